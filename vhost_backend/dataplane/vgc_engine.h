@@ -1,0 +1,118 @@
+/* What the data plane asks of an engine. An engine is one small file that fills in vgc_engine_ops.
+ *
+ * Threads: every function except where noted is called from the data-plane thread only. Engines may use
+ * threads of their own; they hand finished operations back through vgc_engine_finish(), from any thread.
+ */
+#ifndef VGC_ENGINE_H
+#define VGC_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vgc_vring.h"
+#include "vgc_wire.h"
+
+enum vgc_op_kind {
+    VGC_OPK_MARKER,      /* does nothing: completes when all earlier work of its stream has */
+    VGC_OPK_COPY_IN,     /* payload spans -> dst */
+    VGC_OPK_COPY_OUT,    /* src -> payload spans */
+    VGC_OPK_COPY_DEVICE, /* src -> dst, ranges may overlap */
+    VGC_OPK_FILL,
+    VGC_OPK_LAUNCH,
+    VGC_OPK_EVENT_RECORD,
+    VGC_OPK_EVENT_WAIT,
+};
+
+/* A kernel as the engine knows it; opaque to the data plane but for what it must check. Owned by the engine,
+ * valid until its program is unloaded and all launches of it have finished. */
+struct vgc_kernel {
+    const char *name; /* for messages */
+    uint32_t param_bytes;
+    uint32_t shared_bytes; /* static */
+    uint32_t max_threads;  /* per block */
+    uint32_t id;
+    uint32_t context;
+    uint32_t num_params;
+    const struct vgc_param_entry *params;
+    void *engine_private;
+};
+
+/* One operation. Lives in the data plane's pool; belongs to the engine from submit (VGC_QUEUED) to finish. */
+struct vgc_op {
+    enum vgc_op_kind kind;
+    uint32_t context;
+    uint32_t stream;
+    uint64_t request_id;
+    /* arguments: all ranges are already checked against the context's allocations */
+    uint64_t dst;   /* device address */
+    uint64_t src;   /* device address */
+    uint64_t size;  /* bytes */
+    uint64_t value; /* FILL: the pattern; EVENT_*: the event's id */
+    uint32_t unit;  /* FILL: bytes of the pattern */
+    uint32_t num_spans;
+    const struct vgc_span *spans; /* COPY_*: exactly `size` bytes of guest memory, stays mapped until finish */
+    const struct vgc_kernel *kernel;
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared_bytes; /* dynamic */
+    uint32_t param_len;
+    const uint8_t *params; /* private copy, 16-byte aligned */
+    /* results, written by the engine before finish */
+    uint32_t status; /* enum vgc_status */
+    uint32_t detail;
+    uint64_t start_ns; /* CLOCK_MONOTONIC */
+    uint64_t end_ns;
+    char error[VGC_MAX_ERROR_TEXT]; /* NUL-terminated; only read if status != OK */
+    /* engine's own while it owns the op */
+    struct vgc_op *next;
+    uint64_t progress;
+    void *engine_private;
+};
+
+enum { VGC_DONE = 0, VGC_QUEUED = 1 };
+
+struct vgc_engine;
+
+struct vgc_engine_ops {
+    const char *name;
+    uint32_t kind; /* enum vgc_engine_kind */
+
+    /* Device memory. Sizes are rounded by the engine; *address is never 0. -ENOMEM when there is none. */
+    int (*alloc)(struct vgc_engine *engine, uint64_t size, uint64_t *address);
+    int (*free)(struct vgc_engine *engine, uint64_t address, uint64_t size);
+
+    /* The VM's region became visible at `host`; returns in *address where kernels see it (0: they do not).
+     * Called again with host NULL before the mapping goes away; no operation that uses it is then running. */
+    int (*map_region)(struct vgc_engine *engine, uint8_t *host, uint64_t size, uint64_t *address);
+
+    /* Starts or queues an operation behind the earlier ones of its (context, stream).
+     * VGC_DONE: finished already, results are in op, finish is not called for it. VGC_QUEUED: finish will be. */
+    int (*submit)(struct vgc_engine *engine, struct vgc_op *op);
+
+    /* Does a bounded slice of work that the engine wants done on the data-plane thread (copies, say).
+     * True if there is more. May be NULL. */
+    bool (*poll)(struct vgc_engine *engine);
+
+    /* Cancels everything of a context (status CANCELLED); finish is still called for each. Returns at once. */
+    void (*cancel)(struct vgc_engine *engine, uint32_t context);
+
+    void (*close)(struct vgc_engine *engine);
+};
+
+/* Base of every engine: put it first in the engine's own struct. */
+struct vgc_engine {
+    const struct vgc_engine_ops *ops;
+    uint32_t num_pes;           /* processing elements this VM may use */
+    _Atomic(struct vgc_op *) finished; /* Treiber stack of finished ops, newest first */
+    atomic_bool sleeping;       /* the data plane sleeps on wake_fd */
+    int wake_fd;                /* eventfd */
+};
+
+/* Hands a finished operation back to the data plane. Any thread; wakes the data plane if it sleeps. */
+void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op);
+
+/* The null engine: every operation is VGC_DONE at once; memory is addresses only. */
+struct vgc_engine *vgc_null_engine_new(uint32_t num_pes);
+
+#endif

@@ -1,0 +1,421 @@
+"""The wire format of virtio-gpu-compute, declared once.
+
+Everything that crosses the boundary between driver and device is declared here in construct: the
+configuration space, requests, responses, opcodes, status codes, feature bits and limits. The C header
+``include/vgc_wire.h`` is generated from this module (``python -m virtio_proto.codegen``), cffi compiles
+against that header, and ``tests/unit/test_wire.py`` compares the three. All integers are little-endian
+([virtio 1.3 §1.4]); every struct is packed by construction, with no implicit padding.
+
+The *wire fingerprint* is a hash of everything below: two sides that differ in any field refuse each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Any, Final
+
+from construct import Array, Bytes, Int8ul, Int16ul, Int32ul, Int64ul, Struct
+from construct import Construct as _Construct
+
+# --------------------------------------------------------------------------------------------------
+# Constants
+# --------------------------------------------------------------------------------------------------
+
+CONFIG_MAGIC: Final = 0x43504756
+"""``VGPC`` read as a little-endian 32-bit integer; the device is identified by it, not by its virtio id."""
+
+WIRE_VERSION: Final = 1
+VIRTIO_ID: Final = 38
+"""A virtio id that QEMU has a name for and that neither Linux nor QEMU drives; PCI id 1af4:1066."""
+
+LIMITS: Final[dict[str, int]] = {
+    "CONFIG_SIZE": 256,  # QEMU's generic device aborts above this
+    "MAX_QUEUES": 64,
+    "MAX_QUEUE_SIZE": 256,
+    "MAX_CHAIN": 256,  # descriptors in one chain, indirect ones included
+    "MAX_CONTEXTS": 256,
+    "MAX_STREAMS": 64,  # streams of one context, numbered from 0
+    "MAX_EVENTS": 4096,  # live events of one VM
+    "MAX_NAME": 1024,  # bytes of a function or variable name
+    "MAX_PARAM_BYTES": 4096,  # bytes of a kernel's parameter block
+    "MAX_CALL_ARGS": 64,
+    "MAX_SOURCE_BYTES": 16 << 20,
+    "MAX_OPTIONS_BYTES": 16 << 10,
+    "MAX_BLOCK_THREADS": 1024,
+    "MAX_ERROR_TEXT": 1024,  # bytes of the error text that may follow a response
+}
+
+
+class Opcode(IntEnum):
+    """What a request asks for. Data-path requests are served in C, the others by the worker's Python."""
+
+    NOP = 0x0001
+    QUERY = 0x0002
+    CONTEXT_CREATE = 0x0010
+    CONTEXT_DESTROY = 0x0011
+    PROGRAM_LOAD = 0x0020
+    PROGRAM_UNLOAD = 0x0021
+    FUNCTION_LOOKUP = 0x0022
+    GLOBAL_LOOKUP = 0x0023
+    ALLOC = 0x0030
+    FREE = 0x0031
+    COPY_IN = 0x0040
+    COPY_OUT = 0x0041
+    COPY_DEVICE = 0x0042
+    FILL = 0x0043
+    LAUNCH = 0x0050
+    CALL = 0x0051
+    EVENT_CREATE = 0x0060
+    EVENT_DESTROY = 0x0061
+    EVENT_RECORD = 0x0062
+    EVENT_WAIT = 0x0063
+
+
+class Status(IntEnum):
+    """How a request ended. Errors may carry a UTF-8 text as the response's payload."""
+
+    OK = 0
+    BAD_REQUEST = 1
+    UNSUPPORTED = 2
+    NO_CONTEXT = 3
+    NOT_FOUND = 4
+    INVALID_ARGUMENT = 5
+    INVALID_ADDRESS = 6
+    OUT_OF_MEMORY = 7
+    RESOURCES_EXHAUSTED = 8
+    COMPILE_FAILED = 9
+    LAUNCH_FAILED = 10
+    FAULT = 11
+    ASSERT = 12
+    TIMEOUT = 13
+    DEADLOCK = 14
+    DEVICE_LOST = 15
+    CANCELLED = 16
+    INTERNAL = 17
+
+
+class EngineKind(IntEnum):
+    NULL = 0
+    CPU = 1
+    CUDA = 2
+
+
+class Health(IntEnum):
+    """State of the VM's worker as the configuration space shows it."""
+
+    STARTING = 0
+    READY = 1
+    RECOVERING = 2
+    FAILED = 3
+
+
+class DeviceFeature(IntFlag):
+    """Bits of ``config.device_features`` (our own; virtio's are negotiated as usual)."""
+
+    CALL = 1 << 0
+    EVENTS = 1 << 1
+    REGION_ADDRESS = 1 << 2  # kernels may use addresses inside the region directly (zero copy)
+    BINARY_PROGRAMS = 1 << 3
+
+
+class ProgramKind(IntEnum):
+    CUDA_SOURCE = 1
+    PTX = 2
+    CUBIN = 3
+
+
+class QueryKind(IntEnum):
+    USAGE = 1
+
+
+class ArgKind(IntEnum):
+    """Kinds of ``CALL`` arguments, in the order of the function's parameters."""
+
+    VALUE = 0  # `size` bytes, taken from the request's value bytes
+    IN = 1  # a pointer to a copy of the next `size` readable payload bytes
+    OUT = 2  # a pointer to `size` zeroed bytes that are returned in the writable payload
+    INOUT = 3  # both
+
+
+ENUMS: Final[tuple[type[IntEnum] | type[IntFlag], ...]] = (
+    Opcode,
+    Status,
+    EngineKind,
+    Health,
+    DeviceFeature,
+    ProgramKind,
+    QueryKind,
+    ArgKind,
+)
+
+
+# --------------------------------------------------------------------------------------------------
+# Structs
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WireStruct:
+    """One struct of the wire format: C name, meaning, and its construct declaration."""
+
+    name: str
+    doc: str
+    construct: Struct[Any, Any]
+
+
+def _wire(name: str, doc: str, *fields: _Construct[Any, Any]) -> WireStruct:
+    return WireStruct(name, doc, Struct(*fields))
+
+
+u8, u16, u32, u64 = Int8ul, Int16ul, Int32ul, Int64ul
+
+CONFIG = _wire(
+    "vgc_config",
+    "Device-specific configuration space. Only `driver_ack` is writable by the driver.",
+    "magic" / u32,
+    "version" / u32,
+    "fingerprint" / u64,
+    "device_features" / u64,
+    "num_queues" / u32,
+    "queue_depth" / u32,  # quota: requests of this VM in flight at once, all queues together
+    "region_size" / u64,  # bytes of the VM's shared region
+    "region_device_address" / u64,  # where the region's first byte appears to kernels; 0: nowhere
+    "engine_kind" / u32,
+    "health" / u32,
+    "generation" / u32,  # +1 whenever the worker was replaced: contexts, programs, memory are gone
+    "quota_pes" / u32,  # processing elements this VM may use
+    "quota_memory_bytes" / u64,
+    "deadline_ns" / u64,  # longest time a launch may run
+    "max_contexts" / u32,
+    "max_streams" / u32,
+    "uuid" / Bytes(16),
+    "engine_name" / Bytes(64),  # NUL-padded UTF-8
+    "vm_name" / Bytes(64),  # NUL-padded UTF-8
+    "driver_ack" / u32,  # the driver writes the generation whose quota it has picked up
+    "reserved" / u32,
+)
+
+REQUEST = _wire(
+    "vgc_request",
+    "First bytes of every request's readable part; the opcode's body follows at once.",
+    "opcode" / u16,
+    "flags" / u16,  # none defined: must be 0
+    "context" / u32,
+    "stream" / u32,
+    "reserved" / u32,
+    "request_id" / u64,  # the driver's own; appears in the host's logs
+)
+
+RESPONSE = _wire(
+    "vgc_response",
+    "First bytes of every request's writable part; payload, or on error a text, follows at once.",
+    "status" / u32,
+    "detail" / u32,  # engine's own error code, 0 if none
+    "value" / u64,  # the opcode's result (an id, an address)
+    "aux" / u64,  # a second result; bytes of payload there would have been, if it was cut short
+    "queued_ns" / u64,  # from pop to start on the engine
+    "exec_ns" / u64,  # from start to end on the engine
+    "payload_len" / u32,  # bytes written after this struct
+    "reserved" / u32,
+)
+
+BODY_QUERY = _wire("vgc_body_query", "QUERY", "what" / u32, "reserved" / u32)
+BODY_PROGRAM_LOAD = _wire(
+    "vgc_body_program_load",
+    "PROGRAM_LOAD; `options_len` bytes of NUL-terminated options, then `source_len` bytes of source follow.",
+    "kind" / u32,
+    "options_len" / u32,
+    "source_len" / u64,
+)
+BODY_PROGRAM_UNLOAD = _wire("vgc_body_program_unload", "PROGRAM_UNLOAD", "program" / u32, "reserved" / u32)
+BODY_LOOKUP = _wire(
+    "vgc_body_lookup",
+    "FUNCTION_LOOKUP and GLOBAL_LOOKUP; `name_len` bytes of name follow. program 0: any of the context.",
+    "program" / u32,
+    "name_len" / u32,
+)
+BODY_ALLOC = _wire("vgc_body_alloc", "ALLOC", "size" / u64)
+BODY_FREE = _wire("vgc_body_free", "FREE", "address" / u64)
+BODY_COPY = _wire(
+    "vgc_body_copy",
+    "COPY_IN (dst; payload readable), COPY_OUT (src; payload writable), COPY_DEVICE (both).",
+    "dst" / u64,
+    "src" / u64,
+    "size" / u64,
+)
+BODY_FILL = _wire(
+    "vgc_body_fill",
+    "FILL: `size` bytes at `dst` with the low `unit` (1, 2, 4 or 8) bytes of `value`.",
+    "dst" / u64,
+    "size" / u64,
+    "value" / u64,
+    "unit" / u32,
+    "reserved" / u32,
+)
+BODY_LAUNCH = _wire(
+    "vgc_body_launch",
+    "LAUNCH; `param_len` bytes follow, laid out as the function table says.",
+    "function" / u32,
+    "grid" / Array(3, u32),
+    "block" / Array(3, u32),
+    "shared_bytes" / u32,
+    "param_len" / u32,
+    "reserved" / u32,
+)
+BODY_CALL = _wire(
+    "vgc_body_call",
+    "CALL; then `name_len` name bytes, `num_args` vgc_call_arg, `value_len` value bytes, IN/INOUT payloads.",
+    "function" / u32,  # 0: by name
+    "grid" / Array(3, u32),
+    "block" / Array(3, u32),
+    "shared_bytes" / u32,
+    "name_len" / u32,
+    "num_args" / u32,
+    "value_len" / u32,
+    "reserved" / u32,
+)
+CALL_ARG = _wire(
+    "vgc_call_arg", "One argument of a CALL.", "kind" / u32, "reserved" / u32, "size" / u64
+)
+BODY_EVENT = _wire("vgc_body_event", "EVENT_*", "event" / u32, "reserved" / u32)
+
+PROGRAM_TABLE = _wire(
+    "vgc_program_table",
+    "Payload of a PROGRAM_LOAD response: this header, functions, params, globals, strings, log.",
+    "num_functions" / u32,
+    "num_params" / u32,
+    "num_globals" / u32,
+    "strings_len" / u32,
+    "log_len" / u32,
+    "reserved" / u32,
+)
+FUNCTION_ENTRY = _wire(
+    "vgc_function_entry",
+    "One function of a program; also the payload of FUNCTION_LOOKUP (then followed by its params, name_off 0).",
+    "id" / u32,
+    "name_off" / u32,  # the linker's (mangled) name, in the strings
+    "name_len" / u32,
+    "short_off" / u32,  # the source's name, unqualified
+    "short_len" / u32,
+    "first_param" / u32,
+    "num_params" / u32,
+    "param_bytes" / u32,
+    "shared_bytes" / u32,  # static shared memory
+    "max_threads" / u32,  # per block
+)
+PARAM_ENTRY = _wire("vgc_param_entry", "One parameter of a function.", "offset" / u32, "size" / u32)
+GLOBAL_ENTRY = _wire(
+    "vgc_global_entry",
+    "One __device__ or __constant__ variable; also the payload of GLOBAL_LOOKUP.",
+    "name_off" / u32,
+    "name_len" / u32,
+    "address" / u64,
+    "size" / u64,
+)
+USAGE = _wire(
+    "vgc_usage",
+    "Payload of QUERY(USAGE): what the VM holds now.",
+    "memory_used_bytes" / u64,
+    "memory_quota_bytes" / u64,
+    "requests_done" / u64,
+    "requests_failed" / u64,
+    "busy_ns" / u64,  # engine time of all finished launches
+    "num_contexts" / u32,
+    "num_programs" / u32,
+    "num_allocations" / u32,
+    "num_pes" / u32,
+    "in_flight" / u32,
+    "generation" / u32,
+)
+
+STRUCTS: Final[tuple[WireStruct, ...]] = (
+    CONFIG,
+    REQUEST,
+    RESPONSE,
+    BODY_QUERY,
+    BODY_PROGRAM_LOAD,
+    BODY_PROGRAM_UNLOAD,
+    BODY_LOOKUP,
+    BODY_ALLOC,
+    BODY_FREE,
+    BODY_COPY,
+    BODY_FILL,
+    BODY_LAUNCH,
+    BODY_CALL,
+    CALL_ARG,
+    BODY_EVENT,
+    PROGRAM_TABLE,
+    FUNCTION_ENTRY,
+    PARAM_ENTRY,
+    GLOBAL_ENTRY,
+    USAGE,
+)
+
+
+# --------------------------------------------------------------------------------------------------
+# Introspection: what codegen and the fingerprint see
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as C sees it: `count` elements of `width_bytes` each, `offset_bytes` into the struct."""
+
+    name: str
+    offset_bytes: int
+    width_bytes: int
+    count: int  # 1: a scalar
+
+    @property
+    def size_bytes(self) -> int:
+        return self.width_bytes * self.count
+
+
+_SCALARS: Final[dict[int, int]] = {id(u8): 1, id(u16): 2, id(u32): 4, id(u64): 8}
+
+
+def _shape(construct: _Construct[Any, Any]) -> tuple[int, int]:
+    """Element width and count of a field's construct.
+
+    :raise TypeError: when the schema uses a construct that C codegen does not know.
+    """
+    if isinstance(construct, Array):
+        width, count = _shape(construct.subcon)
+        return width, count * construct.count
+    if isinstance(construct, Bytes):
+        return 1, construct.length
+    if id(construct) in _SCALARS:
+        return _SCALARS[id(construct)], 1
+    raise TypeError(f"the wire schema cannot hold {construct!r}; allowed: u8, u16, u32, u64, Bytes, Array")
+
+
+def fields(struct: WireStruct) -> list[Field]:
+    """The fields of `struct` in order, with C offsets."""
+    out: list[Field] = []
+    offset = 0
+    for renamed in struct.construct.subcons:
+        width, count = _shape(renamed.subcon)
+        out.append(Field(str(renamed.name), offset, width, count))
+        offset += width * count
+    return out
+
+
+def canonical_text(structs: tuple[WireStruct, ...] = STRUCTS) -> str:
+    """The schema as a text that changes whenever the wire format changes, and only then."""
+    lines = [f"version {WIRE_VERSION} magic {CONFIG_MAGIC:#x}"]
+    lines += [f"limit {name} {value}" for name, value in LIMITS.items()]
+    for enum in ENUMS:
+        lines += [f"enum {enum.__name__} {member.name} {int(member)}" for member in enum]
+    for struct in structs:
+        lines.append(f"struct {struct.name} {struct.construct.sizeof()}")
+        lines += [f"  {f.name} @{f.offset_bytes} {f.width_bytes}x{f.count}" for f in fields(struct)]
+    return "\n".join(lines) + "\n"
+
+
+def fingerprint_of(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
+FINGERPRINT: Final = fingerprint_of(canonical_text())
