@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "vgc_inflight.h"
 #include "vgc_vring.h"
 #include "vgc_wire.h"
 
@@ -58,10 +59,13 @@ struct vgc_op {
     uint32_t shared_bytes; /* dynamic */
     uint32_t param_len;
     const uint8_t *params; /* private copy, 16-byte aligned */
+    /* where the request came from, for the black box */
+    uint16_t queue;
+    uint16_t head;
     /* results, written by the engine before finish */
     uint32_t status; /* enum vgc_status */
     uint32_t detail;
-    uint64_t start_ns; /* CLOCK_MONOTONIC */
+    uint64_t start_ns; /* CLOCK_MONOTONIC; a LAUNCH's deadline runs from here: store it atomically when it starts */
     uint64_t end_ns;
     char error[VGC_MAX_ERROR_TEXT]; /* NUL-terminated; only read if status != OK */
     /* engine's own while it owns the op */
@@ -94,6 +98,11 @@ struct vgc_engine_ops {
      * True if there is more. May be NULL. */
     bool (*poll)(struct vgc_engine *engine);
 
+    /* Says in at most `size` bytes of text, NUL included, where a running launch is now (block, thread, PE), for
+     * the message when it is past its deadline. From the data-plane thread, once, before the process exits. May
+     * be NULL. */
+    void (*describe)(struct vgc_engine *engine, const struct vgc_op *op, char *text, uint32_t size);
+
     /* Cancels everything of a context (status CANCELLED); finish is still called for each. Returns at once. */
     void (*cancel)(struct vgc_engine *engine, uint32_t context);
 
@@ -104,6 +113,9 @@ struct vgc_engine_ops {
 struct vgc_engine {
     const struct vgc_engine_ops *ops;
     uint32_t num_pes;           /* processing elements this VM may use */
+    uint32_t max_shared_bytes;  /* static + dynamic, per block */
+    uint64_t alloc_granularity; /* sizes are rounded up to a multiple of this power of two; quotas count that */
+    struct vgc_black_box *black_box; /* the data plane's, NULL outside a worker; see vgc_engine_fatal */
     _Atomic(struct vgc_op *) finished; /* Treiber stack of finished ops, newest first */
     atomic_bool sleeping;       /* the data plane sleeps on wake_fd */
     int wake_fd;                /* eventfd */
@@ -111,6 +123,14 @@ struct vgc_engine {
 
 /* Hands a finished operation back to the data plane. Any thread; wakes the data plane if it sleeps. */
 void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op);
+
+/* The worker cannot go on because of `op` (a fault in guest code, a launch past its deadline): writes the black
+ * box and leaves with _exit(VGC_EXIT_FATAL). The next worker answers op's request with `status`, `detail` and
+ * `text`, and every other one with DEVICE_LOST. Async-signal-safe, any thread; the first caller wins and others
+ * wait for the exit. op NULL: no request is to blame. */
+enum { VGC_EXIT_FATAL = 86 };
+_Noreturn void vgc_engine_fatal(struct vgc_engine *engine, const struct vgc_op *op, enum vgc_status status,
+                                uint32_t detail, const char *text);
 
 /* The null engine: every operation is VGC_DONE at once; memory is addresses only. */
 struct vgc_engine *vgc_null_engine_new(uint32_t num_pes);

@@ -1,0 +1,117 @@
+"""The in-flight memory as the daemon sees it: created here, written by workers, never believed.
+
+The layout is that of ``vhost_backend/dataplane/vgc_inflight.h``, where the meaning of each field and the
+order of stores stand. Everything read here may have been written by guest code: indices are cut to their
+width, texts are decoded with replacement, and nothing else is concluded from them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+MAGIC: Final = 0x46504756
+VERSION: Final = 1
+MAX_QUEUES: Final = 64
+HEADER_BYTES: Final = 64
+QUEUE_BYTES: Final = 64
+BLACK_BOX_OFFSET: Final = HEADER_BYTES + QUEUE_BYTES * MAX_QUEUES
+BLACK_BOX_TEXT: Final = 1024
+SIZE_BYTES: Final = BLACK_BOX_OFFSET + 24 + BLACK_BOX_TEXT + 8
+
+_HEADER: Final = struct.Struct("<IIQ")
+_QUEUE: Final = struct.Struct("<IHHH22x4Q")
+_BLACK_BOX: Final = struct.Struct("<6I")
+_MAX_STATUS: Final = 17
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue as its last worker left it."""
+
+    started: bool
+    last_avail: int
+    used_idx: int
+    heads: tuple[int, ...]
+    """Heads in flight, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlackBox:
+    """Why a worker died over a request."""
+
+    queue: int
+    head: int
+    status: int
+    detail: int
+    text: str
+
+
+class InflightMemory:
+    """Creates, seals and maps the memory; `fd` is handed to workers. A context manager.
+
+    :raise OSError: when the host has no memfd or no memory.
+    """
+
+    def __init__(self) -> None:
+        self.fd = os.memfd_create("vgc-inflight", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(self.fd, SIZE_BYTES)
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
+            self._map = mmap.mmap(self.fd, SIZE_BYTES)
+        except BaseException:
+            os.close(self.fd)
+            raise
+        self.reset()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unmaps and closes; nothing happens the second time."""
+        if not self._map.closed:
+            self._map.close()
+            os.close(self.fd)
+
+    def reset(self) -> None:
+        """Forgets everything, for a fresh device. Only while no worker runs."""
+        self._map[:] = bytes(SIZE_BYTES)
+        self._map[: _HEADER.size] = _HEADER.pack(MAGIC, VERSION, 0)
+
+    def progress(self) -> int:
+        """Requests finished so far, of all workers."""
+        return int(_HEADER.unpack_from(self._map)[2])
+
+    def queue(self, index: int) -> QueueState:
+        """What is known of queue `index`.
+
+        :raise IndexError: when index is not 0..MAX_QUEUES-1.
+        """
+        if not 0 <= index < MAX_QUEUES:
+            raise IndexError(f"queue {index}; allowed: 0..{MAX_QUEUES - 1}")
+        started, last_avail, used_idx, _, *words = _QUEUE.unpack_from(
+            self._map, HEADER_BYTES + index * QUEUE_BYTES
+        )
+        bits = sum(word << (64 * i) for i, word in enumerate(words))
+        heads = tuple(head for head in range(256) if bits >> head & 1)
+        return QueueState(started == 1, last_avail, used_idx, heads)
+
+    def black_box(self) -> BlackBox | None:
+        """The last words of a worker, if it left any that make sense."""
+        valid, queue, head, status, detail, text_len = _BLACK_BOX.unpack_from(self._map, BLACK_BOX_OFFSET)
+        if valid != 1 or queue >= MAX_QUEUES or head >= 256 or not 0 < status <= _MAX_STATUS:
+            return None
+        start = BLACK_BOX_OFFSET + _BLACK_BOX.size
+        raw = self._map[start : start + min(text_len, BLACK_BOX_TEXT)]
+        return BlackBox(queue, head, status, detail, raw.decode(errors="replace"))
