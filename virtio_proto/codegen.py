@@ -97,6 +97,15 @@ def header() -> str:
     )
 
 
+def declarations(path: Path) -> str:
+    """The C declarations of one of our hand-written headers, in the subset that cffi's parser reads.
+
+    Preprocessor lines go, and so do the blocks that only C++ sees.
+    """
+    text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m virtio_proto.codegen", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say whether the committed header is current")

@@ -63,7 +63,9 @@ struct vgc_mem {
     struct vgc_mem_region regions[VGC_MEM_MAX_REGIONS];
 };
 
-/* Host address of [gpa, gpa + len) if it lies wholly inside one region, else NULL. len 0 gives NULL. */
+/* Host address of [gpa, gpa + len) if it lies wholly inside one region, else NULL. len 0 gives NULL.
+ * Buffers may lie anywhere in the regions, over the rings too: all of it is the guest's own memory, and the
+ * device keeps no state of its own there. */
 uint8_t *vgc_mem_at_gpa(const struct vgc_mem *mem, uint64_t gpa, uint64_t len);
 uint8_t *vgc_mem_at_uva(const struct vgc_mem *mem, uint64_t uva, uint64_t len);
 
@@ -91,6 +93,7 @@ struct vgc_vq_device {
     bool event_idx;
     bool indirect;
     uint16_t last_avail;      /* next avail entry to pop */
+    uint16_t avail_seen;      /* avail.idx when last looked at, checked: entries before it may be popped */
     uint16_t used_idx;        /* next used entry to write: ours, never read back from the ring */
     uint16_t signalled_used;  /* used_idx at the last call decision */
     bool signalled_valid;
@@ -112,10 +115,11 @@ int vgc_vq_device_init(struct vgc_vq_device *vq, const struct vgc_mem *mem, uint
  *            flight): stop serving it */
 int vgc_vq_pop(struct vgc_vq_device *vq, const struct vgc_mem *mem, struct vgc_chain *chain);
 
-/* Re-walks the chain at `head` that an earlier instance popped (recovery). Results as for vgc_vq_pop. */
+/* Re-walks the chain at `head` that an earlier instance popped (recovery), and marks it in flight. Results as
+ * for vgc_vq_pop; -EIO, and nothing done, if head is out of range. */
 int vgc_vq_rewalk(struct vgc_vq_device *vq, const struct vgc_mem *mem, uint16_t head, struct vgc_chain *chain);
 
-/* True if something may be available; one relaxed load. */
+/* True if something may be available; at most one relaxed load. */
 bool vgc_vq_has_avail(const struct vgc_vq_device *vq);
 
 /* Returns `head` with `len` bytes written. -EINVAL, and nothing done, if head is not in flight. */
@@ -163,7 +167,8 @@ int vgc_vq_add(struct vgc_vq_driver *vq, const struct vgc_sg *sg, uint16_t n_rea
 /* After adds: must the device be kicked? */
 bool vgc_vq_should_kick(struct vgc_vq_driver *vq);
 
-/* Takes one used chain: 1 and *token, *len; 0 none; -EIO the device returned a head that is not in flight. */
+/* Takes one used chain: 1 and *token, *len; 0 none; -EIO the device returned a head that is not in flight.
+ * *len is the device's word for it: bound it by what was offered before use. */
 int vgc_vq_take(struct vgc_vq_driver *vq, void **token, uint32_t *len);
 
 /* Ask for calls (interrupts), or say they are not needed. enable returns true if a used entry appeared meanwhile. */
