@@ -21,22 +21,28 @@ SOURCES = (PACKAGE_DIR / "src" / "vring.c",)
 
 
 def cflags() -> list[str]:
-    """Compiler flags of every C extension of the project; ``VGC_SANITIZE`` names sanitizers to build with."""
+    """Give the compiler flags of the project's C extensions; ``VGC_SANITIZE`` names sanitizers."""
     common = ["-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
     sanitizers = os.environ.get("VGC_SANITIZE")
     if not sanitizers:
         return ["-O2", *common]
-    return ["-O1", *common, f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+    return [
+        "-O1",
+        *common,
+        f"-fsanitize={sanitizers}",
+        "-fno-sanitize-recover=all",
+        "-fno-omit-frame-pointer",
+    ]
 
 
 def ldflags() -> list[str]:
-    """Linker flags that go with :func:`cflags`."""
+    """Give the linker flags that go with :func:`cflags`."""
     sanitizers = os.environ.get("VGC_SANITIZE")
     return [f"-fsanitize={sanitizers}"] if sanitizers else []
 
 
 def ffibuilder() -> cffi.FFI:
-    """The extension module's description, ready to compile."""
+    """Describe the extension module, ready to compile."""
     ffi = cffi.FFI()
     ffi.cdef(codegen.cdef())
     ffi.cdef(codegen.declarations(INCLUDE_DIR / "vgc_vring.h"))
@@ -52,7 +58,7 @@ def ffibuilder() -> cffi.FFI:
 
 
 def compile_beside(ffi: cffi.FFI, package_dir: Path) -> Path:
-    """Compile `ffi` in a folder of its own and put only the extension module next to the package's sources."""
+    """Compile `ffi` in a folder of its own and put the extension module next to the package's sources."""
     with tempfile.TemporaryDirectory() as build_dir:
         built = Path(ffi.compile(tmpdir=build_dir))
         fresh = package_dir / f".{built.name}.new"
@@ -61,6 +67,7 @@ def compile_beside(ffi: cffi.FFI, package_dir: Path) -> Path:
 
 
 def main() -> None:
+    """Build the extension module beside this file."""
     compile_beside(ffibuilder(), PACKAGE_DIR)
 
 

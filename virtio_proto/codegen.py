@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from enum import IntEnum, IntFlag
 from pathlib import Path
 
 from virtio_proto import schema
@@ -20,12 +21,11 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
 
 
-def _enum_lines(enum: type) -> list[str]:
+def _enum_lines(enum: type[IntEnum] | type[IntFlag]) -> list[str]:
     prefix = {"Opcode": "VGC_OP", "DeviceFeature": "VGC_F"}.get(enum.__name__, f"VGC_{_snake(enum.__name__)}")
     doc = (enum.__doc__ or "").strip().split("\n")[0]
-    wide = enum is schema.DeviceFeature
     lines = [f"/* {doc} */"] if doc else []
-    if wide:
+    if enum is schema.DeviceFeature:  # 64 bits do not fit a C enum
         return [*lines, *(f"#define {prefix}_{m.name} {int(m):#x}ull" for m in enum), ""]
     lines.append(f"enum vgc_{_snake(enum.__name__).lower()} {{")
     lines += [f"    {prefix}_{member.name} = {int(member):#x}," for member in enum]
@@ -36,14 +36,13 @@ def _struct_lines(struct: schema.WireStruct) -> list[str]:
     lines = [f"/* {struct.doc} */", f"struct {struct.name} {{"]
     for field in schema.fields(struct):
         array = f"[{field.count}]" if field.count > 1 else ""
-        lines.append(f"    {_C_TYPES[field.width_bytes]} {field.name}{array};")
+        doc = f" /* {field.doc} */" if field.doc else ""
+        lines.append(f"    {_C_TYPES[field.width_bytes]} {field.name}{array};{doc}")
     return [*lines, "};", ""]
 
 
 def _assert_lines(struct: schema.WireStruct) -> list[str]:
-    lines = [
-        f'_Static_assert(sizeof(struct {struct.name}) == {struct.construct.sizeof()}, "{struct.name}");'
-    ]
+    lines = [f'_Static_assert(sizeof(struct {struct.name}) == {struct.size_bytes}, "{struct.name}");']
     for field in schema.fields(struct):
         lines.append(
             f"_Static_assert(offsetof(struct {struct.name}, {field.name}) == {field.offset_bytes}, "
@@ -52,8 +51,8 @@ def _assert_lines(struct: schema.WireStruct) -> list[str]:
     return lines
 
 
-def cdef() -> str:
-    """The declarations alone: what cffi parses and what the header holds between its guards."""
+def cdef(structs: tuple[schema.WireStruct, ...] = schema.STRUCTS) -> str:
+    """Declare everything in C: what cffi parses and what the header holds between its guards."""
     lines = [
         f"#define VGC_CONFIG_MAGIC {schema.CONFIG_MAGIC:#x}",
         f"#define VGC_WIRE_VERSION {schema.WIRE_VERSION}",
@@ -64,13 +63,13 @@ def cdef() -> str:
     ]
     for enum in schema.ENUMS:
         lines += _enum_lines(enum)
-    for struct in schema.STRUCTS:
+    for struct in structs:
         lines += _struct_lines(struct)
     return "\n".join(lines)
 
 
 def header() -> str:
-    """The whole text of ``vgc_wire.h``."""
+    """Write the whole text of ``vgc_wire.h``."""
     asserts = [line for struct in schema.STRUCTS for line in _assert_lines(struct)]
     return "\n".join(
         [
@@ -81,7 +80,7 @@ def header() -> str:
             "#include <stddef.h>",
             "#include <stdint.h>",
             "",
-            '#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__',
+            "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__",
             '#error "virtio-gpu-compute\'s wire format is little-endian and this code does not swap"',
             "#endif",
             "",
@@ -98,7 +97,7 @@ def header() -> str:
 
 
 def declarations(path: Path) -> str:
-    """The C declarations of one of our hand-written headers, in the subset that cffi's parser reads.
+    """Cut one of our hand-written headers down to its declarations, in the subset that cffi's parser reads.
 
     Preprocessor lines go, and so do the blocks that only C++ sees.
     """
@@ -107,8 +106,11 @@ def declarations(path: Path) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Write the header, or with ``--check`` say whether the committed one is current."""
     parser = argparse.ArgumentParser(prog="python -m virtio_proto.codegen", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say whether the committed header is current")
+    parser.add_argument(
+        "--check", action="store_true", help="only say whether the committed header is current"
+    )
     args = parser.parse_args(argv)
     text = header()
     if not args.check:

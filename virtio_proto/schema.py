@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any, Final
 
-from construct import Array, Bytes, Int8ul, Int16ul, Int32ul, Int64ul, Struct
-from construct import Construct as _Construct
+from construct import Array, Bytes, Construct, Int8ul, Int16ul, Int32ul, Int64ul, Renamed, Struct
 
 # --------------------------------------------------------------------------------------------------
 # Constants
@@ -97,6 +96,8 @@ class Status(IntEnum):
 
 
 class EngineKind(IntEnum):
+    """What computes: ``config.engine_kind``."""
+
     NULL = 0
     CPU = 1
     CUDA = 2
@@ -121,12 +122,16 @@ class DeviceFeature(IntFlag):
 
 
 class ProgramKind(IntEnum):
+    """What ``PROGRAM_LOAD`` carries. All but source need ``DeviceFeature.BINARY_PROGRAMS``."""
+
     CUDA_SOURCE = 1
     PTX = 2
     CUBIN = 3
 
 
 class QueryKind(IntEnum):
+    """What ``QUERY`` asks about."""
+
     USAGE = 1
 
 
@@ -162,10 +167,15 @@ class WireStruct:
 
     name: str
     doc: str
-    construct: Struct[Any, Any]
+    construct: Struct
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on the wire, and in C."""
+        return self.construct.sizeof()
 
 
-def _wire(name: str, doc: str, *fields: _Construct[Any, Any]) -> WireStruct:
+def _wire(name: str, doc: str, *fields: Construct[Any, Any]) -> WireStruct:
     return WireStruct(name, doc, Struct(*fields))
 
 
@@ -179,21 +189,21 @@ CONFIG = _wire(
     "fingerprint" / u64,
     "device_features" / u64,
     "num_queues" / u32,
-    "queue_depth" / u32,  # quota: requests of this VM in flight at once, all queues together
-    "region_size" / u64,  # bytes of the VM's shared region
-    "region_device_address" / u64,  # where the region's first byte appears to kernels; 0: nowhere
+    "queue_depth" / u32 * "quota: requests of this VM in flight at once, all queues together",
+    "region_size" / u64 * "bytes of the VM's shared region",
+    "region_device_address" / u64 * "where the region's first byte appears to kernels; 0: nowhere",
     "engine_kind" / u32,
     "health" / u32,
-    "generation" / u32,  # +1 whenever the worker was replaced: contexts, programs, memory are gone
-    "quota_pes" / u32,  # processing elements this VM may use
+    "generation" / u32 * "+1 whenever the worker was replaced: contexts, programs, memory are gone",
+    "quota_pes" / u32 * "processing elements this VM may use",
     "quota_memory_bytes" / u64,
-    "deadline_ns" / u64,  # longest time a launch may run
+    "deadline_ns" / u64 * "longest time a launch may run",
     "max_contexts" / u32,
     "max_streams" / u32,
     "uuid" / Bytes(16),
-    "engine_name" / Bytes(64),  # NUL-padded UTF-8
-    "vm_name" / Bytes(64),  # NUL-padded UTF-8
-    "driver_ack" / u32,  # the driver writes the generation whose quota it has picked up
+    "engine_name" / Bytes(64) * "NUL-padded UTF-8",
+    "vm_name" / Bytes(64) * "NUL-padded UTF-8",
+    "driver_ack" / u32 * "the driver writes the generation whose quota it has picked up",
     "reserved" / u32,
 )
 
@@ -201,23 +211,23 @@ REQUEST = _wire(
     "vgc_request",
     "First bytes of every request's readable part; the opcode's body follows at once.",
     "opcode" / u16,
-    "flags" / u16,  # none defined: must be 0
+    "flags" / u16 * "none defined: must be 0",
     "context" / u32,
     "stream" / u32,
     "reserved" / u32,
-    "request_id" / u64,  # the driver's own; appears in the host's logs
+    "request_id" / u64 * "the driver's own; appears in the host's logs",
 )
 
 RESPONSE = _wire(
     "vgc_response",
     "First bytes of every request's writable part; payload, or on error a text, follows at once.",
     "status" / u32,
-    "detail" / u32,  # engine's own error code, 0 if none
-    "value" / u64,  # the opcode's result (an id, an address)
-    "aux" / u64,  # a second result; bytes of payload there would have been, if it was cut short
-    "queued_ns" / u64,  # from pop to start on the engine
-    "exec_ns" / u64,  # from start to end on the engine
-    "payload_len" / u32,  # bytes written after this struct
+    "detail" / u32 * "engine's own error code, 0 if none",
+    "value" / u64 * "the opcode's result (an id, an address)",
+    "aux" / u64 * "a second result; bytes of payload there would have been, if it was cut short",
+    "queued_ns" / u64 * "from pop to start on the engine",
+    "exec_ns" / u64 * "from start to end on the engine",
+    "payload_len" / u32 * "bytes written after this struct",
     "reserved" / u32,
 )
 
@@ -267,7 +277,7 @@ BODY_LAUNCH = _wire(
 BODY_CALL = _wire(
     "vgc_body_call",
     "CALL; then `name_len` name bytes, `num_args` vgc_call_arg, `value_len` value bytes, IN/INOUT payloads.",
-    "function" / u32,  # 0: by name
+    "function" / u32 * "0: by name",
     "grid" / Array(3, u32),
     "block" / Array(3, u32),
     "shared_bytes" / u32,
@@ -276,9 +286,7 @@ BODY_CALL = _wire(
     "value_len" / u32,
     "reserved" / u32,
 )
-CALL_ARG = _wire(
-    "vgc_call_arg", "One argument of a CALL.", "kind" / u32, "reserved" / u32, "size" / u64
-)
+CALL_ARG = _wire("vgc_call_arg", "One argument of a CALL.", "kind" / u32, "reserved" / u32, "size" / u64)
 BODY_EVENT = _wire("vgc_body_event", "EVENT_*", "event" / u32, "reserved" / u32)
 
 PROGRAM_TABLE = _wire(
@@ -293,17 +301,17 @@ PROGRAM_TABLE = _wire(
 )
 FUNCTION_ENTRY = _wire(
     "vgc_function_entry",
-    "One function of a program; also the payload of FUNCTION_LOOKUP (then followed by its params, name_off 0).",
+    "One function of a program; also the payload of FUNCTION_LOOKUP (its params follow, name_off 0).",
     "id" / u32,
-    "name_off" / u32,  # the linker's (mangled) name, in the strings
+    "name_off" / u32 * "the linker's (mangled) name, in the strings",
     "name_len" / u32,
-    "short_off" / u32,  # the source's name, unqualified
+    "short_off" / u32 * "the source's name, unqualified",
     "short_len" / u32,
     "first_param" / u32,
     "num_params" / u32,
     "param_bytes" / u32,
-    "shared_bytes" / u32,  # static shared memory
-    "max_threads" / u32,  # per block
+    "shared_bytes" / u32 * "static shared memory",
+    "max_threads" / u32 * "per block",
 )
 PARAM_ENTRY = _wire("vgc_param_entry", "One parameter of a function.", "offset" / u32, "size" / u32)
 GLOBAL_ENTRY = _wire(
@@ -321,7 +329,7 @@ USAGE = _wire(
     "memory_quota_bytes" / u64,
     "requests_done" / u64,
     "requests_failed" / u64,
-    "busy_ns" / u64,  # engine time of all finished launches
+    "busy_ns" / u64 * "engine time of all finished launches",
     "num_contexts" / u32,
     "num_programs" / u32,
     "num_allocations" / u32,
@@ -367,54 +375,66 @@ class Field:
     offset_bytes: int
     width_bytes: int
     count: int  # 1: a scalar
+    doc: str  # empty if the name says it all
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of the whole field."""
         return self.width_bytes * self.count
 
 
 _SCALARS: Final[dict[int, int]] = {id(u8): 1, id(u16): 2, id(u32): 4, id(u64): 8}
 
 
-def _shape(construct: _Construct[Any, Any]) -> tuple[int, int]:
+def _shape(construct: Construct[Any, Any]) -> tuple[int, int]:
     """Element width and count of a field's construct.
 
     :raise TypeError: when the schema uses a construct that C codegen does not know.
     """
-    if isinstance(construct, Array):
+    if isinstance(construct, Renamed):  # a name, or a doc
+        return _shape(construct.subcon)
+    if isinstance(construct, Array) and isinstance(construct.count, int):
         width, count = _shape(construct.subcon)
         return width, count * construct.count
-    if isinstance(construct, Bytes):
+    if isinstance(construct, Bytes) and isinstance(construct.length, int):
         return 1, construct.length
     if id(construct) in _SCALARS:
         return _SCALARS[id(construct)], 1
-    raise TypeError(f"the wire schema cannot hold {construct!r}; allowed: u8, u16, u32, u64, Bytes, Array")
+    raise TypeError(
+        f"the wire schema cannot hold {construct!r}; allowed: u8, u16, u32, u64, Bytes, Array, of fixed size"
+    )
 
 
 def fields(struct: WireStruct) -> list[Field]:
-    """The fields of `struct` in order, with C offsets."""
+    """List the fields of `struct` in order, with C offsets.
+
+    :raise TypeError: when a field has no name, or a type that C codegen does not know.
+    """
     out: list[Field] = []
     offset = 0
     for renamed in struct.construct.subcons:
-        width, count = _shape(renamed.subcon)
-        out.append(Field(str(renamed.name), offset, width, count))
+        if not isinstance(renamed, Renamed) or not renamed.name:
+            raise TypeError(f"{struct.name} holds a field without a name: {renamed!r}")
+        width, count = _shape(renamed)
+        out.append(Field(renamed.name, offset, width, count, str(renamed.docs)))
         offset += width * count
     return out
 
 
 def canonical_text(structs: tuple[WireStruct, ...] = STRUCTS) -> str:
-    """The schema as a text that changes whenever the wire format changes, and only then."""
+    """Write the schema as a text that changes whenever the wire format changes, and only then."""
     lines = [f"version {WIRE_VERSION} magic {CONFIG_MAGIC:#x}"]
     lines += [f"limit {name} {value}" for name, value in LIMITS.items()]
     for enum in ENUMS:
         lines += [f"enum {enum.__name__} {member.name} {int(member)}" for member in enum]
     for struct in structs:
-        lines.append(f"struct {struct.name} {struct.construct.sizeof()}")
+        lines.append(f"struct {struct.name} {struct.size_bytes}")
         lines += [f"  {f.name} @{f.offset_bytes} {f.width_bytes}x{f.count}" for f in fields(struct)]
     return "\n".join(lines) + "\n"
 
 
 def fingerprint_of(text: str) -> int:
+    """Hash a canonical text to the 64 bits that the configuration space carries."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 

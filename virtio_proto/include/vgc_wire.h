@@ -74,6 +74,7 @@ enum vgc_status {
     VGC_STATUS_INTERNAL = 0x11,
 };
 
+/* What computes: ``config.engine_kind``. */
 enum vgc_engine_kind {
     VGC_ENGINE_KIND_NULL = 0x0,
     VGC_ENGINE_KIND_CPU = 0x1,
@@ -94,12 +95,14 @@ enum vgc_health {
 #define VGC_F_REGION_ADDRESS 0x4ull
 #define VGC_F_BINARY_PROGRAMS 0x8ull
 
+/* What ``PROGRAM_LOAD`` carries. All but source need ``DeviceFeature.BINARY_PROGRAMS``. */
 enum vgc_program_kind {
     VGC_PROGRAM_KIND_CUDA_SOURCE = 0x1,
     VGC_PROGRAM_KIND_PTX = 0x2,
     VGC_PROGRAM_KIND_CUBIN = 0x3,
 };
 
+/* What ``QUERY`` asks about. */
 enum vgc_query_kind {
     VGC_QUERY_KIND_USAGE = 0x1,
 };
@@ -119,43 +122,43 @@ struct vgc_config {
     uint64_t fingerprint;
     uint64_t device_features;
     uint32_t num_queues;
-    uint32_t queue_depth;
-    uint64_t region_size;
-    uint64_t region_device_address;
+    uint32_t queue_depth; /* quota: requests of this VM in flight at once, all queues together */
+    uint64_t region_size; /* bytes of the VM's shared region */
+    uint64_t region_device_address; /* where the region's first byte appears to kernels; 0: nowhere */
     uint32_t engine_kind;
     uint32_t health;
-    uint32_t generation;
-    uint32_t quota_pes;
+    uint32_t generation; /* +1 whenever the worker was replaced: contexts, programs, memory are gone */
+    uint32_t quota_pes; /* processing elements this VM may use */
     uint64_t quota_memory_bytes;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns; /* longest time a launch may run */
     uint32_t max_contexts;
     uint32_t max_streams;
     uint8_t uuid[16];
-    uint8_t engine_name[64];
-    uint8_t vm_name[64];
-    uint32_t driver_ack;
+    uint8_t engine_name[64]; /* NUL-padded UTF-8 */
+    uint8_t vm_name[64]; /* NUL-padded UTF-8 */
+    uint32_t driver_ack; /* the driver writes the generation whose quota it has picked up */
     uint32_t reserved;
 };
 
 /* First bytes of every request's readable part; the opcode's body follows at once. */
 struct vgc_request {
     uint16_t opcode;
-    uint16_t flags;
+    uint16_t flags; /* none defined: must be 0 */
     uint32_t context;
     uint32_t stream;
     uint32_t reserved;
-    uint64_t request_id;
+    uint64_t request_id; /* the driver's own; appears in the host's logs */
 };
 
 /* First bytes of every request's writable part; payload, or on error a text, follows at once. */
 struct vgc_response {
     uint32_t status;
-    uint32_t detail;
-    uint64_t value;
-    uint64_t aux;
-    uint64_t queued_ns;
-    uint64_t exec_ns;
-    uint32_t payload_len;
+    uint32_t detail; /* engine's own error code, 0 if none */
+    uint64_t value; /* the opcode's result (an id, an address) */
+    uint64_t aux; /* a second result; bytes of payload there would have been, if it was cut short */
+    uint64_t queued_ns; /* from pop to start on the engine */
+    uint64_t exec_ns; /* from start to end on the engine */
+    uint32_t payload_len; /* bytes written after this struct */
     uint32_t reserved;
 };
 
@@ -222,7 +225,7 @@ struct vgc_body_launch {
 
 /* CALL; then `name_len` name bytes, `num_args` vgc_call_arg, `value_len` value bytes, IN/INOUT payloads. */
 struct vgc_body_call {
-    uint32_t function;
+    uint32_t function; /* 0: by name */
     uint32_t grid[3];
     uint32_t block[3];
     uint32_t shared_bytes;
@@ -255,18 +258,18 @@ struct vgc_program_table {
     uint32_t reserved;
 };
 
-/* One function of a program; also the payload of FUNCTION_LOOKUP (then followed by its params, name_off 0). */
+/* One function of a program; also the payload of FUNCTION_LOOKUP (its params follow, name_off 0). */
 struct vgc_function_entry {
     uint32_t id;
-    uint32_t name_off;
+    uint32_t name_off; /* the linker's (mangled) name, in the strings */
     uint32_t name_len;
-    uint32_t short_off;
+    uint32_t short_off; /* the source's name, unqualified */
     uint32_t short_len;
     uint32_t first_param;
     uint32_t num_params;
     uint32_t param_bytes;
-    uint32_t shared_bytes;
-    uint32_t max_threads;
+    uint32_t shared_bytes; /* static shared memory */
+    uint32_t max_threads; /* per block */
 };
 
 /* One parameter of a function. */
@@ -289,7 +292,7 @@ struct vgc_usage {
     uint64_t memory_quota_bytes;
     uint64_t requests_done;
     uint64_t requests_failed;
-    uint64_t busy_ns;
+    uint64_t busy_ns; /* engine time of all finished launches */
     uint32_t num_contexts;
     uint32_t num_programs;
     uint32_t num_allocations;
