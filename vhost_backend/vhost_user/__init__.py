@@ -1,0 +1,1 @@
+"""The vhost-user protocol, backend side: messages, connection, memory, vrings, session."""

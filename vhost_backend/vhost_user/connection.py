@@ -1,0 +1,140 @@
+"""One vhost-user connection: a byte stream cut into messages, with their file descriptors.
+
+The socket is non-blocking and everything waits on the running asyncio loop, so that a frontend that sends half a
+message, or never reads its replies, holds up nobody but itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from vhost_backend.errors import FrontendError
+from vhost_backend.vhost_user import messages
+from vhost_backend.vhost_user.fds import FdBag
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A parsed message. It owns its descriptors: use it as a context manager."""
+
+    header: messages.Header
+    payload: messages.Payload
+    fds: FdBag
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.fds.close()
+
+
+class Connection:
+    """Frames messages on `sock`, which it owns from now on. A context manager."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+
+    async def receive(self) -> Message | None:
+        """The next message; None when the frontend closed the connection between two messages.
+
+        :raise FrontendError: the message is malformed, or the connection ended in the middle of it. The
+            stream cannot be trusted after that. Its descriptors are closed.
+        """
+        fds = FdBag()
+        try:
+            raw = await self._read(messages.HEADER_BYTES, fds, "header")
+            if not raw:
+                return None
+            header = messages.parse_header(raw)
+            body = await self._read(header.size_bytes, fds, header.request.name)
+            if len(body) < header.size_bytes:
+                raise _cut_short(header.request.name, 0, header.size_bytes)
+            return Message(header, messages.parse_payload(header, body, len(fds)), fds)
+        except BaseException:
+            fds.close()
+            raise
+
+    async def send(self, data: bytes) -> None:
+        """Sends all of `data`.
+
+        :raise OSError: when the frontend is gone.
+        """
+        rest = memoryview(data)
+        while rest:
+            try:
+                sent = self._sock.send(rest, socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                loop = asyncio.get_running_loop()
+                await _ready(self._sock, loop.add_writer, loop.remove_writer)
+            else:
+                rest = rest[sent:]
+
+    async def _read(self, size: int, fds: FdBag, what: str) -> bytes:
+        """`size` bytes, or b"" if the stream ended before the first; descriptors go into `fds`."""
+        data = bytearray()
+        while len(data) < size:
+            part = await self._read_some(size - len(data), fds, what)
+            if not part and data:
+                raise _cut_short(what, len(data), size)
+            if not part:
+                break
+            data += part
+        return bytes(data)
+
+    async def _read_some(self, size: int, fds: FdBag, what: str) -> bytes:
+        while True:
+            try:
+                part, numbers, flags, _ = socket.recv_fds(
+                    self._sock, size, messages.MAX_FDS, socket.MSG_CMSG_CLOEXEC
+                )
+            except BlockingIOError:
+                loop = asyncio.get_running_loop()
+                await _ready(self._sock, loop.add_reader, loop.remove_reader)
+            except ConnectionError:
+                return b""
+            else:
+                fds.extend(numbers)
+                if flags & socket.MSG_CTRUNC or len(fds) > messages.MAX_FDS:
+                    allowed = f"at most {messages.MAX_FDS}"
+                    raise FrontendError(what, "number of fds", f"more than {messages.MAX_FDS}", allowed)
+                return part
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _cut_short(message: str, found: int, size: int) -> FrontendError:
+    return FrontendError(message, "bytes before the connection ended", found, str(size))
+
+
+async def _ready(
+    sock: socket.socket, add: Callable[..., Any], remove: Callable[[socket.socket], bool]
+) -> None:
+    """Waits until `sock` can be read or written, as `add` and `remove` say."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    add(sock, wake)
+    try:
+        await future
+    finally:
+        remove(sock)

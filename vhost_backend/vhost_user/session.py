@@ -1,0 +1,314 @@
+"""One vhost-user session: the state that a frontend builds up over one connection.
+
+A session checks every message against that state and tells a `Device` what follows from it. What is refused:
+
+- a message that the protocol does not allow, or that this backend does not offer, is a `FrontendError`. If it asked
+  for a reply, it is answered with a failure and the session goes on; else the connection is dropped.
+- a malformed message leaves a stream that cannot be trusted: the connection is dropped.
+- what the *guest* chooses (ring sizes and addresses) is never a reason to drop the connection, which would cost QEMU
+  its life: the ring is not served, and its err descriptor says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from vhost_backend.errors import FrontendError
+from vhost_backend.vhost_user import messages
+from vhost_backend.vhost_user.connection import Connection, Message
+from vhost_backend.vhost_user.fds import Fd
+from vhost_backend.vhost_user.memory import MappedRegion, MemoryTable
+from vhost_backend.vhost_user.messages import (
+    OFFERED_FEATURES,
+    OFFERED_PROTOCOL_FEATURES,
+    ConfigAccess,
+    MemTable,
+    ProtocolFeature,
+    Region,
+    Request,
+    U64,
+    VirtioFeature,
+    VringAddr,
+    VringFd,
+    VringState,
+)
+from vhost_backend.vhost_user.vring import Vring
+
+MAX_RING_SIZE: Final = 1 << 15  # [virtio 1.3 §2.7]
+"""Sizes that no split ring has end the session; smaller wrong ones are the guest's doing."""
+
+
+class Device(Protocol):
+    """What a session needs of the device behind it. Nothing here may block or raise."""
+
+    @property
+    def num_queues(self) -> int: ...
+
+    def config_read(self) -> bytes:
+        """The whole configuration space, `CONFIG_SPACE_BYTES` long."""
+        ...
+
+    def config_write(self, offset_bytes: int, data: bytes) -> None:
+        """A write by the driver; fields that are not writable stay as they are."""
+        ...
+
+    def backend_channel_set(self, channel: Fd) -> None:
+        """Takes over the socket on which the backend may send messages to the frontend."""
+        ...
+
+    def memory_changed(self, table: MemoryTable) -> None: ...
+
+    def vring_started(self, vring: Vring) -> None: ...
+
+    def vring_enabled(self, vring: Vring) -> None:
+        """`vring.enabled` of a running ring changed."""
+        ...
+
+    def vring_fd_changed(self, vring: Vring, name: str) -> None:
+        """The "kick" or "call" descriptor of a running ring was replaced."""
+        ...
+
+    async def vring_stopped(self, vring: Vring) -> int:
+        """Stops the ring, within a tenth of a second; returns the avail index to resume at."""
+        ...
+
+    def reset(self) -> None:
+        """Everything the guest had on the device is gone."""
+        ...
+
+
+class Session:
+    """Serves one connection; owns memory table and vrings until `close`."""
+
+    def __init__(self, connection: Connection, device: Device) -> None:
+        self._connection = connection
+        self._device = device
+        self.acked_features = VirtioFeature(0)
+        self.acked_protocol_features = ProtocolFeature(0)
+        self.memory = MemoryTable()
+        self.vrings = [Vring(index) for index in range(device.num_queues)]
+        self.refused: Callable[[FrontendError], None] = lambda error: None
+        """Called for each message that was answered with a failure."""
+        self._handlers: dict[Request, Callable[[Message], Awaitable[bytes | None]]] = {
+            request: getattr(self, f"_on_{request.name.lower()}") for request in Request
+        }
+
+    async def run(self) -> None:
+        """Serves until the frontend closes the connection.
+
+        :raise FrontendError: the frontend broke the protocol and the connection must be dropped.
+        :raise OSError: the connection failed.
+        """
+        while (message := await self._connection.receive()) is not None:
+            with message:
+                await self._serve(message)
+            await asyncio.sleep(0)  # a frontend that never pauses must not starve the others
+
+    def close(self) -> None:
+        """Closes the connection and every descriptor that the session holds."""
+        self._connection.close()
+        self.memory.clear()
+        for vring in self.vrings:
+            vring.close()
+
+    async def _serve(self, message: Message) -> None:
+        """Handles one message and sends what it must be answered with."""
+        request, need_reply = message.header.request, message.header.need_reply
+        if need_reply and not self.acked_protocol_features & ProtocolFeature.REPLY_ACK:
+            raise FrontendError(request.name, "flags", "need_reply", "only after REPLY_ACK was negotiated")
+        status = 0
+        reply = None
+        try:
+            self._check_negotiated(request)
+            reply = await self._handlers[request](message)
+        except FrontendError as error:
+            if not need_reply:
+                raise
+            self.refused(error)
+            status = 1
+        if reply is None and need_reply:
+            reply = messages.u64(status)
+        if reply is not None:
+            await self._connection.send(messages.build_reply(request, reply))
+
+    def _check_negotiated(self, request: Request) -> None:
+        needed = messages.required_feature(request)
+        if needed is not None and not self.acked_protocol_features & needed:
+            raise FrontendError(request.name, "protocol feature", "not negotiated", f"only with {needed.name}")
+
+    def _vring(self, request: Request, index: int) -> Vring:
+        if index >= len(self.vrings):
+            raise FrontendError(request.name, "vring index", index, f"0 to {len(self.vrings) - 1}")
+        return self.vrings[index]
+
+    def _stopped_vring(self, request: Request, index: int) -> Vring:
+        vring = self._vring(request, index)
+        if vring.running:
+            raise FrontendError(request.name, f"vring {index}", "running", "only while it is stopped")
+        return vring
+
+    # ---- features --------------------------------------------------------------------------------
+
+    async def _on_get_features(self, message: Message) -> bytes:
+        return messages.u64(OFFERED_FEATURES)
+
+    async def _on_set_features(self, message: Message) -> None:
+        assert isinstance(message.payload, U64)
+        wanted = message.payload.value
+        if wanted & ~OFFERED_FEATURES:
+            raise FrontendError("SET_FEATURES", "features", hex(wanted), f"bits of {OFFERED_FEATURES:#x}")
+        if wanted != self.acked_features and any(vring.running for vring in self.vrings):
+            raise FrontendError("SET_FEATURES", "vrings", "running", "other features only while all are stopped")
+        self.acked_features = VirtioFeature(wanted)
+        if not wanted & VirtioFeature.PROTOCOL_FEATURES:  # [vhost-user: Ring states] nobody would enable them
+            for vring in self.vrings:
+                vring.enabled = True
+
+    async def _on_get_protocol_features(self, message: Message) -> bytes:
+        return messages.u64(OFFERED_PROTOCOL_FEATURES)
+
+    async def _on_set_protocol_features(self, message: Message) -> None:
+        assert isinstance(message.payload, U64)
+        wanted = message.payload.value
+        if wanted & ~OFFERED_PROTOCOL_FEATURES:
+            allowed = f"bits of {OFFERED_PROTOCOL_FEATURES:#x}"
+            raise FrontendError("SET_PROTOCOL_FEATURES", "features", hex(wanted), allowed)
+        self.acked_protocol_features = ProtocolFeature(wanted)
+
+    async def _on_set_owner(self, message: Message) -> None:
+        """Nothing to do: a connection has one frontend."""
+
+    async def _on_get_queue_num(self, message: Message) -> bytes:
+        return messages.u64(len(self.vrings))
+
+    async def _on_get_max_mem_slots(self, message: Message) -> bytes:
+        return messages.u64(messages.MAX_MEM_SLOTS)
+
+    async def _on_set_backend_req_fd(self, message: Message) -> None:
+        channel = message.fds.take()
+        if not channel.is_socket():
+            channel.close()
+            raise FrontendError("SET_BACKEND_REQ_FD", "fd", "not a socket", "a connected stream socket")
+        self._device.backend_channel_set(channel)
+
+    async def _on_reset_device(self, message: Message) -> None:
+        for vring in self.vrings:
+            vring.reset()
+        self._device.reset()
+
+    # ---- configuration space ---------------------------------------------------------------------
+
+    async def _on_get_config(self, message: Message) -> bytes:
+        assert isinstance(message.payload, ConfigAccess)
+        start, size = message.payload.offset_bytes, len(message.payload.data)
+        return messages.config(start, self._device.config_read()[start : start + size], message.payload.flags)
+
+    async def _on_set_config(self, message: Message) -> None:
+        assert isinstance(message.payload, ConfigAccess)
+        if message.payload.flags:
+            raise FrontendError("SET_CONFIG", "config flags", message.payload.flags, "0 (no live migration)")
+        self._device.config_write(message.payload.offset_bytes, message.payload.data)
+
+    # ---- memory ----------------------------------------------------------------------------------
+
+    async def _on_set_mem_table(self, message: Message) -> None:
+        assert isinstance(message.payload, MemTable)
+        fds = message.fds.take_all()
+        pairs = zip(message.payload.regions, fds, strict=True)
+        self.memory.replace("SET_MEM_TABLE", [MappedRegion(region, fd) for region, fd in pairs])
+        self._device.memory_changed(self.memory)
+
+    async def _on_add_mem_reg(self, message: Message) -> None:
+        assert isinstance(message.payload, Region)
+        self.memory.add("ADD_MEM_REG", MappedRegion(message.payload, message.fds.take()))
+        self._device.memory_changed(self.memory)
+
+    async def _on_rem_mem_reg(self, message: Message) -> None:
+        assert isinstance(message.payload, Region)
+        self.memory.remove("REM_MEM_REG", message.payload)
+        self._device.memory_changed(self.memory)
+
+    # ---- vrings ----------------------------------------------------------------------------------
+
+    async def _on_set_vring_num(self, message: Message) -> None:
+        assert isinstance(message.payload, VringState)
+        vring = self._stopped_vring(message.header.request, message.payload.index)
+        if not 0 < message.payload.value <= MAX_RING_SIZE:
+            raise FrontendError("SET_VRING_NUM", "num", message.payload.value, f"1 to {MAX_RING_SIZE}")
+        vring.size = message.payload.value
+
+    async def _on_set_vring_addr(self, message: Message) -> None:
+        assert isinstance(message.payload, VringAddr)
+        vring = self._vring(message.header.request, message.payload.index)
+        if vring.running and vring.address != message.payload:
+            raise FrontendError("SET_VRING_ADDR", f"vring {vring.index}", "running", "only while it is stopped")
+        vring.address = message.payload
+
+    async def _on_set_vring_base(self, message: Message) -> None:
+        assert isinstance(message.payload, VringState)
+        vring = self._stopped_vring(message.header.request, message.payload.index)
+        if message.payload.value >= 1 << 16:
+            raise FrontendError("SET_VRING_BASE", "num", message.payload.value, "0 to 65535")
+        vring.base = message.payload.value
+
+    async def _on_get_vring_base(self, message: Message) -> bytes:
+        assert isinstance(message.payload, VringState)
+        vring = self._vring(message.header.request, message.payload.index)
+        if vring.running:
+            vring.stop(await self._device.vring_stopped(vring))
+        return messages.vring_state(vring.index, vring.base)
+
+    async def _on_set_vring_kick(self, message: Message) -> None:
+        vring = self._take_event(message, "kick")
+        if vring.running:
+            self._device.vring_fd_changed(vring, "kick")
+            return
+        if vring.size == 0 or vring.address is None:
+            vring.drop("kick")
+            allowed = "only after SET_VRING_NUM and SET_VRING_ADDR"
+            raise FrontendError("SET_VRING_KICK", f"vring {vring.index}", "not set up", allowed)
+        self._start(vring)
+
+    async def _on_set_vring_call(self, message: Message) -> None:
+        vring = self._take_event(message, "call")
+        if vring.running:
+            self._device.vring_fd_changed(vring, "call")
+
+    async def _on_set_vring_err(self, message: Message) -> None:
+        self._take_event(message, "err")
+
+    async def _on_set_vring_enable(self, message: Message) -> None:
+        """QEMU enables every queue of the device, also those that the driver did not set up."""
+        assert isinstance(message.payload, VringState)
+        vring = self._vring(message.header.request, message.payload.index)
+        if not self.acked_features & VirtioFeature.PROTOCOL_FEATURES:
+            raise FrontendError("SET_VRING_ENABLE", "features", "not negotiated", "only with PROTOCOL_FEATURES")
+        if message.payload.value not in (0, 1):
+            raise FrontendError("SET_VRING_ENABLE", "num", message.payload.value, "0 or 1")
+        enabled = bool(message.payload.value)
+        if enabled != vring.enabled:
+            vring.enabled = enabled
+            if vring.running:
+                self._device.vring_enabled(vring)
+
+    def _take_event(self, message: Message, name: str) -> Vring:
+        """Puts the message's eventfd, or None, in place of the ring's `name`."""
+        assert isinstance(message.payload, VringFd)
+        vring = self._vring(message.header.request, message.payload.index)
+        fd = message.fds.take() if message.payload.has_fd else None
+        if fd is not None and not fd.is_eventfd():
+            fd.close()
+            raise FrontendError(message.header.request.name, "fd", "something else", "an eventfd")
+        vring.replace(name, fd)
+        return vring
+
+    def _start(self, vring: Vring) -> None:
+        """Starts a ring; one that does not go on where it was stopped means that the guest began anew."""
+        if vring.stopped_as is not None and vring.stopped_as != vring.identity():
+            for other in self.vrings:
+                other.stopped_as = None
+            self._device.reset()
+        vring.running = True
+        self._device.vring_started(vring)
