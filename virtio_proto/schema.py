@@ -361,6 +361,26 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     USAGE,
 )
 
+BODIES: Final[dict[Opcode, WireStruct]] = {
+    Opcode.QUERY: BODY_QUERY,
+    Opcode.PROGRAM_LOAD: BODY_PROGRAM_LOAD,
+    Opcode.PROGRAM_UNLOAD: BODY_PROGRAM_UNLOAD,
+    Opcode.FUNCTION_LOOKUP: BODY_LOOKUP,
+    Opcode.GLOBAL_LOOKUP: BODY_LOOKUP,
+    Opcode.ALLOC: BODY_ALLOC,
+    Opcode.FREE: BODY_FREE,
+    Opcode.COPY_IN: BODY_COPY,
+    Opcode.COPY_OUT: BODY_COPY,
+    Opcode.COPY_DEVICE: BODY_COPY,
+    Opcode.FILL: BODY_FILL,
+    Opcode.LAUNCH: BODY_LAUNCH,
+    Opcode.CALL: BODY_CALL,
+    Opcode.EVENT_DESTROY: BODY_EVENT,
+    Opcode.EVENT_RECORD: BODY_EVENT,
+    Opcode.EVENT_WAIT: BODY_EVENT,
+}
+"""What follows the request header, by opcode; the others have no body."""
+
 
 # --------------------------------------------------------------------------------------------------
 # Introspection: what codegen and the fingerprint see

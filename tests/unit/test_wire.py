@@ -37,7 +37,7 @@ def layout_of_cffi(declarations: str) -> Layout:
     layout = {}
     for struct in schema.STRUCTS:
         ctype = ffi.typeof(f"struct {struct.name}")
-        layout[struct.name] = ffi.sizeof(ctype)
+        layout[struct.name] = ffi.sizeof(f"struct {struct.name}")
         layout |= {f"{struct.name}.{name}": field.offset for name, field in ctype.fields}
     return layout
 

@@ -1,0 +1,105 @@
+"""A VM's shared region as the guest sees it: one memfd, mapped here, with a small allocator on top."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from virtio_proto._vring import ffi
+
+DEFAULT_GPA: Final = 0x8_0000_0000
+DEFAULT_UVA: Final = 0x7F12_0000_0000
+
+
+class RegionFull(Exception):  # noqa: N818: a state of the region, not a fault of the caller
+    """No free range of the region is large enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A range of the region: `offset` bytes from its start, known to the device as `gpa`."""
+
+    offset: int
+    size: int
+    gpa: int
+
+
+class Region:
+    """Guest memory that the device may see. Owns the mapping; owns `fd` too.
+
+    Fields are what a frontend needs to hand it over: `fd`, `size`, `gpa` and `uva`, the address that it
+    pretends the frontend has mapped it at (ring addresses of vhost-user are given in it).
+    """
+
+    def __init__(self, size: int, *, gpa: int = DEFAULT_GPA, uva: int = DEFAULT_UVA, fd: int = -1) -> None:
+        """Make a region of `size` bytes, or take over `fd` if one is given."""
+        self.size, self.gpa, self.uva = size, gpa, uva
+        self.fd = fd if fd >= 0 else os.memfd_create("region", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        if fd < 0:
+            os.ftruncate(self.fd, size)
+        self.memory = mmap.mmap(self.fd, size)
+        self._pin = ffi.from_buffer(self.memory)
+        self.address = int(ffi.cast("uintptr_t", self._pin))
+        self._free = [(0, size)]  # (offset, size), ascending, never adjacent
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unmap the memory and close the fd; a second time does nothing."""
+        if self.fd < 0:
+            return
+        ffi.release(self._pin)
+        self.memory.close()
+        os.close(self.fd)
+        self.fd = -1
+
+    def allocate(self, size: int, align: int = 16) -> Block:
+        """Take the first free range that fits.
+
+        :raise RegionFull: when there is none.
+        """
+        size = max(size, 1)
+        for index, (start, room) in enumerate(self._free):
+            offset = -(-start // align) * align
+            end = offset + size
+            if end <= start + room:
+                rest = [(start, offset - start), (end, start + room - end)]
+                self._free[index : index + 1] = [piece for piece in rest if piece[1]]
+                return Block(offset, size, self.gpa + offset)
+        raise RegionFull(f"no {size} bytes, aligned to {align}, in {self._free}")
+
+    def release(self, block: Block) -> None:
+        """Give a block back."""
+        pieces = sorted([*self._free, (block.offset, block.size)])
+        merged = [pieces[0]]
+        for offset, size in pieces[1:]:
+            last_offset, last_size = merged[-1]
+            if last_offset + last_size == offset:
+                merged[-1] = (last_offset, last_size + size)
+            else:
+                merged.append((offset, size))
+        self._free = merged
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that no block holds."""
+        return sum(size for _, size in self._free)
+
+    def read(self, block: Block, size: int | None = None) -> bytes:
+        """Copy the first `size` bytes of a block out, or all of them."""
+        return self.memory[block.offset : block.offset + (block.size if size is None else size)]
+
+    def write(self, block: Block, data: bytes, at: int = 0) -> None:
+        """Copy `data` into a block, `at` bytes from its start."""
+        if at + len(data) > block.size:
+            raise ValueError(f"{len(data)} bytes at {at} do not fit a block of {block.size}")
+        self.memory[block.offset + at : block.offset + at + len(data)] = data
