@@ -42,14 +42,14 @@ struct vgc_kernel {
 /* One operation. Lives in the data plane's pool; belongs to the engine from submit (VGC_QUEUED) to finish. */
 struct vgc_op {
     enum vgc_op_kind kind;
-    uint32_t context;
-    uint32_t stream;
+    uint32_t context; /* the engine's number of it: 1..VGC_MAX_CONTEXTS, used again after cancel and last finish */
+    uint32_t stream;  /* 0..VGC_MAX_STREAMS-1 */
     uint64_t request_id;
     /* arguments: all ranges are already checked against the context's allocations */
     uint64_t dst;   /* device address */
     uint64_t src;   /* device address */
     uint64_t size;  /* bytes */
-    uint64_t value; /* FILL: the pattern; EVENT_*: the event's id */
+    uint64_t value; /* FILL: the pattern; EVENT_*: the event's number, 1..VGC_MAX_EVENTS */
     uint32_t unit;  /* FILL: bytes of the pattern */
     uint32_t num_spans;
     const struct vgc_span *spans; /* COPY_*: exactly `size` bytes of guest memory, stays mapped until finish */
@@ -68,6 +68,7 @@ struct vgc_op {
     uint64_t start_ns; /* CLOCK_MONOTONIC; a LAUNCH's deadline runs from here: store it atomically when it starts */
     uint64_t end_ns;
     char error[VGC_MAX_ERROR_TEXT]; /* NUL-terminated; only read if status != OK */
+    void *owner; /* the data plane's own */
     /* engine's own while it owns the op */
     struct vgc_op *next;
     uint64_t progress;
@@ -124,15 +125,29 @@ struct vgc_engine {
 /* Hands a finished operation back to the data plane. Any thread; wakes the data plane if it sleeps. */
 void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op);
 
+/* Takes everything that was finished, oldest first, linked by `next`. */
+struct vgc_op *vgc_engine_take_finished(struct vgc_engine *engine);
+
 /* The worker cannot go on because of `op` (a fault in guest code, a launch past its deadline): writes the black
  * box and leaves with _exit(VGC_EXIT_FATAL). The next worker answers op's request with `status`, `detail` and
  * `text`, and every other one with DEVICE_LOST. Async-signal-safe, any thread; the first caller wins and others
  * wait for the exit. op NULL: no request is to blame. */
 enum { VGC_EXIT_FATAL = 86 };
-_Noreturn void vgc_engine_fatal(struct vgc_engine *engine, const struct vgc_op *op, enum vgc_status status,
-                                uint32_t detail, const char *text);
+__attribute__((noreturn)) void vgc_engine_fatal(struct vgc_engine *engine, const struct vgc_op *op,
+                                                enum vgc_status status, uint32_t detail, const char *text);
 
-/* The null engine: every operation is VGC_DONE at once; memory is addresses only. */
+/* The null engine: every operation is VGC_DONE at once, unless earlier ones of its stream are held; memory is
+ * addresses only. The template of engines. */
 struct vgc_engine *vgc_null_engine_new(uint32_t num_pes);
+
+/* What a null kernel does instead of computing; vgc_kernel.engine_private points to one. NULL: VGC_NULL_DONE. */
+enum vgc_null_behaviour {
+    VGC_NULL_DONE,    /* finished at once */
+    VGC_NULL_LATER,   /* finished by the next poll */
+    VGC_NULL_HOLD,    /* runs until a RELEASE kernel, or cancel */
+    VGC_NULL_RELEASE, /* lets everything held go on, then as DONE */
+    VGC_NULL_ASSERT,  /* fails with status ASSERT and a text */
+    VGC_NULL_FAULT,   /* takes the worker down with status FAULT */
+};
 
 #endif
