@@ -1,0 +1,77 @@
+# Everything a developer runs. `make` alone says what there is. Needs nothing but python3 and, for missing
+# packages, apt: `make demo` and `make test` start from a bare machine.
+
+PYTHON := .venv/bin/python
+STAMPS := build/stamps
+SOURCES := virtio_proto vhost_backend guest_driver control_center tools tests bench examples
+PYTHON_SOURCES = $(wildcard $(SOURCES))
+C_FILES = git ls-files -- '*.c' '*.h' '*.cpp' '*.cu' '*.cuh'
+PYTEST := $(PYTHON) -m pytest
+
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMPS)/setup  ## install what the project needs: Debian packages, Python environment
+
+$(STAMPS)/setup: pyproject.toml tools/setup.py
+	python3 -m tools.setup
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: build
+build: setup  ## compile the C parts (only what changed)
+	@$(PYTHON) -m tools.build
+
+.PHONY: image
+image: build  ## fetch QEMU if the system has none that fits, and make the guest image
+	@$(PYTHON) -m tools.qemu
+	@$(PYTHON) -m tools.image
+
+.PHONY: check
+check: lint unit  ## style, types, generated code, unit tests
+
+.PHONY: lint
+lint: build
+	$(PYTHON) -m ruff check $(PYTHON_SOURCES)
+	$(PYTHON) -m ruff format --check $(PYTHON_SOURCES)
+	$(PYTHON) -m mypy
+	$(C_FILES) | xargs -r clang-format-19 --dry-run --Werror
+	$(PYTHON) -m virtio_proto.codegen --check
+
+.PHONY: unit
+unit: build
+	$(PYTEST) -q tests/unit
+
+.PHONY: test
+test: lint image test-asan  ## everything: check, protocol tests, sanitizers, fuzzing in brief, VM boots
+	$(PYTEST) tests
+
+.PHONY: test-asan
+test-asan: build  ## unit and protocol tests on C code with ASan and UBSan
+	$(PYTHON) -m tools.sanitized
+
+.PHONY: bench
+bench: image  ## run the benchmarks; results in bench/out/
+	$(PYTHON) -m bench
+
+.PHONY: demo
+demo: image  ## a guest works on a photograph; pictures in build/demo/
+	$(PYTHON) -m tools.demo
+
+.PHONY: vm
+vm: image  ## a shell in a guest with the device
+	$(PYTHON) -m tools.vm
+
+.PHONY: clean
+clean:  ## remove what was built here
+	rm -rf build/asan build/initramfs.* build/demo build/hashes bench/out .mypy_cache .ruff_cache .pytest_cache
+	git clean -fdXq -- '*.so' '*.o' virtio_proto vhost_backend guest_driver
+
+.PHONY: distclean
+distclean: clean  ## and the environment, and the cache of downloads
+	python3 -c 'import shutil; from tools.common import cache_folder; shutil.rmtree(cache_folder(), ignore_errors=True)'
+	rm -rf build .venv

@@ -1,0 +1,246 @@
+"""Guests for tests: boot, run commands, move files, pause, reset, power off.
+
+    with Guest() as guest:
+        assert "Linux" in guest.run("uname").stdout
+
+A guest's whole state is in memory and in one temporary folder, so nothing is left behind, and several may run at
+once. Control connections are socket pairs handed to QEMU: no names, no start race.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import tempfile
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.vm.agent import Agent, AgentError, Answer
+from tests.vm.qmp import Qmp, QmpError
+from tools import image, qemu
+
+BOOT_SECONDS: Final = 120
+"""Far more than a boot takes anywhere (5 s under emulation): reaching it means that the guest is stuck."""
+
+COMMAND_SECONDS: Final = 60
+ANSWER_SPARE_SECONDS: Final = 30
+"""How much longer than the guest's own time-out the host waits for the answer."""
+
+QUIT_SECONDS: Final = 30
+LOG_TAIL_LINES: Final = 60
+
+
+class GuestError(Exception):
+    """The guest did not do what the harness needs of it; its serial log is in the notes."""
+
+
+class CommandError(GuestError):
+    """A command in the guest ended with an exit code other than 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The compute device as QEMU is told about it; the numbers must be those of the daemon's configuration."""
+
+    socket: Path
+    region_bytes: int = 64 << 20
+    num_queues: int = 4
+    queue_size: int = 256
+    config_bytes: int = 256
+    virtio_id: int = 38
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command in the guest left."""
+
+    exit: int
+    stdout: str
+    stderr: str
+
+
+class Guest:
+    """One virtual machine, from power-on (entering) to power-off (leaving)."""
+
+    def __init__(self, device: Device | None = None, *, memory_mib: int = 512, cpus: int = 2) -> None:
+        self.device = device
+        self.memory_mib = memory_mib
+        self.cpus = cpus
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+            self._wait_for(self.agent.started, BOOT_SECONDS, "the guest's agent did not start")
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._quit()
+        if error is not None:
+            error.add_note(self.log_tail())
+        self._stack.close()
+
+    # -- what tests use -----------------------------------------------------------------------------
+
+    def run(self, command: str, *, timeout: int = COMMAND_SECONDS, check: bool = True) -> Result:
+        """Run a shell command as root in /root and return what it left.
+
+        :raise CommandError: when it exits with another code than 0, unless `check` is off.
+        :raise GuestError: when it runs longer than `timeout` seconds.
+        """
+        return self.result(self.start(command, timeout=timeout), command, timeout=timeout, check=check)
+
+    def start(self, command: str, *, timeout: int = COMMAND_SECONDS) -> Future[Answer]:
+        """Start a command and go on; `result` waits for it."""
+        return self.agent.request("run", command=command, timeout=timeout)
+
+    def result(
+        self, started: Future[Answer], command: str, *, timeout: int = COMMAND_SECONDS, check: bool = True
+    ) -> Result:
+        """The result of a command that `start` began; raises as `run` does."""
+        answer = self._wait_for(started, timeout + ANSWER_SPARE_SECONDS, f"no answer to {command!r}")
+        split = answer.header["out"]
+        out, err = answer.body[:split].decode(errors="replace"), answer.body[split:].decode(errors="replace")
+        result = Result(answer.header["exit"], out, err)
+        if answer.header["timed_out"]:
+            raise GuestError(f"{command!r} ran longer than {timeout} s; so far:\n{out}{err}")
+        if check and result.exit != 0:
+            raise CommandError(f"{command!r} ended with {result.exit}:\n{out}{err}")
+        return result
+
+    def put(self, source: Path, path: str) -> None:
+        """Copy a file of the host to `path` in the guest, with its permissions."""
+        asked = self.agent.request("put", source.read_bytes(), path=path, mode=source.stat().st_mode & 0o777)
+        self._wait_for(asked, COMMAND_SECONDS, f"could not write {path}")
+
+    def get(self, path: str) -> bytes:
+        """The contents of a file of the guest."""
+        return self._wait_for(self.agent.request("get", path=path), COMMAND_SECONDS, f"could not read {path}").body
+
+    def pause(self) -> None:
+        """Stop the virtual CPUs; QEMU stops the device with them."""
+        self.qmp.execute("stop")
+
+    def resume(self) -> None:
+        self.qmp.execute("cont")
+
+    def reset(self) -> None:
+        """Press the reset button, and come back when the guest has booted again."""
+        booted = self.agent.expect_start()
+        self.qmp.execute("set-action", reboot="reset")
+        self.qmp.execute("system_reset")
+        self._wait_for(booted, BOOT_SECONDS, "the guest did not come back after a reset")
+        self.qmp.execute("set-action", reboot="shutdown")
+
+    def power_off(self) -> None:
+        """Let the guest shut down by itself, and wait until QEMU has ended."""
+        self.agent.request("run", command="poweroff -f", timeout=COMMAND_SECONDS)
+        self.process.wait(QUIT_SECONDS)
+
+    def log_tail(self) -> str:
+        """The end of what the guest's kernel and QEMU wrote, for people."""
+        parts = [f"guest ({self.machine}), last lines of its serial console and of QEMU:"]
+        for name in ("serial.log", "qemu.log"):
+            path = self.folder / name
+            if path.exists():
+                parts += path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        return "\n    ".join(parts)
+
+    # -- how it is done -----------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-guest-")))
+        found, files = qemu.find(), image.build()
+        accelerator = qemu.accelerator(found, files.kernel)
+        self.machine = f"QEMU {found.version}, {accelerator.upper()}"
+        with ExitStack() as handed:  # QEMU's ends of the connections, closed here once it has them
+            qmp, qmp_peer = _socket_pair(handed)
+            agent, agent_peer = _socket_pair(handed)
+            argv = [*found.argv, *self._machine_argv(accelerator), *_image_argv(files, self.folder / "serial.log")]
+            argv += _control_argv(qmp_peer, agent_peer)
+            passed = [qmp_peer, agent_peer]
+            if self.device is not None:
+                region = os.memfd_create("vgc-region")
+                handed.callback(os.close, region)
+                os.ftruncate(region, self.device.region_bytes)
+                argv += _device_argv(self.device, region)
+                passed.append(region)
+            log = handed.enter_context((self.folder / "qemu.log").open("wb"))
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=passed, cwd=self.folder
+            )
+        self.qmp = self._stack.enter_context(Qmp(qmp))
+        self.agent = Agent(agent)
+        self._stack.callback(self.agent.close)
+        self.qmp.greet()
+
+    def _machine_argv(self, accelerator: str) -> list[str]:
+        cpu = "host" if accelerator == "kvm" else "max,la57=off"  # five-level paging only costs emulation time
+        machine = ["-machine", "q35", "-accel", accelerator, "-cpu", cpu]
+        return [*machine, "-smp", str(self.cpus), "-m", str(self.memory_mib)]
+
+    def _wait_for(self, future: Future[Answer], seconds: float, what: str) -> Answer:
+        try:
+            return future.result(seconds)
+        except FutureTimeoutError:
+            raise GuestError(f"{what} within {seconds} s") from None
+        except AgentError as error:
+            raise GuestError(f"{what}: {error}") from error
+
+    def _quit(self) -> None:
+        """End QEMU whatever state it is in."""
+        if not hasattr(self, "process"):
+            return
+        try:
+            if self.process.poll() is None:
+                self.qmp.execute("quit")
+            self.process.wait(QUIT_SECONDS)
+        except (QmpError, OSError, ValueError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
+
+
+def _socket_pair(handed: ExitStack) -> tuple[socket.socket, int]:
+    ours, theirs = socket.socketpair()
+    handed.callback(theirs.close)
+    return ours, theirs.fileno()
+
+
+def _image_argv(files: image.Image, serial_log: Path) -> list[str]:
+    return [
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-kernel", str(files.kernel), "-initrd", str(files.initramfs)),
+        *("-append", image.KERNEL_COMMAND_LINE),
+        *("-drive", f"if=virtio,format=raw,readonly=on,file={files.base}"),
+        *("-serial", f"file:{serial_log}"),
+    ]
+
+
+def _control_argv(qmp_fd: int, agent_fd: int) -> list[str]:
+    return [
+        *("-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"),
+        *("-chardev", f"socket,id=agent,fd={agent_fd}", "-device", "virtio-serial-pci"),
+        *("-device", "virtserialport,chardev=agent,name=agent"),
+    ]
+
+
+def _device_argv(device: Device, region_fd: int) -> list[str]:
+    size = device.region_bytes
+    generic = f"{qemu.DEVICE},chardev=vgc,virtio-id={device.virtio_id},num_vqs={device.num_queues}"
+    return [
+        *("-object", f"memory-backend-file,id=region,share=on,mem-path=/proc/self/fd/{region_fd},size={size}"),
+        *("-device", "ivshmem-plain,memdev=region"),
+        *("-chardev", f"socket,id=vgc,path={device.socket}"),
+        *("-device", f"{generic},vq_size={device.queue_size},config_size={device.config_bytes}"),
+    ]

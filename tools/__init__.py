@@ -1,0 +1,1 @@
+"""What builds, fetches and boots: used by the Makefile, the tests and the benchmarks, never by the product."""

@@ -1,0 +1,120 @@
+"""The read-only part of the guest image: Debian's kernel and packages, unpacked into an ext4 file system.
+
+It lives in the cache and is made again only when this file, or how packages are fetched, changes.
+"""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from tools import debian
+from tools.common import cache_folder, digest_of, locked, say
+
+SUITE: Final = "trixie"
+KERNEL: Final = "linux-image-cloud-amd64"
+PACKAGES: Final = (
+    "busybox-static",
+    "python3",
+    "python3-cffi",
+    "python3-construct",
+    "python3-numpy",
+    "python3-pil",
+)
+EARLY_MODULES: Final = ("virtio_blk", "overlay")
+"""Needed before the base can be mounted, so they go into the initramfs; the rest are loaded from the base."""
+
+KEPT_MODULES: Final = ("drivers/uio", "drivers/block", "fs/overlayfs")
+UNUSED: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/include", "boot")
+SPARE_BYTES: Final = 16 << 20
+BLOCK_BYTES: Final = 4096
+
+
+def folder() -> Path:
+    """The folder with kernel, early modules and base file system; built if this file or its helpers changed."""
+    sources = [Path(__file__), Path(debian.__file__)]
+    built = cache_folder() / f"base-{digest_of(sources)}"
+    with locked(cache_folder() / "base.lock"):
+        if not built.exists():
+            say(f"building the guest's base image from Debian {SUITE}")
+            for old in cache_folder().glob("base-*"):
+                shutil.rmtree(old)
+            _build(built)
+    return built
+
+
+def _build(folder: Path) -> None:
+    partial = folder.with_name("base.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    root = partial / "root"
+    with debian.private_apt(SUITE) as apt:
+        kernel = apt.fetch_alone(apt.first_dependency(KERNEL))
+        debian.unpack([*apt.fetch(PACKAGES), kernel], root)
+    (vmlinuz,) = (root / "boot").glob("vmlinuz-*")
+    shutil.copy(vmlinuz, partial / "vmlinuz")
+    _keep_modules(root, partial / "modules")
+    shutil.copy(root / "usr/bin/busybox", partial / "busybox")
+    _finish_root(root)
+    _compile_python(root)
+    _make_ext4(root, partial / "base.ext4")
+    shutil.rmtree(root)
+    partial.rename(folder)
+
+
+def _keep_modules(root: Path, early: Path) -> None:
+    """Drop the kernel modules no guest of ours uses; unpack the others, as busybox reads only plain ones."""
+    (release,) = (root / "usr/lib/modules").iterdir()
+    wanted = tuple(str(release / "kernel" / name) for name in KEPT_MODULES)
+    early.mkdir()
+    for module in release.rglob("*.ko.xz"):
+        if str(module).startswith(wanted):
+            plain = module.with_suffix("")
+            plain.write_bytes(lzma.decompress(module.read_bytes()))
+            if plain.stem in EARLY_MODULES:
+                shutil.copy(plain, early)
+        module.unlink()
+    subprocess.run([root / "usr/bin/busybox", "depmod", "-b", root, release.name], check=True)
+
+
+def _finish_root(root: Path) -> None:
+    """What package scripts and an installer would have done, as far as the guest needs it."""
+    for name in UNUSED:
+        shutil.rmtree(root / name, ignore_errors=True)
+    for name in ("proc", "sys", "dev", "run", "tmp", "root", "etc"):
+        (root / name).mkdir(exist_ok=True)
+    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
+    applets = subprocess.run([root / "usr/bin/busybox", "--list-full"], capture_output=True, text=True, check=True)
+    for applet in applets.stdout.split():
+        link = root / "usr" / applet.removeprefix("usr/")
+        if not link.exists() and not link.is_symlink():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to("/usr/bin/busybox")
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    for name in ("blas", "lapack"):  # Debian finds these through update-alternatives
+        for library in (libraries / name).glob("*.so.*"):
+            (libraries / library.name).symlink_to(f"{name}/{library.name}")
+
+
+def _compile_python(root: Path) -> None:
+    """Byte-compile the guest's Python with the guest's Python: at every boot it would take seconds instead."""
+    (python,) = (root / "usr/bin").glob("python3.[0-9]*")
+    argv: list[str | Path] = [
+        root / "lib64/ld-linux-x86-64.so.2",
+        "--library-path",
+        root / "usr/lib/x86_64-linux-gnu",
+        python,
+    ]
+    argv += ["-m", "compileall", "-qq", "-s", root, "-p", "/", "--invalidation-mode", "unchecked-hash"]
+    folders = [root / "usr/lib" / python.name, root / "usr/lib/python3/dist-packages"]
+    subprocess.run([*argv, *folders], env={"PYTHONHOME": str(root / "usr")}, check=True)
+
+
+def _make_ext4(root: Path, image: Path) -> None:
+    blocks = sum(-(-path.lstat().st_size // BLOCK_BYTES) + 1 for path in root.rglob("*"))
+    size_bytes = blocks * BLOCK_BYTES * 11 // 10 + SPARE_BYTES
+    argv: list[str | Path] = ["/sbin/mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, image]
+    subprocess.run([*argv, f"{size_bytes // 1024}k"], check=True)

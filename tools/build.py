@@ -1,0 +1,108 @@
+"""Compiles the C parts in place: cffi modules, libvgc, compiler tool, sandbox launcher. Only what changed.
+
+A part is what one build script or Makefile makes. Whether it is up to date is decided by the contents of its
+sources, so a checkout or a touched file costs nothing. ``VGC_SANITIZE`` (say ``address,undefined``) is passed on to
+the build scripts and counts as a change.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools.common import REPOSITORY, die, digest_of, say
+
+SOURCE_SUFFIXES: Final = frozenset({".c", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".py", ".ll", ".map", ".mk"})
+WIRE: Final = ("virtio_proto/include", "virtio_proto/src", "virtio_proto/schema.py", "virtio_proto/codegen.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing to build; `sources` are folders and files relative to the repository."""
+
+    name: str
+    script: str
+    """A Python build module, or a folder with a Makefile."""
+    sources: tuple[str, ...]
+    products: tuple[str, ...]
+    """Patterns of what it leaves: missing products are built again."""
+
+    @property
+    def argv(self) -> list[str]:
+        if self.script.endswith(".py"):
+            return [sys.executable, "-m", self.script.removesuffix(".py").replace("/", ".")]
+        return ["make", "--no-print-directory", "-C", self.script]
+
+
+PARTS: Final = (
+    Part(
+        "ring extension",
+        "virtio_proto/build_vring.py",
+        (*WIRE, "virtio_proto/build_vring.py"),
+        ("virtio_proto/_vring*.so",),
+    ),
+    Part(
+        "data plane extension",
+        "vhost_backend/dataplane/build.py",
+        (*WIRE, "vhost_backend/dataplane", "vhost_backend/engines/cpu", "kernels/cpu"),
+        ("vhost_backend/_dataplane*.so",),
+    ),
+    Part(
+        "CPU engine's compiler",
+        "vhost_backend/engines/cpu/compiler",
+        ("vhost_backend/engines/cpu/compiler", "vhost_backend/engines/cpu/vgc_cpu_abi.h"),
+        ("vhost_backend/engines/cpu/compiler/build/*",),
+    ),
+    Part(
+        "sandbox launcher",
+        "vhost_backend/sandbox/launcher",
+        ("vhost_backend/sandbox/launcher",),
+        ("vhost_backend/sandbox/launcher/build/*",),
+    ),
+    Part(
+        "guest library",
+        "guest_driver/libvgc",
+        (*WIRE, "guest_driver/libvgc"),
+        ("guest_driver/libvgc/build/libvgc.so",),
+    ),
+)
+
+
+def build(root: Path = REPOSITORY) -> None:
+    """Build every part of the tree at `root` whose sources changed."""
+    sanitize = os.environ.get("VGC_SANITIZE", "")
+    for part in PARTS:
+        if not (root / part.script).exists():
+            continue
+        stamp = root / "build" / "hashes" / part.script.replace("/", ".")
+        wanted = digest_of(_sources(root, part.sources), sanitize, " ".join(part.argv))
+        if stamp.exists() and stamp.read_text() == wanted and all(any(root.glob(p)) for p in part.products):
+            continue
+        say(f"building the {part.name}{' with ' + sanitize if sanitize else ''}")
+        if subprocess.run(part.argv, cwd=root, check=False).returncode != 0:
+            die(f"the {part.name} did not build", hint=f"its messages are above; alone: {' '.join(part.argv)}")
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(wanted)
+
+
+def _sources(root: Path, names: Iterable[str]) -> list[Path]:
+    """All source files under the folders and files called `names`, built ones left out."""
+    found: list[Path] = []
+    for name in names:
+        path = root / name
+        found += [path] if path.is_file() else [p for p in sorted(path.rglob("*")) if _is_source(p)]
+    return found
+
+
+def _is_source(path: Path) -> bool:
+    built = "build" in path.parent.parts[-2:] or "__pycache__" in path.parts
+    return path.is_file() and not built and (path.suffix in SOURCE_SUFFIXES or path.name == "Makefile")
+
+
+if __name__ == "__main__":
+    build()

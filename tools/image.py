@@ -1,0 +1,88 @@
+"""The guest image, from Debian packages: kernel, initramfs and a read-only base file system.
+
+Two layers, so that a change of the project's own files costs a fraction of a second:
+
+``base``
+    Debian's cloud kernel, and Debian packages in an ext4 image that the guest mounts read-only from virtio-blk
+    (`tools/base_image.py`). Lives in the cache.
+``initramfs``
+    busybox, two kernel modules and the project's own files, which the guest lays over the base.
+
+Everything in one initramfs needs no disk but 3x the memory and is slower: the kernel unpacks all of it at every
+boot, while ext4 (built into Debian's cloud kernel) reads only what is used. `docs/guest-image.md` has the numbers.
+
+``python -m tools.image`` builds it and prints where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools import base_image
+from tools.common import BUILD, REPOSITORY, locked, say
+from tools.cpio import CpioArchive
+
+GUEST_FILES: Final = REPOSITORY / "tools" / "guest"
+PROJECT_FOLDERS: Final = {
+    "guest_driver": "opt/vgc/lib/guest_driver",
+    "virtio_proto": "opt/vgc/lib/virtio_proto",
+    "examples": "root/examples",
+}
+"""What the guest gets of the project, and where."""
+
+KERNEL_COMMAND_LINE: Final = "console=ttyS0 quiet panic=-1 mitigations=off"
+"""A guest that panics resets at once, which ends QEMU (-no-reboot), so nobody waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A guest image: three files that QEMU takes, none of which a guest can change."""
+
+    kernel: Path
+    initramfs: Path
+    base: Path
+
+
+def build() -> Image:
+    """The image, up to date with the working tree."""
+    base = base_image.folder()
+    initramfs = BUILD / "initramfs.cpio"
+    archive = _initramfs(base)
+    with locked(BUILD / "initramfs.lock"):
+        if not initramfs.exists() or initramfs.read_bytes() != archive:
+            partial = initramfs.with_suffix(".partial")
+            partial.write_bytes(archive)
+            partial.rename(initramfs)  # a guest that boots right now keeps the old one
+    return Image(base / "vmlinuz", initramfs, base / "base.ext4")
+
+
+def _initramfs(base: Path) -> bytes:
+    archive = CpioArchive()
+    for folder in ("proc", "sys", "dev", "base", "top", "root"):
+        archive.add_folder(folder)
+    archive.add_file("bin/busybox", base / "busybox")
+    archive.add_file("init", GUEST_FILES / "init")
+    for module in sorted((base / "modules").iterdir()):
+        archive.add_file(f"modules/{module.name}", module)
+    for name, path in _layer().items():
+        archive.add_file(f"layer/{name}", path)
+    return archive.data()
+
+
+def _layer() -> dict[str, Path]:
+    """The project's own files in the guest: path there -> file here."""
+    layer = {f"opt/vgc/sbin/{name}": GUEST_FILES / name for name in ("start", "agent.py")}
+    layer["opt/vgc/motd"] = GUEST_FILES / "motd"
+    layer["opt/vgc/bin/vgc"] = GUEST_FILES / "vgc"
+    for source, target in PROJECT_FOLDERS.items():
+        for path in sorted((REPOSITORY / source).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                layer[f"{target}/{path.relative_to(REPOSITORY / source)}"] = path
+    return layer
+
+
+if __name__ == "__main__":
+    built = build()
+    say(f"guest image: {built.base} ({built.base.stat().st_size >> 20} MiB), {built.initramfs}")

@@ -1,0 +1,105 @@
+"""A QEMU that has the generic vhost-user device: the system's, or Debian's unpacked into the cache.
+
+``python -m tools.qemu`` prepares it and says which one it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tools.common import cache_folder, locked, say
+from tools.debian import private_apt, unpack
+
+DEVICE: Final = "vhost-user-test-device-pci"
+PROGRAM: Final = "qemu-system-x86_64"
+SUITES: Final = ("trixie", "trixie-backports")
+PROBE_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Qemu:
+    """A usable QEMU: what its command line begins with, and its version, for people."""
+
+    argv: tuple[str, ...]
+    version: str
+
+
+@cache
+def find() -> Qemu:
+    """The QEMU to use. The first call on a machine may download one, later ones only look."""
+    argv = _system() or _unpacked()
+    version = _output([*argv, "-version"]).split("version ", 1)[1].split()[0]
+    return Qemu(argv, version)
+
+
+@cache
+def accelerator(qemu: Qemu, kernel: Path) -> str:
+    """``kvm`` where `kernel` boots with it, otherwise ``tcg``.
+
+    Only a boot tells: /dev/kvm may be there and refuse a machine, or stop it at its first instructions. The kernel
+    gets no root file system, so where all is well it panics at once and QEMU leaves.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "tcg"
+    argv = [*qemu.argv, "-accel", "kvm", "-m", "256", "-nodefaults", "-display", "none", "-no-reboot"]
+    argv += ["-kernel", str(kernel), "-append", "panic=-1 quiet"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as boot:
+        timer = threading.Timer(PROBE_SECONDS, boot.kill)
+        timer.start()
+        assert boot.stderr is not None
+        refused = any("KVM" in line for line in boot.stderr)
+        if refused:
+            boot.kill()
+        timer.cancel()
+    return "kvm" if boot.returncode == 0 else "tcg"
+
+
+def _system() -> tuple[str, ...] | None:
+    """The installed QEMU, if it has the device: asked for by name, as the version does not tell."""
+    program = shutil.which(PROGRAM)
+    if program is None:
+        return None
+    done = subprocess.run([program, "-device", f"{DEVICE},help"], capture_output=True, check=False)
+    return (program,) if done.returncode == 0 else None
+
+
+def _unpacked() -> tuple[str, ...]:
+    """Debian's QEMU in the cache, run with its own C library so that it fits any host."""
+    root = cache_folder() / "qemu"
+    with locked(cache_folder() / "qemu.lock"):
+        if not root.exists():
+            _unpack_into(root)
+    return (
+        str(root / "lib64/ld-linux-x86-64.so.2"),
+        "--library-path",
+        str(root / "usr/lib/x86_64-linux-gnu"),
+        str(root / "usr/bin" / PROGRAM),
+        *("-L", str(root / "usr/share/qemu")),
+        *("-L", str(root / "usr/share/seabios")),
+        *("-L", str(root / "usr/lib/ipxe/qemu")),
+    )
+
+
+def _unpack_into(root: Path) -> None:
+    say(f"no QEMU with {DEVICE} on this machine: unpacking Debian's into {root}")
+    partial = root.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with private_apt(*SUITES) as apt:
+        unpack(apt.fetch(["qemu-system-x86"], release=SUITES[-1]), partial)
+    partial.rename(root)
+
+
+def _output(argv: Sequence[str]) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, timeout=PROBE_SECONDS, check=True).stdout
+
+
+if __name__ == "__main__":
+    say(f"QEMU {find().version} has the {DEVICE}")

@@ -1,0 +1,101 @@
+"""Prepares a bare Debian 12 or 13: packages, then a Python environment in ``.venv``. Standard library only.
+
+``python3 -m tools.setup`` installs what is missing and nothing else; root rights are asked for only if something is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Final
+
+from tools.common import REPOSITORY, die, say
+
+VENV: Final = REPOSITORY / ".venv"
+OLDEST_PYTHON: Final = (3, 11)
+PACKAGES: Final = {
+    "clang-19": "the CPU engine compiles CUDA with it",
+    "llvm-19-dev": "the CPU engine's compiler is built on it",
+    "lld-19": "links compiled kernels",
+    "libclang-rt-19-dev": "sanitizers and libFuzzer",
+    "clang-format-19": "make check",
+    "gcc": "C extension modules",
+    "g++": "baselines of the benchmarks",
+    "libc6-dev": "C headers",
+    "e2fsprogs": "the guest's file system",
+    "dpkg": "unpacks the guest's packages",
+    "debian-archive-keyring": "authenticates the guest's packages",
+    "ca-certificates": "pip",
+}
+SYSTEM_PYTHON_PACKAGES: Final = {
+    "python3-venv": "the Python environment",
+    "python3-dev": "C extension modules",
+}
+"""Needed only where the Python in use is Debian's; another one brings its own."""
+
+
+def main() -> None:
+    if sys.version_info < OLDEST_PYTHON:
+        die(f"this is Python {sys.version.split()[0]}", hint="Python 3.11 or newer is needed; Debian 12 has it")
+    install_packages()
+    make_environment()
+
+
+def install_packages() -> None:
+    """Install the Debian packages that are missing."""
+    wanted = PACKAGES | (SYSTEM_PYTHON_PACKAGES if sys.base_prefix == "/usr" else {})
+    if shutil.which("apt-get") is None:
+        tell_what_is_needed(wanted)
+        return
+    missing = [name for name in wanted if not is_installed(name)]
+    if not missing:
+        return
+    say(f"installing Debian packages: {' '.join(missing)}")
+    apt_get("update", "-q")
+    apt_get("install", "-q", "--yes", "--no-install-recommends", *missing)
+
+
+def tell_what_is_needed(wanted: dict[str, str]) -> None:
+    """On other distributions: name what has no way of being installed from here, and go on."""
+    say("no apt-get here; install what these Debian packages hold, under your distribution's names:")
+    for name, purpose in wanted.items():
+        say(f"    {name:24} {purpose}")
+
+
+def is_installed(package: str) -> bool:
+    query = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
+    done = subprocess.run(query, capture_output=True, text=True, check=False)
+    return done.stdout == "installed"
+
+
+def apt_get(*arguments: str) -> None:
+    """Run apt-get as root; waits for another one to finish."""
+    argv = ["apt-get", "-o", "DPkg::Lock::Timeout=300", *arguments]
+    if os.geteuid() != 0:
+        if shutil.which("sudo") is None:
+            die("root rights are needed and there is no sudo", hint=f"as root: {' '.join(argv)}")
+        argv = ["sudo", *argv]
+    done = subprocess.run(argv, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, check=False)
+    if done.returncode != 0:
+        die(f"{' '.join(argv)} failed", hint="its own message is above")
+
+
+def make_environment() -> None:
+    """Create ``.venv`` and install the project's dependencies into it."""
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        say(f"creating the Python environment {VENV}")
+        venv.create(VENV, with_pip=True)
+    say("installing Python packages")
+    pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run([*pip, "--editable", f"{REPOSITORY}[dev]"], check=False)
+    if done.returncode != 0:
+        die("pip could not install the project's dependencies", hint="its own message is above")
+
+
+if __name__ == "__main__":
+    main()
