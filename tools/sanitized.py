@@ -1,0 +1,71 @@
+"""Runs tests on C code built with AddressSanitizer and UndefinedBehaviorSanitizer.
+
+The tree is mirrored to ``build/asan`` and built there, so that ordinary and sanitized modules never mix. Python is not
+sanitized itself: the runtimes are preloaded, and leaks are not looked for, as Python keeps memory until it exits.
+
+``python -m tools.sanitized [pytest arguments]``; without arguments, the unit and protocol tests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tools.common import BUILD, REPOSITORY, say
+
+MIRROR: Final = BUILD / "asan"
+SANITIZERS: Final = "address,undefined"
+RUNTIMES: Final = ("libasan.so", "libubsan.so")
+DEFAULT_TESTS: Final = ("-q", "tests/unit", "tests/protocol")
+ENVIRONMENT: Final = {
+    "VGC_SANITIZE": SANITIZERS,
+    "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Mirror, build and test; the exit code of what failed, or pytest's."""
+    mirror_tree()
+    environment = os.environ | ENVIRONMENT
+    built = subprocess.run([sys.executable, "-m", "tools.build"], cwd=MIRROR, env=environment, check=False)
+    if built.returncode != 0:
+        return built.returncode
+    say(f"running tests under {SANITIZERS}")
+    argv = [sys.executable, "-m", "pytest", *(arguments or DEFAULT_TESTS)]
+    preload = {"LD_PRELOAD": " ".join(runtime_path(name) for name in RUNTIMES)}
+    return subprocess.run(argv, cwd=MIRROR, env=environment | preload, check=False).returncode
+
+
+def runtime_path(name: str) -> str:
+    """Where the compiler keeps a sanitizer's runtime library."""
+    return subprocess.run(
+        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def mirror_tree() -> None:
+    """Bring the mirror up to date with the files of the working tree that git knows or would add."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listing = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    names = {name for name in listing.split("\0") if name and (REPOSITORY / name).is_file()}
+    listed = MIRROR / "mirrored"
+    for gone in set(listed.read_text().split("\0") if listed.exists() else []) - names:
+        (MIRROR / gone).unlink(missing_ok=True)
+    for name in names:
+        copy_if_newer(REPOSITORY / name, MIRROR / name)
+    listed.write_text("\0".join(sorted(names)))
+
+
+def copy_if_newer(source: Path, target: Path) -> None:
+    if not target.exists() or target.stat().st_mtime_ns != source.stat().st_mtime_ns:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
