@@ -298,6 +298,19 @@ def test_disabled_calls_are_not_sent(driver: DriverRing, device: DeviceRing) -> 
         driver.take()
 
 
+def test_calls_disabled_after_being_asked_for_are_not_sent(driver: DriverRing, device: DeviceRing) -> None:
+    driver.add([1], [])
+    serve(device)
+    lib.vgc_vq_should_call(device.vq)
+    driver.take()
+    assert not lib.vgc_vq_enable_call(driver.vq)
+    lib.vgc_vq_disable_call(driver.vq)
+    driver.add([1], [])
+    serve(device)
+
+    assert not lib.vgc_vq_should_call(device.vq)
+
+
 def test_enabling_calls_reports_what_came_meanwhile(driver: DriverRing, device: DeviceRing) -> None:
     lib.vgc_vq_disable_call(driver.vq)
     driver.add([1], [])

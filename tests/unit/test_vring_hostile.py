@@ -125,8 +125,14 @@ def test_head_may_come_again_after_its_return(raw: RawRing, device: DeviceRing) 
 # ---- chains
 
 
-@pytest.mark.parametrize("following", [NUM, 0x100, 0xFFFF])
-def test_next_out_of_range_is_answered(raw: RawRing, device: DeviceRing, following: int) -> None:
+@pytest.mark.parametrize("following", [NUM, 0x100, 0x8000])
+def test_next_out_of_range_is_answered(
+    region: Region, raw: RawRing, device: DeviceRing, following: int
+) -> None:
+    """Though what lies there may look like a descriptor."""
+    beyond = raw.at.desc + 16 * following
+    if following != NUM:  # there the avail ring begins
+        region.memory[beyond : beyond + 16] = Desc(HERE, 16).pack()
     raw.set_desc(0, Desc(HERE, 16, NEXT, following))
     raw.publish(0)
 
@@ -331,6 +337,7 @@ def indirect(raw: RawRing, *descs: Desc, length: int | None = None, flags: int =
 
 
 def test_indirect_table_inside_an_indirect_table_is_answered(raw: RawRing, device: DeviceRing) -> None:
+    raw.region.memory[0x800:0x810] = Desc(HERE, 16).pack()
     indirect(raw, Desc(HERE, 16, INDIRECT))
 
     assert_answered(raw, device)
@@ -378,8 +385,8 @@ def test_indirect_table_out_of_bounds_is_answered(
 
 
 def test_next_beyond_the_indirect_table_is_answered(raw: RawRing, device: DeviceRing) -> None:
-    """Though the ring's own table, and the memory behind the indirect one, would have such an entry."""
-    indirect(raw, Desc(HERE, 16, NEXT, 1), length=16)
+    """Though the memory behind it holds a descriptor."""
+    indirect(raw, Desc(HERE, 16, NEXT, 1), Desc(HERE, 16), length=16)
 
     assert_answered(raw, device)
 

@@ -206,7 +206,7 @@ static inline bool chain_append(struct vgc_chain *chain, const struct vgc_mem *m
 /* The descriptor table that is being walked: the ring's, or an indirect one. */
 struct table {
     const struct vgc_desc *desc;
-    uint32_t size; /* entries; also how many may be visited, which ends every loop */
+    uint32_t size; /* entries */
     bool nested;
 };
 
@@ -223,22 +223,22 @@ static bool table_enter(struct table *table, const struct vgc_mem *mem, struct v
     return host != NULL;
 }
 
+/* Ends, loops or not: every step appends a buffer, of which there are VGC_MAX_CHAIN, or enters the one table. */
 static int walk(const struct vgc_vq_device *vq, const struct vgc_mem *mem, struct vgc_chain *chain)
 {
     struct table table = {vq->ring.desc, vq->ring.num, false};
     uint32_t index = chain->head;
-    uint32_t visited = 0;
 
     chain->num_readable = chain->num_writable = 0;
     chain->readable_len = chain->writable_len = 0;
     for (;;) {
-        if (UNLIKELY(index >= table.size || visited++ == table.size))
+        if (UNLIKELY(index >= table.size))
             return -EBADMSG;
         struct vgc_desc desc = desc_load(table.desc, index);
         if (desc.flags & VGC_DESC_F_INDIRECT) {
             if (!table_enter(&table, mem, desc, vq->indirect))
                 return -EBADMSG;
-            index = visited = 0;
+            index = 0;
             continue;
         }
         if (!chain_append(chain, mem, desc))
