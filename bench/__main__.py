@@ -1,0 +1,49 @@
+"""``python -m bench [NAME ...] [--quick]``: measures, prints the table, writes ``bench/out``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from bench import rows
+from bench.lab import Lab
+from bench.registry import ROWS, select
+from bench.results import table, write_json
+from bench.runner import run_rows
+
+OUT = Path(__file__).resolve().parent / "out"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks beside their baselines.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures to measure, globs allowed (default: all)")
+    parser.add_argument("--quick", action="store_true", help="fewer samples: under two minutes, noisier")
+    parser.add_argument("--list", action="store_true", help="list the figures and exit")
+    parser.add_argument("--threads", type=int, default=None, help="threads of the compute rows (default: all CPUs)")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of results.json (default: bench/out)")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    rows.load()
+    try:
+        chosen = select(ROWS, args.names)
+    except ValueError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    if args.list:
+        print("\n".join(name for known in chosen for name in known.names))
+        return 0
+    with Lab(quick=args.quick, threads=args.threads) as lab:
+        results, skipped = run_rows(
+            lab, chosen, args.names, lambda name: print(f"... {name}", file=sys.stderr, flush=True)
+        )
+    print(table(results, skipped))
+    print(f"written: {write_json(args.out, results, skipped)}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

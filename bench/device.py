@@ -1,0 +1,216 @@
+"""Our device as the rows use it: requests prepared once, sent by the hot loops, their responses checked."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.driver import Driver
+from bench.native.loops import ffi
+from virtio_proto.schema import Opcode, ProgramKind, Status
+
+_RESPONSE_BYTES: Final = ffi.sizeof("struct vgc_response")
+_TEXT_BYTES: Final = 64 << 10
+_COMMAND_BYTES: Final = 1 << 20
+_PATIENCE_S: Final = 60.0
+
+Span = tuple[int, int]
+"""(offset in the region, bytes)."""
+
+
+class RequestError(Exception):
+    """The device answered with an error; the text is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response and, if one was asked for, its payload."""
+
+    status: Status
+    value: int
+    payload_len: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel of a loaded program and where its parameters lie in the parameter block."""
+
+    id: int
+    params: tuple[Span, ...]
+    param_bytes: int
+
+
+class Prepared:
+    """Requests ready for the driver's loops, and where their responses arrive."""
+
+    def __init__(self, driver: Driver, chains: list[tuple[list[Span], list[Span]]]) -> None:
+        self._driver = driver
+        self._responses = [writable[0][0] for _, writable in chains]
+        self.native = driver.requests(chains)
+
+    def response(self, index: int = 0) -> Response:
+        raw = ffi.from_buffer("struct vgc_response *", self._driver.view(self._responses[index], _RESPONSE_BYTES))
+        return Response(Status(raw.status), raw.value, raw.payload_len)
+
+    def check(self) -> None:
+        """:raise RequestError: if one of them was answered with anything but OK."""
+        for index in range(len(self._responses)):
+            response = self.response(index)
+            if response.status is not Status.OK:
+                raise RequestError(f"request {index} of {len(self._responses)}: {response.status.name}")
+
+
+def pack(name: str, **fields: object) -> bytes:
+    """The bytes of one struct of the wire format."""
+    return bytes(ffi.buffer(ffi.new(f"struct {name} *", fields)))
+
+
+class Device:
+    """One context on the device behind `driver`."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self._commands = driver.take(_COMMAND_BYTES)
+        self._answers = driver.take(_RESPONSE_BYTES + _TEXT_BYTES)
+        self.context = 0
+        self.context = self.ask(Opcode.CONTEXT_CREATE).value
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def _header(self, opcode: Opcode) -> bytes:
+        return pack("vgc_request", opcode=int(opcode), context=self.context, request_id=1)
+
+    def prepare(
+        self, opcode: Opcode, body: bytes = b"", *, count: int = 1, sent: Span | None = None, got: Span | None = None
+    ) -> Prepared:
+        """`count` equal requests with headers and responses of their own; payloads `sent` and `got` are shared."""
+        text = self._header(opcode) + body
+        room = (len(text) + 63) // 64 * 64 + 64
+        start = self.driver.take(count * room)
+        chains = []
+        for offset in range(start, start + count * room, room):
+            self._store(offset, text)
+            response = (offset + room - 64, _RESPONSE_BYTES)
+            chains.append(([(offset, len(text)), *_present(sent)], [response, *_present(got)]))
+        return Prepared(self.driver, chains)
+
+    def ask(self, opcode: Opcode, body: bytes = b"") -> Response:
+        """One request; waits for its response, whose payload is then in :meth:`payload`.
+
+        :raise RequestError: with the device's text, when it answers with an error.
+        """
+        text = self._header(opcode) + body
+        self._store(self._commands, text)
+        answer = (self._answers, _RESPONSE_BYTES + _TEXT_BYTES)
+        prepared = Prepared(self.driver, [([(self._commands, len(text))], [answer])])
+        self.driver.round_trip(prepared.native, 0, _PATIENCE_S)
+        response = prepared.response()
+        if response.status is not Status.OK:
+            reason = self.payload(response).decode(errors="replace")
+            raise RequestError(f"{opcode.name}: {response.status.name}: {reason}")
+        return response
+
+    def payload(self, response: Response) -> bytes:
+        """What followed the last response of :meth:`ask`."""
+        return self.driver.view(self._answers + _RESPONSE_BYTES, response.payload_len).tobytes()
+
+    def _store(self, offset: int, data: bytes) -> None:
+        self.driver.view(offset, len(data))[:] = np.frombuffer(data, np.uint8)
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def alloc(self, size: int) -> int:
+        """Device memory of `size` bytes; freed with :meth:`free`."""
+        return self.ask(Opcode.ALLOC, pack("vgc_body_alloc", size=size)).value
+
+    def free(self, address: int) -> None:
+        self.ask(Opcode.FREE, pack("vgc_body_free", address=address))
+
+    def copy_in(self, address: int, span: Span) -> Prepared:
+        """Copies of a span of the region to device memory."""
+        body = pack("vgc_body_copy", dst=address, size=span[1])
+        return self.prepare(Opcode.COPY_IN, body, sent=span)
+
+    def copy_out(self, address: int, span: Span) -> Prepared:
+        """Copies of device memory to a span of the region."""
+        body = pack("vgc_body_copy", src=address, size=span[1])
+        return self.prepare(Opcode.COPY_OUT, body, got=span)
+
+    def run(self, prepared: Prepared) -> float:
+        """Sends a prepared request and sleeps until it is done; returns the time in ns.
+
+        :raise RequestError: when it is answered with an error.
+        """
+        elapsed = self.driver.round_trip(prepared.native, 0, _PATIENCE_S)
+        prepared.check()
+        return elapsed
+
+    def upload(self, array: npt.NDArray[Any], staging: Span) -> int:
+        """A copy of `array` in device memory, made through `staging`, piece by piece."""
+        data = array.reshape(-1).view(np.uint8)
+        address = self.alloc(len(data))
+        for begin in range(0, len(data), staging[1]):
+            part = data[begin : begin + staging[1]]
+            self.driver.view(staging[0], len(part))[:] = part
+            self.run(self.copy_in(address + begin, (staging[0], len(part))))
+        return address
+
+    def download(self, address: int, array: npt.NDArray[Any], staging: Span) -> None:
+        """Fills `array` from device memory at `address`."""
+        data = array.reshape(-1).view(np.uint8)
+        for begin in range(0, len(data), staging[1]):
+            part = data[begin : begin + staging[1]]
+            self.run(self.copy_out(address + begin, (staging[0], len(part))))
+            part[:] = self.driver.view(staging[0], len(part))
+
+    # -- programs -------------------------------------------------------------------------------
+
+    def load(self, source: str) -> int:
+        """Compiles and loads CUDA C; returns the program's id.
+
+        :raise RequestError: with the compiler's log.
+        """
+        text = source.encode()
+        body = pack("vgc_body_program_load", kind=int(ProgramKind.CUDA_SOURCE), source_len=len(text))
+        return self.ask(Opcode.PROGRAM_LOAD, body + text).value
+
+    def unload(self, program: int) -> None:
+        self.ask(Opcode.PROGRAM_UNLOAD, pack("vgc_body_program_unload", program=program))
+
+    def function(self, program: int, name: str) -> Function:
+        """:raise RequestError: when the program has no such function."""
+        body = pack("vgc_body_lookup", program=program, name_len=len(name)) + name.encode()
+        table = self.payload(self.ask(Opcode.FUNCTION_LOOKUP, body))
+        entry = ffi.from_buffer("struct vgc_function_entry *", table, require_writable=False)
+        start = ffi.sizeof("struct vgc_function_entry")
+        params = struct.unpack_from(f"<{2 * entry.num_params}I", table, start)
+        return Function(entry.id, tuple(zip(params[::2], params[1::2], strict=True)), entry.param_bytes)
+
+    def launch(
+        self, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()
+    ) -> Prepared:
+        """A launch with parameters given as bytes, in the order of the kernel's own."""
+        block_of_params = bytearray(function.param_bytes)
+        for (offset, size), value in zip(function.params, arguments, strict=True):
+            block_of_params[offset : offset + size] = value
+        body = pack(
+            "vgc_body_launch",
+            function=function.id,
+            grid=_three(grid),
+            block=_three(block),
+            param_len=len(block_of_params),
+        )
+        return self.prepare(Opcode.LAUNCH, body + bytes(block_of_params))
+
+
+def _present(span: Span | None) -> list[Span]:
+    return [] if span is None else [span]
+
+
+def _three(counts: Sequence[int]) -> list[int]:
+    return [*counts, 1, 1][:3]

@@ -1,0 +1,131 @@
+"""A driver whose requests are prepared here and whose loops run in C (:mod:`bench.native`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.frontend import EVENT_IDX, REGION_GPA, Frontend, Vring
+from bench.native.loops import ffi, lib
+
+RING_SIZE = 256
+_PAGE = 4096
+
+
+class DriverError(Exception):
+    """A hot loop ended early; the text names the errno."""
+
+
+def check(code: int, what: str) -> None:
+    """:raise DriverError: when a native function returned a negative errno."""
+    if code < 0:
+        raise DriverError(f"{what}: {os.strerror(-code)}")
+
+
+def nanoseconds(count: int) -> tuple[npt.NDArray[np.uint64], Any]:
+    """An array for `count` times, and the pointer by which a hot loop fills it."""
+    times = np.zeros(count, np.uint64)
+    return times, ffi.cast("uint64_t *", times.ctypes.data)
+
+
+class Driver:
+    """One virtqueue of a backend, brought up; owns the connection.
+
+    Memory of the region is handed out once and never returned: a driver lives for a few rows.
+    """
+
+    def __init__(self, socket_path: Path, region_bytes: int = 16 << 20, driver_features: int = EVENT_IDX) -> None:
+        self.frontend = Frontend(socket_path, region_bytes)
+        self.memory = np.frombuffer(self.frontend.region, np.uint8)
+        self._kick_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        self._call_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        self._next_free = 0
+        try:
+            self._queue = self._open(driver_features)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hangs up. The backend stops the queue; nothing is in flight between two calls of a loop."""
+        self.frontend.close()
+        os.close(self._kick_fd)
+        os.close(self._call_fd)
+
+    def _open(self, driver_features: int) -> Any:
+        base = self.take(int(lib.vgcb_ring_bytes(RING_SIZE)))
+        avail, used = (base + int(f(RING_SIZE)) for f in (lib.vgcb_avail_offset, lib.vgcb_used_offset))
+        queue = ffi.new("struct vgcb_queue *")
+        start = ffi.cast("uint8_t *", self.memory.ctypes.data + base)
+        vring = Vring(RING_SIZE, base, avail, used, self._kick_fd, self._call_fd)
+        check(lib.vgcb_queue_open(queue, start, RING_SIZE, False, self._kick_fd, self._call_fd), "open ring")
+        queue.vq.event_idx = bool(self.frontend.start([vring], driver_features) & EVENT_IDX)
+        return queue
+
+    def take(self, size: int) -> int:
+        """The offset of `size` fresh bytes of the region, page-aligned.
+
+        :raise MemoryError: when the region is used up.
+        """
+        offset = self._next_free
+        if offset + size > len(self.memory):
+            raise MemoryError(f"asked {size} bytes, {len(self.memory) - offset} of the region are free")
+        self._next_free = offset + (size + _PAGE - 1) // _PAGE * _PAGE
+        return offset
+
+    def view(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
+        return self.memory[offset : offset + size]
+
+    def requests(self, chains: Sequence[tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]]) -> Any:
+        """Native requests, one per (readable, writable) pair of lists of (region offset, length)."""
+        made = ffi.new("struct vgcb_request[]", len(chains))
+        for request, (readable, writable) in zip(made, chains, strict=True):
+            request.n_readable, request.n_writable = len(readable), len(writable)
+            for index, (offset, length) in enumerate([*readable, *writable]):
+                request.sg[index].gpa = REGION_GPA + offset
+                request.sg[index].len = length
+        return made
+
+    @property
+    def kicks(self) -> int:
+        """Kicks so far: how often the device had asked to be woken."""
+        return int(self._queue.kicks)
+
+    def polled(self, requests: Any, count: int) -> npt.NDArray[np.uint64]:
+        """Times (ns) of `count` round trips, one at a time, the driver spinning."""
+        times, pointer = nanoseconds(count)
+        check(lib.vgcb_polled(self._queue, requests, count, pointer), "polled round trip")
+        return times
+
+    def sleeping(self, requests: Any, count: int, idle_ns: int) -> npt.NDArray[np.uint64]:
+        """Times (ns) of `count` round trips with both sides asleep, after `idle_ns` of rest each."""
+        times, pointer = nanoseconds(count)
+        check(lib.vgcb_sleeping(self._queue, requests, count, idle_ns, pointer), "sleeping round trip")
+        return times
+
+    def pipelined(self, requests: Any, count: int) -> float:
+        """Requests per second with all of `requests` in flight at once."""
+        elapsed = ffi.new("uint64_t *")
+        check(lib.vgcb_pipelined(self._queue, requests, len(requests), count, elapsed), "pipelined requests")
+        return count * 1e9 / float(elapsed[0])
+
+    def round_trip(self, requests: Any, spin_ns: int, patience_s: float) -> float:
+        """The time (ns) of one request; the driver spins for `spin_ns`, then sleeps until called."""
+        elapsed = ffi.new("uint64_t *")
+        patience_ns = int(patience_s * 1e9)
+        check(lib.vgcb_round_trip(self._queue, requests, spin_ns, patience_ns, elapsed), "round trip")
+        return float(elapsed[0])

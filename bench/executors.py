@@ -1,0 +1,101 @@
+"""Three ways to run a :class:`~bench.workloads.Workload`: each verifies its result, then times one run at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import cffi
+import numpy as np
+
+from bench.device import Device, Span
+from bench.native import build
+from bench.opencl import OpenCl
+from bench.workloads import Workload
+
+Timed = Callable[[], float]
+"""Runs the work once and returns the milliseconds it took."""
+
+
+class PlainCpp:
+    """The C++ baseline library."""
+
+    def __init__(self) -> None:
+        self.ffi: Any = cffi.FFI()
+        self.ffi.cdef(build.KERNEL_DECLARATIONS)
+        self._library: Any = self.ffi.dlopen(str(build.LIBRARY))
+
+    def prepare(self, work: Workload, threads: int) -> Timed:
+        """:raise ArithmeticError: when the result is wrong."""
+        arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in work.arguments]
+        function = getattr(self._library, f"base_{work.baseline}")
+        native = [self._argument(a) for a in arguments]  # buffers stay alive as long as these
+        function(*native, threads)
+        work.verify(np.asarray(arguments[work.result]), "plain C++")
+
+        def run() -> float:
+            start = time.perf_counter()
+            function(*native, threads)
+            return (time.perf_counter() - start) * 1e3
+
+        return run
+
+    def _argument(self, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value.item()
+        kind = {np.dtype(np.float32): "float", np.dtype(np.uint8): "uint8_t", np.dtype(np.uint32): "uint32_t"}
+        return self.ffi.from_buffer(f"{kind[value.dtype]}[]", value)
+
+
+@contextmanager
+def on_pocl(pocl: OpenCl, work: Workload) -> Iterator[Timed]:
+    """:raise ArithmeticError: when the result is wrong."""
+    with ExitStack() as buffers:
+        arguments: list[Any] = []
+        for argument in work.arguments:
+            if isinstance(argument, np.ndarray):
+                buffer = pocl.buffer(argument)
+                buffers.callback(pocl.free, buffer)
+                arguments.append(buffer)
+            else:
+                arguments.append(argument)
+        (kernel,) = pocl.kernels(work.text("cl"), [work.name])
+
+        def run() -> float:
+            start = time.perf_counter()
+            pocl.run(kernel, work.total_threads, work.block, *arguments)
+            return (time.perf_counter() - start) * 1e3
+
+        run()
+        found = np.empty_like(work.arguments[work.result])
+        pocl.read(arguments[work.result], found)
+        work.verify(found, "PoCL")
+        yield run
+
+
+@contextmanager
+def on_device(device: Device, work: Workload, staging: Span) -> Iterator[Timed]:
+    """:raise ArithmeticError: when the result is wrong."""
+    with ExitStack() as cleanup:
+        program = device.load(work.text("cu"))
+        cleanup.callback(device.unload, program)
+        arguments = []
+        for argument in work.arguments:
+            if isinstance(argument, np.ndarray):
+                address = device.upload(argument, staging)
+                cleanup.callback(device.free, address)
+                arguments.append(np.uint64(address).tobytes())
+            else:
+                arguments.append(argument.tobytes())
+        launch = device.launch(device.function(program, work.name), work.grid, work.block, arguments)
+
+        def run() -> float:
+            return device.run(launch) / 1e6
+
+        run()
+        found = np.empty_like(work.arguments[work.result])
+        device.download(int.from_bytes(arguments[work.result], "little"), found, staging)
+        work.verify(found, "our device")
+        yield run

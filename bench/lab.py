@@ -1,0 +1,67 @@
+"""What rows share: the clock's patience, the backends (each started once, when first wanted) and the baselines."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench import peer, vgcd
+from bench.device import RequestError
+from bench.driver import DriverError
+from bench.peer import Peer
+from bench.processes import BackendError
+from bench.results import SkipRow
+from bench.stats import attempt
+from bench.vgcd import OurDevice
+
+
+class Lab:
+    """Use with `with`; everything that a row started is ended with it.
+
+    :param quick: fewer samples.
+    :param threads: threads of the compute rows, the same for ours and for every baseline (default: all CPUs).
+    """
+
+    def __init__(self, *, quick: bool = False, threads: int | None = None) -> None:
+        self.quick = quick
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self._stack = ExitStack()
+        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-bench-")))
+        self._devices: dict[str, OurDevice | SkipRow] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def samples(self, full: int, quick: int) -> int:
+        """How many of something to measure."""
+        return quick if self.quick else full
+
+    @cached_property
+    def peer(self) -> Peer:
+        """QEMU's storage daemon. :raise SkipRow: when it is not installed."""
+        return self._stack.enter_context(peer.running(self.folder))
+
+    def device(self, engine: str) -> OurDevice:
+        """Our daemon with one VM on `engine`; the same one each time. :raise SkipRow: when it does not come up."""
+        if engine not in self._devices:
+            self._devices[engine] = attempt(lambda: self._start_device(engine))
+        device = self._devices[engine]
+        if isinstance(device, SkipRow):
+            raise device
+        return device
+
+    def _start_device(self, engine: str) -> OurDevice:
+        try:
+            return self._stack.enter_context(vgcd.running(self.folder, engine, self.threads))
+        except (BackendError, RequestError, DriverError) as error:
+            raise SkipRow(f"our device with the {engine} engine does not come up: {error}") from error

@@ -1,0 +1,38 @@
+"""Child processes of the benchmarks: always ended, whatever happens, and their output shown if they fail."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class BackendError(Exception):
+    """The connection to a backend failed; the text ends with what the backend had printed."""
+
+
+@contextmanager
+def backend(command: Sequence[str], log_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a vhost-user backend until the block ends. It need not listen yet when the block begins.
+
+    :raise BackendError: when the block fails with an error of the connection.
+    """
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        yield process
+    except OSError as error:
+        output = log_path.read_text(errors="replace")[-2000:]
+        raise BackendError(f"{command[0]}: {error}; it printed: {output}") from error
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
