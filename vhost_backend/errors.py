@@ -38,7 +38,7 @@ class ConfigError(VgcError):
 
 
 class HostError(VgcError):
-    """This host lacks something that is needed; `hint` says how to get it."""
+    """The host lacks something that is needed; `hint` says how to get it."""
 
     exit_code = 3
 

@@ -50,13 +50,11 @@ class Connection:
         """
         fds = FdBag()
         try:
-            raw = await self._read(messages.HEADER_BYTES, fds, "header")
+            raw = await self._read(messages.HEADER_BYTES, fds, "header", may_end=True)
             if not raw:
                 return None
             header = messages.parse_header(raw)
-            body = await self._read(header.size_bytes, fds, header.request.name)
-            if len(body) < header.size_bytes:
-                raise _cut_short(header.request.name, 0, header.size_bytes)
+            body = await self._read(header.size_bytes, fds, header.request.name, may_end=False)
             return Message(header, messages.parse_payload(header, body, len(fds)), fds)
         except BaseException:
             fds.close()
@@ -77,24 +75,22 @@ class Connection:
             else:
                 rest = rest[sent:]
 
-    async def _read(self, size: int, fds: FdBag, what: str) -> bytes:
-        """`size` bytes, or b"" if the stream ended before the first; descriptors go into `fds`."""
+    async def _read(self, size: int, fds: FdBag, what: str, *, may_end: bool) -> bytes:
+        """`size` bytes, or b"" if the stream ended before the first and may; descriptors go into `fds`."""
         data = bytearray()
         while len(data) < size:
             part = await self._read_some(size - len(data), fds, what)
-            if not part and data:
-                raise _cut_short(what, len(data), size)
-            if not part:
+            if not part and may_end and not data:
                 break
+            if not part:
+                raise FrontendError(what, "bytes before the connection ended", len(data), str(size))
             data += part
         return bytes(data)
 
     async def _read_some(self, size: int, fds: FdBag, what: str) -> bytes:
         while True:
             try:
-                part, numbers, flags, _ = socket.recv_fds(
-                    self._sock, size, messages.MAX_FDS, socket.MSG_CMSG_CLOEXEC
-                )
+                part, numbers, flags, _ = socket.recv_fds(self._sock, size, messages.MAX_FDS, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 loop = asyncio.get_running_loop()
                 await _ready(self._sock, loop.add_reader, loop.remove_reader)
@@ -119,13 +115,7 @@ class Connection:
         self.close()
 
 
-def _cut_short(message: str, found: int, size: int) -> FrontendError:
-    return FrontendError(message, "bytes before the connection ended", found, str(size))
-
-
-async def _ready(
-    sock: socket.socket, add: Callable[..., Any], remove: Callable[[socket.socket], bool]
-) -> None:
+async def _ready(sock: socket.socket, add: Callable[..., Any], remove: Callable[[socket.socket], bool]) -> None:
     """Waits until `sock` can be read or written, as `add` and `remove` say."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -47,7 +48,7 @@ class Fd:
         return number
 
     def is_eventfd(self) -> bool:
-        return os.readlink(f"/proc/self/fd/{self.fileno()}") == "anon_inode:[eventfd]"
+        return Path(f"/proc/self/fd/{self.fileno()}").readlink() == Path("anon_inode:[eventfd]")
 
     def is_socket(self) -> bool:
         return stat.S_ISSOCK(os.fstat(self.fileno()).st_mode)

@@ -210,15 +210,15 @@ def _fields(layout: _Construct[Any, Any], raw: bytes) -> Any:
     return layout.parse(raw)
 
 
-def _nothing(request: Request, raw: bytes) -> Nothing:
+def _nothing(_request: Request, _raw: bytes) -> Nothing:
     return Nothing()
 
 
-def _u64(request: Request, raw: bytes) -> U64:
+def _u64(_request: Request, raw: bytes) -> U64:
     return U64(_fields(_U64, raw).value)
 
 
-def _vring_state(request: Request, raw: bytes) -> VringState:
+def _vring_state(_request: Request, raw: bytes) -> VringState:
     got = _fields(_VRING_STATE, raw)
     return VringState(got.index, got.value)
 
@@ -241,7 +241,7 @@ def _region(got: Any) -> Region:
     return Region(Gpa(got.gpa), got.size, Uva(got.uva), got.offset)
 
 
-def _mem_reg(request: Request, raw: bytes) -> Region:
+def _mem_reg(_request: Request, raw: bytes) -> Region:
     return _region(_fields(_MEM_REG, raw).region)
 
 
@@ -304,9 +304,7 @@ _LAYOUTS: Final[dict[Request, _Layout]] = {
         _mem_reg, _exactly(_MEM_REG.sizeof()), _exactly(1), ProtocolFeature.CONFIGURE_MEM_SLOTS
     ),
     # QEMU sends no descriptor; the specification has backends accept one from older frontends.
-    Request.REM_MEM_REG: _Layout(
-        _mem_reg, _exactly(_MEM_REG.sizeof()), range(2), ProtocolFeature.CONFIGURE_MEM_SLOTS
-    ),
+    Request.REM_MEM_REG: _Layout(_mem_reg, _exactly(_MEM_REG.sizeof()), range(2), ProtocolFeature.CONFIGURE_MEM_SLOTS),
 }
 
 

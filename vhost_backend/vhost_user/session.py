@@ -23,12 +23,12 @@ from vhost_backend.vhost_user.memory import MappedRegion, MemoryTable
 from vhost_backend.vhost_user.messages import (
     OFFERED_FEATURES,
     OFFERED_PROTOCOL_FEATURES,
+    U64,
     ConfigAccess,
     MemTable,
     ProtocolFeature,
     Region,
     Request,
-    U64,
     VirtioFeature,
     VringAddr,
     VringFd,
@@ -74,8 +74,8 @@ class Device(Protocol):
         """Stops the ring, within a tenth of a second; returns the avail index to resume at."""
         ...
 
-    def reset(self) -> None:
-        """Everything the guest had on the device is gone."""
+    async def reset(self) -> None:
+        """Drops everything the guest had on the device, within a tenth of a second."""
         ...
 
 
@@ -89,7 +89,7 @@ class Session:
         self.acked_protocol_features = ProtocolFeature(0)
         self.memory = MemoryTable()
         self.vrings = [Vring(index) for index in range(device.num_queues)]
-        self.refused: Callable[[FrontendError], None] = lambda error: None
+        self.refused: Callable[[FrontendError], None] = lambda _error: None
         """Called for each message that was answered with a failure."""
         self._handlers: dict[Request, Callable[[Message], Awaitable[bytes | None]]] = {
             request: getattr(self, f"_on_{request.name.lower()}") for request in Request
@@ -151,7 +151,7 @@ class Session:
 
     # ---- features --------------------------------------------------------------------------------
 
-    async def _on_get_features(self, message: Message) -> bytes:
+    async def _on_get_features(self, _message: Message) -> bytes:
         return messages.u64(OFFERED_FEATURES)
 
     async def _on_set_features(self, message: Message) -> None:
@@ -166,7 +166,7 @@ class Session:
             for vring in self.vrings:
                 vring.enabled = True
 
-    async def _on_get_protocol_features(self, message: Message) -> bytes:
+    async def _on_get_protocol_features(self, _message: Message) -> bytes:
         return messages.u64(OFFERED_PROTOCOL_FEATURES)
 
     async def _on_set_protocol_features(self, message: Message) -> None:
@@ -177,13 +177,13 @@ class Session:
             raise FrontendError("SET_PROTOCOL_FEATURES", "features", hex(wanted), allowed)
         self.acked_protocol_features = ProtocolFeature(wanted)
 
-    async def _on_set_owner(self, message: Message) -> None:
+    async def _on_set_owner(self, _message: Message) -> None:
         """Nothing to do: a connection has one frontend."""
 
-    async def _on_get_queue_num(self, message: Message) -> bytes:
+    async def _on_get_queue_num(self, _message: Message) -> bytes:
         return messages.u64(len(self.vrings))
 
-    async def _on_get_max_mem_slots(self, message: Message) -> bytes:
+    async def _on_get_max_mem_slots(self, _message: Message) -> bytes:
         return messages.u64(messages.MAX_MEM_SLOTS)
 
     async def _on_set_backend_req_fd(self, message: Message) -> None:
@@ -193,10 +193,10 @@ class Session:
             raise FrontendError("SET_BACKEND_REQ_FD", "fd", "not a socket", "a connected stream socket")
         self._device.backend_channel_set(channel)
 
-    async def _on_reset_device(self, message: Message) -> None:
+    async def _on_reset_device(self, _message: Message) -> None:
         for vring in self.vrings:
             vring.reset()
-        self._device.reset()
+        await self._device.reset()
 
     # ---- configuration space ---------------------------------------------------------------------
 
@@ -257,6 +257,7 @@ class Session:
         assert isinstance(message.payload, VringState)
         vring = self._vring(message.header.request, message.payload.index)
         if vring.running:
+            vring.running = False  # before the wait: a worker that is replaced meanwhile must not start it again
             vring.stop(await self._device.vring_stopped(vring))
         return messages.vring_state(vring.index, vring.base)
 
@@ -269,7 +270,7 @@ class Session:
             vring.drop("kick")
             allowed = "only after SET_VRING_NUM and SET_VRING_ADDR"
             raise FrontendError("SET_VRING_KICK", f"vring {vring.index}", "not set up", allowed)
-        self._start(vring)
+        await self._start(vring)
 
     async def _on_set_vring_call(self, message: Message) -> None:
         vring = self._take_event(message, "call")
@@ -304,11 +305,11 @@ class Session:
         vring.replace(name, fd)
         return vring
 
-    def _start(self, vring: Vring) -> None:
+    async def _start(self, vring: Vring) -> None:
         """Starts a ring; one that does not go on where it was stopped means that the guest began anew."""
         if vring.stopped_as is not None and vring.stopped_as != vring.identity():
             for other in self.vrings:
                 other.stopped_as = None
-            self._device.reset()
+            await self._device.reset()
         vring.running = True
         self._device.vring_started(vring)

@@ -1,0 +1,100 @@
+"""The real daemon on a thread of the test's process, with compilers and workers of the test's choice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from vhost_backend.config import DaemonConfig
+from vhost_backend.daemon.ports import Compiler, CompileResult
+from vhost_backend.daemon.server import Daemon
+from vhost_backend.daemon.supervisor import RestartPolicy
+from virtio_proto.schema import ProgramKind
+
+TIMEOUT_S: Final = 20.0
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class FakeResult:
+    ok: bool
+    image_fd: int | None
+    log: str
+    from_cache: bool = False
+
+
+class FakeCompiler:
+    """Answers at once: the image is the source, unless the source says ``error``."""
+
+    def submit(
+        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], engine: str
+    ) -> asyncio.Future[CompileResult]:
+        source = os.pread(source_fd, 1 << 20, 0)
+        future: asyncio.Future[CompileResult] = asyncio.get_running_loop().create_future()
+        if b"error" in source:
+            os.close(source_fd)
+            future.set_result(FakeResult(False, None, "line 1: error"))
+        else:
+            future.set_result(FakeResult(True, source_fd, f"{vm} {kind.name} {' '.join(options)} {engine}"))
+        return future
+
+
+class DaemonThread:
+    """Runs a daemon until the `with` block ends. An error of the daemon is raised there."""
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        command: Sequence[str],
+        policy: RestartPolicy | None = None,
+        compiler: Compiler | None = None,
+    ) -> None:
+        self._make: Callable[[], Daemon] = lambda: Daemon(
+            config, compiler or FakeCompiler(), command=command, policy=policy
+        )
+        self._started: Future[tuple[Daemon, asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="daemon")
+        self._error: BaseException | None = None
+
+    async def _main(self) -> None:
+        daemon = self._make()
+        task = asyncio.create_task(daemon.run())
+        await asyncio.sleep(0)  # the sockets are bound in the task's first step
+        self._started.set_result((daemon, asyncio.get_running_loop(), task))
+        try:
+            await task
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:  # noqa: BLE001  handed to the test
+            self._error = error
+
+    def ask(self, question: Callable[[Daemon], _T]) -> _T:
+        """What `question` says of the daemon, asked on its own thread."""
+        daemon, loop, _ = self._started.result(TIMEOUT_S)
+
+        async def answer() -> _T:
+            return question(daemon)
+
+        return asyncio.run_coroutine_threadsafe(answer(), loop).result(TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._started.result(TIMEOUT_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _, loop, task = self._started.result(TIMEOUT_S)
+        if self._thread.is_alive():
+            loop.call_soon_threadsafe(task.cancel)
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive(), "the daemon does not end"
+        if self._error is not None and error is None:
+            raise self._error

@@ -1,0 +1,123 @@
+"""A worker double: a real process, whose side of the conversation the test speaks itself.
+
+`WorkerHost.command` goes to the daemon in place of the worker's; each process that it starts reports to the host and
+passes on its connection, which comes back from `WorkerHost.next` as a `WorkerDouble`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from vhost_backend.worker import protocol
+from vhost_backend.worker.protocol import Ack, DaemonMessage, Ready, Setup, VringStop, WorkerMessage
+
+TIMEOUT_S: Final = 20.0
+_STUB: Final = Path(__file__).with_name("worker_stub.py")
+_M = TypeVar("_M", bound=DaemonMessage)
+
+
+class WorkerDouble:
+    """One worker process and its connection to the daemon. Received descriptors are closed with it."""
+
+    def __init__(self, pid: int, sock: socket.socket, leash: socket.socket) -> None:
+        sock.settimeout(TIMEOUT_S)
+        self.pid = pid
+        self.sock = sock
+        self.fds: list[int] = []
+        self._leash = leash
+
+    def receive(self) -> DaemonMessage:
+        """The daemon's next message; its descriptors are appended to `fds`.
+
+        :raise EOFError: the daemon hung up.
+        """
+        received = protocol.receive_from_daemon(self.sock)
+        if received is None:
+            raise EOFError("the daemon hung up")
+        message, fds = received
+        self.fds += fds
+        return message
+
+    def expect(self, kind: type[_M]) -> _M:
+        """As `receive`; it must be of this kind. It is acknowledged, with what a healthy worker would say."""
+        message = self.receive()
+        assert isinstance(message, kind), f"the daemon sent {message}"
+        if not isinstance(message, Setup | protocol.Program | protocol.Shutdown):
+            self.ack(message)
+        return message
+
+    def setup(self) -> Setup:
+        """Takes `Setup` and says that it is ready."""
+        message = self.expect(Setup)
+        self.send(Ready("fake engine", 3, 0, "none: a test double"))
+        return message
+
+    def ack(self, message: DaemonMessage, error: str = "", base: int = 0, address: int = 0) -> None:
+        self.send(Ack(message.seq, not error, error, base, address))
+
+    def stop_at(self, base: int) -> VringStop:
+        """Takes `VringStop` and answers with `base`."""
+        message = self.receive()
+        assert isinstance(message, VringStop), f"the daemon sent {message}"
+        self.ack(message, base=base)
+        return message
+
+    def send(self, message: WorkerMessage, fds: tuple[int, ...] = ()) -> None:
+        protocol.send_to_daemon(self.sock, message, fds)
+
+    def send_raw(self, packet: bytes) -> None:
+        self.sock.send(packet)
+
+    def hang_up(self) -> None:
+        """Closes the connection; the process lives on."""
+        self.sock.close()
+
+    def die(self, how: str = "0") -> None:
+        """Has the process exit with a code, or "abort"."""
+        self._leash.send(how.encode())
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+        self.sock.close()
+        self._leash.close()
+
+
+class WorkerHost:
+    """Where worker doubles report to. A context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "workers"
+        self.command = (sys.executable, "-I", "-S", str(_STUB), str(path))
+        self._doubles: list[WorkerDouble] = []
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(os.fsencode(path))
+        self._listener.listen(64)
+        self._listener.settimeout(TIMEOUT_S)
+
+    def next(self) -> WorkerDouble:
+        """The next worker that the daemon starts.
+
+        :raise TimeoutError: it starts none.
+        """
+        leash, _ = self._listener.accept()
+        data, fds, _, _ = socket.recv_fds(leash, 64, 1)
+        double = WorkerDouble(int(data), socket.socket(fileno=fds[0]), leash)
+        self._doubles.append(double)
+        return double
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.close()
+        for double in self._doubles:
+            double.close()

@@ -1,0 +1,170 @@
+"""The daemon's end of the conversation with one worker.
+
+Nothing here blocks: what the socket does not take at once waits in a bounded queue. A worker is believed nothing: one
+that breaks the protocol, does not read, or does not answer in time is reported as lost, and its owner kills it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from vhost_backend.worker import protocol
+from vhost_backend.worker.protocol import Ack, DaemonMessage, Ready, WorkerMessage
+
+MAX_QUEUED: Final = 1024
+MAX_MESSAGES_PER_TURN: Final = 64
+ACK_TIMEOUT_S: Final = 10.0
+"""Longer than any message takes a healthy worker, opening an engine included."""
+
+SETUP_SEQ: Final = 1
+"""The first message of a link is `Setup`; `Ready` answers it."""
+
+Build: TypeAlias = Callable[[int], DaemonMessage]
+"""Makes the message for a given seq."""
+
+
+class WorkerLink:
+    """Sends messages to a worker and matches its acks; owns `sock`.
+
+    `on_message` gets every other message, with descriptors that it then owns. `on_lost` is called once, with the
+    reason, when the link can no longer be used; not after `close`.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_message: Callable[[WorkerMessage, tuple[int, ...]], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._seq = 0
+        self._queue: deque[tuple[DaemonMessage, tuple[int, ...]]] = deque()
+        self._pending: dict[int, tuple[asyncio.Future[Ack | None], asyncio.TimerHandle]] = {}
+        self.closed = False
+        self._loop.add_reader(sock, self._read)
+
+    def post(self, build: Build, fds: tuple[int, ...] = ()) -> asyncio.Future[Ack | None]:
+        """Sends a message with copies of `fds`. The result is its ack; None if the worker was lost first."""
+        self._seq += 1
+        seq = self._seq
+        answer: asyncio.Future[Ack | None] = self._loop.create_future()
+        if self.closed:
+            answer.set_result(None)
+            return answer
+        timer = self._loop.call_later(ACK_TIMEOUT_S, self._lose, f"did not answer within {ACK_TIMEOUT_S:g} s")
+        self._pending[seq] = (answer, timer)
+        self._send(build(seq), fds)
+        return answer
+
+    def tell(self, build: Build, fds: tuple[int, ...] = ()) -> None:
+        """Sends a message that is never answered."""
+        self._seq += 1
+        if not self.closed:
+            self._send(build(self._seq), fds)
+
+    def answered(self, seq: int, ack: Ack | None) -> bool:
+        """Settles what `post` returned for `seq`; False if nothing waits for it."""
+        answer, timer = self._pending.pop(seq, (None, None))
+        if answer is None or timer is None:
+            return False
+        timer.cancel()
+        if not answer.done():
+            answer.set_result(ack)
+        return True
+
+    def drain(self) -> None:
+        """Handles everything that a worker said before it died."""
+        while not self.closed and self._read_one():
+            pass
+
+    def close(self) -> None:
+        """Closes the socket and everything that waits in it; nothing happens the second time."""
+        if self.closed:
+            return
+        self.closed = True
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._sock.close()
+        while self._queue:
+            protocol.close_fds(self._queue.popleft()[1])
+        for seq in list(self._pending):
+            self.answered(seq, None)
+
+    def _lose(self, reason: str) -> None:
+        if not self.closed:
+            self.close()
+            self._on_lost(reason)
+
+    # ---- sending ---------------------------------------------------------------------------------
+
+    def _send(self, message: DaemonMessage, fds: tuple[int, ...]) -> None:
+        if self._queue or not self._try_send(message, fds):
+            self._enqueue(message, fds)
+
+    def _try_send(self, message: DaemonMessage, fds: tuple[int, ...]) -> bool:
+        """False if the socket is full. A dead worker counts as sent: the reader will notice."""
+        try:
+            protocol.send_to_worker(self._sock, message, fds)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def _enqueue(self, message: DaemonMessage, fds: tuple[int, ...]) -> None:
+        if len(self._queue) >= MAX_QUEUED:
+            self._loop.call_soon(self._lose, f"left {MAX_QUEUED} messages unread")
+            return
+        self._queue.append((message, tuple(os.dup(fd) for fd in fds)))
+        self._loop.add_writer(self._sock, self._flush)
+
+    def _flush(self) -> None:
+        while self._queue:
+            message, fds = self._queue[0]
+            if not self._try_send(message, fds):
+                return
+            self._queue.popleft()
+            protocol.close_fds(fds)
+        self._loop.remove_writer(self._sock)
+
+    # ---- receiving -------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Handles what has arrived, but not so much that other VMs would wait."""
+        for _ in range(MAX_MESSAGES_PER_TURN):
+            if self.closed or not self._read_one():
+                return
+
+    def _read_one(self) -> bool:
+        try:
+            received = protocol.receive_from_worker(self._sock)
+        except BlockingIOError:
+            return False
+        except protocol.ProtocolError as error:
+            self._lose(f"broke the protocol: {error}")
+            return False
+        except OSError as error:
+            self._lose(f"connection failed: {error.strerror}")
+            return False
+        if received is None:
+            self._lose("closed its connection")
+            return False
+        self._dispatch(*received)
+        return True
+
+    def _dispatch(self, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+        if isinstance(message, Ready) and not self.answered(SETUP_SEQ, None):
+            self._lose("broke the protocol: ready twice")
+        elif not isinstance(message, Ack):
+            self._on_message(message, fds)
+        elif not self.answered(message.seq, message):
+            self._lose(f"broke the protocol: ack of {message.seq}, which it was not asked")

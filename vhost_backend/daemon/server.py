@@ -1,0 +1,106 @@
+"""The daemon: all VMs on one event loop, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+
+from vhost_backend.config import DaemonConfig
+from vhost_backend.daemon import listen
+from vhost_backend.daemon.ports import Compiler
+from vhost_backend.daemon.process import WORKER_COMMAND
+from vhost_backend.daemon.supervisor import RestartPolicy
+from vhost_backend.daemon.vm import Vm
+from vhost_backend.errors import ConfigError
+from vhost_backend.log import get_logger
+
+
+class Daemon:
+    """Serves every VM of `config`, on the sockets in `handed_over` or else on those that it binds itself."""
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        compiler: Compiler,
+        handed_over: Mapping[str, socket.socket] | None = None,
+        command: Sequence[str] = WORKER_COMMAND,
+        policy: RestartPolicy | None = None,
+    ) -> None:
+        self.vms = {vm.name: Vm(vm, compiler, command, policy) for vm in config.vms}
+        self._handed_over = dict(handed_over or {})
+        self._log = get_logger()
+
+    async def run(self) -> None:
+        """Serves until cancelled, or until every handed-over connection has ended if there is nothing else.
+
+        On return and on error all workers are killed and reaped, and the sockets that were bound are unlinked.
+
+        :raise ConfigError: a VM has no socket.
+        :raise HostError: a socket cannot be bound.
+        """
+        with contextlib.ExitStack() as stack:
+            for vm in self.vms.values():
+                stack.callback(vm.close)
+            sockets = {name: self._socket(stack, vm) for name, vm in self.vms.items()}
+            self._log.info("serving", vms=list(sockets))
+            async with asyncio.TaskGroup() as tasks:
+                for name, sock in sockets.items():
+                    tasks.create_task(self._serve(self.vms[name], sock), name=name)
+
+    def _socket(self, stack: contextlib.ExitStack, vm: Vm) -> socket.socket:
+        sock = self._handed_over.get(vm.config.name)
+        if sock is not None:
+            return stack.enter_context(sock)
+        if vm.config.socket is None:
+            text = f"vms.{vm.config.name}.socket is empty; allowed: an absolute path, or a socket in LISTEN_FDS"
+            raise ConfigError([text])
+        return stack.enter_context(listen.bound(vm.config.socket))
+
+    async def _serve(self, vm: Vm, sock: socket.socket) -> None:
+        if not listen.is_listening(sock):
+            await vm.serve(sock)
+            return
+        sock.setblocking(False)
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as connections:
+            while True:
+                try:
+                    connection, _ = await loop.sock_accept(sock)
+                except OSError as error:  # too many open files, say: it passes
+                    self._log.error("accept_failed", vm=vm.config.name, error=str(error))
+                    await asyncio.sleep(1)
+                    continue
+                connections.create_task(vm.serve(connection))
+
+
+async def _run_until_signal(daemon: Daemon) -> None:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await daemon.run()
+
+
+def _raise_file_limit() -> None:
+    """A VM takes up to three descriptors per queue; the default limit of 1024 would do for a few VMs only."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def run(daemon: Daemon) -> None:
+    """Runs `daemon` until SIGTERM or SIGINT.
+
+    :raise VgcError: it could not start.
+    """
+    _raise_file_limit()
+    try:
+        asyncio.run(_run_until_signal(daemon))
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None

@@ -1,0 +1,350 @@
+"""One VM of the daemon: its session with QEMU on one side, its worker on the other.
+
+The session's state (memory table, vrings) and the in-flight memory are the truth; a worker is told all of it once
+it is ready, and every change after that. So a worker can be replaced at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from vhost_backend.config import EngineName, VmConfig
+from vhost_backend.daemon.compiling import CompileRelay
+from vhost_backend.daemon.config_space import ConfigSpace
+from vhost_backend.daemon.link import Build, WorkerLink
+from vhost_backend.daemon.ports import Compiler
+from vhost_backend.daemon.process import WORKER_COMMAND
+from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor
+from vhost_backend.errors import FrontendError
+from vhost_backend.log import get_logger
+from vhost_backend.vhost_user import messages
+from vhost_backend.vhost_user.connection import Connection
+from vhost_backend.vhost_user.fds import Fd
+from vhost_backend.vhost_user.memory import MemoryTable
+from vhost_backend.vhost_user.messages import BackendRequest, VirtioFeature
+from vhost_backend.vhost_user.session import Session
+from vhost_backend.vhost_user.vring import Vring
+from vhost_backend.worker import protocol
+from vhost_backend.worker.inflight import InflightMemory
+from vhost_backend.worker.protocol import Ack, Compile, Log, Ready, Stats, VringBroken, WorkerMessage
+from virtio_proto.schema import EngineKind, Health
+
+STOP_WAIT_S: Final = 0.07
+"""How long a worker may take to stop a ring; then it is killed, and GET_VRING_BASE is answered without it."""
+_DONT_WAIT: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+
+
+def resolve_engine(kind: EngineName) -> str:
+    """What "auto" stands for on this host."""
+    return "cpu" if kind == "auto" else kind
+
+
+class Vm:
+    """Serves one VM. It is the `Device` of its session and the `Owner` of its worker's supervisor."""
+
+    def __init__(
+        self,
+        config: VmConfig,
+        compiler: Compiler,
+        command: Sequence[str] = WORKER_COMMAND,
+        policy: RestartPolicy | None = None,
+    ) -> None:
+        self.config = config
+        self.stats: Stats | None = None
+        self._engine = resolve_engine(config.engine.kind)
+        self._compiler = compiler
+        self._log = get_logger(vm=config.name)
+        self._supervisor = Supervisor(self, self._log, command, policy)
+        self._space = ConfigSpace(config, EngineKind[self._engine.upper()])
+        self._inflight = InflightMemory()
+        self._lock = asyncio.Lock()
+        self._session: Session | None = None
+        self._channel: socket.socket | None = None
+        self._link: WorkerLink | None = None  # of a worker that is ready
+        self._relay: CompileRelay | None = None
+        self._starters: dict[int, int] = {}  # vring -> generation of the worker that ran it last
+
+    @property
+    def worker_pid(self) -> int | None:
+        return self._supervisor.pid
+
+    @property
+    def health(self) -> Health:
+        return self._space.health
+
+    @property
+    def generation(self) -> int:
+        return self._space.generation
+
+    # ---- connections -----------------------------------------------------------------------------
+
+    async def serve(self, sock: socket.socket) -> None:
+        """Serves one connection to its end; a second one at the same time is refused."""
+        with sock:
+            if self._session is not None:
+                self._log.warning("connection_refused", reason="another frontend is connected", guest=True)
+                return
+            session = self._session = Session(Connection(sock), self)
+            session.refused = lambda error: self._log.warning("message_refused", error=str(error), guest=True)
+            async with self._lock:
+                await self._serve(session)
+
+    async def _serve(self, session: Session) -> None:
+        self._log.info("frontend_connected")
+        self._supervisor.start()
+        try:
+            await session.run()
+        except FrontendError as error:
+            self._log.warning("frontend_dropped", error=str(error))
+        except OSError as error:
+            self._log.warning("frontend_lost", error=str(error))
+        except Exception:  # noqa: BLE001  a bug of ours costs this VM its connection, and no other VM anything
+            self._log.exception("session_failed")
+        finally:
+            self._session = None
+            session.close()
+            await self._forget()
+            self._log.info("frontend_disconnected")
+
+    async def _forget(self) -> None:
+        """Drops everything that belonged to a session and its guest."""
+        self.backend_channel_drop()
+        await self._supervisor.stop()
+        self._fresh_device()
+        self._space.health = Health.STARTING
+        self._space.driver_ack = 0
+
+    def close(self) -> None:
+        """Kills and reaps the worker: for the end of the program."""
+        self._supervisor.close()
+        self._inflight.close()
+
+    # ---- the session's Device --------------------------------------------------------------------
+
+    @property
+    def num_queues(self) -> int:
+        return self.config.num_queues
+
+    def config_read(self) -> bytes:
+        return self._space.read()
+
+    def config_write(self, offset_bytes: int, data: bytes) -> None:
+        self._space.write(offset_bytes, data)
+
+    def backend_channel_set(self, channel: Fd) -> None:
+        self.backend_channel_drop()
+        self._channel = socket.socket(fileno=channel.detach())
+
+    def backend_channel_drop(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    def memory_changed(self, table: MemoryTable) -> None:
+        if self._link is not None:
+            self._send_memory(self._link, table)
+
+    def vring_started(self, vring: Vring) -> None:
+        if self._link is not None:
+            self._send_vring(self._link, vring)
+
+    def vring_enabled(self, vring: Vring) -> None:
+        index, enabled = vring.index, vring.enabled
+        self._post(lambda seq: protocol.VringEnable(seq, index, enabled))
+
+    def vring_fd_changed(self, vring: Vring, name: str) -> None:
+        fd = vring.kick if name == "kick" else vring.call
+        message = protocol.VringKick if name == "kick" else protocol.VringCall
+        index, fds = vring.index, _numbers(fd)
+        self._post(lambda seq: message(seq, index, bool(fds)), fds)
+
+    async def vring_stopped(self, vring: Vring) -> int:
+        """Asks the worker; one that does not answer at once is killed, and the in-flight memory asked."""
+        link, index = self._link, vring.index
+        if link is not None:
+            answer = link.post(lambda seq: protocol.VringStop(seq, index))
+            await asyncio.wait([answer], timeout=STOP_WAIT_S)
+            ack = answer.result() if answer.done() else None
+            if ack is not None and ack.ok:
+                return ack.base
+            if not answer.done():
+                await self._supervisor.replace(f"it did not stop vring {index} in time")
+        state = self._inflight.queue(index)
+        return state.last_avail if state.started else vring.base
+
+    async def reset(self) -> None:
+        """A worker that has run a ring may hold anything of the guest's, so it goes."""
+        if self._starters:
+            self._space.health = Health.STARTING
+            self._fresh_device()
+            await self._supervisor.replace("the guest reset the device")
+
+    def _fresh_device(self) -> None:
+        """Forgets what was in flight. The old memory goes with its worker, however long that lives."""
+        self._inflight.close()
+        self._inflight = InflightMemory()
+        self._starters.clear()
+
+    # ---- the supervisor's Owner ------------------------------------------------------------------
+
+    def worker_started(self, link: WorkerLink) -> None:
+        config = self.config
+        setup = protocol.Setup(
+            seq=0,
+            vm=config.name,
+            engine=protocol.EngineSetup(self._engine, config.engine.options),
+            num_queues=config.num_queues,
+            quota=protocol.Quota(config.quota.pes, config.quota.memory_bytes, config.quota.queue_depth),
+            deadline_ns=config.deadline_ns,
+            max_contexts=config.quota.contexts,
+            max_streams=config.quota.streams,
+            generation=self._supervisor.generation,
+            sandbox=config.sandbox,
+        )
+        answer = link.post(lambda seq: replace(setup, seq=seq), (self._inflight.fd,))
+        answer.add_done_callback(self._on_setup_answered)
+
+    def worker_said(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+        match message:
+            case Ready():
+                self._on_ready(link, message)
+            case Compile():
+                self._on_compile(message, fds[0])
+            case VringBroken(index, reason):
+                self._log.warning("vring_broken", vring=index, reason=reason, guest=True)
+            case Stats():
+                self.stats = message
+            case Log(level, event, extra):
+                getattr(self._log, level)("worker_log", said=event, guest=True, fields=dict(extra))
+            case Ack():
+                pass  # the link settles these
+
+    def worker_died(self, health: Health) -> None:
+        if self._relay is not None:
+            self._relay.close()
+        self._relay = self._link = None
+        if self._space.health != Health.STARTING or health == Health.FAILED:
+            self._set_health(health)
+
+    def _on_setup_answered(self, answer: asyncio.Future[Ack | None]) -> None:
+        ack = answer.result()
+        if ack is not None:
+            self._log.error("worker_not_ready", error=ack.error)
+
+    def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
+        self._log.info("worker_ready", engine=ready.engine_name, pes=ready.num_pes, sandbox=ready.sandbox)
+        self._link = link
+        self._relay = CompileRelay(self.config.name, self._engine, self._compiler, link, self._log)
+        self._space.engine_name = ready.engine_name
+        self._space.pes = ready.num_pes
+        self._space.device_features = ready.features
+        self._space.generation = self._supervisor.generation
+        if self._session is not None:
+            self._replay(link, self._session)
+        self._set_health(Health.READY)
+
+    def _on_compile(self, request: Compile, source_fd: int) -> None:
+        if self._relay is None:
+            protocol.close_fds((source_fd,))
+        else:
+            self._relay.submit(request, source_fd)
+
+    # ---- telling the worker ----------------------------------------------------------------------
+
+    def _replay(self, link: WorkerLink, session: Session) -> None:
+        """Tells a new worker everything that the session has built up."""
+        if len(session.memory):
+            self._send_memory(link, session.memory)
+        for vring in session.vrings:
+            if vring.running:
+                self._send_vring(link, vring)
+
+    def _send_memory(self, link: WorkerLink, table: MemoryTable) -> None:
+        regions = tuple(
+            protocol.MemRegion(entry.region.gpa, entry.region.uva, entry.region.size_bytes, entry.region.offset_bytes)
+            for entry in table
+        )
+        fds = tuple(entry.fd.fileno() for entry in table)
+        answer = link.post(lambda seq: protocol.MemTable(seq, regions), fds)
+        answer.add_done_callback(self._on_memory_answered)
+
+    def _on_memory_answered(self, answer: asyncio.Future[Ack | None]) -> None:
+        ack = answer.result()
+        if ack is None:
+            return
+        if not ack.ok:
+            self._log.warning("memory_refused", error=ack.error, guest=True)
+        if ack.region_device_address != self._space.region_device_address:
+            self._space.region_device_address = ack.region_device_address
+            self._notify()
+
+    def _send_vring(self, link: WorkerLink, vring: Vring) -> None:
+        """Starts a ring; if another worker ran it before, with what that one left in flight."""
+        state = self._inflight.queue(vring.index)
+        generation = self._supervisor.generation
+        recover = state.started and self._starters.get(vring.index, generation) != generation
+        self._starters[vring.index] = generation
+        start = _vring_start(vring, self._acked_features(), state.last_avail if recover else vring.base, recover)
+        fds = (*_numbers(vring.kick), *_numbers(vring.call), *_numbers(vring.err))
+        self._log.debug("vring_started", vring=vring.index, size=vring.size, base=start.base, recover=recover)
+        answer = link.post(lambda seq: replace(start, seq=seq), fds)
+        answer.add_done_callback(lambda done: self._on_done(f"vring {vring.index}", done))
+
+    def _acked_features(self) -> VirtioFeature:
+        return VirtioFeature(0) if self._session is None else self._session.acked_features
+
+    def _post(self, build: Build, fds: tuple[int, ...] = ()) -> None:
+        if self._link is not None:
+            answer = self._link.post(build, fds)
+            answer.add_done_callback(lambda done: self._on_done("a vring", done))
+
+    def _on_done(self, what: str, answer: asyncio.Future[Ack | None]) -> None:
+        ack = answer.result()
+        if ack is not None and not ack.ok:
+            self._log.warning("worker_refused", what=what, error=ack.error, guest=True)
+
+    # ---- telling the guest -----------------------------------------------------------------------
+
+    def _set_health(self, health: Health) -> None:
+        self._space.health = health
+        self._notify()
+
+    def _notify(self) -> None:
+        """Raises the guest's config interrupt [vhost-user: BACKEND_CONFIG_CHANGE_MSG], if it can be had."""
+        if self._channel is None:
+            return
+        try:
+            self._channel.send(messages.build(BackendRequest.CONFIG_CHANGE_MSG), _DONT_WAIT)
+        except BlockingIOError:
+            self._log.debug("config_change_pending", reason="the frontend reads none", guest=True)
+        except OSError as error:
+            self._log.info("backend_channel_lost", error=str(error))
+            self.backend_channel_drop()
+
+
+def _numbers(fd: Fd | None) -> tuple[int, ...]:
+    return () if fd is None else (fd.fileno(),)
+
+
+def _vring_start(vring: Vring, features: VirtioFeature, base: int, recover: bool) -> protocol.VringStart:
+    assert vring.address is not None  # the session starts no other
+    return protocol.VringStart(
+        seq=0,
+        index=vring.index,
+        size=vring.size,
+        base=base,
+        desc_uva=vring.address.desc,
+        avail_uva=vring.address.avail,
+        used_uva=vring.address.used,
+        event_idx=bool(features & VirtioFeature.RING_EVENT_IDX),
+        indirect=bool(features & VirtioFeature.RING_INDIRECT_DESC),
+        enabled=vring.enabled,
+        recover=recover,
+        has_kick=vring.kick is not None,
+        has_call=vring.call is not None,
+        has_err=vring.err is not None,
+    )

@@ -1,0 +1,90 @@
+"""Logs are events: structlog, as JSON lines or for a console, always on stderr.
+
+``log = get_logger(vm="demo")`` then ``log.info("vring_started", vring=0, size=256)``. An event that a guest can
+cause at will carries ``guest=True`` and is limited per VM and event name; what was left out is counted in the
+next one that appears (``suppressed=...``).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TextIO, TypeAlias
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+LogFormat: TypeAlias = Literal["console", "json"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+Logger: TypeAlias = FilteringBoundLogger
+
+GUEST_BURST: Final = 10
+GUEST_PER_SECOND: Final = 1.0
+_MAX_BUCKETS: Final = 4096
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+    suppressed: int = 0
+
+
+class GuestLimiter:
+    """A processor that drops what a guest causes too often: a token bucket per VM and event."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: dict[tuple[object, object], _Bucket] = {}
+
+    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        if not event.pop("guest", False):
+            return event
+        bucket = self._bucket((event.get("vm"), event.get("event")))
+        if bucket.tokens < 1:
+            bucket.suppressed += 1
+            raise structlog.DropEvent
+        bucket.tokens -= 1
+        if bucket.suppressed:
+            event["suppressed"], bucket.suppressed = bucket.suppressed, 0
+        return event
+
+    def _bucket(self, key: tuple[object, object]) -> _Bucket:
+        now = self._clock()
+        if key not in self._buckets and len(self._buckets) >= _MAX_BUCKETS:
+            self._buckets.clear()
+        bucket = self._buckets.setdefault(key, _Bucket(GUEST_BURST, now))
+        bucket.tokens = min(GUEST_BURST, bucket.tokens + (now - bucket.at) * GUEST_PER_SECOND)
+        bucket.at = now
+        return bucket
+
+
+def configure(log_format: LogFormat, level: LogLevel, stream: TextIO | None = None) -> None:
+    """Sets up logging of this process: once, at the start."""
+    out = sys.stderr if stream is None else stream
+    renderer: Processor = (
+        structlog.processors.JSONRenderer()
+        if log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+    )
+    structlog.configure(
+        processors=[
+            GuestLimiter(),
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger(**bound: object) -> Logger:
+    """A logger whose events all carry `bound`."""
+    logger: Logger = structlog.get_logger(**bound)
+    return logger
