@@ -1,0 +1,236 @@
+"""The Python side of ``vgc-launch``: what to run with which walls, and what became of it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from vhost_backend.errors import HostError
+from vhost_backend.sandbox import build
+
+SandboxMode: TypeAlias = Literal["strict", "best-effort", "off"]
+
+UNPRIVILEGED_ID: Final = 65534
+"""The uid and gid of a job when we are root. Jobs of the same id are kept apart by their namespaces."""
+
+SYSTEM_PATHS: Final = tuple(Path(name) for name in ("/lib", "/lib64", "/usr/lib", "/usr/lib64"))
+"""Shared libraries and the dynamic linker."""
+
+_FORBIDDEN: Final = tuple(Path(name) for name in ("/etc", "/proc", "/sys", "/dev", "/run", "/vgc-work", "/vgc-empty"))
+_PROBE_TARGET: Final = "/vgc-launch"
+
+
+class SandboxError(HostError):
+    """The sandbox could not be built; `feature` is what the host lacks."""
+
+    def __init__(self, feature: str, text: str) -> None:
+        self.feature = feature
+        super().__init__(f"cannot build the sandbox: {feature}: {text}", "or set 'sandbox: best-effort'")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFiles:
+    """The job's work directory: what it finds there, and what is taken out of it."""
+
+    size_bytes: int
+    input_fd: int
+    input_name: str
+    output_fd: int
+    output_name: str
+    output_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """One job. File descriptors stay the caller's."""
+
+    argv: Sequence[str]
+    readonly_paths: Iterable[Path] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
+    timeout_ms: int | None = None
+    work: WorkFiles | None = None
+    filter_fd: int | None = None
+    log_fd: int | None = None
+    kept_fds: Sequence[int] = ()
+    own_root: bool = False
+    oom_score: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReport:
+    """What the launcher said: see launcher.h. `ended` is ("exit", "0"), ("timeout", "") and so on."""
+
+    pid: int | None = None
+    ended: tuple[str, str] | None = None
+    output_bytes: int | None = None
+    no_output: str | None = None
+    error: SandboxError | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> LaunchReport:
+        """Reads the lines of the report pipe; a torn or empty report leaves its fields unset."""
+        pid: int | None = None
+        ended: tuple[str, str] | None = None
+        output_bytes: int | None = None
+        no_output: str | None = None
+        error: SandboxError | None = None
+        for line in text.splitlines():
+            word, _, rest = line.partition(" ")
+            match word:
+                case "pid":
+                    pid = int(rest)
+                case "exit" | "signal" | "timeout" | "orphaned":
+                    ended = (word, rest)
+                case "output":
+                    output_bytes = int(rest)
+                case "no-output":
+                    no_output = rest
+                case "error":
+                    feature, _, reason = rest.partition(": ")
+                    error = SandboxError(feature, reason)
+        return cls(pid, ended, output_bytes, no_output, error)
+
+
+def launcher_path() -> Path:
+    """:raise HostError: when the launcher has not been built."""
+    if not build.LAUNCHER.exists():
+        raise HostError(f"{build.LAUNCHER} is missing", "build it with 'make'")
+    return build.LAUNCHER
+
+
+def command(
+    spec: LaunchSpec,
+    *,
+    isolate: bool,
+    report_fd: int | None = None,
+    lifeline_fd: int | None = None,
+    work_path: Path | None = None,
+) -> tuple[str, ...]:
+    """The launcher's command line.
+
+    With a `report_fd` the launcher reports there and exits with 0, without it ends as the job did. The job is
+    killed when `lifeline_fd` hangs up; without one, when the launcher's parent dies. Without isolation
+    `work_path` is the work directory, if one is needed.
+    """
+    arguments: list[str] = [str(launcher_path())]
+    arguments += _optional("report-fd", report_fd)
+    arguments += ["--with-parent"] if lifeline_fd is None else [f"--lifeline-fd={lifeline_fd}"]
+    arguments += _root_arguments(spec.readonly_paths) if isolate else ["--no-isolation"]
+    if isolate and os.geteuid() == 0:
+        arguments.append(f"--ids={UNPRIVILEGED_ID}:{UNPRIVILEGED_ID}")
+    if isolate and spec.own_root:
+        arguments.append("--own-root")
+    if spec.work is not None:
+        arguments += _work_arguments(spec.work)
+    if work_path is not None:
+        arguments.append(f"--work-path={work_path}")
+    arguments += [f"--limit={name}={value}" for name, value in spec.limits.items()]
+    arguments += [f"--keep-fd={fd}" for fd in spec.kept_fds]
+    arguments += _optional("timeout-ms", spec.timeout_ms)
+    arguments += _optional("filter-fd", spec.filter_fd)
+    arguments += _optional("log-fd", spec.log_fd)
+    arguments += _optional("oom-score", spec.oom_score)
+    return (*arguments, "--", *spec.argv)
+
+
+def inherited_fds(spec: LaunchSpec) -> tuple[int, ...]:
+    """The descriptors that the launcher must inherit, besides its report and its lifeline."""
+    work = (spec.work.input_fd, spec.work.output_fd) if spec.work is not None else ()
+    single = (fd for fd in (spec.filter_fd, spec.log_fd) if fd is not None)
+    return (*work, *single, *spec.kept_fds)
+
+
+def python_paths() -> tuple[Path, ...]:
+    """What a Python process of this project needs to see: its interpreter, packages and our own."""
+    root = project_root()
+    packages = (root / name for name in ("vhost_backend", "virtio_proto", "kernels"))
+    return (Path(sys.prefix), Path(sys.base_prefix), *(path for path in packages if path.exists()))
+
+
+def project_root() -> Path:
+    """The folder that our packages lie in."""
+    return Path(__file__).resolve().parents[2]
+
+
+@functools.cache
+def missing_feature() -> SandboxError | None:
+    """What this host lacks for the sandbox, found by building one; None: nothing."""
+    read_end, write_end = os.pipe()
+    try:
+        _run_probe(write_end)
+        os.close(write_end)
+        write_end = -1
+        report = LaunchReport.parse(os.read(read_end, 4096).decode(errors="replace"))
+    finally:
+        os.close(read_end)
+        if write_end >= 0:
+            os.close(write_end)
+    if report.error is not None:
+        return report.error
+    return None if report.ended == ("exit", "0") else SandboxError("launcher", "the trial run failed")
+
+
+def choose_isolation(mode: SandboxMode) -> bool:
+    """Whether jobs are isolated under `mode`.
+
+    :raise SandboxError: in strict mode, when this host cannot do it.
+    """
+    if mode == "off":
+        return False
+    missing = missing_feature()
+    if missing is not None and mode == "strict":
+        raise missing
+    return missing is None
+
+
+def _run_probe(report_fd: int) -> None:
+    launcher = str(launcher_path())
+    command_line = [
+        *(launcher, f"--report-fd={report_fd}", f"--bind={os.path.realpath(launcher)}={_PROBE_TARGET}"),
+        *(["--ids=65534:65534"] if os.geteuid() == 0 else []),
+        *("--timeout-ms=10000", "--", _PROBE_TARGET, "--exit"),
+    ]
+    subprocess.run(command_line, check=False, env={}, pass_fds=(report_fd,), stdin=subprocess.DEVNULL)
+
+
+def _optional(name: str, value: int | None) -> list[str]:
+    return [] if value is None else [f"--{name}={value}"]
+
+
+def _work_arguments(work: WorkFiles) -> list[str]:
+    return [
+        f"--work-bytes={work.size_bytes}",
+        f"--input={work.input_fd}:{work.input_name}",
+        f"--output={work.output_fd}:{work.output_name}",
+        f"--output-bytes={work.output_bytes}",
+    ]
+
+
+def _root_arguments(readonly_paths: Iterable[Path]) -> list[str]:
+    """Binds for `readonly_paths` and the system's libraries; a system directory that is a link stays one."""
+    links = [path for path in SYSTEM_PATHS if path.is_symlink()]
+    arguments = [f"--link={os.path.relpath(os.path.realpath(path), path.parent)}={path}" for path in links]
+    visible: set[Path] = set()
+    wanted = {path for path in SYSTEM_PATHS if path.is_dir() and not path.is_symlink()}
+    for path in sorted(wanted | {_checked(path) for path in readonly_paths}):
+        if not visible.isdisjoint(path.parents):
+            continue
+        visible.add(path)
+        arguments.append(f"--bind={os.path.realpath(path)}={path}")
+    return arguments
+
+
+def _checked(path: Path) -> Path:
+    real = Path(os.path.realpath(path))
+    if not path.is_absolute() or ".." in path.parts or "=" in str(path):
+        raise ValueError(f"{path} cannot be shown to a sandboxed process: not a plain absolute path")
+    for candidate in (path, real):
+        if candidate == Path("/") or any(candidate.is_relative_to(forbidden) for forbidden in _FORBIDDEN):
+            raise ValueError(f"{path} must not be shown to a sandboxed process")
+    return path

@@ -1,0 +1,104 @@
+/* vgc-launch: runs one program inside fresh namespaces, with a root of its own, and reports how it ended.
+ *
+ * Three processes: the launcher stays outside and keeps what it started with; `init` is process 1 of the new pid
+ * namespace and does nothing but exist (when it goes, the kernel kills everything in there); the job is process 2.
+ *
+ * What it tells its caller goes to the report pipe, one line each:
+ *     pid N                      the job's process id, as the caller sees it
+ *     exit N | signal N          how the job ended
+ *     timeout | orphaned         the launcher ended it: its time was up, or the lifeline was closed
+ *     output N | no-output TEXT  bytes copied out of the work directory, or why there are none
+ *     error FEATURE: TEXT        the sandbox could not be built; nothing was run
+ * Without a report pipe it ends as the job did, by the same signal or with the same exit status, and a sandbox
+ * that could not be built is a line on stderr and exit status 125. SIGTERM kills the job. In either case the
+ * launcher ends last: when it is gone by itself, nothing of the job is left.
+ */
+#ifndef VGC_LAUNCHER_H
+#define VGC_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+enum {
+    VGC_MAX_BINDS = 64,
+    VGC_MAX_LIMITS = 16,
+    VGC_MAX_KEPT_FDS = 16,
+    VGC_EXIT_SETUP = 125, /* exit status of a launcher or job that failed before the program ran */
+};
+
+struct vgc_limit {
+    int resource;
+    rlim_t value;
+};
+
+struct vgc_bind {
+    const char *source; /* on the host, without symbolic links */
+    const char *target; /* in the new root, absolute */
+};
+
+struct vgc_options {
+    bool isolate; /* namespaces and a new root; false: only the work directory, limits and filter */
+    struct vgc_bind binds[VGC_MAX_BINDS];
+    struct vgc_bind links[VGC_MAX_BINDS]; /* source: what the symbolic link says */
+    size_t num_binds;
+    size_t num_links;
+    struct vgc_limit limits[VGC_MAX_LIMITS];
+    size_t num_limits;
+    int kept_fds[VGC_MAX_KEPT_FDS]; /* besides 0, 1, 2 */
+    size_t num_kept_fds;
+    bool has_ids; /* the job becomes uid:gid; only root can ask for that */
+    uid_t uid;
+    gid_t gid;
+    bool own_root;         /* the job is root of its own user and mount namespace (it gives that up by itself) */
+    uint64_t work_bytes;   /* size of the work directory /vgc-work; 0: none */
+    const char *work_path; /* without isolation: an existing directory of the host */
+    int input_fd;
+    const char *input_name;
+    int output_fd;
+    const char *output_name;
+    uint64_t output_bytes; /* at most */
+    int log_fd;            /* the job's stdout and stderr; -1: inherited */
+    int report_fd;         /* -1: none */
+    int lifeline_fd; /* the job is killed when this becomes readable: a pipe that closes, a parent that dies */
+    int timeout_ms;  /* -1: none */
+    int filter_fd;   /* struct sock_filter[]; -1: none */
+    int oom_score; /* 0 to 1000: how gladly the host's out-of-memory killer takes the job */
+    char **argv;
+};
+
+/* options.c */
+void vgc_parse_options(int argc, char **argv, struct vgc_options *options);
+
+/* report.c: `feature` names what the host lacks. */
+void vgc_report_to(int fd);
+void vgc_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void vgc_die(const char *feature, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void vgc_check(long result, const char *feature, const char *what);
+
+/* root.c */
+void vgc_enter_root(const struct vgc_options *options);
+int vgc_open_work(const struct vgc_options *options);
+
+/* work.c */
+void vgc_write_input(int work_fd, const struct vgc_options *options);
+void vgc_read_output(int work_fd, const struct vgc_options *options);
+
+/* namespaces.c */
+int vgc_open_proc(void);
+void vgc_become_namespace_root(int proc_fd);
+void vgc_unshare_all(void);
+void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options);
+void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score);
+void vgc_drop_capabilities(void);
+
+/* job.c */
+struct vgc_handshake {
+    int job_end;      /* the job: "my user namespace exists", then waits for its ids */
+    int launcher_end; /* the launcher: answers when the ids are mapped */
+};
+_Noreturn void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handshake);
+
+#endif

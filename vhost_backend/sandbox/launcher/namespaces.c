@@ -1,0 +1,83 @@
+#define _GNU_SOURCE
+#include "launcher.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int vgc_open_proc(void) {
+    int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    vgc_check(fd, "/proc", "open /proc");
+    return fd;
+}
+
+static void write_proc(int proc_fd, pid_t pid, const char *name, const char *text) {
+    char path[64];
+    snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
+    int fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
+    vgc_check(fd, "user namespaces", path);
+    vgc_check(write(fd, text, strlen(text)), "user namespaces", path);
+    close(fd);
+}
+
+static void write_map(int proc_fd, pid_t pid, const char *name, unsigned inside, unsigned outside) {
+    char text[64];
+    snprintf(text, sizeof(text), "%u %u 1\n", inside, outside);
+    write_proc(proc_fd, pid, name, text);
+}
+
+/* An ordinary user becomes root of a namespace in which it has the privileges that building a sandbox takes. */
+void vgc_become_namespace_root(int proc_fd) {
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    vgc_check(unshare(CLONE_NEWUSER), "user namespaces", "unshare(CLONE_NEWUSER)");
+    pid_t self = getpid();
+    write_proc(proc_fd, self, "setgroups", "deny");
+    write_map(proc_fd, self, "uid_map", uid, uid);
+    write_map(proc_fd, self, "gid_map", gid, gid);
+}
+
+void vgc_unshare_all(void) {
+    static const struct {
+        int flag;
+        const char *feature;
+    } kinds[] = {
+        {CLONE_NEWNS, "mount namespaces"}, {CLONE_NEWNET, "network namespaces"}, {CLONE_NEWIPC, "IPC namespaces"},
+        {CLONE_NEWUTS, "UTS namespaces"},  {CLONE_NEWPID, "PID namespaces"},
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        vgc_check(unshare(kinds[i].flag), kinds[i].feature, "unshare");
+}
+
+/* The job's user namespace holds one id: what it is outside, as root inside if it asked for that. */
+void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options) {
+    uid_t uid = options->has_ids ? options->uid : geteuid();
+    gid_t gid = options->has_ids ? options->gid : getegid();
+    write_proc(proc_fd, job, "setgroups", "deny");
+    write_map(proc_fd, job, "uid_map", options->own_root ? 0 : uid, uid);
+    write_map(proc_fd, job, "gid_map", options->own_root ? 0 : gid, gid);
+}
+
+/* The host, when it runs out of memory, takes the job first. A courtesy, not a wall: failure is no error. */
+void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score) {
+    char path[64];
+    snprintf(path, sizeof(path), "%d/oom_score_adj", (int)job);
+    int fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    dprintf(fd, "%d", score);
+    close(fd);
+}
+
+void vgc_drop_capabilities(void) {
+    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
+        (void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0); /* fails only where there is nothing to drop */
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    vgc_check(syscall(SYS_capset, &header, none), "capabilities", "capset");
+}

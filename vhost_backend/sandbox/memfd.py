@@ -1,0 +1,59 @@
+"""Anonymous files: written once, then sealed, so that whoever maps them sees bytes that cannot change."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import Final
+
+_SEALS: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+
+
+def create(name: str, content: bytes = b"") -> int:
+    """Returns a new anonymous file that holds `content`, positioned at its start. The caller owns it."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        view = memoryview(content)
+        offset = 0
+        while offset < len(view):
+            offset += os.pwrite(fd, view[offset:], offset)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def seal(fd: int) -> None:
+    """Makes the file's content final.
+
+    :raise OSError: EBUSY while somebody has it mapped writable.
+    """
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+
+
+def is_sealed(fd: int) -> bool:
+    """Whether nobody can change the file's content any more."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS == _SEALS
+    except OSError:
+        return False
+
+
+def sealed(name: str, content: bytes) -> int:
+    """Returns a new sealed file that holds `content`. The caller owns it."""
+    fd = create(name, content)
+    seal(fd)
+    return fd
+
+
+def read(fd: int, max_bytes: int) -> bytes:
+    """The first `max_bytes` of the file, wherever it is positioned."""
+    parts: list[bytes] = []
+    offset = 0
+    while offset < max_bytes:
+        part = os.pread(fd, max_bytes - offset, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)

@@ -1,0 +1,203 @@
+"""What a worker gives up before it serves the first guest byte.
+
+`enter` is called inside the worker process, with modules imported, engine open and threads yet to come. What is
+left afterwards: its open descriptors, memory and threads up to a bound, time, and the system calls of
+`policy.worker_policy`. There is no way back, and no way to a file, a socket, another process or more memory.
+
+=====================  ============================================================================
+wall                   what it stops
+=====================  ============================================================================
+pid namespace          seeing or signalling any other process (built by `spawn`)
+empty root             every path: the root is an empty read-only file system, the host's is detached
+descriptors            use of anything the worker held only to start up
+resource limits        memory, threads, descriptors, file sizes, core dumps, locked memory
+no capabilities        privileged calls, also within its own user namespace
+no_new_privs           privileges by executing a set-uid program
+system call filter     everything but what the data plane, CPython and threads need
+=====================  ============================================================================
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from vhost_backend.errors import HostError
+from vhost_backend.sandbox import seccomp
+from vhost_backend.sandbox.launch import SandboxError, SandboxMode
+from vhost_backend.sandbox.policy import worker_policy
+from vhost_backend.sandbox.syscalls import X86_64
+
+_MIB: Final = 1 << 20
+_EMPTY: Final = b"/vgc-empty"
+_MAX_FD: Final = (1 << 31) - 1
+
+# From the kernel: linux/mount.h, linux/prctl.h, linux/capability.h
+_MS_RDONLY: Final = 1
+_MS_NOSUID: Final = 2
+_MS_NODEV: Final = 4
+_MS_NOEXEC: Final = 8
+_MNT_DETACH: Final = 2
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_PR_CAPBSET_READ: Final = 23
+_PR_CAPBSET_DROP: Final = 24
+_CAPABILITY_VERSION_3: Final = 0x20080522
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """What a worker may use in all. A thread's stack counts as private memory, whether touched or not."""
+
+    private_bytes: int
+    """Writable private memory [RLIMIT_DATA]."""
+    address_space_bytes: int
+    """Everything mapped or reserved, the VM's region included [RLIMIT_AS]."""
+    threads: int
+    """Including those that run already [RLIMIT_NPROC]."""
+    files: int
+    """One more than the highest descriptor number [RLIMIT_NOFILE]."""
+    file_bytes: int
+    """Largest anonymous file it can write, that is, the source that it passes on [RLIMIT_FSIZE]."""
+
+    @classmethod
+    def for_quota(
+        cls,
+        *,
+        memory_bytes: int,
+        pes: int,
+        mapped_bytes: int,
+        files: int,
+        source_bytes: int,
+        stack_bytes: int = 8 * _MIB,
+    ) -> WorkerLimits:
+        """The bounds of a VM: its quota, and what Python and the data plane need beside it.
+
+        `mapped_bytes` is the region's size plus whatever the engine has reserved.
+        """
+        threads = pes + 8
+        private = memory_bytes + threads * stack_bytes + 256 * _MIB
+        return cls(
+            private_bytes=private,
+            address_space_bytes=private + memory_bytes + mapped_bytes + 1024 * _MIB,
+            threads=threads,
+            files=files,
+            file_bytes=source_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxReport:
+    """Which walls stand, and which the host could not give, with the reason."""
+
+    mode: SandboxMode
+    walls: tuple[str, ...]
+    missing: Mapping[str, str]
+
+
+def enter(
+    mode: SandboxMode,
+    limits: WorkerLimits,
+    *,
+    kept_fds: Iterable[int],
+    extra_calls: Mapping[str, seccomp.Action | seccomp.Clauses] | None = None,
+) -> SandboxReport:
+    """Gives up everything that `limits`, `kept_fds` and the policy (with `extra_calls`) do not grant.
+
+    stdin, stdout and stderr become /dev/null; every other descriptor not in `kept_fds` is closed.
+
+    :raise SandboxError: in strict mode, for the first wall that cannot be built; the process is then half walled
+        in and must exit.
+    """
+    if mode == "off":
+        return SandboxReport(mode, (), {})
+    steps: tuple[tuple[str, Callable[[], None]], ...] = (
+        ("pid namespace", _require_pid_namespace),
+        ("descriptors", lambda: _close_other_fds(kept_fds)),
+        ("empty root", _empty_root),
+        ("no capabilities", _drop_capabilities),
+        ("resource limits", lambda: _set_limits(limits)),
+        ("no_new_privs", _no_new_privileges),
+        ("system call filter", lambda: seccomp.install(worker_policy(os.getpid(), extra_calls))),
+    )
+    walls: list[str] = []
+    missing: dict[str, str] = {}
+    for name, build in steps:
+        try:
+            build()
+            walls.append(name)
+        except (OSError, HostError) as error:
+            if mode == "strict":
+                raise SandboxError(name, str(error)) from error
+            missing[name] = str(error)
+    return SandboxReport(mode, tuple(walls), missing)
+
+
+def _require_pid_namespace() -> None:
+    if os.getppid() != 0:  # the launcher is outside and has no number in here
+        raise HostError("the worker was not started by the launcher")
+
+
+def _close_other_fds(kept_fds: Iterable[int]) -> None:
+    null_fd = os.open(os.devnull, os.O_RDWR)
+    for fd in range(3):
+        os.dup2(null_fd, fd)
+    kept = sorted({0, 1, 2, *kept_fds})
+    for fd, following in zip(kept, [*kept[1:], _MAX_FD + 1], strict=True):
+        if fd + 1 < following:
+            _call("close_range", fd + 1, following - 1, 0)
+
+
+def _empty_root() -> None:
+    """Puts an empty read-only file system in place of the root, for all threads, and lets go of the old one."""
+    flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    _call("mount", b"tmpfs", _EMPTY, b"tmpfs", flags, b"size=4k,nr_inodes=2,mode=0555")
+    os.chdir(_EMPTY)
+    _call("pivot_root", b".", b".")
+    _call("umount2", b".", _MNT_DETACH)
+    os.chdir("/")
+
+
+def _drop_capabilities() -> None:
+    capability = 0
+    while _libc.prctl(_PR_CAPBSET_READ, capability, 0, 0, 0) >= 0:
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails only where there is nothing to drop
+        capability += 1
+    header = ctypes.create_string_buffer(struct.pack("=II", _CAPABILITY_VERSION_3, 0))
+    nothing = ctypes.create_string_buffer(bytes(24))
+    _call("capset", header, nothing)
+
+
+def _set_limits(limits: WorkerLimits) -> None:
+    for kind, value in (
+        (resource.RLIMIT_AS, limits.address_space_bytes),
+        (resource.RLIMIT_DATA, limits.private_bytes),
+        (resource.RLIMIT_NPROC, limits.threads),
+        (resource.RLIMIT_NOFILE, limits.files),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, 64),
+    ):
+        _, hard = resource.getrlimit(kind)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def _no_new_privileges() -> None:
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
+
+
+def _call(name: str, *arguments: object) -> None:
+    words = [ctypes.c_ulong(argument) if isinstance(argument, int) else argument for argument in arguments]
+    if _libc.syscall(ctypes.c_long(X86_64[name]), *words) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
