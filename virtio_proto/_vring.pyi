@@ -1,7 +1,4 @@
-"""What ``virtio_proto.build_vring`` makes: the declarations of vgc_wire.h and vgc_vring.h.
-
-C's structs and functions have no Python types, so both are Any.
-"""
+# What virtio_proto.build_vring makes of vgc_wire.h and vgc_vring.h. C's structs and functions have no Python types.
 
 from typing import Any
 

@@ -144,7 +144,7 @@ class ArgKind(IntEnum):
     INOUT = 3  # both
 
 
-ENUMS: Final[tuple[type[IntEnum] | type[IntFlag], ...]] = (
+ENUMS: Final[tuple[type[IntEnum | IntFlag], ...]] = (
     Opcode,
     Status,
     EngineKind,

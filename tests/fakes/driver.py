@@ -11,6 +11,7 @@ import select
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import TracebackType
 from typing import Final, Self
 
@@ -28,15 +29,15 @@ DEFAULT_TIMEOUT_S: Final = 30.0
 """Far beyond anything a test waits for: only a device that hangs reaches it."""
 
 
-class DriverTimeout(Exception):  # noqa: N818: named as in the standard library
+class DriverTimeoutError(Exception):
     """The device has not answered in time."""
 
 
-class RingFull(Exception):  # noqa: N818: a state of the ring, not a fault of the caller
+class RingFullError(Exception):
     """The ring has too few free descriptors."""
 
 
-class DeviceMisbehaved(Exception):  # noqa: N818
+class DeviceMisbehavedError(Exception):
     """The device returned something that was never in flight."""
 
 
@@ -127,7 +128,7 @@ def pack_request(
 class FakeQueue:
     """The driver side of one virtqueue. Owns neither the region nor the eventfds."""
 
-    def __init__(  # noqa: PLR0913: a queue's parameters are these
+    def __init__(
         self,
         region: Region,
         at: RingPlacement,
@@ -166,7 +167,7 @@ class FakeQueue:
     def add(self, readable: Sequence[Block], writable: Sequence[Block], *, kick: bool = True) -> Pending:
         """Publish one chain, and kick if the device wants it. The blocks stay the caller's.
 
-        :raise RingFull: when there are too few descriptors; nothing has happened then.
+        :raise RingFullError: when there are too few descriptors; nothing has happened then.
         """
         blocks = [*readable, *writable]
         table: Block | None = None
@@ -185,7 +186,7 @@ class FakeQueue:
         owned = [table] if table else []
         if head < 0:
             self._release(owned)
-            raise RingFull(f"{len(blocks)} buffers do not fit {self.num_free} free descriptors")
+            raise RingFullError(f"{len(blocks)} buffers do not fit {self.num_free} free descriptors")
         pending = Pending(head, list(readable), list(writable), owned)
         self._serial += 1
         self._pending[self._serial] = pending
@@ -207,7 +208,7 @@ class FakeQueue:
     def poll(self) -> list[Pending]:
         """Take everything that has come back, without waiting.
 
-        :raise DeviceMisbehaved: when the device returned a head that is not in flight.
+        :raise DeviceMisbehavedError: when the device returned a head that is not in flight.
         """
         done = []
         token, length = ffi.new("void **"), ffi.new("uint32_t *")
@@ -219,13 +220,13 @@ class FakeQueue:
             self._release(pending.owned)
             done.append(pending)
         if taken < 0:
-            raise DeviceMisbehaved(f"used ring: {self.raw.used_entry(int(self._vq.last_used))}")
+            raise DeviceMisbehavedError(f"used ring: {self.raw.used_entry(int(self._vq.last_used))}")
         return done
 
     def wait(self, pending: Pending, timeout_s: float = DEFAULT_TIMEOUT_S) -> Reply:
         """Sleep on the call eventfd until `pending` is done; others that finish meanwhile are kept.
 
-        :raise DriverTimeout: when it is not done in time.
+        :raise DriverTimeoutError: when it is not done in time.
         """
         deadline = time.monotonic() + timeout_s
         while pending.reply is None:
@@ -240,7 +241,7 @@ class FakeQueue:
         poller.register(self.call_fd, select.POLLIN)
         left_ms = max(0, int((deadline - time.monotonic()) * 1000))
         if not poller.poll(left_ms):
-            raise DriverTimeout(f"no call; {self.num_pending} requests in flight")
+            raise DriverTimeoutError(f"no call; {self.num_pending} requests in flight")
         os.eventfd_read(self.call_fd)
 
     def _release(self, blocks: Sequence[Block]) -> None:
@@ -279,9 +280,7 @@ class FakeDriver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -291,7 +290,7 @@ class FakeDriver:
             os.close(queue.call_fd)
         self.queues = []
 
-    def submit(  # noqa: PLR0913: a request's parameters are these
+    def submit(
         self,
         opcode: int,
         body: Mapping[str, object] | bytes = b"",
@@ -325,7 +324,7 @@ class FakeDriver:
         writable += [payload_out] if payload_out else []
         try:
             pending = self.queues[queue].add(readable, writable, kick=kick)
-        except RingFull:
+        except RingFullError:
             self._release(owned)
             raise
         pending.owned += owned
@@ -334,11 +333,11 @@ class FakeDriver:
     def wait(self, pending: Pending, *, queue: int = 0, timeout_s: float = DEFAULT_TIMEOUT_S) -> Reply:
         """Wait for one request.
 
-        :raise DriverTimeout: when it is not done in time.
+        :raise DriverTimeoutError: when it is not done in time.
         """
         return self.queues[queue].wait(pending, timeout_s)
 
-    def request(  # noqa: PLR0913: a request's parameters are these
+    def request(
         self,
         opcode: int,
         body: Mapping[str, object] | bytes = b"",
@@ -383,4 +382,4 @@ class FakeDriver:
 def _cut(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     """Split `data` at ascending positions."""
     edges = [0, *cuts, len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(edges)]

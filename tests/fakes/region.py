@@ -14,7 +14,7 @@ DEFAULT_GPA: Final = 0x8_0000_0000
 DEFAULT_UVA: Final = 0x7F12_0000_0000
 
 
-class RegionFull(Exception):  # noqa: N818: a state of the region, not a fault of the caller
+class RegionFullError(Exception):
     """No free range of the region is large enough."""
 
 
@@ -48,9 +48,7 @@ class Region:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -65,7 +63,7 @@ class Region:
     def allocate(self, size: int, align: int = 16) -> Block:
         """Take the first free range that fits.
 
-        :raise RegionFull: when there is none.
+        :raise RegionFullError: when there is none.
         """
         size = max(size, 1)
         for index, (start, room) in enumerate(self._free):
@@ -75,7 +73,7 @@ class Region:
                 rest = [(start, offset - start), (end, start + room - end)]
                 self._free[index : index + 1] = [piece for piece in rest if piece[1]]
                 return Block(offset, size, self.gpa + offset)
-        raise RegionFull(f"no {size} bytes, aligned to {align}, in {self._free}")
+        raise RegionFullError(f"no {size} bytes, aligned to {align}, in {self._free}")
 
     def release(self, block: Block) -> None:
         """Give a block back."""

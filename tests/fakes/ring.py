@@ -44,9 +44,7 @@ class Desc:
 
     def pack(self) -> bytes:
         """Lay it out as in a descriptor table; every value is cut to its field."""
-        return struct.pack(
-            "<QIHH", self.addr % 2**64, self.len % 2**32, self.flags % 2**16, self.next % 2**16
-        )
+        return struct.pack("<QIHH", self.addr % 2**64, self.len % 2**32, self.flags % 2**16, self.next % 2**16)
 
 
 class RawRing:
@@ -148,7 +146,7 @@ class Chain:
 class DeviceRing:
     """The device side of vring.c on a region in this process."""
 
-    def __init__(  # noqa: PLR0913: a ring's parameters are these
+    def __init__(
         self,
         region: Region,
         at: RingPlacement,

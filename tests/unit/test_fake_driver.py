@@ -11,13 +11,13 @@ import pytest
 from tests.fakes.driver import (
     RESPONSE_BYTES,
     UNWRITTEN,
-    DeviceMisbehaved,
-    DriverTimeout,
+    DeviceMisbehavedError,
+    DriverTimeoutError,
     FakeDriver,
-    RingFull,
+    RingFullError,
     pack_request,
 )
-from tests.fakes.region import Region, RegionFull
+from tests.fakes.region import Region, RegionFullError
 from tests.fakes.ring import DeviceRing
 from virtio_proto import schema
 from virtio_proto._vring import lib
@@ -37,9 +37,7 @@ def driver(region: Region, request: pytest.FixtureRequest) -> Iterator[FakeDrive
 
 
 def device_of(driver: FakeDriver) -> DeviceRing:
-    return DeviceRing(
-        driver.region, driver.queues[0].at, event_idx=driver.event_idx, indirect=driver.indirect
-    )
+    return DeviceRing(driver.region, driver.queues[0].at, event_idx=driver.event_idx, indirect=driver.indirect)
 
 
 def response(status: Status, payload: bytes = b"", value: int = 0) -> bytes:
@@ -134,7 +132,7 @@ def test_waiting_sleeps_until_the_device_calls(driver: FakeDriver) -> None:
 def test_silent_device_times_out(driver: FakeDriver) -> None:
     pending = driver.submit(Opcode.NOP)
 
-    with pytest.raises(DriverTimeout, match="1 requests in flight"):
+    with pytest.raises(DriverTimeoutError, match="1 requests in flight"):
         driver.wait(pending, timeout_s=0.0)
 
 
@@ -144,7 +142,7 @@ def test_full_ring_leaves_everything_as_it_was(driver: FakeDriver, region: Regio
         free = region.free_bytes
         try:
             driver.submit(Opcode.NOP)
-        except RingFull:
+        except RingFullError:
             break
 
     assert queue.num_free == 0
@@ -157,7 +155,7 @@ def test_head_that_was_never_in_flight_is_noticed(driver: FakeDriver) -> None:
     queue.raw.set_used_entry(0, 15, 0)
     queue.raw.used_idx = 1
 
-    with pytest.raises(DeviceMisbehaved, match="15"):
+    with pytest.raises(DeviceMisbehavedError, match="15"):
         queue.poll()
 
 
@@ -168,7 +166,7 @@ def test_misspelt_field_is_refused() -> None:
 
 def test_region_gives_out_what_it_has_and_merges_what_comes_back(region: Region) -> None:
     blocks = [region.allocate(region.size // 4) for _ in range(4)]
-    with pytest.raises(RegionFull):
+    with pytest.raises(RegionFullError):
         region.allocate(1)
     for block in (blocks[2], blocks[0], blocks[3], blocks[1]):
         region.release(block)

@@ -42,9 +42,7 @@ class DriverRing:
             gpa += size
         desc = ffi.NULL if table is None else ffi.cast("struct vgc_desc *", self.region.address + table)
         gpa = self.region.gpa + (table or 0)
-        result: int = lib.vgc_vq_add(
-            self.vq, sg, len(readable), len(writable), desc, gpa, ffi.cast("void *", token)
-        )
+        result: int = lib.vgc_vq_add(self.vq, sg, len(readable), len(writable), desc, gpa, ffi.cast("void *", token))
         return result
 
     def take(self) -> tuple[int, int, int]:
@@ -103,9 +101,7 @@ def test_chain_arrives_as_it_was_added(driver: DriverRing, device: DeviceRing, t
     assert (device.chain.readable_len, device.chain.writable_len) == (124, 56)
 
 
-def test_used_chain_comes_back_with_token_and_length(
-    driver: DriverRing, device: DeviceRing, table: int | None
-) -> None:
+def test_used_chain_comes_back_with_token_and_length(driver: DriverRing, device: DeviceRing, table: int | None) -> None:
     driver.add([24], [48], token=0xBEEF, table=table)
     assert driver.take()[0] == 0
     serve(device, 48)
@@ -324,9 +320,7 @@ def test_enabling_calls_reports_what_came_meanwhile(driver: DriverRing, device: 
     assert lib.vgc_vq_should_call(device.vq)
 
 
-def test_first_call_after_a_restart_is_sent_even_if_the_old_event_says_no(
-    region: Region, at: RingPlacement
-) -> None:
+def test_first_call_after_a_restart_is_sent_even_if_the_old_event_says_no(region: Region, at: RingPlacement) -> None:
     driver = DriverRing(region, at, event_idx=True)
     lib.vgc_vq_disable_call(driver.vq)
     driver.add([1], [])
@@ -417,7 +411,7 @@ def test_busy_ring_does_not_change_hands(region: Region, at: RingPlacement) -> N
 def test_size_that_is_no_power_of_two_up_to_256_is_refused(region: Region, num: int) -> None:
     at = RingPlacement(0, 0, 0, num)
 
-    with pytest.raises(OSError, match="EINVAL|Errno 22"):
+    with pytest.raises(OSError, match=f"Errno {errno.EINVAL}"):
         DeviceRing(region, at)
     assert DriverRing(region, at, event_idx=True).error == -errno.EINVAL
     assert DriverRing(region, at, event_idx=True, attach=True).error == -errno.EINVAL

@@ -67,9 +67,7 @@ def assert_broken(raw: RawRing, device: DeviceRing) -> None:
 
 
 @pytest.mark.parametrize("jump", [NUM + 1, 1000, 0x7FFF])
-def test_avail_index_jumping_more_than_the_queue_breaks_it(
-    raw: RawRing, device: DeviceRing, jump: int
-) -> None:
+def test_avail_index_jumping_more_than_the_queue_breaks_it(raw: RawRing, device: DeviceRing, jump: int) -> None:
     raw.avail_idx = jump
 
     assert_broken(raw, device)
@@ -84,9 +82,7 @@ def test_avail_index_going_backwards_breaks_the_queue(raw: RawRing, device: Devi
     assert_broken(raw, device)
 
 
-def test_avail_index_going_backwards_under_entries_already_seen_is_noticed(
-    raw: RawRing, device: DeviceRing
-) -> None:
+def test_avail_index_going_backwards_under_entries_already_seen_is_noticed(raw: RawRing, device: DeviceRing) -> None:
     for head in range(3):
         raw.set_desc(head, Desc(HERE, 16))
         raw.publish(head)
@@ -126,9 +122,7 @@ def test_head_may_come_again_after_its_return(raw: RawRing, device: DeviceRing) 
 
 
 @pytest.mark.parametrize("following", [NUM, 0x100, 0x8000])
-def test_next_out_of_range_is_answered(
-    region: Region, raw: RawRing, device: DeviceRing, following: int
-) -> None:
+def test_next_out_of_range_is_answered(region: Region, raw: RawRing, device: DeviceRing, following: int) -> None:
     """Though what lies there may look like a descriptor."""
     beyond = raw.at.desc + 16 * following
     if following != NUM:  # there the avail ring begins
@@ -174,9 +168,7 @@ def test_readable_after_writable_is_answered(raw: RawRing, device: DeviceRing) -
     assert_answered(raw, device)
 
 
-def test_chain_of_more_than_four_gibibytes_is_answered(
-    region: Region, raw: RawRing, device: DeviceRing
-) -> None:
+def test_chain_of_more_than_four_gibibytes_is_answered(region: Region, raw: RawRing, device: DeviceRing) -> None:
     """[virtio 1.3 §2.7.5.2] The region is only said to be this large: its buffers are never touched."""
     device.mem.regions[0].size = 1 << 33
     raw.set_desc(0, Desc(region.gpa, 0xFFFF_FFFF, NEXT, 1))
@@ -231,9 +223,7 @@ def test_address_plus_length_overflow_is_answered(raw: RawRing, device: DeviceRi
 
 
 @pytest.mark.parametrize("addr", [0, -1, -16, 1 << 20], ids=["null", "before", "just-before", "behind"])
-def test_address_outside_the_region_is_answered(
-    region: Region, raw: RawRing, device: DeviceRing, addr: int
-) -> None:
+def test_address_outside_the_region_is_answered(region: Region, raw: RawRing, device: DeviceRing, addr: int) -> None:
     raw.set_desc(0, Desc(0 if addr == 0 else region.gpa + addr, 16))
     raw.publish(0)
 
@@ -265,9 +255,7 @@ def test_buffer_over_a_memory_hole_is_answered(region: Region, raw: RawRing, dev
         assert device.pop() == 1
 
 
-def test_buffer_over_two_adjacent_regions_is_answered(
-    region: Region, raw: RawRing, device: DeviceRing
-) -> None:
+def test_buffer_over_two_adjacent_regions_is_answered(region: Region, raw: RawRing, device: DeviceRing) -> None:
     with Region(4096, gpa=region.gpa + region.size) as other:
         device.mem = memory_of(region, other)
         raw.set_desc(0, Desc(other.gpa - 8, 16))
@@ -312,7 +300,8 @@ def test_writable_buffer_over_the_rings_harms_only_the_guest(
     region: Region, at: RingPlacement, raw: RawRing, device: DeviceRing
 ) -> None:
     """The rings are the guest's memory like any other: the buffer is served, and whatever it does to the
-    indices is judged as if the driver had written it."""
+    indices is judged as if the driver had written it.
+    """
     raw.set_desc(0, Desc(region.gpa + at.avail, 6 + 2 * NUM, NEXT | WRITE, 1))
     raw.set_desc(1, Desc(region.gpa + at.used, 6 + 8 * NUM, WRITE))
     raw.publish(0)
@@ -351,9 +340,7 @@ def test_indirect_descriptor_with_next_is_answered(raw: RawRing, device: DeviceR
 
 
 @pytest.mark.parametrize("length", [1, 15, 17, 31])
-def test_indirect_length_that_is_no_multiple_of_16_is_answered(
-    raw: RawRing, device: DeviceRing, length: int
-) -> None:
+def test_indirect_length_that_is_no_multiple_of_16_is_answered(raw: RawRing, device: DeviceRing, length: int) -> None:
     indirect(raw, Desc(HERE, 16), Desc(HERE, 16), length=length)
 
     assert_answered(raw, device)
@@ -366,9 +353,7 @@ def test_empty_indirect_table_is_answered(raw: RawRing, device: DeviceRing) -> N
 
 
 @pytest.mark.parametrize("length", [16 * 257, 0xFFFF_FFF0])
-def test_indirect_table_with_too_many_entries_is_answered(
-    raw: RawRing, device: DeviceRing, length: int
-) -> None:
+def test_indirect_table_with_too_many_entries_is_answered(raw: RawRing, device: DeviceRing, length: int) -> None:
     indirect(raw, Desc(HERE, 16), length=length)
 
     assert_answered(raw, device)
@@ -492,9 +477,7 @@ def test_ring_outside_the_region_is_refused(region: Region, part: str, offset: i
 # ---- changes after submission
 
 
-def test_descriptors_changed_after_the_pop_change_nothing(
-    region: Region, raw: RawRing, device: DeviceRing
-) -> None:
+def test_descriptors_changed_after_the_pop_change_nothing(raw: RawRing, device: DeviceRing) -> None:
     raw.set_desc(0, Desc(HERE, 24, NEXT, 1))
     raw.set_desc(1, Desc(HERE + 64, 48, WRITE))
     raw.publish(0)

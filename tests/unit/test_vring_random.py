@@ -90,9 +90,7 @@ class BothSides(RuleBasedStateMachine):
         self.pushed: deque[tuple[int, int]] = deque()  # token, length
         self.driver_sleeps = self.device_sleeps = False
 
-    @initialize(
-        event_idx=st.booleans(), num=st.sampled_from([1, 2, 4, 16]), start=st.sampled_from([0, 0xFFFA])
-    )
+    @initialize(event_idx=st.booleans(), num=st.sampled_from([1, 2, 4, 16]), start=st.sampled_from([0, 0xFFFA]))
     def begin(self, event_idx: bool, num: int, start: int) -> None:
         at = RingPlacement.allocate(self.region, num)
         raw = RawRing(self.region, at)

@@ -52,9 +52,7 @@ def layout_of_compiler(folder: Path, names: list[str]) -> Layout:
         value = f"offsetof(struct {struct}, {field})" if field else f"sizeof(struct {struct})"
         lines.append(f'    printf("{name} %zu\\n", {value});')
     source = folder / "layout.c"
-    source.write_text(
-        '#include <stdio.h>\n#include "vgc_wire.h"\nint main(void)\n{\n' + "\n".join(lines) + "\n}\n"
-    )
+    source.write_text('#include <stdio.h>\n#include "vgc_wire.h"\nint main(void)\n{\n' + "\n".join(lines) + "\n}\n")
     program = folder / "layout"
     subprocess.run(
         [compiler, "-std=c11", "-Wall", "-Werror", f"-I{INCLUDE_DIR}", "-o", program, source],
@@ -134,14 +132,10 @@ def test_changed_constant_changes_the_fingerprint(what: str) -> None:
 
 def test_constants_of_c_are_those_of_python() -> None:
     assert lib.VGC_WIRE_FINGERPRINT == schema.FINGERPRINT
-    assert lib.VGC_CONFIG_MAGIC == int.from_bytes(b"VGPC", "little")
+    assert int.from_bytes(b"VGPC", "little") == lib.VGC_CONFIG_MAGIC
     assert {name: getattr(lib, f"VGC_{name}") for name in schema.LIMITS} == schema.LIMITS
-    assert {s.name: getattr(lib, f"VGC_STATUS_{s.name}") for s in schema.Status} == dict(
-        schema.Status.__members__
-    )
-    assert {o.name: getattr(lib, f"VGC_OP_{o.name}") for o in schema.Opcode} == dict(
-        schema.Opcode.__members__
-    )
+    assert {s.name: getattr(lib, f"VGC_STATUS_{s.name}") for s in schema.Status} == dict(schema.Status.__members__)
+    assert {o.name: getattr(lib, f"VGC_OP_{o.name}") for o in schema.Opcode} == dict(schema.Opcode.__members__)
 
 
 def test_config_fits_the_configuration_space() -> None:

@@ -92,10 +92,10 @@ struct vgc_vq_device {
     struct vgc_ring ring;
     bool event_idx;
     bool indirect;
-    uint16_t last_avail;      /* next avail entry to pop */
-    uint16_t avail_seen;      /* avail.idx when last looked at, checked: entries before it may be popped */
-    uint16_t used_idx;        /* next used entry to write: ours, never read back from the ring */
-    uint16_t signalled_used;  /* used_idx at the last call decision */
+    uint16_t last_avail;     /* next avail entry to pop */
+    uint16_t avail_seen;     /* avail.idx when last looked at, checked: entries before it may be popped */
+    uint16_t used_idx;       /* next used entry to write: ours, never read back from the ring */
+    uint16_t signalled_used; /* used_idx at the last call decision */
     bool signalled_valid;
     uint64_t inflight[VGC_INFLIGHT_WORDS]; /* heads popped and not yet pushed */
 };
@@ -144,9 +144,9 @@ struct vgc_vq_driver {
     bool event_idx;
     uint16_t free_head;
     uint16_t num_free;
-    uint16_t avail_idx;  /* shadow of avail.idx */
-    uint16_t last_used;  /* next used entry to take */
-    uint16_t kicked_idx; /* avail_idx at the last kick decision */
+    uint16_t avail_idx;                     /* shadow of avail.idx */
+    uint16_t last_used;                     /* next used entry to take */
+    uint16_t kicked_idx;                    /* avail_idx at the last kick decision */
     uint16_t chain_len[VGC_MAX_QUEUE_SIZE]; /* descriptors used by the chain at head, 0: not ours */
     uint16_t next[VGC_MAX_QUEUE_SIZE];      /* free list, private: the ring's own `next` is only written */
     void *token[VGC_MAX_QUEUE_SIZE];

@@ -165,8 +165,8 @@ int vgc_vq_device_init(struct vgc_vq_device *vq, const struct vgc_mem *mem, uint
     if (overlap(&desc, &avail) || overlap(&desc, &used) || overlap(&avail, &used))
         return -EBADMSG;
     *vq = (struct vgc_vq_device){
-        .ring = {(struct vgc_desc *)(void *)desc.host, (uint16_t *)(void *)avail.host,
-                 (uint16_t *)(void *)used.host, num},
+        .ring = {(struct vgc_desc *)(void *)desc.host, (uint16_t *)(void *)avail.host, (uint16_t *)(void *)used.host,
+                 num},
         .event_idx = event_idx,
         .indirect = indirect,
         .last_avail = base,
@@ -395,8 +395,8 @@ static void fill_direct(struct vgc_vq_driver *vq, const struct vgc_sg *sg, uint3
     vq->free_head = at;
 }
 
-static void fill_indirect(struct vgc_vq_driver *vq, const struct vgc_sg *sg, uint32_t n_readable,
-                          uint32_t count, struct vgc_desc *table, uint64_t table_gpa)
+static void fill_indirect(struct vgc_vq_driver *vq, const struct vgc_sg *sg, uint32_t n_readable, uint32_t count,
+                          struct vgc_desc *table, uint64_t table_gpa)
 {
     for (uint32_t i = 0; i < count; i++)
         desc_store(table, i,
