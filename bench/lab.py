@@ -8,16 +8,20 @@ from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from bench import peer, vgcd
-from bench.device import RequestError
+from bench.device import Device, RequestError, Span
 from bench.driver import DriverError
+from bench.executors import PlainCpp
+from bench.opencl import OpenCl
 from bench.peer import Peer
 from bench.processes import BackendError
 from bench.results import SkipRow
 from bench.stats import attempt
 from bench.vgcd import OurDevice
+
+STAGING_BYTES: Final = 64 << 20
 
 
 class Lab:
@@ -32,6 +36,8 @@ class Lab:
         self.threads = threads or len(os.sched_getaffinity(0))
         self._stack = ExitStack()
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-bench-")))
+        self._staging: dict[Device, Span] = {}
+        self._pocl: OpenCl | SkipRow | None = None
         self._devices: dict[str, OurDevice | SkipRow] = {}
 
     def __enter__(self) -> Self:
@@ -51,6 +57,25 @@ class Lab:
         """QEMU's storage daemon. :raise SkipRow: when it is not installed."""
         return self._stack.enter_context(peer.running(self.folder))
 
+    @cached_property
+    def cpp(self) -> PlainCpp:
+        """The plain C++ baseline."""
+        return PlainCpp()
+
+    def pocl(self) -> OpenCl:
+        """PoCL with the lab's number of threads. :raise SkipRow: when it is not installed."""
+        if self._pocl is None:
+            self._pocl = attempt(lambda: OpenCl(self.threads))
+        if isinstance(self._pocl, SkipRow):
+            raise self._pocl
+        return self._pocl
+
+    def staging(self, device: Device, size: int) -> Span:
+        """`size` bytes of the device's region that rows share, one after the other, for payloads."""
+        if device not in self._staging:
+            self._staging[device] = (device.driver.take(STAGING_BYTES), STAGING_BYTES)
+        return (self._staging[device][0], size)
+
     def device(self, engine: str) -> OurDevice:
         """Our daemon with one VM on `engine`; the same one each time. :raise SkipRow: when it does not come up."""
         if engine not in self._devices:
@@ -65,3 +90,7 @@ class Lab:
             return self._stack.enter_context(vgcd.running(self.folder, engine, self.threads))
         except (BackendError, RequestError, DriverError) as error:
             raise SkipRow(f"our device with the {engine} engine does not come up: {error}") from error
+
+    def own_folder(self, name: str) -> Path:
+        """A fresh folder, removed with the lab, for a row that starts things of its own."""
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))

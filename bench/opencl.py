@@ -48,6 +48,14 @@ class OpenClError(Exception):
     """An OpenCL call failed; the text names it, the error code and, for a build, the log."""
 
 
+def _loader(ffi: cffi.FFI) -> Any:
+    """The ICD loader. :raise SkipRow: when it is not installed."""
+    try:
+        return ffi.dlopen("libOpenCL.so.1")
+    except OSError as error:
+        raise SkipRow(f"no OpenCL loader ({error}); {_HINT}") from error
+
+
 class Buffer:
     """Device memory that began as a copy of an array. Freed by :meth:`OpenCl.free`."""
 
@@ -69,10 +77,7 @@ class OpenCl:
         os.environ["POCL_MAX_PTHREAD_COUNT"] = str(threads)
         self._ffi: Any = cffi.FFI()
         self._ffi.cdef(_DECLARATIONS)
-        try:
-            self._cl: Any = self._ffi.dlopen("libOpenCL.so.1")
-        except OSError as error:
-            raise SkipRow(f"no OpenCL loader ({error}); {_HINT}") from error
+        self._cl = _loader(self._ffi)
         device = self._ffi.new("handle *")
         self._check(
             "clGetDeviceIDs", self._cl.clGetDeviceIDs(self._platform(), _DEVICE_TYPE_CPU, 1, device, self._null)

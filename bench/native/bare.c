@@ -16,7 +16,8 @@
 #include "vgcb.h"
 
 /* A child on `cpu` that dies with its parent; only async-signal-safe calls may follow in it. */
-static pid_t fork_partner(int cpu) {
+static pid_t fork_partner(int cpu)
+{
     pid_t partner = fork();
     if (partner == 0) {
         cpu_set_t cpus;
@@ -28,20 +29,23 @@ static pid_t fork_partner(int cpu) {
     return partner;
 }
 
-static void end_partner(pid_t partner) {
+static void end_partner(pid_t partner)
+{
     kill(partner, SIGKILL);
     while (waitpid(partner, NULL, 0) < 0 && errno == EINTR) {
     }
 }
 
-static _Noreturn void answer_eventfd(int ping, int pong) {
+static _Noreturn void answer_eventfd(int ping, int pong)
+{
     uint64_t value = 0;
     while (read(ping, &value, sizeof(value)) == sizeof(value) && write(pong, &value, sizeof(value)) == sizeof(value)) {
     }
     _exit(1);
 }
 
-static int ping_eventfd(int ping, int pong, uint32_t count, uint64_t idle_ns, uint64_t *ns_out) {
+static int ping_eventfd(int ping, int pong, uint32_t count, uint64_t idle_ns, uint64_t *ns_out)
+{
     for (uint32_t i = 0; i < count; i++) {
         uint64_t value = 1;
         vgcb_rest(idle_ns);
@@ -54,7 +58,8 @@ static int ping_eventfd(int ping, int pong, uint32_t count, uint64_t idle_ns, ui
     return 0;
 }
 
-int vgcb_eventfd_ping_pong(int partner_cpu, uint32_t count, uint64_t idle_ns, uint64_t *ns_out) {
+int vgcb_eventfd_ping_pong(int partner_cpu, uint32_t count, uint64_t idle_ns, uint64_t *ns_out)
+{
     int ping = eventfd(0, EFD_CLOEXEC);
     int pong = eventfd(0, EFD_CLOEXEC);
     int rc = ping < 0 || pong < 0 ? -errno : 0;
@@ -78,7 +83,8 @@ struct lines {
     alignas(64) _Atomic uint32_t pong;
 };
 
-static _Noreturn void answer_line(struct lines *lines) {
+static _Noreturn void answer_line(struct lines *lines)
+{
     for (uint32_t seen = 0;;) {
         uint32_t now = atomic_load_explicit(&lines->ping, memory_order_acquire);
         if (now != seen) {
@@ -89,7 +95,8 @@ static _Noreturn void answer_line(struct lines *lines) {
     }
 }
 
-int vgcb_cache_line_ping_pong(int partner_cpu, uint32_t count, uint64_t *ns_out) {
+int vgcb_cache_line_ping_pong(int partner_cpu, uint32_t count, uint64_t *ns_out)
+{
     struct lines *lines = mmap(NULL, sizeof(*lines), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lines == MAP_FAILED) {
         return -errno;
@@ -114,7 +121,8 @@ int vgcb_cache_line_ping_pong(int partner_cpu, uint32_t count, uint64_t *ns_out)
     return rc;
 }
 
-void vgcb_memcpy(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t count, uint64_t *ns_out) {
+void vgcb_memcpy(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t count, uint64_t *ns_out)
+{
     for (uint32_t i = 0; i < count; i++) {
         uint64_t start = vgcb_now_ns();
         memcpy(dst, src, size);

@@ -7,10 +7,12 @@
 #include <thread>
 #include <vector>
 
-namespace {
+namespace
+{
 
 // Calls work(begin, end) on each of `threads` equal parts of [0, count).
-template <class Work> void parallel(uint64_t count, unsigned threads, Work work) {
+template <class Work> void parallel(uint64_t count, unsigned threads, Work work)
+{
     std::vector<std::thread> others;
     for (unsigned t = 1; t < threads; t++) {
         others.emplace_back(work, count * t / threads, count * (t + 1) / threads);
@@ -25,7 +27,8 @@ template <class Work> void parallel(uint64_t count, unsigned threads, Work work)
 
 extern "C" {
 
-void base_saxpy(uint64_t n, float a, const float *x, float *y, unsigned threads) {
+void base_saxpy(uint64_t n, float a, const float *x, float *y, unsigned threads)
+{
     parallel(n, threads, [=](uint64_t begin, uint64_t end) {
         for (uint64_t i = begin; i < end; i++) {
             y[i] = a * x[i] + y[i];
@@ -34,7 +37,8 @@ void base_saxpy(uint64_t n, float a, const float *x, float *y, unsigned threads)
 }
 
 // c = a * b, row-major n x n; the inner loop runs along rows, so it vectorises.
-void base_matmul(uint64_t n, const float *a, const float *b, float *c, unsigned threads) {
+void base_matmul(uint64_t n, const float *a, const float *b, float *c, unsigned threads)
+{
     parallel(n, threads, [=](uint64_t begin, uint64_t end) {
         for (uint64_t row = begin; row < end; row++) {
             float *out = c + row * n;
@@ -51,7 +55,8 @@ void base_matmul(uint64_t n, const float *a, const float *b, float *c, unsigned 
 }
 
 // The sum of x, in 64 running sums per thread so that it vectorises without -ffast-math.
-void base_reduce(uint64_t n, const float *x, float *sum, unsigned threads) {
+void base_reduce(uint64_t n, const float *x, float *sum, unsigned threads)
+{
     constexpr unsigned LANES = 64;
     std::vector<double> parts(threads);
     std::atomic<unsigned> next{0};
@@ -80,7 +85,8 @@ void base_reduce(uint64_t n, const float *x, float *sum, unsigned threads) {
 }
 
 // Accelerations of n bodies; body[i] = {x, y, z, mass}, out[i] = {ax, ay, az, 0}.
-void base_nbody(uint64_t n, const float *body, float *out, unsigned threads) {
+void base_nbody(uint64_t n, const float *body, float *out, unsigned threads)
+{
     // Structure of arrays, so that the inner loop vectorises.
     std::vector<float> x(n), y(n), z(n), m(n);
     for (uint64_t i = 0; i < n; i++) {
@@ -121,7 +127,8 @@ void base_nbody(uint64_t n, const float *body, float *out, unsigned threads) {
 }
 
 // bins[256] = how often each byte occurs; a private table per thread, four of them against store forwarding.
-void base_histogram(uint64_t n, const uint8_t *data, uint32_t *bins, unsigned threads) {
+void base_histogram(uint64_t n, const uint8_t *data, uint32_t *bins, unsigned threads)
+{
     std::vector<std::atomic<uint32_t>> total(256);
     parallel(n, threads, [&](uint64_t begin, uint64_t end) {
         std::vector<uint32_t> counts(4 * 256);

@@ -8,22 +8,31 @@
 #include "clock.h"
 #include "vgcb.h"
 
-static uint64_t align_up(uint64_t value, uint64_t alignment) {
+static uint64_t align_up(uint64_t value, uint64_t alignment)
+{
     return (value + alignment - 1) / alignment * alignment;
 }
 
 /* Each part on cache lines of its own: what the driver writes and what the device writes never share one. */
 enum { CACHE_LINE = 64 };
 
-uint64_t vgcb_avail_offset(uint16_t num) { return align_up(VGC_DESC_BYTES(num), CACHE_LINE); }
+uint64_t vgcb_avail_offset(uint16_t num)
+{
+    return align_up(VGC_DESC_BYTES(num), CACHE_LINE);
+}
 
-uint64_t vgcb_used_offset(uint16_t num) {
+uint64_t vgcb_used_offset(uint16_t num)
+{
     return align_up(vgcb_avail_offset(num) + VGC_AVAIL_BYTES(num), CACHE_LINE);
 }
 
-uint64_t vgcb_ring_bytes(uint16_t num) { return align_up(vgcb_used_offset(num) + VGC_USED_BYTES(num), CACHE_LINE); }
+uint64_t vgcb_ring_bytes(uint16_t num)
+{
+    return align_up(vgcb_used_offset(num) + VGC_USED_BYTES(num), CACHE_LINE);
+}
 
-int vgcb_queue_open(struct vgcb_queue *queue, uint8_t *base, uint16_t num, bool event_idx, int kick_fd, int call_fd) {
+int vgcb_queue_open(struct vgcb_queue *queue, uint8_t *base, uint16_t num, bool event_idx, int kick_fd, int call_fd)
+{
     memset(queue, 0, sizeof(*queue));
     memset(base, 0, vgcb_ring_bytes(num));
     queue->kick_fd = kick_fd;
@@ -37,12 +46,14 @@ int vgcb_queue_open(struct vgcb_queue *queue, uint8_t *base, uint16_t num, bool 
     return vgc_vq_driver_init(&queue->vq, ring, event_idx);
 }
 
-static int publish(struct vgcb_queue *queue, const struct vgcb_request *request, void *token) {
+static int publish(struct vgcb_queue *queue, const struct vgcb_request *request, void *token)
+{
     int head = vgc_vq_add(&queue->vq, request->sg, request->n_readable, request->n_writable, NULL, 0, token);
     return head < 0 ? head : 0;
 }
 
-static int kick_if_asked(struct vgcb_queue *queue) {
+static int kick_if_asked(struct vgcb_queue *queue)
+{
     if (!vgc_vq_should_kick(&queue->vq)) {
         return 0;
     }
@@ -52,7 +63,8 @@ static int kick_if_asked(struct vgcb_queue *queue) {
 }
 
 /* 1 taken, 0 not within patience_ns. */
-static int spin_for_one(struct vgcb_queue *queue, uint64_t patience_ns) {
+static int spin_for_one(struct vgcb_queue *queue, uint64_t patience_ns)
+{
     const uint64_t deadline = vgcb_now_ns() + patience_ns;
     void *token = NULL;
     uint32_t len = 0;
@@ -70,7 +82,8 @@ static int spin_for_one(struct vgcb_queue *queue, uint64_t patience_ns) {
     }
 }
 
-static int sleep_for_one(struct vgcb_queue *queue, uint64_t patience_ns) {
+static int sleep_for_one(struct vgcb_queue *queue, uint64_t patience_ns)
+{
     void *token = NULL;
     uint32_t len = 0;
     const uint64_t deadline = vgcb_now_ns() + patience_ns;
@@ -98,7 +111,8 @@ static int sleep_for_one(struct vgcb_queue *queue, uint64_t patience_ns) {
     }
 }
 
-int vgcb_polled(struct vgcb_queue *queue, const struct vgcb_request *request, uint32_t count, uint64_t *ns_out) {
+int vgcb_polled(struct vgcb_queue *queue, const struct vgcb_request *request, uint32_t count, uint64_t *ns_out)
+{
     vgc_vq_disable_call(&queue->vq);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t start = vgcb_now_ns();
@@ -117,7 +131,8 @@ int vgcb_polled(struct vgcb_queue *queue, const struct vgcb_request *request, ui
 }
 
 int vgcb_sleeping(struct vgcb_queue *queue, const struct vgcb_request *request, uint32_t count, uint64_t idle_ns,
-                  uint64_t *ns_out) {
+                  uint64_t *ns_out)
+{
     for (uint32_t i = 0; i < count; i++) {
         vgcb_rest(idle_ns);
         int rc = vgcb_round_trip(queue, request, 0, VGCB_PATIENCE_NS, &ns_out[i]);
@@ -128,8 +143,9 @@ int vgcb_sleeping(struct vgcb_queue *queue, const struct vgcb_request *request, 
     return 0;
 }
 
-int vgcb_round_trip(struct vgcb_queue *queue, const struct vgcb_request *request, uint64_t spin_ns, uint64_t patience_ns,
-                    uint64_t *ns_out) {
+int vgcb_round_trip(struct vgcb_queue *queue, const struct vgcb_request *request, uint64_t spin_ns,
+                    uint64_t patience_ns, uint64_t *ns_out)
+{
     uint64_t start = vgcb_now_ns();
     int rc = publish(queue, request, queue);
     rc = rc != 0 ? rc : kick_if_asked(queue);
@@ -146,7 +162,8 @@ int vgcb_round_trip(struct vgcb_queue *queue, const struct vgcb_request *request
 }
 
 /* Takes what is there; the freed requests go back onto the stack of idle ones. */
-static int drain(struct vgcb_queue *queue, const struct vgcb_request **idle, uint32_t *num_idle) {
+static int drain(struct vgcb_queue *queue, const struct vgcb_request **idle, uint32_t *num_idle)
+{
     void *token = NULL;
     uint32_t len = 0;
     int taken = 0;
@@ -160,7 +177,8 @@ static int drain(struct vgcb_queue *queue, const struct vgcb_request **idle, uin
 }
 
 int vgcb_pipelined(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t depth, uint64_t count,
-                   uint64_t *ns_out) {
+                   uint64_t *ns_out)
+{
     const struct vgcb_request *idle[VGC_MAX_QUEUE_SIZE];
     if (depth == 0 || depth > VGC_MAX_QUEUE_SIZE) {
         return -EINVAL;

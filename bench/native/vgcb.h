@@ -49,8 +49,8 @@ int vgcb_pipelined(struct vgcb_queue *queue, const struct vgcb_request *requests
                    uint64_t *ns_out);
 
 /* One round trip: spins for spin_ns, then sleeps until called. */
-int vgcb_round_trip(struct vgcb_queue *queue, const struct vgcb_request *request, uint64_t spin_ns, uint64_t patience_ns,
-                    uint64_t *ns_out);
+int vgcb_round_trip(struct vgcb_queue *queue, const struct vgcb_request *request, uint64_t spin_ns,
+                    uint64_t patience_ns, uint64_t *ns_out);
 
 /* Two processes and two eventfds, nothing else: `count` round trips with a rest of idle_ns before each.
  * The partner runs on partner_cpu. */

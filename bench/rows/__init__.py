@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("null",)
+MODULES = ("null", "copy", "compute", "compile", "footprint")
 
 
 def load() -> None:

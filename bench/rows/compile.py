@@ -1,0 +1,70 @@
+"""Loading programs: compiled for the first time, and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+import numpy as np
+
+from bench.device import Device
+from bench.lab import Lab
+from bench.opencl import OpenCl
+from bench.registry import Outcome, row
+from bench.results import Goal, outcome
+from bench.stats import Subject, alternate, attempt
+from bench.workloads import KERNELS
+
+_serial = count(time.time_ns())
+"""Makes a source that no cache has seen before."""
+
+_PIECE: Final = 256
+
+
+def _fresh(language: str) -> str:
+    return (KERNELS / f"saxpy.{language}").read_text() + f"/* {next(_serial)} */\n"
+
+
+def _load_ms(device: Device, source: str) -> float:
+    """The time of one PROGRAM_LOAD; the program is unloaded again, unmeasured."""
+    start = time.perf_counter()
+    program = device.load(source)
+    elapsed = time.perf_counter() - start
+    device.unload(program)
+    return elapsed * 1e3
+
+
+def _pocl_ms(pocl: OpenCl) -> float:
+    """The time until a kernel that PoCL has not seen has run for the first time: it compiles at the launch."""
+    vector = pocl.buffer(np.zeros(_PIECE, np.float32))
+    source = _fresh("cl")
+    start = time.perf_counter()
+    (kernel,) = pocl.kernels(source, ["saxpy"])
+    pocl.run(kernel, (_PIECE,), (_PIECE,), np.uint64(_PIECE), np.float32(1), vector, vector)
+    elapsed = time.perf_counter() - start
+    pocl.free(vector)
+    return elapsed * 1e3
+
+
+@row("compile_cold_ms")
+def cold(lab: Lab) -> Iterator[Outcome]:
+    """PROGRAM_LOAD of a source that was never compiled before, saxpy with a comment of its own."""
+    device = lab.device("cpu").device
+    pocl = attempt(lambda: _first_run(lab.pocl()))
+    own, theirs = alternate(lab.samples(7, 3), lambda: _load_ms(device, _fresh("cu")), pocl)
+    yield outcome("compile_cold_ms", own, "ms", "lower", theirs, against="PoCL, until the first launch is done")
+
+
+def _first_run(pocl: OpenCl) -> Subject:
+    return lambda: _pocl_ms(pocl)
+
+
+@row("compile_cached_ms")
+def cached(lab: Lab) -> Iterator[Outcome]:
+    """PROGRAM_LOAD of a source that is in the cache."""
+    device = lab.device("cpu").device
+    source = _fresh("cu")
+    (own,) = alternate(lab.samples(51, 21), lambda: _load_ms(device, source))
+    yield outcome("compile_cached_ms", own, "ms", "lower", goal=Goal("value", "<", 1.0))

@@ -1,0 +1,91 @@
+"""Copies between the guest's region and device memory, beside memcpy of the same size from the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.device import Device
+from bench.driver import nanoseconds
+from bench.lab import Lab
+from bench.native.loops import ffi, lib
+from bench.registry import Outcome, row
+from bench.results import Goal, outcome
+from bench.stats import Subject, alternate
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES: Final = {"_4k": 4 * KIB, "_64k": 64 * KIB, "_1m": MIB, "": 16 * MIB, "_64m": 64 * MIB}
+"""Suffix of the row and bytes; the rows without one are the headline."""
+
+Direction = Literal["in", "out"]
+Bytes = npt.NDArray[np.uint8]
+
+
+def _names(direction: Direction) -> list[str]:
+    return [f"copy_{direction}{suffix}_gbps" for suffix in SIZES]
+
+
+def _repeats(size: int) -> int:
+    """Copies per sample: about 16 MiB in all, at most 200."""
+    return max(1, min(200, 16 * MIB // size))
+
+
+def _gbps(size: int, times: npt.NDArray[np.uint64]) -> float:
+    return size / float(np.median(times))
+
+
+def _memcpy(device: Device, direction: Direction, offset: int, private: Bytes) -> float:
+    """Memcpy between the region as this process maps it and private memory."""
+    size = len(private)
+    region = device.driver.view(offset, size)
+    to, source = (private, region) if direction == "in" else (region, private)
+    times, pointer = nanoseconds(_repeats(size))
+    lib.vgcb_memcpy(_pointer(to), _pointer(source), size, len(times), pointer)
+    return _gbps(size, times)
+
+
+def _pointer(array: Bytes) -> object:
+    return ffi.cast("uint8_t *", array.ctypes.data)
+
+
+def _ours(device: Device, direction: Direction, offset: int, address: int, size: int) -> Subject:
+    span = (offset, size)
+    copy = device.copy_in(address, span) if direction == "in" else device.copy_out(address, span)
+
+    def run() -> float:
+        times = device.driver.polled(copy.native, _repeats(size))
+        copy.check()
+        return _gbps(size, times)
+
+    return run
+
+
+def _measure(lab: Lab, direction: Direction) -> Iterator[Outcome]:
+    device = lab.device("cpu").device
+    largest = max(SIZES.values())
+    offset = lab.staging(device, largest)[0]
+    address = device.alloc(largest)
+    for suffix, size in SIZES.items():
+        private = np.ones(size, np.uint8)
+        bare = partial(_memcpy, device, direction, offset, private)
+        floor, own = alternate(lab.samples(15, 5), bare, _ours(device, direction, offset, address, size))
+        goal = Goal("ratio", ">=", 0.95) if size >= MIB else None
+        name = f"copy_{direction}{suffix}_gbps"
+        yield outcome(name, own, "GB/s", "higher", floor, against="memcpy", goal=goal)
+    device.free(address)
+
+
+@row(*_names("in"))
+def copy_in(lab: Lab) -> Iterator[Outcome]:
+    """COPY_IN: the region to device memory."""
+    yield from _measure(lab, "in")
+
+
+@row(*_names("out"))
+def copy_out(lab: Lab) -> Iterator[Outcome]:
+    """COPY_OUT: device memory to the region."""
+    yield from _measure(lab, "out")

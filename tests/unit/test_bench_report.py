@@ -1,0 +1,139 @@
+"""The benchmark's framework: selection of rows, comparison, table and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.lab import Lab
+from bench.registry import Outcome, Row, select
+from bench.results import Goal, Result, Samples, Skipped, SkipRow, outcome, table, write_json
+from bench.runner import run_rows
+from bench.stats import alternate
+
+FAST = Result("fast", 0.5, "us", "lower", 2.0, "a peer", Goal("value", "<", 1.0), 0.03)
+SLOW = Result("slow", 3.0, "GB/s", "higher", 4.0, "memcpy", Goal("ratio", ">=", 0.95))
+ALONE = Result("alone", 1234567.0, "1/s", "higher")
+
+
+def _row(*names: str) -> Row:
+    return Row(names, lambda _lab: (Result(name, 1.0, "us", "lower") for name in names))
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab(quick=True, threads=1) as made:
+        yield made
+
+
+# ---- selection ---------------------------------------------------------------------------------
+
+
+def test_no_pattern_selects_every_row() -> None:
+    rows = [_row("a"), _row("b", "c")]
+    assert select(rows, []) == rows
+
+
+def test_glob_selects_rows_that_make_a_matching_figure() -> None:
+    rows = [_row("copy_in"), _row("copy_out"), _row("launch")]
+    assert select(rows, ["copy_*"]) == rows[:2]
+
+
+def test_pattern_that_names_nothing_lists_what_there_is() -> None:
+    with pytest.raises(ValueError, match=r"no benchmark is called 'x\*'; there are: a, b"):
+        select([_row("a", "b")], ["x*"])
+
+
+def test_only_the_wanted_figures_of_a_row_are_reported(lab: Lab) -> None:
+    results, skipped = run_rows(lab, [_row("p50", "p99")], ["p99"], lambda _text: None)
+    assert [result.name for result in results] == ["p99"]
+    assert skipped == []
+
+
+# ---- rows that do not run ----------------------------------------------------------------------
+
+
+def test_skipped_row_gives_its_reason_for_each_figure(lab: Lab) -> None:
+    def measure(_lab: Lab) -> Iterator[Outcome]:
+        yield Result("first", 1.0, "us", "lower")
+        raise SkipRow("no such hardware")
+
+    results, skipped = run_rows(lab, [Row(("first", "second"), measure)], [], lambda _text: None)
+    assert [result.name for result in results] == ["first"]
+    assert skipped == [Skipped("second", "no such hardware")]
+
+
+def test_failing_row_is_reported_and_the_next_one_runs(lab: Lab) -> None:
+    def measure(_lab: Lab) -> Iterator[Outcome]:
+        raise OSError("socket gone")
+
+    results, skipped = run_rows(lab, [Row(("broken",), measure), _row("fine")], [], lambda _text: None)
+    assert skipped == [Skipped("broken", "failed: OSError: socket gone")]
+    assert [result.name for result in results] == ["fine"]
+
+
+def test_figure_that_could_not_be_measured_becomes_a_reason() -> None:
+    assert outcome("row", SkipRow("not installed"), "us", "lower") == Skipped("row", "not installed")
+
+
+def test_missing_baseline_leaves_the_result_without_ratio() -> None:
+    made = outcome("row", 2.0, "us", "lower", SkipRow("not installed"), against="peer")
+    assert isinstance(made, Result)
+    assert (made.baseline, made.ratio, made.against) == (None, None, "no peer: not installed")
+
+
+# ---- comparison --------------------------------------------------------------------------------
+
+
+def test_subjects_take_turns_after_one_unmeasured_call_each() -> None:
+    calls: list[str] = []
+
+    def subject(name: str, value: float) -> float:
+        calls.append(name)
+        return value
+
+    a, b = alternate(2, lambda: subject("a", 1.0), lambda: subject("b", 2.0))
+    assert calls == ["a", "b"] * 3
+    assert (a, b) == (Samples((1.0, 1.0)), Samples((2.0, 2.0)))
+
+
+def test_subject_that_cannot_run_does_not_stop_the_others() -> None:
+    def broken() -> float:
+        raise SkipRow("asleep")
+
+    first, second, third = alternate(1, broken, SkipRow("absent"), lambda: 4.0)
+    assert isinstance(first, SkipRow)
+    assert isinstance(second, SkipRow)
+    assert third == Samples((4.0,))
+
+
+def test_noise_is_half_the_middle_spread_over_the_median() -> None:
+    assert Samples((1.0, 9.0, 10.0, 11.0, 30.0)).noise == pytest.approx(0.1)
+    assert Samples((5.0,)).noise == 0.0
+
+
+# ---- report ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("result", "verdict"), [(FAST, "met"), (SLOW, "MISSED"), (ALONE, "")])
+def test_verdict_holds_the_goal_against_value_or_ratio(result: Result, verdict: str) -> None:
+    assert result.verdict == verdict
+
+
+def test_table_has_a_line_per_result_and_names_what_was_skipped() -> None:
+    lines = table([FAST, SLOW, ALONE], [Skipped("gone", "no device")]).splitlines()
+    assert lines[2].split() == ["fast", "0.5", "us", "2", "0.25", "3%", "<", "1", "met", "a", "peer"]
+    assert lines[3].split() == ["slow", "3", "GB/s", "4", "0.75", "-", "ratio", ">=", "0.95", "MISSED", "memcpy"]
+    assert lines[4].split() == ["alone", "1,234,567", "1/s", "-", "-", "-"]
+    assert lines[5] == "skipped gone: no device"
+
+
+def test_json_is_a_list_with_exactly_the_promised_keys(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "out", [FAST, ALONE], [Skipped("gone", "no device")])
+    fast, alone = json.loads(path.read_text())
+    assert fast == {"name": "fast", "value": 0.5, "unit": "us", "baseline": 2.0, "ratio": 0.25, "better": "lower"}
+    assert (alone["baseline"], alone["ratio"]) == (None, None)
+    assert json.loads((path.parent / "skipped.json").read_text()) == [{"name": "gone", "reason": "no device"}]
