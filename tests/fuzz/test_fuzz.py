@@ -1,0 +1,81 @@
+"""Each fuzz target runs for a few seconds from the committed corpus, and does notice planted bugs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+HERE: Final = Path(__file__).resolve().parent
+ROOT: Final = HERE.parent.parent
+SECONDS: Final = 8
+TARGETS: Final = ("vring",)
+
+
+def fuzzer_runtime() -> Path | None:
+    """LibFuzzer's library, if clang-19 has one."""
+    if not shutil.which("clang-19"):
+        return None
+    asked = subprocess.run(["clang-19", "-print-resource-dir"], capture_output=True, text=True, check=True, timeout=30)
+    found = sorted(Path(asked.stdout.strip()).glob("lib/**/libclang_rt.fuzzer-*.a"))
+    return found[0] if found else None
+
+
+pytestmark = pytest.mark.skipif(
+    fuzzer_runtime() is None, reason="clang-19 has no fuzzer runtime here: install libclang-rt-19-dev"
+)
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "--no-print-directory", "-C", HERE, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+
+def test_every_target_of_the_makefile_is_run_here() -> None:
+    assert make("list").stdout.split() == list(TARGETS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_target_survives_its_corpus_and_some_seconds_more(target: str) -> None:
+    run = make(f"run-{target}", f"SECONDS={SECONDS}")
+
+    assert run.returncode == 0, run.stdout[-4000:]
+    assert "INFO: seed corpus: files: 0" not in run.stdout
+    assert "Done " in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("sound", "planted"),
+    [
+        ("head >= vq->ring.num || is_inflight(vq, head)", "head >= vq->ring.num"),
+        ("offset < region->size && len != 0 && len <= region->size - offset", "offset < region->size && len != 0"),
+        ("vq->inflight[head / 64] &= ~(UINT64_C(1) << (head % 64));", ""),
+    ],
+    ids=["head-popped-twice", "span-beyond-the-region", "head-pushed-twice"],
+)
+def test_corpus_shows_a_planted_bug(tmp_path: Path, sound: str, planted: str) -> None:
+    text = (ROOT / "virtio_proto/src/vring.c").read_text()
+    assert text.count(sound) == 1, "the planted bug no longer fits the source"
+    buggy = tmp_path / "vring.c"
+    buggy.write_text(text.replace(sound, planted))
+
+    built = make(f"VRING={buggy}", f"BUILD={tmp_path}", f"{tmp_path}/fuzz_vring")
+    assert built.returncode == 0, built.stdout
+    replayed = subprocess.run(
+        [tmp_path / "fuzz_vring", "-runs=0", f"-artifact_prefix={tmp_path}/", HERE / "corpus/vring"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert replayed.returncode != 0
+    assert "ERROR" in replayed.stderr
