@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,6 +13,7 @@ from typing import Final, Self, TypeVar
 
 from vhost_backend.config import DaemonConfig
 from vhost_backend.daemon.ports import Compiler, CompileResult
+from vhost_backend.daemon.process import WorkerCommand
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.daemon.supervisor import RestartPolicy
 from virtio_proto.schema import ProgramKind
@@ -51,7 +52,7 @@ class DaemonThread:
     def __init__(
         self,
         config: DaemonConfig,
-        command: Sequence[str],
+        command: WorkerCommand,
         policy: RestartPolicy | None = None,
         compiler: Compiler | None = None,
     ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from vhost_backend.config import VmConfig
 from vhost_backend.worker import protocol
 from vhost_backend.worker.protocol import Ack, DaemonMessage, Ready, Setup, VringStop, WorkerMessage
 
@@ -94,12 +95,16 @@ class WorkerHost:
 
     def __init__(self, folder: Path) -> None:
         path = folder / "workers"
-        self.command = (sys.executable, "-I", "-S", str(_STUB), str(path))
+        self._path = path
         self._doubles: list[WorkerDouble] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(os.fsencode(path))
         self._listener.listen(64)
         self._listener.settimeout(TIMEOUT_S)
+
+    def command(self, _config: VmConfig, fd: int) -> tuple[str, ...]:
+        """What the daemon starts in place of a worker."""
+        return (sys.executable, "-I", "-S", str(_STUB), str(self._path), "--fd", str(fd))
 
     def next(self) -> WorkerDouble:
         """The next worker that the daemon starts.

@@ -9,30 +9,44 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, TypeAlias
 
-WORKER_COMMAND: Final = (sys.executable, "-m", "vhost_backend.worker")
+from vhost_backend.config import VmConfig
+from vhost_backend.errors import HostError
+from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
+
+WorkerCommand: TypeAlias = Callable[[VmConfig, int], Sequence[str]]
+"""The command line of a VM's worker that inherits the given descriptor."""
+
+KILL_GRACE_S: Final = 0.1
+"""Between SIGTERM, which has the launcher kill everything of its worker, and SIGKILL for the launcher itself."""
+
 STDERR_TAIL_BYTES: Final = 4096
-_PACKAGE_ROOT: Final = Path(__file__).resolve().parents[2]
-_KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "LD_PRELOAD", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS")
+_PASSED_ON: Final = ("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS")  # for builds with sanitizers
+
+
+def sandboxed_worker(config: VmConfig, fd: int) -> Sequence[str]:
+    """The real worker, in its namespaces.
+
+    :raise HostError: the host cannot isolate it, and the configuration wants that.
+    """
+    argv = (sys.executable, "-m", "vhost_backend.worker", "--fd", str(fd))
+    return worker_command(argv, kept_fds=(fd,), mode=config.sandbox)
 
 
 def _environment() -> dict[str, str]:
     """Only what a worker needs: it may run guest code, which must find no secrets here."""
-    kept = {key: os.environ[key] for key in _KEPT_VARIABLES if key in os.environ}
-    kept |= {key: value for key, value in os.environ.items() if key.startswith("VGC_")}
-    paths = [str(_PACKAGE_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**WORKER_ENVIRONMENT, **{key: os.environ[key] for key in _PASSED_ON if key in os.environ}}
 
 
 class WorkerProcess:
     """One running worker. `on_exit` is called once, from the loop, after it has been reaped."""
 
-    def __init__(self, command: Sequence[str], on_exit: Callable[[], None]) -> None:
-        """Spawns it, connected to `self.sock`, which the caller owns.
+    def __init__(self, command: Callable[[int], Sequence[str]], on_exit: Callable[[], None]) -> None:
+        """Spawns what `command` says for its end of a connection; the other, `self.sock`, is the caller's.
 
         :raise OSError: when the host cannot start it.
+        :raise HostError: when the host cannot isolate it.
         """
         self._loop = asyncio.get_running_loop()
         self._on_exit = on_exit
@@ -41,7 +55,7 @@ class WorkerProcess:
         try:
             with theirs:
                 self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                    [*command, "--fd", str(theirs.fileno())],
+                    command(theirs.fileno()),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
@@ -49,7 +63,7 @@ class WorkerProcess:
                     env=_environment(),
                     start_new_session=True,
                 )
-        except OSError:
+        except (OSError, HostError):
             self.sock.close()
             raise
         self.pid = self._process.pid
@@ -61,15 +75,23 @@ class WorkerProcess:
         self._loop.add_reader(self._pidfd, self._reap)
 
     def kill(self) -> None:
-        """Sends SIGKILL; `exited` follows. Nothing happens if it has exited."""
+        """Kills it; `exited` follows within moments. Nothing happens if it has exited."""
+        self._signal(signal.SIGTERM)
+        self._loop.call_later(KILL_GRACE_S, self._signal, signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
         if not self.exited.done():
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            signal.pidfd_send_signal(self._pidfd, number)
 
     def kill_and_reap(self) -> None:
         """Kills it and waits, for when the loop ends: a killed process does not take long."""
         if not self.exited.done():
             self.kill()
-            self._process.wait()
+            try:
+                self._process.wait(KILL_GRACE_S)
+            except subprocess.TimeoutExpired:
+                self._signal(signal.SIGKILL)
+                self._process.wait()
             self._reap()
 
     def last_words(self) -> str:

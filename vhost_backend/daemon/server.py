@@ -7,12 +7,12 @@ import contextlib
 import resource
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from vhost_backend.config import DaemonConfig
 from vhost_backend.daemon import listen
 from vhost_backend.daemon.ports import Compiler
-from vhost_backend.daemon.process import WORKER_COMMAND
+from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.errors import ConfigError
@@ -27,7 +27,7 @@ class Daemon:
         config: DaemonConfig,
         compiler: Compiler,
         handed_over: Mapping[str, socket.socket] | None = None,
-        command: Sequence[str] = WORKER_COMMAND,
+        command: WorkerCommand = sandboxed_worker,
         policy: RestartPolicy | None = None,
     ) -> None:
         self.vms = {vm.name: Vm(vm, compiler, command, policy) for vm in config.vms}

@@ -7,12 +7,13 @@ goes from RECOVERING to FAILED. What a new worker must be told is its owner's bu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from vhost_backend.daemon.link import WorkerLink
-from vhost_backend.daemon.process import WORKER_COMMAND, WorkerProcess, describe_exit
+from vhost_backend.daemon.process import WorkerProcess, describe_exit
+from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
 from vhost_backend.worker.protocol import WorkerMessage
 from virtio_proto.schema import Health
@@ -60,12 +61,12 @@ class Supervisor:
         self,
         owner: Owner,
         log: Logger,
-        command: Sequence[str] = WORKER_COMMAND,
+        command: Callable[[int], Sequence[str]],
         policy: RestartPolicy | None = None,
     ) -> None:
         self._owner = owner
         self._log = log
-        self._command = tuple(command)
+        self._command = command
         self._policy = policy or RestartPolicy()
         self._wanted = False
         self._process: WorkerProcess | None = None
@@ -126,7 +127,7 @@ class Supervisor:
         self._blameless = False
         try:
             process = WorkerProcess(self._command, self._on_exit)
-        except OSError as error:
+        except (OSError, HostError) as error:
             self._log.error("worker_not_started", error=str(error))
             self._schedule()
             return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +16,7 @@ from vhost_backend.daemon.compiling import CompileRelay
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.link import Build, WorkerLink
 from vhost_backend.daemon.ports import Compiler
-from vhost_backend.daemon.process import WORKER_COMMAND
+from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor
 from vhost_backend.errors import FrontendError
 from vhost_backend.log import get_logger
@@ -50,7 +49,7 @@ class Vm:
         self,
         config: VmConfig,
         compiler: Compiler,
-        command: Sequence[str] = WORKER_COMMAND,
+        command: WorkerCommand = sandboxed_worker,
         policy: RestartPolicy | None = None,
     ) -> None:
         self.config = config
@@ -58,7 +57,7 @@ class Vm:
         self._engine = resolve_engine(config.engine.kind)
         self._compiler = compiler
         self._log = get_logger(vm=config.name)
-        self._supervisor = Supervisor(self, self._log, command, policy)
+        self._supervisor = Supervisor(self, self._log, lambda fd: command(config, fd), policy)
         self._space = ConfigSpace(config, EngineKind[self._engine.upper()])
         self._inflight = InflightMemory()
         self._lock = asyncio.Lock()
