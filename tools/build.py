@@ -56,13 +56,13 @@ PARTS: Final = (
         "CPU engine's compiler",
         "vhost_backend/engines/cpu/compiler",
         ("vhost_backend/engines/cpu/compiler", "vhost_backend/engines/cpu/vgc_cpu_abi.h"),
-        ("vhost_backend/engines/cpu/compiler/build/*",),
+        ("vhost_backend/engines/cpu/compiler/build/vgc-cpucc",),
     ),
     Part(
         "sandbox launcher",
-        "vhost_backend/sandbox/launcher",
-        ("vhost_backend/sandbox/launcher",),
-        ("vhost_backend/sandbox/launcher/build/*",),
+        "vhost_backend/sandbox/build.py",
+        ("vhost_backend/sandbox/launcher", "vhost_backend/sandbox/build.py"),
+        ("vhost_backend/sandbox/vgc-launch",),
     ),
     Part(
         "guest library",

@@ -8,8 +8,8 @@ Two layers, so that a change of the project's own files costs a fraction of a se
 ``initramfs``
     busybox, two kernel modules and the project's own files, which the guest lays over the base.
 
-Everything in one initramfs needs no disk but 3x the memory and is slower: the kernel unpacks all of it at every
-boot, while ext4 (built into Debian's cloud kernel) reads only what is used. `docs/guest-image.md` has the numbers.
+Measured under emulation on two cores: to a running agent in 3.5 to 5 s with 67 MiB of guest memory in use. One
+initramfs with everything boots no faster (4.4 to 8.5 s; compressed with zstd 5.1 to 5.4 s) and holds 370 MiB.
 
 ``python -m tools.image`` builds it and prints where it is.
 """
@@ -31,9 +31,6 @@ PROJECT_FOLDERS: Final = {
     "examples": "root/examples",
 }
 """What the guest gets of the project, and where."""
-
-KERNEL_COMMAND_LINE: Final = "console=ttyS0 quiet panic=-1 mitigations=off"
-"""A guest that panics resets at once, which ends QEMU (-no-reboot), so nobody waits for it."""
 
 
 @dataclass(frozen=True, slots=True)

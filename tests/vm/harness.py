@@ -9,7 +9,6 @@ once. Control connections are socket pairs handed to QEMU: no names, no start ra
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import tempfile
@@ -23,7 +22,7 @@ from typing import Final, Self
 
 from tests.vm.agent import Agent, AgentError, Answer
 from tests.vm.qmp import Qmp, QmpError
-from tools import image, qemu
+from tools.machine import PANIC_ENDS_QEMU, Device, machine
 
 BOOT_SECONDS: Final = 120
 """Far more than a boot takes anywhere (5 s under emulation): reaching it means that the guest is stuck."""
@@ -45,18 +44,6 @@ class CommandError(GuestError):
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """The compute device as QEMU is told about it; the numbers must be those of the daemon's configuration."""
-
-    socket: Path
-    region_bytes: int = 64 << 20
-    num_queues: int = 4
-    queue_size: int = 256
-    config_bytes: int = 256
-    virtio_id: int = 38
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """What a command in the guest left."""
 
@@ -70,8 +57,7 @@ class Guest:
 
     def __init__(self, device: Device | None = None, *, memory_mib: int = 512, cpus: int = 2) -> None:
         self.device = device
-        self.memory_mib = memory_mib
-        self.cpus = cpus
+        self.machine = machine(memory_mib=memory_mib, cpus=cpus)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -161,20 +147,15 @@ class Guest:
 
     def _start(self) -> None:
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-guest-")))
-        found, files = qemu.find(), image.build()
-        accelerator = qemu.accelerator(found, files.kernel)
-        self.machine = f"QEMU {found.version}, {accelerator.upper()}"
-        with ExitStack() as handed:  # QEMU's ends of the connections, closed here once it has them
+        with ExitStack() as handed:  # what QEMU inherits, closed here once it has it
             qmp, qmp_peer = _socket_pair(handed)
             agent, agent_peer = _socket_pair(handed)
-            argv = [*found.argv, *self._machine_argv(accelerator), *_image_argv(files, self.folder / "serial.log")]
-            argv += _control_argv(qmp_peer, agent_peer)
+            argv = self.machine.argv(PANIC_ENDS_QEMU)
+            argv += ["-serial", f"file:{self.folder / 'serial.log'}", *_control_argv(qmp_peer, agent_peer)]
             passed = [qmp_peer, agent_peer]
             if self.device is not None:
-                region = os.memfd_create("vgc-region")
-                handed.callback(os.close, region)
-                os.ftruncate(region, self.device.region_bytes)
-                argv += _device_argv(self.device, region)
+                region = handed.enter_context(self.device.region())
+                argv += self.device.argv(region)
                 passed.append(region)
             log = handed.enter_context((self.folder / "qemu.log").open("wb"))
             self.process = subprocess.Popen(
@@ -184,11 +165,6 @@ class Guest:
         self.agent = Agent(agent)
         self._stack.callback(self.agent.close)
         self.qmp.greet()
-
-    def _machine_argv(self, accelerator: str) -> list[str]:
-        cpu = "host" if accelerator == "kvm" else "max,la57=off"  # five-level paging only costs emulation time
-        machine = ["-machine", "q35", "-accel", accelerator, "-cpu", cpu]
-        return [*machine, "-smp", str(self.cpus), "-m", str(self.memory_mib)]
 
     def _wait_for(self, future: Future[Answer], seconds: float, what: str) -> Answer:
         try:
@@ -217,30 +193,9 @@ def _socket_pair(handed: ExitStack) -> tuple[socket.socket, int]:
     return ours, theirs.fileno()
 
 
-def _image_argv(files: image.Image, serial_log: Path) -> list[str]:
-    return [
-        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-        *("-kernel", str(files.kernel), "-initrd", str(files.initramfs)),
-        *("-append", image.KERNEL_COMMAND_LINE),
-        *("-drive", f"if=virtio,format=raw,readonly=on,file={files.base}"),
-        *("-serial", f"file:{serial_log}"),
-    ]
-
-
 def _control_argv(qmp_fd: int, agent_fd: int) -> list[str]:
     return [
         *("-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"),
         *("-chardev", f"socket,id=agent,fd={agent_fd}", "-device", "virtio-serial-pci"),
         *("-device", "virtserialport,chardev=agent,name=agent"),
-    ]
-
-
-def _device_argv(device: Device, region_fd: int) -> list[str]:
-    size = device.region_bytes
-    generic = f"{qemu.DEVICE},chardev=vgc,virtio-id={device.virtio_id},num_vqs={device.num_queues}"
-    return [
-        *("-object", f"memory-backend-file,id=region,share=on,mem-path=/proc/self/fd/{region_fd},size={size}"),
-        *("-device", "ivshmem-plain,memdev=region"),
-        *("-chardev", f"socket,id=vgc,path={device.socket}"),
-        *("-device", f"{generic},vq_size={device.queue_size},config_size={device.config_bytes}"),
     ]

@@ -1,0 +1,143 @@
+"""The real daemon, for tests with real guests: started on a configuration made here, stopped with the test.
+
+with Vgcd(VmSettings("one")) as vgcd, Guest(vgcd.device("one")) as guest:
+    guest.run("vgc info")
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import yaml
+
+from tests.vm.harness import LOG_TAIL_LINES
+from tools.common import REPOSITORY
+from tools.machine import Device
+
+STOP_SECONDS: Final = 30
+FIRST_LISTEN_FD: Final = 3
+"""Where socket activation says the sockets start."""
+
+ACTIVATE: Final = """
+import os, sys
+first, count = int(sys.argv[1]), int(sys.argv[2])
+for number in range(count):
+    os.dup2(int(sys.argv[3 + number]), first + number)
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.execv(sys.argv[3 + count], sys.argv[3 + count:])
+"""
+"""Becomes the daemon, after putting the sockets where it looks and naming the process that they are for."""
+
+
+class VgcdError(Exception):
+    """The daemon ended when it should not have, or did not end when it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class VmSettings:
+    """One VM as the daemon is to offer it; `extra` are further keys of its section in the configuration."""
+
+    name: str
+    region_bytes: int = 64 << 20
+    num_queues: int = 4
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def section(self, folder: Path) -> dict[str, Any]:
+        own = {"socket": str(folder / f"{self.name}.sock"), "region": self.region_bytes, "num_queues": self.num_queues}
+        return own | self.extra
+
+
+class Vgcd:
+    """One daemon for any number of VMs. Its sockets listen before it runs, so a guest may start at once."""
+
+    def __init__(self, *vms: VmSettings, log_level: str = "info") -> None:
+        self._vms = {vm.name: vm for vm in vms}
+        self._log_level = log_level
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vgcd-")))
+        config = self.folder / "vgcd.yaml"
+        config.write_text(yaml.safe_dump(self._config()))
+        with ExitStack() as handed:
+            listeners = [self._listen(vm, handed) for vm in self._vms]
+            log = handed.enter_context((self.folder / "vgcd.log").open("wb"))
+            self.process = subprocess.Popen(
+                self._argv(config, listeners),
+                env=os.environ | {"LISTEN_FDS": str(len(listeners)), "LISTEN_FDNAMES": ":".join(self._vms)},
+                cwd=REPOSITORY,
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                pass_fds=listeners,
+            )
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        try:
+            self._stop()
+        finally:
+            if error is not None:
+                error.add_note(self.log_tail())
+            self._stack.close()
+
+    def device(self, name: str) -> Device:
+        """The device of VM `name`, for `Guest`."""
+        vm = self._vms[name]
+        return Device(self.folder / f"{name}.sock", region_bytes=vm.region_bytes, num_queues=vm.num_queues)
+
+    def worker_pids(self) -> list[int]:
+        """The processes that the daemon runs right now."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in path.read_text().split()]
+
+    def log_tail(self) -> str:
+        """The end of the daemon's log, for people."""
+        lines = (self.folder / "vgcd.log").read_text(errors="replace").splitlines()
+        return "\n    ".join(["vgcd, last lines of its log:", *lines[-LOG_TAIL_LINES:]])
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "log": {"level": self._log_level},
+            "cache": str(self.folder / "cache"),
+            "vms": {name: vm.section(self.folder) for name, vm in self._vms.items()},
+        }
+
+    def _listen(self, name: str, handed: ExitStack) -> int:
+        listener = handed.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        listener.bind(str(self.folder / f"{name}.sock"))
+        listener.listen()
+        return listener.fileno()
+
+    def _argv(self, config: Path, listeners: list[int]) -> list[str]:
+        handed = [str(number) for number in (FIRST_LISTEN_FD, len(listeners), *listeners)]
+        daemon = [sys.executable, "-m", "vhost_backend", "--config", str(config)]
+        return [sys.executable, "-c", ACTIVATE, *handed, *daemon]
+
+    def _stop(self) -> None:
+        """SIGTERM, as a service manager does.
+
+        :raise VgcdError: when it had ended already, or does not obey, or complains.
+        """
+        if self.process.poll() is not None:
+            raise VgcdError(f"vgcd ended by itself with {self.process.returncode}")
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise VgcdError(f"vgcd did not end within {STOP_SECONDS} s of SIGTERM") from None
+        if code != 0:
+            raise VgcdError(f"vgcd ended with {code} on SIGTERM")

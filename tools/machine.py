@@ -1,0 +1,83 @@
+"""The virtual machine that tests, demo and `make vm` boot, as QEMU's command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools import image, qemu
+
+CONSOLE: Final = "console=ttyS0 quiet mitigations=off"
+PANIC_ENDS_QEMU: Final = "panic=-1"
+"""A guest that panics resets at once, which ends QEMU (-no-reboot), so nobody waits for it."""
+
+SHELL: Final = "vgc.shell"
+"""Asks the guest for a shell on its console instead of the test agent (tools/guest/start)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The compute device as QEMU is told about it; the numbers must be those of the daemon's configuration."""
+
+    socket: Path
+    region_bytes: int = 64 << 20
+    num_queues: int = 4
+    queue_size: int = 256
+    config_bytes: int = 256
+    virtio_id: int = 38
+
+    def argv(self, region_fd: int) -> list[str]:
+        region = f"memory-backend-file,id=region,share=on,mem-path=/proc/self/fd/{region_fd},size={self.region_bytes}"
+        shape = f"virtio-id={self.virtio_id},num_vqs={self.num_queues},vq_size={self.queue_size}"
+        return [
+            *("-object", region, "-device", "ivshmem-plain,memdev=region"),
+            *("-chardev", f"socket,id=vgc,path={self.socket}"),
+            *("-device", f"{qemu.DEVICE},chardev=vgc,{shape},config_size={self.config_bytes}"),
+        ]
+
+    @contextmanager
+    def region(self) -> Iterator[int]:
+        """The shared region as a file descriptor. It has no name, so nothing is left of it after its last user."""
+        descriptor = os.memfd_create("vgc-region")
+        try:
+            os.ftruncate(descriptor, self.region_bytes)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine around the guest image, with the accelerator that works here."""
+
+    memory_mib: int
+    cpus: int
+    accelerator: str
+    qemu: qemu.Qemu
+    files: image.Image
+
+    def __str__(self) -> str:
+        return f"QEMU {self.qemu.version}, {self.accelerator.upper()}"
+
+    def argv(self, kernel_arguments: str) -> list[str]:
+        """QEMU's command line without consoles, control connections and the device."""
+        cpu = "host" if self.accelerator == "kvm" else "max,la57=off"  # five-level paging only costs emulation time
+        return [
+            *self.qemu.argv,
+            *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+            *("-machine", "q35,sata=off,smm=off", "-accel", self.accelerator, "-cpu", cpu),
+            *("-smp", str(self.cpus), "-m", str(self.memory_mib)),
+            *("-kernel", str(self.files.kernel), "-initrd", str(self.files.initramfs)),
+            *("-append", f"{CONSOLE} {kernel_arguments}"),
+            *("-drive", f"if=virtio,format=raw,readonly=on,file={self.files.base}"),
+        ]
+
+
+def machine(*, memory_mib: int = 512, cpus: int = 2) -> Machine:
+    """A machine that boots here; makes or fetches what is missing."""
+    found, files = qemu.find(), image.build()
+    return Machine(memory_mib, cpus, qemu.accelerator(found, files.kernel), found, files)

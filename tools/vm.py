@@ -1,0 +1,26 @@
+"""``make vm``: a shell in a guest with the device. `exit` powers it off; Ctrl-A X ends QEMU the hard way."""
+
+from __future__ import annotations
+
+import subprocess
+
+from tests.vm.vgcd import Vgcd, VmSettings
+from tools.common import say
+from tools.machine import SHELL, machine
+
+NAME = "demo"
+
+
+def main() -> int:
+    """Boot on this terminal; QEMU's exit code."""
+    host = machine(memory_mib=1024)
+    say(f"booting a guest ({host}); exit powers it off, Ctrl-A X ends it the hard way")
+    with Vgcd(VmSettings(NAME), log_level="warning") as vgcd:
+        device = vgcd.device(NAME)
+        with device.region() as region:
+            argv = [*host.argv(SHELL), *device.argv(region), "-serial", "mon:stdio"]
+            return subprocess.run(argv, pass_fds=[region], check=False).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
