@@ -68,7 +68,7 @@ struct vgc_op {
     uint64_t start_ns; /* CLOCK_MONOTONIC; a LAUNCH's deadline runs from here: store it atomically when it starts */
     uint64_t end_ns;
     char error[VGC_MAX_ERROR_TEXT]; /* NUL-terminated; only read if status != OK */
-    void *owner; /* the data plane's own */
+    void *owner;                    /* the data plane's own */
     /* engine's own while it owns the op */
     struct vgc_op *next;
     uint64_t progress;
@@ -113,13 +113,13 @@ struct vgc_engine_ops {
 /* Base of every engine: put it first in the engine's own struct. */
 struct vgc_engine {
     const struct vgc_engine_ops *ops;
-    uint32_t num_pes;           /* processing elements this VM may use */
-    uint32_t max_shared_bytes;  /* static + dynamic, per block */
-    uint64_t alloc_granularity; /* sizes are rounded up to a multiple of this power of two; quotas count that */
-    struct vgc_black_box *black_box; /* the data plane's, NULL outside a worker; see vgc_engine_fatal */
+    uint32_t num_pes;                  /* processing elements this VM may use */
+    uint32_t max_shared_bytes;         /* static + dynamic, per block */
+    uint64_t alloc_granularity;        /* sizes are rounded up to a multiple of this power of two; quotas count that */
+    struct vgc_black_box *black_box;   /* the data plane's, NULL outside a worker; see vgc_engine_fatal */
     _Atomic(struct vgc_op *) finished; /* Treiber stack of finished ops, newest first */
-    atomic_bool sleeping;       /* the data plane sleeps on wake_fd */
-    int wake_fd;                /* eventfd */
+    atomic_bool sleeping;              /* the data plane sleeps on wake_fd */
+    int wake_fd;                       /* eventfd */
 };
 
 /* Hands a finished operation back to the data plane. Any thread; wakes the data plane if it sleeps. */

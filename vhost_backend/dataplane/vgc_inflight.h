@@ -30,7 +30,7 @@ enum {
 };
 
 struct vgc_inflight_queue {
-    uint32_t started; /* 1 from the ring's first start until the daemon zeroes the memory for a fresh device */
+    uint32_t started;    /* 1 from the ring's first start until the daemon zeroes the memory for a fresh device */
     uint16_t last_avail; /* next avail entry to pop */
     uint16_t used_idx;   /* used index after the last completed push */
     uint16_t last_push;  /* head of the push that was under way last */

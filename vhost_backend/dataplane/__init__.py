@@ -1,0 +1,1 @@
+"""The data plane: C, driven through ``vhost_backend._dataplane``."""

@@ -1,0 +1,75 @@
+"""Builds ``vhost_backend._dataplane``: the data plane and the engines that are written in C.
+
+``python -m vhost_backend.dataplane.build`` compiles it next to the package. Every engine folder
+``vhost_backend/engines/*/`` takes part: its ``*.c`` are compiled in, and its ``cdef.h``, if it has one, is
+declared to Python as is.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import cffi
+
+from virtio_proto import codegen
+from virtio_proto.build_vring import INCLUDE_DIR, cflags, compile_beside, ldflags
+from virtio_proto.build_vring import SOURCES as VRING_SOURCES
+
+HERE: Final = Path(__file__).resolve().parent
+PACKAGE_DIR: Final = HERE.parent
+ENGINES_DIR: Final = PACKAGE_DIR / "engines"
+
+_ENGINE_TAIL: Final = re.compile(r"    struct vgc_black_box \*black_box;.*?^};", re.DOTALL | re.MULTILINE)
+
+
+def _engine_declarations() -> str:
+    """``vgc_engine.h`` for cffi, which knows no atomics: the engine's own fields stay hidden."""
+    text = codegen.declarations(HERE / "vgc_engine.h")
+    text = _ENGINE_TAIL.sub("    ...;\n};", text)
+    return text.replace("__attribute__((noreturn)) ", "")
+
+
+def _engine_folders() -> list[Path]:
+    return sorted(path for path in ENGINES_DIR.iterdir() if path.is_dir() and any(path.glob("*.c")))
+
+
+def _sources() -> list[str]:
+    own = sorted(HERE.glob("*.c"))
+    engines = [source for folder in _engine_folders() for source in sorted(folder.glob("*.c"))]
+    return [str(path) for path in (*own, *VRING_SOURCES, *engines)]
+
+
+def ffibuilder() -> cffi.FFI:
+    """Describe the extension module, ready to compile."""
+    ffi = cffi.FFI()
+    ffi.cdef(codegen.cdef())
+    ffi.cdef(codegen.declarations(INCLUDE_DIR / "vgc_vring.h"))
+    ffi.cdef("enum { VGC_BLACK_BOX_TEXT = 1024 };")
+    ffi.cdef(_engine_declarations())
+    ffi.cdef(codegen.declarations(HERE / "vgc_dataplane.h"))
+    headers = ["vgc_dataplane.h", "vgc_inflight.h"]
+    for folder in _engine_folders():
+        cdef = folder / "cdef.h"
+        if cdef.exists():
+            ffi.cdef(codegen.declarations(cdef))
+            headers.append(str(cdef.relative_to(PACKAGE_DIR)))
+    ffi.set_source(
+        "vhost_backend._dataplane",
+        "".join(f'#include "{header}"\n' for header in headers),
+        sources=_sources(),
+        include_dirs=[str(INCLUDE_DIR), str(HERE), str(PACKAGE_DIR)],
+        extra_compile_args=cflags(),
+        extra_link_args=[*ldflags(), "-pthread"],
+    )
+    return ffi
+
+
+def main() -> None:
+    """Build the extension module beside the package's sources."""
+    compile_beside(ffibuilder(), PACKAGE_DIR)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+/* The end of a request: operation done, response written, chain returned. Exactly once each. */
+#include "internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- pool --------------------------------------------------------------------------------------------------- */
+
+struct vgc_req *vgc_req_get(struct vgc_dp *dp)
+{
+    struct vgc_req *req = dp->free_reqs;
+    dp->free_reqs = req->next;
+    return req;
+}
+
+void vgc_req_put(struct vgc_dp *dp, struct vgc_req *req)
+{
+    req->next = dp->free_reqs;
+    dp->free_reqs = req;
+}
+
+/* ---- return to the driver ----------------------------------------------------------------------------------- */
+
+static uint32_t write_error_text(struct vgc_req *req)
+{
+    uint64_t room = req->chain.writable_len - sizeof(struct vgc_response);
+    uint64_t len = strnlen(req->op.error, sizeof(req->op.error) - 1);
+    len = len < room ? len : room;
+    vgc_scatter(req->chain.spans + req->chain.num_readable, sizeof(struct vgc_response), req->op.error, len);
+    return (uint32_t)len;
+}
+
+/* Bytes written. */
+static uint32_t write_response(struct vgc_req *req)
+{
+    const struct vgc_span *writable = req->chain.spans + req->chain.num_readable;
+    if (VGC_UNLIKELY(req->response.status != VGC_STATUS_OK && req->op.error[0] != '\0'))
+        req->response.payload_len = write_error_text(req);
+    if (VGC_LIKELY(writable->len >= sizeof(req->response)))
+        memcpy(writable->base, &req->response, sizeof(req->response));
+    else
+        vgc_scatter(writable, 0, &req->response, sizeof(req->response));
+    return (uint32_t)sizeof(req->response) + req->response.payload_len;
+}
+
+void vgc_deliver(struct vgc_dp *dp, struct vgc_req *req)
+{
+    struct vgc_queue *queue = req->queue;
+    uint32_t len = req->answerable ? write_response(req) : 0;
+    vgc_inflight_push(queue, req->chain.head, len);
+    *(volatile uint64_t *)&dp->shared->progress += 1;
+    queue->dirty = true;
+    queue->in_flight--;
+    dp->in_flight--;
+    vgc_req_put(dp, req);
+}
+
+/* A stopped ring gets its chains back when it starts again, a broken one never. */
+static void park(struct vgc_req *req)
+{
+    req->next = req->queue->parked;
+    req->queue->parked = req;
+}
+
+static void let_go(struct vgc_dp *dp, struct vgc_req *req)
+{
+    struct vgc_context *context = req->context;
+    struct vgc_program *program = req->program;
+    req->context = NULL;
+    req->program = NULL;
+    if (req->event != NULL) {
+        vgc_event_release(req->event);
+        req->event = NULL;
+    }
+    if (program != NULL)
+        vgc_program_release(dp, program);
+    if (context != NULL)
+        vgc_context_release(dp, context);
+}
+
+void vgc_complete(struct vgc_dp *dp, struct vgc_req *req, uint32_t status, uint32_t payload_len)
+{
+    req->response.status = status;
+    req->response.payload_len = payload_len;
+    dp->requests_done++;
+    dp->requests_failed += status != VGC_STATUS_OK;
+    let_go(dp, req);
+    if (VGC_LIKELY(vgc_queue_can_push(req->queue)))
+        vgc_deliver(dp, req);
+    else
+        park(req);
+}
+
+void vgc_complete_value(struct vgc_dp *dp, struct vgc_req *req, uint64_t value)
+{
+    req->response.value = value;
+    vgc_complete(dp, req, VGC_STATUS_OK, 0);
+}
+
+void vgc_fail(struct vgc_dp *dp, struct vgc_req *req, enum vgc_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(req->op.error, sizeof(req->op.error), format, args);
+    va_end(args);
+    vgc_complete(dp, req, status, 0);
+}
+
+/* ---- operations --------------------------------------------------------------------------------------------- */
+
+void vgc_op_init(struct vgc_req *req, struct vgc_op *op, enum vgc_op_kind kind)
+{
+    op->kind = kind;
+    op->context = 0;
+    op->stream = req->request.stream;
+    op->request_id = req->request.request_id;
+    op->num_spans = 0;
+    op->queue = (uint16_t)req->queue->index;
+    op->head = req->chain.head;
+    op->status = VGC_STATUS_OK;
+    op->detail = 0;
+    op->start_ns = op->end_ns = 0;
+    op->error[0] = '\0';
+    op->owner = req;
+    op->next = NULL;
+    op->progress = 0;
+    op->engine_private = NULL;
+}
+
+void vgc_submit(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
+{
+    op->context = vgc_context_number(dp, req->context);
+    if (op->kind != VGC_OPK_MARKER && req->popped_ns == 0)
+        req->popped_ns = vgc_now_ns();
+    if (dp->engine->ops->submit(dp->engine, op) == VGC_DONE)
+        vgc_op_done(dp, op);
+    else
+        dp->ops_queued++;
+}
+
+static void take_times(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_op *op)
+{
+    if (op->start_ns == 0 || op->end_ns < op->start_ns)
+        return;
+    req->response.queued_ns = op->start_ns > req->popped_ns ? op->start_ns - req->popped_ns : 0;
+    req->response.exec_ns = op->end_ns - op->start_ns;
+    if (op->kind == VGC_OPK_LAUNCH)
+        dp->busy_ns += req->response.exec_ns;
+}
+
+void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op)
+{
+    struct vgc_req *req = op->owner;
+    if (req->launch_op == op)
+        vgc_launch_unwatch(dp, req);
+    take_times(dp, req, op);
+    if (req->call != NULL) {
+        vgc_call_op_done(dp, req, op);
+        return;
+    }
+    uint32_t payload_len = 0;
+    if (op->kind == VGC_OPK_COPY_OUT && op->status == VGC_STATUS_OK)
+        payload_len = (uint32_t)op->size;
+    if (req->request.opcode == VGC_OP_FREE)
+        vgc_free_finished(dp, op->dst);
+    if (op->kind == VGC_OPK_EVENT_RECORD)
+        req->response.value = op->end_ns;
+    req->response.detail = op->detail;
+    vgc_complete(dp, req, op->status, payload_len);
+}
+
+bool vgc_reap(struct vgc_dp *dp)
+{
+    if (VGC_LIKELY(atomic_load_explicit(&dp->engine->finished, memory_order_relaxed) == NULL))
+        return false;
+    struct vgc_op *next;
+    for (struct vgc_op *op = vgc_engine_take_finished(dp->engine); op != NULL; op = next) {
+        next = op->next;
+        dp->ops_queued--;
+        vgc_op_done(dp, op);
+    }
+    for (uint32_t i = 0; i < dp->config.num_queues; i++)
+        vgc_queue_flush_call(&dp->queues[i]);
+    return true;
+}

@@ -1,0 +1,371 @@
+/* Life of a data plane, its lock, and the loop: serve, reap, poll; spin for a while; sleep. */
+#include "internal.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SPIN_CHECK = 64,      /* idle rounds between two looks at the clock */
+    BUSY_CHECK = 4096,    /* busy rounds between two looks at the deadlines */
+    UNKICKED_POLL_MS = 1, /* a ring without kick eventfd is looked at this often */
+    MAX_SLEEP_MS = 1000,  /* while launches run */
+};
+
+uint64_t vgc_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int vgc_why(char *why, int error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, VGC_DP_WHY, format, args);
+    va_end(args);
+    return error;
+}
+
+static void signal_fd(int fd)
+{
+    uint64_t one = 1;
+    ssize_t written = write(fd, &one, sizeof(one));
+    (void)written; /* EAGAIN: the counter is full, so it is readable already */
+}
+
+void vgc_notify(struct vgc_dp *dp)
+{
+    signal_fd(dp->notify_fd);
+}
+
+/* ---- lock --------------------------------------------------------------------------------------------------- */
+
+void vgc_dp_lock(struct vgc_dp *dp)
+{
+    atomic_fetch_add(&dp->lock_wanted, 1);
+    pthread_mutex_lock(&dp->mutex);
+    atomic_fetch_sub(&dp->lock_wanted, 1);
+}
+
+/* Whatever was done under the lock may be a reason to wake up. */
+void vgc_dp_unlock(struct vgc_dp *dp)
+{
+    if (atomic_load(&dp->sleeping))
+        signal_fd(dp->control_fd);
+    pthread_mutex_unlock(&dp->mutex);
+}
+
+static void make_way(struct vgc_dp *dp)
+{
+    pthread_mutex_unlock(&dp->mutex);
+    while (atomic_load_explicit(&dp->lock_wanted, memory_order_relaxed) != 0)
+        sched_yield();
+    pthread_mutex_lock(&dp->mutex);
+}
+
+/* ---- loop --------------------------------------------------------------------------------------------------- */
+
+static void break_all_queues(struct vgc_dp *dp)
+{
+    for (uint32_t i = 0; i < dp->config.num_queues; i++)
+        if (dp->queues[i].started)
+            vgc_queue_break(dp, &dp->queues[i], "the file behind the VM's region was truncated");
+}
+
+/* One round. True if anything was done. */
+static bool work_once(struct vgc_dp *dp)
+{
+    bool busy = vgc_reap(dp);
+    for (uint32_t i = 0; i < dp->num_active; i++)
+        busy |= vgc_queue_serve(dp, dp->active[i]);
+    if (dp->engine->ops->poll != NULL)
+        busy |= dp->engine->ops->poll(dp->engine);
+    if (VGC_UNLIKELY(atomic_load_explicit(&dp->region_lost, memory_order_relaxed))) {
+        atomic_store(&dp->region_lost, false);
+        break_all_queues(dp);
+    }
+    return busy;
+}
+
+/* Asks to be woken by everything; true if something came up meanwhile. */
+static bool prepare_to_sleep(struct vgc_dp *dp)
+{
+    bool missed = false;
+    atomic_store(&dp->sleeping, true);
+    atomic_store(&dp->engine->sleeping, true);
+    for (uint32_t i = 0; i < dp->num_active; i++)
+        missed |= vgc_vq_enable_kick(&dp->active[i]->vq);
+    return missed || atomic_load(&dp->engine->finished) != NULL || atomic_load(&dp->lock_wanted) != 0;
+}
+
+static void awake(struct vgc_dp *dp)
+{
+    atomic_store_explicit(&dp->engine->sleeping, false, memory_order_relaxed);
+    atomic_store_explicit(&dp->sleeping, false, memory_order_relaxed);
+    for (uint32_t i = 0; i < dp->num_active; i++)
+        vgc_vq_disable_kick(&dp->active[i]->vq);
+}
+
+static int sleep_limit_ms(struct vgc_dp *dp)
+{
+    for (uint32_t i = 0; i < dp->num_active; i++)
+        if (dp->active[i]->kick_fd < 0)
+            return UNKICKED_POLL_MS;
+    uint64_t until_ns = vgc_deadlines_check(dp, vgc_now_ns());
+    if (until_ns == UINT64_MAX)
+        return -1;
+    return until_ns / 1000000 < MAX_SLEEP_MS ? (int)(until_ns / 1000000) + 1 : MAX_SLEEP_MS;
+}
+
+/* All eventfds are edge-triggered: they need no reading. */
+static void sleep_once(struct vgc_dp *dp)
+{
+    int limit_ms = sleep_limit_ms(dp);
+    if (!prepare_to_sleep(dp)) {
+        struct epoll_event events[8];
+        dp->sleeps++;
+        pthread_mutex_unlock(&dp->mutex);
+        epoll_wait(dp->epoll_fd, events, 8, limit_ms);
+        pthread_mutex_lock(&dp->mutex);
+    }
+    awake(dp);
+}
+
+void vgc_dp_run(struct vgc_dp *dp)
+{
+    uint64_t idle_since_ns = 0; /* 0: not idle */
+    uint32_t rounds = 0;
+    pthread_mutex_lock(&dp->mutex);
+    while (!atomic_load_explicit(&dp->stopping, memory_order_relaxed)) {
+        if (VGC_UNLIKELY(atomic_load_explicit(&dp->lock_wanted, memory_order_relaxed) != 0))
+            make_way(dp);
+        rounds++;
+        if (work_once(dp)) {
+            idle_since_ns = 0;
+            if (VGC_UNLIKELY(rounds % BUSY_CHECK == 0))
+                vgc_deadlines_check(dp, vgc_now_ns());
+            continue;
+        }
+        __builtin_ia32_pause();
+        if (dp->config.spin_ns != 0 && rounds % SPIN_CHECK != 0)
+            continue;
+        uint64_t now_ns = vgc_now_ns();
+        if (idle_since_ns == 0)
+            idle_since_ns = now_ns;
+        if (now_ns - idle_since_ns >= dp->config.spin_ns) {
+            sleep_once(dp);
+            idle_since_ns = 0;
+        }
+    }
+    pthread_mutex_unlock(&dp->mutex);
+}
+
+void vgc_dp_stop(struct vgc_dp *dp)
+{
+    atomic_store(&dp->stopping, true);
+    signal_fd(dp->control_fd);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------- */
+
+static void *reserve(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static size_t reqs_bytes(const struct vgc_dp *dp)
+{
+    return ((size_t)dp->config.queue_depth + 1) * sizeof(struct vgc_req);
+}
+
+/* Tables are reserved at their largest; only what is used becomes resident. */
+static int reserve_tables(struct vgc_dp *dp)
+{
+    dp->reqs = reserve(reqs_bytes(dp));
+    dp->allocs = reserve(VGC_MAX_ALLOCATIONS * sizeof(struct vgc_alloc));
+    dp->functions = reserve(VGC_MAX_FUNCTIONS * sizeof(struct vgc_function));
+    dp->calls = reserve(VGC_MAX_CALLS * sizeof(struct vgc_call));
+    return dp->reqs && dp->allocs && dp->functions && dp->calls ? 0 : -ENOMEM;
+}
+
+static void release(void *memory, size_t size)
+{
+    if (memory != NULL)
+        munmap(memory, size);
+}
+
+static void release_tables(struct vgc_dp *dp)
+{
+    release(dp->reqs, reqs_bytes(dp));
+    release(dp->allocs, VGC_MAX_ALLOCATIONS * sizeof(struct vgc_alloc));
+    release(dp->functions, VGC_MAX_FUNCTIONS * sizeof(struct vgc_function));
+    release(dp->calls, VGC_MAX_CALLS * sizeof(struct vgc_call));
+}
+
+static int watch(struct vgc_dp *dp, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
+    return epoll_ctl(dp->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int open_fds(struct vgc_dp *dp)
+{
+    dp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    dp->control_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    dp->notify_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    dp->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (dp->epoll_fd < 0 || dp->control_fd < 0 || dp->notify_fd < 0 || dp->wake_fd < 0)
+        return -errno;
+    return watch(dp, dp->control_fd) || watch(dp, dp->wake_fd) ? -errno : 0;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static bool config_is_valid(const struct vgc_dp_config *config)
+{
+    return config->engine != NULL && config->num_queues >= 1 && config->num_queues <= VGC_MAX_QUEUES &&
+           config->queue_depth >= 1 && config->queue_depth <= VGC_MAX_QUEUES * VGC_MAX_QUEUE_SIZE &&
+           config->max_contexts >= 1 && config->max_contexts <= VGC_MAX_CONTEXTS && config->max_streams >= 1 &&
+           config->max_streams <= VGC_MAX_STREAMS && config->deadline_ns >= 1;
+}
+
+static void init_queues(struct vgc_dp *dp)
+{
+    for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++) {
+        struct vgc_queue *queue = &dp->queues[i];
+        queue->index = i;
+        queue->kick_fd = queue->call_fd = queue->err_fd = -1;
+        queue->shared = &dp->shared->queues[i];
+    }
+}
+
+static int set_up(struct vgc_dp *dp, char *why)
+{
+    int error = open_fds(dp);
+    if (error == 0)
+        error = reserve_tables(dp);
+    if (error == 0)
+        error = vgc_calls_init(dp);
+    if (error == 0)
+        error = vgc_sigbus_install();
+    if (error != 0)
+        return vgc_why(why, error, "no memory or descriptors for a data plane: %s", strerror(-error));
+    error = vgc_inflight_map(dp, dp->config.inflight_fd, why);
+    if (error != 0)
+        return error;
+    init_queues(dp);
+    for (uint32_t i = dp->config.queue_depth + 1; i-- > 0;) {
+        dp->reqs[i].index = i;
+        vgc_req_put(dp, &dp->reqs[i]);
+    }
+    dp->engine->wake_fd = dp->wake_fd;
+    dp->engine->black_box = &dp->shared->black_box;
+    return 0;
+}
+
+struct vgc_dp *vgc_dp_create(const struct vgc_dp_config *config, char *why)
+{
+    if (!config_is_valid(config)) {
+        vgc_why(why, -EINVAL, "a limit of the data plane's configuration is out of range");
+        return NULL;
+    }
+    struct vgc_dp *dp = reserve(sizeof(*dp));
+    if (dp == NULL) {
+        vgc_why(why, -ENOMEM, "no memory for a data plane");
+        return NULL;
+    }
+    dp->config = *config;
+    dp->engine = config->engine;
+    dp->epoll_fd = dp->control_fd = dp->notify_fd = dp->wake_fd = -1;
+    pthread_mutex_init(&dp->mutex, NULL);
+    if (set_up(dp, why) != 0) {
+        vgc_dp_destroy(dp);
+        return NULL;
+    }
+    return dp;
+}
+
+/* The engine must not own operations of ours any more when the pool goes away. */
+static void cancel_everything(struct vgc_dp *dp)
+{
+    for (uint32_t number = 1; number <= VGC_MAX_CONTEXTS; number++)
+        if (dp->contexts[number - 1].in_flight != 0)
+            dp->engine->ops->cancel(dp->engine, number);
+    while (dp->ops_queued != 0) {
+        vgc_reap(dp);
+        if (dp->engine->ops->poll != NULL)
+            dp->engine->ops->poll(dp->engine);
+        sched_yield();
+    }
+}
+
+void vgc_dp_destroy(struct vgc_dp *dp)
+{
+    if (dp->reqs != NULL && dp->shared != NULL) {
+        for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
+            vgc_queue_close(dp, &dp->queues[i]);
+        cancel_everything(dp);
+        vgc_objects_free(dp);
+        vgc_region_unmap_all(dp);
+        dp->engine->black_box = NULL;
+        dp->engine->wake_fd = -1;
+    }
+    vgc_inflight_unmap(dp);
+    release_tables(dp);
+    close_fd(dp->epoll_fd);
+    close_fd(dp->control_fd);
+    close_fd(dp->notify_fd);
+    close_fd(dp->wake_fd);
+    pthread_mutex_destroy(&dp->mutex);
+    munmap(dp, sizeof(*dp));
+}
+
+int vgc_dp_notify_fd(const struct vgc_dp *dp)
+{
+    return dp->notify_fd;
+}
+
+void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage)
+{
+    *usage = (struct vgc_usage){
+        .memory_used_bytes = dp->memory_used,
+        .memory_quota_bytes = dp->config.memory_bytes,
+        .requests_done = dp->requests_done,
+        .requests_failed = dp->requests_failed,
+        .busy_ns = dp->busy_ns,
+        .num_contexts = dp->num_contexts,
+        .num_programs = dp->num_programs,
+        .num_allocations = dp->num_user_allocs,
+        .num_pes = dp->engine->num_pes,
+        .in_flight = dp->in_flight,
+        .generation = dp->config.generation,
+    };
+}
+
+void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage)
+{
+    vgc_dp_lock(dp);
+    vgc_usage_fill(dp, usage);
+    vgc_dp_unlock(dp);
+}
+
+uint64_t vgc_dp_sleeps(struct vgc_dp *dp)
+{
+    vgc_dp_lock(dp);
+    uint64_t sleeps = dp->sleeps;
+    vgc_dp_unlock(dp);
+    return sleeps;
+}

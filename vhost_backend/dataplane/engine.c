@@ -1,0 +1,56 @@
+/* What engines call: finished operations, and last words. */
+#include "internal.h"
+
+#include <unistd.h>
+
+void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op)
+{
+    struct vgc_op *first = atomic_load_explicit(&engine->finished, memory_order_relaxed);
+    do
+        op->next = first;
+    while (!atomic_compare_exchange_weak(&engine->finished, &first, op)); /* seq_cst: before `sleeping` is read */
+    if (atomic_load(&engine->sleeping) && engine->wake_fd >= 0) {
+        uint64_t one = 1;
+        ssize_t written = write(engine->wake_fd, &one, sizeof(one));
+        (void)written; /* EAGAIN: readable already */
+    }
+}
+
+struct vgc_op *vgc_engine_take_finished(struct vgc_engine *engine)
+{
+    struct vgc_op *newest = atomic_exchange_explicit(&engine->finished, NULL, memory_order_acquire);
+    struct vgc_op *oldest = NULL;
+    while (newest != NULL) {
+        struct vgc_op *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}
+
+static void write_black_box(struct vgc_black_box *box, const struct vgc_op *op, enum vgc_status status, uint32_t detail,
+                            const char *text)
+{
+    uint32_t len = 0;
+    box->queue = op->queue;
+    box->head = op->head;
+    box->status = status;
+    box->detail = detail;
+    for (; len < VGC_BLACK_BOX_TEXT && text[len] != '\0'; len++)
+        box->text[len] = (uint8_t)text[len];
+    box->text_len = len;
+    atomic_thread_fence(memory_order_seq_cst);
+    *(volatile uint32_t *)&box->valid = 1;
+}
+
+void vgc_engine_fatal(struct vgc_engine *engine, const struct vgc_op *op, enum vgc_status status, uint32_t detail,
+                      const char *text)
+{
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&taken))
+        pause(); /* the first caller is about to end the process */
+    if (engine->black_box != NULL && op != NULL)
+        write_black_box(engine->black_box, op, status, detail, text);
+    _exit(VGC_EXIT_FATAL);
+}

@@ -1,0 +1,368 @@
+/* What the files of the data plane share. One idea per file:
+ *
+ *   dataplane.c   life, lock, the loop, sleeping        request.c   from chain to handler: copy once, validate
+ *   queue.c       serving, starting, stopping rings     memory.c    ALLOC, FREE, COPY, FILL; allocation table
+ *   region.c      mapping guest memory, SIGBUS          launch.c    LAUNCH; deadline watch
+ *   chain.c       bytes of a chain, whatever framing    call.c      CALL
+ *   complete.c    response, push, park                  object.c    contexts, events, programs, functions
+ *   inflight.c    in-flight memory, recovery            cold.c      requests for Python
+ *   engine.c      finished ops, last words              null_engine.c
+ */
+#ifndef VGC_DATAPLANE_INTERNAL_H
+#define VGC_DATAPLANE_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "vgc_dataplane.h"
+#include "vgc_inflight.h"
+#include "vgc_vring.h"
+
+#define VGC_LIKELY(x) __builtin_expect(!!(x), 1)
+#define VGC_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+enum {
+    VGC_BATCH = 32,              /* chains popped of one queue before others have their turn */
+    VGC_MAX_ALLOCATIONS = 65536, /* of one VM, globals included */
+    VGC_MAX_FUNCTIONS = 65536,
+    VGC_MAX_PROGRAMS = 4096,
+    VGC_MAX_CALLS = 64, /* CALLs of one VM under way at once */
+    VGC_CALL_OPS = 2 * VGC_MAX_CALL_ARGS + 1,
+    VGC_CALL_SPANS = VGC_MAX_CHAIN + 2 * VGC_MAX_CALL_ARGS,
+};
+
+struct vgc_call;
+struct vgc_queue;
+
+/* ---- objects -------------------------------------------------------------------------------------------- */
+
+struct vgc_context {
+    uint32_t id; /* the driver's; 0: free */
+    uint32_t serial;
+    uint32_t in_flight;
+    bool dying;
+    struct vgc_req *destroy; /* CONTEXT_DESTROY that waits for in_flight to become 0 */
+};
+
+struct vgc_event {
+    uint32_t id; /* 0: free */
+    uint32_t serial;
+    uint32_t context; /* engine's number */
+    uint32_t in_flight;
+    bool dying;
+};
+
+struct vgc_program {
+    uint32_t id; /* 0: free */
+    uint32_t serial;
+    uint32_t context;
+    uint32_t in_flight; /* launches */
+    bool dying;
+    struct vgc_req *unload;
+};
+
+struct vgc_function {
+    uint32_t id; /* 0: free */
+    uint32_t program_index;
+    const struct vgc_kernel *kernel;
+    char *name;
+    char *short_name;
+};
+
+struct vgc_alloc {
+    uint64_t address;
+    uint64_t size;    /* as asked: what may be touched */
+    uint64_t charged; /* as the quota counts it; 0: a global of a program */
+    uint32_t context;
+    uint32_t program_index; /* of a global, else UINT32_MAX */
+    bool dying;
+};
+
+/* ---- requests ------------------------------------------------------------------------------------------- */
+
+union vgc_body {
+    struct vgc_body_query query;
+    struct vgc_body_program_load program_load;
+    struct vgc_body_program_unload program_unload;
+    struct vgc_body_lookup lookup;
+    struct vgc_body_alloc alloc;
+    struct vgc_body_free free;
+    struct vgc_body_copy copy;
+    struct vgc_body_fill fill;
+    struct vgc_body_launch launch;
+    struct vgc_body_call call;
+    struct vgc_body_event event;
+};
+
+/* One popped chain, from pop to push. Lives in the pool. */
+struct vgc_req {
+    struct vgc_req *next; /* free list, parked, cold */
+    struct vgc_queue *queue;
+    uint32_t index;              /* in the pool */
+    bool cold;                   /* handed to Python, not completed yet */
+    bool answerable;             /* room for a response */
+    struct vgc_context *context; /* counted in its in_flight, or NULL */
+    struct vgc_program *program; /* ditto */
+    struct vgc_event *event;     /* ditto */
+    struct vgc_call *call;
+    struct vgc_req *launch_prev, *launch_next; /* dp->launches, while launch_op is set */
+    struct vgc_op *launch_op;
+    uint64_t popped_ns;         /* 0: not taken */
+    struct vgc_request request; /* private copies: validated and used, never read again */
+    union vgc_body body;
+    struct vgc_response response;
+    struct vgc_op op;
+    _Alignas(16) uint8_t params[VGC_MAX_PARAM_BYTES];
+    struct vgc_chain chain;
+    struct vgc_span payload[VGC_MAX_CHAIN]; /* of a copy: the part of the chain that is data */
+};
+
+/* What a CALL needs beside its request. */
+struct vgc_call {
+    struct vgc_call *next;
+    uint32_t pending; /* ops not finished, +1 while submitting */
+    uint32_t num_ops;
+    uint32_t num_spans;
+    uint64_t temp_address; /* 0: none */
+    uint64_t temp_size;
+    uint64_t out_bytes;
+    const struct vgc_kernel *kernel;
+    struct vgc_op *launch;
+    struct vgc_call_arg args[VGC_MAX_CALL_ARGS];
+    uint64_t addresses[VGC_MAX_CALL_ARGS];
+    uint32_t first_span[VGC_MAX_CALL_ARGS][2]; /* of the readable, the writable part */
+    uint32_t num_arg_spans[VGC_MAX_CALL_ARGS][2];
+    bool direct[VGC_MAX_CALL_ARGS];
+    struct vgc_span spans[VGC_CALL_SPANS];
+    struct vgc_op ops[VGC_CALL_OPS];
+};
+
+/* ---- queues and the whole ------------------------------------------------------------------------------- */
+
+struct vgc_queue {
+    uint32_t index;
+    bool started;
+    bool mapped; /* the ring lies in the memory table */
+    bool enabled;
+    bool broken;
+    bool broken_reported;
+    bool dirty; /* something was pushed: the driver may want a call */
+    int kick_fd;
+    int call_fd;
+    int err_fd;
+    uint32_t in_flight;
+    struct vgc_dp_ring ring;
+    struct vgc_inflight_queue *shared;
+    struct vgc_req *parked; /* finished, to be returned when the ring runs again; newest first */
+    struct vgc_vq_device vq;
+    char why[VGC_DP_WHY];
+};
+
+struct vgc_mapping {
+    uint8_t *base; /* NULL: free. What was mapped, page-aligned */
+    uint64_t mapped_size;
+    uint8_t *host; /* the region's first byte */
+    uint64_t dev, ino, offset, size;
+};
+
+struct vgc_temp {
+    uint64_t address;
+    uint64_t size;
+};
+
+struct vgc_dp {
+    /* read in every round */
+    struct vgc_engine *engine;
+    atomic_uint lock_wanted;
+    atomic_bool stopping;
+    atomic_bool sleeping;
+    atomic_bool region_lost; /* set by the SIGBUS handler */
+    uint32_t num_active;
+    struct vgc_queue *active[VGC_MAX_QUEUES];
+    struct vgc_req *free_reqs;
+    uint32_t in_flight;
+    uint32_t ops_queued; /* the engine's at the moment */
+    struct vgc_inflight *shared;
+    struct vgc_dp_config config;
+    uint64_t requests_done;
+    uint64_t requests_failed;
+    uint64_t busy_ns;
+    uint64_t sleeps;
+
+    /* requests */
+    struct vgc_req *reqs; /* queue_depth + 1 */
+    struct vgc_req *launches;
+    struct vgc_req *cold_first, *cold_last;
+    struct vgc_call *calls;
+    struct vgc_call *free_calls;
+    uint64_t launches_checked_ns;
+
+    /* memory */
+    struct vgc_mem mem;
+    struct vgc_mapping mappings[VGC_MEM_MAX_REGIONS];
+    struct vgc_mapping *region; /* the one that the engine knows */
+    uint64_t region_address;
+    struct vgc_alloc *allocs; /* by address */
+    uint32_t num_allocs;
+    uint32_t num_user_allocs;
+    uint64_t memory_used;
+    struct vgc_temp temps[8]; /* CALL's buffers, kept for the next one */
+    uint64_t temp_bytes;
+
+    /* objects */
+    struct vgc_context contexts[VGC_MAX_CONTEXTS]; /* engine's number - 1 */
+    uint32_t num_contexts;
+    struct vgc_event events[VGC_MAX_EVENTS];
+    struct vgc_program programs[VGC_MAX_PROGRAMS];
+    uint32_t num_programs;
+    uint32_t program_serial;
+    struct vgc_function *functions;
+    uint32_t num_functions; /* slots in use, holes included */
+    uint32_t function_serial;
+    uint32_t *names; /* open hash: function index + 1 */
+    uint32_t names_size;
+    uint32_t program_order[VGC_MAX_PROGRAMS]; /* indices in order of loading */
+
+    struct vgc_queue queues[VGC_MAX_QUEUES];
+    int epoll_fd;
+    int control_fd;
+    int notify_fd;
+    int wake_fd;
+    bool shared_is_private;
+    pthread_mutex_t mutex;
+};
+
+/* ---- dataplane.c ---- */
+void vgc_dp_lock(struct vgc_dp *dp);
+void vgc_dp_unlock(struct vgc_dp *dp);
+uint64_t vgc_now_ns(void);
+void vgc_notify(struct vgc_dp *dp);
+void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage);
+__attribute__((format(printf, 3, 4))) int vgc_why(char *why, int error, const char *format, ...);
+
+/* ---- queue.c ---- */
+bool vgc_queue_serve(struct vgc_dp *dp, struct vgc_queue *queue);
+bool vgc_queue_can_push(const struct vgc_queue *queue);
+void vgc_queue_flush_call(struct vgc_queue *queue);
+void vgc_queue_break(struct vgc_dp *dp, struct vgc_queue *queue, const char *why);
+void vgc_queues_remap(struct vgc_dp *dp);
+void vgc_queues_rebuild_active(struct vgc_dp *dp);
+void vgc_queue_close(struct vgc_dp *dp, struct vgc_queue *queue);
+
+/* ---- chain.c ---- */
+void vgc_gather(const struct vgc_span *spans, uint64_t offset, void *to, uint64_t len);
+void vgc_scatter(const struct vgc_span *spans, uint64_t offset, const void *from, uint64_t len);
+/* Spans of bytes [offset, offset + len), which must exist, into `to`; how many. */
+uint32_t vgc_slice(const struct vgc_span *spans, uint64_t offset, uint64_t len, struct vgc_span *to);
+
+/* ---- request.c ---- */
+void vgc_request_begin(struct vgc_dp *dp, struct vgc_req *req);
+/* Is the readable part exactly `extra` bytes longer than request and body? Answers the request if not. */
+bool vgc_expect_trailing(struct vgc_dp *dp, struct vgc_req *req, uint64_t body_bytes, uint64_t extra);
+
+/* ---- complete.c ---- */
+struct vgc_req *vgc_req_get(struct vgc_dp *dp);
+void vgc_req_put(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_complete(struct vgc_dp *dp, struct vgc_req *req, uint32_t status, uint32_t payload_len);
+void vgc_complete_value(struct vgc_dp *dp, struct vgc_req *req, uint64_t value);
+__attribute__((format(printf, 4, 5))) void vgc_fail(struct vgc_dp *dp, struct vgc_req *req, enum vgc_status status,
+                                                    const char *format, ...);
+void vgc_deliver(struct vgc_dp *dp, struct vgc_req *req);
+/* Gives req->op to the engine; vgc_op_done follows, now or later. */
+void vgc_submit(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);
+void vgc_op_init(struct vgc_req *req, struct vgc_op *op, enum vgc_op_kind kind);
+void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op);
+bool vgc_reap(struct vgc_dp *dp);
+
+/* ---- inflight.c ---- */
+int vgc_inflight_map(struct vgc_dp *dp, int fd, char *why);
+void vgc_inflight_unmap(struct vgc_dp *dp);
+void vgc_inflight_recover(struct vgc_dp *dp, struct vgc_queue *queue);
+
+static inline void vgc_inflight_popped(struct vgc_queue *queue, uint16_t head)
+{
+    struct vgc_inflight_queue *shared = queue->shared;
+    shared->heads[head / 64] |= UINT64_C(1) << (head % 64);
+    atomic_signal_fence(memory_order_seq_cst); /* x86 keeps the order of stores; the compiler shall too */
+    *(volatile uint16_t *)&shared->last_avail = queue->vq.last_avail;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* vgc_vq_push() with its trace. */
+static inline void vgc_inflight_push(struct vgc_queue *queue, uint16_t head, uint32_t len)
+{
+    struct vgc_inflight_queue *shared = queue->shared;
+    *(volatile uint16_t *)&shared->last_push = head;
+    atomic_signal_fence(memory_order_seq_cst);
+    vgc_vq_push(&queue->vq, head, len);
+    atomic_signal_fence(memory_order_seq_cst);
+    shared->heads[head / 64] &= ~(UINT64_C(1) << (head % 64));
+    atomic_signal_fence(memory_order_seq_cst);
+    *(volatile uint16_t *)&shared->used_idx = queue->vq.used_idx;
+}
+
+/* ---- region.c ---- */
+int vgc_sigbus_install(void);
+void vgc_region_unmap_all(struct vgc_dp *dp);
+
+/* ---- object.c ---- */
+struct vgc_context *vgc_context_find(struct vgc_dp *dp, uint32_t id);
+uint32_t vgc_context_number(const struct vgc_dp *dp, const struct vgc_context *context);
+void vgc_context_release(struct vgc_dp *dp, struct vgc_context *context);
+void vgc_program_release(struct vgc_dp *dp, struct vgc_program *program);
+void vgc_event_release(struct vgc_event *event);
+struct vgc_function *vgc_function_find(struct vgc_dp *dp, uint32_t id, uint32_t context);
+struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t len);
+void vgc_objects_free(struct vgc_dp *dp);
+void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_context_destroy(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_event_create(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_event_destroy(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_event_record(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_event_wait(struct vgc_dp *dp, struct vgc_req *req);
+
+/* ---- memory.c ---- */
+void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_free(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_copy_in(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_copy_out(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_copy_device(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_fill(struct vgc_dp *dp, struct vgc_req *req);
+struct vgc_alloc *vgc_alloc_at(struct vgc_dp *dp, uint64_t address);
+/* -ENOSPC: the table is full. */
+int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc);
+void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc);
+/* Drops every allocation of a context, or, with an index, every global of that program. */
+void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
+void vgc_free_finished(struct vgc_dp *dp, uint64_t address);
+/* Device memory for a CALL; rounds *size up. -ENOMEM. */
+int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address);
+void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size);
+void vgc_temp_drop_all(struct vgc_dp *dp);
+
+/* ---- launch.c ---- */
+void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req);
+/* Checks function, geometry and shared bytes; NULL after having answered the request. */
+const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req, struct vgc_function *function,
+                                          const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);
+void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);
+void vgc_launch_unwatch(struct vgc_dp *dp, struct vgc_req *req);
+/* Ends the process if a launch is past its deadline; ns until the next may be, UINT64_MAX: none runs. */
+uint64_t vgc_deadlines_check(struct vgc_dp *dp, uint64_t now_ns);
+
+/* ---- call.c ---- */
+void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_call_op_done(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);
+int vgc_calls_init(struct vgc_dp *dp);
+
+/* ---- cold.c ---- */
+void vgc_serve_cold(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_query(struct vgc_dp *dp, struct vgc_req *req);
+
+#endif

@@ -1,0 +1,138 @@
+/* LAUNCH, and the watch over launches that do not end. */
+#include "internal.h"
+
+#include <stdio.h>
+
+/* ---- checks ------------------------------------------------------------------------------------------------- */
+
+static bool grid_is_valid(const uint32_t grid[3])
+{
+    return grid[0] >= 1 && grid[0] < UINT32_C(1) << 31 && grid[1] >= 1 && grid[1] < 65536 && grid[2] >= 1 &&
+           grid[2] < 65536;
+}
+
+static uint64_t threads_of(const uint32_t block[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (block[i] > VGC_MAX_BLOCK_THREADS)
+            return UINT64_MAX;
+    return (uint64_t)block[0] * block[1] * block[2];
+}
+
+static uint32_t max_threads_of(const struct vgc_kernel *kernel)
+{
+    bool limited = kernel->max_threads != 0 && kernel->max_threads < VGC_MAX_BLOCK_THREADS;
+    return limited ? kernel->max_threads : VGC_MAX_BLOCK_THREADS;
+}
+
+const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req, struct vgc_function *function,
+                                          const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes)
+{
+    const struct vgc_kernel *kernel = function->kernel;
+    uint64_t threads = threads_of(block);
+    if (!grid_is_valid(grid)) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT,
+                 "grid %u x %u x %u; allowed: 1..2147483647 x 1..65535 x 1..65535", grid[0], grid[1], grid[2]);
+        return NULL;
+    }
+    if (threads == 0 || threads > max_threads_of(kernel)) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "block %u x %u x %u; allowed for %s: 1..%u threads", block[0],
+                 block[1], block[2], function->short_name, max_threads_of(kernel));
+        return NULL;
+    }
+    if ((uint64_t)kernel->shared_bytes + shared_bytes > dp->engine->max_shared_bytes) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "%u static and %u dynamic bytes of shared memory; allowed: %u",
+                 kernel->shared_bytes, shared_bytes, dp->engine->max_shared_bytes);
+        return NULL;
+    }
+    return kernel;
+}
+
+/* ---- request ------------------------------------------------------------------------------------------------ */
+
+void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
+{
+    const struct vgc_body_launch *launch = &req->body.launch;
+    if (launch->reserved != 0) {
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved is %#x; allowed: 0", launch->reserved);
+        return;
+    }
+    if (!vgc_expect_trailing(dp, req, sizeof(*launch), launch->param_len))
+        return;
+    struct vgc_function *function = vgc_function_find(dp, launch->function, vgc_context_number(dp, req->context));
+    if (function == NULL) {
+        vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no function %u", req->request.context,
+                 launch->function);
+        return;
+    }
+    const struct vgc_kernel *kernel =
+        vgc_launch_check(dp, req, function, launch->grid, launch->block, launch->shared_bytes);
+    if (kernel == NULL)
+        return;
+    if (launch->param_len != kernel->param_bytes || launch->param_len > VGC_MAX_PARAM_BYTES) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "%u bytes of parameters; %s has %u", launch->param_len,
+                 function->short_name, kernel->param_bytes);
+        return;
+    }
+    vgc_gather(req->chain.spans, sizeof(req->request) + sizeof(*launch), req->params, launch->param_len);
+    vgc_op_init(req, &req->op, VGC_OPK_LAUNCH);
+    req->op.kernel = kernel;
+    memcpy(req->op.grid, launch->grid, sizeof(req->op.grid));
+    memcpy(req->op.block, launch->block, sizeof(req->op.block));
+    req->op.shared_bytes = launch->shared_bytes;
+    req->op.param_len = launch->param_len;
+    req->op.params = req->params;
+    req->program = &dp->programs[function->program_index];
+    req->program->in_flight++;
+    vgc_launch_watch(dp, req, &req->op);
+    vgc_submit(dp, req, &req->op);
+}
+
+/* ---- deadline ----------------------------------------------------------------------------------------------- */
+
+void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
+{
+    req->launch_op = op;
+    req->launch_prev = NULL;
+    req->launch_next = dp->launches;
+    if (dp->launches != NULL)
+        dp->launches->launch_prev = req;
+    dp->launches = req;
+}
+
+void vgc_launch_unwatch(struct vgc_dp *dp, struct vgc_req *req)
+{
+    if (req->launch_prev != NULL)
+        req->launch_prev->launch_next = req->launch_next;
+    else
+        dp->launches = req->launch_next;
+    if (req->launch_next != NULL)
+        req->launch_next->launch_prev = req->launch_prev;
+    req->launch_op = NULL;
+}
+
+__attribute__((noreturn)) static void give_up(struct vgc_dp *dp, const struct vgc_op *op)
+{
+    char where[512] = "";
+    char text[VGC_BLACK_BOX_TEXT];
+    if (dp->engine->ops->describe != NULL)
+        dp->engine->ops->describe(dp->engine, op, where, sizeof(where));
+    snprintf(text, sizeof(text), "kernel %s ran longer than %lu ms%s%s", op->kernel->name,
+             (unsigned long)(dp->config.deadline_ns / 1000000), where[0] != '\0' ? "; " : "", where);
+    vgc_engine_fatal(dp->engine, op, VGC_STATUS_TIMEOUT, 0, text);
+}
+
+/* A launch that has not started yet may start at any moment, so it counts as one that starts now. */
+uint64_t vgc_deadlines_check(struct vgc_dp *dp, uint64_t now_ns)
+{
+    uint64_t soonest = UINT64_MAX;
+    for (const struct vgc_req *req = dp->launches; req != NULL; req = req->launch_next) {
+        uint64_t start_ns = __atomic_load_n(&req->launch_op->start_ns, __ATOMIC_RELAXED);
+        uint64_t ran_ns = start_ns != 0 && now_ns > start_ns ? now_ns - start_ns : 0;
+        if (ran_ns >= dp->config.deadline_ns)
+            give_up(dp, req->launch_op);
+        uint64_t left_ns = dp->config.deadline_ns - ran_ns;
+        soonest = left_ns < soonest ? left_ns : soonest;
+    }
+    return soonest;
+}

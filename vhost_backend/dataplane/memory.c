@@ -1,0 +1,308 @@
+/* ALLOC, FREE, COPY, FILL, and the table of what the VM has allocated. */
+#include "internal.h"
+
+/* ---- table -------------------------------------------------------------------------------------------------- */
+
+/* Index of the first allocation behind `address`. */
+static uint32_t upper_bound(const struct vgc_dp *dp, uint64_t address)
+{
+    uint32_t low = 0;
+    uint32_t high = dp->num_allocs;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (dp->allocs[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct vgc_alloc *vgc_alloc_at(struct vgc_dp *dp, uint64_t address)
+{
+    uint32_t index = upper_bound(dp, address);
+    if (index == 0 || dp->allocs[index - 1].address != address)
+        return NULL;
+    return &dp->allocs[index - 1];
+}
+
+int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc)
+{
+    if (dp->num_allocs == VGC_MAX_ALLOCATIONS)
+        return -ENOSPC;
+    uint32_t index = upper_bound(dp, alloc.address);
+    memmove(&dp->allocs[index + 1], &dp->allocs[index], (dp->num_allocs - index) * sizeof(alloc));
+    dp->allocs[index] = alloc;
+    dp->num_allocs++;
+    dp->num_user_allocs += alloc.charged != 0;
+    return 0;
+}
+
+static void remove_entry(struct vgc_dp *dp, struct vgc_alloc *alloc)
+{
+    size_t behind = (size_t)(dp->allocs + dp->num_allocs - (alloc + 1));
+    dp->num_user_allocs -= alloc->charged != 0;
+    memmove(alloc, alloc + 1, behind * sizeof(*alloc));
+    dp->num_allocs--;
+}
+
+/* Also gives the memory back to engine and quota, unless it is a program's. */
+void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc)
+{
+    if (alloc->charged != 0) {
+        dp->engine->ops->free(dp->engine, alloc->address, alloc->size);
+        dp->memory_used -= alloc->charged;
+    }
+    remove_entry(dp, alloc);
+}
+
+void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index)
+{
+    for (uint32_t i = dp->num_allocs; i-- > 0;) {
+        struct vgc_alloc *alloc = &dp->allocs[i];
+        if (program_index == UINT32_MAX ? alloc->context == context : alloc->program_index == program_index)
+            vgc_alloc_drop(dp, alloc);
+    }
+}
+
+static bool in_region(const struct vgc_dp *dp, uint64_t address, uint64_t size)
+{
+    return dp->region_address != 0 && address >= dp->region_address &&
+           address - dp->region_address <= dp->region->size &&
+           size <= dp->region->size - (address - dp->region_address);
+}
+
+static bool in_allocation(const struct vgc_dp *dp, uint32_t context, uint64_t address, uint64_t size)
+{
+    uint32_t index = upper_bound(dp, address);
+    if (index == 0)
+        return false;
+    const struct vgc_alloc *alloc = &dp->allocs[index - 1];
+    uint64_t offset = address - alloc->address;
+    return alloc->context == context && !alloc->dying && offset <= alloc->size && size <= alloc->size - offset;
+}
+
+/* False after having answered a request whose range is not the context's. */
+static bool check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, uint64_t size)
+{
+    if (in_allocation(dp, vgc_context_number(dp, req->context), address, size) || in_region(dp, address, size))
+        return true;
+    vgc_fail(dp, req, VGC_STATUS_INVALID_ADDRESS, "%lu bytes at %#lx do not lie inside one allocation of context %u",
+             (unsigned long)size, (unsigned long)address, req->request.context);
+    return false;
+}
+
+/* ---- quota -------------------------------------------------------------------------------------------------- */
+
+/* What the quota counts for `size` bytes; UINT64_MAX if that cannot be. */
+static uint64_t charge_of(const struct vgc_dp *dp, uint64_t size)
+{
+    uint64_t granularity = dp->engine->alloc_granularity != 0 ? dp->engine->alloc_granularity : 1;
+    uint64_t padded;
+    if (__builtin_add_overflow(size, granularity - 1, &padded))
+        return UINT64_MAX;
+    return padded & ~(granularity - 1);
+}
+
+static int take_memory(struct vgc_dp *dp, uint64_t size, uint64_t charge, uint64_t *address)
+{
+    if (charge > dp->config.memory_bytes - dp->memory_used)
+        vgc_temp_drop_all(dp);
+    if (charge > dp->config.memory_bytes - dp->memory_used)
+        return -EDQUOT;
+    int error = dp->engine->ops->alloc(dp->engine, size, address);
+    if (error == 0)
+        dp->memory_used += charge;
+    return error;
+}
+
+int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address)
+{
+    enum { SMALLEST = 65536 };
+    if (*size > UINT64_MAX / 4)
+        return -ENOMEM;
+    uint64_t rounded = SMALLEST;
+    while (rounded < *size)
+        rounded *= 2;
+    for (size_t i = 0; i < sizeof(dp->temps) / sizeof(dp->temps[0]); i++) {
+        struct vgc_temp *temp = &dp->temps[i];
+        if (temp->address == 0 || temp->size != rounded)
+            continue;
+        *address = temp->address;
+        *size = temp->size;
+        *temp = (struct vgc_temp){0};
+        return 0;
+    }
+    if (take_memory(dp, rounded, charge_of(dp, rounded), address) == 0) {
+        *size = rounded;
+        return 0;
+    }
+    return take_memory(dp, *size, charge_of(dp, *size), address);
+}
+
+static void temp_free(struct vgc_dp *dp, struct vgc_temp temp)
+{
+    dp->engine->ops->free(dp->engine, temp.address, temp.size);
+    dp->memory_used -= charge_of(dp, temp.size);
+}
+
+void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size)
+{
+    enum { LARGEST_KEPT = 16 << 20 };
+    struct vgc_temp temp = {address, size};
+    for (size_t i = 0; size <= LARGEST_KEPT && i < sizeof(dp->temps) / sizeof(dp->temps[0]); i++) {
+        if (dp->temps[i].address == 0) {
+            dp->temps[i] = temp;
+            return;
+        }
+    }
+    temp_free(dp, temp);
+}
+
+void vgc_temp_drop_all(struct vgc_dp *dp)
+{
+    for (size_t i = 0; i < sizeof(dp->temps) / sizeof(dp->temps[0]); i++) {
+        if (dp->temps[i].address != 0)
+            temp_free(dp, dp->temps[i]);
+        dp->temps[i] = (struct vgc_temp){0};
+    }
+}
+
+/* ---- requests ----------------------------------------------------------------------------------------------- */
+
+void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req)
+{
+    uint64_t size = req->body.alloc.size;
+    uint64_t charge = charge_of(dp, size);
+    uint64_t address = 0;
+    if (size == 0) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "an allocation of 0 bytes; allowed: 1 or more");
+        return;
+    }
+    if (dp->num_allocs == VGC_MAX_ALLOCATIONS) {
+        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%d allocations exist; that is the limit",
+                 VGC_MAX_ALLOCATIONS);
+        return;
+    }
+    if (take_memory(dp, size, charge, &address) != 0) {
+        vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY, "asked %lu bytes, %lu of %lu bytes free", (unsigned long)size,
+                 (unsigned long)(dp->config.memory_bytes - dp->memory_used), (unsigned long)dp->config.memory_bytes);
+        return;
+    }
+    vgc_alloc_insert(dp, (struct vgc_alloc){.address = address,
+                                            .size = size,
+                                            .charged = charge,
+                                            .context = vgc_context_number(dp, req->context),
+                                            .program_index = UINT32_MAX});
+    vgc_complete_value(dp, req, address);
+}
+
+/* The memory goes when its stream has come so far; from now on nothing else may use it. */
+void vgc_serve_free(struct vgc_dp *dp, struct vgc_req *req)
+{
+    struct vgc_alloc *alloc = vgc_alloc_at(dp, req->body.free.address);
+    if (alloc == NULL || alloc->context != vgc_context_number(dp, req->context) || alloc->charged == 0 ||
+        alloc->dying) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ADDRESS, "%#lx is not an allocation of context %u",
+                 (unsigned long)req->body.free.address, req->request.context);
+        return;
+    }
+    alloc->dying = true;
+    vgc_op_init(req, &req->op, VGC_OPK_MARKER);
+    req->op.dst = req->body.free.address;
+    vgc_submit(dp, req, &req->op);
+}
+
+void vgc_free_finished(struct vgc_dp *dp, uint64_t address)
+{
+    struct vgc_alloc *alloc = vgc_alloc_at(dp, address);
+    if (alloc != NULL)
+        vgc_alloc_drop(dp, alloc);
+}
+
+static void submit_copy(struct vgc_dp *dp, struct vgc_req *req, enum vgc_op_kind kind, uint32_t num_spans)
+{
+    if (req->body.copy.size == 0) {
+        vgc_complete(dp, req, VGC_STATUS_OK, 0);
+        return;
+    }
+    vgc_op_init(req, &req->op, kind);
+    req->op.dst = req->body.copy.dst;
+    req->op.src = req->body.copy.src;
+    req->op.size = req->body.copy.size;
+    req->op.spans = req->payload;
+    req->op.num_spans = num_spans;
+    vgc_submit(dp, req, &req->op);
+}
+
+static bool check_unused(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, const char *name)
+{
+    if (address == 0)
+        return true;
+    vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "%s is %#lx; allowed for this opcode: 0", name, (unsigned long)address);
+    return false;
+}
+
+void vgc_serve_copy_in(struct vgc_dp *dp, struct vgc_req *req)
+{
+    const struct vgc_body_copy *copy = &req->body.copy;
+    if (!check_unused(dp, req, copy->src, "src") || !vgc_expect_trailing(dp, req, sizeof(*copy), copy->size) ||
+        (copy->size != 0 && !check_range(dp, req, copy->dst, copy->size)))
+        return;
+    uint32_t count = vgc_slice(req->chain.spans, sizeof(req->request) + sizeof(*copy), copy->size, req->payload);
+    submit_copy(dp, req, VGC_OPK_COPY_IN, count);
+}
+
+void vgc_serve_copy_out(struct vgc_dp *dp, struct vgc_req *req)
+{
+    const struct vgc_body_copy *copy = &req->body.copy;
+    if (!check_unused(dp, req, copy->dst, "dst"))
+        return;
+    if (copy->size > req->chain.writable_len - sizeof(req->response)) {
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "room for %lu bytes of payload, %lu asked",
+                 (unsigned long)(req->chain.writable_len - sizeof(req->response)), (unsigned long)copy->size);
+        return;
+    }
+    if (copy->size != 0 && !check_range(dp, req, copy->src, copy->size))
+        return;
+    uint32_t count =
+        vgc_slice(req->chain.spans + req->chain.num_readable, sizeof(req->response), copy->size, req->payload);
+    submit_copy(dp, req, VGC_OPK_COPY_OUT, count);
+}
+
+void vgc_serve_copy_device(struct vgc_dp *dp, struct vgc_req *req)
+{
+    const struct vgc_body_copy *copy = &req->body.copy;
+    if (copy->size != 0 &&
+        (!check_range(dp, req, copy->dst, copy->size) || !check_range(dp, req, copy->src, copy->size)))
+        return;
+    submit_copy(dp, req, VGC_OPK_COPY_DEVICE, 0);
+}
+
+void vgc_serve_fill(struct vgc_dp *dp, struct vgc_req *req)
+{
+    const struct vgc_body_fill *fill = &req->body.fill;
+    uint32_t unit = fill->unit;
+    if (fill->reserved != 0) {
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved is %#x; allowed: 0", fill->reserved);
+        return;
+    }
+    if ((unit != 1 && unit != 2 && unit != 4 && unit != 8) || fill->size % unit != 0 || fill->dst % unit != 0) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT,
+                 "unit %u, size %lu, address %#lx; allowed: units of 1, 2, 4 or 8 bytes, whole and aligned", unit,
+                 (unsigned long)fill->size, (unsigned long)fill->dst);
+        return;
+    }
+    if (fill->size == 0) {
+        vgc_complete(dp, req, VGC_STATUS_OK, 0);
+        return;
+    }
+    if (!check_range(dp, req, fill->dst, fill->size))
+        return;
+    vgc_op_init(req, &req->op, VGC_OPK_FILL);
+    req->op.dst = fill->dst;
+    req->op.size = fill->size;
+    req->op.value = fill->value;
+    req->op.unit = unit;
+    vgc_submit(dp, req, &req->op);
+}

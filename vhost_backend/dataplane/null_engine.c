@@ -1,0 +1,204 @@
+/* The null engine: does nothing, in order. It shows what an engine is, and is what the data path is tested and
+ * measured with.
+ *
+ * Operations are finished at once. Its kernels can ask for something else (enum vgc_null_behaviour): a held launch
+ * holds its stream, so that what is behind it waits in a list. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+struct null_engine {
+    struct vgc_engine base;
+    uint64_t next_address;
+    struct vgc_op *waiting; /* oldest first */
+    bool released;          /* RELEASE: everything that waits may go on */
+};
+
+static struct null_engine *self_of(struct vgc_engine *engine)
+{
+    return (struct null_engine *)engine;
+}
+
+static enum vgc_null_behaviour behaviour_of(const struct vgc_op *op)
+{
+    bool plain = op->kind != VGC_OPK_LAUNCH || op->kernel->engine_private == NULL;
+    return plain ? VGC_NULL_DONE : *(const enum vgc_null_behaviour *)op->kernel->engine_private;
+}
+
+/* ---- memory: addresses only --------------------------------------------------------------------------------- */
+
+static int null_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address)
+{
+    struct null_engine *self = self_of(engine);
+    uint64_t granularity = engine->alloc_granularity;
+    if (size > UINT64_C(1) << 46)
+        return -ENOMEM;
+    *address = self->next_address;
+    self->next_address += ((size + granularity - 1) & ~(granularity - 1)) + granularity; /* a gap behind each */
+    return 0;
+}
+
+static int null_free(struct vgc_engine *engine, uint64_t address, uint64_t size)
+{
+    (void)engine, (void)address, (void)size;
+    return 0;
+}
+
+static int null_map_region(struct vgc_engine *engine, uint8_t *host, uint64_t size, uint64_t *address)
+{
+    (void)engine, (void)host, (void)size;
+    *address = 0;
+    return 0;
+}
+
+/* ---- operations --------------------------------------------------------------------------------------------- */
+
+static void run(struct vgc_engine *engine, struct vgc_op *op)
+{
+    switch (behaviour_of(op)) {
+    case VGC_NULL_ASSERT:
+        op->status = VGC_STATUS_ASSERT;
+        strcpy(op->error, "the null kernel's assertion failed");
+        break;
+    case VGC_NULL_FAULT:
+        vgc_engine_fatal(engine, op, VGC_STATUS_FAULT, 11, "the null kernel faulted");
+    case VGC_NULL_RELEASE:
+        self_of(engine)->released = true;
+        break;
+    default:
+        break;
+    }
+}
+
+static bool is_behind(const struct null_engine *self, const struct vgc_op *op)
+{
+    for (const struct vgc_op *other = self->waiting; other != NULL; other = other->next)
+        if (other->context == op->context && other->stream == op->stream)
+            return true;
+    return false;
+}
+
+static void append(struct null_engine *self, struct vgc_op *op)
+{
+    struct vgc_op **last = &self->waiting;
+    while (*last != NULL)
+        last = &(*last)->next;
+    op->next = NULL;
+    *last = op;
+}
+
+static int null_submit(struct vgc_engine *engine, struct vgc_op *op)
+{
+    struct null_engine *self = self_of(engine);
+    enum vgc_null_behaviour behaviour = behaviour_of(op);
+    bool waits = behaviour == VGC_NULL_HOLD || behaviour == VGC_NULL_LATER;
+    if (VGC_LIKELY(self->waiting == NULL && !waits)) {
+        run(engine, op);
+        return VGC_DONE;
+    }
+    if (behaviour == VGC_NULL_HOLD || behaviour == VGC_NULL_LATER)
+        __atomic_store_n(&op->start_ns, vgc_now_ns(), __ATOMIC_RELAXED);
+    if (!waits && !is_behind(self, op)) {
+        run(engine, op);
+        return VGC_DONE;
+    }
+    append(self, op);
+    return VGC_QUEUED;
+}
+
+static bool may_go(const struct null_engine *self, const struct vgc_op *op, const struct vgc_op *still_waiting)
+{
+    for (const struct vgc_op *other = still_waiting; other != NULL; other = other->next)
+        if (other->context == op->context && other->stream == op->stream)
+            return false;
+    return behaviour_of(op) != VGC_NULL_HOLD || self->released;
+}
+
+static void finish(struct vgc_engine *engine, struct vgc_op *op)
+{
+    run(engine, op);
+    if (op->start_ns != 0)
+        op->end_ns = vgc_now_ns();
+    vgc_engine_finish(engine, op);
+}
+
+/* Lets go what need not wait any more. */
+static bool null_poll(struct vgc_engine *engine)
+{
+    struct null_engine *self = self_of(engine);
+    if (VGC_LIKELY(self->waiting == NULL)) {
+        self->released = false;
+        return false;
+    }
+    struct vgc_op *op = self->waiting;
+    bool any = false;
+    self->waiting = NULL;
+    while (op != NULL) {
+        struct vgc_op *next = op->next;
+        if (may_go(self, op, self->waiting)) {
+            finish(engine, op);
+            any = true;
+        } else {
+            append(self, op);
+        }
+        op = next;
+    }
+    self->released = false;
+    return any;
+}
+
+static void null_cancel(struct vgc_engine *engine, uint32_t context)
+{
+    struct null_engine *self = self_of(engine);
+    struct vgc_op **link = &self->waiting;
+    while (*link != NULL) {
+        struct vgc_op *op = *link;
+        if (op->context != context) {
+            link = &op->next;
+            continue;
+        }
+        *link = op->next;
+        op->status = VGC_STATUS_CANCELLED;
+        vgc_engine_finish(engine, op);
+    }
+}
+
+static void null_describe(struct vgc_engine *engine, const struct vgc_op *op, char *text, uint32_t size)
+{
+    static const char where[] = "held in block (0,0,0)";
+    (void)engine, (void)op;
+    memcpy(text, where, size < sizeof(where) ? size : sizeof(where));
+    text[size - 1] = '\0';
+}
+
+static void null_close(struct vgc_engine *engine)
+{
+    free(self_of(engine));
+}
+
+static const struct vgc_engine_ops NULL_OPS = {
+    .name = "null",
+    .kind = VGC_ENGINE_KIND_NULL,
+    .alloc = null_alloc,
+    .free = null_free,
+    .map_region = null_map_region,
+    .submit = null_submit,
+    .poll = null_poll,
+    .describe = null_describe,
+    .cancel = null_cancel,
+    .close = null_close,
+};
+
+struct vgc_engine *vgc_null_engine_new(uint32_t num_pes)
+{
+    struct null_engine *self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return NULL;
+    self->base.ops = &NULL_OPS;
+    self->base.num_pes = num_pes;
+    self->base.max_shared_bytes = 96 << 10;
+    self->base.alloc_granularity = 4096;
+    self->base.wake_fd = -1;
+    self->next_address = UINT64_C(1) << 32;
+    return &self->base;
+}

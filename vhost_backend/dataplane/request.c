@@ -1,0 +1,166 @@
+/* From a popped chain to its handler. Request and body are copied out of shared memory once; only the copy is
+ * validated and used. */
+#include "internal.h"
+
+typedef void handler(struct vgc_dp *dp, struct vgc_req *req);
+
+enum {
+    NEEDS_CONTEXT = 1,
+    TRAILING = 2, /* more readable bytes may follow the body: the handler checks how many */
+};
+
+struct operation {
+    handler *serve;
+    uint16_t body_bytes;
+    uint16_t flags;
+};
+
+static void serve_nop(struct vgc_dp *dp, struct vgc_req *req);
+
+static const struct operation OPERATIONS[] = {
+    [VGC_OP_NOP] = {serve_nop, 0, 0},
+    [VGC_OP_QUERY] = {vgc_serve_query, sizeof(struct vgc_body_query), 0},
+    [VGC_OP_CONTEXT_CREATE] = {vgc_serve_context_create, 0, 0},
+    [VGC_OP_CONTEXT_DESTROY] = {vgc_serve_context_destroy, 0, 0},
+    [VGC_OP_PROGRAM_LOAD] = {vgc_serve_cold, sizeof(struct vgc_body_program_load), NEEDS_CONTEXT | TRAILING},
+    [VGC_OP_PROGRAM_UNLOAD] = {vgc_serve_program_unload, sizeof(struct vgc_body_program_unload), NEEDS_CONTEXT},
+    [VGC_OP_FUNCTION_LOOKUP] = {vgc_serve_cold, sizeof(struct vgc_body_lookup), NEEDS_CONTEXT | TRAILING},
+    [VGC_OP_GLOBAL_LOOKUP] = {vgc_serve_cold, sizeof(struct vgc_body_lookup), NEEDS_CONTEXT | TRAILING},
+    [VGC_OP_ALLOC] = {vgc_serve_alloc, sizeof(struct vgc_body_alloc), NEEDS_CONTEXT},
+    [VGC_OP_FREE] = {vgc_serve_free, sizeof(struct vgc_body_free), NEEDS_CONTEXT},
+    [VGC_OP_COPY_IN] = {vgc_serve_copy_in, sizeof(struct vgc_body_copy), NEEDS_CONTEXT | TRAILING},
+    [VGC_OP_COPY_OUT] = {vgc_serve_copy_out, sizeof(struct vgc_body_copy), NEEDS_CONTEXT},
+    [VGC_OP_COPY_DEVICE] = {vgc_serve_copy_device, sizeof(struct vgc_body_copy), NEEDS_CONTEXT},
+    [VGC_OP_FILL] = {vgc_serve_fill, sizeof(struct vgc_body_fill), NEEDS_CONTEXT},
+    [VGC_OP_LAUNCH] = {vgc_serve_launch, sizeof(struct vgc_body_launch), NEEDS_CONTEXT | TRAILING},
+    [VGC_OP_CALL] = {vgc_serve_call, sizeof(struct vgc_body_call), NEEDS_CONTEXT | TRAILING},
+    [VGC_OP_EVENT_CREATE] = {vgc_serve_event_create, 0, NEEDS_CONTEXT},
+    [VGC_OP_EVENT_DESTROY] = {vgc_serve_event_destroy, sizeof(struct vgc_body_event), NEEDS_CONTEXT},
+    [VGC_OP_EVENT_RECORD] = {vgc_serve_event_record, sizeof(struct vgc_body_event), NEEDS_CONTEXT},
+    [VGC_OP_EVENT_WAIT] = {vgc_serve_event_wait, sizeof(struct vgc_body_event), NEEDS_CONTEXT},
+};
+
+/* Without a context nothing can be ahead of it; with one it ends when its stream has come so far. */
+static void serve_nop(struct vgc_dp *dp, struct vgc_req *req)
+{
+    if (VGC_LIKELY(req->request.context == 0)) {
+        vgc_complete(dp, req, VGC_STATUS_OK, 0);
+        return;
+    }
+    req->context = vgc_context_find(dp, req->request.context);
+    if (req->context == NULL) {
+        vgc_fail(dp, req, VGC_STATUS_NO_CONTEXT, "context %u does not exist", req->request.context);
+        return;
+    }
+    req->context->in_flight++;
+    vgc_op_init(req, &req->op, VGC_OPK_MARKER);
+    vgc_submit(dp, req, &req->op);
+}
+
+bool vgc_expect_trailing(struct vgc_dp *dp, struct vgc_req *req, uint64_t body_bytes, uint64_t extra)
+{
+    uint64_t have = req->chain.readable_len - sizeof(struct vgc_request) - body_bytes;
+    if (VGC_LIKELY(have == extra))
+        return true;
+    vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "%lu bytes follow the request's body; it announces %lu",
+             (unsigned long)have, (unsigned long)extra);
+    return false;
+}
+
+static const struct operation *find_operation(uint16_t opcode)
+{
+    if (opcode >= sizeof(OPERATIONS) / sizeof(OPERATIONS[0]) || OPERATIONS[opcode].serve == NULL)
+        return NULL;
+    return &OPERATIONS[opcode];
+}
+
+/* Copies the body; false after having answered a request of the wrong length. */
+static bool read_body(struct vgc_dp *dp, struct vgc_req *req, const struct operation *operation)
+{
+    uint64_t have = req->chain.readable_len - sizeof(struct vgc_request);
+    if (have < operation->body_bytes || (have > operation->body_bytes && !(operation->flags & TRAILING))) {
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "%lu bytes follow the request struct; opcode %#x has %u",
+                 (unsigned long)have, req->request.opcode, operation->body_bytes);
+        return false;
+    }
+    vgc_gather(req->chain.spans, sizeof(struct vgc_request), &req->body, operation->body_bytes);
+    atomic_signal_fence(memory_order_seq_cst);
+    return true;
+}
+
+/* False after having answered a request without a live context, or outside its streams. */
+static bool enter_context(struct vgc_dp *dp, struct vgc_req *req)
+{
+    struct vgc_context *context = vgc_context_find(dp, req->request.context);
+    if (context == NULL) {
+        vgc_fail(dp, req, VGC_STATUS_NO_CONTEXT, "context %u does not exist", req->request.context);
+        return false;
+    }
+    context->in_flight++;
+    req->context = context;
+    return true;
+}
+
+static void dispatch(struct vgc_dp *dp, struct vgc_req *req)
+{
+    const struct vgc_request *request = &req->request;
+    if (VGC_UNLIKELY(request->flags != 0 || request->reserved != 0)) {
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "flags %#x and reserved %#x must be 0", request->flags,
+                 request->reserved);
+        return;
+    }
+    const struct operation *operation = find_operation(request->opcode);
+    if (VGC_UNLIKELY(operation == NULL)) {
+        vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED, "opcode %#x is not known", request->opcode);
+        return;
+    }
+    if (VGC_UNLIKELY(request->stream >= dp->config.max_streams)) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "stream %u; allowed: 0..%u", request->stream,
+                 dp->config.max_streams - 1);
+        return;
+    }
+    if (!read_body(dp, req, operation))
+        return;
+    if ((operation->flags & NEEDS_CONTEXT) && !enter_context(dp, req))
+        return;
+    operation->serve(dp, req);
+}
+
+static void reset(struct vgc_req *req)
+{
+    req->cold = false;
+    req->context = NULL;
+    req->program = NULL;
+    req->event = NULL;
+    req->call = NULL;
+    req->launch_op = NULL;
+    req->popped_ns = 0;
+    req->response = (struct vgc_response){0};
+    req->op.error[0] = '\0';
+}
+
+/* Every path from here ends in vgc_complete(), once. */
+void vgc_request_begin(struct vgc_dp *dp, struct vgc_req *req)
+{
+    reset(req);
+    if (VGC_UNLIKELY(!req->answerable)) {
+        vgc_complete(dp, req, VGC_STATUS_BAD_REQUEST, 0);
+        return;
+    }
+    if (VGC_UNLIKELY(req->chain.readable_len < sizeof(req->request))) {
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "a request of %lu bytes; allowed: %zu or more",
+                 (unsigned long)req->chain.readable_len, sizeof(req->request));
+        return;
+    }
+    if (VGC_LIKELY(req->chain.spans[0].len >= sizeof(req->request)))
+        memcpy(&req->request, req->chain.spans[0].base, sizeof(req->request));
+    else
+        vgc_gather(req->chain.spans, 0, &req->request, sizeof(req->request));
+    atomic_signal_fence(memory_order_seq_cst); /* the compiler shall not read shared memory again later */
+    if (VGC_UNLIKELY(dp->in_flight > dp->config.queue_depth)) {
+        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%u requests are in flight; that is this VM's quota",
+                 dp->config.queue_depth);
+        return;
+    }
+    dispatch(dp, req);
+}
