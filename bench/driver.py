@@ -11,8 +11,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bench.frontend import EVENT_IDX, REGION_GPA, Frontend, Vring
+from bench.frontend import EVENT_IDX, REGION_GPA, REGION_UVA, Frontend
 from bench.native.loops import ffi, lib
+from tests.fakes.frontend import RingSetup
 
 RING_SIZE = 256
 _PAGE = 4096
@@ -40,14 +41,14 @@ class Driver:
     Memory of the region is handed out once and never returned: a driver lives for a few rows.
     """
 
-    def __init__(self, socket_path: Path, region_bytes: int = 16 << 20, driver_features: int = EVENT_IDX) -> None:
+    def __init__(self, socket_path: Path, region_bytes: int = 16 << 20) -> None:
         self.frontend = Frontend(socket_path, region_bytes)
         self.memory = np.frombuffer(self.frontend.region, np.uint8)
         self._kick_fd = os.eventfd(0, os.EFD_CLOEXEC)
         self._call_fd = os.eventfd(0, os.EFD_CLOEXEC)
         self._next_free = 0
         try:
-            self._queue = self._open(driver_features)
+            self._queue = self._open()
         except BaseException:
             self.close()
             raise
@@ -66,14 +67,15 @@ class Driver:
         os.close(self._kick_fd)
         os.close(self._call_fd)
 
-    def _open(self, driver_features: int) -> Any:
+    def _open(self) -> Any:
         base = self.take(int(lib.vgcb_ring_bytes(RING_SIZE)))
-        avail, used = (base + int(f(RING_SIZE)) for f in (lib.vgcb_avail_offset, lib.vgcb_used_offset))
-        queue = ffi.new("struct vgcb_queue *")
         start = ffi.cast("uint8_t *", self.memory.ctypes.data + base)
-        vring = Vring(RING_SIZE, base, avail, used, self._kick_fd, self._call_fd)
+        queue = ffi.new("struct vgcb_queue *")
         check(lib.vgcb_queue_open(queue, start, RING_SIZE, False, self._kick_fd, self._call_fd), "open ring")
-        queue.vq.event_idx = bool(self.frontend.start([vring], driver_features) & EVENT_IDX)
+        avail, used = (base + int(f(RING_SIZE)) for f in (lib.vgcb_avail_offset, lib.vgcb_used_offset))
+        desc, avail, used = (REGION_UVA + offset for offset in (base, avail, used))
+        ring = RingSetup(0, RING_SIZE, desc, avail, used, self._kick_fd, self._call_fd)
+        queue.vq.event_idx = bool(self.frontend.start(ring) & EVENT_IDX)
         return queue
 
     def take(self, size: int) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.fakes.frontend import BackendGone
+
 
 class BackendError(Exception):
     """The connection to a backend failed; the text ends with what the backend had printed."""
@@ -22,7 +24,7 @@ def backend(command: Sequence[str], log_path: Path) -> Iterator[subprocess.Popen
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         yield process
-    except OSError as error:
+    except (OSError, BackendGone, AssertionError) as error:
         output = log_path.read_text(errors="replace")[-2000:]
         raise BackendError(f"{command[0]}: {error}; it printed: {output}") from error
     finally:
