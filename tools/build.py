@@ -77,7 +77,7 @@ def build(root: Path = REPOSITORY) -> None:
     """Build every part of the tree at `root` whose sources changed."""
     sanitize = os.environ.get("VGC_SANITIZE", "")
     for part in PARTS:
-        if not (root / part.script).exists():
+        if not (root / part.script).is_file() and not (root / part.script / "Makefile").is_file():
             continue
         stamp = root / "build" / "hashes" / part.script.replace("/", ".")
         wanted = digest_of(_sources(root, part.sources), sanitize, " ".join(part.argv))

@@ -122,7 +122,7 @@ class Vgcd:
 
     def _argv(self, config: Path, listeners: list[int]) -> list[str]:
         handed = [str(number) for number in (FIRST_LISTEN_FD, len(listeners), *listeners)]
-        daemon = [sys.executable, "-m", "vhost_backend", "--config", str(config)]
+        daemon = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
         return [sys.executable, "-c", ACTIVATE, *handed, *daemon]
 
     def _stop(self) -> None:
