@@ -91,6 +91,9 @@ def vm_uuid(name: str) -> uuid.UUID:
 # ---- YAML with line numbers ----------------------------------------------------------------------
 
 
+_CONTAINER_TAGS: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
 class Located(NamedTuple):
     """A YAML value that remembers its line; containers hold `Located` again."""
 
@@ -101,16 +104,17 @@ class Located(NamedTuple):
 class _Problems:
     """Collects what is wrong with one file."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, numbered: bool) -> None:
         self._file = file
+        self._numbered = numbered
         self.found: list[str] = []
 
     def add(self, at: Located, path: str, allowed: str) -> None:
-        shown = _shown(at.value)
-        self.found.append(f"{self._file}:{at.line}: {path} is {shown}; allowed: {allowed}")
+        self.note(at.line, f"{path} is {_shown(at.value)}; allowed: {allowed}")
 
     def note(self, line: int, text: str) -> None:
-        self.found.append(f"{self._file}:{line}: {text}")
+        where = f"{self._file}:{line}" if self._numbered else self._file
+        self.found.append(f"{where}: {text}")
 
 
 def _shown(value: object) -> str:
@@ -127,6 +131,8 @@ def _shown(value: object) -> str:
 
 def _locate(loader: yaml.SafeLoader, node: yaml.Node, problems: _Problems) -> Located:
     line = node.start_mark.line + 1
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in _CONTAINER_TAGS:
+        problems.note(line, f"tag {node.tag!r} appears; allowed: plain YAML without tags")
     if isinstance(node, yaml.MappingNode):
         out: dict[str, Located] = {}
         for key_node, value_node in node.value:
@@ -340,12 +346,12 @@ def _check_sockets(problems: _Problems, vms: tuple[VmConfig, ...], rows: Mapping
             problems.note(rows[vm.name].line, text)
 
 
-def parse(text: str, file: str = "config") -> DaemonConfig:
-    """The configuration in `text`; `file` is its name in messages.
+def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonConfig:
+    """The configuration in `text`; `file` is its name in messages, which give line numbers if `numbered`.
 
     :raise ConfigError: with every problem found.
     """
-    problems = _Problems(file)
+    problems = _Problems(file, numbered=numbered)
     root = _read_yaml(text, problems)
     if problems.found:
         raise ConfigError(problems.found)

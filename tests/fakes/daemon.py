@@ -7,12 +7,12 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from vhost_backend.compiler.service import CompileResult
 from vhost_backend.config import DaemonConfig
-from vhost_backend.daemon.ports import Compiler, CompileResult
+from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -20,14 +20,6 @@ from virtio_proto.schema import ProgramKind
 
 TIMEOUT_S: Final = 20.0
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class FakeResult:
-    ok: bool
-    image_fd: int | None
-    log: str
-    from_cache: bool = False
 
 
 class FakeCompiler:
@@ -40,9 +32,12 @@ class FakeCompiler:
         future: asyncio.Future[CompileResult] = asyncio.get_running_loop().create_future()
         if b"error" in source:
             os.close(source_fd)
-            future.set_result(FakeResult(False, None, "line 1: error"))
+            future.set_result(
+                CompileResult(ok=False, image_fd=None, log="line 1: error", from_cache=False, duration_seconds=0)
+            )
         else:
-            future.set_result(FakeResult(True, source_fd, f"{vm} {kind.name} {' '.join(options)} {engine}"))
+            log = f"{vm} {kind.name} {' '.join(options)} {engine}"
+            future.set_result(CompileResult(True, source_fd, log, from_cache=True, duration_seconds=0))
         return future
 
 

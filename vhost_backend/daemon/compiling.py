@@ -8,8 +8,9 @@ import os
 import stat
 from typing import Final
 
+from vhost_backend.compiler.service import CompileResult
 from vhost_backend.daemon.link import WorkerLink
-from vhost_backend.daemon.ports import Compiler, CompileResult
+from vhost_backend.daemon.ports import Compiler
 from vhost_backend.log import Logger
 from vhost_backend.worker import protocol
 from vhost_backend.worker.protocol import MAX_LOG_CHARS, Compile, Program

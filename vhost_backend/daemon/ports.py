@@ -5,27 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from vhost_backend.compiler.service import CompileResult
 from virtio_proto.schema import ProgramKind
-
-
-class CompileResult(Protocol):
-    """How a compilation ended."""
-
-    @property
-    def ok(self) -> bool: ...
-
-    @property
-    def image_fd(self) -> int | None:
-        """A sealed memfd with the image if ok; whoever awaits the result owns it."""
-        ...
-
-    @property
-    def log(self) -> str:
-        """Everything the compiler said, warnings too."""
-        ...
-
-    @property
-    def from_cache(self) -> bool: ...
 
 
 class Compiler(Protocol):
@@ -34,5 +15,8 @@ class Compiler(Protocol):
     def submit(
         self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], engine: str
     ) -> asyncio.Future[CompileResult]:
-        """Starts compiling; takes over `source_fd`. Cancelling the future abandons the work."""
+        """Starts compiling; takes over `source_fd`. Cancelling the future abandons the work.
+
+        Whoever gets the result owns its `image_fd`.
+        """
         ...

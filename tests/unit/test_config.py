@@ -1,0 +1,119 @@
+"""The configuration file: what it means, and what every mistake is answered with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vhost_backend import config
+from vhost_backend.config import MIB, EngineConfig, VmConfig
+from vhost_backend.errors import ConfigError
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "vgcd.example.yaml"
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        config.parse(text, "f.yaml")
+    return list(caught.value.problems)
+
+
+def vm(text: str) -> VmConfig:
+    """The VM "a" with these settings."""
+    return config.parse(f"vms: {{a: {{{text}}}}}").vms[0]
+
+
+def test_example_is_valid_and_shows_every_key() -> None:
+    assert len(config.load(EXAMPLE).vms) == 2
+    text = EXAMPLE.read_text()
+    keys = [*config._VM_KEYS, *config._QUOTA_KEYS, "kind", "options", "log", "format", "level", "cache", "defaults"]
+    assert [key for key in keys if f"{key}:" not in text] == []
+
+
+def test_vm_without_settings_has_defaults() -> None:
+    found = config.parse("vms: {a: }").vms[0]
+    assert (found.region_bytes, found.num_queues, found.sandbox) == (64 * MIB, 16, "strict")
+    assert found.engine == EngineConfig("auto", {})
+    assert found.uuid == config.vm_uuid("a")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1M", MIB), ("64MiB", 64 * MIB), ("2g", 2048 * MIB), ("1048576", MIB), ("2048 K", 2 * MIB)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert vm(f"region: {text}").region_bytes == size
+
+
+@pytest.mark.parametrize(("text", "ns"), [("10s", 10**10), ("1500ms", 1_500_000_000), ("2m", 120 * 10**9)])
+def test_times(text: str, ns: int) -> None:
+    assert vm(f"deadline: {text}").deadline_ns == ns
+
+
+def test_engine_is_a_name_or_a_mapping() -> None:
+    assert vm("engine: 'null'").engine == EngineConfig("null", {})
+    assert vm("engine: {kind: cpu, options: {threads: 3}}").engine == EngineConfig("cpu", {"threads": 3})
+
+
+def test_defaults_hold_unless_a_vm_says_otherwise() -> None:
+    text = "defaults: {quota: {pes: 3, memory: 1G}, num_queues: 8}\nvms: {a: , b: {quota: {pes: 5}}}"
+    a, b = config.parse(text).vms
+    assert (a.quota.pes, a.quota.memory_bytes, a.num_queues) == (3, 1024 * MIB, 8)
+    assert (b.quota.pes, b.quota.memory_bytes, b.num_queues) == (5, 1024 * MIB, 8)
+
+
+def test_error_names_file_line_key_value_and_what_is_allowed() -> None:
+    text = "vms:\n  a:\n    quota:\n      pes: 0\n"
+    assert problems(text) == ["f.yaml:4: vms.a.quota.pes is 0; allowed: an integer of 1 to 4096"]
+
+
+def test_all_errors_are_reported_at_once() -> None:
+    text = "vms:\n  a: {socket: x}\n  b: {num_queues: 65}\nlog: {level: loud}\nzz: 1\n"
+    found = problems(text)
+    assert len(found) == 4
+    for line, words in ((2, "absolute path"), (3, "1 to 64"), (4, "debug or info"), (5, "zz is not a key")):
+        assert any(item.startswith(f"f.yaml:{line}: ") and words in item for item in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{}", "vms"),
+        ("vms: {}", "a mapping of 1 to 256"),
+        ("vms: [a]", "vms is a list"),
+        ("vms: 3", "vms is 3"),
+        ("[]", "the file is a list"),
+        ("vms: {a b: }", "the name is 'a b'"),
+        ("vms: {a: , a: }", "'a' appears twice"),
+        ("vms: {a: {region: 3}}", "a size such as"),
+        ("vms: {a: {region: true}}", "region is True"),
+        ("vms: {a: {region: 999T}}", "from 1M to 1T"),
+        ("vms: {a: {deadline: 5}}", "a time such as"),
+        ("vms: {a: {deadline: 25h}}", "up to 24h"),
+        ("vms: {a: {uuid: 12}}", "a UUID such as"),
+        ("vms: {a: {engine: vulkan}}", "auto or cpu or null"),
+        ("vms: {a: {engine: {kind: cpu, speed: 3}}}", "engine.speed is not a key"),
+        ("vms: {a: {engine: {options: {x: [1]}}}}", "options.x is a list"),
+        ("vms: {a: {sandbox: 'off'}}", "strict or best-effort"),
+        ("vms: {a: {num_queues: true}}", "num_queues is True"),
+        ("vms: {a: {socket: /" + "x" * 107 + "}}", "at most 107 bytes"),
+        ("vms: {a: {socket: /s}, b: {socket: /s}}", "a path that vms.a does not use"),
+        ("vms: {a: }\ndefaults: {socket: /s}", "defaults.socket is not a key"),
+        ("vms: {a: }\ndefaults: {quota: {pes: x}}", "defaults.quota.pes is 'x'"),
+        ("vms: [", "not YAML"),
+        ("a: &x [*x]", "not YAML"),
+        ("vms: {a: !!python/object:os.system {}}", "tag 'tag:yaml.org,2002:python/object:os.system' appears"),
+        ("vms: {a: }\n---\nvms: {b: }", "not YAML"),
+    ],
+)
+def test_mistake_is_explained(text: str, words: str) -> None:
+    assert any(words in item for item in problems(text)), problems(text)
+
+
+def test_unreadable_file_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        config.load(tmp_path / "none.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\xfd")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        config.load(tmp_path / "binary.yaml")

@@ -1,0 +1,167 @@
+"""``vgcd``, the daemon's command line.
+
+Exit codes: 0 success, 1 an error while serving, 2 the configuration or the command line is wrong, 3 the host lacks
+something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from vhost_backend import config as configuration
+from vhost_backend import doctor, log
+from vhost_backend.config import DaemonConfig
+from vhost_backend.daemon import listen, server
+from vhost_backend.errors import ConfigError, HostError, VgcError
+from vhost_backend.sandbox import launch
+
+CAPABILITIES: Final = {"type": "gpu-compute", "features": []}
+"""As QEMU's vhost-user.json wants it, but for a type that it does not know: do not install it as a file there."""
+
+_EPILOG: Final = """\
+examples:
+  vgcd run --config /etc/vgcd.yaml              all VMs of a host
+  vgcd check-config /etc/vgcd.yaml              only look for mistakes
+  vgcd --socket-path /run/vm1.sock              one VM, with defaults
+  vgcd --fd 3 --engine null --region 16M        one VM on an inherited socket, until it disconnects
+  vgcd doctor                                   what this host lacks
+
+exit codes: 0 success, 1 error while serving, 2 wrong configuration or command line, 3 the host lacks something
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vgcd",
+        description="The host side of virtio-gpu-compute: a vhost-user backend through which VMs compute.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=_single)
+    parser.add_argument("--print-capabilities", action="store_true", help="print them as JSON and exit")
+    _add_single_options(parser)
+    commands = parser.add_subparsers(title="commands", metavar="")
+    run = commands.add_parser("run", help="serve the VMs of a configuration file")
+    run.add_argument("--config", type=Path, required=True, metavar="FILE")
+    run.set_defaults(command=_run)
+    check = commands.add_parser("check-config", help="say what is wrong with a configuration file")
+    check.add_argument("file", type=Path)
+    check.set_defaults(command=_check_config)
+    examine = commands.add_parser("doctor", help="say what this host lacks, and how to get it")
+    examine.set_defaults(command=_doctor)
+    return parser
+
+
+def _add_single_options(parser: argparse.ArgumentParser) -> None:
+    one = parser.add_argument_group("serving one VM without a configuration file")
+    where = one.add_mutually_exclusive_group()
+    where.add_argument("--socket-path", metavar="PATH", help="listen there")
+    where.add_argument("--fd", type=int, metavar="FD", help="an inherited socket, listening or connected")
+    one.add_argument("--name", default="vm", help="the VM's name (default: vm)")
+    one.add_argument("--region", metavar="SIZE", help="size of the shared region, as in QEMU's command line")
+    one.add_argument("--engine", metavar="KIND", help="auto, cpu or null")
+    one.add_argument("--pes", type=int, metavar="N", help="processing elements the VM may use")
+    one.add_argument("--memory", metavar="SIZE", help="device memory the VM may use")
+    one.add_argument("--queue-depth", type=int, metavar="N", help="requests the VM may have in flight")
+    one.add_argument("--deadline", metavar="TIME", help="longest time a kernel may run, such as 10s")
+    one.add_argument("--num-queues", type=int, metavar="N", help="virtqueues (default: 16)")
+    one.add_argument("--sandbox", metavar="MODE", help="strict (default) or best-effort")
+    one.add_argument("--log-format", metavar="FORMAT", help="console (default) or json")
+    one.add_argument("--log-level", metavar="LEVEL", help="debug, info (default), warning or error")
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _single_config(arguments: argparse.Namespace) -> DaemonConfig:
+    """The command line as a configuration: checked by the same rules, explained in the same words."""
+    path = arguments.socket_path
+    vm = _present(
+        socket=None if path is None else str(Path(path).absolute()),
+        region=arguments.region,
+        engine=arguments.engine,
+        deadline=arguments.deadline,
+        num_queues=arguments.num_queues,
+        sandbox=arguments.sandbox,
+        quota=_present(pes=arguments.pes, memory=arguments.memory, queue_depth=arguments.queue_depth),
+    )
+    log_options = _present(format=arguments.log_format, level=arguments.log_level)
+    text = yaml.safe_dump({"vms": {arguments.name: vm}, "log": log_options})
+    return configuration.parse(text, "command line", numbered=False)
+
+
+def _single(arguments: argparse.Namespace) -> int:
+    if arguments.print_capabilities:
+        print(json.dumps(CAPABILITIES))
+        return 0
+    if arguments.socket_path is None and arguments.fd is None:
+        raise ConfigError(["nothing to do; allowed: --socket-path, --fd, --print-capabilities or a command (--help)"])
+    config = _single_config(arguments)
+    handed_over = {} if arguments.fd is None else {config.vms[0].name: listen.inherited(arguments.fd)}
+    return _serve(config, handed_over)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    config = configuration.load(arguments.config)
+    return _serve(config, listen.activated(os.environ, [vm.name for vm in config.vms]))
+
+
+def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
+    from vhost_backend.compiler.service import CompileService
+
+    log.configure(config.log.format, config.log.level)
+    _check_host(config)
+    server.run(server.Daemon(config, CompileService(config.cache), handed_over))
+    return 0
+
+
+def _check_host(config: DaemonConfig) -> None:
+    """Fails early where a VM could not be kept apart.
+
+    :raise HostError: a VM wants the strict sandbox, and this host cannot build it.
+    """
+    for vm in config.vms:
+        launch.choose_isolation(vm.sandbox)
+    missing = launch.missing_feature()
+    if missing is not None:
+        log.get_logger().warning("sandbox_incomplete", missing=str(missing))
+
+
+def _check_config(arguments: argparse.Namespace) -> int:
+    config = configuration.load(arguments.file)
+    print(f"{arguments.file}: {len(config.vms)} VMs, no mistakes")
+    return 0
+
+
+def _doctor(_arguments: argparse.Namespace) -> int:
+    lacking = 0
+    for finding in doctor.examine():
+        print(doctor.describe(finding))
+        lacking += not (finding.ok or finding.optional)
+    print("nothing is missing" if not lacking else f"{lacking} missing")
+    return HostError.exit_code if lacking else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program; returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.command(arguments)
+        return code
+    except VgcError as error:
+        for line in str(error).splitlines():
+            print(f"vgcd: {line}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
