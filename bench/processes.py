@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.fakes.frontend import BackendGone
+from tools.common import REPOSITORY
 
 
 class BackendError(Exception):
@@ -21,7 +22,7 @@ def backend(command: Sequence[str], log_path: Path) -> Iterator[subprocess.Popen
     :raise BackendError: when the block fails with an error of the connection.
     """
     with log_path.open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         yield process
     except (OSError, BackendGone, AssertionError) as error:

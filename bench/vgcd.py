@@ -85,6 +85,6 @@ def running(folder: Path, engine: str, threads: int) -> Iterator[OurDevice]:
     socket_path = folder / f"{engine}.sock"
     config = folder / f"{engine}.yaml"
     config.write_text(configuration(socket_path, folder / "cache", engine, threads))
-    command = [sys.executable, "-m", "vhost_backend", "--config", str(config)]
+    command = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
     with backend(command, folder / f"{engine}.log") as process, Driver(socket_path, REGION_MIB << 20) as driver:
         yield OurDevice(Device(driver), process.pid)

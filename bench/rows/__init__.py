@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("null", "copy", "compute", "compile", "footprint")
+MODULES = ("null", "copy", "compute", "compile", "footprint", "guest")
 
 
 def load() -> None:
