@@ -100,9 +100,7 @@ class InflightMemory:
         """
         if not 0 <= index < MAX_QUEUES:
             raise IndexError(f"queue {index}; allowed: 0..{MAX_QUEUES - 1}")
-        started, last_avail, used_idx, _, *words = _QUEUE.unpack_from(
-            self._map, HEADER_BYTES + index * QUEUE_BYTES
-        )
+        started, last_avail, used_idx, _, *words = _QUEUE.unpack_from(self._map, HEADER_BYTES + index * QUEUE_BYTES)
         bits = sum(word << (64 * i) for i, word in enumerate(words))
         heads = tuple(head for head in range(256) if bits >> head & 1)
         return QueueState(started == 1, last_avail, used_idx, heads)

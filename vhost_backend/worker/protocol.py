@@ -490,9 +490,7 @@ def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:
     sock.sendmsg([encode(message)], rights, socket.MSG_NOSIGNAL)
 
 
-def _receive(
-    sock: socket.socket, allowed: tuple[type[Message], ...]
-) -> tuple[Message, tuple[int, ...]] | None:
+def _receive(sock: socket.socket, allowed: tuple[type[Message], ...]) -> tuple[Message, tuple[int, ...]] | None:
     packet, received, flags, _ = socket.recv_fds(sock, MAX_PACKET_BYTES, _MAX_FDS, socket.MSG_CMSG_CLOEXEC)
     fds = tuple(received)
     try:

@@ -1,0 +1,102 @@
+"""What an engine is to the worker and the daemon: a small class in front of a ``struct vgc_engine``.
+
+An engine is opened inside the worker and never by the daemon; the one thing that the daemon asks of it is how a
+source is compiled (`Engine.compile_job`), which runs nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from vhost_backend.compiler.job import CompileJob
+
+__all__ = ["CompileJob", "Engine", "EngineOptions", "FunctionInfo", "GlobalInfo", "LoadedProgram", "ProgramError"]
+
+EngineOptions = Mapping[str, str | int | float | bool | None]
+
+
+class ProgramError(Exception):
+    """An image cannot be loaded; the text goes to the guest."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionInfo:
+    """A kernel of a loaded program. `kernel` (``struct vgc_kernel *``) lives until the program is unloaded."""
+
+    name: str
+    """The linker's (mangled) name."""
+    short_name: str
+    """The source's name, unqualified."""
+    params: tuple[tuple[int, int], ...]
+    """Offset and size of each parameter, in bytes."""
+    param_bytes: int
+    shared_bytes: int
+    max_threads: int
+    kernel: Any
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalInfo:
+    """A ``__device__`` or ``__constant__`` variable of a loaded program."""
+
+    name: str
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProgram:
+    """What `Engine.load_program` made. `private` is the engine's own."""
+
+    functions: tuple[FunctionInfo, ...]
+    globals: tuple[GlobalInfo, ...]
+    private: Any = None
+
+
+class Engine(ABC):
+    """An open engine. `close` when nothing uses it any more."""
+
+    kind: ClassVar[str]
+    name: str
+    """For people, at most 63 bytes of UTF-8."""
+    num_pes: int
+    features: int
+    """Bits of ``virtio_proto.schema.DeviceFeature``."""
+    handle: Any
+    """``struct vgc_engine *``"""
+    reserved_bytes: int = 0
+    """Address space it reserves beside the VM's memory; the sandbox's limits leave room for it."""
+
+    @classmethod
+    @abstractmethod
+    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:
+        """Opens the engine with at most this many processing elements and bytes of memory.
+
+        :raise EngineError: the device is not there, or an option is not known.
+        """
+
+    @abstractmethod
+    def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
+        """Loads a compiled image from a sealed memfd, which stays the caller's.
+
+        :raise ProgramError: when the image is not one of this engine's.
+        """
+
+    @abstractmethod
+    def unload_program(self, program: LoadedProgram) -> None:
+        """Frees a program of which no launch is in flight."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees the engine; programs must have been unloaded."""
+
+    @staticmethod
+    @abstractmethod
+    def compile_job(kind: str, source: bytes, options: tuple[str, ...]) -> CompileJob:
+        """How a source of a ``ProgramKind`` (its name) is compiled.
+
+        :raise ValueError: this engine does not compile that kind, or an option is not allowed.
+        """

@@ -1,0 +1,149 @@
+"""The null engine: does nothing, in order. The template of engines, and what the data path is tested with.
+
+Its programs are texts, one declaration a line; a ``#`` starts a comment::
+
+    kernel NAME [PARAM_SIZE ...] [shared=N] [max_threads=N] [behaviour=done|later|hold|release|assert|fault]
+    global NAME SIZE
+
+Behaviours are those of ``enum vgc_null_behaviour`` in ``vgc_engine.h``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
+
+from vhost_backend._dataplane import ffi, lib
+from vhost_backend.engines.base import (
+    CompileJob,
+    Engine,
+    EngineOptions,
+    FunctionInfo,
+    GlobalInfo,
+    LoadedProgram,
+    ProgramError,
+)
+from vhost_backend.errors import EngineError
+
+BEHAVIOURS: Final[dict[str, int]] = {
+    name: getattr(lib, f"VGC_NULL_{name.upper()}") for name in ("done", "later", "hold", "release", "assert", "fault")
+}
+_GLOBALS_BASE: Final = 1 << 60
+
+
+class NullEngine(Engine):
+    """Finishes every operation at once; memory is addresses only. Takes no options."""
+
+    kind: ClassVar[str] = "null"
+
+    def __init__(self, pes: int) -> None:
+        self.name = "null"
+        self.num_pes = pes
+        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS
+        self.handle = lib.vgc_null_engine_new(pes)
+        if self.handle == ffi.NULL:
+            raise EngineError("no memory for the null engine")
+        self._next_global = _GLOBALS_BASE
+
+    @classmethod
+    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  it has no memory and no clock
+        if options:
+            raise EngineError(f"the null engine has no options, but got {', '.join(sorted(options))}")
+        return cls(pes)
+
+    def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
+        text = os.pread(image_fd, size, 0).decode(errors="replace")
+        functions: list[FunctionInfo] = []
+        variables: list[GlobalInfo] = []
+        for number, line in enumerate(text.splitlines(), 1):
+            match line.partition("#")[0].split():
+                case []:
+                    pass
+                case ["kernel", name, *words]:
+                    functions.append(_function(name, words, number, context))
+                case ["global", name, words]:
+                    variables.append(self._global(name, _number(words, number)))
+                case _:
+                    raise ProgramError(f"line {number}: {line!r:.80}; allowed: kernel NAME ..., global NAME SIZE")
+        return LoadedProgram(tuple(functions), tuple(variables))
+
+    def unload_program(self, program: LoadedProgram) -> None:
+        """Nothing to do: the kernels go with their last reference."""
+
+    def close(self) -> None:
+        if self.handle != ffi.NULL:
+            self.handle.ops.close(self.handle)
+            self.handle = ffi.NULL
+
+    @staticmethod
+    def compile_job(kind: str, source: bytes, options: tuple[str, ...]) -> CompileJob:  # noqa: ARG004  the text is the image
+        if kind != "CUDA_SOURCE" or options:
+            raise ValueError(f"{kind} with options {options!r}; the null engine takes CUDA_SOURCE without options")
+        return CompileJob(("/bin/cp", "source", "image"), "source", "image", (Path("/bin/cp"),), "null engine 1")
+
+    def _global(self, name: str, size: int) -> GlobalInfo:
+        address = self._next_global
+        self._next_global += size + 4096
+        return GlobalInfo(name, address, size)
+
+
+def _number(text: str, line: int) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > lib.VGC_MAX_PARAM_BYTES:
+        raise ProgramError(f"line {line}: {text!r:.40}; allowed: a number of 0..{lib.VGC_MAX_PARAM_BYTES}")
+    return int(text)
+
+
+def _layout(sizes: list[int]) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Offsets and sizes as C lays them out, and their end."""
+    params = []
+    end = 0
+    for size in sizes:
+        align = max(1, min(size & -size, 16))
+        offset = -(-end // align) * align
+        params.append((offset, size))
+        end = offset + size
+    return tuple(params), end
+
+
+def _function(name: str, words: list[str], line: int, context: int) -> FunctionInfo:
+    options = {"shared": "0", "max_threads": "1024", "behaviour": "done"}
+    sizes = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            sizes.append(_number(word, line))
+        elif key in options:
+            options[key] = value
+        else:
+            raise ProgramError(f"line {line}: option {key!r:.40}; allowed: {', '.join(options)}")
+    if options["behaviour"] not in BEHAVIOURS:
+        raise ProgramError(f"line {line}: behaviour {options['behaviour']!r:.40}; allowed: {', '.join(BEHAVIOURS)}")
+    params, param_bytes = _layout(sizes)
+    shared, max_threads = _number(options["shared"], line), _number(options["max_threads"], line)
+    kernel = make_kernel(name, params, param_bytes, shared, max_threads, context, BEHAVIOURS[options["behaviour"]])
+    return FunctionInfo(f"_null_{name}", name, params, param_bytes, shared, max_threads, kernel)
+
+
+def make_kernel(
+    name: str,
+    params: tuple[tuple[int, int], ...],
+    param_bytes: int,
+    shared_bytes: int,
+    max_threads: int,
+    context: int,
+    behaviour: int,
+) -> Any:
+    """A ``struct vgc_kernel *`` that owns what it points to."""
+    text = ffi.new("char[]", name.encode())
+    entries = ffi.new("struct vgc_param_entry[]", [{"offset": offset, "size": size} for offset, size in params])
+    action = ffi.new("enum vgc_null_behaviour *", behaviour)
+    kernel = ffi.new("struct vgc_kernel *")
+    kernel.name = text
+    kernel.param_bytes, kernel.shared_bytes, kernel.max_threads = param_bytes, shared_bytes, max_threads
+    kernel.context = context
+    kernel.num_params, kernel.params = len(params), entries
+    kernel.engine_private = action
+    _forget_nothing: Callable[[Any], tuple[Any, ...]] = lambda _: (text, entries, action)  # noqa: E731
+    return ffi.gc(kernel, _forget_nothing)

@@ -1,0 +1,275 @@
+"""The data plane as Python sees it: a typed face for ``vhost_backend/dataplane/vgc_dataplane.h``.
+
+Everything here may be called while `DataPlane.run` serves on another thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from vhost_backend._dataplane import ffi, lib
+from vhost_backend.worker.protocol import MemRegion, VringStart
+
+DEFAULT_SPIN_NS: Final = 50_000
+"""How long the data plane polls before it sleeps."""
+
+
+class DataPlaneError(Exception):
+    """The data plane refused; the text says what is wrong, `number` is the errno."""
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number = number
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneLimits:
+    """What one VM may use at once."""
+
+    num_queues: int
+    queue_depth: int
+    memory_bytes: int
+    deadline_ns: int
+    max_contexts: int
+    max_streams: int
+    generation: int = 0
+    spin_ns: int = DEFAULT_SPIN_NS
+
+
+@dataclass(frozen=True, slots=True)
+class ColdRequest:
+    """A request that Python serves. `token` names it until `DataPlane.complete`."""
+
+    token: int
+    opcode: int
+    context: int
+    engine_context: int
+    request_id: int
+    readable_len: int
+    writable_len: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the VM holds and has done."""
+
+    memory_used_bytes: int
+    requests_done: int
+    requests_failed: int
+    busy_ns: int
+    num_contexts: int
+    num_programs: int
+    num_allocations: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class RingFds:
+    """Eventfds of a ring; -1 where the driver has none. `DataPlane.start_queue` takes them over."""
+
+    kick: int = -1
+    call: int = -1
+    err: int = -1
+
+
+class DataPlane:
+    """One VM's data plane over an engine's handle. `run` blocks; `stop` ends it; then `close`.
+
+    :raise DataPlaneError: when limits are out of range or the host lacks memory.
+    """
+
+    def __init__(self, engine: Any, limits: PlaneLimits, inflight_fd: int = -1) -> None:
+        self.num_queues = limits.num_queues
+        self._why = ffi.new("char[]", int(lib.VGC_DP_WHY))
+        config = ffi.new("struct vgc_dp_config *")
+        config.engine = engine
+        config.inflight_fd = inflight_fd
+        for name in PlaneLimits.__slots__:
+            setattr(config, name, getattr(limits, name))
+        self._dp = lib.vgc_dp_create(config, self._why)
+        if self._dp == ffi.NULL:
+            raise DataPlaneError(errno.EINVAL, self._text())
+        self.notify_fd = int(lib.vgc_dp_notify_fd(self._dp))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancels what runs and frees everything; `run` must have returned. A second time does nothing."""
+        if self._dp != ffi.NULL:
+            lib.vgc_dp_destroy(self._dp)
+            self._dp = ffi.NULL
+
+    def run(self) -> None:
+        """Serves until `stop`, without the GIL."""
+        lib.vgc_dp_run(self._dp)
+
+    def stop(self) -> None:
+        lib.vgc_dp_stop(self._dp)
+
+    # ---- memory and queues -----------------------------------------------------------------------
+
+    def set_memory(self, regions: Sequence[MemRegion], fds: Sequence[int]) -> None:
+        """Replaces the memory table; `fds` stay the caller's.
+
+        :raise DataPlaneError: a file is too short, or requests in flight use what would go; nothing has changed.
+        """
+        table = ffi.new("struct vgc_dp_region[]", len(regions))
+        for entry, region, fd in zip(table, regions, fds, strict=True):
+            entry.gpa, entry.uva, entry.size, entry.offset = region.gpa, region.uva, region.size, region.offset
+            entry.fd = fd
+        self._check(lib.vgc_dp_set_memory(self._dp, table, len(regions), self._why))
+
+    @property
+    def region_address(self) -> int:
+        """Where kernels see the region's first byte; 0: nowhere."""
+        return int(lib.vgc_dp_region_address(self._dp))
+
+    def start_queue(self, message: VringStart, fds: RingFds) -> None:
+        """Starts a ring and takes its fds over in any case.
+
+        :raise DataPlaneError: it is misplaced, runs already, or has requests of another ring in flight.
+        """
+        ring = ffi.new("struct vgc_dp_ring *")
+        for name in ("size", "base", "desc_uva", "avail_uva", "used_uva", "event_idx", "indirect", "enabled"):
+            setattr(ring, name, getattr(message, name))
+        ring.recover = message.recover
+        ring.kick_fd, ring.call_fd, ring.err_fd = fds.kick, fds.call, fds.err
+        self._check(lib.vgc_dp_queue_start(self._dp, message.index, ring, self._why))
+
+    def stop_queue(self, index: int) -> int:
+        """The avail index to go on from.
+
+        :raise DataPlaneError: it does not run.
+        """
+        base = int(lib.vgc_dp_queue_stop(self._dp, index))
+        if base < 0:
+            raise DataPlaneError(-base, f"vring {index} does not run")
+        return base
+
+    def enable_queue(self, index: int, enabled: bool) -> None:
+        self._check_plain(lib.vgc_dp_queue_enable(self._dp, index, enabled), f"vring {index}")
+
+    def set_kick(self, index: int, fd: int) -> None:
+        """Takes `fd` over."""
+        self._check_plain(lib.vgc_dp_queue_set_kick(self._dp, index, fd), f"vring {index}")
+
+    def set_call(self, index: int, fd: int) -> None:
+        """Takes `fd` over."""
+        self._check_plain(lib.vgc_dp_queue_set_call(self._dp, index, fd), f"vring {index}")
+
+    def take_broken(self) -> tuple[int, str] | None:
+        """Index and reason of a queue that broke since last asked."""
+        index = ffi.new("uint32_t *")
+        if not lib.vgc_dp_broken_take(self._dp, index, self._why):
+            return None
+        return int(index[0]), self._text()
+
+    # ---- requests --------------------------------------------------------------------------------
+
+    def clear_notification(self) -> None:
+        """To be called before taking; what comes later notifies again."""
+        try:
+            os.eventfd_read(self.notify_fd)
+        except BlockingIOError:
+            return
+
+    def take_cold(self) -> ColdRequest | None:
+        """The next request for Python."""
+        cold = ffi.new("struct vgc_cold *")
+        if not lib.vgc_dp_cold_take(self._dp, cold):
+            return None
+        return ColdRequest(
+            cold.token,
+            cold.opcode,
+            cold.context,
+            cold.engine_context,
+            cold.request_id,
+            cold.readable_len,
+            cold.writable_len,
+            bytes(ffi.buffer(cold.body)),
+        )
+
+    def read(self, token: int, offset: int, length: int) -> bytes:
+        """A copy of readable bytes, counted from the request's first.
+
+        :raise DataPlaneError: there are not so many.
+        """
+        buffer = ffi.new("uint8_t[]", max(length, 1))
+        self._check_plain(lib.vgc_dp_cold_read(self._dp, token, offset, buffer, length), "the request's bytes")
+        return bytes(ffi.buffer(buffer, length))
+
+    def write(self, token: int, payload: bytes, offset: int = 0) -> None:
+        """Writes payload behind the response.
+
+        :raise DataPlaneError: there is no room for it.
+        """
+        result = lib.vgc_dp_cold_write(self._dp, token, offset, ffi.from_buffer(payload), len(payload))
+        self._check_plain(result, "the response's payload")
+
+    def complete(
+        self, token: int, status: int = 0, *, value: int = 0, aux: int = 0, payload_len: int = 0, text: str = ""
+    ) -> None:
+        """Ends a request; with a status other than OK, `text` is its payload."""
+        raw = text.encode(errors="replace").replace(b"\0", b"?")
+        result = lib.vgc_dp_cold_complete(self._dp, token, status, value, aux, payload_len, raw or ffi.NULL)
+        self._check_plain(result, f"request {token}")
+
+    # ---- programs --------------------------------------------------------------------------------
+
+    def add_program(self, engine_context: int) -> int:
+        """Its id. :raise DataPlaneError: there are too many."""
+        return self._check_plain(lib.vgc_dp_program_add(self._dp, engine_context), "too many programs")
+
+    def add_function(self, program: int, kernel: Any, name: str, short_name: str) -> int:
+        """Its id. `kernel` must live until `remove_program`."""
+        added = lib.vgc_dp_function_add(self._dp, program, kernel, name.encode(), short_name.encode())
+        return self._check_plain(added, "too many functions")
+
+    def add_global(self, program: int, address: int, size: int) -> None:
+        self._check_plain(lib.vgc_dp_global_add(self._dp, program, address, size), "too many allocations")
+
+    def publish_programs(self) -> None:
+        """Lets functions added since be called by name."""
+        self._check_plain(lib.vgc_dp_program_publish(self._dp), "function names")
+
+    def remove_program(self, program: int) -> None:
+        self._check_plain(lib.vgc_dp_program_remove(self._dp, program), f"program {program}")
+
+    def free_context(self, engine_context: int) -> None:
+        """Frees what a dying context holds, except programs."""
+        self._check_plain(lib.vgc_dp_context_free(self._dp, engine_context), f"context {engine_context}")
+
+    # ---- figures ---------------------------------------------------------------------------------
+
+    def usage(self) -> Usage:
+        usage = ffi.new("struct vgc_usage *")
+        lib.vgc_dp_usage(self._dp, usage)
+        return Usage(**{name: int(getattr(usage, name)) for name in Usage.__slots__})
+
+    def sleeps(self) -> int:
+        """Times it went to sleep so far."""
+        return int(lib.vgc_dp_sleeps(self._dp))
+
+    def _text(self) -> str:
+        return bytes(ffi.string(self._why)).decode(errors="replace")
+
+    def _check(self, result: int) -> None:
+        if result < 0:
+            raise DataPlaneError(-result, self._text())
+
+    def _check_plain(self, result: int, what: str) -> int:
+        if result < 0:
+            raise DataPlaneError(-result, f"{what}: {os.strerror(-result)}")
+        return result
