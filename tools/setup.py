@@ -23,6 +23,7 @@ PACKAGES: Final = {
     "lld-19": "links compiled kernels",
     "libclang-rt-19-dev": "sanitizers and libFuzzer",
     "clang-format-19": "make check",
+    "git": "lists the sources to check and to mirror",
     "gcc": "C extension modules",
     "g++": "baselines of the benchmarks",
     "libc6-dev": "C headers",
