@@ -1,0 +1,332 @@
+/* Opening, closing and looking at a device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static const uint64_t DEFAULT_OPEN_TIMEOUT_NS = 5 * VGC_NS_PER_S;
+static const uint64_t DEFAULT_SPIN_NS = 50000;
+static const uint64_t GRACE_NS = 10 * VGC_NS_PER_S; /* beyond the launch deadline, for everything around it */
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+int vgc_check_config(const struct vgc_config *config)
+{
+    if (config->magic != VGC_CONFIG_MAGIC)
+        return vgc_fail(VGC_INCOMPATIBLE, "not a virtio-gpu-compute device: config magic 0x%08x, expected 0x%08x",
+                        config->magic, VGC_CONFIG_MAGIC);
+    if (config->version != VGC_WIRE_VERSION || config->fingerprint != VGC_WIRE_FINGERPRINT)
+        return vgc_fail(VGC_INCOMPATIBLE,
+                        "driver and device differ in their wire format: the device has version %u fingerprint "
+                        "%016llx, this driver version %u fingerprint %016llx; install the driver that belongs to "
+                        "the host's daemon",
+                        config->version, (unsigned long long)config->fingerprint, VGC_WIRE_VERSION,
+                        (unsigned long long)VGC_WIRE_FINGERPRINT);
+    if (config->num_queues == 0 || config->num_queues > VGC_MAX_QUEUES || config->queue_depth == 0 ||
+        config->max_streams == 0)
+        return vgc_fail(VGC_INCOMPATIBLE,
+                        "the device's configuration makes no sense: %u queues (1 to %d), queue depth %u, %u streams",
+                        config->num_queues, VGC_MAX_QUEUES, config->queue_depth, config->max_streams);
+    return VGC_OK;
+}
+
+void vgc_transport_measure(struct vgc_transport *transport)
+{
+    enum { BYTES = 64 << 10, TRIES = 3 };
+    static const double CACHED_ABOVE = 400e6; /* uncached reads give well under 200 MB/s, emulation over 1 GB/s */
+    uint64_t bytes = VGC_MIN((uint64_t)BYTES, transport->region_bytes);
+    const volatile uint64_t *words = (const volatile uint64_t *)(transport->region + transport->region_bytes - bytes);
+    uint64_t best_ns = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t start = vgc_now_ns();
+        for (uint64_t at = 0; at < bytes / sizeof(*words); at++)
+            (void)words[at];
+        best_ns = VGC_MIN(best_ns, VGC_MAX(vgc_now_ns() - start, 1));
+    }
+    transport->read_bytes_per_s = (double)bytes * (double)VGC_NS_PER_S / (double)best_ns;
+    transport->region_cached = transport->read_bytes_per_s >= CACHED_ABOVE;
+}
+
+/* ---- contexts ------------------------------------------------------------------------------- */
+
+static int context_create(struct vgc_device *device)
+{
+    struct vgc_message message;
+    struct vgc_response response;
+    int result = vgc_message_begin_on(&message, device->shared_queue, VGC_OP_CONTEXT_CREATE, 0, 0, true);
+    if (result != VGC_OK)
+        return result;
+    uint64_t intent = (uint64_t)(message.response - device->transport->region);
+    memset(message.response, 0xff, sizeof(struct vgc_response)); /* no status that could be taken for an answer */
+    vgc_state_set_context(device, intent, 0, 0);
+    result = vgc_message_ask(&message, &response);
+    if (result == VGC_NO_ANSWER)
+        return result; /* the intent stays for whoever cleans up after us */
+    uint32_t context = result == VGC_OK ? (uint32_t)response.value : 0;
+    vgc_state_set_context(device, 0, context, device->config.generation);
+    device->context = context;
+    return result;
+}
+
+static void context_destroy(struct vgc_device *device)
+{
+    struct vgc_message message;
+    struct vgc_response response;
+    if (device->context == 0 || atomic_load(&device->lost))
+        return;
+    if (vgc_message_begin_on(&message, device->shared_queue, VGC_OP_CONTEXT_DESTROY, device->context, 0, true) ==
+            VGC_OK &&
+        vgc_message_ask(&message, &response) == VGC_OK)
+        vgc_state_set_context(device, 0, 0, 0);
+}
+
+/* QEMU reports success even when the backend refused the rings, so only an answer shows that anyone is there. */
+static int first_answer(struct vgc_device *device, uint64_t deadline_ns)
+{
+    struct vgc_message message;
+    int result = vgc_message_begin_on(&message, device->shared_queue, VGC_OP_NOP, 0, 0, true);
+    if (result == VGC_OK)
+        result = vgc_message_send(&message);
+    if (result != VGC_OK)
+        return result;
+    uint64_t now = vgc_now_ns();
+    result = vgc_job_wait(message.job, deadline_ns > now ? deadline_ns - now : 0);
+    vgc_job_release(message.job);
+    if (result == VGC_PENDING)
+        return vgc_fail(VGC_NO_ANSWER,
+                        "%s was set up but does not answer: the host's backend refused the queues or does not run; "
+                        "its log on the host says why",
+                        device->transport->name);
+    return result;
+}
+
+static int wait_until_ready(struct vgc_device *device, uint64_t deadline_ns)
+{
+    uint64_t step_ns = VGC_NS_PER_MS;
+    for (;;) {
+        int result = device->transport->ops->read_config(device->transport, &device->config);
+        if (result != VGC_OK)
+            return result;
+        result = vgc_check_config(&device->config);
+        if (result != VGC_OK || device->config.health == VGC_HEALTH_READY)
+            return result;
+        if (device->config.health == VGC_HEALTH_FAILED)
+            return vgc_fail(VGC_DEVICE_LOST, "the host's worker for this VM keeps failing; the host's log says why");
+        if (!vgc_backoff(&step_ns, deadline_ns))
+            return vgc_fail(VGC_NO_ANSWER, "the host's worker for this VM is not ready (state %u)",
+                            device->config.health);
+    }
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+void vgc_options_init(struct vgc_options *options)
+{
+    memset(options, 0, sizeof(*options));
+}
+
+static int open_transport(const struct vgc_options *options, struct vgc_transport **transport)
+{
+    if (options->memfd != NULL)
+        return vgc_memfd_open(options->memfd, transport);
+    int result = vgc_memfd_open_env(transport);
+    return result == VGC_NO_DEVICE ? vgc_virtio_pci_open(options, transport) : result;
+}
+
+static struct vgc_device *new_device(const struct vgc_options *options)
+{
+    static _Atomic uint64_t serials;
+    struct vgc_device *device = calloc(1, sizeof(*device));
+    if (device == NULL)
+        return NULL;
+    device->pid = getpid();
+    device->serial = atomic_fetch_add(&serials, 1) + 1;
+    device->state_fd = -1;
+    device->client = UINT32_MAX;
+    device->spin_ns = options->spin_ns != 0 ? options->spin_ns : DEFAULT_SPIN_NS;
+    device->open_timeout_ns = options->open_timeout_ns != 0 ? options->open_timeout_ns : DEFAULT_OPEN_TIMEOUT_NS;
+    device->request_timeout_ns = options->request_timeout_ns;
+    atomic_store(&device->streams, 1); /* the default stream */
+    (void)pthread_mutex_init(&device->state_mutex, NULL);
+    (void)pthread_mutex_init(&device->heap_mutex, NULL);
+    (void)pthread_mutex_init(&device->queues_mutex, NULL);
+    (void)pthread_mutex_init(&device->ledger.mutex, NULL);
+    return device;
+}
+
+static void free_device(struct vgc_device *device, bool quiet)
+{
+    for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
+        if (device->queues[i] != NULL)
+            vgc_queue_discard(device->queues[i]);
+    vgc_state_close(device, quiet);
+    vgc_heap_close(device);
+    vgc_ledger_clear(&device->ledger);
+    if (device->transport != NULL)
+        device->transport->ops->close(device->transport);
+    (void)pthread_mutex_destroy(&device->state_mutex);
+    (void)pthread_mutex_destroy(&device->heap_mutex);
+    (void)pthread_mutex_destroy(&device->queues_mutex);
+    (void)pthread_mutex_destroy(&device->ledger.mutex);
+    free(device);
+}
+
+static int check_region(const struct vgc_device *device)
+{
+    if (device->config.region_size == device->transport->region_bytes)
+        return VGC_OK;
+    return vgc_fail(VGC_INCOMPATIBLE, "the device's region has %llu bytes but %s has %llu: it belongs to another device",
+                    (unsigned long long)device->config.region_size, device->transport->region_name,
+                    (unsigned long long)device->transport->region_bytes);
+}
+
+static int bring_up(struct vgc_device *device, const struct vgc_options *options, uint64_t deadline_ns)
+{
+    struct vgc_transport *transport = device->transport;
+    int result = transport->ops->read_config(transport, &device->config);
+    if (result == VGC_OK)
+        result = vgc_check_config(&device->config);
+    if (result == VGC_OK)
+        result = check_region(device);
+    if (result == VGC_OK)
+        result = vgc_layout_make(&device->layout, transport->region_bytes,
+                                 VGC_MIN(device->config.num_queues, transport->num_queues), transport->ring_size);
+    if (result == VGC_OK)
+        result = vgc_state_open(device, options->state_dir != NULL ? options->state_dir : "/run/vgc", deadline_ns);
+    if (result != VGC_OK)
+        return result;
+    uint64_t deadline_of_launches = device->config.deadline_ns;
+    if (device->request_timeout_ns == 0)
+        device->request_timeout_ns = VGC_MIN(deadline_of_launches, UINT64_MAX - GRACE_NS - 1) + GRACE_NS;
+    result = vgc_queue_open(device, &device->shared_queue, deadline_ns);
+    if (result == VGC_OK)
+        result = first_answer(device, deadline_ns);
+    if (result == VGC_OK)
+        result = wait_until_ready(device, deadline_ns);
+    if (result != VGC_OK)
+        return result;
+    (void)vgc_state_reap(device); /* contexts of the dead first, or there may be none left for us */
+    transport->ops->write_ack(transport, device->config.generation);
+    return context_create(device);
+}
+
+int vgc_open(const struct vgc_options *options, struct vgc_device **out)
+{
+    static const struct vgc_options DEFAULTS;
+    if (options == NULL)
+        options = &DEFAULTS;
+    *out = NULL;
+    struct vgc_device *device = new_device(options);
+    if (device == NULL)
+        return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
+    int result = open_transport(options, &device->transport);
+    if (result == VGC_OK)
+        result = bring_up(device, options, vgc_deadline(device->open_timeout_ns));
+    if (result != VGC_OK) {
+        char reason[2048]; /* closing may have something to say as well */
+        (void)snprintf(reason, sizeof(reason), "%s", vgc_last_error());
+        bool quiet = device->shared_queue == NULL || vgc_queue_close(device->shared_queue, vgc_deadline(0));
+        free_device(device, quiet);
+        return vgc_fail(result, "%s", reason);
+    }
+    *out = device;
+    return VGC_OK;
+}
+
+void vgc_close(struct vgc_device *device)
+{
+    if (device == NULL)
+        return;
+    if (device->pid != getpid())
+        return; /* the parent's: unmapping is all we could do, and exit does that */
+    bool quiet = true;
+    uint64_t deadline_ns = vgc_deadline(device->request_timeout_ns);
+    for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
+        if (device->queues[i] != NULL && device->queues[i] != device->shared_queue)
+            quiet = vgc_queue_close(device->queues[i], deadline_ns) && quiet;
+    context_destroy(device);
+    quiet = vgc_queue_close(device->shared_queue, deadline_ns) && quiet;
+    free_device(device, quiet && vgc_state_self(device)->intent_offset == 0 && vgc_state_self(device)->context == 0);
+}
+
+int vgc_reset(struct vgc_device *device)
+{
+    if (device->pid != getpid())
+        return vgc_check_usable(device);
+    uint64_t deadline_ns = vgc_deadline(device->request_timeout_ns);
+    for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
+        if (device->queues[i] != NULL && !vgc_queue_drain(device->queues[i], UINT32_MAX, deadline_ns))
+            return vgc_fail(VGC_NO_ANSWER, "requests from before the reset are still in flight");
+    context_destroy(device);
+    int result = wait_until_ready(device, deadline_ns);
+    if (result != VGC_OK)
+        return result;
+    struct vgc_client *self = vgc_state_self(device);
+    atomic_fetch_sub(&device->state->memory_bytes, atomic_exchange(&self->memory_bytes, 0));
+    vgc_ledger_clear(&device->ledger);
+    atomic_store(&device->streams, 1);
+    device->epoch++;
+    device->context = 0;
+    device->transport->ops->write_ack(device->transport, device->config.generation);
+    result = context_create(device);
+    atomic_store(&device->lost, result != VGC_OK);
+    return result;
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+int vgc_info(struct vgc_device *device, struct vgc_info *info)
+{
+    struct vgc_config config;
+    int result = device->transport->ops->read_config(device->transport, &config);
+    if (result != VGC_OK)
+        return result;
+    const struct vgc_transport *transport = device->transport;
+    *info = (struct vgc_info){.engine_kind = config.engine_kind,
+                              .health = config.health,
+                              .generation = config.generation,
+                              .num_queues = device->layout.num_queues,
+                              .ring_size = device->layout.ring_size,
+                              .queue_depth = config.queue_depth,
+                              .num_pes = config.quota_pes,
+                              .max_contexts = config.max_contexts,
+                              .max_streams = config.max_streams,
+                              .context = device->context,
+                              .memory_bytes = config.quota_memory_bytes,
+                              .deadline_ns = config.deadline_ns,
+                              .device_features = config.device_features,
+                              .fingerprint = config.fingerprint,
+                              .region_bytes = transport->region_bytes,
+                              .region_device_address = config.region_device_address,
+                              .read_bytes_per_s = transport->read_bytes_per_s,
+                              .region_cached = transport->region_cached,
+                              .interrupts = transport->interrupts};
+    memcpy(info->address, transport->name, sizeof(info->address) - 1);
+    memcpy(info->region_address, transport->region_name, sizeof(info->region_address) - 1);
+    memcpy(info->engine_name, config.engine_name, sizeof(config.engine_name));
+    memcpy(info->vm_name, config.vm_name, sizeof(config.vm_name));
+    memcpy(info->uuid, config.uuid, sizeof(config.uuid));
+    return VGC_OK;
+}
+
+int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage)
+{
+    struct vgc_message message;
+    struct vgc_body_query body = {.what = VGC_QUERY_KIND_USAGE};
+    int result = vgc_message_begin(&message, device, VGC_OP_QUERY, 0, true);
+    if (result != VGC_OK)
+        return result;
+    memset(usage, 0, sizeof(*usage));
+    (void)vgc_message_put(&message, &body, sizeof(body));
+    vgc_message_inline_payload(&message, usage, sizeof(*usage));
+    return vgc_message_run(&message, NULL);
+}
+
+int vgc_nop(struct vgc_device *device, uint32_t stream, struct vgc_job **job)
+{
+    struct vgc_message message;
+    int result = vgc_message_begin(&message, device, VGC_OP_NOP, stream, job == NULL);
+    return result == VGC_OK ? vgc_message_run(&message, job) : result;
+}

@@ -1,0 +1,332 @@
+/* What the parts of libvgc know of one another. Lock order: heap, state, queue. */
+#ifndef VGC_INTERNAL_H
+#define VGC_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../vgc.h"
+#include "vgc_vring.h"
+#include "vgc_wire.h"
+
+#define VGC_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define VGC_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+enum {
+    VGC_F_RING_INDIRECT_DESC = 28,
+    VGC_F_RING_EVENT_IDX = 29,
+    VGC_F_VERSION_1 = 32,
+    VGC_MAX_CLIENTS = 64,
+    VGC_MAX_CHUNKS = 1024,
+    VGC_HEAP_ALIGN = 256,
+};
+
+#define VGC_NS_PER_S 1000000000ull
+#define VGC_NS_PER_MS 1000000ull
+
+/* ---- error.c -------------------------------------------------------------------------------- */
+
+int vgc_fail(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds strerror(errno); VGC_NO_PERMISSION for EACCES and EPERM, else VGC_SYSTEM. */
+int vgc_fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void vgc_set_log(const char *log, size_t len);
+uint64_t vgc_now_ns(void);
+/* The moment `timeout_ns` from now, UINT64_MAX if that is beyond the clock. */
+uint64_t vgc_deadline(uint64_t timeout_ns);
+/* Sleeps for *step_ns, at most until the deadline, and doubles *step_ns up to 1 ms. False once it has passed. */
+bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns);
+
+/* ---- layout.c: what lies where in the region ------------------------------------------------ */
+
+enum { VGC_REGION_HEADER_BYTES = 4096 };
+
+struct vgc_region_header { /* first bytes of the region */
+    uint64_t magic;
+    uint64_t cookie; /* of the bring-up that zeroed the rings */
+};
+
+struct vgc_layout {
+    uint32_t num_queues;
+    uint32_t ring_size;
+    uint64_t ring_stride; /* bytes from one queue's rings to the next's */
+    uint64_t avail_offset;
+    uint64_t used_offset;
+    uint64_t data_offset;
+    uint64_t chunk_bytes;
+    uint32_t num_chunks;
+};
+
+int vgc_layout_make(struct vgc_layout *layout, uint64_t region_bytes, uint32_t num_queues, uint32_t ring_size);
+uint64_t vgc_layout_ring_offset(const struct vgc_layout *layout, uint32_t queue);
+struct vgc_ring vgc_layout_ring(const struct vgc_layout *layout, uint8_t *region, uint32_t queue);
+
+/* ---- transports: virtio_pci.c, memfd.c ------------------------------------------------------ */
+
+struct vgc_transport;
+
+struct vgc_transport_ops {
+    /* The rings of this layout are set up and the device serves them, or can be told to go on doing so. */
+    bool (*is_running)(struct vgc_transport *transport, const struct vgc_layout *layout);
+    /* Brings the device up from scratch on zeroed rings. */
+    int (*start)(struct vgc_transport *transport, const struct vgc_layout *layout, uint64_t deadline_ns);
+    /* Makes a device that stopped serving go on (see virtio_pci.c). Cheap when it is running. */
+    void (*revive)(struct vgc_transport *transport);
+    int (*read_config)(struct vgc_transport *transport, struct vgc_config *config);
+    void (*write_ack)(struct vgc_transport *transport, uint32_t generation);
+    int (*attach)(struct vgc_transport *transport, uint32_t queue); /* before this process uses a queue */
+    void (*detach)(struct vgc_transport *transport, uint32_t queue);
+    void (*kick)(struct vgc_transport *transport, uint32_t queue);
+    /* arm, then look at the ring once more, then wait: no wake-up is lost. */
+    void (*arm)(struct vgc_transport *transport, uint32_t queue);
+    void (*wait)(struct vgc_transport *transport, uint32_t queue, uint64_t timeout_ns);
+    void (*close)(struct vgc_transport *transport);
+};
+
+struct vgc_transport {
+    const struct vgc_transport_ops *ops;
+    char name[64]; /* also names the state file */
+    char region_name[64];
+    uint8_t *region;
+    uint64_t region_bytes;
+    uint64_t region_gpa;
+    uint64_t features; /* acknowledged */
+    uint32_t num_queues;
+    uint32_t ring_size;
+    double read_bytes_per_s;
+    bool region_cached;
+    bool interrupts;
+};
+
+int vgc_virtio_pci_open(const struct vgc_options *options, struct vgc_transport **transport);
+int vgc_memfd_open(const struct vgc_memfd *memfd, struct vgc_transport **transport);
+/* From $VGC_MEMFD; VGC_NO_DEVICE if it is not set. */
+int vgc_memfd_open_env(struct vgc_transport **transport);
+/* Reads a part of the mapping with the best of a few tries. */
+void vgc_transport_measure(struct vgc_transport *transport);
+/* A config whose magic, version, fingerprint or limits do not fit. */
+int vgc_check_config(const struct vgc_config *config);
+
+/* ---- state.c: what the processes of a guest share ------------------------------------------- */
+
+struct vgc_client { /* one vgc_open() somewhere */
+    uint32_t in_use;
+    uint32_t pid;
+    uint32_t context; /* on the host, 0: none */
+    uint32_t context_generation;
+    uint64_t intent_offset; /* != 0: a CONTEXT_CREATE is under way and answers here in the region */
+    _Atomic uint32_t in_flight;
+    uint32_t reserved;
+    _Atomic uint64_t memory_bytes;
+};
+
+struct vgc_state {
+    uint64_t magic;
+    uint64_t fingerprint;
+    uint64_t cookie;
+    char boot_id[40];
+    struct vgc_layout layout;
+    _Atomic uint32_t in_flight;
+    uint32_t reserved;
+    _Atomic uint64_t memory_bytes;
+    uint8_t queue_owner[VGC_MAX_QUEUES]; /* client + 1, 0: nobody's */
+    uint8_t chunk_owner[VGC_MAX_CHUNKS];
+    struct vgc_client clients[VGC_MAX_CLIENTS];
+};
+
+/* Opens the state file, brings the device up if it is not, and takes a client entry. */
+int vgc_state_open(struct vgc_device *device, const char *state_dir, uint64_t deadline_ns);
+void vgc_state_close(struct vgc_device *device, bool quiet);
+int vgc_state_claim_queue(struct vgc_device *device, uint32_t *queue, uint64_t deadline_ns);
+void vgc_state_release_queue(struct vgc_device *device, uint32_t queue);
+/* A run of free chunks; VGC_RESOURCES_EXHAUSTED without a message if there is none. */
+int vgc_state_take_chunks(struct vgc_device *device, uint32_t count, uint32_t *first);
+void vgc_state_give_chunks(struct vgc_device *device, uint32_t first, uint32_t count);
+void vgc_state_set_context(struct vgc_device *device, uint64_t intent_offset, uint32_t context, uint32_t generation);
+/* Frees what dead processes hold, as far as the device is done with it. True if something was freed. */
+bool vgc_state_reap(struct vgc_device *device);
+struct vgc_client *vgc_state_self(struct vgc_device *device);
+
+/* ---- heap.c: this process's part of the region ---------------------------------------------- */
+
+int vgc_heap_alloc(struct vgc_device *device, uint64_t size, uint8_t **pointer);
+bool vgc_heap_free(struct vgc_device *device, void *pointer); /* false: not the start of an allocation */
+void vgc_heap_close(struct vgc_device *device);
+
+/* ---- ledger.c: this process's device memory, for the quota ---------------------------------- */
+
+struct vgc_ledger {
+    pthread_mutex_t mutex;
+    struct vgc_ledger_entry {
+        uint64_t address; /* 0: empty */
+        uint64_t size;
+    } *entries;
+    size_t room; /* a power of two */
+    size_t count;
+};
+
+int vgc_ledger_add(struct vgc_ledger *ledger, uint64_t address, uint64_t size);
+uint64_t vgc_ledger_remove(struct vgc_ledger *ledger, uint64_t address); /* its size, 0 if unknown */
+void vgc_ledger_clear(struct vgc_ledger *ledger);
+
+/* ---- queue.c, job.c ------------------------------------------------------------------------- */
+
+/* A slot holds one request's small parts; its stride keeps neighbours off the same cache sets. */
+enum {
+    VGC_SLOT_TABLE_ENTRIES = 144, /* a CALL: 2 + 2 * VGC_MAX_CALL_ARGS */
+    VGC_SLOT_TABLE_BYTES = 16 * VGC_SLOT_TABLE_ENTRIES,
+    VGC_SLOT_REQUEST_BYTES = 6400,
+    VGC_SLOT_RESPONSE_BYTES = 2048,
+    VGC_SLOT_STRIDE = VGC_SLOT_TABLE_BYTES + VGC_SLOT_REQUEST_BYTES + VGC_SLOT_RESPONSE_BYTES + 128,
+    VGC_MAX_SLOTS = 64,
+};
+
+struct vgc_copy_back { /* after a job: up to `size` bytes of staged output go to `dst` */
+    void *dst;
+    const uint8_t *src;
+    uint64_t size;
+};
+
+struct vgc_job {
+    struct vgc_queue *queue;
+    struct vgc_job *next_free;
+    uint32_t slot;
+    uint32_t stream;
+    uint32_t epoch;
+    uint16_t opcode;
+    bool abandoned; /* released before it was done: becomes an orphan */
+    bool finished;  /* outputs copied back, staging freed */
+    atomic_bool done;
+    int result;
+    struct vgc_response response;
+    uint64_t payload_len; /* of the response, as far as it fits what was asked for */
+    char *text;           /* the host's words on an error */
+    uint8_t *text_at;     /* where a payload starts in the region */
+    uint64_t text_room;
+    void *inline_dst; /* a small payload is copied here before the slot is reused */
+    uint64_t inline_size;
+    uint8_t *staging; /* region memory to free when done */
+    struct vgc_copy_back *copies;
+    uint32_t num_copies;
+    bool copy_on_error; /* the payload of an error is wanted too */
+    uint64_t start_ns;
+    uint64_t end_ns;
+};
+
+struct vgc_queue {
+    struct vgc_device *device;
+    uint32_t index;
+    bool broken;
+    bool sleeping; /* a thread waits in the transport for all of this queue */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct vgc_vq_driver vq;
+    uint8_t *slots;
+    uint32_t num_slots;
+    uint32_t num_free;
+    uint16_t free_slots[VGC_MAX_SLOTS];
+    struct vgc_job *slot_jobs[VGC_MAX_SLOTS];
+    struct vgc_job *free_jobs;
+    struct vgc_job *orphans; /* abandoned and done, to be freed outside the mutex */
+    uint64_t next_request_id;
+};
+
+struct vgc_device {
+    struct vgc_transport *transport;
+    struct vgc_config config;
+    struct vgc_layout layout;
+    struct vgc_state *state;
+    int state_fd;
+    uint32_t client;
+    pid_t pid;
+    uint64_t serial; /* tells handles apart that reuse an address */
+    uint64_t spin_ns;
+    uint64_t open_timeout_ns;
+    uint64_t request_timeout_ns;
+
+    pthread_mutex_t state_mutex;
+    pthread_mutex_t heap_mutex;
+    pthread_mutex_t queues_mutex;
+    struct vgc_heap_block *heap;
+    struct vgc_queue *shared_queue;
+    struct vgc_queue *queues[VGC_MAX_QUEUES];
+    struct vgc_ledger ledger;
+
+    uint32_t context;
+    uint32_t epoch; /* +1 at every vgc_reset */
+    atomic_bool lost;
+    _Atomic uint64_t streams; /* bit i: stream i is taken */
+};
+
+int vgc_queue_open(struct vgc_device *device, struct vgc_queue **queue, uint64_t deadline_ns);
+/* Waits for its jobs. False if some are still in flight; then the queue stays as it is. */
+bool vgc_queue_close(struct vgc_queue *queue, uint64_t deadline_ns);
+/* Forgets a queue that could not be closed: only private memory is freed, nothing that the device may touch. */
+void vgc_queue_discard(struct vgc_queue *queue);
+struct vgc_queue *vgc_queue_current(struct vgc_device *device); /* this thread's */
+/* True once none of the queue's jobs (of one stream, or any with UINT32_MAX) are in flight. */
+bool vgc_queue_drain(struct vgc_queue *queue, uint32_t stream, uint64_t deadline_ns);
+
+/* A request under construction: begin, put bytes, add spans, send. Between begin and send nothing is shared. */
+struct vgc_message {
+    struct vgc_queue *queue;
+    struct vgc_job *job;
+    uint8_t *request;
+    uint8_t *response;
+    uint32_t request_len;
+    uint32_t response_len;
+    uint16_t num_readable;
+    uint16_t num_writable;
+    struct vgc_sg readable[VGC_SLOT_TABLE_ENTRIES];
+    struct vgc_sg writable[VGC_SLOT_TABLE_ENTRIES];
+};
+
+/* Reserves a slot. With `wait` it waits for room in ring and quota, else VGC_RESOURCES_EXHAUSTED. */
+int vgc_message_begin(struct vgc_message *message, struct vgc_device *device, uint16_t opcode, uint32_t stream,
+                      bool wait);
+/* As vgc_message_begin, on a given queue and for a context that need not be ours. */
+int vgc_message_begin_on(struct vgc_message *message, struct vgc_queue *queue, uint16_t opcode, uint32_t context,
+                         uint32_t stream, bool wait);
+void *vgc_message_put(struct vgc_message *message, const void *bytes, size_t len); /* NULL: no room */
+size_t vgc_message_room(const struct vgc_message *message);
+int vgc_message_readable(struct vgc_message *message, const void *pointer, uint64_t len);
+int vgc_message_writable(struct vgc_message *message, void *pointer, uint64_t len);
+/* The response's payload is wanted inside the slot and goes to `dst` on completion. */
+void vgc_message_inline_payload(struct vgc_message *message, void *dst, uint64_t len);
+void vgc_message_cancel(struct vgc_message *message); /* instead of send */
+int vgc_message_send(struct vgc_message *message);
+/* send, and then either hand the job to the caller or wait for it and release it. */
+int vgc_message_run(struct vgc_message *message, struct vgc_job **job);
+/* send and wait; *response as the host gave it. */
+int vgc_message_ask(struct vgc_message *message, struct vgc_response *response);
+
+bool vgc_in_region(const struct vgc_device *device, const void *pointer, uint64_t size);
+int vgc_check_usable(struct vgc_device *device); /* not forked, not lost */
+
+/* ---- pci.c: sysfs --------------------------------------------------------------------------- */
+
+enum { VGC_PCI_ADDRESS_LEN = 32 };
+
+struct vgc_pci_id {
+    char address[VGC_PCI_ADDRESS_LEN];
+    uint16_t vendor;
+    uint16_t device;
+};
+
+/* All functions of one vendor and device id, in address order. */
+int vgc_pci_find(uint16_t vendor, uint16_t device, struct vgc_pci_id *ids, size_t room, size_t *count);
+int vgc_pci_open(const char *address, const char *file, int flags);
+/* Base and size of a BAR from the function's `resource` file. */
+int vgc_pci_bar(const char *address, uint32_t bar, uint64_t *base, uint64_t *size);
+int vgc_pci_map(const char *address, const char *file, uint64_t size, void **pointer);
+/* Sets bits in the PCI command register. */
+int vgc_pci_command(const char *address, uint16_t set);
+void vgc_pci_driver(const char *address, char *driver, size_t room); /* "" if none */
+bool vgc_pci_uio(const char *address, char *node, size_t room);
+int vgc_pci_bind_uio(const char *address);
+
+#endif

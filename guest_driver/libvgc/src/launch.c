@@ -1,0 +1,244 @@
+/* Launches and calls. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+
+/* What the wire and the VM's share allow; `max_threads` and `static_shared` as far as the function is known. */
+static int check_geometry(const struct vgc_device *device, const struct vgc_geometry *geometry, uint32_t max_threads)
+{
+    const uint32_t *grid = geometry->grid;
+    const uint32_t *block = geometry->block;
+    uint64_t threads = (uint64_t)block[0] * block[1];
+    threads = threads > UINT32_MAX ? threads : threads * block[2];
+    if (device->config.quota_pes == 0)
+        return vgc_fail(VGC_RESOURCES_EXHAUSTED, "resources exhausted: this VM has no processing elements");
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || threads == 0)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "grid (%u, %u, %u), block (%u, %u, %u): every extent is at least 1",
+                        grid[0], grid[1], grid[2], block[0], block[1], block[2]);
+    if (grid[0] > INT32_MAX || grid[1] > UINT16_MAX || grid[2] > UINT16_MAX)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "grid (%u, %u, %u); allowed: up to (2147483647, 65535, 65535)", grid[0],
+                        grid[1], grid[2]);
+    uint32_t limit = VGC_MIN(max_threads, (uint32_t)VGC_MAX_BLOCK_THREADS);
+    if (threads > limit)
+        return vgc_fail(VGC_RESOURCES_EXHAUSTED,
+                        "resources exhausted: a block of (%u, %u, %u) has %llu threads; allowed: %u", block[0],
+                        block[1], block[2], (unsigned long long)threads, limit);
+    return VGC_OK;
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *geometry, const void *params,
+                      uint32_t param_bytes, struct vgc_job **job)
+{
+    struct vgc_device *device = function->program->device;
+    int result = vgc_check_epoch(device, function->program->epoch, function->short_name);
+    if (result == VGC_OK)
+        result = check_geometry(device, geometry, function->entry->max_threads);
+    if (result != VGC_OK)
+        return result;
+    if (param_bytes != function->entry->param_bytes)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "%s takes %u bytes of parameters, not %u", function->short_name,
+                        function->entry->param_bytes, param_bytes);
+    struct vgc_message message;
+    result = vgc_message_begin(&message, device, VGC_OP_LAUNCH, geometry->stream, job == NULL);
+    if (result != VGC_OK)
+        return result;
+    struct vgc_body_launch body = {
+        .function = function->entry->id, .shared_bytes = geometry->shared_bytes, .param_len = param_bytes};
+    memcpy(body.grid, geometry->grid, sizeof(body.grid));
+    memcpy(body.block, geometry->block, sizeof(body.block));
+    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, params, param_bytes); /* at most VGC_MAX_PARAM_BYTES: there is room */
+    return vgc_message_run(&message, job);
+}
+
+int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometry, void *const *args,
+               uint32_t num_args, struct vgc_job **job)
+{
+    uint8_t params[VGC_MAX_PARAM_BYTES];
+    const struct vgc_function_entry *entry = function->entry;
+    if (num_args != entry->num_params)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "%s takes %u arguments, not %u", function->short_name,
+                        entry->num_params, num_args);
+    memset(params, 0, entry->param_bytes);
+    for (uint32_t i = 0; i < num_args; i++)
+        memcpy(params + function->params[i].offset, args[i], function->params[i].size);
+    return vgc_launch_packed(function, geometry, params, entry->param_bytes, job);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static bool reads(const struct vgc_arg *arg)
+{
+    return arg->direction == VGC_ARG_IN || arg->direction == VGC_ARG_INOUT;
+}
+
+static bool writes(const struct vgc_arg *arg)
+{
+    return arg->direction == VGC_ARG_OUT || arg->direction == VGC_ARG_INOUT;
+}
+
+static uint64_t staged_size(const struct vgc_device *device, const struct vgc_arg *arg)
+{
+    bool staged = !vgc_in_region(device, arg->data, arg->size);
+    return staged ? (arg->size + VGC_HEAP_ALIGN - 1) / VGC_HEAP_ALIGN * VGC_HEAP_ALIGN : 0;
+}
+
+struct call {
+    struct vgc_device *device;
+    const struct vgc_arg *args;
+    uint32_t num_args;
+    uint32_t num_outputs; /* staged ones */
+    uint64_t value_bytes;
+    uint64_t staging_bytes;
+    uint8_t *staging;
+    uint64_t staged; /* bytes of staging handed out */
+    struct vgc_copy_back *copies;
+};
+
+static int check_args(struct call *call)
+{
+    if (call->num_args > VGC_MAX_CALL_ARGS)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "%u arguments; allowed: %d", call->num_args, VGC_MAX_CALL_ARGS);
+    for (uint32_t i = 0; i < call->num_args; i++) {
+        const struct vgc_arg *arg = &call->args[i];
+        if (arg->direction > VGC_ARG_INOUT || (arg->data == NULL && arg->size > 0))
+            return vgc_fail(VGC_INVALID_ARGUMENT, "argument %u: direction %u, data %p", i, arg->direction, arg->data);
+        if (arg->size > call->device->transport->region_bytes)
+            return vgc_fail(VGC_RESOURCES_EXHAUSTED,
+                            "resources exhausted: argument %u has %llu bytes, the shared region %llu", i,
+                            (unsigned long long)arg->size, (unsigned long long)call->device->transport->region_bytes);
+        if (arg->direction == VGC_ARG_VALUE) {
+            call->value_bytes += arg->size;
+            continue;
+        }
+        uint64_t staged = staged_size(call->device, arg);
+        call->staging_bytes += staged * (reads(arg) ? 1 : 0) + staged * (writes(arg) ? 1 : 0);
+        call->num_outputs += staged > 0 && writes(arg) ? 1 : 0;
+    }
+    if (call->value_bytes > VGC_MAX_PARAM_BYTES)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "%llu bytes of values; allowed: %d",
+                        (unsigned long long)call->value_bytes, VGC_MAX_PARAM_BYTES);
+    return VGC_OK;
+}
+
+static int prepare_staging(struct call *call)
+{
+    int result = check_args(call);
+    if (result != VGC_OK || call->staging_bytes == 0)
+        return result;
+    call->copies = calloc(VGC_MAX(call->num_outputs, 1u), sizeof(*call->copies));
+    if (call->copies == NULL)
+        return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
+    result = vgc_heap_alloc(call->device, call->staging_bytes, &call->staging);
+    if (result != VGC_OK)
+        free(call->copies);
+    return result;
+}
+
+static uint8_t *next_staging(struct call *call, uint64_t size)
+{
+    uint8_t *at = call->staging + call->staged;
+    call->staged += size;
+    return at;
+}
+
+static void put_head(const struct call *call, struct vgc_message *message, const char *name,
+                     const struct vgc_geometry *geometry)
+{
+    struct vgc_body_call body = {.shared_bytes = geometry->shared_bytes,
+                                 .name_len = (uint32_t)strlen(name),
+                                 .num_args = call->num_args,
+                                 .value_len = (uint32_t)call->value_bytes};
+    memcpy(body.grid, geometry->grid, sizeof(body.grid));
+    memcpy(body.block, geometry->block, sizeof(body.block));
+    (void)vgc_message_put(message, &body, sizeof(body));
+    (void)vgc_message_put(message, name, body.name_len);
+    for (uint32_t i = 0; i < call->num_args; i++) {
+        struct vgc_call_arg arg = {.kind = call->args[i].direction, .size = call->args[i].size};
+        (void)vgc_message_put(message, &arg, sizeof(arg));
+    }
+    for (uint32_t i = 0; i < call->num_args; i++)
+        if (call->args[i].direction == VGC_ARG_VALUE)
+            (void)vgc_message_put(message, call->args[i].data, call->args[i].size);
+}
+
+static int add_buffers(struct call *call, struct vgc_message *message)
+{
+    int result = VGC_OK;
+    for (uint32_t i = 0; i < call->num_args && result == VGC_OK; i++) {
+        const struct vgc_arg *arg = &call->args[i];
+        if (!reads(arg))
+            continue;
+        const void *data = arg->data;
+        uint64_t staged = staged_size(call->device, arg);
+        if (staged > 0)
+            data = memcpy(next_staging(call, staged), arg->data, arg->size);
+        result = vgc_message_readable(message, data, arg->size);
+    }
+    for (uint32_t i = 0; i < call->num_args && result == VGC_OK; i++) {
+        const struct vgc_arg *arg = &call->args[i];
+        if (!writes(arg))
+            continue;
+        uint8_t *data = arg->data;
+        uint64_t staged = staged_size(call->device, arg);
+        if (staged > 0) {
+            data = next_staging(call, staged);
+            call->copies[message->job->num_copies++] = (struct vgc_copy_back){arg->data, data, arg->size};
+        }
+        result = vgc_message_writable(message, data, arg->size);
+    }
+    return result;
+}
+
+static int begin_call(struct call *call, struct vgc_message *message, const char *name,
+                      const struct vgc_geometry *geometry, bool wait)
+{
+    size_t name_len = strlen(name);
+    if (name_len == 0 || name_len > VGC_MAX_NAME)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "a function name of %zu bytes; allowed: 1 to %d", name_len,
+                        VGC_MAX_NAME);
+    if ((call->device->config.device_features & VGC_F_CALL) == 0)
+        return vgc_fail(VGC_UNSUPPORTED, "this device has no CALL: load the program and launch its function");
+    int result = check_geometry(call->device, geometry, VGC_MAX_BLOCK_THREADS);
+    if (result == VGC_OK)
+        result = vgc_check_usable(call->device);
+    if (result == VGC_OK)
+        result = prepare_staging(call);
+    if (result != VGC_OK)
+        return result;
+    result = vgc_message_begin(message, call->device, VGC_OP_CALL, geometry->stream, wait);
+    if (result != VGC_OK && call->staging != NULL) {
+        (void)vgc_heap_free(call->device, call->staging);
+        free(call->copies);
+    }
+    return result;
+}
+
+_Static_assert(sizeof(struct vgc_request) + sizeof(struct vgc_body_call) + VGC_MAX_NAME +
+                       VGC_MAX_CALL_ARGS * sizeof(struct vgc_call_arg) + VGC_MAX_PARAM_BYTES <=
+                   VGC_SLOT_REQUEST_BYTES,
+               "the largest CALL head fits a slot");
+
+int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
+             const struct vgc_arg *args, uint32_t num_args, struct vgc_job **job)
+{
+    struct call call = {.device = device, .args = args, .num_args = num_args};
+    struct vgc_message message;
+    int result = begin_call(&call, &message, name, geometry, job == NULL);
+    if (result != VGC_OK)
+        return result;
+    message.job->staging = call.staging;
+    message.job->copies = call.copies;
+    put_head(&call, &message, name, geometry);
+    result = add_buffers(&call, &message);
+    if (result == VGC_OK)
+        return vgc_message_run(&message, job);
+    if (call.staging != NULL)
+        (void)vgc_heap_free(device, call.staging);
+    message.job->staging = NULL;
+    vgc_message_cancel(&message);
+    return result;
+}

@@ -1,0 +1,176 @@
+/* PCI functions through sysfs. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define PCI_DEVICES "/sys/bus/pci/devices"
+#define UIO_DRIVER "uio_pci_generic"
+
+enum { PCI_COMMAND = 4, PATH_ROOM = 512 };
+
+static int read_text(const char *path, char *text, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t len = read(fd, text, room - 1);
+    (void)close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    return len > 0 ? 0 : -1;
+}
+
+static int write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return vgc_fail_errno("cannot open %s", path);
+    ssize_t written = write(fd, text, strlen(text));
+    int result = written < 0 ? vgc_fail_errno("cannot write '%s' to %s", text, path) : VGC_OK;
+    (void)close(fd);
+    return result;
+}
+
+static bool read_id(const char *address, const char *file, uint16_t *id)
+{
+    char path[PATH_ROOM], text[16];
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/%s", address, file);
+    if (read_text(path, text, sizeof(text)) != 0)
+        return false;
+    *id = (uint16_t)strtoul(text, NULL, 16);
+    return true;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    return strcmp(((const struct vgc_pci_id *)a)->address, ((const struct vgc_pci_id *)b)->address);
+}
+
+int vgc_pci_find(uint16_t vendor, uint16_t device, struct vgc_pci_id *ids, size_t room, size_t *count)
+{
+    *count = 0;
+    DIR *folder = opendir(PCI_DEVICES);
+    if (folder == NULL)
+        return vgc_fail_errno("cannot list " PCI_DEVICES);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL && *count < room;) {
+        struct vgc_pci_id id;
+        if (entry->d_name[0] == '.' || strlen(entry->d_name) >= sizeof(id.address))
+            continue;
+        (void)snprintf(id.address, sizeof(id.address), "%.31s", entry->d_name);
+        if (!read_id(id.address, "vendor", &id.vendor) || !read_id(id.address, "device", &id.device))
+            continue;
+        if (id.vendor == vendor && id.device == device)
+            ids[(*count)++] = id;
+    }
+    (void)closedir(folder);
+    qsort(ids, *count, sizeof(*ids), by_address);
+    return VGC_OK;
+}
+
+int vgc_pci_open(const char *address, const char *file, int flags)
+{
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/%s", address, file);
+    return open(path, flags | O_CLOEXEC);
+}
+
+int vgc_pci_bar(const char *address, uint32_t bar, uint64_t *base, uint64_t *size)
+{
+    char path[PATH_ROOM], text[1024];
+    unsigned long long start = 0, end = 0;
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource", address);
+    if (read_text(path, text, sizeof(text)) != 0)
+        return vgc_fail_errno("cannot read %s", path);
+    char *line = text;
+    for (uint32_t i = 0; i < bar && line != NULL; i++)
+        line = (line = strchr(line, '\n')) != NULL ? line + 1 : NULL;
+    if (line == NULL || sscanf(line, "%llx %llx", &start, &end) != 2 || end <= start)
+        return vgc_fail(VGC_NO_DEVICE, "PCI function %s has no BAR %u", address, bar);
+    *base = start;
+    *size = end - start + 1;
+    return VGC_OK;
+}
+
+int vgc_pci_map(const char *address, const char *file, uint64_t size, void **pointer)
+{
+    int fd = vgc_pci_open(address, file, O_RDWR);
+    if (fd < 0)
+        return vgc_fail_errno("cannot open %s of PCI function %s", file, address);
+    *pointer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int result = *pointer == MAP_FAILED ? vgc_fail_errno("cannot map %s of PCI function %s", file, address) : VGC_OK;
+    if (result != VGC_OK)
+        *pointer = NULL;
+    (void)close(fd);
+    return result;
+}
+
+int vgc_pci_command(const char *address, uint16_t set)
+{
+    uint16_t command;
+    int fd = vgc_pci_open(address, "config", O_RDWR);
+    if (fd < 0)
+        return vgc_fail_errno("cannot open the configuration space of %s", address);
+    bool fine = pread(fd, &command, sizeof(command), PCI_COMMAND) == sizeof(command);
+    command |= set;
+    fine = fine && pwrite(fd, &command, sizeof(command), PCI_COMMAND) == sizeof(command);
+    int result = fine ? VGC_OK : vgc_fail_errno("cannot enable %s", address);
+    (void)close(fd);
+    return result;
+}
+
+void vgc_pci_driver(const char *address, char *driver, size_t room)
+{
+    char path[PATH_ROOM], target[PATH_ROOM];
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver", address);
+    ssize_t len = readlink(path, target, sizeof(target) - 1);
+    target[len > 0 ? len : 0] = '\0';
+    const char *name = strrchr(target, '/');
+    (void)snprintf(driver, room, "%s", name != NULL ? name + 1 : "");
+}
+
+bool vgc_pci_uio(const char *address, char *node, size_t room)
+{
+    char path[PATH_ROOM];
+    node[0] = '\0';
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/uio", address);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return false;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        if (strncmp(entry->d_name, "uio", 3) == 0)
+            (void)snprintf(node, room, "/dev/%.20s", entry->d_name);
+    (void)closedir(folder);
+    return node[0] != '\0';
+}
+
+int vgc_pci_bind_uio(const char *address)
+{
+    char path[PATH_ROOM], driver[64];
+    struct stat info;
+    vgc_pci_driver(address, driver, sizeof(driver));
+    if (strcmp(driver, UIO_DRIVER) == 0)
+        return VGC_OK;
+    if (stat("/sys/bus/pci/drivers/" UIO_DRIVER, &info) != 0)
+        return vgc_fail(VGC_NO_DEVICE, "the kernel's " UIO_DRIVER " driver is not loaded: modprobe " UIO_DRIVER
+                                       " (it is in the distribution's kernel package)");
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override", address);
+    int result = write_text(path, UIO_DRIVER);
+    if (result == VGC_OK && driver[0] != '\0') {
+        (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver/unbind", address);
+        result = write_text(path, address);
+    }
+    if (result == VGC_OK)
+        result = write_text("/sys/bus/pci/drivers_probe", address);
+    if (result != VGC_OK)
+        return result;
+    vgc_pci_driver(address, driver, sizeof(driver));
+    if (strcmp(driver, UIO_DRIVER) != 0)
+        return vgc_fail(VGC_SYSTEM, "%s did not bind to " UIO_DRIVER "; the kernel's log says why", address);
+    return VGC_OK;
+}

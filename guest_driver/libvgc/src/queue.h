@@ -1,0 +1,20 @@
+/* Between queue.c, message.c and job.c. All of it but vgc_queue_sweep with the queue's mutex held. */
+#ifndef VGC_QUEUE_H
+#define VGC_QUEUE_H
+
+#include "internal.h"
+
+void vgc_queue_take_completions(struct vgc_queue *queue);
+/* One step of waiting: returns after a bounded spin or sleep and taking completions; false at the deadline.
+ * *since_ns is 0 at the first step of a wait. The mutex is released meanwhile. */
+bool vgc_queue_pause(struct vgc_queue *queue, uint64_t *since_ns, uint64_t deadline_ns);
+
+/* Frees abandoned jobs that have ended. Takes the mutex itself. */
+void vgc_queue_sweep(struct vgc_queue *queue);
+
+struct vgc_job *vgc_job_new(struct vgc_queue *queue);
+void vgc_job_recycle(struct vgc_job *job);
+/* Copies the response out of the slot, once, and checks it. */
+void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t used_len);
+
+#endif

@@ -1,0 +1,397 @@
+/* The state file: who holds which queue, context and part of the region.
+ *
+ * A client proves that it lives by an OFD lock on one byte of the file; the kernel drops the lock when the last
+ * descriptor of a process is gone, however it died. Everything else in the file is written under the lock of
+ * byte 0. The file names the bring-up it belongs to by a cookie that also lies in the region, so a file that
+ * outlived a device reset, or a region that outlived a file, is noticed. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { CLIENT_LOCKS_AT = 1000 };
+
+static const uint64_t STATE_MAGIC = 0x3165746174734756ull;  /* "VGstate1" */
+static const uint64_t REGION_MAGIC = 0x316e6f6967655247ull; /* "GRegion1" */
+
+static struct flock byte_lock(short type, uint64_t byte)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+}
+
+static int lock_byte(int fd, uint64_t byte)
+{
+    struct flock lock = byte_lock(F_WRLCK, byte);
+    return fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+static void unlock_byte(int fd, uint64_t byte)
+{
+    struct flock lock = byte_lock(F_UNLCK, byte);
+    (void)fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+/* Is the client's process still there? Our own lock never conflicts with ourselves. */
+static bool is_alive(const struct vgc_device *device, uint32_t client)
+{
+    struct flock lock = byte_lock(F_WRLCK, CLIENT_LOCKS_AT + client);
+    return client == device->client || fcntl(device->state_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+static int state_lock(struct vgc_device *device, uint64_t deadline_ns)
+{
+    uint64_t step_ns = 20000;
+    pthread_mutex_lock(&device->state_mutex);
+    while (lock_byte(device->state_fd, 0) != 0) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
+            int result = vgc_fail_errno("cannot lock the state file of %s", device->transport->name);
+            pthread_mutex_unlock(&device->state_mutex);
+            return result;
+        }
+        if (!vgc_backoff(&step_ns, deadline_ns)) {
+            pthread_mutex_unlock(&device->state_mutex);
+            return vgc_fail(VGC_NO_ANSWER, "another process keeps the state file of %s locked",
+                            device->transport->name);
+        }
+    }
+    return VGC_OK;
+}
+
+static void state_unlock(struct vgc_device *device)
+{
+    unlock_byte(device->state_fd, 0);
+    pthread_mutex_unlock(&device->state_mutex);
+}
+
+static int state_lock_now(struct vgc_device *device)
+{
+    return state_lock(device, vgc_deadline(device->open_timeout_ns));
+}
+
+struct vgc_client *vgc_state_self(struct vgc_device *device)
+{
+    return &device->state->clients[device->client];
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static int open_file(struct vgc_device *device, const char *state_dir)
+{
+    char path[512];
+    if (mkdir(state_dir, 0755) != 0 && errno != EEXIST)
+        return vgc_fail_errno("cannot make %s", state_dir);
+    if (snprintf(path, sizeof(path), "%s/%s.state", state_dir, device->transport->name) >= (int)sizeof(path))
+        return vgc_fail(VGC_INVALID_ARGUMENT, "the path of the state folder is too long: %s", state_dir);
+    device->state_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (device->state_fd < 0)
+        return vgc_fail_errno("cannot open %s", path);
+    /* Growing is idempotent, and a zeroed file is a valid "nothing is up": no lock needed. */
+    if (ftruncate(device->state_fd, sizeof(struct vgc_state)) != 0)
+        return vgc_fail_errno("cannot size %s", path);
+    device->state = mmap(NULL, sizeof(struct vgc_state), PROT_READ | PROT_WRITE, MAP_SHARED, device->state_fd, 0);
+    if (device->state == MAP_FAILED) {
+        device->state = NULL;
+        return vgc_fail_errno("cannot map %s", path);
+    }
+    return VGC_OK;
+}
+
+static void read_boot_id(char *boot_id, size_t room)
+{
+    memset(boot_id, 0, room);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t len = read(fd, boot_id, room - 1);
+    (void)close(fd);
+    if (len < 0)
+        boot_id[0] = '\0';
+}
+
+/* Does the file describe this device as it is now? */
+static bool is_current(struct vgc_device *device)
+{
+    const struct vgc_state *state = device->state;
+    const struct vgc_region_header *header = (const void *)device->transport->region;
+    char boot_id[sizeof(state->boot_id)];
+    read_boot_id(boot_id, sizeof(boot_id));
+    return state->magic == STATE_MAGIC && state->fingerprint == VGC_WIRE_FINGERPRINT && state->cookie != 0 &&
+           header->magic == REGION_MAGIC && header->cookie == state->cookie &&
+           memcmp(boot_id, state->boot_id, sizeof(boot_id)) == 0 &&
+           memcmp(&state->layout, &device->layout, sizeof(device->layout)) == 0 &&
+           device->transport->ops->is_running(device->transport, &device->layout);
+}
+
+static int refuse_if_in_use(struct vgc_device *device)
+{
+    for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++)
+        if (device->state->clients[client].in_use != 0 && is_alive(device, client))
+            return vgc_fail(VGC_DEVICE_LOST,
+                            "%s was reset while process %u used it: end that process, then open the device again",
+                            device->transport->name, device->state->clients[client].pid);
+    return VGC_OK;
+}
+
+static int bring_up(struct vgc_device *device, uint64_t deadline_ns)
+{
+    struct vgc_state *state = device->state;
+    struct vgc_region_header *header = (void *)device->transport->region;
+    int result = refuse_if_in_use(device);
+    if (result != VGC_OK)
+        return result;
+    memset(state, 0, sizeof(*state));
+    memset(device->transport->region, 0, device->layout.data_offset);
+    result = device->transport->ops->start(device->transport, &device->layout, deadline_ns);
+    if (result != VGC_OK)
+        return result;
+    uint64_t cookie = 0;
+    if (getrandom(&cookie, sizeof(cookie), 0) != sizeof(cookie))
+        return vgc_fail_errno("getrandom");
+    cookie |= 1;
+    *header = (struct vgc_region_header){REGION_MAGIC, cookie};
+    read_boot_id(state->boot_id, sizeof(state->boot_id));
+    state->layout = device->layout;
+    state->fingerprint = VGC_WIRE_FINGERPRINT;
+    state->cookie = cookie;
+    state->magic = STATE_MAGIC;
+    return VGC_OK;
+}
+
+static int take_client(struct vgc_device *device)
+{
+    for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++) {
+        if (device->state->clients[client].in_use != 0)
+            continue;
+        if (lock_byte(device->state_fd, CLIENT_LOCKS_AT + client) != 0)
+            continue; /* a process between close and unlock */
+        device->client = client;
+        device->state->clients[client] = (struct vgc_client){.in_use = 1, .pid = (uint32_t)getpid()};
+        return VGC_OK;
+    }
+    return vgc_fail(VGC_RESOURCES_EXHAUSTED, "resources exhausted: %d processes use %s already", VGC_MAX_CLIENTS,
+                    device->transport->name);
+}
+
+int vgc_state_open(struct vgc_device *device, const char *state_dir, uint64_t deadline_ns)
+{
+    device->client = UINT32_MAX;
+    int result = open_file(device, state_dir);
+    if (result != VGC_OK)
+        return result;
+    result = state_lock(device, deadline_ns);
+    if (result != VGC_OK)
+        return result;
+    if (!is_current(device))
+        result = bring_up(device, deadline_ns);
+    else
+        device->transport->ops->revive(device->transport);
+    if (result == VGC_OK)
+        result = take_client(device);
+    state_unlock(device);
+    return result;
+}
+
+/* ---- giving back ---------------------------------------------------------------------------- */
+
+static void forget_client(struct vgc_device *device, uint32_t client)
+{
+    struct vgc_state *state = device->state;
+    struct vgc_client *gone = &state->clients[client];
+    for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
+        if (state->queue_owner[i] == client + 1)
+            state->queue_owner[i] = 0;
+    for (uint32_t i = 0; i < VGC_MAX_CHUNKS; i++)
+        if (state->chunk_owner[i] == client + 1)
+            state->chunk_owner[i] = 0;
+    atomic_fetch_sub(&state->in_flight, atomic_load(&gone->in_flight));
+    atomic_fetch_sub(&state->memory_bytes, atomic_load(&gone->memory_bytes));
+    gone->in_use = 0;
+}
+
+void vgc_state_close(struct vgc_device *device, bool quiet)
+{
+    if (device->state == NULL)
+        return;
+    if (device->client != UINT32_MAX && quiet && state_lock_now(device) == VGC_OK) {
+        forget_client(device, device->client);
+        state_unlock(device);
+    } /* else: the entry stays, its lock goes, and the next process reaps it */
+    (void)munmap(device->state, sizeof(*device->state));
+    device->state = NULL;
+    (void)close(device->state_fd);
+}
+
+/* ---- queues --------------------------------------------------------------------------------- */
+
+static bool ring_is_quiet(struct vgc_device *device, uint32_t queue)
+{
+    struct vgc_ring ring = vgc_layout_ring(&device->layout, device->transport->region, queue);
+    uint16_t avail = __atomic_load_n(&ring.avail[1], __ATOMIC_ACQUIRE);
+    uint16_t used = __atomic_load_n(&ring.used[1], __ATOMIC_ACQUIRE);
+    return avail == used;
+}
+
+/* The dead owner's client entry stays until its contexts are destroyed; a quiet queue need not wait for that. */
+static bool can_take(struct vgc_device *device, uint32_t queue)
+{
+    uint8_t owner = device->state->queue_owner[queue];
+    if (owner == 0)
+        return true;
+    if (is_alive(device, owner - 1u) || device->state->clients[owner - 1u].intent_offset != 0)
+        return false;
+    if (ring_is_quiet(device, queue))
+        return true;
+    device->transport->ops->kick(device->transport, queue); /* it may have died before its kick */
+    return false;
+}
+
+int vgc_state_claim_queue(struct vgc_device *device, uint32_t *queue, uint64_t deadline_ns)
+{
+    uint64_t step_ns = 20000;
+    bool some_dying;
+    do {
+        some_dying = false;
+        int result = state_lock(device, deadline_ns);
+        if (result != VGC_OK)
+            return result;
+        for (uint32_t i = 0; i < device->layout.num_queues; i++) {
+            uint8_t owner = device->state->queue_owner[i];
+            if (can_take(device, i)) {
+                device->state->queue_owner[i] = (uint8_t)(device->client + 1);
+                state_unlock(device);
+                *queue = i;
+                return VGC_OK;
+            }
+            some_dying = some_dying || !is_alive(device, owner - 1u);
+        }
+        state_unlock(device);
+    } while (some_dying && vgc_backoff(&step_ns, deadline_ns));
+    return vgc_fail(VGC_RESOURCES_EXHAUSTED, "resources exhausted: all %u queues of %s are in use%s",
+                    device->layout.num_queues, device->transport->name,
+                    some_dying ? ", some by dead processes whose requests the device still works on" : "");
+}
+
+void vgc_state_release_queue(struct vgc_device *device, uint32_t queue)
+{
+    if (state_lock_now(device) != VGC_OK)
+        return;
+    device->state->queue_owner[queue] = 0;
+    state_unlock(device);
+}
+
+/* ---- chunks --------------------------------------------------------------------------------- */
+
+int vgc_state_take_chunks(struct vgc_device *device, uint32_t count, uint32_t *first)
+{
+    int result = state_lock_now(device);
+    if (result != VGC_OK)
+        return result;
+    result = VGC_RESOURCES_EXHAUSTED;
+    uint8_t *owner = device->state->chunk_owner;
+    uint32_t run = 0;
+    for (uint32_t i = 0; i < device->layout.num_chunks && result != VGC_OK; i++) {
+        run = owner[i] == 0 ? run + 1 : 0;
+        if (run == count) {
+            *first = i + 1 - count;
+            memset(owner + *first, (int)(device->client + 1), count);
+            result = VGC_OK;
+        }
+    }
+    state_unlock(device);
+    return result;
+}
+
+void vgc_state_give_chunks(struct vgc_device *device, uint32_t first, uint32_t count)
+{
+    if (state_lock_now(device) != VGC_OK)
+        return; /* freed with the client */
+    memset(device->state->chunk_owner + first, 0, count);
+    state_unlock(device);
+}
+
+/* ---- contexts and the dead ------------------------------------------------------------------ */
+
+void vgc_state_set_context(struct vgc_device *device, uint64_t intent_offset, uint32_t context, uint32_t generation)
+{
+    struct vgc_client *self = vgc_state_self(device); /* only written by us while we live */
+    self->context_generation = generation;
+    self->context = context;
+    atomic_signal_fence(memory_order_seq_cst);
+    self->intent_offset = intent_offset;
+}
+
+static bool owns_busy_queue(struct vgc_device *device, uint32_t client)
+{
+    bool busy = false;
+    for (uint32_t i = 0; i < device->layout.num_queues; i++) {
+        if (device->state->queue_owner[i] != client + 1 || ring_is_quiet(device, i))
+            continue;
+        device->transport->ops->kick(device->transport, i);
+        busy = true;
+    }
+    return busy;
+}
+
+/* A process that died between asking for a context and noting its id left the answer in its slot. */
+static void resolve_intent(struct vgc_device *device, struct vgc_client *gone)
+{
+    uint64_t offset = gone->intent_offset;
+    if (offset == 0 || offset > device->transport->region_bytes - sizeof(struct vgc_response))
+        return;
+    struct vgc_response response;
+    memcpy(&response, device->transport->region + offset, sizeof(response));
+    if (response.status == VGC_STATUS_OK && response.value <= UINT32_MAX) {
+        gone->context = (uint32_t)response.value;
+        gone->context_generation = device->config.generation;
+    }
+    gone->intent_offset = 0;
+}
+
+static bool destroy_context(struct vgc_device *device, struct vgc_client *gone)
+{
+    struct vgc_message message;
+    struct vgc_response response;
+    if (gone->context == 0 || gone->context_generation != device->config.generation)
+        return true; /* went away with its worker */
+    int result = vgc_message_begin_on(&message, device->shared_queue, VGC_OP_CONTEXT_DESTROY, gone->context, 0, true);
+    if (result == VGC_OK)
+        result = vgc_message_ask(&message, &response);
+    if (result != VGC_OK && result != VGC_NO_CONTEXT && result != VGC_DEVICE_LOST)
+        return false;
+    gone->context = 0;
+    return true;
+}
+
+static bool reap_client(struct vgc_device *device, uint32_t client)
+{
+    struct vgc_client *gone = &device->state->clients[client];
+    bool destroyed = destroy_context(device, gone); /* first: it cancels what keeps the queues busy */
+    if (owns_busy_queue(device, client))
+        return false;
+    if (gone->intent_offset != 0) {
+        resolve_intent(device, gone);
+        destroyed = destroy_context(device, gone);
+    }
+    if (!destroyed)
+        return false;
+    forget_client(device, client);
+    return true;
+}
+
+bool vgc_state_reap(struct vgc_device *device)
+{
+    bool freed = false;
+    if (device->shared_queue == NULL || state_lock_now(device) != VGC_OK)
+        return false;
+    for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++)
+        if (device->state->clients[client].in_use != 0 && !is_alive(device, client))
+            freed = reap_client(device, client) || freed;
+    state_unlock(device);
+    return freed;
+}

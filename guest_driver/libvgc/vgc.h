@@ -1,0 +1,281 @@
+/* libvgc: compute on a virtio-gpu-compute device from user space, with no kernel module and only libc.
+ *
+ *     struct vgc_device *dev;
+ *     if (vgc_open(NULL, &dev) != VGC_OK) { fprintf(stderr, "%s\n", vgc_last_error()); exit(1); }
+ *
+ * Results   Every function that returns int returns an enum vgc_result. When it is not VGC_OK, vgc_last_error()
+ *           says what is wrong (and what the host said), per thread.
+ * Jobs      A function with a `struct vgc_job **job` waits for its work when `job` is NULL. Otherwise it returns
+ *           once the request is published and the caller owns *job: vgc_job_wait(), then vgc_job_release().
+ *           Buffers of a job must stay as they are until it is done.
+ * Threads   All functions may be called from any thread. Threads share one queue under a mutex until a thread
+ *           claims one of its own with vgc_thread_claim_queue(). Work of one stream is ordered only among
+ *           requests of one queue: a stream used from two threads needs a wait in between.
+ * Processes Several processes use a device at once; each has queues, contexts and a part of the region of its
+ *           own. What a killed process held is freed by the next process that opens the device or runs short.
+ *           A handle does not survive fork(): open the device in the child.
+ */
+#ifndef VGC_H
+#define VGC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VGC_API __attribute__((visibility("default")))
+
+/* [cdef] What follows up to the closing mark is also read by the Python binding. */
+
+enum vgc_result {
+    /* from the host */
+    VGC_OK = 0,
+    VGC_BAD_REQUEST = 1,
+    VGC_UNSUPPORTED = 2,
+    VGC_NO_CONTEXT = 3,
+    VGC_NOT_FOUND = 4,
+    VGC_INVALID_ARGUMENT = 5,
+    VGC_INVALID_ADDRESS = 6,
+    VGC_OUT_OF_MEMORY = 7,
+    VGC_RESOURCES_EXHAUSTED = 8,
+    VGC_COMPILE_FAILED = 9,
+    VGC_LAUNCH_FAILED = 10,
+    VGC_FAULT = 11,
+    VGC_ASSERT = 12,
+    VGC_TIMEOUT = 13,
+    VGC_DEADLOCK = 14,
+    VGC_DEVICE_LOST = 15, /* the host replaced the worker: memory and programs are gone; see vgc_reset() */
+    VGC_CANCELLED = 16,
+    VGC_INTERNAL = 17,
+    /* from the driver */
+    VGC_PENDING = 100,       /* not finished yet */
+    VGC_NO_DEVICE = 101,     /* no such device in this machine */
+    VGC_NO_PERMISSION = 102, /* the kernel does not let this process at it */
+    VGC_INCOMPATIBLE = 103,  /* driver and device speak different wire formats */
+    VGC_NO_ANSWER = 104,     /* the device did not answer in time */
+    VGC_SYSTEM = 105,        /* a system call failed */
+};
+
+enum vgc_source_kind { VGC_SOURCE_CUDA = 1, VGC_SOURCE_PTX = 2, VGC_SOURCE_CUBIN = 3 };
+
+enum vgc_arg_direction {
+    VGC_ARG_VALUE = 0, /* `size` bytes passed by value */
+    VGC_ARG_IN = 1,    /* the kernel gets a pointer to a copy of the buffer */
+    VGC_ARG_OUT = 2,   /* the kernel gets a pointer to zeroed memory that is copied back into the buffer */
+    VGC_ARG_INOUT = 3,
+};
+
+struct vgc_device;
+struct vgc_program;
+struct vgc_function;
+struct vgc_event;
+struct vgc_job;
+
+/* A device whose other side is in a process of this machine: file descriptors instead of PCI (tests,
+ * benchmarks). The file descriptors stay the caller's and must outlive the device handle. */
+struct vgc_memfd {
+    const char *name;         /* of the state file: processes that share the device use the same name */
+    int region_fd;            /* the VM's region */
+    int config_fd;            /* the configuration space as a file, kept up to date by the other side */
+    uint64_t region_gpa;      /* guest-physical address of the region's first byte */
+    uint64_t features;        /* acknowledged virtio feature bits */
+    uint32_t num_queues;
+    uint32_t ring_size;
+    const int *kick_fds;      /* eventfds, one per queue */
+    const int *call_fds;
+};
+
+struct vgc_options {
+    const char *address;          /* PCI address ("0000:00:04.0"); NULL: take the index-th device */
+    uint32_t index;
+    uint32_t reserved;
+    const char *region_address;   /* PCI address of the ivshmem function; NULL: the one whose size fits */
+    const char *state_dir;        /* NULL: /run/vgc */
+    uint64_t open_timeout_ns;     /* 0: 5 s */
+    uint64_t request_timeout_ns;  /* 0: the device's launch deadline + 10 s */
+    uint64_t spin_ns;             /* poll so long before sleeping; UINT64_MAX: never sleep; 0: 50 us */
+    const struct vgc_memfd *memfd; /* NULL: $VGC_MEMFD if set (see memfd.c), else PCI */
+};
+
+struct vgc_info {
+    char address[64];
+    char region_address[64];
+    char engine_name[65];
+    char vm_name[65];
+    uint8_t uuid[16];
+    uint32_t engine_kind; /* 0 null, 1 cpu, 2 cuda */
+    uint32_t health;      /* 0 starting, 1 ready, 2 recovering, 3 failed */
+    uint32_t generation;
+    uint32_t num_queues;
+    uint32_t ring_size;
+    uint32_t queue_depth; /* quota: requests in flight, all processes of the VM together */
+    uint32_t num_pes;     /* quota: processing elements */
+    uint32_t max_contexts;
+    uint32_t max_streams;
+    uint32_t context;
+    uint64_t memory_bytes; /* quota */
+    uint64_t deadline_ns;
+    uint64_t device_features;
+    uint64_t fingerprint;
+    uint64_t region_bytes;
+    uint64_t region_device_address; /* 0: kernels cannot use the region directly */
+    double read_bytes_per_s;        /* measured once, reading the region */
+    bool region_cached;             /* false: reads through the mapping are slow; prefer copies */
+    bool interrupts;                /* false: waiting falls back to sleeping in growing steps */
+};
+
+struct vgc_device_usage {
+    uint64_t memory_used_bytes;
+    uint64_t memory_quota_bytes;
+    uint64_t requests_done;
+    uint64_t requests_failed;
+    uint64_t busy_ns;
+    uint32_t num_contexts;
+    uint32_t num_programs;
+    uint32_t num_allocations;
+    uint32_t num_pes;
+    uint32_t in_flight;
+    uint32_t generation;
+};
+
+/* A PCI function that may be ours, as vgc_list() sees it; nothing is changed by looking. */
+struct vgc_found {
+    char address[32];
+    char driver[32]; /* bound kernel driver, "" if none */
+    char uio[32];    /* "/dev/uio0", "" if none */
+    char region_address[32]; /* ivshmem candidate, "" if none */
+};
+
+struct vgc_timing {
+    uint64_t queued_ns; /* on the host, before the work began */
+    uint64_t exec_ns;   /* on the engine */
+    uint64_t total_ns;  /* from publishing to seeing the completion, in the guest */
+};
+
+struct vgc_geometry {
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared_bytes; /* dynamic shared memory */
+    uint32_t stream;
+};
+
+struct vgc_arg {
+    uint32_t direction; /* enum vgc_arg_direction */
+    uint32_t reserved;
+    uint64_t size;
+    void *data; /* only read for VALUE and IN */
+};
+
+struct vgc_function_info {
+    const char *name;       /* the linker's */
+    const char *short_name; /* the source's */
+    uint32_t num_params;
+    uint32_t param_bytes;
+    uint32_t shared_bytes; /* static */
+    uint32_t max_threads;  /* per block */
+};
+
+struct vgc_param {
+    uint32_t offset;
+    uint32_t size;
+};
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+VGC_API const char *vgc_version(void);
+VGC_API const char *vgc_result_name(int result);
+VGC_API const char *vgc_last_error(void); /* of this thread; "" if none */
+VGC_API const char *vgc_last_log(void);   /* compiler's log of this thread's last vgc_program_load */
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+VGC_API int vgc_list(struct vgc_found *found, size_t room, size_t *count);
+VGC_API void vgc_options_init(struct vgc_options *options);
+VGC_API int vgc_open(const struct vgc_options *options, struct vgc_device **device); /* options may be NULL */
+VGC_API void vgc_close(struct vgc_device *device); /* waits for this process's jobs; NULL is allowed */
+VGC_API int vgc_info(struct vgc_device *device, struct vgc_info *info);
+VGC_API int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage);
+/* After VGC_DEVICE_LOST: waits until the device is ready and makes a new context. Programs, functions, events
+ * and device addresses of before are invalid and answer VGC_DEVICE_LOST. */
+VGC_API int vgc_reset(struct vgc_device *device);
+VGC_API int vgc_nop(struct vgc_device *device, uint32_t stream, struct vgc_job **job);
+VGC_API int vgc_thread_claim_queue(struct vgc_device *device);
+VGC_API void vgc_thread_release_queue(struct vgc_device *device);
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+VGC_API int vgc_alloc(struct vgc_device *device, uint64_t size, uint64_t *address);
+VGC_API int vgc_free(struct vgc_device *device, uint64_t address);
+/* With the buffer inside the region the device reads and writes it in place; otherwise it is copied through. On
+ * an error the contents of the destination are undefined. */
+VGC_API int vgc_copy_in(struct vgc_device *device, uint64_t dst, const void *src, uint64_t size, uint32_t stream,
+                        struct vgc_job **job);
+VGC_API int vgc_copy_out(struct vgc_device *device, void *dst, uint64_t src, uint64_t size, uint32_t stream,
+                         struct vgc_job **job);
+VGC_API int vgc_copy_device(struct vgc_device *device, uint64_t dst, uint64_t src, uint64_t size, uint32_t stream,
+                            struct vgc_job **job);
+VGC_API int vgc_fill(struct vgc_device *device, uint64_t dst, uint64_t value, uint32_t unit, uint64_t size,
+                     uint32_t stream, struct vgc_job **job);
+/* Memory that both sides map, 256-byte aligned: zero-copy source and target of copies and calls. */
+VGC_API int vgc_region_alloc(struct vgc_device *device, uint64_t size, void **pointer);
+VGC_API void vgc_region_free(struct vgc_device *device, void *pointer);
+/* Where kernels see `pointer`, for engines that can reach the region (VGC_UNSUPPORTED otherwise). */
+VGC_API int vgc_region_address(struct vgc_device *device, const void *pointer, uint64_t *address);
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+VGC_API int vgc_program_load(struct vgc_device *device, int kind, const void *source, uint64_t size,
+                             const char *const *options, uint32_t num_options, struct vgc_program **program);
+VGC_API int vgc_program_unload(struct vgc_program *program);
+VGC_API const char *vgc_program_log(const struct vgc_program *program); /* warnings */
+VGC_API uint32_t vgc_program_num_functions(const struct vgc_program *program);
+VGC_API struct vgc_function *vgc_program_function_at(struct vgc_program *program, uint32_t index);
+/* By the source's name or the linker's; a short name that several functions share is refused. */
+VGC_API int vgc_program_function(struct vgc_program *program, const char *name, struct vgc_function **function);
+VGC_API int vgc_program_global(struct vgc_program *program, const char *name, uint64_t *address, uint64_t *size);
+VGC_API void vgc_function_info(const struct vgc_function *function, struct vgc_function_info *info);
+VGC_API int vgc_function_param(const struct vgc_function *function, uint32_t index, struct vgc_param *param);
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+/* args[i] points to the value of the i-th parameter, as for cuLaunchKernel. */
+VGC_API int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometry, void *const *args,
+                       uint32_t num_args, struct vgc_job **job);
+VGC_API int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *geometry,
+                              const void *params, uint32_t param_bytes, struct vgc_job **job);
+/* A whole offloaded call in one round trip: inputs, launch by name, outputs. */
+VGC_API int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
+                     const struct vgc_arg *args, uint32_t num_args, struct vgc_job **job);
+
+/* ---- streams and events --------------------------------------------------------------------- */
+
+VGC_API int vgc_stream_create(struct vgc_device *device, uint32_t *stream); /* never 0, the default stream */
+VGC_API int vgc_stream_destroy(struct vgc_device *device, uint32_t stream);
+VGC_API int vgc_stream_synchronize(struct vgc_device *device, uint32_t stream);
+VGC_API int vgc_synchronize(struct vgc_device *device); /* all jobs of this process */
+VGC_API int vgc_event_create(struct vgc_device *device, struct vgc_event **event);
+VGC_API int vgc_event_destroy(struct vgc_event *event);
+VGC_API int vgc_event_record(struct vgc_event *event, uint32_t stream);
+VGC_API int vgc_event_synchronize(struct vgc_event *event);
+VGC_API int vgc_event_query(struct vgc_event *event); /* VGC_OK or VGC_PENDING */
+VGC_API int vgc_stream_wait_event(struct vgc_event *event, uint32_t stream);
+VGC_API int vgc_event_elapsed(struct vgc_event *start, struct vgc_event *end, int64_t *elapsed_ns);
+
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
+/* VGC_PENDING when time ran out: the job goes on. UINT64_MAX: the device's request time-out (VGC_NO_ANSWER). */
+VGC_API int vgc_job_wait(struct vgc_job *job, uint64_t timeout_ns);
+VGC_API int vgc_job_poll(struct vgc_job *job);
+VGC_API int vgc_job_timing(struct vgc_job *job, struct vgc_timing *timing);
+VGC_API void vgc_job_release(struct vgc_job *job); /* a job that still runs is forgotten when it ends */
+VGC_API void vgc_last_timing(struct vgc_timing *timing); /* of this thread's last finished job */
+
+/* [/cdef] */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
