@@ -117,4 +117,4 @@ def _make_ext4(root: Path, image: Path) -> None:
     blocks = sum(-(-path.lstat().st_size // BLOCK_BYTES) + 1 for path in root.rglob("*"))
     size_bytes = blocks * BLOCK_BYTES * 11 // 10 + SPARE_BYTES
     argv: list[str | Path] = ["/sbin/mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, image]
-    subprocess.run([*argv, f"{size_bytes // 1024}k"], check=True)
+    subprocess.run([*argv, f"{size_bytes // 1024}k"], stdout=subprocess.DEVNULL, check=True)

@@ -38,12 +38,17 @@ def die(message: str, *, hint: str | None = None) -> NoReturn:
 
 
 def digest_of(paths: Iterable[Path], *extra: str) -> str:
-    """A hash over the names and contents of files and over `extra` texts: what a result was made from."""
+    """A hash over files and over `extra` texts: what a result was made from.
+
+    Files count by their contents and their place in the repository, so every clone of it comes to the same.
+    """
     digest = hashlib.sha256()
     for text in extra:
         digest.update(text.encode() + b"\0")
     for path in sorted(paths):
-        digest.update(os.fsencode(path) + b"\0" + str(path.stat().st_mode & 0o111).encode() + b"\0")
+        digest.update(
+            os.path.relpath(path, REPOSITORY).encode() + b"\0" + str(path.stat().st_mode & 0o111).encode() + b"\0"
+        )
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
