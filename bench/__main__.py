@@ -9,7 +9,7 @@ from pathlib import Path
 from bench import rows
 from bench.lab import Lab
 from bench.registry import ROWS, select
-from bench.results import table, write_json
+from bench.results import markdown, table, write_json
 from bench.runner import run_rows
 
 OUT = Path(__file__).resolve().parent / "out"
@@ -20,6 +20,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures to measure, globs allowed (default: all)")
     parser.add_argument("--quick", action="store_true", help="fewer samples: under two minutes, noisier")
     parser.add_argument("--list", action="store_true", help="list the figures and exit")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--threads", type=int, default=None, help="threads of the compute rows (default: all CPUs)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of results.json (default: bench/out)")
     return parser
@@ -40,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         results, skipped = run_rows(
             lab, chosen, args.names, lambda name: print(f"... {name}", file=sys.stderr, flush=True)
         )
-    print(table(results, skipped))
+    print(markdown(results) if args.markdown else table(results, skipped))
     print(f"written: {write_json(args.out, results, skipped)}", file=sys.stderr)
     return 0
 

@@ -152,6 +152,12 @@ def table(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def markdown(results: Sequence[Result]) -> str:
+    """The results as a Markdown table, as in docs/benchmarks.md."""
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS), *map(_cells, results)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def write_json(folder: Path, results: Sequence[Result], skipped: Sequence[Skipped]) -> Path:
     """Writes ``results.json`` and, beside it, ``skipped.json`` (a list, empty if every row ran)."""
     folder.mkdir(parents=True, exist_ok=True)

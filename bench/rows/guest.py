@@ -61,7 +61,8 @@ def guest_null(lab: Lab) -> Iterator[Outcome]:
             sleeping = _times_us(guest, "sleeping", lab.samples(2_000, 500))
             machine = f"(in a guest on {guest.machine})"
     except (GuestError, SystemExit) as error:  # the tools end the program when QEMU or the image cannot be had
-        raise SkipRow(f"no guest: {error}") from error
+        reason = "see the error above" if isinstance(error, SystemExit) else error
+        raise SkipRow(f"no guest: {reason}") from error
     yield outcome("guest_null_us_p50", polled, "us", "lower", against=machine)
     yield outcome("guest_null_us_p99", float(np.percentile(polled.values, 99)), "us", "lower", against=machine)
     yield outcome("guest_null_sleeping_us_p50", sleeping, "us", "lower", against=machine)

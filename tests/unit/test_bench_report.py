@@ -10,7 +10,7 @@ import pytest
 
 from bench.lab import Lab
 from bench.registry import Outcome, Row, select
-from bench.results import Goal, Result, Samples, Skipped, SkipRow, outcome, table, write_json
+from bench.results import Goal, Result, Samples, Skipped, SkipRow, markdown, outcome, table, write_json
 from bench.runner import run_rows
 from bench.stats import alternate
 
@@ -129,6 +129,12 @@ def test_table_has_a_line_per_result_and_names_what_was_skipped() -> None:
     assert lines[3].split() == ["slow", "3", "GB/s", "4", "0.75", "-", "ratio", ">=", "0.95", "MISSED", "memcpy"]
     assert lines[4].split() == ["alone", "1,234,567", "1/s", "-", "-", "-"]
     assert lines[5] == "skipped gone: no device"
+
+
+def test_markdown_has_a_row_per_result() -> None:
+    lines = markdown([FAST]).splitlines()
+    assert len(lines) == 3
+    assert lines[2] == "| fast | 0.5 | us | 2 | 0.25 | 3% | < 1 | met | a peer |"
 
 
 def test_json_is_a_list_with_exactly_the_promised_keys(tmp_path: Path) -> None:
