@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Fd:
-    """Owns a file descriptor until it is closed or released."""
+    """Owns a file descriptor until it is closed or released, or, at the latest, until it is forgotten."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -32,6 +32,9 @@ class Fd:
         number = self.release()
         if number >= 0:
             os.close(number)
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> Self:
         return self

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import Final
+from typing import Final, TypeAlias
+
+Buffer: TypeAlias = bytes | memoryview
 
 _SEALS: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
-def create(name: str, content: bytes = b"") -> int:
+def create(name: str, content: Buffer = b"") -> int:
     """Returns a new anonymous file that holds `content`, positioned at its start. The caller owns it."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -39,7 +41,7 @@ def is_sealed(fd: int) -> bool:
         return False
 
 
-def sealed(name: str, content: bytes) -> int:
+def sealed(name: str, content: Buffer) -> int:
     """Returns a new sealed file that holds `content`. The caller owns it."""
     fd = create(name, content)
     seal(fd)

@@ -19,7 +19,8 @@ enum { MAX_FILTER = 4096 };
 extern char **environ;
 
 /* A user namespace of the job's own: no privilege over the others it lives in, and its own count of processes. */
-static void enter_user_namespace(const struct vgc_options *options, struct vgc_handshake handshake) {
+static void enter_user_namespace(const struct vgc_options *options, struct vgc_handshake handshake)
+{
     char byte = 0;
     vgc_check(unshare(CLONE_NEWUSER | (options->own_root ? CLONE_NEWNS : 0)), "user namespaces",
               "unshare(CLONE_NEWUSER)");
@@ -32,7 +33,8 @@ static void enter_user_namespace(const struct vgc_options *options, struct vgc_h
     }
 }
 
-static void become_unprivileged(const struct vgc_options *options) {
+static void become_unprivileged(const struct vgc_options *options)
+{
     if (options->has_ids) {
         vgc_check(setresgid(options->gid, options->gid, options->gid), "user ids", "setresgid");
         vgc_check(setresuid(options->uid, options->uid, options->uid), "user ids", "setresuid");
@@ -40,14 +42,16 @@ static void become_unprivileged(const struct vgc_options *options) {
     vgc_drop_capabilities();
 }
 
-static void set_limits(const struct vgc_options *options) {
+static void set_limits(const struct vgc_options *options)
+{
     for (size_t i = 0; i < options->num_limits; i++) {
         struct rlimit limit = {options->limits[i].value, options->limits[i].value};
         vgc_check(setrlimit(options->limits[i].resource, &limit), "resource limits", "setrlimit");
     }
 }
 
-static void replace_stdio(const struct vgc_options *options) {
+static void replace_stdio(const struct vgc_options *options)
+{
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     vgc_check(null_fd, "/dev/null", "open /dev/null");
     vgc_check(dup2(null_fd, STDIN_FILENO), "file descriptors", "dup2");
@@ -57,13 +61,15 @@ static void replace_stdio(const struct vgc_options *options) {
     vgc_check(dup2(options->log_fd, STDERR_FILENO), "file descriptors", "dup2");
 }
 
-static void keep_only_named_fds(const struct vgc_options *options) {
+static void keep_only_named_fds(const struct vgc_options *options)
+{
     vgc_check(syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC), "close_range (Linux 5.11)", "close_range");
     for (size_t i = 0; i < options->num_kept_fds; i++)
         vgc_check(fcntl(options->kept_fds[i], F_SETFD, 0), "file descriptors", "keep");
 }
 
-static void install_filter(int fd) {
+static void install_filter(int fd)
+{
     static struct sock_filter code[MAX_FILTER];
     ssize_t size = pread(fd, code, sizeof(code), 0);
     vgc_check(size, "seccomp", "read filter");
@@ -73,7 +79,8 @@ static void install_filter(int fd) {
     vgc_check(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), "seccomp", "install filter");
 }
 
-static void reset_signals(void) {
+static void reset_signals(void)
+{
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -81,7 +88,8 @@ static void reset_signals(void) {
         (void)signal(signal_number, SIG_DFL); /* KILL, STOP and the C library's own refuse: nothing to reset */
 }
 
-void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handshake) {
+void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handshake)
+{
     reset_signals();
     vgc_check(setsid(), "process groups", "setsid");
     if (options->has_ids)

@@ -62,10 +62,10 @@ struct vgc_options {
     uint64_t output_bytes; /* at most */
     int log_fd;            /* the job's stdout and stderr; -1: inherited */
     int report_fd;         /* -1: none */
-    int lifeline_fd; /* the job is killed when this becomes readable: a pipe that closes, a parent that dies */
-    int timeout_ms;  /* -1: none */
-    int filter_fd;   /* struct sock_filter[]; -1: none */
-    int oom_score; /* 0 to 1000: how gladly the host's out-of-memory killer takes the job */
+    int lifeline_fd;       /* the job is killed when this becomes readable: a pipe that closes, a parent that dies */
+    int timeout_ms;        /* -1: none */
+    int filter_fd;         /* struct sock_filter[]; -1: none */
+    int oom_score;         /* 0 to 1000: how gladly the host's out-of-memory killer takes the job */
     char **argv;
 };
 

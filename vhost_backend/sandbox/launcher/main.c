@@ -20,14 +20,16 @@ struct init_process {
     int lifeline; /* init ends, and the whole pid namespace with it, when this is closed */
 };
 
-static int64_t now_ms(void) {
+static int64_t now_ms(void)
+{
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* Process 1 of the new pid namespace: adopts and reaps orphans, lives as long as the launcher. */
-_Noreturn static void run_init(int lifeline) {
+_Noreturn static void run_init(int lifeline)
+{
     char byte;
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "vgc-init", 0, 0, 0);
@@ -40,7 +42,8 @@ _Noreturn static void run_init(int lifeline) {
     _exit(0);
 }
 
-static struct init_process start_init(void) {
+static struct init_process start_init(void)
+{
     int ends[2];
     vgc_check(pipe2(ends, O_CLOEXEC), "file descriptors", "pipe2");
     pid_t pid = fork();
@@ -53,7 +56,8 @@ static struct init_process start_init(void) {
     return (struct init_process){.pid = pid, .lifeline = ends[1]};
 }
 
-static pid_t start_job(const struct vgc_options *options, int proc_fd) {
+static pid_t start_job(const struct vgc_options *options, int proc_fd)
+{
     int ends[2];
     char byte;
     vgc_check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "file descriptors", "socketpair");
@@ -75,7 +79,8 @@ static pid_t start_job(const struct vgc_options *options, int proc_fd) {
 }
 
 /* SIGTERM as a descriptor; the job resets its own mask. */
-static int open_termination(void) {
+static int open_termination(void)
+{
     sigset_t mask;
     sigemptyset(&mask);
     sigaddset(&mask, SIGTERM);
@@ -86,7 +91,8 @@ static int open_termination(void) {
 }
 
 /* Waits until the job ends, its time is up, or nobody wants it any more. NULL: it ended by itself. */
-static const char *watch(pid_t job, int termination_fd, const struct vgc_options *options) {
+static const char *watch(pid_t job, int termination_fd, const struct vgc_options *options)
+{
     int job_fd = (int)syscall(SYS_pidfd_open, job, 0);
     vgc_check(job_fd, "pidfd_open (Linux 5.3)", "pidfd_open");
     int64_t deadline = now_ms() + options->timeout_ms;
@@ -106,25 +112,29 @@ static const char *watch(pid_t job, int termination_fd, const struct vgc_options
     }
 }
 
-static void report_status(int status) {
+static void report_status(int status)
+{
     if (WIFSIGNALED(status))
         vgc_report("signal %d", WTERMSIG(status));
     else
         vgc_report("exit %d", WEXITSTATUS(status));
 }
 
-static void reap(pid_t pid, int *status) {
+static void reap(pid_t pid, int *status)
+{
     while (waitpid(pid, status, 0) < 0 && errno == EINTR)
         ;
 }
 
 /* Ends everything the job has started. With a pid namespace that is certain, else it is its process group. */
-static void end_all(const struct vgc_options *options, struct init_process init, pid_t job) {
+static void end_all(const struct vgc_options *options, struct init_process init, pid_t job)
+{
     (void)kill(options->isolate ? init.pid : -job, SIGKILL);
 }
 
 /* Returns the job's wait status, once it and all its descendants have ended. */
-static int supervise(const struct vgc_options *options, struct init_process init, pid_t job, int termination_fd) {
+static int supervise(const struct vgc_options *options, struct init_process init, pid_t job, int termination_fd)
+{
     int status = 0;
     const char *verdict = watch(job, termination_fd, options);
     if (verdict != NULL)
@@ -140,7 +150,8 @@ static int supervise(const struct vgc_options *options, struct init_process init
     return status;
 }
 
-_Noreturn static void end_like(int status) {
+_Noreturn static void end_like(int status)
+{
     if (WIFSIGNALED(status)) {
         struct rlimit none = {0, 0};
         (void)setrlimit(RLIMIT_CORE, &none);
@@ -150,7 +161,8 @@ _Noreturn static void end_like(int status) {
     _exit(WEXITSTATUS(status));
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     struct vgc_options options;
     struct init_process init = {.pid = -1, .lifeline = -1};
     (void)signal(SIGPIPE, SIG_IGN);

@@ -10,13 +10,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int vgc_open_proc(void) {
+int vgc_open_proc(void)
+{
     int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     vgc_check(fd, "/proc", "open /proc");
     return fd;
 }
 
-static void write_proc(int proc_fd, pid_t pid, const char *name, const char *text) {
+static void write_proc(int proc_fd, pid_t pid, const char *name, const char *text)
+{
     char path[64];
     snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
     int fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
@@ -25,14 +27,16 @@ static void write_proc(int proc_fd, pid_t pid, const char *name, const char *tex
     close(fd);
 }
 
-static void write_map(int proc_fd, pid_t pid, const char *name, unsigned inside, unsigned outside) {
+static void write_map(int proc_fd, pid_t pid, const char *name, unsigned inside, unsigned outside)
+{
     char text[64];
     snprintf(text, sizeof(text), "%u %u 1\n", inside, outside);
     write_proc(proc_fd, pid, name, text);
 }
 
 /* An ordinary user becomes root of a namespace in which it has the privileges that building a sandbox takes. */
-void vgc_become_namespace_root(int proc_fd) {
+void vgc_become_namespace_root(int proc_fd)
+{
     uid_t uid = geteuid();
     gid_t gid = getegid();
     vgc_check(unshare(CLONE_NEWUSER), "user namespaces", "unshare(CLONE_NEWUSER)");
@@ -42,7 +46,8 @@ void vgc_become_namespace_root(int proc_fd) {
     write_map(proc_fd, self, "gid_map", gid, gid);
 }
 
-void vgc_unshare_all(void) {
+void vgc_unshare_all(void)
+{
     static const struct {
         int flag;
         const char *feature;
@@ -55,7 +60,8 @@ void vgc_unshare_all(void) {
 }
 
 /* The job's user namespace holds one id: what it is outside, as root inside if it asked for that. */
-void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options) {
+void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options)
+{
     uid_t uid = options->has_ids ? options->uid : geteuid();
     gid_t gid = options->has_ids ? options->gid : getegid();
     write_proc(proc_fd, job, "setgroups", "deny");
@@ -64,7 +70,8 @@ void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options) {
 }
 
 /* The host, when it runs out of memory, takes the job first. A courtesy, not a wall: failure is no error. */
-void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score) {
+void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score)
+{
     char path[64];
     snprintf(path, sizeof(path), "%d/oom_score_adj", (int)job);
     int fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
@@ -74,7 +81,8 @@ void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score) {
     close(fd);
 }
 
-void vgc_drop_capabilities(void) {
+void vgc_drop_capabilities(void)
+{
     for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
         (void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0); /* fails only where there is nothing to drop */
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -59,12 +59,13 @@ static const struct {
     const char *name;
     int resource;
 } limit_names[] = {
-    {"as", RLIMIT_AS},       {"core", RLIMIT_CORE},   {"cpu", RLIMIT_CPU},         {"data", RLIMIT_DATA},
-    {"fsize", RLIMIT_FSIZE}, {"nproc", RLIMIT_NPROC}, {"nofile", RLIMIT_NOFILE},   {"memlock", RLIMIT_MEMLOCK},
+    {"as", RLIMIT_AS},       {"core", RLIMIT_CORE},         {"cpu", RLIMIT_CPU},       {"data", RLIMIT_DATA},
+    {"fsize", RLIMIT_FSIZE}, {"nproc", RLIMIT_NPROC},       {"nofile", RLIMIT_NOFILE}, {"memlock", RLIMIT_MEMLOCK},
     {"stack", RLIMIT_STACK}, {"msgqueue", RLIMIT_MSGQUEUE},
 };
 
-static uint64_t parse_number(const char *text, uint64_t maximum) {
+static uint64_t parse_number(const char *text, uint64_t maximum)
+{
     char *end = NULL;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
@@ -73,10 +74,14 @@ static uint64_t parse_number(const char *text, uint64_t maximum) {
     return value;
 }
 
-static int parse_fd(const char *text) { return (int)parse_number(text, 1 << 20); }
+static int parse_fd(const char *text)
+{
+    return (int)parse_number(text, 1 << 20);
+}
 
 /* Cuts "LEFT=RIGHT" (at the last `separator`) in two. */
-static char *split(char *text, char separator) {
+static char *split(char *text, char separator)
+{
     char *right = strrchr(text, separator);
     if (right == NULL)
         vgc_die("launcher", "'%s' has no '%c'", text, separator);
@@ -84,7 +89,8 @@ static char *split(char *text, char separator) {
     return right + 1;
 }
 
-static void add_pair(struct vgc_bind *pairs, size_t *count, char *text) {
+static void add_pair(struct vgc_bind *pairs, size_t *count, char *text)
+{
     if (*count == VGC_MAX_BINDS)
         vgc_die("launcher", "more than %d binds", VGC_MAX_BINDS);
     char *target = split(text, '=');
@@ -93,7 +99,8 @@ static void add_pair(struct vgc_bind *pairs, size_t *count, char *text) {
     pairs[(*count)++] = (struct vgc_bind){.source = text, .target = target};
 }
 
-static void add_limit(struct vgc_options *options, char *text) {
+static void add_limit(struct vgc_options *options, char *text)
+{
     const char *value = split(text, '=');
     if (options->num_limits == VGC_MAX_LIMITS)
         vgc_die("launcher", "more than %d limits", VGC_MAX_LIMITS);
@@ -107,35 +114,57 @@ static void add_limit(struct vgc_options *options, char *text) {
     vgc_die("launcher", "unknown limit '%s'", text);
 }
 
-static void add_kept_fd(struct vgc_options *options, const char *text) {
+static void add_kept_fd(struct vgc_options *options, const char *text)
+{
     if (options->num_kept_fds == VGC_MAX_KEPT_FDS)
         vgc_die("launcher", "more than %d kept file descriptors", VGC_MAX_KEPT_FDS);
     options->kept_fds[options->num_kept_fds++] = parse_fd(text);
 }
 
-static void set_ids(struct vgc_options *options, char *text) {
+static void set_ids(struct vgc_options *options, char *text)
+{
     options->gid = (gid_t)parse_number(split(text, ':'), UINT32_MAX - 1);
     options->uid = (uid_t)parse_number(text, UINT32_MAX - 1);
     options->has_ids = true;
 }
 
-static const char *file_name(const char *text) {
+static const char *file_name(const char *text)
+{
     if (*text == '\0' || *text == '.' || strchr(text, '/') != NULL)
         vgc_die("launcher", "'%s' is not a plain file name", text);
     return text;
 }
 
-static void set_option(int option, char *value, struct vgc_options *options) {
+static void set_option(int option, char *value, struct vgc_options *options)
+{
     switch (option) {
-    case OPT_BIND: add_pair(options->binds, &options->num_binds, value); break;
-    case OPT_LINK: add_pair(options->links, &options->num_links, value); break;
-    case OPT_LIMIT: add_limit(options, value); break;
-    case OPT_KEEP_FD: add_kept_fd(options, value); break;
-    case OPT_IDS: set_ids(options, value); break;
-    case OPT_OWN_ROOT: options->own_root = true; break;
-    case OPT_NO_ISOLATION: options->isolate = false; break;
-    case OPT_WORK_BYTES: options->work_bytes = parse_number(value, UINT64_MAX / 2); break;
-    case OPT_WORK_PATH: options->work_path = value; break;
+    case OPT_BIND:
+        add_pair(options->binds, &options->num_binds, value);
+        break;
+    case OPT_LINK:
+        add_pair(options->links, &options->num_links, value);
+        break;
+    case OPT_LIMIT:
+        add_limit(options, value);
+        break;
+    case OPT_KEEP_FD:
+        add_kept_fd(options, value);
+        break;
+    case OPT_IDS:
+        set_ids(options, value);
+        break;
+    case OPT_OWN_ROOT:
+        options->own_root = true;
+        break;
+    case OPT_NO_ISOLATION:
+        options->isolate = false;
+        break;
+    case OPT_WORK_BYTES:
+        options->work_bytes = parse_number(value, UINT64_MAX / 2);
+        break;
+    case OPT_WORK_PATH:
+        options->work_path = value;
+        break;
     case OPT_INPUT:
         options->input_name = file_name(split(value, ':'));
         options->input_fd = parse_fd(value);
@@ -144,26 +173,41 @@ static void set_option(int option, char *value, struct vgc_options *options) {
         options->output_name = file_name(split(value, ':'));
         options->output_fd = parse_fd(value);
         break;
-    case OPT_OUTPUT_BYTES: options->output_bytes = parse_number(value, UINT64_MAX / 2); break;
-    case OPT_LOG_FD: options->log_fd = parse_fd(value); break;
+    case OPT_OUTPUT_BYTES:
+        options->output_bytes = parse_number(value, UINT64_MAX / 2);
+        break;
+    case OPT_LOG_FD:
+        options->log_fd = parse_fd(value);
+        break;
     case OPT_REPORT_FD:
         options->report_fd = parse_fd(value);
         vgc_report_to(options->report_fd);
         break;
-    case OPT_LIFELINE_FD: options->lifeline_fd = parse_fd(value); break;
+    case OPT_LIFELINE_FD:
+        options->lifeline_fd = parse_fd(value);
+        break;
     case OPT_WITH_PARENT:
         options->lifeline_fd = (int)syscall(SYS_pidfd_open, getppid(), 0);
         vgc_check(options->lifeline_fd, "pidfd_open (Linux 5.3)", "pidfd_open");
         break;
-    case OPT_TIMEOUT_MS: options->timeout_ms = (int)parse_number(value, INT32_MAX); break;
-    case OPT_FILTER_FD: options->filter_fd = parse_fd(value); break;
-    case OPT_OOM_SCORE: options->oom_score = (int)parse_number(value, 1000); break;
-    case OPT_EXIT: _exit(0);
-    default: vgc_die("launcher", "unknown or incomplete option");
+    case OPT_TIMEOUT_MS:
+        options->timeout_ms = (int)parse_number(value, INT32_MAX);
+        break;
+    case OPT_FILTER_FD:
+        options->filter_fd = parse_fd(value);
+        break;
+    case OPT_OOM_SCORE:
+        options->oom_score = (int)parse_number(value, 1000);
+        break;
+    case OPT_EXIT:
+        _exit(0);
+    default:
+        vgc_die("launcher", "unknown or incomplete option");
     }
 }
 
-void vgc_parse_options(int argc, char **argv, struct vgc_options *options) {
+void vgc_parse_options(int argc, char **argv, struct vgc_options *options)
+{
     *options = (struct vgc_options){
         .isolate = true,
         .input_fd = -1,

@@ -9,9 +9,13 @@
 
 static int report_fd = -1;
 
-void vgc_report_to(int fd) { report_fd = fd; }
+void vgc_report_to(int fd)
+{
+    report_fd = fd;
+}
 
-void vgc_report(const char *format, ...) {
+void vgc_report(const char *format, ...)
+{
     char line[512];
     if (report_fd < 0)
         return;
@@ -27,7 +31,8 @@ void vgc_report(const char *format, ...) {
         _exit(VGC_EXIT_SETUP);
 }
 
-void vgc_die(const char *feature, const char *format, ...) {
+void vgc_die(const char *feature, const char *format, ...)
+{
     char text[384];
     va_list arguments;
     va_start(arguments, format);
@@ -39,7 +44,8 @@ void vgc_die(const char *feature, const char *format, ...) {
     _exit(VGC_EXIT_SETUP);
 }
 
-void vgc_check(long result, const char *feature, const char *what) {
+void vgc_check(long result, const char *feature, const char *what)
+{
     if (result < 0)
         vgc_die(feature, "%s: %s", what, strerror(errno));
 }

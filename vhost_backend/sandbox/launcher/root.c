@@ -21,18 +21,21 @@ static const char NEW_ROOT[] = "/new";
 static const char OLD_ROOT[] = "/old";
 static const char FEATURE[] = "mount namespaces";
 
-static void join(char path[PATH_MAX], const char *root, const char *rest) {
+static void join(char path[PATH_MAX], const char *root, const char *rest)
+{
     if (snprintf(path, PATH_MAX, "%s%s", root, rest) >= PATH_MAX)
         vgc_die("launcher", "path too long: %s", rest);
 }
 
-static void make_directory(const char *path) {
+static void make_directory(const char *path)
+{
     /* EROFS: below an earlier bind, where the directory is there already or the mount will say so. */
     if (mkdir(path, 0755) < 0 && errno != EEXIST && errno != EROFS)
         vgc_die(FEATURE, "mkdir %s: %s", path, strerror(errno));
 }
 
-static void make_parents(char *path) {
+static void make_parents(char *path)
+{
     for (char *slash = strchr(path + sizeof(NEW_ROOT), '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         make_directory(path);
@@ -40,7 +43,8 @@ static void make_parents(char *path) {
     }
 }
 
-static void make_mount_point(char *path, bool directory) {
+static void make_mount_point(char *path, bool directory)
+{
     make_parents(path);
     if (directory) {
         make_directory(path);
@@ -53,13 +57,15 @@ static void make_mount_point(char *path, bool directory) {
         vgc_die(FEATURE, "create %s: %s", path, strerror(errno));
 }
 
-static void set_attributes(const char *path, uint64_t attributes, unsigned flags) {
+static void set_attributes(const char *path, uint64_t attributes, unsigned flags)
+{
     struct mount_attr attr = {.attr_set = attributes};
     vgc_check(syscall(SYS_mount_setattr, AT_FDCWD, path, flags, &attr, sizeof(attr)), "mount_setattr (Linux 5.12)",
               path);
 }
 
-static void bind(const char *source, const char *target, uint64_t attributes) {
+static void bind(const char *source, const char *target, uint64_t attributes)
+{
     char from[PATH_MAX];
     char to[PATH_MAX];
     struct stat status;
@@ -73,13 +79,15 @@ static void bind(const char *source, const char *target, uint64_t attributes) {
     set_attributes(to, attributes, AT_RECURSIVE);
 }
 
-static void mount_tmpfs(const char *path, const char *options, unsigned long flags) {
+static void mount_tmpfs(const char *path, const char *options, unsigned long flags)
+{
     if (mount("tmpfs", path, "tmpfs", flags | MS_NOSUID | MS_NODEV, options) < 0)
         vgc_die(FEATURE, "mount tmpfs on %s: %s", path, strerror(errno));
 }
 
 /* A scratch root with the host's root below /old: from here on no path of the host is in the way. */
-static void enter_scratch_root(void) {
+static void enter_scratch_root(void)
+{
     vgc_check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), FEATURE, "make mounts private");
     mount_tmpfs("/tmp", "mode=0755,size=1m", 0);
     vgc_check(chdir("/tmp"), FEATURE, "chdir");
@@ -89,7 +97,8 @@ static void enter_scratch_root(void) {
     vgc_check(chdir("/"), FEATURE, "chdir");
 }
 
-static void leave_scratch_root(void) {
+static void leave_scratch_root(void)
+{
     vgc_check(umount2(OLD_ROOT, UMOUNT_DETACH), FEATURE, "detach the host's root");
     vgc_check(chdir(NEW_ROOT), FEATURE, "chdir");
     vgc_check(syscall(SYS_pivot_root, ".", "."), "pivot_root", "pivot_root");
@@ -97,7 +106,8 @@ static void leave_scratch_root(void) {
     vgc_check(chdir("/"), FEATURE, "chdir");
 }
 
-static void make_work_directory(const struct vgc_options *options) {
+static void make_work_directory(const struct vgc_options *options)
+{
     char text[64];
     make_directory("/new/vgc-work");
     snprintf(text, sizeof(text), "mode=0700,size=%llu,nr_inodes=4096", (unsigned long long)options->work_bytes);
@@ -106,7 +116,8 @@ static void make_work_directory(const struct vgc_options *options) {
         vgc_check(chown("/new/vgc-work", options->uid, options->gid), FEATURE, "chown /work");
 }
 
-static void make_links(const struct vgc_options *options) {
+static void make_links(const struct vgc_options *options)
+{
     for (size_t i = 0; i < options->num_links; i++) {
         char path[PATH_MAX];
         join(path, NEW_ROOT, options->links[i].target);
@@ -116,7 +127,8 @@ static void make_links(const struct vgc_options *options) {
     }
 }
 
-void vgc_enter_root(const struct vgc_options *options) {
+void vgc_enter_root(const struct vgc_options *options)
+{
     enter_scratch_root();
     mount_tmpfs(NEW_ROOT, "mode=0755,size=1m", 0);
     make_links(options);
@@ -131,7 +143,8 @@ void vgc_enter_root(const struct vgc_options *options) {
     leave_scratch_root();
 }
 
-int vgc_open_work(const struct vgc_options *options) {
+int vgc_open_work(const struct vgc_options *options)
+{
     const char *path = options->isolate ? "/vgc-work" : options->work_path;
     if (path == NULL || (options->isolate && options->work_bytes == 0))
         return -1;

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 /* Copies `size` bytes from the start of `from`; false with errno set. */
-static bool copy_file(int from, int to, uint64_t size) {
+static bool copy_file(int from, int to, uint64_t size)
+{
     off_t offset = 0;
     while ((uint64_t)offset < size) {
         ssize_t count = sendfile(to, from, &offset, size - (uint64_t)offset);
@@ -23,7 +24,8 @@ static bool copy_file(int from, int to, uint64_t size) {
     return true;
 }
 
-void vgc_write_input(int work_fd, const struct vgc_options *options) {
+void vgc_write_input(int work_fd, const struct vgc_options *options)
+{
     struct stat status;
     if (options->input_name == NULL)
         return;
@@ -35,7 +37,8 @@ void vgc_write_input(int work_fd, const struct vgc_options *options) {
     close(fd);
 }
 
-void vgc_read_output(int work_fd, const struct vgc_options *options) {
+void vgc_read_output(int work_fd, const struct vgc_options *options)
+{
     struct stat status;
     if (options->output_name == NULL)
         return;

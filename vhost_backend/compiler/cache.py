@@ -1,0 +1,202 @@
+"""Compiled programs, found by the digest of everything that shaped them.
+
+Two layers. In memory: sealed memfds, ready to be handed to a worker. On disk: one file per program, written
+under another name and renamed, so that it is whole or absent; what it holds is checked against its own digest
+whenever it is read, and a file that fails is deleted and compiled anew. Both are bounded and forget what was not
+used for longest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import struct
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.errors import HostError
+from vhost_backend.sandbox import memfd
+from vhost_backend.sandbox.fds import Fd
+
+_MAGIC: Final = b"VGCPROG1"
+_HEADER: Final = struct.Struct("<8s32s32sI")  # magic, digest of what follows it, key, bytes of the log
+_DIGEST_START: Final = 40
+_UNFINISHED: Final = "unfinished-"
+_ABANDONED_SECONDS: Final = 3600
+
+
+def default_directory() -> Path:
+    """Where the cache lies unless the configuration says otherwise [XDG base directory specification]."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "virtio-gpu-compute" / "programs"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled program: its image in a sealed memfd, and what the compiler said."""
+
+    image: Fd
+    log: str
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of memory it takes."""
+        return os.fstat(self.image.number).st_size + len(self.log)
+
+
+class MemoryCache:
+    """Programs at hand. Not thread-safe: it belongs to the event loop."""
+
+    def __init__(self, max_bytes: int = 256 << 20, max_programs: int = 256) -> None:
+        self._max_bytes = max_bytes
+        self._max_programs = max_programs
+        self._programs: OrderedDict[str, Program] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def get(self, key: str) -> Program | None:
+        """The program, which stays the cache's, or None."""
+        program = self._programs.get(key)
+        if program is not None:
+            self._programs.move_to_end(key)
+        return program
+
+    def put(self, key: str, program: Program) -> None:
+        """Takes `program` over, and closes what no longer fits."""
+        self._forget(key)
+        self._programs[key] = program
+        self._bytes += program.size_bytes
+        while len(self._programs) > 1 and (self._bytes > self._max_bytes or len(self._programs) > self._max_programs):
+            self._forget(next(iter(self._programs)))
+
+    def close(self) -> None:
+        """Closes all of them."""
+        for key in list(self._programs):
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        program = self._programs.pop(key, None)
+        if program is not None:
+            self._bytes -= program.size_bytes
+            program.image.close()
+
+
+class DiskCache:
+    """Programs of earlier runs. Its methods block on the disk and may be called from any thread."""
+
+    def __init__(self, directory: Path, max_bytes: int = 1 << 30) -> None:
+        """Creates `directory` if need be.
+
+        :raise HostError: when it cannot be used, or somebody else may write to it.
+        """
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self.corrupt_entries = 0
+        """Files that failed their check and were deleted."""
+        _require_private(directory)
+        self._bytes = self._scan()
+
+    def load(self, key: str) -> Program | None:
+        """The program, the caller's own, or None if it is not there, unreadable or damaged."""
+        path = self._directory / key
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        parsed = _parse(key, content)
+        if parsed is None:
+            self.corrupt_entries += 1
+            path.unlink(missing_ok=True)
+            return None
+        log, image = parsed
+        with contextlib.suppress(OSError):  # deleted meanwhile: the program is good all the same
+            os.utime(path)
+        return Program(Fd(memfd.sealed("vgc-image", image)), log)
+
+    def store(self, key: str, program: Program) -> None:
+        """Keeps a copy of `program`.
+
+        :raise OSError: when the disk does not take it; nothing is left behind.
+        """
+        size = os.fstat(program.image.number).st_size
+        content = _format(key, program.log, memfd.read(program.image.number, size))
+        unfinished = self._directory / f"{_UNFINISHED}{os.getpid()}-{threading.get_ident()}"
+        try:
+            unfinished.write_bytes(content)
+            unfinished.replace(self._directory / key)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
+        with self._lock:
+            self._bytes += len(content)
+            if self._bytes > self._max_bytes:
+                self._bytes = self._evict()
+
+    def _scan(self) -> int:
+        """Deletes what a crash left unfinished; returns the bytes of the rest."""
+        total = 0
+        for path, status in self._files():
+            if not path.name.startswith(_UNFINISHED):
+                total += status.st_size
+            elif status.st_mtime < time.time() - _ABANDONED_SECONDS:
+                path.unlink(missing_ok=True)
+        return total
+
+    def _evict(self) -> int:
+        """Deletes what was used longest ago until the rest fits; returns the bytes of the rest."""
+        programs = [(path, status) for path, status in self._files() if not path.name.startswith(_UNFINISHED)]
+        total = sum(status.st_size for _, status in programs)
+        for path, status in sorted(programs, key=lambda item: item[1].st_mtime_ns):
+            if total <= self._max_bytes:
+                break
+            path.unlink(missing_ok=True)
+            total -= status.st_size
+        return total
+
+    def _files(self) -> list[tuple[Path, os.stat_result]]:
+        found: list[tuple[Path, os.stat_result]] = []
+        for path in self._directory.iterdir():
+            with contextlib.suppress(OSError):  # another daemon on the same directory was faster
+                found.append((path, path.lstat()))
+        return found
+
+
+def _require_private(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.stat()
+    except OSError as error:
+        raise HostError(f"the program cache {directory} cannot be used: {error.strerror}") from error
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise HostError(
+            f"the program cache {directory} is open to other users: owner {status.st_uid}, mode "
+            f"{stat.S_IMODE(status.st_mode):o}",
+            f"allowed: owner {os.geteuid()}, writable by the owner alone",
+        )
+
+
+def _format(key: str, log: str, image: bytes) -> bytes:
+    encoded = log.encode()
+    body = bytes.fromhex(key) + struct.pack("<I", len(encoded)) + encoded + image
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def _parse(key: str, content: bytes) -> tuple[str, memoryview] | None:
+    """(log, image), or None if `content` is not exactly what `_format` made for `key`."""
+    if len(content) < _HEADER.size:
+        return None
+    magic, digest, found_key, log_bytes = _HEADER.unpack_from(content)
+    body = memoryview(content)[_DIGEST_START:]
+    if magic != _MAGIC or found_key.hex() != key or hashlib.sha256(body).digest() != digest:
+        return None
+    rest = memoryview(content)[_HEADER.size :]
+    return bytes(rest[:log_bytes]).decode(), rest[log_bytes:]

@@ -1,0 +1,258 @@
+"""Compiles guest source for all VMs: looks it up, else queues one sandboxed compiler run for all who want it.
+
+    submit -> program in memory? -> on disk? -> slot (VMs in turn) -> compiler -> memory and disk -> everyone waiting
+
+Nothing here holds up the event loop: disks and large digests go to threads, compilers are processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from vhost_backend.compiler.cache import DiskCache, MemoryCache, Program
+from vhost_backend.compiler.job import CompileJob, CompileRequest
+from vhost_backend.compiler.queue import FairSlots, Ticket
+from vhost_backend.errors import DriverError, QuotaError
+from vhost_backend.log import Logger
+from vhost_backend.sandbox import memfd
+from vhost_backend.sandbox.compile import CompileLimits, CompileOutcome, run_compile
+from vhost_backend.sandbox.fds import Fd
+from vhost_backend.sandbox.launch import SandboxMode
+from virtio_proto.schema import LIMITS, ProgramKind
+
+_T = TypeVar("_T")
+
+Describe = Callable[[str, ProgramKind, bytes, tuple[str, ...]], CompileJob]
+"""(engine, kind, source, options) -> how that engine compiles it.
+
+:raise DriverError: when it does not; the text goes to the guest.
+"""
+
+_INLINE_BYTES: Final = 128 << 10
+"""Up to here reading and hashing is quicker than a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileResult:
+    """How a compilation ended. Whoever gets it owns `image_fd`, a sealed memfd, there only if `ok`."""
+
+    ok: bool
+    image_fd: int | None
+    log: str
+    from_cache: bool
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePolicy:
+    """How much the service runs and keeps waiting."""
+
+    max_running: int = max(1, (os.cpu_count() or 2) // 2)
+    max_waiting_per_vm: int = 32
+    limits: CompileLimits = field(default_factory=CompileLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """What became of a flight: a program, or only the compiler's complaint."""
+
+    program: Program | None
+    log: str
+    from_cache: bool
+
+
+class _Flight:
+    """One program on its way, and all who wait for it. Ends early when the last of them leaves."""
+
+    def __init__(self, request: CompileRequest, key: str) -> None:
+        self.request = request
+        self.key = key
+        self.ticket = Ticket()
+        self.vms: list[str] = []
+        self.is_queued = False
+        self.waiting = 0
+        self.task: asyncio.Task[_Landed] | None = None
+
+    def leave(self) -> bool:
+        """One less waits. True if that was the last; what came of the flight is then closed."""
+        self.waiting -= 1
+        if self.waiting > 0 or self.task is None:
+            return False
+        if not self.task.done():
+            self.task.cancel()
+        elif not self.task.cancelled() and self.task.exception() is None:
+            program = self.task.result().program
+            if program is not None:
+                program.image.close()
+        return True
+
+
+class CompileService:
+    """See the module. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        describe: Describe,
+        disk: DiskCache,
+        *,
+        mode: SandboxMode,
+        log: Logger,
+        policy: ServicePolicy | None = None,
+        memory: MemoryCache | None = None,
+    ) -> None:
+        self._describe = describe
+        self._disk = disk
+        self._mode = mode
+        self._log = log
+        self._policy = policy or ServicePolicy()
+        self._memory = memory or MemoryCache()
+        self._slots = FairSlots(self._policy.max_running, self._policy.max_waiting_per_vm)
+        self._flights: dict[str, _Flight] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.runs = 0
+        """Compiler processes started."""
+
+    def submit(
+        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], engine: str
+    ) -> asyncio.Task[CompileResult]:
+        """Starts compiling; takes over `source_fd`, a sealed memfd.
+
+        Cancelling the task abandons the work; the compiler is killed when nobody else waits for it. The task
+        raises `HostError` if this host cannot run compilers.
+        """
+        source = Fd(source_fd)
+        task = self._spawn(self._serve(vm, kind, source, options, engine))
+        task.add_done_callback(lambda _: source.close())
+        return task
+
+    async def close(self) -> None:
+        """Abandons all work, and returns once no compiler is left. What is being stored is stored."""
+        for flight in self._flights.values():
+            if flight.task is not None:
+                flight.task.cancel()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._memory.close()
+
+    async def _serve(
+        self, vm: str, kind: ProgramKind, source_fd: Fd, options: tuple[str, ...], engine: str
+    ) -> CompileResult:
+        started = time.monotonic()
+        try:
+            source = await _read(source_fd)
+            request = CompileRequest(source, kind.name, options, self._describe(engine, kind, source, options))
+            key = await _key(request)
+            program = self._memory.get(key)
+            if program is not None:
+                return _result(_Landed(program, program.log, from_cache=True), started)
+            flight = self._join(vm, request, key)
+            try:
+                return _result(await asyncio.shield(self._task_of(flight)), started)
+            finally:
+                if flight.leave():
+                    self._forget(flight)
+        except DriverError as error:
+            return _result(_Landed(None, str(error), from_cache=False), started)
+
+    def _join(self, vm: str, request: CompileRequest, key: str) -> _Flight:
+        """:raise QuotaError: when the VM waits for too many compilers already."""
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = _Flight(request, key)
+        if vm not in flight.vms:
+            if flight.is_queued and flight.ticket.is_open:
+                self._slots.enqueue(vm, flight.ticket)
+            flight.vms.append(vm)
+        flight.waiting += 1
+        return flight
+
+    def _task_of(self, flight: _Flight) -> asyncio.Task[_Landed]:
+        if flight.task is None:
+            flight.task = self._spawn(self._fly(flight))
+        return flight.task
+
+    async def _fly(self, flight: _Flight) -> _Landed:
+        try:
+            program = await asyncio.to_thread(self._disk.load, flight.key)
+            if program is not None:
+                self._remember(flight.key, program)
+                return _Landed(program, program.log, from_cache=True)
+            outcome = await self._run(flight)
+            if outcome.image_fd is None:
+                return _Landed(None, outcome.log, from_cache=False)
+            program = Program(Fd(outcome.image_fd), outcome.log)
+            self._remember(flight.key, program)
+            self._spawn(self._store(flight.key, _copy(program)))
+            return _Landed(program, program.log, from_cache=False)
+        finally:
+            self._forget(flight)
+
+    def _forget(self, flight: _Flight) -> None:
+        if self._flights.get(flight.key) is flight:
+            del self._flights[flight.key]
+
+    async def _run(self, flight: _Flight) -> CompileOutcome:
+        """Waits for a slot, then compiles in it.
+
+        :raise QuotaError: when no VM that wants it may queue.
+        """
+        try:
+            self._queue(flight)
+            await flight.ticket.granted()
+            self.runs += 1
+            return await run_compile(flight.request.job, flight.request.source, self._policy.limits, self._mode)
+        finally:
+            if flight.ticket.vm is not None:
+                self._slots.release(flight.ticket.vm)
+
+    def _queue(self, flight: _Flight) -> None:
+        refusal: QuotaError | None = None
+        for vm in flight.vms:
+            try:
+                self._slots.enqueue(vm, flight.ticket)
+                flight.is_queued = True
+            except QuotaError as error:
+                refusal = error
+        if refusal is not None and not flight.is_queued:
+            raise refusal
+
+    def _remember(self, key: str, program: Program) -> None:
+        self._memory.put(key, _copy(program))
+
+    async def _store(self, key: str, program: Program) -> None:
+        """A disk that takes nothing costs a compilation after the next start, no more."""
+        with program.image:
+            try:
+                await asyncio.to_thread(self._disk.store, key, program)
+            except OSError as error:
+                self._log.warning("program_not_stored", error=str(error))
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def _read(fd: Fd) -> bytes:
+    if os.fstat(fd.number).st_size <= _INLINE_BYTES:
+        return memfd.read(fd.number, _INLINE_BYTES)
+    return await asyncio.to_thread(memfd.read, fd.number, LIMITS["MAX_SOURCE_BYTES"])
+
+
+async def _key(request: CompileRequest) -> str:
+    return request.key() if len(request.source) <= _INLINE_BYTES else await asyncio.to_thread(request.key)
+
+
+def _copy(program: Program) -> Program:
+    return Program(Fd(os.dup(program.image.number)), program.log)
+
+
+def _result(landed: _Landed, started: float) -> CompileResult:
+    image = None if landed.program is None else os.dup(landed.program.image.number)
+    return CompileResult(image is not None, image, landed.log, landed.from_cache, time.monotonic() - started)
