@@ -32,11 +32,11 @@ class Part:
     products: tuple[str, ...]
     """Patterns of what it leaves: missing products are built again."""
 
-    @property
-    def argv(self) -> list[str]:
+    def argv(self, sanitize: str) -> list[str]:
         if self.script.endswith(".py"):
             return [sys.executable, "-m", self.script.removesuffix(".py").replace("/", ".")]
-        return ["make", "--no-print-directory", "-C", self.script]
+        make = ["make", "--no-print-directory", "-C", self.script]
+        return [*make, "SANITIZE=1", "BUILD=build"] if sanitize else make
 
 
 PARTS: Final = (
@@ -80,12 +80,13 @@ def build(root: Path = REPOSITORY) -> None:
         if not (root / part.script).is_file() and not (root / part.script / "Makefile").is_file():
             continue
         stamp = root / "build" / "hashes" / part.script.replace("/", ".")
-        wanted = digest_of(_sources(root, part.sources), sanitize, " ".join(part.argv))
+        argv = part.argv(sanitize)
+        wanted = digest_of(_sources(root, part.sources), sanitize, " ".join(argv))
         if stamp.exists() and stamp.read_text() == wanted and all(any(root.glob(p)) for p in part.products):
             continue
         say(f"building the {part.name}{' with ' + sanitize if sanitize else ''}")
-        if subprocess.run(part.argv, cwd=root, check=False).returncode != 0:
-            die(f"the {part.name} did not build", hint=f"its messages are above; alone: {' '.join(part.argv)}")
+        if subprocess.run(argv, cwd=root, check=False).returncode != 0:
+            die(f"the {part.name} did not build", hint=f"its messages are above; alone: {' '.join(argv)}")
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(wanted)
 

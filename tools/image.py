@@ -32,6 +32,8 @@ PROJECT_FOLDERS: Final = {
 }
 """What the guest gets of the project, and where."""
 
+NOT_FOR_GUESTS: Final = frozenset({".o", ".d", ".new"})
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -75,7 +77,7 @@ def _layer() -> dict[str, Path]:
     layer["opt/vgc/bin/vgc"] = GUEST_FILES / "vgc"
     for source, target in PROJECT_FOLDERS.items():
         for path in sorted((REPOSITORY / source).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and path.suffix not in NOT_FOR_GUESTS and "__pycache__" not in path.parts:
                 layer[f"{target}/{path.relative_to(REPOSITORY / source)}"] = path
     return layer
 
