@@ -52,9 +52,13 @@ def parse(request: Request, payload: bytes, num_fds: int) -> messages.Payload:
 
 def refusal(request: Request, payload: bytes, num_fds: int = 0) -> FrontendError:
     """The error that a whole message causes, in its header or in its payload."""
-    with pytest.raises(FrontendError) as caught:
+
+    def parse_all() -> None:
         messages.parse_header(header(request, len(payload)))
         parse(request, payload, num_fds)
+
+    with pytest.raises(FrontendError) as caught:
+        parse_all()
     assert caught.value.message == request.name
     assert caught.value.allowed
     return caught.value

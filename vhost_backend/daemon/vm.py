@@ -34,6 +34,7 @@ from virtio_proto.schema import EngineKind, Health
 
 STOP_WAIT_S: Final = 0.07
 """How long a worker may take to stop a ring; then it is killed, and GET_VRING_BASE is answered without it."""
+HANDOVER_S: Final = 0.5
 _DONT_WAIT: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
 
@@ -82,18 +83,25 @@ class Vm:
     # ---- connections -----------------------------------------------------------------------------
 
     async def serve(self, sock: socket.socket) -> None:
-        """Serves one connection to its end; a second one at the same time is refused."""
+        """Serves one connection to its end; a second one at the same time is refused.
+
+        Not at once: when QEMU is restarted, the end of the old connection may be noticed after the new one.
+        """
         with sock:
-            if self._session is not None:
+            try:
+                await asyncio.wait_for(self._lock.acquire(), HANDOVER_S)
+            except TimeoutError:
                 self._log.warning("connection_refused", reason="another frontend is connected", guest=True)
                 return
-            session = self._session = Session(Connection(sock), self)
-            session.refused = lambda error: self._log.warning("message_refused", error=str(error), guest=True)
-            async with self._lock:
-                await self._serve(session)
+            try:
+                await self._serve(Session(Connection(sock), self))
+            finally:
+                self._lock.release()
 
     async def _serve(self, session: Session) -> None:
         self._log.info("frontend_connected")
+        session.refused = lambda error: self._log.warning("message_refused", error=str(error), guest=True)
+        self._session = session
         self._supervisor.start()
         try:
             await session.run()

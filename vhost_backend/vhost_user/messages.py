@@ -78,7 +78,8 @@ class ProtocolFeature(IntFlag):
     CONFIGURE_MEM_SLOTS = 1 << 15
 
 
-OFFERED_FEATURES: Final = (
+# Plain integers: the complement of an IntFlag knows no bits but its own.
+OFFERED_FEATURES: Final = int(
     VirtioFeature.VERSION_1
     | VirtioFeature.RING_INDIRECT_DESC
     | VirtioFeature.RING_EVENT_IDX
@@ -86,7 +87,7 @@ OFFERED_FEATURES: Final = (
 )
 """RING_RESET is never offered: a queue reset sends the backend nothing."""
 
-OFFERED_PROTOCOL_FEATURES: Final = ProtocolFeature(sum(ProtocolFeature))
+OFFERED_PROTOCOL_FEATURES: Final = sum(int(feature) for feature in ProtocolFeature)
 """QEMU acknowledges whatever it knows of these, so nothing is offered that is not implemented."""
 
 HEADER_BYTES: Final = 12
