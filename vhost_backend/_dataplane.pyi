@@ -2,7 +2,5 @@
 
 from typing import Any
 
-import cffi
-
-ffi: cffi.FFI
+ffi: Any  # cffi's own types know no fields
 lib: Any

@@ -150,6 +150,10 @@ void vgc_dp_run(struct vgc_dp *dp)
         rounds++;
         if (work_once(dp)) {
             idle_since_ns = 0;
+            if (VGC_UNLIKELY(atomic_load_explicit(&dp->armed, memory_order_relaxed))) {
+                atomic_store(&dp->armed, false);
+                vgc_notify(dp);
+            }
             if (VGC_UNLIKELY(rounds % BUSY_CHECK == 0))
                 vgc_deadlines_check(dp, vgc_now_ns());
             continue;
@@ -360,6 +364,11 @@ void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage)
     vgc_dp_lock(dp);
     vgc_usage_fill(dp, usage);
     vgc_dp_unlock(dp);
+}
+
+void vgc_dp_arm(struct vgc_dp *dp)
+{
+    atomic_store(&dp->armed, true);
 }
 
 uint64_t vgc_dp_sleeps(struct vgc_dp *dp)

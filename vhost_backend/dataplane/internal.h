@@ -181,6 +181,7 @@ struct vgc_dp {
     atomic_uint lock_wanted;
     atomic_bool stopping;
     atomic_bool sleeping;
+    atomic_bool armed;       /* notify at the next work */
     atomic_bool region_lost; /* set by the SIGBUS handler */
     uint32_t num_active;
     struct vgc_queue *active[VGC_MAX_QUEUES];

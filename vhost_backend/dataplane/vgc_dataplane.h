@@ -133,6 +133,8 @@ int vgc_dp_context_free(struct vgc_dp *dp, uint32_t engine_context);
 /* ---- figures ------------------------------------------------------------------------------------------------- */
 
 void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage);
+/* Notifies once when there is something to do the next time: whoever reports figures may sleep until then. */
+void vgc_dp_arm(struct vgc_dp *dp);
 /* Times the data plane went to sleep: does not move while it is idle. */
 uint64_t vgc_dp_sleeps(struct vgc_dp *dp);
 

@@ -78,6 +78,9 @@ class Engine(ABC):
         :raise EngineError: the device is not there, or an option is not known.
         """
 
+    def start(self) -> None:  # noqa: B027  most engines have nothing to do
+        """Called once, behind the sandbox's walls and before the first operation: threads start here."""
+
     @abstractmethod
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         """Loads a compiled image from a sealed memfd, which stays the caller's.

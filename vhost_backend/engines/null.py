@@ -122,7 +122,10 @@ def _function(name: str, words: list[str], line: int, context: int) -> FunctionI
         raise ProgramError(f"line {line}: behaviour {options['behaviour']!r:.40}; allowed: {', '.join(BEHAVIOURS)}")
     params, param_bytes = _layout(sizes)
     shared, max_threads = _number(options["shared"], line), _number(options["max_threads"], line)
-    kernel = make_kernel(name, params, param_bytes, shared, max_threads, context, BEHAVIOURS[options["behaviour"]])
+    behaviour = BEHAVIOURS[options["behaviour"]]
+    kernel = make_kernel(
+        name, params, param_bytes, context, shared_bytes=shared, max_threads=max_threads, behaviour=behaviour
+    )
     return FunctionInfo(f"_null_{name}", name, params, param_bytes, shared, max_threads, kernel)
 
 
@@ -130,10 +133,11 @@ def make_kernel(
     name: str,
     params: tuple[tuple[int, int], ...],
     param_bytes: int,
-    shared_bytes: int,
-    max_threads: int,
     context: int,
-    behaviour: int,
+    *,
+    shared_bytes: int = 0,
+    max_threads: int = 1024,
+    behaviour: int = 0,
 ) -> Any:
     """A ``struct vgc_kernel *`` that owns what it points to."""
     text = ffi.new("char[]", name.encode())

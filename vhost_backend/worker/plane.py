@@ -253,6 +253,10 @@ class DataPlane:
 
     # ---- figures ---------------------------------------------------------------------------------
 
+    def arm(self) -> None:
+        """The next time that there is something to do after now, the data plane notifies once."""
+        lib.vgc_dp_arm(self._dp)
+
     def usage(self) -> Usage:
         usage = ffi.new("struct vgc_usage *")
         lib.vgc_dp_usage(self._dp, usage)
@@ -263,7 +267,7 @@ class DataPlane:
         return int(lib.vgc_dp_sleeps(self._dp))
 
     def _text(self) -> str:
-        return bytes(ffi.string(self._why)).decode(errors="replace")
+        return str(ffi.string(self._why).decode(errors="replace"))
 
     def _check(self, result: int) -> None:
         if result < 0:

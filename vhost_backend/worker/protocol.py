@@ -472,7 +472,7 @@ def decode(packet: bytes, allowed: Iterable[type[Message]]) -> Message:
         raise ProtocolError(f"the packet is {value!r:.80}; allowed: an object")
     name = value.pop("type", None)
     for cls in allowed:
-        if cls.TYPE == name:
+        if name == cls.TYPE:
             return cast("Message", _parse_struct(cls, cls.TYPE, value))
     raise ProtocolError(f"type is {name!r:.80}; allowed: {', '.join(cls.TYPE for cls in allowed)}")
 
@@ -493,19 +493,23 @@ def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:
 def _receive(sock: socket.socket, allowed: tuple[type[Message], ...]) -> tuple[Message, tuple[int, ...]] | None:
     packet, received, flags, _ = socket.recv_fds(sock, MAX_PACKET_BYTES, _MAX_FDS, socket.MSG_CMSG_CLOEXEC)
     fds = tuple(received)
+    if not packet:
+        close_fds(fds)
+        return None
     try:
-        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-            raise ProtocolError(f"a packet over {MAX_PACKET_BYTES} bytes or {_MAX_FDS} fds")
-        if not packet:
-            close_fds(fds)
-            return None
-        message = decode(packet, allowed)
-        if len(fds) != message.num_fds():
-            raise ProtocolError(f"{message.TYPE} with {len(fds)} fds; allowed: {message.num_fds()}")
+        return _parse_packet(packet, fds, flags, allowed), fds
     except ProtocolError:
         close_fds(fds)
         raise
-    return message, fds
+
+
+def _parse_packet(packet: bytes, fds: tuple[int, ...], flags: int, allowed: tuple[type[Message], ...]) -> Message:
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        raise ProtocolError(f"a packet over {MAX_PACKET_BYTES} bytes or {_MAX_FDS} fds")
+    message = decode(packet, allowed)
+    if len(fds) != message.num_fds():
+        raise ProtocolError(f"{message.TYPE} with {len(fds)} fds; allowed: {message.num_fds()}")
+    return message
 
 
 def send_to_worker(sock: socket.socket, message: DaemonMessage, fds: tuple[int, ...] = ()) -> None:

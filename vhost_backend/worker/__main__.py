@@ -1,0 +1,25 @@
+"""``python -m vhost_backend.worker --fd N``: the process that the daemon starts for each VM."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+
+from vhost_backend.worker.life import work
+
+
+def main() -> int:
+    """Serves until the daemon hangs up.
+
+    N is this process's end of the ``SOCK_SEQPACKET`` pair on which `vhost_backend.worker.protocol` is spoken.
+    """
+    parser = argparse.ArgumentParser(prog="vhost_backend.worker", description=main.__doc__)
+    parser.add_argument("--fd", type=int, required=True, help="the socket to the daemon")
+    arguments = parser.parse_args()
+    with socket.socket(fileno=arguments.fd) as daemon:
+        return work(daemon)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

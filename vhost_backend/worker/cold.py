@@ -1,0 +1,158 @@
+"""Requests that Python serves: programs, lookups, the end of a context."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from vhost_backend.engines.base import Engine, ProgramError
+from vhost_backend.errors import DriverError
+from vhost_backend.sandbox import memfd
+from vhost_backend.worker.plane import ColdRequest, DataPlane
+from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
+from vhost_backend.worker.protocol import Compile, Program, WorkerMessage
+from virtio_proto import schema
+from virtio_proto.schema import LIMITS, Opcode, ProgramKind, Status
+
+SendToDaemon = Callable[[WorkerMessage, tuple[int, ...]], None]
+
+_MAX_OPTIONS: Final = 256
+
+
+class ColdServer:
+    """Takes cold requests from the data plane and completes each exactly once."""
+
+    def __init__(self, engine: Engine, plane: DataPlane, send: SendToDaemon) -> None:
+        self._engine = engine
+        self._plane = plane
+        self._send = send
+        self._programs = Programs(engine, plane)
+        self._compiling: dict[int, ColdRequest] = {}
+        self._next_compile = 1
+        self._serve: Mapping[int, Callable[[ColdRequest], None]] = {
+            Opcode.PROGRAM_LOAD: self._program_load,
+            Opcode.PROGRAM_UNLOAD: self._program_unload,
+            Opcode.FUNCTION_LOOKUP: self._function_lookup,
+            Opcode.GLOBAL_LOOKUP: self._global_lookup,
+            Opcode.CONTEXT_DESTROY: self._context_destroy,
+        }
+
+    def close(self) -> None:
+        """Unloads every program; only after the data plane has stopped."""
+        self._programs.close()
+
+    def serve(self) -> None:
+        """Serves everything that is there."""
+        while (request := self._plane.take_cold()) is not None:
+            try:
+                self._serve[request.opcode](request)
+            except DriverError as error:
+                self._plane.complete(request.token, error.status, text=str(error))
+
+    def on_program(self, answer: Program, fds: tuple[int, ...]) -> None:
+        """The daemon's answer to a `Compile`. Takes `fds` over."""
+        request = self._compiling.pop(answer.request, None)
+        try:
+            if request is not None:
+                self._finish_load(request, answer, fds)
+        except DriverError as error:
+            assert request is not None
+            self._plane.complete(request.token, error.status, text=str(error))
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    # ---- programs --------------------------------------------------------------------------------
+
+    def _program_load(self, request: ColdRequest) -> None:
+        body = schema.BODY_PROGRAM_LOAD.construct.parse(request.body)
+        start = schema.REQUEST.size_bytes + schema.BODY_PROGRAM_LOAD.size_bytes
+        _check_size("options", body.options_len, LIMITS["MAX_OPTIONS_BYTES"])
+        _check_size("source", body.source_len, LIMITS["MAX_SOURCE_BYTES"])
+        _check_total(request, start + body.options_len + body.source_len)
+        if body.kind not in tuple(ProgramKind):
+            raise DriverError(Status.UNSUPPORTED, f"program kind {body.kind}; allowed: {[int(k) for k in ProgramKind]}")
+        options = _parse_options(self._plane.read(request.token, start, body.options_len))
+        source = self._plane.read(request.token, start + body.options_len, body.source_len)
+        self._compile(request, body.kind, options, source)
+
+    def _compile(self, request: ColdRequest, kind: int, options: tuple[str, ...], source: bytes) -> None:
+        number = self._next_compile
+        self._next_compile = number + 1 & 0xFFFF_FFFF
+        self._compiling[number] = request
+        fd = memfd.sealed("source", source)
+        try:
+            self._send(Compile(number, request.context, kind, options), (fd,))
+        finally:
+            os.close(fd)
+
+    def _finish_load(self, request: ColdRequest, answer: Program, fds: tuple[int, ...]) -> None:
+        if not answer.ok:
+            self._reply(request, answer.log.encode(), Status.COMPILE_FAILED, full_bytes=answer.log_bytes)
+            return
+        try:
+            loaded = self._engine.load_program(fds[0], os.fstat(fds[0]).st_size, request.engine_context)
+        except ProgramError as error:
+            raise DriverError(Status.COMPILE_FAILED, f"the image cannot be loaded: {error}") from error
+        entry = self._programs.add(request.engine_context, loaded)
+        self._reply(request, program_table(entry, answer.log), value=entry.id)
+
+    def _program_unload(self, request: ColdRequest) -> None:
+        self._programs.remove(schema.BODY_PROGRAM_UNLOAD.construct.parse(request.body).program)
+        self._plane.complete(request.token)
+
+    def _context_destroy(self, request: ColdRequest) -> None:
+        self._programs.remove_context(request.engine_context)
+        self._plane.free_context(request.engine_context)
+        self._plane.complete(request.token)
+
+    # ---- lookups ---------------------------------------------------------------------------------
+
+    def _function_lookup(self, request: ColdRequest) -> None:
+        function = self._programs.find_function(request.engine_context, *self._name(request))
+        self._reply(request, function_payload(function), value=function.id)
+
+    def _global_lookup(self, request: ColdRequest) -> None:
+        variable = self._programs.find_global(request.engine_context, *self._name(request))
+        self._reply(request, global_payload(variable), value=variable.address)
+
+    def _name(self, request: ColdRequest) -> tuple[int, str]:
+        body = schema.BODY_LOOKUP.construct.parse(request.body)
+        start = schema.REQUEST.size_bytes + schema.BODY_LOOKUP.size_bytes
+        _check_size("name", body.name_len, LIMITS["MAX_NAME"])
+        _check_total(request, start + body.name_len)
+        return body.program, self._plane.read(request.token, start, body.name_len).decode(errors="replace")
+
+    def _reply(
+        self, request: ColdRequest, payload: bytes, status: Status = Status.OK, value: int = 0, full_bytes: int = 0
+    ) -> None:
+        """Answers with as much of the payload as fits; `aux` says how much there is when it does not."""
+        fits = payload[: request.writable_len]
+        whole = max(len(payload), full_bytes)
+        self._plane.write(request.token, fits)
+        cut = whole if len(fits) < whole else 0
+        self._plane.complete(request.token, status, value=value, aux=cut, payload_len=len(fits))
+
+
+def _check_size(what: str, size: int, maximum: int) -> None:
+    if size > maximum:
+        raise DriverError(Status.INVALID_ARGUMENT, f"{size} bytes of {what}; allowed: {maximum}")
+
+
+def _check_total(request: ColdRequest, expected: int) -> None:
+    if request.readable_len != expected:
+        raise DriverError(Status.BAD_REQUEST, f"a request of {request.readable_len} bytes announces {expected} bytes")
+
+
+def _parse_options(raw: bytes) -> tuple[str, ...]:
+    """:raise DriverError: they are not NUL-terminated UTF-8 strings, or too many."""
+    if raw and not raw.endswith(b"\0"):
+        raise DriverError(Status.BAD_REQUEST, "the last option does not end in NUL")
+    try:
+        options = tuple(part.decode() for part in raw.split(b"\0")[:-1])
+    except UnicodeDecodeError:
+        raise DriverError(Status.BAD_REQUEST, "an option is not UTF-8") from None
+    if len(options) > _MAX_OPTIONS:
+        raise DriverError(Status.INVALID_ARGUMENT, f"{len(options)} options; allowed: {_MAX_OPTIONS}")
+    return options

@@ -1,0 +1,169 @@
+"""The control thread: does what the daemon says, serves cold requests, reports."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from vhost_backend.engines.base import Engine
+from vhost_backend.worker import protocol
+from vhost_backend.worker.cold import ColdServer
+from vhost_backend.worker.plane import DataPlane, DataPlaneError, RingFds
+from vhost_backend.worker.protocol import (
+    Ack,
+    DaemonMessage,
+    MemTable,
+    Program,
+    Shutdown,
+    Stats,
+    VringBroken,
+    VringCall,
+    VringEnable,
+    VringKick,
+    VringStart,
+    VringStop,
+)
+
+STATS_INTERVAL_S: Final = 1.0
+
+
+class Control:
+    """Serves the daemon's socket and the data plane's notifications on the calling thread."""
+
+    def __init__(self, daemon: socket.socket, engine: Engine, plane: DataPlane) -> None:
+        self._daemon = daemon
+        self._plane = plane
+        self._cold = ColdServer(engine, plane, self._send)
+        self._stats = StatsReporter(plane, self._send)
+        self._running = True
+
+    def close(self) -> None:
+        """Unloads what is loaded; only after the data plane has stopped."""
+        self._cold.close()
+
+    def serve(self) -> None:
+        """Returns when the daemon hangs up or says `Shutdown`."""
+        poller = select.poll()
+        poller.register(self._daemon, select.POLLIN)
+        poller.register(self._plane.notify_fd, select.POLLIN)
+        while self._running:
+            ready = dict(poller.poll(self._stats.wait_ms()))
+            if self._plane.notify_fd in ready:
+                self._plane.clear_notification()
+                self._stats.start()
+                self._cold.serve()
+                self._report_broken()
+            if self._daemon.fileno() in ready:
+                self._receive()
+            self._stats.report_if_due()
+
+    def _send(self, message: protocol.WorkerMessage, fds: tuple[int, ...] = ()) -> None:
+        try:
+            protocol.send_to_daemon(self._daemon, message, fds)
+        except OSError:
+            self._running = False  # the daemon is gone
+
+    def _report_broken(self) -> None:
+        while (broken := self._plane.take_broken()) is not None:
+            self._send(VringBroken(*broken))
+
+    def _receive(self) -> None:
+        try:
+            received = protocol.receive_from_daemon(self._daemon)
+        except ConnectionError:
+            received = None
+        if received is None:
+            self._running = False
+            return
+        self._handle(*received)
+
+    def _handle(self, message: DaemonMessage, fds: tuple[int, ...]) -> None:
+        match message:
+            case Program():
+                self._cold.on_program(message, fds)
+            case Shutdown():
+                self._running = False
+            case _:
+                self._answer(message.seq, lambda: self._do(message, fds))
+
+    def _answer(self, seq: int, act: Callable[[], int]) -> None:
+        """Acts, and acknowledges it or says what is wrong."""
+        try:
+            base = act()
+            error = ""
+        except DataPlaneError as refused:
+            base, error = 0, str(refused)
+        self._send(Ack(seq, not error, error, base, self._plane.region_address))
+
+    def _do(self, message: DaemonMessage, fds: tuple[int, ...]) -> int:
+        """Takes `fds` over. A stopped ring's base, else 0.
+
+        :raise DataPlaneError: as the data plane does.
+        """
+        plane = self._plane
+        match message:
+            case MemTable():
+                try:
+                    plane.set_memory(message.regions, fds)
+                finally:
+                    protocol.close_fds(fds)
+            case VringStart():
+                plane.start_queue(message, _ring_fds(message, fds))
+            case VringCall():
+                plane.set_call(message.index, *(fds or (-1,)))
+            case VringKick():
+                plane.set_kick(message.index, *(fds or (-1,)))
+            case VringEnable():
+                plane.enable_queue(message.index, message.enabled)
+            case VringStop():
+                return plane.stop_queue(message.index)
+            case _:
+                protocol.close_fds(fds)
+                raise protocol.ProtocolError(f"{message.TYPE} again; allowed: only first")
+        return 0
+
+
+def _ring_fds(message: VringStart, fds: tuple[int, ...]) -> RingFds:
+    """Which fd is which: kick, call, err, as far as they are there."""
+    rest = iter(fds)
+    kick, call, err = (next(rest) if has else -1 for has in (message.has_kick, message.has_call, message.has_err))
+    return RingFds(kick, call, err)
+
+
+class StatsReporter:
+    """Sends `Stats` at most once per interval, and only when changed.
+
+    Costs nothing while nothing happens: the data plane notifies when it has something to do after it was armed.
+    """
+
+    def __init__(self, plane: DataPlane, send: Callable[[protocol.WorkerMessage], None]) -> None:
+        self._plane = plane
+        self._send = send
+        self._sent: Stats | None = None
+        self._due: float | None = None
+        plane.arm()
+
+    def start(self) -> None:
+        """Something happens: report in a while."""
+        if self._due is None:
+            self._due = time.monotonic() + STATS_INTERVAL_S
+
+    def wait_ms(self) -> int | None:
+        """How long until `report_if_due` has something to do; None: until `start`."""
+        return None if self._due is None else max(0, int((self._due - time.monotonic()) * 1000) + 1)
+
+    def report_if_due(self) -> None:
+        if self._due is None or time.monotonic() < self._due:
+            return
+        usage = self._plane.usage()
+        stats = Stats(**{name: getattr(usage, name) for name in type(usage).__slots__})
+        if stats == self._sent:
+            self._due = None
+            self._plane.arm()
+            return
+        self._sent = stats
+        self._send(stats)
+        self._due = time.monotonic() + STATS_INTERVAL_S

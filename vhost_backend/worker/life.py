@@ -1,0 +1,105 @@
+"""A worker's life: set up, close the sandbox behind itself, serve until the daemon hangs up."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from contextlib import ExitStack
+from typing import Final
+
+from vhost_backend.engines.base import Engine
+from vhost_backend.engines.registry import engine_class
+from vhost_backend.errors import EngineError, HostError
+from vhost_backend.sandbox import worker as sandbox
+from vhost_backend.worker import protocol
+from vhost_backend.worker.control import Control
+from vhost_backend.worker.plane import DataPlane, DataPlaneError, PlaneLimits
+from vhost_backend.worker.protocol import Ack, Ready, Setup
+from virtio_proto.schema import LIMITS
+
+MAX_FILES: Final = 64 + 4 * protocol.MAX_QUEUES
+REGION_ROOM_BYTES: Final = 64 << 30
+"""Address space for the VM's region, whose size the worker learns only later."""
+
+_TABLES_BYTES: Final = 32 << 20
+_REQUEST_BYTES: Final = 16 << 10
+"""What the data plane reserves: tables, and this much per request in flight."""
+
+
+class SetupError(Exception):
+    """The worker cannot be what the daemon asked for."""
+
+
+def work(daemon: socket.socket) -> int:
+    """Speaks with the daemon until it hangs up; the process's exit status."""
+    received = protocol.receive_from_daemon(daemon)
+    if received is None:
+        return 0
+    setup, fds = received
+    if not isinstance(setup, Setup):
+        raise protocol.ProtocolError(f"the first message is {setup.TYPE}; allowed: {Setup.TYPE}")
+    with ExitStack() as stack:
+        try:
+            control = _set_up(stack, daemon, setup, fds[0])
+        except SetupError as error:
+            protocol.send_to_daemon(daemon, Ack(setup.seq, False, str(error)[:2048], 0, 0))
+            return 1
+        control.serve()
+    return 0
+
+
+def _set_up(stack: ExitStack, daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
+    """Order matters: modules and engine first, then the walls, then threads and the guest's memory.
+
+    :raise SetupError: something is missing.
+    """
+    stack.callback(os.close, inflight_fd)
+    try:
+        engine = engine_class(setup.engine.kind).open(
+            setup.engine.options, setup.quota.pes, setup.quota.memory_bytes, setup.deadline_ns
+        )
+        stack.callback(engine.close)
+        report = sandbox.enter(setup.sandbox, _limits(setup, engine), kept_fds=(daemon.fileno(), inflight_fd))
+        engine.start()
+        plane = stack.enter_context(DataPlane(engine.handle, _plane_limits(setup), inflight_fd))
+    except (EngineError, HostError, DataPlaneError) as error:
+        raise SetupError(str(error)) from error
+    thread = threading.Thread(target=plane.run, name="data-plane")
+    thread.start()
+    stack.callback(thread.join)
+    stack.callback(plane.stop)
+    protocol.send_to_daemon(daemon, Ready(engine.name, engine.num_pes, engine.features, _describe(report)))
+    control = Control(daemon, engine, plane)
+    stack.callback(control.close)
+    return control
+
+
+def _limits(setup: Setup, engine: Engine) -> sandbox.WorkerLimits:
+    tables = _TABLES_BYTES + setup.quota.queue_depth * _REQUEST_BYTES
+    return sandbox.WorkerLimits.for_quota(
+        memory_bytes=setup.quota.memory_bytes + tables,
+        pes=engine.num_pes,
+        mapped_bytes=REGION_ROOM_BYTES + engine.reserved_bytes,
+        files=MAX_FILES,
+        source_bytes=LIMITS["MAX_SOURCE_BYTES"],
+    )
+
+
+def _plane_limits(setup: Setup) -> PlaneLimits:
+    return PlaneLimits(
+        num_queues=setup.num_queues,
+        queue_depth=setup.quota.queue_depth,
+        memory_bytes=setup.quota.memory_bytes,
+        deadline_ns=setup.deadline_ns,
+        max_contexts=setup.max_contexts,
+        max_streams=setup.max_streams,
+        generation=setup.generation,
+    )
+
+
+def _describe(report: sandbox.SandboxReport) -> str:
+    if report.mode == "off":
+        return "off"
+    missing = "; ".join(f"no {wall}: {why}" for wall, why in report.missing.items())
+    return f"{report.mode}: {', '.join(report.walls)}{'; ' if missing else ''}{missing}"[:1024]
