@@ -1,0 +1,307 @@
+"""The compile service: one compiler run for all who want a program, VMs in turn, nobody waits for the gone.
+
+Compilers are ``cp`` in the real sandbox. One that has to wait copies from a FIFO (`Gate`) until a test opens it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from vhost_backend.compiler.cache import DiskCache
+from vhost_backend.compiler.job import CompileJob
+from vhost_backend.compiler.queue import FairSlots, Ticket
+from vhost_backend.compiler.service import CompileResult, CompileService, ServicePolicy
+from vhost_backend.errors import DriverError, QuotaError
+from vhost_backend.log import get_logger
+from vhost_backend.sandbox import build, memfd
+from virtio_proto.schema import ProgramKind, Status
+
+PROGRAMS = (Path("/usr/bin"),)
+
+
+class Gate:
+    """What compilers of sources that start with ``wait`` wait for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "gate"
+        os.mkfifo(self.path)
+        self.path.chmod(0o666)
+
+    async def compiler_is_there(self) -> int:
+        """Returns once a compiler reads the gate; closing the result lets it go on."""
+        return await asyncio.to_thread(os.open, self.path, os.O_WRONLY)
+
+
+class Rig:
+    """A service with its disk; what `describe` says can be changed by a test."""
+
+    def __init__(self, directory: Path) -> None:
+        self.gate = Gate(directory)
+        self.cache_directory = directory / "cache"
+
+    def describe(self, engine: str, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
+        del kind, options
+        if source == b"unknown":
+            raise DriverError(Status.UNSUPPORTED, f"the {engine} engine does not compile this")
+        if source == b"bad":
+            return CompileJob(("/usr/bin/cp", "missing", "out"), "in", "out", PROGRAMS, "cp")
+        if source.startswith(b"wait"):
+            paths = (*PROGRAMS, self.gate.path)
+            return CompileJob(("/usr/bin/cp", str(self.gate.path), "out"), "in", "out", paths, "cp")
+        return CompileJob(("/usr/bin/cp", "in", "out"), "in", "out", PROGRAMS, "cp")
+
+    def service(self, policy: ServicePolicy | None = None) -> CompileService:
+        disk = DiskCache(self.cache_directory)
+        return CompileService(self.describe, disk, mode="strict", log=get_logger(), policy=policy)
+
+    def run(self, test: Callable[[CompileService], Awaitable[None]], policy: ServicePolicy | None = None) -> None:
+        async def main() -> None:
+            service = self.service(policy)
+            try:
+                await test(service)
+            finally:
+                await service.close()
+
+        asyncio.run(main())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def launcher() -> None:
+    build.main()
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)  # the gate is opened by an unprivileged compiler
+        yield Rig(Path(name))
+
+
+def submit(service: CompileService, source: bytes, vm: str = "a") -> asyncio.Task[CompileResult]:
+    return service.submit(vm, ProgramKind.CUDA_SOURCE, memfd.sealed("source", source), (), "cpu")
+
+
+def take_image(result: CompileResult) -> bytes:
+    assert result.image_fd is not None, result.log
+    assert memfd.is_sealed(result.image_fd)
+    image = memfd.read(result.image_fd, 1 << 20)
+    os.close(result.image_fd)
+    return image
+
+
+def open_fds() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_program_is_compiled_once_and_then_found(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        first = await submit(service, b"program", "a")
+        second = await submit(service, b"program", "b")
+        assert (take_image(first), first.from_cache) == (b"program", False)
+        assert (take_image(second), second.from_cache) == (b"program", True)
+        assert service.runs == 1
+
+    rig.run(test)
+
+
+def test_program_is_found_after_a_restart(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        results.append(await submit(service, b"program"))
+
+    results: list[CompileResult] = []
+    rig.run(test)
+    rig.run(test)
+    assert [take_image(result) for result in results] == [b"program", b"program"]
+    assert [result.from_cache for result in results] == [False, True]
+
+
+def test_damaged_program_is_compiled_anew(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        results.append(await submit(service, b"program"))
+
+    results: list[CompileResult] = []
+    rig.run(test)
+    (stored,) = rig.cache_directory.iterdir()
+    stored.write_bytes(stored.read_bytes()[:-1] + b"?")
+    rig.run(test)
+    assert [take_image(result) for result in results] == [b"program", b"program"]
+    assert not results[1].from_cache
+
+
+def test_large_source_is_compiled(rig: Rig) -> None:
+    source = bytes(range(256)) * 4000
+
+    async def test(service: CompileService) -> None:
+        assert take_image(await submit(service, source)) == source
+
+    rig.run(test)
+
+
+def test_failure_carries_the_log_and_is_not_kept(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        for _ in range(2):
+            result = await submit(service, b"bad")
+            assert not result.ok
+            assert "No such file" in result.log
+        assert service.runs == 2
+
+    rig.run(test)
+
+
+def test_what_the_engine_does_not_compile_is_answered(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        result = await submit(service, b"unknown")
+        assert (result.ok, result.log) == (False, "the cpu engine does not compile this")
+
+    rig.run(test)
+
+
+def test_identical_programs_share_one_compiler(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        tasks = [submit(service, b"wait", vm) for vm in ("a", "b", "c")]
+        os.close(await rig.gate.compiler_is_there())
+        results = await asyncio.gather(*tasks)
+        assert [take_image(result) for result in results] == [b"", b"", b""]
+        assert service.runs == 1
+
+    rig.run(test)
+
+
+def test_one_who_leaves_does_not_take_the_compiler_along(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        leaving, staying = submit(service, b"wait", "a"), submit(service, b"wait", "b")
+        gate = await rig.gate.compiler_is_there()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        os.close(gate)
+        assert take_image(await staying) == b""
+
+    rig.run(test)
+
+
+def test_last_one_who_leaves_frees_the_compilers_slot(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        leaving = submit(service, b"wait")
+        gate = await rig.gate.compiler_is_there()
+        leaving.cancel()
+        assert take_image(await submit(service, b"program")) == b"program"
+        os.close(gate)
+
+    rig.run(test, ServicePolicy(max_running=1))
+
+
+def test_one_who_leaves_the_queue_is_not_waited_for(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        running = submit(service, b"wait")
+        gate = await rig.gate.compiler_is_there()
+        leaving, staying = submit(service, b"first"), submit(service, b"second")
+        leaving.cancel()
+        os.close(gate)
+        assert take_image(await running) == b""
+        assert take_image(await staying) == b"second"
+        assert service.runs == 2
+
+    rig.run(test, ServicePolicy(max_running=1))
+
+
+def test_vm_with_too_many_waiting_programs_is_told(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        running = submit(service, b"wait")
+        gate = await rig.gate.compiler_is_there()
+        others = [submit(service, source) for source in (b"1", b"2", b"3")]
+        refused, _ = await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        (result,) = [task.result() for task in refused]
+        assert "2 programs of this VM wait for a compiler" in result.log
+        os.close(gate)
+        done = await asyncio.gather(running, *others)
+        assert sum(take_image(each) is not None for each in done if each.ok) == 3
+
+    rig.run(test, ServicePolicy(max_running=1, max_waiting_per_vm=2))
+
+
+def test_closing_ends_what_runs_and_leaks_nothing(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        tasks.append(submit(service, b"wait"))
+        os.close(await rig.gate.compiler_is_there())
+
+    tasks: list[asyncio.Task[CompileResult]] = []
+    rig.run(test)
+    tasks.clear()
+    before = open_fds()
+    rig.run(test)
+    (task,) = tasks
+    if not task.cancelled():
+        take_image(task.result())
+    assert open_fds() == before
+
+
+# Fairness -----------------------------------------------------------------------------------------
+
+
+def grant_order(slots: FairSlots, wishes: list[tuple[str, Ticket]]) -> list[str]:
+    """Queues all wishes, then gives every slot back as it is granted."""
+    order: list[str] = []
+    for vm, ticket in wishes:
+        slots.enqueue(vm, ticket)
+    waiting = [ticket for _, ticket in wishes]
+    while waiting:
+        granted = next(ticket for ticket in waiting if not ticket.is_open)
+        waiting.remove(granted)
+        assert granted.vm is not None
+        order.append(granted.vm)
+        slots.release(granted.vm)
+    return order
+
+
+def test_vms_are_served_in_turn() -> None:
+    async def test() -> None:
+        wishes = [(vm, Ticket()) for vm in ("running", "a", "a", "a", "b", "c")]
+        assert grant_order(FairSlots(1, 10), wishes) == ["running", "a", "b", "c", "a", "a"]
+
+    asyncio.run(test())
+
+
+def test_one_vm_never_has_all_the_slots() -> None:
+    async def test() -> None:
+        slots = FairSlots(2, 10)
+        first, second, other = Ticket(), Ticket(), Ticket()
+        slots.enqueue("a", first)
+        slots.enqueue("a", second)
+        slots.enqueue("b", other)
+        assert (first.is_open, second.is_open, other.is_open) == (False, True, False)
+
+    asyncio.run(test())
+
+
+def test_ticket_of_two_vms_is_served_once() -> None:
+    async def test() -> None:
+        slots = FairSlots(1, 10)
+        running, shared, last = Ticket(), Ticket(), Ticket()
+        slots.enqueue("a", running)
+        slots.enqueue("a", shared)
+        slots.enqueue("b", shared)
+        slots.enqueue("b", last)
+        slots.release("a")
+        assert shared.vm in {"a", "b"}
+        assert last.is_open
+        slots.release(shared.vm or "")
+        assert last.vm == "b"
+
+    asyncio.run(test())
+
+
+def test_queue_of_a_vm_is_bounded() -> None:
+    async def test() -> None:
+        slots = FairSlots(1, 1)
+        slots.enqueue("a", Ticket())
+        slots.enqueue("a", Ticket())
+        with pytest.raises(QuotaError, match="1 programs of this VM wait"):
+            slots.enqueue("a", Ticket())
+
+    asyncio.run(test())
