@@ -20,6 +20,7 @@ from vhost_backend import config as configuration
 from vhost_backend import doctor, log
 from vhost_backend.config import DaemonConfig
 from vhost_backend.daemon import listen, server
+from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.errors import ConfigError, HostError, VgcError
 from vhost_backend.sandbox import launch
 
@@ -116,11 +117,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
-    from vhost_backend.compiler.service import CompileService
-
     log.configure(config.log.format, config.log.level)
     _check_host(config)
-    server.run(server.Daemon(config, CompileService(config.cache), handed_over))
+    server.run(server.Daemon(config, compile_service(config), handed_over))
     return 0
 
 

@@ -178,6 +178,20 @@ class FakeFrontend:
         """Returns when the backend has handled everything sent so far."""
         self.call(Request.GET_FEATURES)
 
+    def finish(self) -> int:
+        """Says no more, and returns when the backend has handled everything and hung up.
+
+        Returns the number of bytes that it still had to say.
+        """
+        unread = 0
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+            while part := self.sock.recv(1 << 16):
+                unread += len(part)
+        except ConnectionError:
+            pass
+        return unread
+
     def is_dropped(self) -> bool:
         """Waits until the backend says something or hangs up; True if it hung up."""
         try:
