@@ -12,7 +12,7 @@ import pytest
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
 SECONDS: Final = 8
-TARGETS: Final = ("vring",)
+TARGETS: Final = ("vring", "dataplane")
 
 
 def fuzzer_runtime() -> Path | None:
@@ -29,9 +29,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+def make(*arguments: str, folder: Path = HERE) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["make", "--no-print-directory", "-C", HERE, *arguments],
+        ["make", "--no-print-directory", "-C", folder, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -53,25 +53,66 @@ def test_target_survives_its_corpus_and_some_seconds_more(target: str) -> None:
     assert "Done " in run.stdout
 
 
-@pytest.mark.parametrize(
-    ("sound", "planted"),
-    [
-        ("head >= vq->ring.num || is_inflight(vq, head)", "head >= vq->ring.num"),
-        ("offset < region->size && len != 0 && len <= region->size - offset", "offset < region->size && len != 0"),
-        ("vq->inflight[head / 64] &= ~(UINT64_C(1) << (head % 64));", ""),
-    ],
-    ids=["head-popped-twice", "span-beyond-the-region", "head-pushed-twice"],
-)
-def test_corpus_shows_a_planted_bug(tmp_path: Path, sound: str, planted: str) -> None:
-    text = (ROOT / "virtio_proto/src/vring.c").read_text()
-    assert text.count(sound) == 1, "the planted bug no longer fits the source"
-    buggy = tmp_path / "vring.c"
-    buggy.write_text(text.replace(sound, planted))
+PLANTED_BUGS: Final = {
+    "head popped twice": (
+        "vring",
+        "virtio_proto/src/vring.c",
+        "head >= vq->ring.num || is_inflight(vq, head)",
+        "head >= vq->ring.num",
+    ),
+    "span beyond the region": (
+        "vring",
+        "virtio_proto/src/vring.c",
+        "offset < region->size && len != 0 && len <= region->size - offset",
+        "offset < region->size && len != 0",
+    ),
+    "head pushed twice": (
+        "vring",
+        "virtio_proto/src/vring.c",
+        "vq->inflight[head / 64] &= ~(UINT64_C(1) << (head % 64));",
+        "",
+    ),
+    "memory of another size": (
+        "dataplane",
+        "vhost_backend/dataplane/memory.c",
+        "offset <= alloc->size && size <= alloc->size - offset",
+        "offset <= alloc->size && size <= alloc->size",
+    ),
+    "block of any size": (
+        "dataplane",
+        "vhost_backend/dataplane/launch.c",
+        "threads == 0 || threads > max_threads_of(kernel)",
+        "threads > max_threads_of(kernel)",
+    ),
+    "quota not given back": (
+        "dataplane",
+        "vhost_backend/dataplane/memory.c",
+        "dp->memory_used -= alloc->charged;",
+        "",
+    ),
+    "lost requests not answered": (
+        "dataplane",
+        "vhost_backend/dataplane/inflight.c",
+        "answer_lost(dp, queue, (uint16_t)head);",
+        "(void)answer_lost;",
+    ),
+}
 
-    built = make(f"VRING={buggy}", f"BUILD={tmp_path}", f"{tmp_path}/fuzz_vring")
+
+@pytest.mark.parametrize(("target", "source", "sound", "planted"), PLANTED_BUGS.values(), ids=PLANTED_BUGS)
+def test_corpus_shows_a_planted_bug(tmp_path: Path, target: str, source: str, sound: str, planted: str) -> None:
+    mirror = tmp_path / "tree"
+    for folder in ("virtio_proto", "vhost_backend/dataplane", "tests/fuzz"):
+        shutil.copytree(ROOT / folder, mirror / folder)
+    text = (mirror / source).read_text()
+    assert text.count(sound) == 1, "the planted bug no longer fits the source"
+    (mirror / source).write_text(text.replace(sound, planted))
+
+    program = tmp_path / f"fuzz_{target}"
+    built = make(f"BUILD={tmp_path}", str(program), folder=mirror / "tests/fuzz")
     assert built.returncode == 0, built.stdout
     replayed = subprocess.run(
-        [tmp_path / "fuzz_vring", "-runs=0", f"-artifact_prefix={tmp_path}/", HERE / "corpus/vring"],
+        [program, "-runs=0", f"-artifact_prefix={tmp_path}/", HERE / "corpus" / target],
         capture_output=True,
         text=True,
         check=False,
