@@ -1,0 +1,15 @@
+/* Device-side CUDA C++ of the CPU engine. Included before every source. */
+#pragma once
+#include "vgc_builtins.h"
+#include "vector_types.h"
+#include "vgc_sync.h"
+#include "vgc_atomics.h"
+#include "vgc_math.h"
+#include "vgc_misc.h"
+
+/* Lets `<<< >>>` in host code parse (it is not compiled), so that it instantiates kernel templates. */
+typedef struct CUstream_st *cudaStream_t;
+enum cudaError { cudaSuccess };
+typedef enum cudaError cudaError_t;
+extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, void *stream = 0);
+extern "C" cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream);

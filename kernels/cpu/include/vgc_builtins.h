@@ -1,0 +1,66 @@
+/* The CPU engine's primitives, as its compiler and runtime know them. Device code uses cuda_runtime.h. */
+#pragma once
+
+#define __host__ __attribute__((host))
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global)) __attribute__((annotate("vgc.kernel")))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __managed__ __attribute__((device))
+#define __launch_bounds__(...) __attribute__((annotate("vgc.bounds", __VA_ARGS__)))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
+#define __restrict__ __restrict
+#define __grid_constant__
+#define __maxnreg__(...)
+#define __cluster_dims__(...)
+#define CUDARTAPI
+#define CUDART_CB
+
+/* For the headers themselves. */
+#define __VGC_FN__ static __device__ __forceinline__
+
+typedef __SIZE_TYPE__ size_t;
+
+extern "C" {
+/* Position of the running thread: the same answer each time, so loops over threads can compute it. */
+#define __VGC_POSITION(name) __device__ __attribute__((const)) unsigned __vgc_##name();
+__VGC_POSITION(tid_x) __VGC_POSITION(tid_y) __VGC_POSITION(tid_z)
+__VGC_POSITION(ntid_x) __VGC_POSITION(ntid_y) __VGC_POSITION(ntid_z)
+__VGC_POSITION(ctaid_x) __VGC_POSITION(ctaid_y) __VGC_POSITION(ctaid_z)
+__VGC_POSITION(nctaid_x) __VGC_POSITION(nctaid_y) __VGC_POSITION(nctaid_z)
+__VGC_POSITION(linear_tid) __VGC_POSITION(laneid) __VGC_POSITION(warpid) __VGC_POSITION(smid)
+__VGC_POSITION(lanemask_eq) __VGC_POSITION(lanemask_lt) __VGC_POSITION(lanemask_le)
+__VGC_POSITION(lanemask_gt) __VGC_POSITION(lanemask_ge)
+#undef __VGC_POSITION
+
+/* Waits: the compiler cuts kernels here (enum vgc_cpu_site_kind). */
+__device__ void __vgc_barrier();
+__device__ int __vgc_barrier_reduce(int kind, int predicate);
+__device__ unsigned __vgc_warp32(int kind, unsigned mask, unsigned value, unsigned arg);
+__device__ unsigned long long __vgc_warp64(int kind, unsigned mask, unsigned long long value, unsigned arg);
+
+/* Runtime calls. */
+__device__ int __vgc_printf(const char *format, ...);
+__device__ __attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const char *file, unsigned line, const char *function);
+__device__ __attribute__((noreturn)) void __vgc_trap();
+__device__ unsigned long long __vgc_globaltimer();
+}
+
+enum {
+    __VGC_BARRIER_COUNT = 2,
+    __VGC_BARRIER_AND = 3,
+    __VGC_BARRIER_OR = 4,
+    __VGC_SYNCWARP = 5,
+    __VGC_SHFL_IDX = 6,
+    __VGC_SHFL_UP = 7,
+    __VGC_SHFL_DOWN = 8,
+    __VGC_SHFL_XOR = 9,
+    __VGC_BALLOT = 10,
+    __VGC_MATCH_ANY = 11,
+    __VGC_MATCH_ALL = 12,
+    __VGC_ACTIVEMASK = 13,
+    __VGC_BALLOT_ACTIVE = 14,
+};

@@ -1,0 +1,158 @@
+"""Compiles CUDA source and runs it on a CPU engine, without daemon, sandbox or data plane."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vhost_backend._dataplane import ffi, lib
+from vhost_backend.engines.base import FunctionInfo, LoadedProgram
+from vhost_backend.engines.cpu import CpuEngine
+from virtio_proto.schema import Status
+
+Shape = int | tuple[int, ...]
+
+
+class CompileError(Exception):
+    """The compiler's log."""
+
+
+class LaunchError(Exception):
+    """A launch did not end with OK."""
+
+    def __init__(self, status: Status, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+def compile_image(source: str, options: Sequence[str] = ()) -> tuple[bytes, str]:
+    """The image and the compiler's log.
+
+    :raise CompileError: it does not compile.
+    """
+    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), tuple(options))
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / job.input_name).write_text(source)
+        done = subprocess.run(job.argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+        log = done.stdout + done.stderr
+        if done.returncode != 0:
+            raise CompileError(log)
+        return (Path(folder) / job.output_name).read_bytes(), log
+
+
+@dataclass
+class Rig:
+    """An engine with loaded programs and memory of which nothing is freed before the end."""
+
+    engine: CpuEngine
+    programs: list[LoadedProgram] = field(default_factory=list)
+    functions: dict[str, FunctionInfo] = field(default_factory=dict)
+    allocations: list[tuple[int, int]] = field(default_factory=list)
+
+    def load(self, source: str, options: Sequence[str] = ()) -> LoadedProgram:
+        image, _ = compile_image(source, options)
+        return self.load_image(image)
+
+    def load_image(self, image: bytes) -> LoadedProgram:
+        fd = os.memfd_create("image")
+        try:
+            os.write(fd, image)
+            program = self.engine.load_program(fd, len(image), 1)
+        finally:
+            os.close(fd)
+        self.programs.append(program)
+        for function in program.functions:
+            self.functions[function.name] = self.functions[function.short_name] = function
+        return program
+
+    def alloc(self, size: int) -> int:
+        address = ffi.new("uint64_t *")
+        assert self.engine.handle.ops.alloc(self.engine.handle, size, address) == 0
+        self.allocations.append((address[0], size))
+        return int(address[0])
+
+    def array(self, shape: Shape, dtype: Any, values: Any = 0) -> np.ndarray[Any, Any]:
+        """Device memory, as an array that kernels and tests share."""
+        count = int(np.prod(shape))
+        size = count * np.dtype(dtype).itemsize
+        view = np.frombuffer(ffi.buffer(ffi.cast("char *", self.alloc(size)), size), dtype).reshape(shape)
+        view[...] = values
+        return view
+
+    def submit(self, op: Any) -> int:
+        return int(lib.vgc_cpu_run(self.engine.handle, op))
+
+    def launch(self, name: str, grid: Shape, block: Shape, *args: Any, shared: int = 0) -> None:
+        """Runs a kernel to its end. Arguments: arrays of `array`, numpy scalars, bytes.
+
+        :raise LaunchError: the launch failed.
+        """
+        function = self.functions[name]
+        op, _keep = make_launch(function, grid, block, args, shared)
+        status = self.submit(op)
+        if status != Status.OK:
+            raise LaunchError(Status(status), ffi.string(op.error).decode())
+
+    def variable(self, name: str) -> np.ndarray[Any, Any]:
+        """A `__device__` or `__constant__` variable, as bytes."""
+        for program in self.programs:
+            for variable in program.globals:
+                if variable.name == name:
+                    return np.frombuffer(ffi.buffer(ffi.cast("char *", variable.address), variable.size), np.uint8)
+        raise KeyError(name)
+
+
+def _dims(shape: Shape) -> list[int]:
+    dims = [shape] if isinstance(shape, int) else list(shape)
+    return dims + [1] * (3 - len(dims))
+
+
+def _bytes_of(arg: Any) -> bytes:
+    if isinstance(arg, bytes):
+        return arg
+    if isinstance(arg, np.ndarray):
+        return int(arg.ctypes.data).to_bytes(8, "little")
+    return bytes(arg.tobytes())
+
+
+def make_launch(
+    function: FunctionInfo, grid: Shape, block: Shape, args: Sequence[Any], shared: int = 0
+) -> tuple[Any, Any]:
+    """A ``struct vgc_op *`` and what must outlive it."""
+    assert len(args) == len(function.params), f"{function.name} takes {len(function.params)} arguments"
+    params = ffi.new("uint64_t[]", function.param_bytes // 8 + 2)
+    view = ffi.buffer(params)
+    for (offset, size), arg in zip(function.params, args, strict=True):
+        raw = _bytes_of(arg)
+        assert len(raw) == size, f"argument at {offset} has {len(raw)} bytes, the kernel takes {size}"
+        view[offset : offset + size] = raw
+    op = ffi.new("struct vgc_op *")
+    op.kind, op.context = lib.VGC_OPK_LAUNCH, 1
+    op.kernel, op.grid, op.block = function.kernel, _dims(grid), _dims(block)
+    op.shared_bytes, op.param_len = shared, function.param_bytes
+    op.params = ffi.cast("uint8_t *", params)
+    return op, params
+
+
+@contextmanager
+def rig(pes: int = 2) -> Iterator[Rig]:
+    """A started engine; everything is freed at the end."""
+    engine = CpuEngine.open({}, pes, 1 << 30, 10**9)
+    engine.start()
+    made = Rig(engine)
+    try:
+        yield made
+    finally:
+        for program in made.programs:
+            engine.unload_program(program)
+        for address, size in made.allocations:
+            engine.handle.ops.free(engine.handle, address, size)
+        engine.close()

@@ -1,0 +1,40 @@
+/* The CPU engine's C interface to Python. */
+#ifndef VGC_CPU_CDEF_H
+#define VGC_CPU_CDEF_H
+
+#include "vgc_engine.h"
+
+struct vgc_cpu_program;
+
+enum { VGC_CPU_WHY = 256 };
+
+/* An engine of `num_pes` processing elements (threads of this process, in which guest code will run). NULL on
+ * failure, with the reason in `why` (VGC_CPU_WHY bytes). */
+struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why);
+/* Starts the processing elements, once, before the first operation. 0, or -1 with the reason in `why`. */
+int vgc_cpu_engine_start(struct vgc_engine *engine, char *why);
+/* Ends the engine's threads and frees it. Nothing may be running. */
+void vgc_cpu_engine_close(struct vgc_engine *engine);
+
+/* Loads an image that vgc-cpucc made from `size` bytes of `fd`; NULL on failure, with the reason in `why`. */
+struct vgc_cpu_program *vgc_cpu_program_load(struct vgc_engine *engine, int fd, uint64_t size, uint32_t context,
+                                             char *why);
+/* None of its kernels may be running. */
+void vgc_cpu_program_unload(struct vgc_cpu_program *program);
+
+uint32_t vgc_cpu_program_num_kernels(const struct vgc_cpu_program *program);
+const struct vgc_kernel *vgc_cpu_program_kernel(const struct vgc_cpu_program *program, uint32_t index);
+const char *vgc_cpu_program_short_name(const struct vgc_cpu_program *program, uint32_t index);
+uint32_t vgc_cpu_program_num_globals(const struct vgc_cpu_program *program);
+/* Address and size of a variable; its name is the result. */
+const char *vgc_cpu_program_global(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address,
+                                   uint64_t *size);
+
+/* Moves what kernels printed since the last call into `to`; returns the bytes. `*lost` counts what did not fit into
+ * the engine's buffer. Any thread. */
+uint32_t vgc_cpu_take_output(struct vgc_engine *engine, char *to, uint32_t size, uint64_t *lost);
+
+/* Runs one operation to its end, without a data plane: for tests and benchmarks. Returns op->status. */
+uint32_t vgc_cpu_run(struct vgc_engine *engine, struct vgc_op *op);
+
+#endif

@@ -1,0 +1,157 @@
+// Optimisation pipelines, the white list of symbols, code generation.
+#include "compiler.h"
+
+#include <set>
+
+#include "llvm/Analysis/CallGraph.h"
+#include "llvm/ADT/SCCIterator.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+
+namespace vgc {
+namespace {
+
+/// Runs a pipeline of the new pass manager over the module.
+template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMachine &machine, Build build) {
+    llvm::PipelineTuningOptions tuning;
+    tuning.LoopVectorization = true;
+    tuning.SLPVectorization = true;
+    tuning.LoopInterleaving = true;
+    llvm::PassBuilder builder(&machine, tuning);
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager sccs;
+    llvm::ModuleAnalysisManager modules;
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(sccs);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, sccs, modules);
+    build(builder).run(module, modules);
+}
+
+/// What an image may import; the runtime resolves exactly these (loader.c).
+bool is_allowed_symbol(llvm::StringRef name) {
+    static const llvm::StringSet<> allowed = {
+#define VGC_CPU_SYMBOL(name) #name,
+#include "../vgc_cpu_symbols.h"
+#undef VGC_CPU_SYMBOL
+    };
+    return allowed.contains(name);
+}
+
+} // namespace
+
+std::unique_ptr<llvm::TargetMachine> host_machine() {
+    const std::string triple = "x86_64-pc-linux-gnu";
+    std::string error;
+    const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+    if (target == nullptr)
+        fail(error);
+    llvm::SubtargetFeatures features;
+    for (const auto &feature : llvm::sys::getHostCPUFeatures())
+        features.AddFeature(feature.first(), feature.second);
+    llvm::TargetOptions options;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+    options.FunctionSections = true;
+    return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple, llvm::sys::getHostCPUName(), features.getString(),
+                                                                            options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                                            llvm::CodeGenOptLevel::Default));
+}
+
+/// A struct passed in memory is the thread's own: gives the kernel a copy, and lets it read the original only.
+static void copy_memory_params(const Kernel &kernel) {
+    llvm::IRBuilder<> builder(&*kernel.function->getEntryBlock().getFirstInsertionPt());
+    for (const Param &param : kernel.params) {
+        if (param.passing != Param::MEMORY)
+            continue;
+        llvm::Argument *argument = kernel.function->getArg(param.first_arg);
+        llvm::AllocaInst *copy = builder.CreateAlloca(llvm::ArrayType::get(builder.getInt8Ty(), param.size));
+        copy->setAlignment(llvm::Align(16));
+        argument->replaceAllUsesWith(copy);
+        argument->removeAttr(llvm::Attribute::ByVal);
+        argument->addAttr(llvm::Attribute::NoAlias);
+        argument->addAttr(llvm::Attribute::ReadOnly);
+        builder.CreateMemCpy(copy, llvm::Align(16), argument, llvm::MaybeAlign(), param.size);
+    }
+}
+
+void prepare_inlining(llvm::Module &module, const Program &program) {
+    for (const Kernel &kernel : program.kernels)
+        copy_memory_params(kernel);
+    std::set<const llvm::Function *> kernels, recursive;
+    for (const Kernel &kernel : program.kernels)
+        kernels.insert(kernel.function);
+    llvm::CallGraph graph(module);
+    for (auto scc = llvm::scc_begin(&graph); !scc.isAtEnd(); ++scc)
+        if (scc.hasCycle())
+            for (const llvm::CallGraphNode *node : *scc)
+                recursive.insert(node->getFunction());
+    for (llvm::Function &function : module) {
+        if (function.isDeclaration() || kernels.contains(&function))
+            continue;
+        function.setComdat(nullptr);
+        function.setLinkage(llvm::GlobalValue::InternalLinkage);
+        if (recursive.contains(&function)) {
+            function.removeFnAttr(llvm::Attribute::AlwaysInline);
+            continue;
+        }
+        function.removeFnAttr(llvm::Attribute::NoInline);
+        function.addFnAttr(llvm::Attribute::AlwaysInline);
+    }
+    for (llvm::Function &function : module)
+        if (is_position_name(function.getName())) {
+            function.removeFnAttr(llvm::Attribute::Convergent);
+            for (llvm::User *user : function.users())
+                if (auto *call = llvm::dyn_cast<llvm::CallInst>(user))
+                    call->removeFnAttr(llvm::Attribute::Convergent);
+        }
+}
+
+void simplify(llvm::Module &module, llvm::TargetMachine &machine) {
+    run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
+        return builder.buildModuleSimplificationPipeline(llvm::OptimizationLevel::O2, llvm::ThinOrFullLTOPhase::None);
+    });
+}
+
+void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
+    llvm::internalizeModule(module, [](const llvm::GlobalValue &value) { return value.getName() == "vgc_cpu_image"; });
+    run_pipeline(module, machine,
+                 [](llvm::PassBuilder &builder) { return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3); });
+}
+
+void check_symbols(const llvm::Module &module) {
+    bool failed = false;
+    auto check = [&](const llvm::GlobalValue &value) {
+        if (!value.isDeclaration() || value.use_empty() || value.getName().starts_with("llvm.") || is_allowed_symbol(value.getName()))
+            return;
+        llvm::errs() << "vgc-cpucc: error: '" << value.getName() << "' is not defined, and not a function that kernels may call\n";
+        failed = true;
+    };
+    for (const llvm::Function &function : module)
+        check(function);
+    for (const llvm::GlobalVariable &variable : module.globals())
+        check(variable);
+    if (failed)
+        fail("undefined symbols");
+}
+
+void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object) {
+    std::error_code error;
+    llvm::raw_fd_ostream out(object, error);
+    if (error)
+        fail("cannot write " + object + ": " + error.message());
+    llvm::legacy::PassManager passes;
+    if (machine.addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile))
+        fail("internal: no code generator");
+    passes.run(module);
+}
+
+} // namespace vgc

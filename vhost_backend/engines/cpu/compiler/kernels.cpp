@@ -1,0 +1,214 @@
+// Finds what a program offers: kernels with their parameters' layout, variables with a host-visible address.
+#include "compiler.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/Support/Alignment.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace vgc {
+namespace {
+
+using llvm::DICompositeType;
+using llvm::DIDerivedType;
+using llvm::DIType;
+
+/// The type behind typedefs and qualifiers.
+const DIType *strip(const DIType *type) {
+    while (const auto *derived = llvm::dyn_cast_or_null<DIDerivedType>(type)) {
+        switch (derived->getTag()) {
+        case llvm::dwarf::DW_TAG_typedef:
+        case llvm::dwarf::DW_TAG_const_type:
+        case llvm::dwarf::DW_TAG_volatile_type:
+        case llvm::dwarf::DW_TAG_restrict_type:
+        case llvm::dwarf::DW_TAG_member:
+        case llvm::dwarf::DW_TAG_inheritance:
+        case llvm::dwarf::DW_TAG_template_alias:
+            type = derived->getBaseType();
+            continue;
+        default:
+            return type;
+        }
+    }
+    return type;
+}
+
+uint64_t align_of(const DIType *type) {
+    if (type == nullptr)
+        return 1;
+    uint64_t align = std::max<uint64_t>(1, type->getAlignInBits() / 8);
+    for (const DIType *next = type; const auto *derived = llvm::dyn_cast_or_null<DIDerivedType>(next); next = derived->getBaseType()) {
+        align = std::max<uint64_t>(align, derived->getAlignInBits() / 8);
+        if (strip(derived) == derived)
+            break;
+    }
+    type = strip(type);
+    const auto *composite = llvm::dyn_cast_or_null<DICompositeType>(type);
+    if (composite == nullptr)
+        return type == nullptr ? align : std::max<uint64_t>(align, std::min<uint64_t>(16, type->getSizeInBits() / 8));
+    align = std::max<uint64_t>(align, composite->getAlignInBits() / 8);
+    if (composite->getTag() == llvm::dwarf::DW_TAG_enumeration_type)
+        return std::max<uint64_t>(align, composite->getSizeInBits() / 8);
+    if (composite->getTag() == llvm::dwarf::DW_TAG_array_type)
+        return std::max(align, composite->isVector() ? composite->getSizeInBits() / 8 : align_of(composite->getBaseType()));
+    for (const llvm::DINode *element : composite->getElements()) {
+        const auto *member = llvm::dyn_cast<DIDerivedType>(element);
+        if (member == nullptr || member->isStaticMember())
+            continue;
+        if (member->getTag() == llvm::dwarf::DW_TAG_member || member->getTag() == llvm::dwarf::DW_TAG_inheritance)
+            align = std::max(align, align_of(member));
+    }
+    if (composite->getVTableHolder() != nullptr)
+        align = std::max<uint64_t>(align, 8);
+    return align;
+}
+
+bool is_record(const DIType *type) {
+    const auto *composite = llvm::dyn_cast<DICompositeType>(type);
+    return composite != nullptr && composite->getTag() != llvm::dwarf::DW_TAG_enumeration_type &&
+           composite->getTag() != llvm::dwarf::DW_TAG_array_type;
+}
+
+bool is_empty_record(const DICompositeType *type) {
+    for (const llvm::DINode *element : type->getElements())
+        if (const auto *member = llvm::dyn_cast<DIDerivedType>(element); member != nullptr && !member->isStaticMember())
+            if (member->getTag() == llvm::dwarf::DW_TAG_member || member->getTag() == llvm::dwarf::DW_TAG_inheritance)
+                return false;
+    return true;
+}
+
+/// Undoes clang's x86-64 lowering of one parameter: which IR arguments, beginning at `arg`, carry it.
+void match_arguments(const llvm::Function &function, const DIType *type, unsigned arg, Param &param) {
+    const llvm::DataLayout &layout = function.getParent()->getDataLayout();
+    param.first_arg = arg;
+    param.num_args = 1;
+    param.passing = Param::DIRECT;
+    if (!is_record(type)) {
+        if (param.size == 16 && arg + 1 < function.arg_size() && layout.getTypeStoreSize(function.getArg(arg)->getType()) == 8)
+            param.num_args = 2; // __int128
+        return;
+    }
+    const auto *record = llvm::cast<DICompositeType>(type);
+    if (record->getFlags() & llvm::DINode::FlagTypePassByReference) {
+        param.passing = Param::MEMORY;
+    } else if (is_empty_record(record)) {
+        param.passing = Param::SKIPPED;
+        param.num_args = 0;
+    } else if (arg < function.arg_size() && function.getArg(arg)->hasByValAttr()) {
+        param.passing = Param::MEMORY;
+    } else if (arg < function.arg_size() && param.size > 8 && layout.getTypeStoreSize(function.getArg(arg)->getType()) <= 8) {
+        param.num_args = 2;
+    }
+}
+
+void collect_params(Kernel &kernel) {
+    const llvm::Function &function = *kernel.function;
+    const llvm::DITypeRefArray types = function.getSubprogram()->getType()->getTypeArray();
+    uint64_t offset = 0;
+    unsigned arg = 0;
+    for (unsigned i = 1; i < types.size(); i++) {
+        const DIType *type = strip(types[i]);
+        if (type == nullptr)
+            fail("kernel '" + kernel.name + "' takes a variable number of arguments");
+        Param param{};
+        const uint64_t align = align_of(types[i]);
+        param.size = uint32_t(type->getSizeInBits() / 8);
+        if (type->getTag() == llvm::dwarf::DW_TAG_reference_type || type->getTag() == llvm::dwarf::DW_TAG_rvalue_reference_type)
+            fail("kernel '" + kernel.name + "': parameter " + llvm::Twine(i) + " is a reference");
+        offset = llvm::alignTo(offset, align);
+        param.offset = uint32_t(offset);
+        offset += param.size;
+        match_arguments(function, type, arg, param);
+        arg += param.num_args;
+        kernel.params.push_back(param);
+    }
+    kernel.param_bytes = uint32_t(offset);
+    if (arg != function.arg_size())
+        fail("internal: parameters of kernel '" + kernel.name + "' do not match its code");
+    if (offset > 4096)
+        fail("kernel '" + kernel.name + "' has " + llvm::Twine(offset) + " bytes of parameters, at most 4096 are possible");
+}
+
+std::string unqualified(llvm::StringRef name) {
+    return name.take_until([](char c) { return c == '<'; }).str();
+}
+
+void add_kernel(Program &program, llvm::Function &function) {
+    if (function.isDeclaration() || function.getSubprogram() == nullptr)
+        return;
+    Kernel kernel{};
+    kernel.function = &function;
+    kernel.name = function.getName().str();
+    kernel.short_name = unqualified(function.getSubprogram()->getName());
+    kernel.max_threads = VGC_CPU_MAX_THREADS;
+    collect_params(kernel);
+    function.setComdat(nullptr);
+    function.setLinkage(llvm::GlobalValue::ExternalLinkage);
+    program.kernels.push_back(std::move(kernel));
+}
+
+/// Calls back with (function, annotation, arguments) for each __attribute__((annotate)).
+template <typename Callback> void for_annotations(const llvm::Module &module, Callback callback) {
+    const llvm::GlobalVariable *annotations = module.getGlobalVariable("llvm.global.annotations");
+    if (annotations == nullptr)
+        return;
+    const auto *array = llvm::cast<llvm::ConstantArray>(annotations->getInitializer());
+    for (const llvm::Use &use : array->operands()) {
+        const auto *entry = llvm::cast<llvm::ConstantStruct>(use);
+        auto *function = llvm::dyn_cast<llvm::Function>(entry->getOperand(0)->stripPointerCasts());
+        const auto *text = llvm::cast<llvm::GlobalVariable>(entry->getOperand(1)->stripPointerCasts());
+        const auto *arguments = llvm::dyn_cast<llvm::GlobalVariable>(entry->getOperand(4)->stripPointerCasts());
+        if (function != nullptr)
+            callback(*function, llvm::cast<llvm::ConstantDataArray>(text->getInitializer())->getAsCString(),
+                     arguments == nullptr ? nullptr : arguments->getInitializer());
+    }
+}
+
+/// threads is the first argument of __launch_bounds__.
+void apply_bounds(Program &program, const llvm::Function &function, const llvm::Constant *arguments) {
+    const auto *threads = arguments == nullptr ? nullptr : llvm::dyn_cast<llvm::ConstantInt>(arguments->getAggregateElement(0u));
+    for (Kernel &kernel : program.kernels)
+        if (kernel.function == &function && threads != nullptr && threads->getZExtValue() > 0)
+            kernel.max_threads = uint32_t(std::min<uint64_t>(threads->getZExtValue(), VGC_CPU_MAX_THREADS));
+}
+
+/// __device__ and __constant__ variables: whatever is neither constant, nor shared (those begin undefined).
+void collect_globals(llvm::Module &module, Program &program) {
+    for (llvm::GlobalVariable &variable : module.globals()) {
+        if (variable.isDeclaration() || variable.isConstant() || variable.getName().starts_with("llvm.") ||
+            llvm::isa<llvm::UndefValue>(variable.getInitializer()))
+            continue;
+        llvm::SmallVector<llvm::DIGlobalVariableExpression *, 1> expressions;
+        variable.getDebugInfo(expressions);
+        std::string name = variable.getName().str();
+        if (variable.hasInternalLinkage() && !expressions.empty())
+            name = expressions[0]->getVariable()->getName().str();
+        variable.setExternallyInitialized(true);
+        program.globals.push_back({&variable, name});
+    }
+}
+
+} // namespace
+
+Program collect(llvm::Module &module) {
+    Program program;
+    for_annotations(module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *) {
+        if (text == "vgc.kernel")
+            add_kernel(program, function);
+    });
+    for_annotations(module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *arguments) {
+        if (text == "vgc.bounds")
+            apply_bounds(program, function, arguments);
+    });
+    collect_globals(module, program);
+    for (const char *name : {"llvm.global.annotations", "llvm.compiler.used", "llvm.used"})
+        if (llvm::GlobalVariable *list = module.getGlobalVariable(name))
+            list->eraseFromParent();
+    if (program.kernels.empty() && program.globals.empty())
+        fail("the source defines no kernel (a __global__ function; templates need an instantiation)");
+    return program;
+}
+
+} // namespace vgc

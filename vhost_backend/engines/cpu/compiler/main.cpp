@@ -1,0 +1,90 @@
+#include "compiler.h"
+
+#include <cstdio>
+#include <unistd.h>
+
+#include "llvm/IR/DebugInfo.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace vgc {
+
+void fail(const llvm::Twine &message) {
+    llvm::errs() << "vgc-cpucc: error: " << message << "\n";
+    llvm::errs().flush();
+    _exit(1);
+}
+
+namespace {
+
+/// Passes warnings of the optimiser about its own hints by, shows errors (bad inline assembly, say).
+class Diagnostics : public llvm::DiagnosticHandler {
+  public:
+    bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
+        if (info.getSeverity() != llvm::DS_Error)
+            return true;
+        llvm::DiagnosticPrinterRawOStream printer(llvm::errs());
+        llvm::errs() << "vgc-cpucc: error: ";
+        info.print(printer);
+        llvm::errs() << "\n";
+        HasErrors = true;
+        return true;
+    }
+};
+
+void dump(const llvm::Module &module, const std::string &path) {
+    std::error_code error;
+    llvm::raw_fd_ostream out(path, error);
+    if (error)
+        fail("cannot write " + path + ": " + error.message());
+    module.print(out, nullptr);
+}
+
+void verify(llvm::Module &module, const char *after) {
+    if (llvm::verifyModule(module, &llvm::errs()))
+        fail(llvm::Twine("internal: broken IR after ") + after);
+}
+
+void compile(const Options &options) {
+    llvm::LLVMContext context;
+    context.setDiagnosticHandler(std::make_unique<Diagnostics>());
+    auto machine = host_machine();
+    auto module = run_front_end(context, options);
+    module->setDataLayout(machine->createDataLayout());
+
+    Program program = collect(*module);
+    lower_inline_asm(*module);
+    llvm::StripDebugInfo(*module);
+    SharedMemory shared(*module);
+    prepare_inlining(*module, program);
+    simplify(*module, *machine);
+    shared.place(program);
+    form_regions(*module, program);
+    emit_table(*module, program);
+    verify(*module, "region formation");
+    optimise(*module, *machine);
+    if (!options.dump_ir.empty())
+        dump(*module, options.dump_ir);
+    check_symbols(*module);
+
+    const std::string object = options.output + ".o";
+    generate(*module, *machine, object);
+    if (context.getDiagHandlerPtr()->HasErrors)
+        fail("the code generator found errors");
+    link_image(object, options.output);
+    unlink(object.c_str());
+}
+
+} // namespace
+} // namespace vgc
+
+int main(int argc, char **argv) {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+    vgc::compile(vgc::parse_options(argc, argv));
+    return 0;
+}

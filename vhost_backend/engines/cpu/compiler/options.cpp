@@ -1,0 +1,107 @@
+#include "compiler.h"
+
+namespace vgc {
+namespace {
+
+const char *const ALLOWED = "-D, -U, -O0..-O3, -std=c++11..c++20, --use_fast_math, -lineinfo, --name-expression=, -w; ignored: -arch, "
+                            "--gpu-architecture, --maxrregcount, -fmad, -default-device, -rdc=false, -G, -g";
+
+bool is_ignored(llvm::StringRef option) {
+    for (llvm::StringRef prefix :
+         {"-arch=", "--gpu-architecture=", "-code=", "--gpu-code=", "-gencode=", "--maxrregcount=", "-maxrregcount=", "-lineinfo",
+          "--generate-line-info", "-default-device", "--device-as-default-execution-space", "-G", "-g", "--device-debug", "-rdc=false",
+          "--relocatable-device-code=false", "-Xptxas", "--ptxas-options", "-restrict", "--restrict", "--fmad=true", "-fmad=true",
+          "--extra-device-vectorization", "-extra-device-vectorization", "--ftz=", "-ftz=", "--prec-sqrt=", "-prec-sqrt=", "--prec-div=",
+          "-prec-div=", "-O0", "-O1", "-O2", "-O3", "--optimize"})
+        if (option.starts_with(prefix))
+            return true;
+    return false;
+}
+
+bool takes_value(llvm::StringRef option) {
+    return option == "-arch" || option == "--gpu-architecture" || option == "-code" || option == "-gencode" || option == "-maxrregcount" ||
+           option == "--maxrregcount" || option == "-D" || option == "-U" || option == "--define-macro" || option == "--undefine-macro" ||
+           option == "-std" || option == "--std" || option == "--name-expression";
+}
+
+bool is_standard(llvm::StringRef name) {
+    return name == "c++11" || name == "c++14" || name == "c++17" || name == "c++20";
+}
+
+/// One guest option, with its value joined if it was a word of its own.
+void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef value) {
+    if (option == "-D" || option == "--define-macro")
+        options.clang.push_back(("-D" + value).str());
+    else if (option == "-U" || option == "--undefine-macro")
+        options.clang.push_back(("-U" + value).str());
+    else if (option == "--name-expression")
+        options.name_expressions.push_back(value.str());
+    else if (option == "-std" || option == "--std") {
+        if (!is_standard(value))
+            fail("unknown language standard '" + value + "' (allowed: c++11, c++14, c++17, c++20)");
+        options.clang.push_back(("-std=" + value).str());
+    } else if (option == "--use_fast_math" || option == "-use_fast_math")
+        options.clang.insert(options.clang.end(), {"-freciprocal-math", "-fapprox-func", "-D__USE_FAST_MATH__=1"});
+    else if (option == "--fmad=false" || option == "-fmad=false")
+        options.clang.push_back("-ffp-contract=off");
+    else if (option == "-w" || option == "--disable-warnings")
+        options.clang.push_back("-w");
+    else if (!takes_value(option) && !is_ignored(option))
+        fail("option '" + option + "' is not allowed (allowed: " + ALLOWED + ")");
+}
+
+void split_joined(llvm::StringRef word, llvm::StringRef &option, llvm::StringRef &value, bool &complete) {
+    complete = true;
+    option = word;
+    value = "";
+    for (llvm::StringRef prefix : {"-D", "-U"})
+        if (word.starts_with(prefix) && word.size() > prefix.size()) {
+            option = prefix;
+            value = word.drop_front(prefix.size());
+            return;
+        }
+    for (llvm::StringRef prefix : {"-std=", "--std=", "--define-macro=", "--undefine-macro=", "--name-expression="})
+        if (word.starts_with(prefix)) {
+            option = prefix.drop_back();
+            value = word.drop_front(prefix.size());
+            return;
+        }
+    complete = !takes_value(word);
+}
+
+} // namespace
+
+Options parse_options(int argc, char **argv) {
+    Options options;
+    int i = 1;
+    auto own = [&](llvm::StringRef word, llvm::StringRef name, std::string &into) {
+        if (word != name)
+            return false;
+        if (++i >= argc)
+            fail(name + " needs a value");
+        into = argv[i];
+        return true;
+    };
+    for (; i < argc && llvm::StringRef(argv[i]) != "--"; i++) {
+        const llvm::StringRef word = argv[i];
+        if (!own(word, "--include-dir", options.include_dir) && !own(word, "--output", options.output) &&
+            !own(word, "--dump-ir", options.dump_ir) && !own(word, "--input", options.input))
+            fail("usage: vgc-cpucc --include-dir DIR --input FILE --output FILE [--dump-ir FILE] [-- guest options]");
+    }
+    if (options.input.empty() || options.output.empty() || options.include_dir.empty())
+        fail("--include-dir, --input and --output are needed");
+    for (i++; i < argc; i++) {
+        llvm::StringRef option, value;
+        bool complete;
+        split_joined(argv[i], option, value, complete);
+        if (!complete) {
+            if (++i >= argc)
+                fail("option '" + option + "' needs a value");
+            value = argv[i];
+        }
+        add_guest_option(options, option, value);
+    }
+    return options;
+}
+
+} // namespace vgc

@@ -1,0 +1,148 @@
+/* Inside the CPU engine.
+ *
+ *   engine.c    operations and streams          pe.c        processing elements: threads that run blocks
+ *   memory.c    device memory                   schedule.c  one block: regions, barriers, warp operations
+ *   loader.c    images                          fault.c     signals: whose fault, where
+ *   program.c   kernels and variables           device.c    what kernels call: printf, assert, timers
+ */
+#ifndef VGC_CPU_ENGINE_H
+#define VGC_CPU_ENGINE_H
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cdef.h"
+#include "vgc_cpu_abi.h"
+
+enum {
+    CPU_ALIGN = 256,          /* of allocations */
+    CPU_OUTPUT_BYTES = 65536, /* printf text that is kept */
+    CPU_STACK_BYTES = 1 << 20,
+    CPU_SIGNAL_STACK_BYTES = 64 << 10,
+    CPU_INLINE_COPY = 256 << 10, /* bytes: copied at once by the submitter */
+    CPU_COPY_SLICE = 4 << 20,    /* bytes per poll */
+};
+
+/* One launch, from its turn in the stream to its end. */
+struct cpu_launch {
+    struct vgc_op *op;
+    const struct vgc_cpu_kernel_desc *kernel;
+    uint64_t num_blocks;
+    uint32_t num_threads; /* per block */
+    uint32_t batch;       /* blocks a PE takes at a time */
+    atomic_ullong next_block;
+    atomic_bool stop; /* failed or cancelled: no new blocks */
+    uint32_t pes;     /* at work on it; engine's lock */
+    struct cpu_launch *next;
+};
+
+struct __attribute__((aligned(64))) cpu_pe {
+    struct vgc_cpu_ctx ctx; /* first: compiled code only knows this */
+    struct cpu_engine *engine;
+    pthread_t thread;
+    _Atomic(struct cpu_launch *) launch; /* the one it works on */
+    uint8_t *shared;                     /* VGC_CPU_MAX_SHARED bytes and a guard page */
+    uint8_t *frame;
+    size_t frame_bytes;
+    void *signal_stack;
+    uint8_t *stack_low; /* lowest address of the stack, for telling overflows */
+    /* the region call that runs, for finding the thread that faulted */
+    const struct vgc_cpu_site *site;
+    uint32_t first;
+    uint32_t last;
+    bool in_kernel;
+    bool locating;
+    uint32_t located;
+    jmp_buf leave_block;      /* assert, trap, deadlock */
+};
+
+struct cpu_stream {
+    struct vgc_op *head; /* runs, or is about to */
+    struct vgc_op *tail;
+};
+
+struct cpu_event {
+    uint64_t recorded; /* records submitted */
+    uint64_t done;     /* records completed */
+};
+
+struct cpu_engine {
+    struct vgc_engine base;
+    pthread_mutex_t lock; /* everything below, but for what is atomic */
+    pthread_cond_t work;
+    atomic_uint work_seq; /* changes when there is new work */
+    uint32_t sleeping_pes;
+    bool closing;
+    struct cpu_launch *launches; /* that may have blocks left, oldest first */
+    struct cpu_launch *free_launches;
+    struct vgc_op *copies; /* for the data-plane thread, oldest first, linked by engine_private */
+    atomic_bool has_copies;
+    struct cpu_stream streams[VGC_MAX_CONTEXTS + 1][VGC_MAX_STREAMS];
+    struct cpu_event events[VGC_MAX_EVENTS + 1];
+    struct vgc_op *waiting; /* EVENT_WAITs at the head of their stream, linked by engine_private */
+    char *output;
+    uint32_t output_len;
+    uint64_t output_lost;
+    struct cpu_pe *pes; /* num_pes of them */
+    uint32_t started_pes;
+};
+
+static inline struct cpu_engine *cpu_engine_of(struct vgc_engine *engine)
+{
+    return (struct cpu_engine *)engine;
+}
+
+/* memory.c */
+int cpu_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address);
+int cpu_free(struct vgc_engine *engine, uint64_t address, uint64_t size);
+/* `size` bytes, page-aligned, readable and writable, between inaccessible pages; NULL if there is no memory. */
+uint8_t *cpu_map_guarded(size_t size);
+void cpu_unmap_guarded(uint8_t *base, size_t size);
+
+/* loader.c: maps an ELF image; *base and *size are what cpu_elf_unload wants. 0 or -1 with `why`. */
+int cpu_elf_load(int fd, uint64_t size, uint8_t **base, size_t *mapped, const struct vgc_cpu_image **image, char *why);
+void cpu_elf_unload(uint8_t *base, size_t mapped);
+
+/* pe.c */
+int cpu_pes_start(struct cpu_engine *engine, char *why);
+void cpu_pes_stop(struct cpu_engine *engine);
+/* Makes a launch known to the PEs. Lock held. */
+void cpu_pes_offer(struct cpu_engine *engine, struct cpu_launch *launch);
+/* The PE that the calling thread is, or NULL. Async-signal-safe. */
+struct cpu_pe *cpu_current_pe(void);
+
+/* engine.c: a launch has ended; lock held. Gives the op back. */
+void cpu_launch_finished(struct cpu_engine *engine, struct cpu_launch *launch);
+
+/* schedule.c: runs one block; leaves through pe->leave_block on failure. */
+void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch);
+/* Runs one region, noting what runs. */
+int32_t cpu_run_region(struct cpu_pe *pe, const struct vgc_cpu_site *site, uint32_t first, uint32_t last);
+
+/* warp.c: computes what the threads [first, last) that wait at `site` get. Members: bit per lane and warp, of the
+ * threads that take part. */
+void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t warp, uint32_t members);
+
+/* device.c */
+/* Ends the PE's launch with a status and a text (printf style), and leaves the block. */
+__attribute__((noreturn, format(printf, 3, 4))) void cpu_fail_launch(struct cpu_pe *pe, enum vgc_status status,
+                                                                     const char *format, ...);
+int __vgc_printf(const char *format, ...);
+__attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const char *file, unsigned line,
+                                                 const char *function);
+__attribute__((noreturn)) void __vgc_trap(void);
+uint64_t __vgc_globaltimer(void);
+extern __thread struct vgc_cpu_ctx *vgc_cpu_current __attribute__((tls_model("initial-exec")));
+
+/* fault.c */
+int cpu_faults_install(void);
+/* Says where the thread that runs on the PE is, in at most `size` bytes. */
+void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size);
+
+/* CLOCK_MONOTONIC */
+uint64_t cpu_now_ns(void);
+
+#endif

@@ -1,0 +1,106 @@
+"""The CPU engine in front of its C half."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Self
+
+from vhost_backend._dataplane import ffi, lib
+from vhost_backend.engines.base import (
+    CompileJob,
+    Engine,
+    EngineOptions,
+    FunctionInfo,
+    GlobalInfo,
+    LoadedProgram,
+    ProgramError,
+)
+from vhost_backend.engines.cpu import toolchain
+from vhost_backend.errors import EngineError
+
+_OUTPUT_BYTES: Final = 64 << 10
+
+
+class CpuEngine(Engine):
+    """Runs blocks on threads of this process. Takes no options."""
+
+    kind: ClassVar[str] = "cpu"
+
+    def __init__(self, pes: int) -> None:
+        self.num_pes = pes
+        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
+        self.name = f"CPU, {pes} PEs: {toolchain.cpu_model()}"[:63]
+        self._why = ffi.new("char[]", lib.VGC_CPU_WHY)
+        self.handle = lib.vgc_cpu_engine_new(pes, self._why)
+        if self.handle == ffi.NULL:
+            raise EngineError(f"cpu engine: {self._reason()}")
+
+    @classmethod
+    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  both are kept by the data plane
+        if options:
+            raise EngineError(f"the cpu engine has no options, but got {', '.join(sorted(options))}")
+        return cls(pes)
+
+    def start(self) -> None:
+        """Starts the processing elements.
+
+        :raise EngineError: threads or their memory cannot be had.
+        """
+        if lib.vgc_cpu_engine_start(self.handle, self._why) != 0:
+            raise EngineError(f"cpu engine: {self._reason()}")
+
+    def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
+        program = lib.vgc_cpu_program_load(self.handle, image_fd, size, context, self._why)
+        if program == ffi.NULL:
+            raise ProgramError(self._reason())
+        functions = tuple(_function(program, index) for index in range(lib.vgc_cpu_program_num_kernels(program)))
+        variables = tuple(_global(program, index) for index in range(lib.vgc_cpu_program_num_globals(program)))
+        return LoadedProgram(functions, variables, program)
+
+    def unload_program(self, program: LoadedProgram) -> None:
+        lib.vgc_cpu_program_unload(program.private)
+
+    def take_output(self) -> str:
+        """What kernels have printed since the last call."""
+        text = ffi.new("char[]", _OUTPUT_BYTES)
+        lost = ffi.new("uint64_t *")
+        size = lib.vgc_cpu_take_output(self.handle, text, _OUTPUT_BYTES, lost)
+        printed = ffi.buffer(text, size)[:].decode(errors="replace")
+        return printed if lost[0] == 0 else f"{printed}[{lost[0]} bytes of output lost]\n"
+
+    def close(self) -> None:
+        if self.handle != ffi.NULL:
+            lib.vgc_cpu_engine_close(self.handle)
+            self.handle = ffi.NULL
+
+    @staticmethod
+    def compile_job(kind: str, source: bytes, options: tuple[str, ...]) -> CompileJob:  # noqa: ARG004  any source compiles alike
+        if kind != "CUDA_SOURCE":
+            raise ValueError(f"the cpu engine does not compile {kind}; allowed: CUDA_SOURCE")
+        return toolchain.compile_job(options)
+
+    def _reason(self) -> str:
+        return ffi.string(self._why).decode(errors="replace")
+
+
+def _text(pointer: Any) -> str:
+    return ffi.string(pointer).decode(errors="replace")
+
+
+def _function(program: Any, index: int) -> FunctionInfo:
+    kernel = lib.vgc_cpu_program_kernel(program, index)
+    params = tuple((kernel.params[i].offset, kernel.params[i].size) for i in range(kernel.num_params))
+    return FunctionInfo(
+        name=_text(kernel.name),
+        short_name=_text(lib.vgc_cpu_program_short_name(program, index)),
+        params=params,
+        param_bytes=kernel.param_bytes,
+        shared_bytes=kernel.shared_bytes,
+        max_threads=kernel.max_threads,
+        kernel=kernel,
+    )
+
+
+def _global(program: Any, index: int) -> GlobalInfo:
+    address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+    name = lib.vgc_cpu_program_global(program, index, address, size)
+    return GlobalInfo(_text(name), address[0], size[0])

@@ -1,0 +1,135 @@
+/* Signals that guest code raises: says which kernel, block, thread and address, and lets the worker go down.
+ *
+ * Loops over threads are vectorised, so the faulting instruction does not know its thread. To find it, the threads
+ * of the region are run again one by one: the one that faults alone is named. */
+#define _GNU_SOURCE
+#include "cpu_engine.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct sigaction previous[NSIG];
+
+static const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+/* The first fault, kept while the thread is looked for. */
+struct fault {
+    int signal;
+    uintptr_t address;
+};
+
+static __thread struct fault first_fault;
+
+static void thread_position(const struct cpu_pe *pe, uint32_t linear, uint32_t position[3])
+{
+    const uint32_t *dim = pe->ctx.block_dim;
+    position[0] = linear % dim[0];
+    position[1] = linear / dim[0] % dim[1];
+    position[2] = linear / dim[0] / dim[1];
+}
+
+void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size)
+{
+    const uint32_t *block = pe->ctx.block_idx;
+    uint32_t from[3] = {pe->ctx.tid[0], pe->ctx.tid[1], pe->ctx.tid[2]};
+    const struct cpu_launch *launch = atomic_load(&pe->launch);
+    const char *name = launch != NULL ? launch->kernel->name : "?";
+    bool known = pe->site != NULL && (pe->site->flags & VGC_SITE_KEEPS_POSITION) != 0;
+    if (pe->locating)
+        thread_position(pe, pe->located, from);
+    if (known || pe->locating) {
+        snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)", name, block[0], block[1], block[2], from[0],
+                 from[1], from[2]);
+        return;
+    }
+    snprintf(text, size, "kernel '%s', block (%u,%u,%u), one of threads %u to %u", name, block[0], block[1], block[2],
+             pe->first, pe->last - 1);
+}
+
+static bool is_stack(const struct cpu_pe *pe, uintptr_t address)
+{
+    uintptr_t low = (uintptr_t)pe->stack_low;
+    return address >= low - 65536 && address < low + 65536;
+}
+
+static const char *what_happened(const struct cpu_pe *pe, const struct fault *fault)
+{
+    switch (fault->signal) {
+    case SIGFPE:
+        return "integer division by zero";
+    case SIGILL:
+        return "illegal instruction";
+    case SIGBUS:
+        return "bus error";
+    default:
+        return is_stack(pe, fault->address) ? "stack overflow" : "invalid address";
+    }
+}
+
+static __attribute__((noreturn)) void report(struct cpu_pe *pe, const struct fault *fault)
+{
+    char where[256], text[VGC_MAX_ERROR_TEXT];
+    const struct cpu_launch *launch = atomic_load(&pe->launch);
+    cpu_describe(pe, where, sizeof(where));
+    if (fault->signal == SIGSEGV || fault->signal == SIGBUS)
+        snprintf(text, sizeof(text), "%s 0x%lx in %s", what_happened(pe, fault), (unsigned long)fault->address, where);
+    else
+        snprintf(text, sizeof(text), "%s in %s", what_happened(pe, fault), where);
+    vgc_engine_fatal(&pe->engine->base, launch->op, VGC_STATUS_FAULT, (uint32_t)fault->signal, text);
+}
+
+/* Back on the PE's own stack: runs the threads one by one until one faults again. */
+static __attribute__((noreturn)) void locate(struct cpu_pe *pe)
+{
+    pe->locating = true;
+    for (pe->located = pe->first; pe->located < pe->last; pe->located++)
+        pe->site->resume(&pe->ctx, pe->located, pe->located + 1);
+    pe->locating = false;
+    report(pe, &first_fault);
+}
+
+static void pass_on(int signal, siginfo_t *info, void *context)
+{
+    const struct sigaction *before = &previous[signal];
+    if ((before->sa_flags & SA_SIGINFO) != 0) {
+        before->sa_sigaction(signal, info, context);
+    } else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
+        before->sa_handler(signal);
+    } else {
+        sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); /* the instruction faults again, for good */
+    }
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+    struct cpu_pe *pe = cpu_current_pe();
+    if (pe == NULL || !pe->in_kernel || atomic_load(&pe->launch) == NULL) {
+        pass_on(signal, info, context);
+        return;
+    }
+    struct fault fault = {signal, (uintptr_t)info->si_addr};
+    if (pe->locating)
+        report(pe, &fault);
+    first_fault = fault;
+    if ((pe->site->flags & VGC_SITE_KEEPS_POSITION) != 0)
+        report(pe, &fault);
+    ucontext_t *back = context; /* return into locate(), below the interrupted frame's red zone */
+    uintptr_t stack = ((uintptr_t)back->uc_mcontext.gregs[REG_RSP] - 1024) & ~(uintptr_t)15;
+    back->uc_mcontext.gregs[REG_RSP] = (greg_t)(stack - 8);
+    back->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)locate;
+    back->uc_mcontext.gregs[REG_RDI] = (greg_t)(uintptr_t)pe;
+}
+
+int cpu_faults_install(void)
+{
+    static bool installed;
+    if (installed)
+        return 0;
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    for (size_t i = 0; i < sizeof(SIGNALS) / sizeof(SIGNALS[0]); i++)
+        if (sigaction(SIGNALS[i], &action, &previous[SIGNALS[i]]) != 0)
+            return -1;
+    installed = true;
+    return 0;
+}

@@ -1,0 +1,261 @@
+/* Processing elements: threads that take blocks of the oldest launch that has some left. */
+#define _GNU_SOURCE
+#include "cpu_engine.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPIN_NS = 20000, FIRST_FRAME = 64 << 10 };
+
+static __thread struct cpu_pe *current_pe;
+
+struct cpu_pe *cpu_current_pe(void)
+{
+    return current_pe;
+}
+
+/* ---- taking work -------------------------------------------------------------------------------------------- */
+
+static bool has_blocks(struct cpu_launch *launch)
+{
+    return !atomic_load_explicit(&launch->stop, memory_order_relaxed) &&
+           atomic_load_explicit(&launch->next_block, memory_order_relaxed) < launch->num_blocks;
+}
+
+/* Lock held. */
+static struct cpu_launch *pick(struct cpu_engine *engine)
+{
+    for (struct cpu_launch *launch = engine->launches; launch != NULL; launch = launch->next)
+        if (has_blocks(launch))
+            return launch;
+    return NULL;
+}
+
+/* Looks out for new work for a short while without the lock. */
+static void spin(struct cpu_engine *engine, unsigned seen)
+{
+    uint64_t end = cpu_now_ns() + SPIN_NS;
+    while (atomic_load_explicit(&engine->work_seq, memory_order_acquire) == seen && cpu_now_ns() < end)
+        for (int i = 0; i < 32; i++)
+            __builtin_ia32_pause();
+}
+
+/* Waits for a launch with blocks left and joins it; NULL when the engine closes. Lock held. */
+static struct cpu_launch *join_launch(struct cpu_engine *engine)
+{
+    bool spun = false;
+    while (!engine->closing) {
+        struct cpu_launch *launch = pick(engine);
+        if (launch != NULL) {
+            launch->pes++;
+            return launch;
+        }
+        if (!spun) {
+            unsigned seen = atomic_load(&engine->work_seq);
+            pthread_mutex_unlock(&engine->lock);
+            spin(engine, seen);
+            pthread_mutex_lock(&engine->lock);
+            spun = true;
+            continue;
+        }
+        engine->sleeping_pes++;
+        pthread_cond_wait(&engine->work, &engine->lock);
+        engine->sleeping_pes--;
+        spun = false;
+    }
+    return NULL;
+}
+
+void cpu_pes_offer(struct cpu_engine *engine, struct cpu_launch *launch)
+{
+    struct cpu_launch **last = &engine->launches;
+    while (*last != NULL)
+        last = &(*last)->next;
+    launch->next = NULL;
+    *last = launch;
+    atomic_fetch_add(&engine->work_seq, 1);
+    if (engine->sleeping_pes == 0)
+        return;
+    if (launch->num_blocks == 1)
+        pthread_cond_signal(&engine->work);
+    else
+        pthread_cond_broadcast(&engine->work);
+}
+
+/* ---- running blocks ----------------------------------------------------------------------------------------- */
+
+static void place_block(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t index)
+{
+    const uint32_t *grid = launch->op->grid;
+    pe->ctx.block_idx[0] = (uint32_t)(index % grid[0]);
+    pe->ctx.block_idx[1] = (uint32_t)(index / grid[0] % grid[1]);
+    pe->ctx.block_idx[2] = (uint32_t)(index / grid[0] / grid[1]);
+}
+
+/* Makes room for what the kernel's threads keep across waits. */
+static bool reserve_frame(struct cpu_pe *pe, size_t needed)
+{
+    if (needed <= pe->frame_bytes)
+        return true;
+    uint8_t *frame = cpu_map_guarded(needed);
+    if (frame == NULL)
+        return false;
+    if (pe->frame != NULL)
+        cpu_unmap_guarded(pe->frame, pe->frame_bytes);
+    pe->frame = frame;
+    pe->frame_bytes = needed;
+    return true;
+}
+
+static bool prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
+{
+    const struct vgc_op *op = launch->op;
+    struct vgc_cpu_ctx *ctx = &pe->ctx;
+    size_t shared = launch->kernel->shared_bytes + ((op->shared_bytes + 255u) & ~255u);
+    ctx->stride = (launch->num_threads + 63) & ~63u;
+    if (!reserve_frame(pe, (size_t)launch->kernel->frame_bytes * ctx->stride))
+        return false;
+    ctx->frame = pe->frame;
+    ctx->shared = pe->shared + ((VGC_CPU_MAX_SHARED - shared) & ~(size_t)255); /* ends at the guard page */
+    ctx->dynamic_shared = ctx->shared + launch->kernel->shared_bytes;
+    ctx->params = op->params;
+    memcpy(ctx->block_dim, op->block, sizeof(ctx->block_dim));
+    memcpy(ctx->grid_dim, op->grid, sizeof(ctx->grid_dim));
+    return true;
+}
+
+static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
+{
+    while (has_blocks(launch)) {
+        uint64_t first = atomic_fetch_add(&launch->next_block, launch->batch);
+        uint64_t last = first + launch->batch < launch->num_blocks ? first + launch->batch : launch->num_blocks;
+        for (uint64_t index = first; index < last && !atomic_load_explicit(&launch->stop, memory_order_relaxed); index++) {
+            place_block(pe, launch, index);
+            cpu_run_block(pe, launch);
+        }
+    }
+}
+
+static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
+{
+    atomic_store(&pe->launch, launch);
+    if (!prepare(pe, launch)) {
+        pthread_mutex_lock(&pe->engine->lock);
+        launch->op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
+        snprintf(launch->op->error, sizeof(launch->op->error), "no memory for the threads of kernel '%s'", launch->kernel->name);
+        pthread_mutex_unlock(&pe->engine->lock);
+        atomic_store(&launch->stop, true);
+    } else if (_setjmp(pe->leave_block) == 0) {
+        run_blocks(pe, launch);
+    }
+    pe->in_kernel = false;
+    atomic_store(&pe->launch, NULL);
+}
+
+static void leave_launch(struct cpu_engine *engine, struct cpu_launch *launch)
+{
+    launch->pes--;
+    if (launch->pes == 0 && !has_blocks(launch))
+        cpu_launch_finished(engine, launch);
+}
+
+static void *pe_main(void *argument)
+{
+    struct cpu_pe *pe = argument;
+    struct cpu_engine *engine = pe->engine;
+    char name[16];
+    current_pe = pe;
+    vgc_cpu_current = &pe->ctx;
+    pe->stack_low = (uint8_t *)__builtin_frame_address(0) - CPU_STACK_BYTES;
+    snprintf(name, sizeof(name), "vgc-pe%u", pe->ctx.pe);
+    pthread_setname_np(pthread_self(), name);
+    stack_t stack = {.ss_sp = pe->signal_stack, .ss_size = CPU_SIGNAL_STACK_BYTES};
+    sigaltstack(&stack, NULL);
+    pthread_mutex_lock(&engine->lock);
+    for (struct cpu_launch *launch; (launch = join_launch(engine)) != NULL;) {
+        pthread_mutex_unlock(&engine->lock);
+        work_on(pe, launch);
+        pthread_mutex_lock(&engine->lock);
+        leave_launch(engine, launch);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return NULL;
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------- */
+
+static void free_pe(struct cpu_pe *pe)
+{
+    if (pe->shared != NULL)
+        cpu_unmap_guarded(pe->shared, VGC_CPU_MAX_SHARED);
+    if (pe->signal_stack != NULL)
+        cpu_unmap_guarded(pe->signal_stack, CPU_SIGNAL_STACK_BYTES);
+    if (pe->frame != NULL)
+        cpu_unmap_guarded(pe->frame, pe->frame_bytes);
+}
+
+/* The thread takes no signals but those that its own code raises. */
+static int start_thread(struct cpu_pe *pe)
+{
+    sigset_t blocked, before;
+    pthread_attr_t attributes;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < 4; i++)
+        sigdelset(&blocked, (int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL}[i]);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, CPU_STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    int error = pthread_create(&pe->thread, &attributes, pe_main, pe);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+static int start_pe(struct cpu_engine *engine, uint32_t index)
+{
+    struct cpu_pe *pe = &engine->pes[index];
+    pe->engine = engine;
+    pe->ctx.pe = index;
+    pe->shared = cpu_map_guarded(VGC_CPU_MAX_SHARED);
+    pe->signal_stack = cpu_map_guarded(CPU_SIGNAL_STACK_BYTES);
+    if (pe->shared == NULL || pe->signal_stack == NULL || !reserve_frame(pe, FIRST_FRAME) || start_thread(pe) != 0) {
+        free_pe(pe);
+        return -1;
+    }
+    return 0;
+}
+
+int cpu_pes_start(struct cpu_engine *engine, char *why)
+{
+    uint32_t wanted = engine->base.num_pes;
+    engine->pes = aligned_alloc(64, (wanted * sizeof(struct cpu_pe) + 63) & ~(size_t)63);
+    if (engine->pes == NULL) {
+        snprintf(why, VGC_CPU_WHY, "no memory for %u processing elements", wanted);
+        return -1;
+    }
+    memset(engine->pes, 0, wanted * sizeof(struct cpu_pe));
+    for (uint32_t index = 0; index < wanted; index++)
+        if (start_pe(engine, index) != 0) {
+            snprintf(why, VGC_CPU_WHY, "cannot start processing element %u of %u", index, wanted);
+            return -1;
+        } else {
+            engine->started_pes++;
+        }
+    return 0;
+}
+
+void cpu_pes_stop(struct cpu_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->closing = true;
+    atomic_fetch_add(&engine->work_seq, 1);
+    pthread_cond_broadcast(&engine->work);
+    pthread_mutex_unlock(&engine->lock);
+    for (uint32_t i = 0; i < engine->started_pes; i++) {
+        pthread_join(engine->pes[i].thread, NULL);
+        free_pe(&engine->pes[i]);
+    }
+    free(engine->pes);
+}

@@ -1,0 +1,334 @@
+/* Runs one block: regions in turn, and between them what the threads wait for.
+ *
+ * As long as all threads that have not ended stand at the same site and are neighbours, the block is *together*: each
+ * region runs once over all of them. Threads that part are followed one warp at a time: `next` says where each one
+ * stands, `waits` whether it may go on. A warp operation goes on when every thread it names that has not ended stands
+ * at one of the same kind with the same mask; operations over "whoever is active" when nothing else in the warp can;
+ * barriers when every thread of the block that has not ended stands at one. If nothing can go on, that is a deadlock. */
+#include "cpu_engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_WARPS = VGC_CPU_MAX_THREADS / VGC_CPU_WARP };
+
+/* The block in parts. */
+struct parts {
+    struct cpu_pe *pe;
+    const struct vgc_cpu_site *sites;
+    uint32_t num_threads;
+    uint32_t num_warps;
+    uint32_t live[MAX_WARPS];  /* lanes that have not ended */
+    uint32_t waits[MAX_WARPS]; /* lanes that stand at a site and may not go on yet */
+};
+
+static bool is_barrier(uint32_t kind)
+{
+    return kind >= VGC_SITE_BARRIER && kind <= VGC_SITE_BARRIER_OR;
+}
+
+static bool is_over_active(uint32_t kind)
+{
+    return kind == VGC_SITE_ACTIVEMASK || kind == VGC_SITE_BALLOT_ACTIVE;
+}
+
+/* Lanes of a warp that are in threads [first, last). */
+static uint32_t lanes_in(uint32_t warp, uint32_t first, uint32_t last)
+{
+    uint32_t base = warp * VGC_CPU_WARP;
+    uint32_t from = first > base ? first - base : 0;
+    uint32_t to = last < base + VGC_CPU_WARP ? last - base : VGC_CPU_WARP;
+    return from >= to ? 0 : (uint32_t)((((uint64_t)1 << to) - 1) & ~(((uint64_t)1 << from) - 1));
+}
+
+int32_t cpu_run_region(struct cpu_pe *pe, const struct vgc_cpu_site *site, uint32_t first, uint32_t last)
+{
+    pe->site = site;
+    pe->first = first;
+    pe->last = last;
+    pe->in_kernel = true;
+    return site->resume(&pe->ctx, first, last);
+}
+
+/* ---- barriers with a result --------------------------------------------------------------------------------- */
+
+static uint32_t reduce(uint32_t kind, uint32_t total, uint32_t predicate)
+{
+    switch (kind) {
+    case VGC_SITE_BARRIER_COUNT:
+        return total + (predicate != 0);
+    case VGC_SITE_BARRIER_AND:
+        return total & (predicate != 0);
+    default:
+        return total | (predicate != 0);
+    }
+}
+
+static void barrier_together(struct vgc_cpu_ctx *ctx, uint32_t kind, uint32_t first, uint32_t last)
+{
+    uint32_t total = kind == VGC_SITE_BARRIER_AND;
+    if (kind == VGC_SITE_BARRIER)
+        return;
+    for (uint32_t thread = first; thread < last; thread++)
+        total = reduce(kind, total, ctx->value32[thread]);
+    for (uint32_t thread = first; thread < last; thread++)
+        ctx->result32[thread] = total;
+}
+
+/* ---- the block in parts ------------------------------------------------------------------------------------- */
+
+static const struct vgc_cpu_site *site_of(const struct parts *parts, uint32_t thread)
+{
+    return &parts->sites[parts->pe->ctx.next[thread]];
+}
+
+static uint32_t mask_of(const struct parts *parts, uint32_t thread)
+{
+    const struct vgc_cpu_site *site = site_of(parts, thread);
+    return (site->flags & VGC_SITE_CONST_MASK) != 0 ? site->mask : parts->pe->ctx.mask[thread];
+}
+
+/* Lanes among `among` that stand at an operation like that of `thread`: kind and mask are the same. */
+static uint32_t alike(const struct parts *parts, uint32_t warp, uint32_t among, uint32_t thread)
+{
+    uint32_t found = 0;
+    for (uint32_t left = among; left != 0; left &= left - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(left);
+        uint32_t other = warp * VGC_CPU_WARP + lane;
+        if (site_of(parts, other)->kind == site_of(parts, thread)->kind && mask_of(parts, other) == mask_of(parts, thread))
+            found |= 1u << lane;
+    }
+    return found;
+}
+
+/* Carries out the operation of a group of lanes, which may stand at different sites of the same kind. */
+static void exchange_group(struct parts *parts, uint32_t warp, uint32_t members)
+{
+    struct vgc_cpu_ctx *ctx = &parts->pe->ctx;
+    uint32_t base = warp * VGC_CPU_WARP;
+    struct vgc_cpu_site common = *site_of(parts, base + (uint32_t)__builtin_ctz(members));
+    for (uint32_t left = members; left != 0; left &= left - 1) {
+        uint32_t thread = base + (uint32_t)__builtin_ctz(left);
+        if ((site_of(parts, thread)->flags & VGC_SITE_CONST_ARG) != 0)
+            ctx->arg[thread] = site_of(parts, thread)->arg;
+    }
+    common.flags &= VGC_SITE_WIDE;
+    cpu_exchange(ctx, &common, warp, members);
+    parts->waits[warp] &= ~members;
+}
+
+/* Lets groups of the warp go on whose operation is complete. */
+static void release_groups(struct parts *parts, uint32_t warp)
+{
+    for (uint32_t left = parts->waits[warp]; left != 0;) {
+        uint32_t lane = (uint32_t)__builtin_ctz(left);
+        uint32_t thread = warp * VGC_CPU_WARP + lane;
+        uint32_t kind = site_of(parts, thread)->kind;
+        left &= left - 1;
+        if (is_barrier(kind) || is_over_active(kind))
+            continue;
+        uint32_t needed = (mask_of(parts, thread) | 1u << lane) & parts->live[warp];
+        if ((needed & ~parts->waits[warp]) == 0 && alike(parts, warp, needed, thread) == needed)
+            exchange_group(parts, warp, needed);
+        left &= parts->waits[warp];
+    }
+}
+
+/* Lets the lanes go on that came to the same site of an operation over whoever is active. */
+static void release_active(struct parts *parts, uint32_t warp)
+{
+    for (uint32_t left = parts->waits[warp]; left != 0; left &= left - 1) {
+        uint32_t base = warp * VGC_CPU_WARP;
+        uint32_t site = parts->pe->ctx.next[base + (uint32_t)__builtin_ctz(left)];
+        uint32_t members = 0;
+        if (!is_over_active(parts->sites[site].kind))
+            continue;
+        for (uint32_t others = parts->waits[warp]; others != 0; others &= others - 1)
+            if (parts->pe->ctx.next[base + (uint32_t)__builtin_ctz(others)] == site)
+                members |= 1u << (uint32_t)__builtin_ctz(others);
+        exchange_group(parts, warp, members);
+        return;
+    }
+}
+
+/* Notes where the lanes of a warp in [first, last) have come to. */
+static void note_arrival(struct parts *parts, uint32_t warp, uint32_t first, uint32_t last, int32_t reached)
+{
+    uint32_t *next = parts->pe->ctx.next;
+    for (uint32_t thread = first; thread < last; thread++) {
+        uint32_t bit = 1u << (thread % VGC_CPU_WARP);
+        if (reached != VGC_REGION_DIVERGED)
+            next[thread] = (uint32_t)reached;
+        if (next[thread] == VGC_REGION_EXIT)
+            parts->live[warp] &= ~bit;
+        else
+            parts->waits[warp] |= bit;
+    }
+}
+
+/* Runs the lanes that may go on, neighbours at the same site together. */
+static void run_ready(struct parts *parts, uint32_t warp)
+{
+    uint32_t base = warp * VGC_CPU_WARP;
+    for (uint32_t ready; (ready = parts->live[warp] & ~parts->waits[warp]) != 0;) {
+        uint32_t first = (uint32_t)__builtin_ctz(ready);
+        uint32_t last = first + 1;
+        uint32_t site = parts->pe->ctx.next[base + first];
+        while (last < VGC_CPU_WARP && (ready >> last & 1) != 0 && parts->pe->ctx.next[base + last] == site)
+            last++;
+        int32_t reached = cpu_run_region(parts->pe, &parts->sites[site], base + first, base + last);
+        note_arrival(parts, warp, base + first, base + last, reached);
+    }
+}
+
+/* Runs a warp until all its threads have ended or stand at what other warps must come to. */
+static void run_warp(struct parts *parts, uint32_t warp)
+{
+    do {
+        run_ready(parts, warp);
+        release_groups(parts, warp);
+        if ((parts->live[warp] & ~parts->waits[warp]) == 0)
+            release_active(parts, warp);
+    } while ((parts->live[warp] & ~parts->waits[warp]) != 0);
+}
+
+static __attribute__((noreturn)) void deadlock(struct parts *parts)
+{
+    const uint32_t *dim = parts->pe->ctx.block_dim, *block = parts->pe->ctx.block_idx;
+    uint32_t thread = 0, at_barrier = 0, ended = 0;
+    for (uint32_t t = parts->num_threads; t-- > 0;)
+        if ((parts->live[t / VGC_CPU_WARP] >> t % VGC_CPU_WARP & 1) == 0)
+            ended++;
+        else if (is_barrier(site_of(parts, t)->kind))
+            at_barrier++;
+        else
+            thread = t;
+    cpu_fail_launch(parts->pe, VGC_STATUS_DEADLOCK,
+                    "kernel '%s': threads of block (%u,%u,%u) wait for each other: thread (%u,%u,%u) for warp lanes 0x%08x, "
+                    "%u threads at barriers, %u ended",
+                    atomic_load(&parts->pe->launch)->kernel->name, block[0], block[1], block[2], thread % dim[0],
+                    thread / dim[0] % dim[1], thread / dim[0] / dim[1], mask_of(parts, thread), at_barrier, ended);
+}
+
+/* All threads that have not ended stand at barriers: lets them go on. */
+static void release_barrier(struct parts *parts)
+{
+    struct vgc_cpu_ctx *ctx = &parts->pe->ctx;
+    uint32_t count = 0, all = 1;
+    for (uint32_t thread = 0; thread < parts->num_threads; thread++) {
+        if ((parts->live[thread / VGC_CPU_WARP] >> thread % VGC_CPU_WARP & 1) == 0)
+            continue;
+        if (!is_barrier(site_of(parts, thread)->kind))
+            deadlock(parts);
+        if (site_of(parts, thread)->kind != VGC_SITE_BARRIER) {
+            count = reduce(VGC_SITE_BARRIER_COUNT, count, ctx->value32[thread]);
+            all = reduce(VGC_SITE_BARRIER_AND, all, ctx->value32[thread]);
+        }
+    }
+    for (uint32_t thread = 0; thread < parts->num_threads; thread++) {
+        uint32_t kind = site_of(parts, thread)->kind;
+        ctx->result32[thread] = kind == VGC_SITE_BARRIER_COUNT ? count : kind == VGC_SITE_BARRIER_AND ? all : count != 0;
+    }
+    memset(parts->waits, 0, sizeof(parts->waits));
+}
+
+/* If the live threads are neighbours at one site, the block is together again: returns the site. */
+static const struct vgc_cpu_site *together(const struct parts *parts, uint32_t *first, uint32_t *last)
+{
+    const uint32_t *next = parts->pe->ctx.next;
+    uint32_t from = 0, to;
+    while (from < parts->num_threads && (parts->live[from / VGC_CPU_WARP] >> from % VGC_CPU_WARP & 1) == 0)
+        from++;
+    for (to = from; to < parts->num_threads && (parts->live[to / VGC_CPU_WARP] >> to % VGC_CPU_WARP & 1) != 0; to++)
+        if (next[to] != next[from])
+            return NULL;
+    for (uint32_t thread = to; thread < parts->num_threads; thread++)
+        if ((parts->live[thread / VGC_CPU_WARP] >> thread % VGC_CPU_WARP & 1) != 0)
+            return NULL;
+    *first = from;
+    *last = to;
+    return &parts->sites[next[from]];
+}
+
+/* Follows the block while its threads are apart. Returns the site where those left in [*first, *last) are together
+ * again and may go on, NULL when all have ended. */
+static const struct vgc_cpu_site *run_apart(struct cpu_pe *pe, const struct cpu_launch *launch, uint32_t *first,
+                                            uint32_t *last)
+{
+    struct parts parts = {.pe = pe, .sites = launch->kernel->sites, .num_threads = launch->num_threads};
+    parts.num_warps = (parts.num_threads + VGC_CPU_WARP - 1) / VGC_CPU_WARP;
+    for (uint32_t warp = 0; warp < parts.num_warps; warp++) {
+        uint32_t base = warp * VGC_CPU_WARP;
+        uint32_t end = base + VGC_CPU_WARP < parts.num_threads ? base + VGC_CPU_WARP : parts.num_threads;
+        parts.live[warp] = lanes_in(warp, *first, *last);
+        for (uint32_t thread = base; thread < end; thread++)
+            if ((parts.live[warp] >> thread % VGC_CPU_WARP & 1) == 0)
+                pe->ctx.next[thread] = VGC_REGION_EXIT;
+        note_arrival(&parts, warp, base, end, VGC_REGION_DIVERGED);
+    }
+    for (;;) {
+        uint32_t alive = 0;
+        for (uint32_t warp = 0; warp < parts.num_warps; warp++) {
+            release_groups(&parts, warp);
+            if ((parts.live[warp] & ~parts.waits[warp]) == 0)
+                release_active(&parts, warp);
+            run_warp(&parts, warp);
+            alive |= parts.live[warp];
+        }
+        if (alive == 0)
+            return NULL;
+        release_barrier(&parts);
+        const struct vgc_cpu_site *site = together(&parts, first, last);
+        if (site != NULL)
+            return site;
+    }
+}
+
+/* ---- the block together ------------------------------------------------------------------------------------- */
+
+static void exchange_together(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t first, uint32_t last)
+{
+    if (is_barrier(site->kind)) {
+        barrier_together(ctx, site->kind, first, last);
+        return;
+    }
+    if (site->kind == VGC_SITE_SYNCWARP)
+        return;
+    for (uint32_t warp = first / VGC_CPU_WARP; warp * VGC_CPU_WARP < last; warp++)
+        cpu_exchange(ctx, site, warp, lanes_in(warp, first, last));
+}
+
+/* Masks that leave lanes out make several groups of a warp: those are told apart in parts. */
+static bool is_whole(const struct vgc_cpu_site *site)
+{
+    return is_barrier(site->kind) || is_over_active(site->kind) || site->kind == VGC_SITE_SYNCWARP ||
+           ((site->flags & VGC_SITE_CONST_MASK) != 0 && site->mask == ~0u);
+}
+
+static void set_next(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last, uint32_t site)
+{
+    for (uint32_t thread = first; thread < last; thread++)
+        ctx->next[thread] = site;
+}
+
+void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch)
+{
+    const struct vgc_cpu_site *sites = launch->kernel->sites;
+    const struct vgc_cpu_site *site = &sites[0];
+    uint32_t first = 0, last = launch->num_threads;
+    for (;;) {
+        int32_t reached = cpu_run_region(pe, site, first, last);
+        if (reached == VGC_REGION_EXIT)
+            return;
+        if (reached != VGC_REGION_DIVERGED && is_whole(&sites[reached])) {
+            site = &sites[reached];
+            exchange_together(&pe->ctx, site, first, last);
+            continue;
+        }
+        if (reached != VGC_REGION_DIVERGED)
+            set_next(&pe->ctx, first, last, (uint32_t)reached);
+        site = run_apart(pe, launch, &first, &last);
+        if (site == NULL)
+            return;
+    }
+}

@@ -1,0 +1,61 @@
+"""How CUDA source is compiled for this host's CPU."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.compiler.job import CompileJob
+from vhost_backend.errors import HostError
+
+HERE: Final = Path(__file__).resolve().parent
+COMPILER: Final = HERE / "compiler" / "build" / "vgc-cpucc"
+INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cpu" / "include"
+LLVM_DIR: Final = Path("/usr/lib/llvm-19")
+
+_CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+
+
+def compile_job(options: tuple[str, ...]) -> CompileJob:
+    """A run of ``vgc-cpucc``; it refuses the options that it does not know.
+
+    :raise HostError: the compiler has not been built.
+    """
+    if not COMPILER.exists():
+        raise HostError(f"{COMPILER} is missing", hint="python -m tools.build")
+    argv = (str(COMPILER), "--include-dir", str(INCLUDE_DIR), "--input", "source.cu", "--output", "image", "--", *options)
+    return CompileJob(
+        argv=argv,
+        input_name="source.cu",
+        output_name="image",
+        readonly_paths=(COMPILER, INCLUDE_DIR, LLVM_DIR),
+        identity=identity(),
+    )
+
+
+@functools.cache
+def identity() -> str:
+    """Everything but source and options that shapes an image: compiler, headers, the CPU that code is made for."""
+    digest = hashlib.sha256(COMPILER.read_bytes())
+    for header in sorted(INCLUDE_DIR.rglob("*")):
+        if header.is_file():
+            digest.update(header.read_bytes())
+    for field in _CPU_FIELDS:
+        digest.update(_cpu_field(field).encode())
+    return f"cpu {digest.hexdigest()}"
+
+
+def cpu_model() -> str:
+    """The processor's name, for people."""
+    return _cpu_field("model name") or "unknown processor"
+
+
+@functools.cache
+def _cpu_field(name: str) -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""

@@ -1,0 +1,126 @@
+/* What compiled kernels and the CPU engine's runtime agree on.
+ *
+ * The compiler (compiler/) cuts every kernel into *regions*: the code between two places where threads of a
+ * block must wait for one another ("sites": barriers, shuffles, votes). A region is a function that runs a
+ * range of threads of one block from a site to their next one; the runtime (schedule.c) decides which regions
+ * run next. A kernel without sites is a single region, and its loop over the threads is vectorised.
+ *
+ * Included by C (runtime) and C++ (compiler); the compiler bakes offsets of struct vgc_cpu_ctx into code, so
+ * any change here needs a new VGC_CPU_ABI.
+ */
+#ifndef VGC_CPU_ABI_H
+#define VGC_CPU_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    VGC_CPU_ABI = 1,
+    VGC_CPU_IMAGE_MAGIC = 0x43504756,
+    VGC_CPU_MAX_THREADS = 1024,
+    VGC_CPU_WARP = 32,
+    VGC_CPU_MAX_SHARED = 96 * 1024, /* static + dynamic */
+    VGC_CPU_MAX_SITES = 4096,
+    VGC_CPU_MAX_FRAME = 64 * 1024, /* bytes per thread that live across sites */
+};
+
+/* What the threads at a site wait for. 32- and 64-bit kinds differ in the arrays their operands are in. */
+enum vgc_cpu_site_kind {
+    VGC_SITE_ENTRY = 0,
+    VGC_SITE_BARRIER = 1,
+    VGC_SITE_BARRIER_COUNT = 2,
+    VGC_SITE_BARRIER_AND = 3,
+    VGC_SITE_BARRIER_OR = 4,
+    VGC_SITE_SYNCWARP = 5,
+    VGC_SITE_SHFL_IDX = 6,
+    VGC_SITE_SHFL_UP = 7,
+    VGC_SITE_SHFL_DOWN = 8,
+    VGC_SITE_SHFL_XOR = 9,
+    VGC_SITE_BALLOT = 10,
+    VGC_SITE_MATCH_ANY = 11,
+    VGC_SITE_MATCH_ALL = 12, /* result: mask, or 0 */
+    VGC_SITE_ACTIVEMASK = 13,
+    VGC_SITE_BALLOT_ACTIVE = 14, /* over whoever is at the site, as the forms without _sync do */
+    VGC_SITE_KINDS = 15,
+};
+
+enum {
+    VGC_SITE_WIDE = 1,
+    VGC_SITE_CONST_MASK = 2,
+    VGC_SITE_CONST_ARG = 4,
+    VGC_SITE_KEEPS_POSITION = 8, /* the region behind the site keeps ctx->tid: about the region, not the wait */
+};
+
+enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };
+
+struct vgc_cpu_ctx;
+
+/* Runs threads [first, last) of the block from the site to their next one. Returns that one's index (EXIT when
+ * they ended), or DIVERGED after writing each thread's own into ctx->next[]. */
+typedef int32_t (*vgc_cpu_region_fn)(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last);
+
+/* kernel->sites[0] is the kernel's entry. */
+struct vgc_cpu_site {
+    vgc_cpu_region_fn resume;
+    uint32_t kind;  /* enum vgc_cpu_site_kind */
+    uint32_t flags; /* VGC_SITE_* */
+    uint32_t mask;  /* if CONST_MASK */
+    uint32_t arg;   /* if CONST_ARG: lane | (width - 1) << 8 */
+};
+
+struct vgc_cpu_param {
+    uint32_t offset;
+    uint32_t size;
+};
+
+struct vgc_cpu_kernel_desc {
+    const char *name;       /* the linker's */
+    const char *short_name; /* the source's, unqualified, without template arguments */
+    const struct vgc_cpu_site *sites;
+    const struct vgc_cpu_param *params;
+    uint32_t num_sites;
+    uint32_t num_params;
+    uint32_t param_bytes;
+    uint32_t shared_bytes; /* static */
+    uint32_t max_threads;  /* __launch_bounds__, or VGC_CPU_MAX_THREADS */
+    uint32_t frame_bytes;  /* per thread, lives across sites */
+};
+
+struct vgc_cpu_global_desc {
+    const char *name;
+    void *address;
+    uint64_t size;
+};
+
+/* The image exports one symbol, vgc_cpu_image. */
+struct vgc_cpu_image {
+    uint32_t magic;
+    uint32_t abi;
+    uint32_t num_kernels;
+    uint32_t num_globals;
+    const struct vgc_cpu_kernel_desc *kernels;
+    const struct vgc_cpu_global_desc *globals;
+};
+
+/* One processing element's state while it works on a block. */
+struct vgc_cpu_ctx {
+    uint8_t *shared;         /* static shared memory, 256-byte aligned; the dynamic part follows */
+    uint8_t *dynamic_shared; /* 16-byte aligned */
+    const uint8_t *params;
+    uint8_t *frame; /* slot at `offset`: array of `stride` elements from frame + offset * stride */
+    uint32_t stride; /* threads of the block, rounded up to 64 */
+    uint32_t pe;
+    uint32_t tid[3]; /* of the running thread; only kept where the compiled code needs it */
+    uint32_t block_idx[3];
+    uint32_t block_dim[3];
+    uint32_t grid_dim[3];
+    uint32_t next[VGC_CPU_MAX_THREADS]; /* site each thread goes on at: see DIVERGED */
+    uint32_t mask[VGC_CPU_MAX_THREADS]; /* operands of the operation a thread waits in */
+    uint32_t arg[VGC_CPU_MAX_THREADS];
+    uint32_t value32[VGC_CPU_MAX_THREADS];
+    uint32_t result32[VGC_CPU_MAX_THREADS];
+    uint64_t value64[VGC_CPU_MAX_THREADS];
+    uint64_t result64[VGC_CPU_MAX_THREADS];
+};
+
+#endif
