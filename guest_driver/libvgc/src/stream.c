@@ -71,7 +71,6 @@ int vgc_event_create(struct vgc_device *device, struct vgc_event **out)
 {
     struct vgc_message message;
     struct vgc_response response;
-    struct vgc_body_event body = {0};
     *out = NULL;
     if ((device->config.device_features & VGC_F_EVENTS) == 0)
         return vgc_fail(VGC_UNSUPPORTED, "this device has no events");
@@ -79,10 +78,8 @@ int vgc_event_create(struct vgc_device *device, struct vgc_event **out)
     if (event == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
     int result = vgc_message_begin(&message, device, VGC_OP_EVENT_CREATE, 0, true);
-    if (result == VGC_OK) {
-        (void)vgc_message_put(&message, &body, sizeof(body));
+    if (result == VGC_OK)
         result = vgc_message_ask(&message, &response);
-    }
     if (result != VGC_OK) {
         free(event);
         return result;

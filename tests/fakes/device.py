@@ -1,0 +1,338 @@
+"""A device for libvgc, in this process: serves requests on a thread, in Python, from memory in Python.
+
+It does what the device chapter asks of a correct device, and `override` replaces the answer to any opcode, with an
+error, a lie or no answer at all.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.fakes.link import GuestLink
+from tests.fakes.ring import DeviceRing
+from virtio_proto import schema
+from virtio_proto._vring import ffi, lib
+from virtio_proto.schema import ArgKind, Opcode, Status
+
+BODIES: Final = {
+    Opcode.QUERY: schema.BODY_QUERY,
+    Opcode.PROGRAM_LOAD: schema.BODY_PROGRAM_LOAD,
+    Opcode.PROGRAM_UNLOAD: schema.BODY_PROGRAM_UNLOAD,
+    Opcode.ALLOC: schema.BODY_ALLOC,
+    Opcode.FREE: schema.BODY_FREE,
+    Opcode.COPY_IN: schema.BODY_COPY,
+    Opcode.COPY_OUT: schema.BODY_COPY,
+    Opcode.COPY_DEVICE: schema.BODY_COPY,
+    Opcode.FILL: schema.BODY_FILL,
+    Opcode.LAUNCH: schema.BODY_LAUNCH,
+    Opcode.CALL: schema.BODY_CALL,
+    Opcode.EVENT_DESTROY: schema.BODY_EVENT,
+    Opcode.EVENT_RECORD: schema.BODY_EVENT,
+    Opcode.EVENT_WAIT: schema.BODY_EVENT,
+}
+POINTER_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request as the device reads it: `rest` is what follows the body."""
+
+    opcode: Opcode
+    context: int
+    stream: int
+    body: Any
+    rest: bytes
+    room: int
+    """Bytes of payload that the answer may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response. `payload_len` lies about the payload where a test wants that."""
+
+    status: Status = Status.OK
+    payload: bytes = b""
+    value: int = 0
+    aux: int = 0
+    payload_len: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FakeFunction:
+    """A kernel that the fake device "compiles": what it takes, and what a CALL of it does to its buffers."""
+
+    name: str
+    param_sizes: tuple[int, ...] = ()
+    mangled: str = ""
+    max_threads: int = 1024
+    call: Callable[[list[bytes]], list[bytes]] = field(default=lambda buffers: buffers)
+
+
+SILENCE: Final = Answer(value=-1)
+"""As an override's result: the request stays in flight until the device is closed."""
+
+
+def program_table(functions: list[FakeFunction], variables: dict[str, tuple[int, int]], log: str) -> bytes:
+    """The payload of a PROGRAM_LOAD response."""
+    strings, entries, params = b"", b"", b""
+    for number, function in enumerate(functions, 1):
+        names = [(function.mangled or f"_Z{len(function.name)}{function.name}v").encode(), function.name.encode()]
+        offsets = [len(strings), len(strings) + len(names[0])]
+        strings += b"".join(names)
+        offset, first = 0, len(params) // 8
+        for size in function.param_sizes:
+            offset = -(-offset // size) * size
+            params += struct.pack("<II", offset, size)
+            offset += size
+        entries += struct.pack(
+            "<10I",
+            *(number, offsets[0], len(names[0]), offsets[1], len(names[1])),
+            *(first, len(function.param_sizes), offset, 0, function.max_threads),
+        )
+    table_globals = b""
+    for name, (address, size) in variables.items():
+        table_globals += struct.pack("<IIQQ", len(strings), len(name), address, size)
+        strings += name.encode()
+    head = struct.pack("<6I", len(functions), len(params) // 8, len(variables), len(strings), len(log), 0)
+    return head + entries + params + table_globals + strings + log.encode()
+
+
+class FakeDevice:
+    """Serves all rings of a link until closed. `seen` lists what came, in order."""
+
+    def __init__(self, link: GuestLink) -> None:
+        self.link = link
+        self.functions = [FakeFunction("saxpy", (4, 4, 8, 8)), FakeFunction("empty")]
+        self.variables: dict[str, tuple[int, int]] = {}
+        self.log = ""
+        self.seen: list[Ask] = []
+        self.contexts: set[int] = set()
+        self.memory: dict[int, bytearray] = {}
+        self.override: dict[Opcode, Callable[[Ask], Answer | None]] = {}
+        self._next_id = 1
+        self._clock = 0
+        self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        self._silenced: list[tuple[int, int]] = []
+        self._rings = [DeviceRing(link.region, at, event_idx=True, indirect=True) for at in link.rings]
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="fake device")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.eventfd_write(self._stop_fd, 1)
+        self._thread.join()
+        os.close(self._stop_fd)
+
+    def opcodes(self) -> list[Opcode]:
+        """What came so far."""
+        with self._lock:
+            return [ask.opcode for ask in self.seen]
+
+    def answer_silenced(self, answer: Answer) -> None:
+        """Ends every request that an override left without an answer."""
+        with self._lock:
+            silenced, self._silenced = self._silenced, []
+            for queue, head in silenced:
+                self._rings[queue].rewalk(head)
+                self._respond(queue, answer)
+                self._call(queue)
+
+    # ---- rings -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        poller = select.poll()
+        queues = {fd: queue for queue, fd in enumerate(self.link.kick_fds)}
+        for fd in (self._stop_fd, *queues):
+            poller.register(fd, select.POLLIN)
+        while True:
+            ready = [fd for fd, _ in poller.poll()]
+            if self._stop_fd in ready:
+                return
+            for fd in ready:
+                os.eventfd_read(fd)
+                with self._lock:
+                    self._serve(queues[fd])
+
+    def _serve(self, queue: int) -> None:
+        ring = self._rings[queue]
+        while True:
+            while (popped := ring.pop()) == 1:
+                answer = self._answer(self._read(ring))
+                if answer is SILENCE:
+                    self._silenced.append((queue, int(ring.chain.head)))
+                else:
+                    self._respond(queue, answer)
+                self._call(queue)
+            assert popped == 0, f"libvgc published a chain that vring.c refuses: {popped}"
+            if not lib.vgc_vq_enable_kick(ring.vq):
+                return
+
+    def _call(self, queue: int) -> None:
+        if lib.vgc_vq_should_call(self._rings[queue].vq):
+            os.eventfd_write(self.link.call_fds[queue], 1)
+
+    def _read(self, ring: DeviceRing) -> Ask:
+        chain = ring.popped()
+        data = b"".join(self.link.region.memory[at : at + size] for at, size in chain.readable)
+        head = schema.REQUEST.construct.parse(data)
+        opcode = Opcode(head.opcode)
+        at = schema.REQUEST.construct.sizeof()
+        body = None
+        if opcode in BODIES:
+            body = BODIES[opcode].construct.parse(data[at:])
+            at += BODIES[opcode].construct.sizeof()
+        room = sum(size for _, size in chain.writable) - schema.RESPONSE.construct.sizeof()
+        return Ask(opcode, head.context, head.stream, body, data[at:], room)
+
+    def _respond(self, queue: int, answer: Answer) -> None:
+        ring = self._rings[queue]
+        chain = ring.popped()
+        fields = {"detail": 0, "queued_ns": 5, "exec_ns": 7, "reserved": 0, "value": answer.value, "aux": answer.aux}
+        stated = len(answer.payload) if answer.payload_len is None else answer.payload_len
+        data = schema.RESPONSE.construct.build(fields | {"status": answer.status, "payload_len": stated})
+        data += answer.payload
+        left = data
+        for at, size in chain.writable:
+            part, left = left[:size], left[size:]
+            self.link.region.memory[at : at + len(part)] = part
+        ring.push(chain.head, min(len(data) - len(left), 2**32 - 1))
+
+    # ---- requests --------------------------------------------------------------------------------
+
+    def _answer(self, ask: Ask) -> Answer:
+        self.seen.append(ask)
+        override = self.override.get(ask.opcode)
+        answer = override(ask) if override is not None else None
+        if answer is not None:
+            return answer
+        no_context_needed = ask.opcode in (Opcode.NOP, Opcode.QUERY, Opcode.CONTEXT_CREATE)
+        if not no_context_needed and ask.context not in self.contexts:
+            return Answer(Status.NO_CONTEXT, b"no such context")
+        handler: Callable[[Ask], Answer] = getattr(self, f"_do_{ask.opcode.name.lower()}")
+        return handler(ask)
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id
+
+    def _do_nop(self, _ask: Ask) -> Answer:
+        return Answer()
+
+    def _do_query(self, _ask: Ask) -> Answer:
+        used = sum(map(len, self.memory.values()))
+        numbers = {"memory_used_bytes": used, "num_contexts": len(self.contexts)}
+        zeros = {f.name: 0 for f in schema.fields(schema.USAGE)}
+        return Answer(payload=schema.USAGE.construct.build(zeros | numbers))
+
+    def _do_context_create(self, _ask: Ask) -> Answer:
+        context = self._new_id()
+        self.contexts.add(context)
+        return Answer(value=context)
+
+    def _do_context_destroy(self, ask: Ask) -> Answer:
+        self.contexts.discard(ask.context)
+        return Answer()
+
+    def _do_program_load(self, ask: Ask) -> Answer:
+        if b"error" in ask.rest:
+            return Answer(Status.COMPILE_FAILED, b"line 1: error: no such thing")
+        payload = program_table(self.functions, self.variables, self.log)
+        return Answer(payload=payload[: ask.room], value=self._new_id(), aux=len(payload))
+
+    def _do_program_unload(self, _ask: Ask) -> Answer:
+        return Answer()
+
+    def _do_alloc(self, ask: Ask) -> Answer:
+        address = 0x10_0000_0000 + (self._new_id() << 24)
+        self.memory[address] = bytearray(ask.body.size)
+        return Answer(value=address)
+
+    def _do_free(self, ask: Ask) -> Answer:
+        return Answer() if self.memory.pop(ask.body.address, None) is not None else Answer(Status.INVALID_ADDRESS)
+
+    def _range(self, address: int, size: int) -> memoryview | None:
+        for base, memory in self.memory.items():
+            if base <= address and address + size <= base + len(memory):
+                return memoryview(memory)[address - base : address - base + size]
+        return None
+
+    def _do_copy_in(self, ask: Ask) -> Answer:
+        to = self._range(ask.body.dst, ask.body.size)
+        if to is None or len(ask.rest) != ask.body.size:
+            return Answer(Status.INVALID_ADDRESS, b"outside of all allocations")
+        to[:] = ask.rest
+        return Answer()
+
+    def _do_copy_out(self, ask: Ask) -> Answer:
+        source = self._range(ask.body.src, ask.body.size)
+        if source is None:
+            return Answer(Status.INVALID_ADDRESS, b"outside of all allocations")
+        return Answer(payload=bytes(source))
+
+    def _do_copy_device(self, ask: Ask) -> Answer:
+        source, to = self._range(ask.body.src, ask.body.size), self._range(ask.body.dst, ask.body.size)
+        if source is None or to is None:
+            return Answer(Status.INVALID_ADDRESS, b"outside of all allocations")
+        to[:] = bytes(source)
+        return Answer()
+
+    def _do_fill(self, ask: Ask) -> Answer:
+        to = self._range(ask.body.dst, ask.body.size)
+        if to is None:
+            return Answer(Status.INVALID_ADDRESS, b"outside of all allocations")
+        unit = ask.body.value.to_bytes(8, "little")[: ask.body.unit]
+        to[:] = unit * (ask.body.size // ask.body.unit)
+        return Answer()
+
+    def _do_launch(self, _ask: Ask) -> Answer:
+        return Answer()
+
+    def _do_call(self, ask: Ask) -> Answer:
+        """Buffers go through the function's `call`, in the order of the arguments; OUT ones come in as zeros."""
+        body = ask.body
+        name, rest = ask.rest[: body.name_len].decode(), ask.rest[body.name_len :]
+        function = next((f for f in self.functions if name in (f.name, f.mangled)), None)
+        if function is None:
+            return Answer(Status.NOT_FOUND, f"no function {name}".encode())
+        args = [struct.unpack_from("<IIQ", rest, 16 * index) for index in range(body.num_args)]
+        rest = rest[16 * body.num_args + body.value_len :]
+        buffers = []
+        for kind, _, size in args:
+            if kind in (ArgKind.IN, ArgKind.INOUT):
+                buffers.append(rest[:size])
+                rest = rest[size:]
+            elif kind == ArgKind.OUT:
+                buffers.append(bytes(size))
+        kinds = [kind for kind, _, _ in args if kind != ArgKind.VALUE]
+        results = function.call(buffers)
+        return Answer(payload=b"".join(r for r, kind in zip(results, kinds, strict=True) if kind != ArgKind.IN))
+
+    def _do_event_create(self, _ask: Ask) -> Answer:
+        return Answer(value=self._new_id())
+
+    def _do_event_destroy(self, _ask: Ask) -> Answer:
+        return Answer()
+
+    def _do_event_record(self, _ask: Ask) -> Answer:
+        self._clock += 1000
+        return Answer(value=self._clock)
+
+    def _do_event_wait(self, _ask: Ask) -> Answer:
+        return Answer()
+
+
+def address_of(data: Any) -> int:
+    """Where a buffer lies, for comparisons in tests."""
+    return int(ffi.cast("uintptr_t", ffi.from_buffer(data)))
