@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from typing import Any, Self
@@ -65,7 +66,8 @@ class Qmp:
             self._events.append(self._receive())
 
     def close(self) -> None:
-        self._stream.close()
+        with contextlib.suppress(OSError):  # what could not be written to a QEMU that is gone
+            self._stream.close()
         self._connection.close()
 
     def _receive(self) -> dict[str, Any]:

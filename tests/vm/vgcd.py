@@ -85,12 +85,16 @@ class Vgcd:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        try:
-            self._stop()
-        finally:
+        with self._stack:
+            try:
+                self._stop()
+            except VgcdError as stopping:
+                stopping.add_note(self.log_tail())
+                if error is None:
+                    raise
+                error.add_note(str(stopping))
             if error is not None:
                 error.add_note(self.log_tail())
-            self._stack.close()
 
     def device(self, name: str) -> Device:
         """The device of VM `name`, for `Guest`."""

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 Answer = tuple[dict[str, Any], bytes]
 TIMED_OUT_EXIT = 124
@@ -62,11 +62,11 @@ OPERATIONS = {"run": run, "put": put, "get": get}
 
 
 class Agent:
-    """Reads requests from `port` for as long as there is a host, and answers each on a thread of its own."""
+    """Reads requests for as long as there is a host, and answers each on a thread of its own."""
 
-    def __init__(self, port: io.FileIO) -> None:
-        self._incoming = io.BufferedReader(port)
-        self._outgoing = io.BufferedWriter(port)
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
         self._writing = threading.Lock()
 
     def serve(self) -> None:
@@ -91,5 +91,5 @@ class Agent:
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[1]).open("r+b", buffering=0) as raw:
-        Agent(raw).serve()
+    with Path(sys.argv[1]).open("r+b", buffering=0) as port:  # which can be open only once
+        Agent(io.BufferedReader(port), io.BufferedWriter(port)).serve()
