@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,9 +15,14 @@ from tests.fakes.region import Region
 from tests.fakes.ring import RingPlacement
 from vhost_backend.engines.base import Engine
 from vhost_backend.engines.null import NullEngine
-from vhost_backend.worker.plane import DataPlane, PlaneLimits, RingFds
-from vhost_backend.worker.protocol import MemRegion, VringStart
-from virtio_proto.schema import Opcode, Status
+from vhost_backend.sandbox import memfd
+from vhost_backend.worker import protocol
+from vhost_backend.worker.cold import ColdServer
+from vhost_backend.worker.plane import DataPlane, PlaneLimits, RingFds, Usage
+from vhost_backend.worker.protocol import Compile, MemRegion, Program, VringStart, WorkerMessage
+from vhost_backend.worker.sources import SourceFiles
+from virtio_proto import schema
+from virtio_proto.schema import Opcode, ProgramKind, Status
 
 LIMITS: Final = PlaneLimits(
     num_queues=2,
@@ -28,6 +34,7 @@ LIMITS: Final = PlaneLimits(
     spin_ns=0,
 )
 REGION_BYTES: Final = 1 << 20
+TIMEOUT_MS: Final = 30_000
 
 
 @dataclass
@@ -52,9 +59,9 @@ class Rig:
         self.err_fds.append(err)
         self.plane.start_queue(start, RingFds(os.dup(queue.kick_fd), os.dup(queue.call_fd), os.dup(err)))
 
-    def ok(self, opcode: int, body: Any = b"", **options: Any) -> Reply:
+    def ok(self, opcode: int, body: Any = b"", trailing: bytes = b"", **options: Any) -> Reply:
         """A request that must succeed."""
-        reply = self.driver.request(opcode, body, **options)
+        reply = self.driver.request(opcode, body, trailing, **options)
         assert reply.status is Status.OK, f"{Opcode(opcode).name}: {reply.status.name} {reply.text}"
         return reply
 
@@ -64,24 +71,70 @@ class Rig:
     def alloc(self, context: int, size: int) -> int:
         return self.ok(Opcode.ALLOC, {"size": size}, context=context).value
 
-    def load(self, context: int, text: str) -> dict[str, int]:
-        """Loads a null program without the request: function ids by name."""
-        number = context & 0xFFFF
-        fd = os.memfd_create("program")
-        try:
-            os.write(fd, text.encode())
-            loaded = self.engine.load_program(fd, len(text), number)
-        finally:
-            os.close(fd)
-        program = self.plane.add_program(number)
-        self._loaded.append(loaded)
-        ids = {f.short_name: self.plane.add_function(program, f.kernel, f.name, f.short_name) for f in loaded.functions}
-        for variable in loaded.globals:
-            self.plane.add_global(program, variable.address, variable.size)
-        self.plane.publish_programs()
-        return ids
+    def cold(self, opcode: int, body: Any = b"", trailing: bytes = b"", **options: Any) -> Reply:
+        """A request that Python serves: here, on the test's thread."""
+        pending = self.driver.submit(opcode, body, trailing, **options)
+        self.serve_cold()
+        return self.driver.wait(pending)
 
-    _loaded: list[Any] = field(default_factory=list)  # kernels live as long as the rig
+    def serve_cold(self) -> None:
+        """Waits until there is something cold, and serves it."""
+        poller = select.poll()
+        poller.register(self.plane.notify_fd, select.POLLIN)
+        assert poller.poll(TIMEOUT_MS), "nothing for Python"
+        self.plane.clear_notification()
+        self.server.serve()
+
+    def load(self, context: int, text: str) -> dict[str, int]:
+        """Loads a null program through PROGRAM_LOAD: function ids by name."""
+        source = text.encode()
+        pending = self.driver.submit(
+            Opcode.PROGRAM_LOAD,
+            {"kind": ProgramKind.CUDA_SOURCE, "source_len": len(source)},
+            source,
+            context=context,
+            writable_len=4096,
+        )
+        self.serve_cold()
+        self.answer_compile()
+        reply = self.driver.wait(pending)
+        assert reply.status is Status.OK, reply.text
+        self.programs.append(reply.value)
+        return function_ids(reply.payload)
+
+    def answer_compile(self, ok: bool = True, log: str = "") -> None:
+        """Plays the daemon: the null engine's image is its source."""
+        request, source = self.compiles.pop(0)
+        answer = Program(0, request.request, ok, log, len(log), False)
+        self.server.on_program(answer, (memfd.sealed("image", source),) if ok else ())
+
+    def usage(self) -> Usage:
+        return self.plane.usage()
+
+    def __post_init__(self) -> None:
+        self.compiles: list[tuple[Compile, bytes]] = []
+        self.programs: list[int] = []
+        self.sources = SourceFiles()
+        self.server = ColdServer(self.engine, self.plane, self._take_compile, self.sources)
+
+    def _take_compile(self, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+        assert isinstance(message, Compile)
+        self.compiles.append((message, memfd.read(fds[0], 1 << 20)))
+
+
+def function_ids(payload: bytes) -> dict[str, int]:
+    """Ids by short name, from the payload of a PROGRAM_LOAD."""
+    table = schema.PROGRAM_TABLE.construct.parse(payload)
+    entry_bytes = schema.FUNCTION_ENTRY.size_bytes
+    start = schema.PROGRAM_TABLE.size_bytes
+    strings = start + table.num_functions * entry_bytes + table.num_params * schema.PARAM_ENTRY.size_bytes
+    strings += table.num_globals * schema.GLOBAL_ENTRY.size_bytes
+    ids = {}
+    for index in range(table.num_functions):
+        entry = schema.FUNCTION_ENTRY.construct.parse(payload[start + index * entry_bytes :])
+        name = payload[strings + entry.short_off :][: entry.short_len].decode()
+        ids[name] = entry.id
+    return ids
 
 
 def ring_message(region: Region, at: RingPlacement, index: int, base: int, **changes: Any) -> VringStart:
@@ -128,10 +181,12 @@ def plane_rig(
         driver = stack.enter_context(FakeDriver(region, num_queues=limits.num_queues))
         plane = stack.enter_context(DataPlane(engine.handle, limits, inflight_fd))
         rig = Rig(engine, plane, region, driver)
-        stack.callback(lambda: [os.close(fd) for fd in rig.err_fds])
+        stack.callback(lambda: protocol.close_fds(rig.err_fds))
         rig.set_memory()
         if start:
             for index in range(limits.num_queues):
                 rig.start(index)
+        stack.callback(rig.sources.close)
+        stack.callback(rig.server.close)
         stack.enter_context(running(plane))
         yield rig
