@@ -40,6 +40,9 @@ class FakeCompiler:
             future.set_result(CompileResult(True, source_fd, log, from_cache=True, duration_seconds=0))
         return future
 
+    async def close(self) -> None:
+        """Nothing is ever under way."""
+
 
 class DaemonThread:
     """Runs a daemon until the `with` block ends. An error of the daemon is raised there."""

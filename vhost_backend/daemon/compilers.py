@@ -8,7 +8,7 @@ from pathlib import Path
 from vhost_backend.compiler.cache import DiskCache
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.compiler.service import CompileService
-from vhost_backend.config import DaemonConfig
+from vhost_backend.config import DaemonConfig, SandboxMode
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import DriverError, EngineError
 from vhost_backend.log import get_logger
@@ -39,4 +39,5 @@ def compile_service(config: DaemonConfig) -> CompileService:
     """
     strict = any(vm.sandbox == "strict" for vm in config.vms)
     disk = DiskCache(config.cache or default_cache())
-    return CompileService(describe, disk, "strict" if strict else "best-effort", get_logger())
+    mode: SandboxMode = "strict" if strict else "best-effort"
+    return CompileService(describe, disk, mode=mode, log=get_logger())

@@ -20,3 +20,7 @@ class Compiler(Protocol):
         Whoever gets the result owns its `image_fd`.
         """
         ...
+
+    async def close(self) -> None:
+        """Abandons all work; nothing of it is left on return."""
+        ...

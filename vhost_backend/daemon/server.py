@@ -31,18 +31,20 @@ class Daemon:
         policy: RestartPolicy | None = None,
     ) -> None:
         self.vms = {vm.name: Vm(vm, compiler, command, policy) for vm in config.vms}
+        self._compiler = compiler
         self._handed_over = dict(handed_over or {})
         self._log = get_logger()
 
     async def run(self) -> None:
         """Serves until cancelled, or until every handed-over connection has ended if there is nothing else.
 
-        On return and on error all workers are killed and reaped, and the sockets that were bound are unlinked.
+        On return and on error all workers and compilers are killed and reaped, and the sockets that were bound are unlinked.
 
         :raise ConfigError: a VM has no socket.
         :raise HostError: a socket cannot be bound.
         """
-        with contextlib.ExitStack() as stack:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._compiler.close)
             for vm in self.vms.values():
                 stack.callback(vm.close)
             sockets = {name: self._socket(stack, vm) for name, vm in self.vms.items()}
@@ -51,7 +53,7 @@ class Daemon:
                 for name, sock in sockets.items():
                     tasks.create_task(self._serve(self.vms[name], sock), name=name)
 
-    def _socket(self, stack: contextlib.ExitStack, vm: Vm) -> socket.socket:
+    def _socket(self, stack: contextlib.AsyncExitStack, vm: Vm) -> socket.socket:
         sock = self._handed_over.get(vm.config.name)
         if sock is not None:
             return stack.enter_context(sock)

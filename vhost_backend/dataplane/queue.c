@@ -217,7 +217,10 @@ int vgc_dp_queue_start(struct vgc_dp *dp, uint32_t index, const struct vgc_dp_ri
         return vgc_why(why, -EINVAL, "vring %u; allowed: 0..%u", index, dp->config.num_queues - 1);
     }
     vgc_dp_lock(dp);
-    int error = start(dp, &dp->queues[index], ring, why);
+    struct vgc_queue *queue = &dp->queues[index];
+    int error = start(dp, queue, ring, why);
+    if (error != 0 && !queue->started && queue->err_fd >= 0)
+        signal_fd(queue->err_fd); /* a frontend learns of a misplaced ring in no other way */
     vgc_dp_unlock(dp);
     return error;
 }
