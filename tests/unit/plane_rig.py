@@ -186,7 +186,6 @@ def plane_rig(
         if start:
             for index in range(limits.num_queues):
                 rig.start(index)
-        stack.callback(rig.sources.close)
         stack.callback(rig.server.close)
         stack.enter_context(running(plane))
         yield rig
