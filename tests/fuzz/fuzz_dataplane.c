@@ -28,6 +28,7 @@ enum {
     HALF = BUFFER_BYTES / 2,
     MAX_PROGRAMS = 64,
     RECENT = 4,
+    FIRST_ALLOC = 4096,
     DRAIN_ROUNDS = 100000,
 };
 static const uint64_t GPA = 0x40000000, UVA = 0x7f0000000000;
@@ -223,6 +224,41 @@ static void send_request(struct state *state, struct input *input)
     size += trailing;
     uint32_t writable = shape & 16 ? take8(input) : shape & 32 ? HALF : sizeof(struct vgc_response);
     frame(state, queue, slot, size, shape & 64 ? take8(input) : 0, writable);
+}
+
+/* Addresses at both ends of an allocation. */
+static uint64_t take_edge(const struct state *state, struct input *input)
+{
+    uint8_t choice = take8(input);
+    uint64_t offset = choice & 1 ? FIRST_ALLOC - (choice >> 1) : choice >> 1;
+    return take_recent(state, input, ADDRESS) + offset;
+}
+
+/* COPY or FILL, right in every number but perhaps its range. */
+static void send_copy(struct state *state, struct input *input)
+{
+    static const uint16_t opcodes[] = {VGC_OP_COPY_IN, VGC_OP_COPY_OUT, VGC_OP_COPY_DEVICE, VGC_OP_FILL};
+    uint8_t shape = take8(input);
+    uint32_t queue = shape & 1;
+    uint32_t slot = free_slot(state, queue);
+    uint8_t *at = state->region + buffer_of(queue, slot);
+    uint16_t opcode = opcodes[shape >> 1 & 3];
+    uint32_t size = take8(input), readable = sizeof(struct vgc_request), writable = sizeof(struct vgc_response);
+    struct vgc_request request = {.opcode = opcode, .context = (uint32_t)take_recent(state, input, CONTEXT)};
+    memcpy(at, &request, sizeof(request));
+    if (opcode == VGC_OP_FILL) {
+        struct vgc_body_fill fill = {.dst = take_edge(state, input), .size = size, .unit = 1};
+        memcpy(at + readable, &fill, sizeof(fill));
+        readable += sizeof(fill);
+    } else {
+        struct vgc_body_copy copy = {.size = size};
+        copy.dst = opcode != VGC_OP_COPY_OUT ? take_edge(state, input) : 0;
+        copy.src = opcode != VGC_OP_COPY_IN ? take_edge(state, input) : 0;
+        memcpy(at + readable, &copy, sizeof(copy));
+        readable += (uint32_t)sizeof(copy) + (opcode == VGC_OP_COPY_IN ? size : 0);
+        writable += opcode == VGC_OP_COPY_OUT ? size : 0;
+    }
+    frame(state, queue, slot, readable, shape & 64 ? take8(input) : 0, writable);
 }
 
 /* A CALL of "k" with buffers, right in every number: the fuzzer would not soon find one by itself. */
@@ -476,7 +512,7 @@ static void replace_worker(struct state *state, struct input *input)
 
 static void command(struct state *state, struct input *input)
 {
-    switch (take8(input) % 13) {
+    switch (take8(input) % 14) {
     case 0:
     case 1:
     case 2:
@@ -508,6 +544,9 @@ static void command(struct state *state, struct input *input)
     case 10:
         state->engine.late = !state->engine.late;
         state->engine.fail_next = take8(input) % 4;
+        break;
+    case 12:
+        send_copy(state, input);
         break;
     case 11:
         replace_worker(state, input);
@@ -544,7 +583,7 @@ static void warm_up(struct state *state)
 {
     send_plain(state, VGC_OP_CONTEXT_CREATE, NULL, 0);
     send_plain(state, VGC_OP_PROGRAM_LOAD, &(struct vgc_body_program_load){0}, sizeof(struct vgc_body_program_load));
-    send_plain(state, VGC_OP_ALLOC, &(struct vgc_body_alloc){4096}, sizeof(struct vgc_body_alloc));
+    send_plain(state, VGC_OP_ALLOC, &(struct vgc_body_alloc){FIRST_ALLOC}, sizeof(struct vgc_body_alloc));
     send_plain(state, VGC_OP_EVENT_CREATE, NULL, 0);
     PROMISE(state->recent[CONTEXT][0] && state->recent[FUNCTION][0] && state->recent[ADDRESS][0] &&
             state->recent[EVENT][0]);
