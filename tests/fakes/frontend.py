@@ -10,6 +10,7 @@ import array
 import os
 import select
 import socket
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ from vhost_backend.vhost_user.messages import (
     Request,
     Uva,
 )
+from virtio_proto import schema
+from virtio_proto.schema import Health
 
 TIMEOUT_S: Final = 20.0
 """Far beyond anything a test waits for: only a backend that hangs reaches it."""
@@ -299,6 +302,27 @@ class FakeFrontend:
         assert self.backend_channel is not None
         data = self.backend_channel.recv(HEADER_BYTES, socket.MSG_WAITALL)
         assert data == messages.build(messages.BackendRequest.CONFIG_CHANGE_MSG), f"the backend sent {data!r}"
+
+    def config_change_is_pending(self) -> bool:
+        """Whether the configuration interrupt has been raised and not been waited for."""
+        assert self.backend_channel is not None
+        return bool(select.select([self.backend_channel], [], [], 0)[0])
+
+    def wait_health(self, health: Health) -> None:
+        """Returns when the configuration space shows `health`, interrupt or not.
+
+        :raise TimeoutError: it does not come to that.
+        """
+        deadline = time.monotonic() + TIMEOUT_S
+        while schema.CONFIG.construct.parse(self.config_read()).health != health:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the health does not become {health.name}")
+
+    def wait_for_config(self, condition: Callable[[Any], bool]) -> Any:
+        """Reads the configuration space until `condition` holds of it, and returns it: for what raises no interrupt."""
+        while not condition(space := schema.CONFIG.construct.parse(self.config_read())):
+            pass
+        return space
 
     def err_signalled(self, index: int, timeout_s: float = TIMEOUT_S) -> bool:
         """Whether the ring's err descriptor is signalled, now or within the time."""

@@ -14,6 +14,7 @@ from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble, WorkerHost
 from vhost_backend.config import DaemonConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.supervisor import RestartPolicy
+from virtio_proto.schema import Health
 
 GPA, UVA, REGION_BYTES = 0x8000_0000, 0x7F00_0000_0000, 1 << 20
 
@@ -56,7 +57,7 @@ class Stage:
         frontend.negotiate()
         worker = self.workers.next()
         worker.setup()
-        frontend.wait_config_change()
+        frontend.wait_health(Health.READY)
         return frontend, worker
 
 

@@ -64,6 +64,7 @@ class Vm:
         self._lock = asyncio.Lock()
         self._session: Session | None = None
         self._channel: socket.socket | None = None
+        self._untold = False  # the configuration changed while the frontend could not be told
         self._link: WorkerLink | None = None  # of a worker that is ready
         self._relay: CompileRelay | None = None
         self._starters: dict[int, int] = {}  # vring -> generation of the worker that ran it last
@@ -120,6 +121,7 @@ class Vm:
     async def _forget(self) -> None:
         """Drops everything that belonged to a session and its guest."""
         self.backend_channel_drop()
+        self._untold = False
         await self._supervisor.stop()
         self._fresh_device()
         self._space.health = Health.STARTING
@@ -162,6 +164,8 @@ class Vm:
     def vring_enabled(self, vring: Vring) -> None:
         index, enabled = vring.index, vring.enabled
         self._post(lambda seq: protocol.VringEnable(seq, index, enabled))
+        if self._untold:
+            self._notify()
 
     def vring_fd_changed(self, vring: Vring, name: str) -> None:
         fd = vring.kick if name == "kick" else vring.call
@@ -321,8 +325,12 @@ class Vm:
         self._notify()
 
     def _notify(self) -> None:
-        """Raises the guest's config interrupt [vhost-user: BACKEND_CONFIG_CHANGE_MSG], if it can be had."""
-        if self._channel is None:
+        """Raises the guest's config interrupt [vhost-user: BACKEND_CONFIG_CHANGE_MSG], if it can be had.
+
+        Only while a ring runs: QEMU 11.1 crashes on this message while the device is not started. Nothing is lost,
+        for a driver reads the configuration space when it starts the device.
+        """
+        if self._channel is None or self._session is None or not any(v.running for v in self._session.vrings):
             return
         try:
             self._channel.send(messages.build(BackendRequest.CONFIG_CHANGE_MSG), _DONT_WAIT)
@@ -331,6 +339,9 @@ class Vm:
         except OSError as error:
             self._log.info("backend_channel_lost", error=str(error))
             self.backend_channel_drop()
+
+    def _can_be_told(self) -> bool:
+        return self._session is not None and any(ring.running and ring.enabled for ring in self._session.vrings)
 
 
 def _numbers(fd: Fd | None) -> tuple[int, ...]:
