@@ -214,6 +214,10 @@ int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context)
 /* Python unloads it, once no launch of it is in flight. */
 void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
 {
+    if (req->body.program_unload.reserved != 0) {
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved is %#x; allowed: 0", req->body.program_unload.reserved);
+        return;
+    }
     struct vgc_program *program = program_find(dp, req->body.program_unload.program);
     if (program == NULL || program->dying || program->context != vgc_context_number(dp, req->context)) {
         vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no program %u", req->request.context,
