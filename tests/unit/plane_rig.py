@@ -187,5 +187,6 @@ def plane_rig(
             for index in range(limits.num_queues):
                 rig.start(index)
         stack.callback(rig.server.close)
+        stack.callback(plane.cancel)
         stack.enter_context(running(plane))
         yield rig

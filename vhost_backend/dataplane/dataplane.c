@@ -303,7 +303,7 @@ struct vgc_dp *vgc_dp_create(const struct vgc_dp_config *config, char *why)
 }
 
 /* The engine must not own operations of ours any more when the pool goes away. */
-static void cancel_everything(struct vgc_dp *dp)
+void vgc_dp_cancel(struct vgc_dp *dp)
 {
     for (uint32_t number = 1; number <= VGC_MAX_CONTEXTS; number++)
         if (dp->contexts[number - 1].in_flight != 0)
@@ -321,7 +321,7 @@ void vgc_dp_destroy(struct vgc_dp *dp)
     if (dp->reqs != NULL && dp->shared != NULL) {
         for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
             vgc_queue_close(dp, &dp->queues[i]);
-        cancel_everything(dp);
+        vgc_dp_cancel(dp);
         vgc_objects_free(dp);
         vgc_region_unmap_all(dp);
         dp->engine->black_box = NULL;

@@ -62,6 +62,13 @@ static void take(struct vgc_dp *dp, struct vgc_queue *queue, struct vgc_req *req
     vgc_request_begin(dp, req);
 }
 
+/* Zeroes in place of a truncated file make an impossible ring, too: the loop knows the better reason. */
+static void give_up(struct vgc_dp *dp, struct vgc_queue *queue)
+{
+    if (!atomic_load(&dp->region_lost))
+        vgc_queue_break(dp, queue, "avail index or head out of range, or the head is in flight already");
+}
+
 /* Pops and begins up to VGC_BATCH requests. True if there were any. */
 bool vgc_queue_serve(struct vgc_dp *dp, struct vgc_queue *queue)
 {
@@ -72,7 +79,7 @@ bool vgc_queue_serve(struct vgc_dp *dp, struct vgc_queue *queue)
         if (popped == 0)
             break;
         if (VGC_UNLIKELY(popped == -EIO)) {
-            vgc_queue_break(dp, queue, "avail index or head out of range, or the head is in flight already");
+            give_up(dp, queue);
             break;
         }
         take(dp, queue, req, popped);

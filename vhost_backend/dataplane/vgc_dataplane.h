@@ -37,7 +37,10 @@ struct vgc_dp_config {
 /* NULL on failure, with the reason in `why`. */
 struct vgc_dp *vgc_dp_create(const struct vgc_dp_config *config, char *why);
 
-/* Cancels what runs, frees everything. vgc_dp_run() must have returned. */
+/* Cancels what runs and waits for it. vgc_dp_run() must have returned, here and below. */
+void vgc_dp_cancel(struct vgc_dp *dp);
+
+/* Cancels, and frees everything. */
 void vgc_dp_destroy(struct vgc_dp *dp);
 
 /* Serves until vgc_dp_stop(). */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 import sys
 
@@ -17,9 +18,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="vhost_backend.worker", description=main.__doc__)
     parser.add_argument("--fd", type=int, required=True, help="the socket to the daemon")
     arguments = parser.parse_args()
-    with socket.socket(fileno=arguments.fd) as daemon:
-        return work(daemon)
+    return work(socket.socket(fileno=arguments.fd))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stderr.flush()
+    os._exit(status)  # threads are still running, perhaps for ever

@@ -26,6 +26,7 @@ from vhost_backend.worker.protocol import (
     VringStart,
     VringStop,
 )
+from vhost_backend.worker.sources import SourceFiles
 
 STATS_INTERVAL_S: Final = 1.0
 
@@ -33,16 +34,12 @@ STATS_INTERVAL_S: Final = 1.0
 class Control:
     """Serves the daemon's socket and the data plane's notifications on the calling thread."""
 
-    def __init__(self, daemon: socket.socket, engine: Engine, plane: DataPlane) -> None:
+    def __init__(self, daemon: socket.socket, engine: Engine, plane: DataPlane, sources: SourceFiles) -> None:
         self._daemon = daemon
         self._plane = plane
-        self._cold = ColdServer(engine, plane, self._send)
+        self._cold = ColdServer(engine, plane, self._send, sources)
         self._stats = StatsReporter(plane, self._send)
         self._running = True
-
-    def close(self) -> None:
-        """Unloads what is loaded; only after the data plane has stopped."""
-        self._cold.close()
 
     def serve(self) -> None:
         """Returns when the daemon hangs up or says `Shutdown`."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
-from contextlib import ExitStack
+import traceback
 from typing import Final
 
 from vhost_backend.engines.base import Engine
@@ -15,7 +14,8 @@ from vhost_backend.sandbox import worker as sandbox
 from vhost_backend.worker import protocol
 from vhost_backend.worker.control import Control
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, PlaneLimits
-from vhost_backend.worker.protocol import Ack, Ready, Setup
+from vhost_backend.worker.protocol import Ack, Log, Ready, Setup
+from vhost_backend.worker.sources import SourceFiles
 from virtio_proto.schema import LIMITS
 
 MAX_FILES: Final = 64 + 4 * protocol.MAX_QUEUES
@@ -39,40 +39,42 @@ def work(daemon: socket.socket) -> int:
     setup, fds = received
     if not isinstance(setup, Setup):
         raise protocol.ProtocolError(f"the first message is {setup.TYPE}; allowed: {Setup.TYPE}")
-    with ExitStack() as stack:
-        try:
-            control = _set_up(stack, daemon, setup, fds[0])
-        except SetupError as error:
-            protocol.send_to_daemon(daemon, Ack(setup.seq, False, str(error)[:2048], 0, 0))
-            return 1
+    try:
+        control = _set_up(daemon, setup, fds[0])
+    except SetupError as error:
+        protocol.send_to_daemon(daemon, Ack(setup.seq, False, str(error)[:2048], 0, 0))
+        return 1
+    try:
         control.serve()
+    except Exception as error:  # noqa: BLE001  stderr leads nowhere by now: the daemon's log is the place
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where: dict[str, protocol.Scalar] = {"error": repr(error)[:500], "file": last.filename, "line": last.lineno}
+        protocol.send_to_daemon(daemon, Log("error", "worker_failed", where))
+        return 1
     return 0
 
 
-def _set_up(stack: ExitStack, daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
+def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
     """Order matters: modules and engine first, then the walls, then threads and the guest's memory.
+
+    Nothing is ever taken down again: the end of the process does that, whatever guest code is doing.
 
     :raise SetupError: something is missing.
     """
-    stack.callback(os.close, inflight_fd)
     try:
         engine = engine_class(setup.engine.kind).open(
             setup.engine.options, setup.quota.pes, setup.quota.memory_bytes, setup.deadline_ns
         )
-        stack.callback(engine.close)
-        report = sandbox.enter(setup.sandbox, _limits(setup, engine), kept_fds=(daemon.fileno(), inflight_fd))
+        sources = SourceFiles()
+        kept_fds = (daemon.fileno(), inflight_fd, *sources.fds)
+        report = sandbox.enter(setup.sandbox, _limits(setup, engine), kept_fds=kept_fds)
         engine.start()
-        plane = stack.enter_context(DataPlane(engine.handle, _plane_limits(setup), inflight_fd))
+        plane = DataPlane(engine.handle, _plane_limits(setup), inflight_fd)
     except (EngineError, HostError, DataPlaneError) as error:
         raise SetupError(str(error)) from error
-    thread = threading.Thread(target=plane.run, name="data-plane")
-    thread.start()
-    stack.callback(thread.join)
-    stack.callback(plane.stop)
+    threading.Thread(target=plane.run, name="data-plane", daemon=True).start()
     protocol.send_to_daemon(daemon, Ready(engine.name, engine.num_pes, engine.features, _describe(report)))
-    control = Control(daemon, engine, plane)
-    stack.callback(control.close)
-    return control
+    return Control(daemon, engine, plane, sources)
 
 
 def _limits(setup: Setup, engine: Engine) -> sandbox.WorkerLimits:

@@ -111,6 +111,10 @@ class DataPlane:
             lib.vgc_dp_destroy(self._dp)
             self._dp = ffi.NULL
 
+    def cancel(self) -> None:
+        """Cancels what runs and waits for it, so that programs can be unloaded; `run` must have returned."""
+        lib.vgc_dp_cancel(self._dp)
+
     def run(self) -> None:
         """Serves until `stop`, without the GIL."""
         lib.vgc_dp_run(self._dp)
