@@ -11,11 +11,11 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.messages import (
@@ -313,15 +313,17 @@ class FakeFrontend:
 
         :raise TimeoutError: it does not come to that.
         """
-        deadline = time.monotonic() + TIMEOUT_S
-        while schema.CONFIG.construct.parse(self.config_read()).health != health:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the health does not become {health.name}")
+        self.wait_for_config(lambda space: space.health == health)
 
     def wait_for_config(self, condition: Callable[[Any], bool]) -> Any:
-        """Reads the configuration space until `condition` holds of it, and returns it: for what raises no interrupt."""
+        """Reads the configuration space until `condition` holds of it, and returns it.
+
+        :raise TimeoutError: it does not come to that.
+        """
+        deadline = time.monotonic() + TIMEOUT_S
         while not condition(space := schema.CONFIG.construct.parse(self.config_read())):
-            pass
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the configuration space stays {space}")
         return space
 
     def err_signalled(self, index: int, timeout_s: float = TIMEOUT_S) -> bool:

@@ -90,7 +90,8 @@ class Vm:
         """
         with sock:
             try:
-                await asyncio.wait_for(self._lock.acquire(), HANDOVER_S)
+                async with asyncio.timeout(HANDOVER_S):
+                    await self._lock.acquire()
             except TimeoutError:
                 self._log.warning("connection_refused", reason="another frontend is connected", guest=True)
                 return
@@ -327,10 +328,11 @@ class Vm:
     def _notify(self) -> None:
         """Raises the guest's config interrupt [vhost-user: BACKEND_CONFIG_CHANGE_MSG], if it can be had.
 
-        Only while a ring runs: QEMU 11.1 crashes on this message while the device is not started. Nothing is lost,
-        for a driver reads the configuration space when it starts the device.
+        Only while a ring runs: QEMU 11.1 crashes on this message while the device is not started. What could not
+        be said is said when a ring is enabled, which is the last thing that QEMU does to start a device.
         """
-        if self._channel is None or self._session is None or not any(v.running for v in self._session.vrings):
+        self._untold = not self._can_be_told()
+        if self._channel is None or self._untold:
             return
         try:
             self._channel.send(messages.build(BackendRequest.CONFIG_CHANGE_MSG), _DONT_WAIT)

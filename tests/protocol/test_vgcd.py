@@ -1,0 +1,278 @@
+"""The program `vgcd`: its command line, its exit codes, its signals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.frontend import FakeFrontend
+from vhost_backend import cli
+from vhost_backend.daemon import listen
+from vhost_backend.errors import ConfigError, HostError
+from virtio_proto.schema import Health
+
+VGCD = (sys.executable, "-m", "vhost_backend.cli")
+QUICK = ("--engine", "null", "--sandbox", "best-effort", "--log-format", "json")
+TIMEOUT_S = 30
+REPOSITORY = Path(__file__).parents[2]
+
+
+@contextlib.contextmanager
+def vgcd(
+    *arguments: str, pass_fds: Sequence[int] = (), environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """The running program; killed at the end if it has not ended by itself."""
+    process = subprocess.Popen(
+        [*VGCD, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=pass_fds,
+        env={**os.environ, **(environment or {})},
+        cwd=REPOSITORY,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(process: subprocess.Popen[str], event: str) -> dict[str, object]:
+    """Reads log lines until one has this event."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        found: dict[str, object] = json.loads(line)
+        if found["event"] == event:
+            return found
+    raise AssertionError(f"the log ended without {event}")
+
+
+def alive(pid: object) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+# ---- serving -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_it_with_its_workers_and_socket(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "s"
+    with vgcd("--socket-path", str(path), *QUICK) as process:
+        wait_for(process, "serving")
+        with FakeFrontend.connect(path) as frontend:
+            frontend.negotiate()
+            pid = wait_for(process, "worker_started")["pid"]
+            assert alive(pid)
+            process.send_signal(number)
+            assert process.wait(TIMEOUT_S) == 0
+    assert not alive(pid)
+    assert not path.exists()
+
+
+def test_signal_ends_it_in_the_middle_of_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with vgcd("--socket-path", str(path), *QUICK) as process:
+        wait_for(process, "serving")
+        with FakeFrontend.connect(path) as frontend:
+            frontend.send_raw(b"\1\0\0")
+            process.terminate()
+            assert process.wait(TIMEOUT_S) == 0
+
+
+def test_inherited_connection_is_served_until_it_closes() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs, vgcd("--fd", str(theirs.fileno()), *QUICK, pass_fds=[theirs.fileno()]) as process:
+        theirs.close()
+        with FakeFrontend(ours) as frontend:
+            frontend.negotiate()
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_inherited_listener_is_served_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with vgcd("--fd", str(listener.fileno()), *QUICK, pass_fds=[listener.fileno()]) as process:
+            for _ in range(2):
+                with FakeFrontend.connect(path) as frontend:
+                    frontend.negotiate()
+            process.terminate()
+            assert process.wait(TIMEOUT_S) == 0
+    assert path.exists()
+
+
+def test_activated_sockets_are_served(tmp_path: Path) -> None:
+    """The shell stands in for systemd: the sockets are descriptors 3 and 4 of the process that becomes vgcd."""
+    config = tmp_path / "vgcd.yaml"
+    config.write_text("defaults: {engine: 'null', sandbox: best-effort}\nvms: {a: , b: }\nlog: {format: json}\n")
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in "ab"]
+        for name, listener in zip("ab", listeners, strict=True):
+            listener.bind(str(tmp_path / name))
+            listener.listen()
+        first, second = (listener.fileno() for listener in listeners)
+        script = (
+            f"exec 8<&{first} 9<&{second} 3<&9 4<&8; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=b:a; "
+            f"exec {' '.join(VGCD)} run --config {config}"
+        )
+        process = stack.enter_context(
+            subprocess.Popen(
+                ["/bin/bash", "-c", script],
+                stderr=subprocess.PIPE,
+                text=True,
+                pass_fds=(first, second),
+                cwd=REPOSITORY,
+            )
+        )
+        stack.callback(process.kill)
+        for name in "ab":
+            with FakeFrontend.connect(tmp_path / name) as frontend:
+                frontend.negotiate()
+                assert frontend.config_read().rstrip(b"\0").endswith(name.encode())
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_idle_daemon_sleeps(tmp_path: Path) -> None:
+    """With a frontend connected and nothing to do, neither timer nor descriptor wakes it."""
+    path = tmp_path / "s"
+    with vgcd("--socket-path", str(path), *QUICK) as process:
+        wait_for(process, "serving")
+        with FakeFrontend.connect(path) as frontend:
+            frontend.negotiate()
+            frontend.wait_health(Health.READY)
+            switches = context_switches(process.pid)
+            assert not select.select([frontend.sock], [], [], 1)[0]  # nobody says anything for a second
+            assert context_switches(process.pid) - switches <= 2
+
+
+def context_switches(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+
+
+# ---- mistakes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "nothing to do"),
+        (["--socket-path", "/nowhere/s", "--region", "3"], "vms.vm.region is '3'"),
+        (["--fd", "999"], "fd 999"),
+        (["--fd", "0"], "fd 0"),
+        (["run", "--config", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
+        (["check-config", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
+    ],
+)
+def test_mistake_ends_it_with_2(arguments: list[str], words: str) -> None:
+    done = subprocess.run(
+        [*VGCD, *arguments], capture_output=True, text=True, check=False, cwd=REPOSITORY, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_socket_that_cannot_be_bound_ends_it_with_3() -> None:
+    arguments = [*VGCD, "--socket-path", "/nowhere/s", *QUICK]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    assert done.returncode == 3
+    assert "cannot listen at /nowhere/s" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_vm_without_a_socket_ends_it_with_2(tmp_path: Path) -> None:
+    config = tmp_path / "vgcd.yaml"
+    config.write_text("defaults: {sandbox: best-effort}\nvms: {a: }\n")
+    done = subprocess.run(
+        [*VGCD, "run", "--config", str(config)], capture_output=True, text=True, check=False, cwd=REPOSITORY
+    )
+    assert done.returncode == 2
+    assert "vms.a.socket is empty" in done.stderr
+
+
+# ---- the rest of the command line ----------------------------------------------------------------
+
+
+def test_capabilities_are_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--print-capabilities"]) == 0
+    assert json.loads(capsys.readouterr().out)["type"] == "gpu-compute"
+
+
+def test_good_configuration_is_praised(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check-config", str(REPOSITORY / "docs" / "vgcd.example.yaml")]) == 0
+    assert "2 VMs, no mistakes" in capsys.readouterr().out
+
+
+def test_every_mistake_of_a_configuration_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "f.yaml"
+    config.write_text("vms: {a: {num_queues: 0, sandbox: lax}}\n")
+    assert cli.main(["check-config", str(config)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_doctor_says_what_is_missing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vhost_backend.doctor.COMPILER", Path("/nowhere"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert cli.main(["doctor"]) == 3
+    out = capsys.readouterr().out
+    assert "missing  CPU engine's compiler: /nowhere" in out
+    assert "absent   QEMU: no qemu-system-x86_64" in out
+    assert "to get it: " in out
+
+
+# ---- listening -----------------------------------------------------------------------------------
+
+
+def test_stale_socket_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    with listen.bound(path) as listener:
+        assert listen.is_listening(listener)
+    assert not path.exists()
+
+
+def test_socket_in_use_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with listen.bound(path), pytest.raises(HostError, match="another program does"), listen.bound(path):
+        pass
+
+
+def test_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_text("precious")
+    with pytest.raises(HostError, match="cannot listen"), listen.bound(path):
+        pass
+    assert path.read_text() == "precious"
+
+
+def test_sockets_for_another_process_are_not_taken() -> None:
+    assert listen.activated({"LISTEN_PID": "1", "LISTEN_FDS": "2"}, ["a", "b"]) == {}
+
+
+def test_more_activated_sockets_than_vms_are_refused() -> None:
+    environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "2"}
+    with pytest.raises(ConfigError, match="at most one socket for each of a"):
+        listen.activated(environment, ["a"])
+
+
+def test_inherited_socket_of_another_kind_is_refused() -> None:
+    with socket.socket(socket.AF_INET) as wrong, pytest.raises(ConfigError, match="another kind"):
+        listen.inherited(wrong.fileno())
