@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tests.vm.harness import Guest
@@ -11,8 +13,14 @@ from virtio_proto import schema
 pytestmark = pytest.mark.vm
 
 SYSFS = "/sys/bus/pci/devices"
-DEVICE_CONFIG_OFFSET = 0x2000
-"""Where QEMU puts the device-specific area in BAR 2."""
+DEVICE_AREA = 0x2000
+"""Where QEMU puts the device-specific configuration in BAR 2."""
+
+READ_CONFIG = f"""
+import mmap, sys
+with open(sys.argv[1], "r+b") as bar, mmap.mmap(bar.fileno(), {DEVICE_AREA + 0x1000}) as area:
+    print(area[{DEVICE_AREA}:{DEVICE_AREA + schema.CONFIG.construct.sizeof()}].hex())
+"""
 
 
 def pci_address(guest: Guest, ids: str) -> str:
@@ -27,13 +35,9 @@ def test_guest_sees_device_region_and_configuration() -> None:
     with Vgcd(settings) as vgcd, Guest(vgcd.device("seen")) as guest:
         device = pci_address(guest, f"0x1af40x{0x1040 + schema.VIRTIO_ID:04x}")
         region = pci_address(guest, "0x1af40x1110")
+        guest.run(f"echo {device} > {SYSFS}/{device}/driver/unbind")  # the kernel's virtio-pci holds the BAR
         guest.run(f"printf '\\006' | dd of={SYSFS}/{device}/config bs=1 seek=4 conv=notrunc 2>/dev/null")
-        reader = (
-            "import mmap; "
-            f"bar = mmap.mmap(open('{SYSFS}/{device}/resource2', 'r+b').fileno(), {DEVICE_CONFIG_OFFSET + 4096}); "
-            f"print(bar[{DEVICE_CONFIG_OFFSET}:{DEVICE_CONFIG_OFFSET + schema.CONFIG.construct.sizeof()}].hex())"
-        )
-        text = guest.run(f'python3 -c "{reader}"').stdout
+        text = guest.run(f"python3 -c {shlex.quote(READ_CONFIG)} {SYSFS}/{device}/resource2").stdout
         config = schema.CONFIG.construct.parse(bytes.fromhex(text))
 
         assert config.magic == schema.CONFIG_MAGIC
