@@ -43,6 +43,30 @@ def test_reserved_field_of_a_body_must_be_zero(rig: Rig, opcode: Opcode) -> None
     assert reply.status is Status.BAD_REQUEST
 
 
+@pytest.mark.parametrize("indirect", [False, True], ids=["direct", "indirect"])
+def test_request_may_be_cut_anywhere(indirect: bool) -> None:
+    """A descriptor for each byte, or two of every possible division: the address and size are found all the same."""
+    with plane_rig() as rig:
+        rig.driver.queues[0].indirect = indirect
+        context = rig.context()
+        body = {"dst": rig.alloc(context, 64), "size": 4}
+        size = schema.REQUEST.size_bytes + schema.BODY_COPY.size_bytes + 4
+        for cuts in [*((cut,) for cut in range(1, size)), tuple(range(1, size))]:
+            assert rig.ok(Opcode.COPY_IN, body, b"four", context=context, cuts=cuts).used_len == 48
+
+
+@pytest.mark.parametrize("room", [0, 1, 47])
+def test_chain_without_room_for_a_response_comes_back_empty(rig: Rig, room: int) -> None:
+    request = pack_request(Opcode.NOP)
+    block = rig.region.allocate(len(request))
+    rig.region.write(block, request)
+    queue = rig.driver.queues[0]
+    pending = queue.add([block], [rig.region.allocate(room)] if room else [])
+
+    assert queue.wait(pending).used_len == 0
+    rig.ok(Opcode.NOP)
+
+
 def test_request_that_changes_after_it_was_taken_on_is_carried_out_as_it_was(rig: Rig) -> None:
     context = rig.context()
     address = rig.alloc(context, 4096)
