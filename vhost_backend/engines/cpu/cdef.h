@@ -8,6 +8,10 @@ struct vgc_cpu_program;
 
 enum { VGC_CPU_WHY = 256 };
 
+/* The processor's name, NUL-terminated, in VGC_CPU_BRAND bytes; asks the processor, for a worker has no /proc. */
+enum { VGC_CPU_BRAND = 49 };
+void vgc_cpu_brand(char *brand);
+
 /* An engine of `num_pes` processing elements (threads of this process, in which guest code will run). NULL on
  * failure, with the reason in `why` (VGC_CPU_WHY bytes). */
 struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why);

@@ -4,6 +4,7 @@
  * copies are done in slices by the data-plane thread (poll), launches by the processing elements (pe.c). */
 #include "cpu_engine.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -394,6 +395,17 @@ static const struct vgc_engine_ops CPU_OPS = {
     .cancel = cpu_cancel,
     .close = cpu_close,
 };
+
+void vgc_cpu_brand(char *brand)
+{
+    enum { FIRST_LEAF = 0x80000002, LEAVES = 3 };
+    uint32_t words[4 * LEAVES] = {0};
+    if (__get_cpuid_max(0x80000000u, NULL) >= FIRST_LEAF + LEAVES - 1)
+        for (uint32_t i = 0; i < LEAVES; i++)
+            __cpuid(FIRST_LEAF + i, words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
+    memcpy(brand, words, sizeof(words));
+    brand[sizeof(words)] = '\0';
+}
 
 struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
 {

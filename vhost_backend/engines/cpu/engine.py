@@ -20,6 +20,14 @@ from vhost_backend.errors import EngineError
 _OUTPUT_BYTES: Final = 64 << 10
 
 
+def _processor() -> str:
+    """The processor's name, for people."""
+    brand = ffi.new("char[]", lib.VGC_CPU_BRAND)
+    lib.vgc_cpu_brand(brand)
+    text = bytes(ffi.buffer(brand)).split(b"\0")[0]
+    return text.decode(errors="replace").strip() or "unknown processor"
+
+
 class CpuEngine(Engine):
     """Runs blocks on threads of this process. Takes no options."""
 
@@ -28,7 +36,7 @@ class CpuEngine(Engine):
     def __init__(self, pes: int) -> None:
         self.num_pes = pes
         self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
-        self.name = f"CPU, {pes} PEs: {toolchain.cpu_model()}"[:63]
+        self.name = f"CPU, {pes} PEs: {_processor()}"[:63]
         self._why = ffi.new("char[]", lib.VGC_CPU_WHY)
         self.handle = lib.vgc_cpu_engine_new(pes, self._why)
         if self.handle == ffi.NULL:

@@ -25,7 +25,17 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
     """
     if not COMPILER.exists():
         raise HostError(f"{COMPILER} is missing", hint="python -m tools.build")
-    argv = (str(COMPILER), "--include-dir", str(INCLUDE_DIR), "--input", "source.cu", "--output", "image", "--", *options)
+    argv = (
+        str(COMPILER),
+        "--include-dir",
+        str(INCLUDE_DIR),
+        "--input",
+        "source.cu",
+        "--output",
+        "image",
+        "--",
+        *options,
+    )
     return CompileJob(
         argv=argv,
         input_name="source.cu",
@@ -45,11 +55,6 @@ def identity() -> str:
     for field in _CPU_FIELDS:
         digest.update(_cpu_field(field).encode())
     return f"cpu {digest.hexdigest()}"
-
-
-def cpu_model() -> str:
-    """The processor's name, for people."""
-    return _cpu_field("model name") or "unknown processor"
 
 
 @functools.cache

@@ -1,14 +1,22 @@
 /* Symbols a compiled image may import. Read by the compiler (to refuse others) and the loader (to resolve these):
  * define VGC_CPU_SYMBOL(name) before including. */
+/* what the code generator itself calls */
 VGC_CPU_SYMBOL(memcpy)
 VGC_CPU_SYMBOL(memmove)
 VGC_CPU_SYMBOL(memset)
 VGC_CPU_SYMBOL(memcmp)
+VGC_CPU_SYMBOL(__truncdfhf2)
+VGC_CPU_SYMBOL(__divti3)
+VGC_CPU_SYMBOL(__modti3)
+VGC_CPU_SYMBOL(__udivti3)
+VGC_CPU_SYMBOL(__umodti3)
+/* the runtime (device.c) */
 VGC_CPU_SYMBOL(vgc_cpu_current)
 VGC_CPU_SYMBOL(__vgc_printf)
 VGC_CPU_SYMBOL(__vgc_assert_fail)
 VGC_CPU_SYMBOL(__vgc_trap)
 VGC_CPU_SYMBOL(__vgc_globaltimer)
+/* the C library's math functions */
 VGC_CPU_SYMBOL(acos)
 VGC_CPU_SYMBOL(acosf)
 VGC_CPU_SYMBOL(acosh)

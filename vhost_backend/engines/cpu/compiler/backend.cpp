@@ -8,7 +8,9 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/Demangle/Demangle.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
@@ -127,18 +129,19 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
                  [](llvm::PassBuilder &builder) { return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3); });
 }
 
-void check_symbols(const llvm::Module &module) {
+void check_symbols(const std::string &object) {
+    auto file = llvm::object::ObjectFile::createObjectFile(object);
+    if (!file)
+        fail("cannot read " + object + ": " + llvm::toString(file.takeError()));
     bool failed = false;
-    auto check = [&](const llvm::GlobalValue &value) {
-        if (!value.isDeclaration() || value.use_empty() || value.getName().starts_with("llvm.") || is_allowed_symbol(value.getName()))
-            return;
-        llvm::errs() << "vgc-cpucc: error: '" << value.getName() << "' is not defined, and not a function that kernels may call\n";
+    for (const llvm::object::SymbolRef &symbol : file->getBinary()->symbols()) {
+        const uint32_t flags = llvm::cantFail(symbol.getFlags());
+        const llvm::StringRef name = llvm::cantFail(symbol.getName());
+        if (!(flags & llvm::object::SymbolRef::SF_Undefined) || name.empty() || is_allowed_symbol(name))
+            continue;
+        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name) << "' is not defined, and nothing that kernels may call\n";
         failed = true;
-    };
-    for (const llvm::Function &function : module)
-        check(function);
-    for (const llvm::GlobalVariable &variable : module.globals())
-        check(variable);
+    }
     if (failed)
         fail("undefined symbols");
 }

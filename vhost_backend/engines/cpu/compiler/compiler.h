@@ -106,8 +106,9 @@ void emit_table(llvm::Module &module, const Program &program);
 std::unique_ptr<llvm::TargetMachine> host_machine();
 void simplify(llvm::Module &module, llvm::TargetMachine &machine);
 void optimise(llvm::Module &module, llvm::TargetMachine &machine);
-void check_symbols(const llvm::Module &module);
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object);
+/// Refuses an object that needs what the runtime does not offer.
+void check_symbols(const std::string &object);
 
 /// The values of threadIdx & co. at one place in the code.
 struct ThreadView {

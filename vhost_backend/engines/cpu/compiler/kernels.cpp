@@ -138,6 +138,9 @@ std::string unqualified(llvm::StringRef name) {
 void add_kernel(Program &program, llvm::Function &function) {
     if (function.isDeclaration() || function.getSubprogram() == nullptr)
         return;
+    for (const Kernel &known : program.kernels) // an instantiation repeats the template's annotation
+        if (known.function == &function)
+            return;
     Kernel kernel{};
     kernel.function = &function;
     kernel.name = function.getName().str();

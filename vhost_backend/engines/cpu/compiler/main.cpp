@@ -68,12 +68,12 @@ void compile(const Options &options) {
     optimise(*module, *machine);
     if (!options.dump_ir.empty())
         dump(*module, options.dump_ir);
-    check_symbols(*module);
 
     const std::string object = options.output + ".o";
     generate(*module, *machine, object);
     if (context.getDiagHandlerPtr()->HasErrors)
         fail("the code generator found errors");
+    check_symbols(object);
     link_image(object, options.output);
     unlink(object.c_str());
 }

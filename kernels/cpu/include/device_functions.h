@@ -1,0 +1,3 @@
+/* What device code may use of it comes with cuda_runtime.h. */
+#pragma once
+#include "cuda_runtime.h"
