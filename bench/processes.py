@@ -12,7 +12,7 @@ from tools.common import REPOSITORY
 
 
 class BackendError(Exception):
-    """The connection to a backend failed; the text ends with what the backend had printed."""
+    """The connection to a backend failed; the text ends with the last lines that the backend had printed."""
 
 
 @contextmanager
@@ -26,10 +26,13 @@ def backend(command: Sequence[str], log_path: Path) -> Iterator[subprocess.Popen
     try:
         yield process
     except (OSError, BackendGone, AssertionError) as error:
-        output = log_path.read_text(errors="replace")[-2000:]
-        raise BackendError(f"{command[0]}: {error}; it printed: {output}") from error
+        raise BackendError(f"{error}; the backend printed: {_last_words(log_path)}") from error
     finally:
         _end(process)
+
+
+def _last_words(log_path: Path, lines: int = 3) -> str:
+    return " / ".join(log_path.read_text(errors="replace").split("\n")[-lines - 1 :]).strip(" /") or "nothing"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

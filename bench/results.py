@@ -148,8 +148,16 @@ def table(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> str:
         for row in rows
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    lines += [f"skipped {row.name}: {row.reason}" for row in skipped]
+    lines += [f"skipped {names}: {reason}" for reason, names in _by_reason(skipped).items()]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _by_reason(skipped: Sequence[Skipped]) -> dict[str, str]:
+    """The names of the rows that each reason has kept from running."""
+    names: dict[str, list[str]] = {}
+    for row in skipped:
+        names.setdefault(row.reason, []).append(row.name)
+    return {reason: ", ".join(those) for reason, those in names.items()}
 
 
 def markdown(results: Sequence[Result]) -> str:

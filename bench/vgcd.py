@@ -76,7 +76,7 @@ def configuration(socket_path: Path, cache: Path, engine: str, threads: int) -> 
         "sandbox": "best-effort",
         "quota": {"memory": f"{MEMORY_MIB}M", "pes": threads, "queue_depth": 1024},
     }
-    return json.dumps({"vms": {"bench": vm}, "cache": str(cache), "log": {"level": "warning"}}, indent=2)
+    return json.dumps({"vms": {"bench": vm}, "cache": str(cache), "log": {"level": "info"}}, indent=2)
 
 
 @contextmanager

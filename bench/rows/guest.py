@@ -30,7 +30,7 @@ def _build(folder: Path) -> Path:
     program = folder / "null"
     includes = [f"-I{path}" for path in (LIBVGC, build_vring.INCLUDE_DIR, NATIVE)]
     sources = [PROGRAM, *sorted((LIBVGC / "src").glob("*.c")), *build_vring.SOURCES]
-    flags = ["-O2", "-std=gnu11", "-static", "-pthread"]
+    flags = ["-O2", "-std=gnu11", "-static", "-pthread", "-D_GNU_SOURCE"]
     subprocess.run(["cc", *flags, *includes, "-o", str(program), *map(str, sources)], check=True)
     return program
 
