@@ -152,6 +152,15 @@ def test_killed_launcher_takes_its_worker_along(host: Host, guest: FakeVm, held:
     assert_lost_and_recovered(guest, held)
 
 
+def test_last_words_of_a_worker_reach_the_guest(guest: FakeVm, held: Held) -> None:
+    """The request that a worker died over gets its status and text; the others are lost with it."""
+    body = {"function": function_of(guest, held.context, "crash"), "grid": [1, 1, 1], "block": [1, 1, 1]}
+    reply = guest.driver.request(Opcode.LAUNCH, body, writable_len=1024, context=held.context, stream=1)
+    assert reply.status == Status.FAULT
+    assert "faulted" in reply.text
+    assert_lost_and_recovered(guest, held)
+
+
 def test_stopped_worker_does_not_hold_up_the_frontend(host: Host, guest: FakeVm) -> None:
     """SIGSTOP is the worst hang that there is."""
     guest.driver.request(Opcode.NOP)

@@ -155,6 +155,9 @@ class Vm:
             channel.close()
 
     def memory_changed(self, table: MemoryTable) -> None:
+        sizes = [entry.region.size_bytes for entry in table]
+        if sizes and self.config.region_bytes not in sizes:  # the driver will refuse the device
+            self._log.warning("region_size_differs", configured=self.config.region_bytes, shared=sizes, guest=True)
         if self._link is not None:
             self._send_memory(self._link, table)
 

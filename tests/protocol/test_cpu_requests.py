@@ -1,0 +1,129 @@
+"""CUDA source from a fake guest, compiled and run by the real daemon, compiler, worker and CPU engine."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.daemon import DaemonThread
+from tests.fakes.driver import Reply
+from tests.fakes.vm import FakeVm
+from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.daemon.process import sandboxed_worker
+from virtio_proto import schema
+from virtio_proto.schema import Opcode, ProgramKind, Status
+
+TEXT_BYTES = 2048
+SOURCE = b"""
+extern "C" __global__ void twice(int *data, int count) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) data[i] *= 2;
+}
+extern "C" __global__ void stray(int *data) { data[1ll << 40] = 1; }
+extern "C" __global__ void forever(volatile int *data) { while (data[0] != 1) {} }
+"""
+
+
+@pytest.fixture
+def socket_path(tmp_path: Path) -> Iterator[Path]:
+    vm = VmConfig(
+        "a",
+        vm_uuid("a"),
+        tmp_path / "a",
+        engine=EngineConfig("cpu"),
+        quota=QuotaConfig(pes=2, memory_bytes=16 * MIB),
+        deadline_ns=300_000_000,
+        num_queues=4,
+        sandbox="best-effort",
+    )
+    config = DaemonConfig((vm,), cache=tmp_path / "cache")
+    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)):
+        yield tmp_path / "a"
+
+
+class Program:
+    """A context with a program loaded and a buffer of four integers."""
+
+    def __init__(self, vm: FakeVm) -> None:
+        self.vm = vm
+        self.context = vm.driver.request(Opcode.CONTEXT_CREATE).value
+        self.loaded = self.load(SOURCE)
+        self.buffer = self.request(Opcode.ALLOC, {"size": 16}).value
+
+    def request(self, opcode: Opcode, body: dict[str, object], trailing: bytes = b"", payload: bytes = b"") -> Reply:
+        return self.vm.driver.request(opcode, body, trailing, payload, TEXT_BYTES, context=self.context)
+
+    def load(self, source: bytes) -> Reply:
+        body: dict[str, object] = {"kind": ProgramKind.CUDA_SOURCE, "options_len": 0, "source_len": len(source)}
+        return self.request(Opcode.PROGRAM_LOAD, body, source)
+
+    def launch(self, name: str, params: bytes, threads: int = 1) -> Reply:
+        found = self.request(Opcode.FUNCTION_LOOKUP, {"program": 0, "name_len": len(name)}, name.encode())
+        body: dict[str, object] = {
+            "function": found.value,
+            "grid": [1, 1, 1],
+            "block": [threads, 1, 1],
+            "param_len": len(params),
+        }
+        return self.request(Opcode.LAUNCH, body, params)
+
+
+@pytest.fixture
+def program(socket_path: Path) -> Iterator[Program]:
+    with FakeVm(socket_path) as vm:
+        yield Program(vm)
+
+
+def generation(program: Program) -> int:
+    space = schema.CONFIG.construct.parse(program.vm.frontend.config_read())
+    return int(space.generation)
+
+
+def assert_serves_again(program: Program) -> None:
+    """After a worker was replaced: the old context is gone, and a new one computes."""
+    assert program.request(Opcode.ALLOC, {"size": 16}).status == Status.NO_CONTEXT
+    fresh = Program(program.vm)
+    assert fresh.loaded.status == Status.OK
+    assert generation(program) == 2
+
+
+def test_kernel_computes(program: Program) -> None:
+    assert program.loaded.status == Status.OK, program.loaded.text
+    data = struct.pack("<4i", 1, 2, 3, 4)
+    assert program.request(Opcode.COPY_IN, {"dst": program.buffer, "size": 16}, b"", data).status == Status.OK
+    reply = program.launch("twice", struct.pack("<Qi", program.buffer, 4), threads=4)
+    assert reply.status == Status.OK, reply.text
+    reply = program.vm.driver.request(
+        Opcode.COPY_OUT, {"src": program.buffer, "size": 16}, writable_len=16, context=program.context
+    )
+    assert struct.unpack("<4i", reply.payload) == (2, 4, 6, 8)
+
+
+def test_compiler_log_reaches_the_guest(program: Program) -> None:
+    reply = program.load(b'extern "C" __global__ void k() { undeclared = 1; }')
+    assert reply.status == Status.COMPILE_FAILED
+    assert "undeclared" in reply.text
+
+
+def test_kernel_that_faults_is_named_and_its_worker_replaced(program: Program) -> None:
+    reply = program.launch("stray", struct.pack("<Q", program.buffer))
+    assert reply.status == Status.FAULT
+    assert "stray" in reply.text
+    assert_serves_again(program)
+
+
+def test_kernel_that_runs_too_long_is_named_and_its_worker_replaced(program: Program) -> None:
+    reply = program.launch("forever", struct.pack("<Q", program.buffer))
+    assert reply.status == Status.TIMEOUT
+    assert "forever" in reply.text
+    assert_serves_again(program)
+
+
+def test_more_memory_than_the_quota_is_refused(program: Program) -> None:
+    reply = program.request(Opcode.ALLOC, {"size": 17 * MIB})
+    assert reply.status == Status.OUT_OF_MEMORY
+    assert str(17 * MIB) in reply.text

@@ -1,0 +1,189 @@
+"""The daemon's part, played by a test: a real worker process with the null engine, and a fake driver on its region."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields, replace
+from typing import Any, Final, TypeVar
+
+from tests.fakes.driver import FakeDriver, Pending, Reply
+from tests.fakes.region import Region
+from tests.unit.plane_rig import function_ids, ring_message
+from vhost_backend.sandbox import memfd
+from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
+from vhost_backend.worker import protocol
+from vhost_backend.worker.inflight import InflightMemory
+from vhost_backend.worker.protocol import (
+    Ack,
+    Compile,
+    DaemonMessage,
+    EngineSetup,
+    MemRegion,
+    MemTable,
+    Program,
+    Quota,
+    Ready,
+    SandboxMode,
+    Setup,
+    VringStop,
+    WorkerMessage,
+)
+from virtio_proto.schema import Opcode, Status
+
+TIMEOUT_S: Final = 20.0
+_M = TypeVar("_M", bound=WorkerMessage)
+
+SETUP: Final = Setup(
+    seq=1,
+    vm="vm",
+    engine=EngineSetup("null", {}),
+    num_queues=2,
+    quota=Quota(1, 1 << 20, 64),
+    deadline_ns=60 * 10**9,
+    max_contexts=4,
+    max_streams=4,
+    generation=0,
+    sandbox="off",
+)
+LAUNCH: Final = {"grid": [1, 1, 1], "block": [1, 1, 1]}
+
+
+class WorkerRig:
+    """One worker process. Messages that nobody waits for are kept in `aside`."""
+
+    def __init__(self, region: Region, driver: FakeDriver, memory: InflightMemory, sandbox: SandboxMode) -> None:
+        self.region, self.driver, self.memory, self.sandbox = region, driver, memory, sandbox
+        self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(TIMEOUT_S)
+        with theirs:
+            argv: tuple[str, ...] = (sys.executable, "-m", "vhost_backend.worker", "--fd", str(theirs.fileno()))
+            if sandbox != "off":
+                argv = worker_command(argv, kept_fds=(theirs.fileno(),), mode=sandbox)
+            environment = WORKER_ENVIRONMENT | {
+                k: os.environ[k] for k in ("LD_PRELOAD", "ASAN_OPTIONS") if k in os.environ
+            }
+            self.process = subprocess.Popen(argv, pass_fds=(theirs.fileno(),), env=environment)
+        self.aside: list[tuple[WorkerMessage, tuple[int, ...]]] = []
+        self.err_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._seq = itertools.count(2)
+
+    def close(self) -> None:
+        self.sock.close()
+        self.process.terminate()  # has the launcher kill its worker; kills one without launcher
+        self.process.wait(TIMEOUT_S)
+        os.close(self.err_fd)
+        for _, fds in self.aside:
+            protocol.close_fds(fds)
+
+    # ---- messages --------------------------------------------------------------------------------
+
+    def send(self, message: DaemonMessage, fds: tuple[int, ...] = ()) -> None:
+        protocol.send_to_worker(self.sock, message, fds)
+
+    def expect(self, kind: type[_M]) -> tuple[_M, tuple[int, ...]]:
+        """The next message of this kind, and its fds.
+
+        :raise EOFError: the worker hung up.
+        """
+        for index, (message, fds) in enumerate(self.aside):
+            if isinstance(message, kind):
+                del self.aside[index]
+                return message, fds
+        while True:
+            received = protocol.receive_from_worker(self.sock)
+            if received is None:
+                raise EOFError("the worker hung up")
+            message, fds = received
+            if isinstance(message, kind):
+                return message, fds
+            self.aside.append(received)
+
+    def post(self, kind: type[Any], fds: tuple[int, ...] = (), **values: Any) -> Ack:
+        """Sends a message and waits for its ack."""
+        message = kind(seq=next(self._seq), **values)
+        self.send(message, fds)
+        ack, _ = self.expect(Ack)
+        assert ack.seq == message.seq
+        return ack
+
+    def set_up(self, setup: Setup = SETUP) -> Ready:
+        self.send(replace(setup, sandbox=self.sandbox), (self.memory.fd,))
+        return self.expect(Ready)[0]
+
+    def set_memory(self, size: int | None = None) -> Ack:
+        entry = MemRegion(self.region.gpa, self.region.uva, size or self.region.size, 0)
+        return self.post(MemTable, (self.region.fd,), regions=(entry,))
+
+    def start(self, index: int = 0, base: int = 0, **changes: Any) -> Ack:
+        queue = self.driver.queues[index]
+        message = ring_message(self.region, queue.at, index, base, **changes)
+        values = {field.name: getattr(message, field.name) for field in fields(message) if field.name != "seq"}
+        return self.post(protocol.VringStart, (queue.kick_fd, queue.call_fd, self.err_fd), **values)
+
+    def stop(self, index: int = 0) -> int:
+        ack = self.post(VringStop, index=index)
+        assert ack.ok
+        return ack.base
+
+    def recover(self, index: int = 0) -> Ack:
+        """Starts a ring of a worker that died."""
+        return self.start(index, base=self.memory.queue(index).last_avail, recover=True)
+
+    # ---- requests --------------------------------------------------------------------------------
+
+    def ok(self, opcode: int, body: Any = b"", trailing: bytes = b"", **options: Any) -> Reply:
+        reply = self.driver.request(opcode, body, trailing, **options)
+        assert reply.status is Status.OK, f"{Opcode(opcode).name}: {reply.status.name} {reply.text}"
+        return reply
+
+    def context(self) -> int:
+        return self.ok(Opcode.CONTEXT_CREATE).value
+
+    def load(self, context: int, text: str) -> dict[str, int]:
+        """Loads a null program: function ids by name."""
+        source = text.encode()
+        body = {"kind": 1, "source_len": len(source)}
+        pending = self.driver.submit(Opcode.PROGRAM_LOAD, body, source, context=context, writable_len=4096)
+        self.compile()
+        reply = self.driver.wait(pending)
+        assert reply.status is Status.OK, reply.text
+        return function_ids(reply.payload)
+
+    def compile(self) -> Compile:
+        """Answers the worker's next `Compile`: the null engine's image is its source."""
+        request, (fd,) = self.expect(Compile)
+        image = memfd.sealed("image", memfd.read(fd, 1 << 20))
+        self.send(Program(next(self._seq), request.request, True, "", 0, False), (image,))
+        protocol.close_fds((fd, image))
+        return request
+
+    def launch(self, context: int, function: int, **options: Any) -> Pending:
+        return self.driver.submit(
+            Opcode.LAUNCH, LAUNCH | {"function": function}, context=context, writable_len=500, **options
+        )
+
+
+@contextmanager
+def shared_parts() -> Iterator[tuple[Region, FakeDriver, InflightMemory]]:
+    """What outlives a worker."""
+    with Region(1 << 20) as region, FakeDriver(region, num_queues=2) as driver, InflightMemory() as memory:
+        yield region, driver, memory
+
+
+@contextmanager
+def worker_rig(
+    sandbox: SandboxMode = "off", setup: Setup = SETUP, parts: tuple[Region, FakeDriver, InflightMemory] | None = None
+) -> Iterator[WorkerRig]:
+    """A worker that is set up and sees the region; its rings are the test's to start."""
+    with ExitStack() as stack:
+        rig = WorkerRig(*(parts or stack.enter_context(shared_parts())), sandbox)
+        stack.callback(rig.close)
+        rig.set_up(setup)
+        assert rig.set_memory().ok
+        yield rig

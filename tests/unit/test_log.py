@@ -1,0 +1,95 @@
+"""Logs: their formats, and that a guest cannot flood them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from vhost_backend import log
+
+
+@pytest.fixture
+def out() -> Iterator[io.StringIO]:
+    yield io.StringIO()
+    structlog.reset_defaults()
+
+
+def events(out: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_json_event_has_name_level_time_and_fields(out: io.StringIO) -> None:
+    log.configure("json", "info", out)
+    log.get_logger(vm="a").info("vring_started", vring=0)
+    (event,) = events(out)
+    assert (event["event"], event["level"], event["vm"], event["vring"]) == ("vring_started", "info", "a", 0)
+    assert "timestamp" in event
+
+
+def test_console_event_is_for_people(out: io.StringIO) -> None:
+    log.configure("console", "info", out)
+    log.get_logger(vm="a").info("vring_started", vring=0)
+    assert "vring_started" in out.getvalue()
+    assert "vring=0" in out.getvalue()
+
+
+def test_events_below_the_level_are_left_out(out: io.StringIO) -> None:
+    log.configure("json", "warning", out)
+    log.get_logger().info("unimportant")
+    log.get_logger().warning("important")
+    assert [event["event"] for event in events(out)] == ["important"]
+
+
+def test_exception_is_logged_with_its_traceback(out: io.StringIO) -> None:
+    log.configure("json", "info", out)
+    try:
+        {}["what happened"]
+    except KeyError:
+        log.get_logger().exception("session_failed")
+    assert "KeyError: 'what happened'" in str(events(out)[0]["exception"])
+
+
+class Limited:
+    """A limiter with a clock that the test turns."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.limiter = log.GuestLimiter(lambda: self.now)
+
+    def log(self, vm: str = "a", event: str = "vring_broken", guest: bool = True) -> structlog.typing.EventDict | None:
+        try:
+            return self.limiter(None, "warning", {"vm": vm, "event": event, "guest": guest})
+        except structlog.DropEvent:
+            return None
+
+
+def test_what_a_guest_causes_is_limited_and_counted() -> None:
+    limited = Limited()
+    assert sum(limited.log() is not None for _ in range(100)) == log.GUEST_BURST
+    limited.now += 1 / log.GUEST_PER_SECOND
+    seen = limited.log()
+    assert seen is not None
+    assert seen["suppressed"] == 100 - log.GUEST_BURST
+
+
+def test_limit_counts_each_vm_and_event_for_itself() -> None:
+    limited = Limited()
+    while limited.log() is not None:
+        pass
+    assert limited.log(vm="b") is not None
+    assert limited.log(event="frontend_dropped") is not None
+
+
+def test_what_no_guest_causes_is_not_limited() -> None:
+    limited = Limited()
+    assert all(limited.log(guest=False) is not None for _ in range(100))
+
+
+def test_mark_for_the_limiter_is_not_shown() -> None:
+    seen = Limited().log()
+    assert seen is not None
+    assert "guest" not in seen
