@@ -172,7 +172,7 @@ def test_a_truncated_region_is_reported_and_survived(rig: WorkerRig) -> None:
     rig.start()
     rig.ok(Opcode.NOP)
     os.ftruncate(rig.region.fd, 0)
-    rig.driver.queues[0].kick_fd and os.eventfd_write(rig.driver.queues[0].kick_fd, 1)
+    rig.driver.queues[0].kick()
     broken, _ = rig.expect(VringBroken)
     assert broken.reason == "the file behind the VM's region was truncated"
     os.ftruncate(rig.region.fd, rig.region.size)
