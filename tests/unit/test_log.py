@@ -47,7 +47,7 @@ def test_events_below_the_level_are_left_out(out: io.StringIO) -> None:
 def test_exception_is_logged_with_its_traceback(out: io.StringIO) -> None:
     log.configure("json", "info", out)
     try:
-        {}["what happened"]
+        dict[str, str]()["what happened"]
     except KeyError:
         log.get_logger().exception("session_failed")
     assert "KeyError: 'what happened'" in str(events(out)[0]["exception"])
