@@ -20,29 +20,30 @@
 #include "internal.h"
 
 enum { /* PCI */
-    PCI_COMMAND = 4,
-    COMMAND_MEMORY = 2,
-    COMMAND_MASTER = 4,
-    COMMAND_INTX_DISABLE = 0x400,
-    PCI_CAPABILITIES = 0x34,
-    CAPABILITY_VENDOR = 9,
-    NUM_BARS = 6,
+       PCI_COMMAND = 4,
+       COMMAND_MEMORY = 2,
+       COMMAND_MASTER = 4,
+       COMMAND_INTX_DISABLE = 0x400,
+       PCI_CAPABILITIES = 0x34,
+       CAPABILITY_VENDOR = 9,
+       NUM_BARS = 6,
 };
 
 enum { /* virtio_pci_cap.cfg_type [virtio 1.3 §4.1.4] */
-    CAP_COMMON = 1,
-    CAP_NOTIFY = 2,
-    CAP_ISR = 3,
-    CAP_DEVICE = 4,
+       CAP_COMMON = 1,
+       CAP_NOTIFY = 2,
+       CAP_ISR = 3,
+       CAP_DEVICE = 4,
+       CAP_PCI_CONFIG = 5,
 };
 
 enum { /* device status [virtio 1.3 §2.1] */
-    STATUS_ACKNOWLEDGE = 1,
-    STATUS_DRIVER = 2,
-    STATUS_DRIVER_OK = 4,
-    STATUS_FEATURES_OK = 8,
-    STATUS_NEEDS_RESET = 64,
-    STATUS_FAILED = 128,
+       STATUS_ACKNOWLEDGE = 1,
+       STATUS_DRIVER = 2,
+       STATUS_DRIVER_OK = 4,
+       STATUS_FEATURES_OK = 8,
+       STATUS_NEEDS_RESET = 64,
+       STATUS_FAILED = 128,
 };
 
 enum { NO_VECTOR = 0xffff, MAX_FUNCTIONS = 32 };
@@ -74,7 +75,9 @@ _Static_assert(sizeof(struct common_config) == 56, "struct virtio_pci_common_cfg
 
 struct virtio_pci {
     struct vgc_transport base;
-    int config_fd; /* PCI configuration space; its flock guards the select registers */
+    int config_fd;           /* PCI configuration space; its flock guards the select registers and the window */
+    uint8_t window;          /* where in it the window into the BARs is; 0: nowhere */
+    uint8_t device_area[16]; /* the capability that says where the device's configuration is */
     void *bars[NUM_BARS];
     uint64_t bar_bytes[NUM_BARS];
     volatile struct common_config *common;
@@ -169,7 +172,7 @@ static void pci_wait(struct vgc_transport *transport, uint32_t queue, uint64_t t
         return;
     if (read(interrupt.fd, &count, sizeof(count)) != sizeof(count) && errno != EAGAIN)
         transport->interrupts = false; /* the function has no interrupt line */
-    (void)*pci->isr; /* de-asserts the line */
+    (void)*pci->isr;                   /* de-asserts the line */
 }
 
 static int pci_read_config(struct vgc_transport *transport, struct vgc_config *config)
@@ -238,8 +241,7 @@ static bool pci_is_running(struct vgc_transport *transport, const struct vgc_lay
 static int negotiate(struct virtio_pci *pci)
 {
     volatile struct common_config *common = pci->common;
-    const uint64_t wanted =
-        1ull << VGC_F_RING_INDIRECT_DESC | 1ull << VGC_F_RING_EVENT_IDX | 1ull << VGC_F_VERSION_1;
+    const uint64_t wanted = 1ull << VGC_F_RING_INDIRECT_DESC | 1ull << VGC_F_RING_EVENT_IDX | 1ull << VGC_F_VERSION_1;
     common->device_feature_select = 0;
     uint64_t offered = common->device_feature;
     common->device_feature_select = 1;
@@ -253,8 +255,7 @@ static int negotiate(struct virtio_pci *pci)
     common->driver_feature = (uint32_t)(acked >> 32);
     common->device_status = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK;
     if ((common->device_status & STATUS_FEATURES_OK) == 0)
-        return vgc_fail(VGC_INCOMPATIBLE, "%s refused the features 0x%llx", pci->base.name,
-                        (unsigned long long)acked);
+        return vgc_fail(VGC_INCOMPATIBLE, "%s refused the features 0x%llx", pci->base.name, (unsigned long long)acked);
     pci->base.features = acked;
     return VGC_OK;
 }
@@ -354,18 +355,70 @@ static int map_capability(struct virtio_pci *pci, const uint8_t *config, uint8_t
     return VGC_OK;
 }
 
-static int map_capabilities(struct virtio_pci *pci)
+static int read_pci_config(struct virtio_pci *pci, uint8_t config[256])
 {
-    uint8_t config[256] = {0};
-    if (pread(pci->config_fd, config, sizeof(config), 0) != sizeof(config))
+    if (pread(pci->config_fd, config, 256, 0) != 256)
         return vgc_fail(VGC_NO_PERMISSION, "the whole PCI configuration space of %s is only readable with root rights",
                         pci->base.name);
+    return VGC_OK;
+}
+
+/* Calls `visit` for virtio's capabilities until one call fails. */
+static int for_each_capability(struct virtio_pci *pci, int (*visit)(struct virtio_pci *, const uint8_t *, uint8_t))
+{
+    uint8_t config[256] = {0};
+    int result = read_pci_config(pci, config);
     uint8_t at = config[PCI_CAPABILITIES];
-    for (int seen = 0; at >= 64 && at <= 256 - 20 && seen < 48; at = config[at + 1], seen++) {
-        int result = config[at] == CAPABILITY_VENDOR ? map_capability(pci, config, at) : VGC_OK;
-        if (result != VGC_OK)
-            return result;
-    }
+    for (int seen = 0; result == VGC_OK && at >= 64 && at <= 256 - 20 && seen < 48; at = config[at + 1], seen++)
+        if (config[at] == CAPABILITY_VENDOR)
+            result = visit(pci, config, at);
+    return result;
+}
+
+static int note_window(struct virtio_pci *pci, const uint8_t *config, uint8_t at)
+{
+    if (config[at + 3] == CAP_DEVICE)
+        memcpy(pci->device_area, config + at, sizeof(pci->device_area));
+    else if (config[at + 3] == CAP_PCI_CONFIG)
+        pci->window = at;
+    return VGC_OK;
+}
+
+/* Whether the device's configuration begins with our magic, read through the window in PCI configuration space
+ * [virtio 1.3 §4.1.4.9]: the BAR cannot be mapped while another driver holds it, and it is not ours to take from
+ * that driver before we know. */
+static int check_is_ours(struct virtio_pci *pci)
+{
+    uint32_t magic = 0, length = sizeof(magic);
+    int result = for_each_capability(pci, note_window);
+    if (result != VGC_OK)
+        return result;
+    select_lock(pci);
+    bool fine = pci->window != 0 && pwrite(pci->config_fd, pci->device_area + 4, 1, pci->window + 4) == 1 &&
+                pwrite(pci->config_fd, pci->device_area + 8, 4, pci->window + 8) == 4 &&
+                pwrite(pci->config_fd, &length, 4, pci->window + 12) == 4 &&
+                pread(pci->config_fd, &magic, 4, pci->window + 16) == 4;
+    select_unlock(pci);
+    if (!fine || magic != VGC_CONFIG_MAGIC)
+        return vgc_fail(VGC_NO_DEVICE, "%s is not a virtio-gpu-compute device: its configuration lacks the magic VGPC",
+                        pci->base.name);
+    return VGC_OK;
+}
+
+static int bind_uio(struct virtio_pci *pci)
+{
+    select_lock(pci);
+    int result = vgc_pci_bind_uio(pci->base.name);
+    set_command(pci, COMMAND_MEMORY | COMMAND_MASTER, 0);
+    select_unlock(pci);
+    return result;
+}
+
+static int map_capabilities(struct virtio_pci *pci)
+{
+    int result = for_each_capability(pci, map_capability);
+    if (result != VGC_OK)
+        return result;
     if (pci->common == NULL || pci->notify == NULL || pci->isr == NULL || pci->device_config == NULL)
         return vgc_fail(VGC_INCOMPATIBLE, "%s lacks one of virtio's capability areas", pci->base.name);
     return VGC_OK;
@@ -438,8 +491,11 @@ static int open_function(const char *address, struct virtio_pci **out)
         pci->uio_fds[i] = -1;
     (void)snprintf(pci->base.name, sizeof(pci->base.name), "%s", address);
     pci->config_fd = vgc_pci_open(address, "config", O_RDWR);
-    int result = pci->config_fd < 0 ? vgc_fail_errno("cannot open the configuration space of %s", address)
-                                    : vgc_pci_command(address, COMMAND_MEMORY);
+    int result = pci->config_fd < 0 ? vgc_fail_errno("cannot open the configuration space of %s", address) : VGC_OK;
+    if (result == VGC_OK)
+        result = check_is_ours(pci);
+    if (result == VGC_OK)
+        result = bind_uio(pci);
     if (result == VGC_OK)
         result = map_capabilities(pci);
     if (result != VGC_OK) {
@@ -448,11 +504,6 @@ static int open_function(const char *address, struct virtio_pci **out)
     }
     *out = pci;
     return VGC_OK;
-}
-
-static bool is_ours(struct virtio_pci *pci)
-{
-    return *(volatile uint32_t *)pci->device_config == VGC_CONFIG_MAGIC;
 }
 
 /* The functions of our virtio id whose configuration begins with our magic, in address order. */
@@ -465,10 +516,13 @@ static int find_ours(struct vgc_pci_id *ids, size_t *count)
     for (size_t i = 0; i < num_all && result == VGC_OK; i++) {
         struct virtio_pci *pci;
         result = open_function(all[i].address, &pci);
+        if (result == VGC_NO_DEVICE) {
+            result = VGC_OK;
+            continue;
+        }
         if (result != VGC_OK)
             return result;
-        if (is_ours(pci))
-            ids[(*count)++] = all[i];
+        ids[(*count)++] = all[i];
         pci_close(&pci->base);
     }
     return result;
@@ -542,18 +596,12 @@ static int set_up_function(struct virtio_pci *pci, const struct vgc_options *opt
 {
     char region_address[VGC_PCI_ADDRESS_LEN];
     struct vgc_config config;
-    if (!is_ours(pci))
-        return vgc_fail(VGC_NO_DEVICE, "%s is not a virtio-gpu-compute device: its configuration lacks the magic VGPC",
-                        pci->base.name);
     select_lock(pci);
-    int result = vgc_pci_bind_uio(pci->base.name);
-    set_command(pci, COMMAND_MEMORY | COMMAND_MASTER, 0);
     pci->common->queue_select = 0;
     pci->base.num_queues = pci->common->num_queues;
     pci->base.ring_size = VGC_MIN(pci->common->queue_size, (uint16_t)VGC_MAX_QUEUE_SIZE);
     select_unlock(pci);
-    if (result == VGC_OK)
-        result = pci_read_config(&pci->base, &config);
+    int result = pci_read_config(&pci->base, &config);
     if (result == VGC_OK)
         result = vgc_check_config(&config);
     if (result == VGC_OK && options->region_address != NULL)
