@@ -158,7 +158,10 @@ void vgc_dp_run(struct vgc_dp *dp)
                 vgc_deadlines_check(dp, vgc_now_ns());
             continue;
         }
-        __builtin_ia32_pause();
+        if (dp->ops_queued != 0)
+            sched_yield(); /* the engine's threads may need this CPU to finish what is waited for */
+        else
+            __builtin_ia32_pause();
         if (dp->config.spin_ns != 0 && rounds % SPIN_CHECK != 0)
             continue;
         uint64_t now_ns = vgc_now_ns();

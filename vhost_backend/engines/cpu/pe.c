@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cpu_engine.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,9 +38,11 @@ static struct cpu_launch *pick(struct cpu_engine *engine)
 static void spin(struct cpu_engine *engine, unsigned seen)
 {
     uint64_t end = cpu_now_ns() + SPIN_NS;
-    while (atomic_load_explicit(&engine->work_seq, memory_order_acquire) == seen && cpu_now_ns() < end)
+    while (atomic_load_explicit(&engine->work_seq, memory_order_acquire) == seen && cpu_now_ns() < end) {
         for (int i = 0; i < 32; i++)
             __builtin_ia32_pause();
+        sched_yield(); /* there may be fewer CPUs than threads that spin or work */
+    }
 }
 
 /* Waits for a launch with blocks left and joins it; NULL when the engine closes. Lock held. */
