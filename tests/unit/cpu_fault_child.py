@@ -1,0 +1,28 @@
+"""A worker in miniature: launches one kernel that faults. Arguments: in-flight fd, image file, kernel, threads, args..."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tests.unit.cpu_rig import rig
+from vhost_backend.worker.plane import DataPlane, PlaneLimits
+
+
+def main() -> None:
+    inflight_fd, image, kernel, threads, *arguments = sys.argv[1:]
+    limits = PlaneLimits(
+        num_queues=1, queue_depth=1, memory_bytes=1 << 30, deadline_ns=10**9, max_contexts=1, max_streams=1
+    )
+    with rig(pes=1) as gpu, DataPlane(gpu.engine.handle, limits, int(inflight_fd)):
+        gpu.load_image(Path(image).read_bytes())
+        x = gpu.array(256, np.int32)
+        values = [x if argument == "x" else np.int32(int(argument)) for argument in arguments]
+        gpu.launch(kernel, 2, int(threads), *values)
+        print(f"survived: {x[:8]}")
+
+
+if __name__ == "__main__":
+    main()

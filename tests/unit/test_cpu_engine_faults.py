@@ -1,0 +1,84 @@
+"""What guest code does wrong takes its worker down, which says first whose fault it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cpu_rig import compile_image
+from vhost_backend._dataplane import lib
+from vhost_backend.worker.inflight import BlackBox, InflightMemory
+from virtio_proto.schema import Status
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCE = Path(__file__).with_name("cpu_features.cu").read_text()
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("faults") / "image"
+    path.write_bytes(compile_image(SOURCE)[0])
+    return path
+
+
+@pytest.fixture
+def inflight() -> Iterator[InflightMemory]:
+    with InflightMemory() as memory:
+        yield memory
+
+
+def crash(inflight: InflightMemory, image: Path, kernel: str, threads: int, *arguments: str) -> BlackBox:
+    """Runs the kernel in a process of its own, which must die with the last words that are returned."""
+    os.set_inheritable(inflight.fd, True)  # noqa: FBT003
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.unit.cpu_fault_child", str(inflight.fd), image, kernel, str(threads), *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        close_fds=False,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == lib.VGC_EXIT_FATAL, done.stdout + done.stderr
+    box = inflight.black_box()
+    assert box is not None
+    assert box.status == Status.FAULT
+    return box
+
+
+@pytest.mark.parametrize("thread", [0, 5, 63])
+def test_wild_store_names_its_thread(inflight: InflightMemory, image: Path, thread: int) -> None:
+    box = crash(inflight, image, "out_of_bounds", 64, "x", str(thread))
+    assert box.text.startswith("invalid address 0x")
+    assert box.text.endswith(f"kernel 'out_of_bounds', block (0,0,0), thread ({thread},0,0)")
+
+
+def test_first_byte_past_an_allocation_is_out_of_bounds(inflight: InflightMemory, image: Path) -> None:
+    box = crash(inflight, image, "just_past", 129, "x", "1")
+    assert "block (1,0,0), thread (127,0,0)" in box.text
+
+
+def test_division_by_zero(inflight: InflightMemory, image: Path) -> None:
+    box = crash(inflight, image, "divide", 64, "x", "40")
+    assert box.text == "integer division by zero in kernel 'divide', block (0,0,0), thread (40,0,0)"
+
+
+def test_stack_overflow(inflight: InflightMemory, image: Path) -> None:
+    box = crash(inflight, image, "overflow", 4, "x")
+    assert box.text.startswith("stack overflow 0x")
+    assert box.text.endswith("kernel 'overflow', block (0,0,0), thread (0,0,0)")
+
+
+def test_illegal_instruction(inflight: InflightMemory, image: Path) -> None:
+    box = crash(inflight, image, "illegal", 8)
+    assert box.text == "illegal instruction in kernel 'illegal', block (0,0,0), thread (2,0,0)"
+
+
+def test_overrun_of_shared_memory(inflight: InflightMemory, image: Path) -> None:
+    box = crash(inflight, image, "shared_overrun", 8)
+    assert box.text.endswith("kernel 'shared_overrun', block (0,0,0), thread (1,0,0)")
