@@ -137,7 +137,7 @@ def _check_host(config: DaemonConfig) -> None:
 
 def _check_config(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.file)
-    print(f"{arguments.file}: {len(config.vms)} VMs, no mistakes")
+    print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble
 from tests.protocol.conftest import GPA, REGION_BYTES, UVA, Stage
+from vhost_backend.daemon.link import BURST
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.messages import Request
@@ -355,6 +357,24 @@ def test_worker_that_breaks_the_protocol_is_replaced(stage: Stage, packet: bytes
     worker.send_raw(packet)
     assert stage.workers.next().setup().generation == 2
     frontend.synchronise()
+
+
+def test_worker_that_never_stops_talking_delays_nobody(stage: Stage) -> None:
+    """Whatever it says waits in its own socket until that is full."""
+    _, worker = stage.attach()
+    other, _ = stage.attach("b")
+    worker.sock.setblocking(False)
+    assert said_until_full(worker) < 100 * BURST
+    other.synchronise()
+
+
+def said_until_full(worker: WorkerDouble) -> int:
+    for said in itertools.count():
+        try:
+            worker.send(protocol.Log("info", "chatter", {}))
+        except BlockingIOError:
+            return said
+    raise AssertionError("unreachable")
 
 
 def test_worker_that_hangs_up_is_replaced(stage: Stage) -> None:

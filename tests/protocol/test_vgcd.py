@@ -217,7 +217,7 @@ def test_capabilities_are_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_good_configuration_is_praised(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check-config", str(REPOSITORY / "docs" / "vgcd.example.yaml")]) == 0
-    assert "2 VMs, no mistakes" in capsys.readouterr().out
+    assert "no mistakes; VMs: build, render" in capsys.readouterr().out
 
 
 def test_every_mistake_of_a_configuration_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
