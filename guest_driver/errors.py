@@ -20,7 +20,7 @@ class BadRequest(VgcError):
 
 
 class Unsupported(VgcError):
-    """This device cannot do that."""
+    """Beyond what the device can do."""
 
     result = 2
 
@@ -126,7 +126,7 @@ class Pending(VgcError):
 
 
 class NoDevice(VgcError):
-    """This machine has no such device, or no kernel driver for it."""
+    """No such device in this machine, or no kernel driver for it."""
 
     result = 101
 

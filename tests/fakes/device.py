@@ -37,7 +37,7 @@ BODIES: Final = {
     Opcode.EVENT_RECORD: schema.BODY_EVENT,
     Opcode.EVENT_WAIT: schema.BODY_EVENT,
 }
-POINTER_BYTES: Final = 8
+TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,13 @@ class FakeFunction:
 
     name: str
     param_sizes: tuple[int, ...] = ()
-    mangled: str = ""
+    linker_name: str = ""
     max_threads: int = 1024
     call: Callable[[list[bytes]], list[bytes]] = field(default=lambda buffers: buffers)
+
+    @property
+    def mangled(self) -> str:
+        return self.linker_name or f"_Z{len(self.name)}{self.name}v"
 
 
 SILENCE: Final = Answer(value=-1)
@@ -83,7 +87,7 @@ def program_table(functions: list[FakeFunction], variables: dict[str, tuple[int,
     """The payload of a PROGRAM_LOAD response."""
     strings, entries, params = b"", b"", b""
     for number, function in enumerate(functions, 1):
-        names = [(function.mangled or f"_Z{len(function.name)}{function.name}v").encode(), function.name.encode()]
+        names = [function.mangled.encode(), function.name.encode()]
         offsets = [len(strings), len(strings) + len(names[0])]
         strings += b"".join(names)
         offset, first = 0, len(params) // 8
@@ -122,6 +126,7 @@ class FakeDevice:
         self._silenced: list[tuple[int, int]] = []
         self._rings = [DeviceRing(link.region, at, event_idx=True, indirect=True) for at in link.rings]
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._thread = threading.Thread(target=self._run, name="fake device")
 
     def __enter__(self) -> Self:
@@ -140,9 +145,10 @@ class FakeDevice:
         with self._lock:
             return [ask.opcode for ask in self.seen]
 
-    def answer_silenced(self, answer: Answer) -> None:
-        """Ends every request that an override left without an answer."""
+    def answer_silenced(self, answer: Answer, count: int = 1) -> None:
+        """Ends the requests that an override left without an answer, once there are `count` of them."""
         with self._lock:
+            assert self._changed.wait_for(lambda: len(self._silenced) >= count, TIMEOUT_S), "too few requests came"
             silenced, self._silenced = self._silenced, []
             for queue, head in silenced:
                 self._rings[queue].rewalk(head)
@@ -172,6 +178,7 @@ class FakeDevice:
                 answer = self._answer(self._read(ring))
                 if answer is SILENCE:
                     self._silenced.append((queue, int(ring.chain.head)))
+                    self._changed.notify_all()
                 else:
                     self._respond(queue, answer)
                 self._call(queue)

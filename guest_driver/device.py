@@ -1,0 +1,352 @@
+"""The device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from guest_driver import arguments, errors, job
+from guest_driver._lib import check, ffi, lib, text
+from guest_driver.arguments import In, InOut, Out
+from guest_driver.handle import Handle
+from guest_driver.memory import DeviceArray, DeviceMemory, buffer_of
+from guest_driver.program import Extent, Function, Program, geometry
+from guest_driver.stream import Event, Stream
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from guest_driver.job import Job, Timing
+
+ENGINES: Final = {0: "null", 1: "cpu", 2: "cuda"}
+HEALTH: Final = {0: "starting", 1: "ready", 2: "recovering", 3: "failed"}
+SOURCE_KINDS: Final = {"cuda": 1, "ptx": 2, "cubin": 3}
+MAX_DEVICES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What a device offers this VM. Sizes in bytes."""
+
+    address: str
+    region_address: str
+    vm_name: str
+    engine: str
+    engine_name: str
+    health: str
+    generation: int
+    processing_elements: int
+    memory_bytes: int
+    queue_depth: int
+    deadline_ns: int
+    num_queues: int
+    ring_size: int
+    max_contexts: int
+    max_streams: int
+    context: int
+    features: int
+    fingerprint: int
+    uuid: str
+    region_bytes: int
+    region_device_address: int
+    read_bytes_per_s: float
+    region_cached: bool
+    interrupts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the VM holds of its share, all its processes together."""
+
+    memory_used_bytes: int
+    memory_quota_bytes: int
+    requests_done: int
+    requests_failed: int
+    busy_ns: int
+    num_contexts: int
+    num_programs: int
+    num_allocations: int
+    num_pes: int
+    in_flight: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDevice:
+    """A PCI function that may be a device of ours."""
+
+    address: str
+    driver: str
+    uio: str
+    region_address: str
+
+
+def devices() -> list[FoundDevice]:
+    """The PCI functions of this machine that may be ours; looking changes nothing."""
+    found = ffi.new("struct vgc_found[]", MAX_DEVICES)
+    count = ffi.new("size_t *")
+    check(lib.vgc_list(found, MAX_DEVICES, count))
+    return [
+        FoundDevice(text(one.address), text(one.driver), text(one.uio), text(one.region_address))
+        for one in found[0 : count[0]]
+    ]
+
+
+def _options(address: str | None, index: int, **seconds: float | None) -> tuple[Any, list[Any]]:
+    options = ffi.new("struct vgc_options *")
+    keep = []
+    options.index = index
+    if address is not None:
+        keep.append(ffi.new("char[]", address.encode()))
+        options.address = keep[-1]
+    for name, value in seconds.items():
+        if value is not None:
+            setattr(options, name, max(int(value * 1e9), 1))
+    return options, keep
+
+
+class Device:
+    """An open device with a context of its own.
+
+    :param index: which of the VM's devices, or `address`: its PCI address.
+    :param spin_s: how long to poll for an answer before sleeping.
+    :raise errors.NoDevice: there is none; the text says what is missing.
+    :raise errors.VgcError: it cannot be used; the text says why.
+    """
+
+    def __init__(
+        self,
+        index: int = 0,
+        *,
+        address: str | None = None,
+        state_dir: str | None = None,
+        open_timeout_s: float | None = None,
+        request_timeout_s: float | None = None,
+        spin_s: float | None = None,
+    ) -> None:
+        options, keep = _options(
+            address, index, open_timeout_ns=open_timeout_s, request_timeout_ns=request_timeout_s, spin_ns=spin_s
+        )
+        if state_dir is not None:
+            keep.append(ffi.new("char[]", state_dir.encode()))
+            options.state_dir = keep[-1]
+        self._handle = Handle(options)
+        self._programs: list[Program] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees everything of this device, on the host too. Region arrays stay readable; they hold the rest open."""
+        for program in self._programs:
+            program.unload()
+        self._programs.clear()
+        self._handle.close()
+
+    def __repr__(self) -> str:
+        if not self._handle.is_open:
+            return "<closed device>"
+        info = self.info()
+        return f"<device {info.address}: {info.engine_name}, {info.processing_elements} processing elements>"
+
+    # ---- looking ---------------------------------------------------------------------------------
+
+    def info(self) -> DeviceInfo:
+        """What the device offers, read from it now."""
+        raw = ffi.new("struct vgc_info *")
+        check(lib.vgc_info(self._handle.pointer, raw))
+        return DeviceInfo(
+            address=text(raw.address),
+            region_address=text(raw.region_address),
+            vm_name=text(raw.vm_name),
+            engine=ENGINES.get(raw.engine_kind, f"engine {raw.engine_kind}"),
+            engine_name=text(raw.engine_name),
+            health=HEALTH.get(raw.health, f"health {raw.health}"),
+            generation=raw.generation,
+            processing_elements=raw.num_pes,
+            memory_bytes=raw.memory_bytes,
+            queue_depth=raw.queue_depth,
+            deadline_ns=raw.deadline_ns,
+            num_queues=raw.num_queues,
+            ring_size=raw.ring_size,
+            max_contexts=raw.max_contexts,
+            max_streams=raw.max_streams,
+            context=raw.context,
+            features=raw.device_features,
+            fingerprint=raw.fingerprint,
+            uuid=bytes(raw.uuid).hex(),
+            region_bytes=raw.region_bytes,
+            region_device_address=raw.region_device_address,
+            read_bytes_per_s=raw.read_bytes_per_s,
+            region_cached=bool(raw.region_cached),
+            interrupts=bool(raw.interrupts),
+        )
+
+    def usage(self) -> Usage:
+        """What the VM holds now."""
+        raw = ffi.new("struct vgc_device_usage *")
+        check(lib.vgc_device_usage(self._handle.pointer, raw))
+        return Usage(**{name: int(getattr(raw, name)) for name in Usage.__slots__})
+
+    def nop(self) -> Timing:
+        """A request that does nothing: a round trip to the host."""
+        check(lib.vgc_nop(self._handle.pointer, 0, ffi.NULL))
+        return job.last_timing()
+
+    def reset(self) -> None:
+        """After `errors.DeviceLost`: a new context, as soon as the device is ready. Nothing of before is valid."""
+        self._programs.clear()
+        check(lib.vgc_reset(self._handle.pointer))
+
+    def claim_queue(self) -> None:
+        """Gives this thread a queue of its own, so that it does not share one with other threads."""
+        check(lib.vgc_thread_claim_queue(self._handle.pointer))
+
+    def release_queue(self) -> None:
+        """Gives this thread's own queue back."""
+        lib.vgc_thread_release_queue(self._handle.pointer)
+
+    # ---- memory ----------------------------------------------------------------------------------
+
+    def alloc(self, nbytes: int) -> DeviceMemory:
+        """Bytes on the device, undefined at first.
+
+        :raise errors.OutOfMemory: the VM's share is used up.
+        """
+        return DeviceMemory(self._handle, nbytes)
+
+    def empty(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> DeviceArray:
+        """An array on the device, undefined at first."""
+        return DeviceArray(self._handle, shape, dtype)
+
+    def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> DeviceArray:
+        """An array of zeros on the device."""
+        array = self.empty(shape, dtype)
+        unit = 8 if array.nbytes % 8 == 0 else 1
+        array.fill_bytes(bytes(unit))
+        return array
+
+    def to_device(self, array: NDArray[Any]) -> DeviceArray:
+        """A copy of a numpy array on the device."""
+        copy = self.empty(array.shape, array.dtype)
+        copy.set(array)
+        return copy
+
+    def region_buffer(self, nbytes: int) -> Any:
+        """Writable memory that the host maps too: copies from and to it move no byte twice."""
+        return self._handle.region_buffer(nbytes)
+
+    def region_array(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> NDArray[Any]:
+        """A numpy array in the shared region: zero-copy source and target of copies and calls."""
+        import numpy as np
+
+        kind = np.dtype(dtype)
+        numbers = (shape,) if isinstance(shape, int) else tuple(shape)
+        count = math.prod(numbers)
+        buffer = self.region_buffer(max(count * kind.itemsize, 1))
+        return np.frombuffer(buffer, kind, count).reshape(numbers)
+
+    # ---- running ---------------------------------------------------------------------------------
+
+    def compile(self, source: str | bytes, options: Sequence[str] = (), kind: str = "cuda") -> Program:
+        """Has the host compile a program; also loads ``kind="ptx"`` and ``"cubin"`` where the engine takes them.
+
+        It stays loaded until `Program.unload`, `reset` or `close`, whoever refers to it: `call` finds it by name.
+
+        :raise errors.CompileError: with the compiler's words in `log`.
+        """
+        if kind not in SOURCE_KINDS:
+            raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
+        data = source.encode() if isinstance(source, str) else source
+        program = Program(self._handle, data, options, SOURCE_KINDS[kind])
+        self._programs = [*(known for known in self._programs if known.is_loaded), program]
+        return program
+
+    def stream(self) -> Stream:
+        """A new stream."""
+        return Stream(self._handle)
+
+    def event(self) -> Event:
+        """A new event, not recorded yet."""
+        return Event(self._handle)
+
+    def synchronize(self) -> None:
+        """Waits for all work of this process."""
+        check(lib.vgc_synchronize(self._handle.pointer))
+
+    def _function(self, name: str) -> Function:
+        for program in reversed(self._programs):
+            if program.is_loaded:
+                try:
+                    return program[name]
+                except errors.NotFound:
+                    continue
+        raise errors.NotFound(f"no program that was compiled here has a kernel '{name}'")
+
+    def call(
+        self,
+        name: str,
+        *,
+        grid: Extent,
+        block: Extent,
+        args: Sequence[Any] = (),
+        shared_bytes: int = 0,
+        stream: Stream | None = None,
+    ) -> Job | Timing:
+        """A kernel by name with buffers of the guest, in one round trip: inputs go, the kernel runs, outputs come.
+
+        `args` are `In`, `Out`, `InOut` of buffers, and values. With a stream it returns a job at once.
+
+        :raise TypeError: an argument does not fit its parameter.
+        :raise errors.VgcError: it failed.
+        """
+        function = self._function(name)
+        packed, keep = _call_args(function, args)
+        where = geometry(grid, block, shared_bytes, stream)
+        device, word = self._handle.pointer, ffi.new("char[]", function.linker_name.encode())
+        done = job.run(
+            self._handle,
+            lambda out: lib.vgc_call(device, word, where, packed, len(args), out),
+            asynchronous=stream is not None,
+            keep=(keep, tuple(args)),
+        )
+        return stream.track(done) if stream is not None and isinstance(done, job.Job) else done
+
+
+def _call_args(function: Function, values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    if len(values) != len(function.params):
+        raise TypeError(f"{function.name} takes {len(function.params)} arguments, not {len(values)}")
+    packed = ffi.new("struct vgc_arg[]", len(values))
+    keep: list[Any] = []
+    for index, (value, (_, size)) in enumerate(zip(values, function.params, strict=True)):
+        try:
+            keep.append(_fill_arg(packed[index], value, size))
+        except TypeError as error:
+            raise TypeError(f"argument {index} of {function.name}: {error}") from None
+    return packed, keep
+
+
+def _fill_arg(arg: Any, value: Any, size: int) -> Any:
+    match value:
+        case In() | Out() | InOut():
+            if size != arguments.POINTER_BYTES:
+                raise TypeError(f"a buffer, but the parameter has {size} bytes and is no pointer")
+            memory = buffer_of(value.data, writable=not isinstance(value, In))
+            arg.direction = {In: lib.VGC_ARG_IN, Out: lib.VGC_ARG_OUT, InOut: lib.VGC_ARG_INOUT}[type(value)]
+        case _:
+            memory = ffi.new("char[]", arguments.pack(value, size))
+            arg.direction = lib.VGC_ARG_VALUE
+            arg.size = size
+            arg.data = memory
+            return memory
+    arg.size = len(memory)
+    arg.data = ffi.cast("void *", memory)
+    return memory

@@ -1,0 +1,108 @@
+"""Requests in flight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from guest_driver._lib import FOREVER_NS, check, ffi, lib
+from guest_driver.errors import NoAnswer, Pending, VgcError
+
+if TYPE_CHECKING:
+    from guest_driver.handle import Handle
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a request took."""
+
+    queued_ns: int
+    """On the host, before the work began."""
+
+    exec_ns: int
+    """On the engine."""
+
+    total_ns: int
+    """From sending to seeing the answer, in the guest."""
+
+
+def _timing(fields: Any) -> Timing:
+    return Timing(int(fields.queued_ns), int(fields.exec_ns), int(fields.total_ns))
+
+
+def last_timing() -> Timing:
+    """Of this thread's last finished request."""
+    fields = ffi.new("struct vgc_timing *")
+    lib.vgc_last_timing(fields)
+    return _timing(fields)
+
+
+class Job:
+    """A request under way. Keeps what the device reads and writes alive until it has ended."""
+
+    def __init__(self, handle: Handle, pointer: Any, keep: tuple[object, ...] = ()) -> None:
+        self._handle = handle
+        self._pointer = pointer
+        self._release = handle.on_collect(self, lib.vgc_job_release, pointer)
+        self._keep = keep
+        self._timing: Timing | None = None
+        self._error: VgcError | None = None
+
+    def wait(self, timeout_s: float | None = None) -> Timing:
+        """Waits until the work is done.
+
+        :raise errors.Pending: it is not within `timeout_s`; the work goes on.
+        :raise errors.VgcError: it failed, every time this is called.
+        """
+        if self._timing is None and self._error is None:
+            self._check_open()
+            timeout_ns = FOREVER_NS if timeout_s is None else int(timeout_s * 1e9)
+            self._settle(lib.vgc_job_wait(self._pointer, timeout_ns))
+        if self._timing is None:
+            assert self._error is not None
+            raise self._error
+        return self._timing
+
+    def done(self) -> bool:
+        """Whether the work has ended, well or not."""
+        if self._timing is None and self._error is None:
+            self._check_open()
+            result = lib.vgc_job_poll(self._pointer)
+            if result == lib.VGC_PENDING:
+                return False
+            self._settle(result)
+        return True
+
+    @property
+    def failed(self) -> bool:
+        """Whether the work is known to have ended in an error."""
+        return self._error is not None
+
+    def _check_open(self) -> None:
+        assert self._handle.pointer is not None  # raises if the device is closed
+
+    def _settle(self, result: int) -> None:
+        if result == lib.VGC_PENDING:
+            raise Pending("the work is not done yet")
+        try:
+            check(result)
+        except NoAnswer:
+            raise  # it may still come
+        except VgcError as error:
+            self._error = error
+        else:
+            fields = ffi.new("struct vgc_timing *")
+            check(lib.vgc_job_timing(self._pointer, fields))
+            self._timing = _timing(fields)
+        self._keep = ()
+        self._release()
+
+
+def run(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ...] = ()) -> Job | Timing:
+    """Calls `send` with a place for a job, or with NULL, which waits."""
+    if not asynchronous:
+        check(send(ffi.NULL))
+        return last_timing()
+    out = ffi.new("struct vgc_job **")
+    check(send(out))
+    return Job(handle, out[0], keep)

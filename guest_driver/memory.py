@@ -1,0 +1,195 @@
+"""Device memory: raw bytes, and arrays of a shape and a type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from guest_driver import job
+from guest_driver._lib import check, ffi, lib
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike, NDArray
+
+    from guest_driver.handle import Handle
+    from guest_driver.job import Job
+    from guest_driver.stream import Stream
+
+
+def buffer_of(data: Any, *, writable: bool) -> Any:
+    """A C-contiguous buffer as cffi memory.
+
+    :raise TypeError: it is not contiguous, or read-only where it is written.
+    """
+    try:
+        view = memoryview(data)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{type(data).__name__} is no buffer: {error}") from error
+    if not view.c_contiguous:
+        raise TypeError("the array is not C-contiguous: use numpy.ascontiguousarray")
+    if writable and view.readonly:
+        raise TypeError("the buffer is read-only")
+    return ffi.from_buffer(data, require_writable=writable)
+
+
+class DeviceMemory:
+    """`nbytes` bytes on the device, freed by `free`, at the end of a `with` block, or when collected."""
+
+    def __init__(self, handle: Handle, nbytes: int) -> None:
+        out = ffi.new("uint64_t *")
+        check(lib.vgc_alloc(handle.pointer, nbytes, out))
+        self._handle = handle
+        self.address = int(out[0])
+        self.nbytes = nbytes
+        self._free = handle.on_collect(self, lambda address: lib.vgc_free(handle.pointer, address), self.address)
+
+    def __repr__(self) -> str:
+        return f"<{self.nbytes} bytes of device memory at {self.address:#x}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.free()
+
+    def free(self) -> None:
+        """Gives the memory back; a second time does nothing."""
+        self._free()
+        self.address = 0
+
+    def _check_range(self, offset: int, size: int) -> int:
+        if self.address == 0:
+            raise ValueError("this device memory was freed")
+        if offset < 0 or size < 0 or offset + size > self.nbytes:
+            raise ValueError(f"bytes {offset} to {offset + size} of device memory that has {self.nbytes}")
+        return self.address + offset
+
+    def write(self, data: Any, offset: int = 0, stream: Stream | None = None) -> Job | None:
+        """Copies a buffer in; with a stream it returns a job at once, and the buffer must stay as it is till then."""
+        memory = buffer_of(data, writable=False)
+        address = self._check_range(offset, len(memory))
+        device, number = self._handle.pointer, _number(stream)
+        done = job.run(
+            self._handle,
+            lambda out: lib.vgc_copy_in(device, address, memory, len(memory), number, out),
+            asynchronous=stream is not None,
+            keep=(memory, self),
+        )
+        return _tracked(done, stream)
+
+    def read_into(self, data: Any, offset: int = 0, stream: Stream | None = None) -> Job | None:
+        """Copies out into a writable buffer."""
+        memory = buffer_of(data, writable=True)
+        address = self._check_range(offset, len(memory))
+        device, number = self._handle.pointer, _number(stream)
+        done = job.run(
+            self._handle,
+            lambda out: lib.vgc_copy_out(device, memory, address, len(memory), number, out),
+            asynchronous=stream is not None,
+            keep=(memory, self),
+        )
+        return _tracked(done, stream)
+
+    def read(self, size: int | None = None, offset: int = 0) -> bytes:
+        """Copies out, all of it or `size` bytes."""
+        data = bytearray(self.nbytes - offset if size is None else size)
+        self.read_into(data, offset)
+        return bytes(data)
+
+    def copy_from(self, other: DeviceMemory, stream: Stream | None = None) -> Job | None:
+        """Copies all of `other` here, on the device."""
+        to, source = self._check_range(0, other.nbytes), other._check_range(0, other.nbytes)
+        device, number = self._handle.pointer, _number(stream)
+        done = job.run(
+            self._handle,
+            lambda out: lib.vgc_copy_device(device, to, source, other.nbytes, number, out),
+            asynchronous=stream is not None,
+            keep=(other, self),
+        )
+        return _tracked(done, stream)
+
+    def fill_bytes(self, unit: bytes, stream: Stream | None = None) -> Job | None:
+        """Repeats `unit` (1, 2, 4 or 8 bytes) over all of it."""
+        address, value = self._check_range(0, self.nbytes), int.from_bytes(unit, "little")
+        device, number = self._handle.pointer, _number(stream)
+        done = job.run(
+            self._handle,
+            lambda out: lib.vgc_fill(device, address, value, len(unit), self.nbytes, number, out),
+            asynchronous=stream is not None,
+            keep=(self,),
+        )
+        return _tracked(done, stream)
+
+
+def _number(stream: Stream | None) -> int:
+    return 0 if stream is None else stream.number
+
+
+def _tracked(done: Any, stream: Stream | None) -> Job | None:
+    return None if stream is None else stream.track(done)
+
+
+class DeviceArray(DeviceMemory):
+    """An array on the device: numpy's shape and dtype, in C order."""
+
+    def __init__(self, handle: Handle, shape: int | Sequence[int], dtype: DTypeLike) -> None:
+        import numpy as np
+
+        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.size = math.prod(self.shape)
+        super().__init__(handle, max(self.size * self.dtype.itemsize, 1))
+
+    def __repr__(self) -> str:
+        return f"<{self.shape} array of {self.dtype} on the device at {self.address:#x}>"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def get(self, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The contents as a numpy array, `out` if one is given.
+
+        :raise ValueError: `out` has another shape or type.
+        """
+        import numpy as np
+
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        self._check_like(out)
+        if self.size > 0:
+            self.read_into(out)
+        return out
+
+    def set(self, array: NDArray[Any]) -> None:
+        """Copies a numpy array of the same shape and type in."""
+        import numpy as np
+
+        self._check_like(array)
+        if self.size > 0:
+            self.write(np.ascontiguousarray(array))
+
+    def fill(self, value: Any) -> None:
+        """Sets every element, on the device.
+
+        :raise TypeError: elements of this type are not 1, 2, 4 or 8 bytes long.
+        """
+        import numpy as np
+
+        if self.dtype.itemsize not in (1, 2, 4, 8):
+            raise TypeError(f"cannot fill elements of {self.dtype}: {self.dtype.itemsize} bytes; allowed: 1, 2, 4, 8")
+        if self.size > 0:
+            self.fill_bytes(np.array(value, self.dtype).tobytes())
+
+    def _check_like(self, array: NDArray[Any]) -> None:
+        if array.shape != self.shape or array.dtype != self.dtype:
+            raise ValueError(
+                f"an array of {array.dtype} with shape {array.shape}; on the device it is {self.dtype} with shape "
+                f"{self.shape}"
+            )

@@ -1,0 +1,214 @@
+"""Programs, and their kernels as things to call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from guest_driver import arguments, errors, job
+from guest_driver._lib import check, ffi, lib, text
+
+if TYPE_CHECKING:
+    from guest_driver.handle import Handle
+    from guest_driver.job import Job, Timing
+    from guest_driver.stream import Stream
+
+Extent: TypeAlias = int | Sequence[int]
+"""A grid or a block: one to three numbers."""
+
+
+def extents(what: str, given: Extent) -> tuple[int, int, int]:
+    """Three numbers from one, two or three.
+
+    :raise TypeError: there are more, or none.
+    """
+    numbers = (given,) if isinstance(given, int) else tuple(int(number) for number in given)
+    if not 1 <= len(numbers) <= 3:
+        raise TypeError(f"a {what} of {len(numbers)} dimensions; allowed: 1 to 3")
+    if any(not 0 <= number < 2**32 for number in numbers):
+        raise errors.InvalidArgument(f"{what} {numbers}: every extent is at least 1 and below 2**31")
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+def geometry(grid: Extent, block: Extent, shared_bytes: int, stream: Stream | None) -> Any:
+    """How a kernel is launched, as libvgc wants it."""
+    fields = ffi.new("struct vgc_geometry *")
+    fields.grid = extents("grid", grid)
+    fields.block = extents("block", block)
+    fields.shared_bytes = shared_bytes
+    fields.stream = 0 if stream is None else stream.number
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A ``__device__`` or ``__constant__`` variable of a program."""
+
+    name: str
+    address: int
+    size_bytes: int
+
+
+class Function:
+    """A kernel: ``function[grid, block](arguments...)`` runs it and waits; so does `launch`."""
+
+    def __init__(self, program: Program, pointer: Any) -> None:
+        info = ffi.new("struct vgc_function_info *")
+        lib.vgc_function_info(pointer, info)
+        self._program = program  # keeps it loaded
+        self._pointer = pointer
+        self.name = text(info.short_name)
+        self.linker_name = text(info.name)
+        self.param_bytes = int(info.param_bytes)
+        self.shared_bytes = int(info.shared_bytes)
+        self.max_threads = int(info.max_threads)
+        self.params = [self._param(index) for index in range(info.num_params)]
+
+    def _param(self, index: int) -> tuple[int, int]:
+        param = ffi.new("struct vgc_param *")
+        check(lib.vgc_function_param(self._pointer, index, param))
+        return int(param.offset), int(param.size)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}, parameters of {[size for _, size in self.params]} bytes>"
+
+    def __getitem__(self, geometry: tuple[Any, ...]) -> Configured:
+        """``[grid, block]``, ``[grid, block, shared_bytes]`` or ``[grid, block, shared_bytes, stream]``."""
+        if not isinstance(geometry, tuple) or not 2 <= len(geometry) <= 4:
+            raise TypeError(f"{self.name}[grid, block, shared_bytes=0, stream=None]: two to four values")
+        return Configured(self, *geometry)
+
+    def launch(self, grid: Extent, block: Extent, *values: Any, shared_bytes: int = 0) -> Timing:
+        """Runs the kernel and waits for it.
+
+        :raise TypeError: an argument does not fit its parameter.
+        :raise errors.VgcError: it failed.
+        """
+        done = self._start(grid, block, shared_bytes, None, values)
+        assert not isinstance(done, job.Job)
+        return done
+
+    def launch_async(self, grid: Extent, block: Extent, *values: Any, stream: Stream, shared_bytes: int = 0) -> Job:
+        """Sends the kernel to a stream and returns at once."""
+        done = self._start(grid, block, shared_bytes, stream, values)
+        assert isinstance(done, job.Job)
+        return stream.track(done)
+
+    def _start(
+        self, grid: Extent, block: Extent, shared_bytes: int, stream: Stream | None, values: tuple[Any, ...]
+    ) -> Job | Timing:
+        self._program.check_loaded()
+        params = arguments.pack_all(self.name, self.params, self.param_bytes, values)
+        where = geometry(grid, block, shared_bytes, stream)
+        return job.run(
+            self._program.handle,
+            lambda out: lib.vgc_launch_packed(self._pointer, where, params, len(params), out),
+            asynchronous=stream is not None,
+            keep=(values, self),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A kernel with its geometry: only the arguments are missing."""
+
+    function: Function
+    grid: Extent
+    block: Extent
+    shared_bytes: int = 0
+    stream: Stream | None = None
+
+    def __call__(self, *values: Any) -> Job | Timing:
+        """Runs and waits; with a stream, returns a job at once."""
+        if self.stream is None:
+            return self.function.launch(self.grid, self.block, *values, shared_bytes=self.shared_bytes)
+        return self.function.launch_async(
+            self.grid, self.block, *values, stream=self.stream, shared_bytes=self.shared_bytes
+        )
+
+
+class Program:
+    """A loaded program. Its kernels: ``program["name"]`` or ``program.name``. `log` holds the compiler's warnings."""
+
+    def __init__(self, handle: Handle, source: bytes, options: Sequence[str], kind: int) -> None:
+        texts = [ffi.new("char[]", option.encode()) for option in options]
+        out = ffi.new("struct vgc_program **")
+        check(
+            lib.vgc_program_load(
+                handle.pointer, kind, source, len(source), ffi.new("const char *[]", texts), len(texts), out
+            )
+        )
+        self.handle = handle
+        self._pointer = out[0]
+        self.log = text(lib.vgc_program_log(self._pointer))
+        self._unload = handle.on_collect(self, lib.vgc_program_unload, self._pointer)
+        self._functions: dict[str, Function] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.unload()
+
+    def __repr__(self) -> str:
+        return f"<program with {', '.join(self)}>" if self.is_loaded else "<unloaded program>"
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._unload.alive and self.handle.is_open
+
+    def check_loaded(self) -> None:
+        """Refuses the use of a program that is gone.
+
+        :raise ValueError: it was unloaded, or its device is closed.
+        """
+        if not self.is_loaded:
+            raise ValueError("the program was unloaded, or its device is closed")
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the kernels, as in the source."""
+        self.check_loaded()
+        for index in range(lib.vgc_program_num_functions(self._pointer)):
+            info = ffi.new("struct vgc_function_info *")
+            lib.vgc_function_info(lib.vgc_program_function_at(self._pointer, index), info)
+            yield text(info.short_name)
+
+    def __getitem__(self, name: str) -> Function:
+        """The kernel of that name in the source, or the linker's.
+
+        :raise errors.NotFound: there is none.
+        """
+        self.check_loaded()
+        if name not in self._functions:
+            out = ffi.new("struct vgc_function **")
+            check(lib.vgc_program_function(self._pointer, name.encode(), out))
+            self._functions[name] = Function(self, out[0])
+        return self._functions[name]
+
+    def __getattr__(self, name: str) -> Function:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except errors.NotFound as error:
+            raise AttributeError(str(error)) from None
+
+    def variable(self, name: str) -> Variable:
+        """Where a ``__device__`` or ``__constant__`` variable lies.
+
+        :raise errors.NotFound: there is none of that name.
+        """
+        self.check_loaded()
+        address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        check(lib.vgc_program_global(self._pointer, name.encode(), address, size))
+        return Variable(name, int(address[0]), int(size[0]))
+
+    def unload(self) -> None:
+        """Gives the program back; a second time does nothing. Its kernels must not be used again."""
+        self._functions.clear()
+        self._unload()

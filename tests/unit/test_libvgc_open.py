@@ -1,0 +1,208 @@
+"""Opening a device: what libvgc accepts, refuses and says; and how it ends."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import guest_driver as vgc
+from tests.fakes.device import SILENCE, Answer, FakeDevice
+from tests.fakes.guest import TIMEOUT_S, GuestProcess, open_device
+from tests.fakes.link import GuestLink
+from tests.unit.guest_rig import dev, fake, link
+from virtio_proto.schema import Health, Opcode, Status
+
+__all__ = ["dev", "fake", "link"]
+
+
+def test_open_makes_a_context_and_close_destroys_it(dev: vgc.Device, fake: FakeDevice) -> None:
+    assert fake.contexts == {dev.info().context}
+    dev.close()
+    assert not fake.contexts
+
+
+def test_info_is_what_the_configuration_space_says(dev: vgc.Device, link: GuestLink) -> None:
+    info = dev.info()
+    assert (info.engine_name, info.vm_name, info.engine, info.health) == ("fake engine", "fake vm", "null", "ready")
+    assert (info.memory_bytes, info.queue_depth, info.processing_elements) == (1 << 24, 64, 2)
+    assert info.region_bytes == link.region.size
+    assert info.read_bytes_per_s > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"magic": 1}, "not a virtio-gpu-compute device"),
+        ({"version": 2}, "version 2"),
+        ({"fingerprint": 0xABCD}, "fingerprint 000000000000abcd"),
+        ({"region_size": 1 << 30}, "belongs to another device"),
+        ({"num_queues": 0}, "0 queues"),
+        ({"queue_depth": 0}, "queue depth 0"),
+    ],
+)
+def test_unfit_configuration_is_refused(config: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with GuestLink(**config) if "num_queues" not in config else GuestLink() as link:
+        link.set_config(**config)
+        with FakeDevice(link) as fake:
+            with pytest.raises(vgc.Incompatible, match=words):
+                open_device(link, tmp_path)
+            assert fake.opcodes() == []
+
+
+def test_region_too_small_for_its_rings_is_refused(tmp_path: Path) -> None:
+    too_small = pytest.raises(vgc.Incompatible, match="too small for 4 queues")
+    with GuestLink(region_bytes=256 << 10, num_queues=4) as link, FakeDevice(link), too_small:
+        open_device(link, tmp_path)
+
+
+def test_device_that_never_answers_is_reported(link: GuestLink, tmp_path: Path) -> None:
+    """QEMU says that all is well even when the backend refused the rings."""
+    with pytest.raises(vgc.NoAnswer, match="does not answer"):
+        open_device(link, tmp_path, open_timeout_s=0.05)
+
+
+def test_worker_that_is_not_ready_is_waited_for_and_reported(link: GuestLink, tmp_path: Path) -> None:
+    with FakeDevice(link):
+        link.set_config(health=Health.STARTING)
+        with pytest.raises(vgc.NoAnswer, match="not ready"):
+            open_device(link, tmp_path, open_timeout_s=0.05)
+        link.set_config(health=Health.FAILED)
+        with pytest.raises(vgc.DeviceLost, match="keeps failing"):
+            open_device(link, tmp_path)
+
+
+def test_failed_open_leaves_nothing_behind(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
+    fake.override[Opcode.CONTEXT_CREATE] = lambda _: Answer(Status.RESOURCES_EXHAUSTED, b"too many contexts")
+    for _ in range(len(link.rings) + 1):
+        with pytest.raises(vgc.ResourcesExhausted, match="too many contexts"):
+            open_device(link, tmp_path)
+    fake.override.clear()
+    open_device(link, tmp_path).close()
+
+
+def test_each_handle_has_a_queue_and_all_queues_can_be_used_up(
+    link: GuestLink, fake: FakeDevice, tmp_path: Path
+) -> None:
+    with open_device(link, tmp_path), open_device(link, tmp_path):
+        assert len(fake.contexts) == 2
+        with pytest.raises(vgc.ResourcesExhausted, match="all 2 queues of vm are in use"):
+            open_device(link, tmp_path)
+    open_device(link, tmp_path).close()
+
+
+def test_closed_device_says_so(dev: vgc.Device) -> None:
+    dev.close()
+    with pytest.raises(ValueError, match="closed"):
+        dev.info()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [("nonsense", "not key=value"), ("colour=red", "unknown key 'colour'"), ("kick=1:2", "0 call")]
+)
+def test_bad_description_of_a_memfd_device_is_explained(
+    value: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VGC_MEMFD", value)
+    with pytest.raises(vgc.InvalidArgument, match=words):
+        vgc.Device()
+
+
+def test_without_a_device_the_error_says_what_was_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VGC_MEMFD", raising=False)
+    if vgc.devices():
+        pytest.skip("this machine has a device")
+    with pytest.raises(vgc.NoDevice, match="1af4:1066"):
+        vgc.Device()
+
+
+# ---- processes -----------------------------------------------------------------------------------
+
+
+def test_context_and_queue_of_a_killed_process_are_freed(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
+    with GuestProcess(link, tmp_path, "a = dev.alloc(1 << 20); say('up'); hear()") as process:
+        process.expect("up")
+        with open_device(link, tmp_path) as other:
+            assert len(fake.contexts) == 2
+            process.kill()
+            with open_device(link, tmp_path):
+                assert len(fake.contexts) == 2, "the dead process's context is gone"
+            other.alloc(1 << 24)  # the whole quota: the dead process's share came back
+
+
+def test_memory_quota_of_a_killed_process_returns_when_it_is_needed(
+    link: GuestLink, fake: FakeDevice, tmp_path: Path
+) -> None:
+    with (
+        open_device(link, tmp_path) as dev,
+        GuestProcess(link, tmp_path, "a = dev.alloc(1 << 24); say('up'); hear()") as process,
+    ):
+        process.expect("up")
+        with pytest.raises(vgc.OutOfMemory, match="asked 1, 0 of 16777216 bytes free"):
+            dev.alloc(1)
+        process.kill()
+        dev.alloc(1 << 24)
+        assert fake.opcodes().count(Opcode.CONTEXT_DESTROY) == 1
+
+
+def test_queue_of_a_killed_process_is_not_reused_while_the_device_works_on_it(tmp_path: Path) -> None:
+    with GuestLink(num_queues=1) as link, FakeDevice(link) as fake:
+        fake.override[Opcode.FILL] = lambda _: SILENCE
+        script = "a = dev.alloc(64); s = dev.stream(); a.fill_bytes(b'x', s); dev.nop(); say('up'); hear()"
+        with GuestProcess(link, tmp_path, script) as process:
+            process.expect("up")
+        with pytest.raises(vgc.ResourcesExhausted, match="dead processes"):
+            open_device(link, tmp_path, open_timeout_s=0.1)
+        fake.answer_silenced(Answer())
+        with open_device(link, tmp_path) as dev:
+            assert fake.contexts == {dev.info().context}
+
+
+def test_context_asked_for_by_a_process_that_died_before_the_answer_is_destroyed(
+    link: GuestLink, fake: FakeDevice, tmp_path: Path
+) -> None:
+    asked = threading.Event()
+
+    def keep_first_waiting(_ask: Any) -> Answer | None:
+        first = not asked.is_set()
+        asked.set()
+        return SILENCE if first else None
+
+    fake.override[Opcode.CONTEXT_CREATE] = keep_first_waiting
+    with GuestProcess(link, tmp_path, ""):
+        assert asked.wait(TIMEOUT_S)
+    fake.contexts.add(77)
+    fake.answer_silenced(Answer(value=77))
+    with open_device(link, tmp_path) as dev:
+        assert fake.contexts == {dev.info().context}
+
+
+@pytest.mark.usefixtures("fake")
+def test_reset_under_a_live_process_is_noticed(link: GuestLink, tmp_path: Path) -> None:
+    with GuestProcess(link, tmp_path, "say('up'); hear()") as process:
+        process.expect("up")
+        link.region.memory[8:16] = bytes(8)  # the cookie: another bring-up's rings would lie here
+        with pytest.raises(vgc.DeviceLost, match=f"process {process.process.pid} used it"):
+            open_device(link, tmp_path)
+
+
+def test_forked_child_must_open_the_device_itself(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
+    script = """
+import os
+pid = os.fork()
+if pid == 0:
+    try:
+        dev.nop()
+    except vgc.InvalidArgument as error:
+        os._exit(42 if 'fork' in str(error) else 1)
+    os._exit(2)
+say(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+dev.nop()
+dev.close()
+"""
+    with GuestProcess(link, tmp_path, script) as process:
+        process.expect("42")
+        assert process.wait() == 0
+    assert not fake.contexts
