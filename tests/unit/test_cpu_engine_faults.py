@@ -34,7 +34,7 @@ def inflight() -> Iterator[InflightMemory]:
 
 def crash(inflight: InflightMemory, image: Path, kernel: str, threads: int, *arguments: str) -> BlackBox:
     """Runs the kernel in a process of its own, which must die with the last words that are returned."""
-    os.set_inheritable(inflight.fd, True)  # noqa: FBT003
+    os.set_inheritable(inflight.fd, True)
     done = subprocess.run(
         [sys.executable, "-m", "tests.unit.cpu_fault_child", str(inflight.fd), image, kernel, str(threads), *arguments],
         cwd=REPOSITORY,

@@ -56,7 +56,7 @@ struct __attribute__((aligned(64))) cpu_pe {
     bool in_kernel;
     bool locating;
     uint32_t located;
-    jmp_buf leave_block;      /* assert, trap, deadlock */
+    jmp_buf leave_block; /* assert, trap, deadlock */
 };
 
 struct cpu_stream {

@@ -49,7 +49,8 @@ void __vgc_assert_fail(const char *expression, const char *file, unsigned line, 
     struct cpu_pe *pe = cpu_current_pe();
     char where[160];
     cpu_describe(pe, where, sizeof(where));
-    cpu_fail_launch(pe, VGC_STATUS_ASSERT, "%s:%u: %s: assertion `%s' failed in %s", file, line, function, expression, where);
+    cpu_fail_launch(pe, VGC_STATUS_ASSERT, "%s:%u: %s: assertion `%s' failed in %s", file, line, function, expression,
+                    where);
 }
 
 void __vgc_trap(void)

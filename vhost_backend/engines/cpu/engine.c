@@ -124,7 +124,9 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
         .kernel = op->kernel->engine_private,
         .num_blocks = blocks,
         .num_threads = op->block[0] * op->block[1] * op->block[2],
-        .batch = batch < 1 ? 1 : batch > 256 ? 256 : (uint32_t)batch,
+        .batch = batch < 1     ? 1
+                 : batch > 256 ? 256
+                               : (uint32_t)batch,
     };
     op->engine_private = launch;
     __atomic_store_n(&op->start_ns, cpu_now_ns(), __ATOMIC_RELAXED);

@@ -87,11 +87,11 @@ class CpuEngine(Engine):
         return toolchain.compile_job(options)
 
     def _reason(self) -> str:
-        return ffi.string(self._why).decode(errors="replace")
+        return _text(self._why)
 
 
 def _text(pointer: Any) -> str:
-    return ffi.string(pointer).decode(errors="replace")
+    return str(ffi.string(pointer), errors="replace")
 
 
 def _function(program: Any, index: int) -> FunctionInfo:

@@ -39,8 +39,8 @@ void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size)
     if (pe->locating)
         thread_position(pe, pe->located, from);
     if (known || pe->locating) {
-        snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)", name, block[0], block[1], block[2], from[0],
-                 from[1], from[2]);
+        snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)", name, block[0], block[1], block[2],
+                 from[0], from[1], from[2]);
         return;
     }
     snprintf(text, size, "kernel '%s', block (%u,%u,%u), one of threads %u to %u", name, block[0], block[1], block[2],
@@ -97,7 +97,8 @@ static void pass_on(int signal, siginfo_t *info, void *context)
     } else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
         before->sa_handler(signal);
     } else {
-        sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); /* the instruction faults again, for good */
+        sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL},
+                  NULL); /* the instruction faults again, for good */
     }
 }
 

@@ -134,7 +134,8 @@ static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
     while (has_blocks(launch)) {
         uint64_t first = atomic_fetch_add(&launch->next_block, launch->batch);
         uint64_t last = first + launch->batch < launch->num_blocks ? first + launch->batch : launch->num_blocks;
-        for (uint64_t index = first; index < last && !atomic_load_explicit(&launch->stop, memory_order_relaxed); index++) {
+        for (uint64_t index = first; index < last && !atomic_load_explicit(&launch->stop, memory_order_relaxed);
+             index++) {
             place_block(pe, launch, index);
             cpu_run_block(pe, launch);
         }
@@ -147,7 +148,8 @@ static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
     if (!prepare(pe, launch)) {
         pthread_mutex_lock(&pe->engine->lock);
         launch->op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
-        snprintf(launch->op->error, sizeof(launch->op->error), "no memory for the threads of kernel '%s'", launch->kernel->name);
+        snprintf(launch->op->error, sizeof(launch->op->error), "no memory for the threads of kernel '%s'",
+                 launch->kernel->name);
         pthread_mutex_unlock(&pe->engine->lock);
         atomic_store(&launch->stop, true);
     } else if (_setjmp(pe->leave_block) == 0) {

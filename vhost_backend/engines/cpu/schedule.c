@@ -4,7 +4,8 @@
  * region runs once over all of them. Threads that part are followed one warp at a time: `next` says where each one
  * stands, `waits` whether it may go on. A warp operation goes on when every thread it names that has not ended stands
  * at one of the same kind with the same mask; operations over "whoever is active" when nothing else in the warp can;
- * barriers when every thread of the block that has not ended stands at one. If nothing can go on, that is a deadlock. */
+ * barriers when every thread of the block that has not ended stands at one. If nothing can go on, that is a deadlock.
+ */
 #include "cpu_engine.h"
 
 #include <stdio.h>
@@ -95,7 +96,8 @@ static uint32_t alike(const struct parts *parts, uint32_t warp, uint32_t among, 
     for (uint32_t left = among; left != 0; left &= left - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(left);
         uint32_t other = warp * VGC_CPU_WARP + lane;
-        if (site_of(parts, other)->kind == site_of(parts, thread)->kind && mask_of(parts, other) == mask_of(parts, thread))
+        if (site_of(parts, other)->kind == site_of(parts, thread)->kind &&
+            mask_of(parts, other) == mask_of(parts, thread))
             found |= 1u << lane;
     }
     return found;
@@ -203,11 +205,12 @@ static __attribute__((noreturn)) void deadlock(struct parts *parts)
             at_barrier++;
         else
             thread = t;
-    cpu_fail_launch(parts->pe, VGC_STATUS_DEADLOCK,
-                    "kernel '%s': threads of block (%u,%u,%u) wait for each other: thread (%u,%u,%u) for warp lanes 0x%08x, "
-                    "%u threads at barriers, %u ended",
-                    atomic_load(&parts->pe->launch)->kernel->name, block[0], block[1], block[2], thread % dim[0],
-                    thread / dim[0] % dim[1], thread / dim[0] / dim[1], mask_of(parts, thread), at_barrier, ended);
+    cpu_fail_launch(
+        parts->pe, VGC_STATUS_DEADLOCK,
+        "kernel '%s': threads of block (%u,%u,%u) wait for each other: thread (%u,%u,%u) for warp lanes 0x%08x, "
+        "%u threads at barriers, %u ended",
+        atomic_load(&parts->pe->launch)->kernel->name, block[0], block[1], block[2], thread % dim[0],
+        thread / dim[0] % dim[1], thread / dim[0] / dim[1], mask_of(parts, thread), at_barrier, ended);
 }
 
 /* All threads that have not ended stand at barriers: lets them go on. */
@@ -227,7 +230,9 @@ static void release_barrier(struct parts *parts)
     }
     for (uint32_t thread = 0; thread < parts->num_threads; thread++) {
         uint32_t kind = site_of(parts, thread)->kind;
-        ctx->result32[thread] = kind == VGC_SITE_BARRIER_COUNT ? count : kind == VGC_SITE_BARRIER_AND ? all : count != 0;
+        ctx->result32[thread] = kind == VGC_SITE_BARRIER_COUNT ? count
+                                : kind == VGC_SITE_BARRIER_AND ? all
+                                                               : count != 0;
     }
     memset(parts->waits, 0, sizeof(parts->waits));
 }

@@ -107,7 +107,7 @@ struct vgc_cpu_ctx {
     uint8_t *shared;         /* static shared memory, 256-byte aligned; the dynamic part follows */
     uint8_t *dynamic_shared; /* 16-byte aligned */
     const uint8_t *params;
-    uint8_t *frame; /* slot at `offset`: array of `stride` elements from frame + offset * stride */
+    uint8_t *frame;  /* slot at `offset`: array of `stride` elements from frame + offset * stride */
     uint32_t stride; /* threads of the block, rounded up to 64 */
     uint32_t pe;
     uint32_t tid[3]; /* of the running thread; only kept where the compiled code needs it */

@@ -3,12 +3,12 @@
 
 #include <set>
 
-#include "llvm/Analysis/CallGraph.h"
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/InstIterator.h"
+#include "llvm/Analysis/CallGraph.h"
 #include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -17,11 +17,14 @@
 #include "llvm/TargetParser/SubtargetFeature.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
 /// Runs a pipeline of the new pass manager over the module.
-template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMachine &machine, Build build) {
+template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMachine &machine, Build build)
+{
     llvm::PipelineTuningOptions tuning;
     tuning.LoopVectorization = true;
     tuning.SLPVectorization = true;
@@ -40,7 +43,8 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
 }
 
 /// What an image may import; the runtime resolves exactly these (loader.c).
-bool is_allowed_symbol(llvm::StringRef name) {
+bool is_allowed_symbol(llvm::StringRef name)
+{
     static const llvm::StringSet<> allowed = {
 #define VGC_CPU_SYMBOL(name) #name,
 #include "../vgc_cpu_symbols.h"
@@ -51,7 +55,8 @@ bool is_allowed_symbol(llvm::StringRef name) {
 
 } // namespace
 
-std::unique_ptr<llvm::TargetMachine> host_machine() {
+std::unique_ptr<llvm::TargetMachine> host_machine()
+{
     const std::string triple = "x86_64-pc-linux-gnu";
     std::string error;
     const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
@@ -63,13 +68,14 @@ std::unique_ptr<llvm::TargetMachine> host_machine() {
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
     options.FunctionSections = true;
-    return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple, llvm::sys::getHostCPUName(), features.getString(),
-                                                                            options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                                                            llvm::CodeGenOptLevel::Default));
+    return std::unique_ptr<llvm::TargetMachine>(
+        target->createTargetMachine(triple, llvm::sys::getHostCPUName(), features.getString(), options,
+                                    llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
 /// A struct passed in memory is the thread's own: gives the kernel a copy, and lets it read the original only.
-static void copy_memory_params(const Kernel &kernel) {
+static void copy_memory_params(const Kernel &kernel)
+{
     llvm::IRBuilder<> builder(&*kernel.function->getEntryBlock().getFirstInsertionPt());
     for (const Param &param : kernel.params) {
         if (param.passing != Param::MEMORY)
@@ -85,7 +91,8 @@ static void copy_memory_params(const Kernel &kernel) {
     }
 }
 
-void prepare_inlining(llvm::Module &module, const Program &program) {
+void prepare_inlining(llvm::Module &module, const Program &program)
+{
     for (const Kernel &kernel : program.kernels)
         copy_memory_params(kernel);
     std::set<const llvm::Function *> kernels, recursive;
@@ -117,19 +124,23 @@ void prepare_inlining(llvm::Module &module, const Program &program) {
         }
 }
 
-void simplify(llvm::Module &module, llvm::TargetMachine &machine) {
+void simplify(llvm::Module &module, llvm::TargetMachine &machine)
+{
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
         return builder.buildModuleSimplificationPipeline(llvm::OptimizationLevel::O2, llvm::ThinOrFullLTOPhase::None);
     });
 }
 
-void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
+void optimise(llvm::Module &module, llvm::TargetMachine &machine)
+{
     llvm::internalizeModule(module, [](const llvm::GlobalValue &value) { return value.getName() == "vgc_cpu_image"; });
-    run_pipeline(module, machine,
-                 [](llvm::PassBuilder &builder) { return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3); });
+    run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
+        return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+    });
 }
 
-void check_symbols(const std::string &object) {
+void check_symbols(const std::string &object)
+{
     auto file = llvm::object::ObjectFile::createObjectFile(object);
     if (!file)
         fail("cannot read " + object + ": " + llvm::toString(file.takeError()));
@@ -139,14 +150,16 @@ void check_symbols(const std::string &object) {
         const llvm::StringRef name = llvm::cantFail(symbol.getName());
         if (!(flags & llvm::object::SymbolRef::SF_Undefined) || name.empty() || is_allowed_symbol(name))
             continue;
-        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name) << "' is not defined, and nothing that kernels may call\n";
+        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name)
+                     << "' is not defined, and nothing that kernels may call\n";
         failed = true;
     }
     if (failed)
         fail("undefined symbols");
 }
 
-void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object) {
+void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object)
+{
     std::error_code error;
     llvm::raw_fd_ostream out(object, error);
     if (error)

@@ -18,7 +18,8 @@
 
 #include "../vgc_cpu_abi.h"
 
-namespace vgc {
+namespace vgc
+{
 
 /// Ends the compilation with a message in the compiler's own style.
 [[noreturn]] void fail(const llvm::Twine &message);
@@ -27,8 +28,8 @@ struct Options {
     std::string input;
     std::string output;
     std::string include_dir;
-    std::string dump_ir; // file for the final IR; for developers
-    std::vector<std::string> clang;           // the guest's options in clang's words
+    std::string dump_ir;                       // file for the final IR; for developers
+    std::vector<std::string> clang;            // the guest's options in clang's words
     std::vector<std::string> name_expressions; // template instantiations to make
 };
 
@@ -81,7 +82,8 @@ Program collect(llvm::Module &module);
 void lower_inline_asm(llvm::Module &module);
 
 /// Replaces shared variables by calls of __vgc_shared_var; `place` turns those into addresses after inlining.
-class SharedMemory {
+class SharedMemory
+{
   public:
     explicit SharedMemory(llvm::Module &module);
     void place(Program &program);
@@ -128,7 +130,8 @@ bool is_position_name(llvm::StringRef name);
 /// The value such a call has under `view`.
 llvm::Value *position_value(llvm::CallInst &call, const ThreadView &view);
 /// Loads a field of struct vgc_cpu_ctx.
-llvm::Value *load_field(llvm::IRBuilder<> &builder, llvm::Value *ctx, llvm::Type *type, size_t offset, const char *name);
+llvm::Value *load_field(llvm::IRBuilder<> &builder, llvm::Value *ctx, llvm::Type *type, size_t offset,
+                        const char *name);
 /// Loads what is the same for all threads of the block.
 void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &view);
 void lower_positions_by_context(llvm::Function &function);

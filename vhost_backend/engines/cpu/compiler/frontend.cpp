@@ -10,11 +10,14 @@
 
 extern char **environ;
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
 /// Runs a tool with our stdout and stderr; returns its exit status.
-int run(const std::vector<std::string> &command) {
+int run(const std::vector<std::string> &command)
+{
     std::vector<char *> argv;
     for (const std::string &word : command)
         argv.push_back(const_cast<char *>(word.c_str()));
@@ -32,7 +35,8 @@ int run(const std::vector<std::string> &command) {
 }
 
 /// Template instantiations asked for by name: a host variable that takes the kernel's address makes one.
-std::string write_instantiations(const Options &options) {
+std::string write_instantiations(const Options &options)
+{
     const std::string path = options.output + ".names.cu";
     std::error_code error;
     llvm::raw_fd_ostream out(path, error);
@@ -45,15 +49,18 @@ std::string write_instantiations(const Options &options) {
     return path;
 }
 
-std::vector<std::string> clang_command(const Options &options, const std::string &input, const std::string &bitcode) {
+std::vector<std::string> clang_command(const Options &options, const std::string &input, const std::string &bitcode)
+{
     std::vector<std::string> command = {
         VGC_CLANG, "-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "-Xclang",
-        "-target-sdk-version=11.0", "-Xclang", "-fcuda-allow-variadic-functions", "-Xclang", "-fcuda-is-device", "-U__CUDA_ARCH__",
-        "-D__CUDA_ARCH__=700", "-D__CUDACC__=1", "-D__VGC_CPU__=1", "-nostdinc", "-nostdinc++", "-isystem", options.include_dir, "-isystem",
+        "-target-sdk-version=11.0", "-Xclang", "-fcuda-allow-variadic-functions", "-Xclang", "-fcuda-is-device",
+        "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=700", "-D__CUDACC__=1", "-D__VGC_CPU__=1", "-nostdinc", "-nostdinc++",
+        "-isystem", options.include_dir, "-isystem",
         // clang's own stddef.h, stdint.h, float.h, limits.h: no header of the host is read
-        std::string(VGC_CLANG).substr(0, std::string(VGC_CLANG).rfind("/bin/")) + "/lib/clang/19/include", "-include", "cuda_runtime.h",
-        "-march=native", "-fPIC", "-O2", "-std=c++17", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-strict-return", "-fno-strict-float-cast-overflow",
-        "-fno-stack-protector", "-fno-color-diagnostics", "-Xclang", "-disable-llvm-passes", "-Xclang", "-debug-info-kind=standalone"};
+        std::string(VGC_CLANG).substr(0, std::string(VGC_CLANG).rfind("/bin/")) + "/lib/clang/19/include", "-include",
+        "cuda_runtime.h", "-march=native", "-fPIC", "-O2", "-std=c++17", "-ffp-contract=fast", "-fno-math-errno",
+        "-fno-exceptions", "-fno-strict-return", "-fno-strict-float-cast-overflow", "-fno-stack-protector",
+        "-fno-color-diagnostics", "-Xclang", "-disable-llvm-passes", "-Xclang", "-debug-info-kind=standalone"};
     command.insert(command.end(), options.clang.begin(), options.clang.end());
     command.insert(command.end(), {"-emit-llvm", "-c", input, "-o", bitcode});
     return command;
@@ -61,7 +68,8 @@ std::vector<std::string> clang_command(const Options &options, const std::string
 
 } // namespace
 
-std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options) {
+std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options)
+{
     const std::string bitcode = options.output + ".bc";
     const bool wrapped = !options.name_expressions.empty();
     const std::string input = wrapped ? write_instantiations(options) : options.input;
@@ -78,9 +86,28 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
     return module;
 }
 
-void link_image(const std::string &object, const std::string &output) {
-    if (run({VGC_LLD, "-shared", "-Bsymbolic", "--gc-sections", "--strip-all", "--hash-style=sysv", "-z", "now", "-z", "norelro", "-z",
-             "noexecstack", "-z", "separate-code", "-z", "max-page-size=4096", "--build-id=none", object, "-o", output}))
+void link_image(const std::string &object, const std::string &output)
+{
+    if (run({VGC_LLD,
+             "-shared",
+             "-Bsymbolic",
+             "--gc-sections",
+             "--strip-all",
+             "--hash-style=sysv",
+             "-z",
+             "now",
+             "-z",
+             "norelro",
+             "-z",
+             "noexecstack",
+             "-z",
+             "separate-code",
+             "-z",
+             "max-page-size=4096",
+             "--build-id=none",
+             object,
+             "-o",
+             output}))
         fail("linking failed");
 }
 

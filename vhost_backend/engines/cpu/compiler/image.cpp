@@ -4,34 +4,46 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/GlobalVariable.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
-class TableWriter {
+class TableWriter
+{
   public:
-    explicit TableWriter(llvm::Module &module) : module_(module), context_(module.getContext()) {}
+    explicit TableWriter(llvm::Module &module) : module_(module), context_(module.getContext())
+    {
+    }
 
-    llvm::Constant *u32(uint64_t value) {
+    llvm::Constant *u32(uint64_t value)
+    {
         return llvm::ConstantInt::get(llvm::Type::getInt32Ty(context_), value);
     }
-    llvm::Constant *u64(uint64_t value) {
+    llvm::Constant *u64(uint64_t value)
+    {
         return llvm::ConstantInt::get(llvm::Type::getInt64Ty(context_), value);
     }
-    llvm::Constant *text(llvm::StringRef value) {
+    llvm::Constant *text(llvm::StringRef value)
+    {
         return variable(llvm::ConstantDataArray::getString(context_, value), ".text");
     }
-    llvm::Constant *record(llvm::ArrayRef<llvm::Constant *> fields) {
+    llvm::Constant *record(llvm::ArrayRef<llvm::Constant *> fields)
+    {
         return llvm::ConstantStruct::getAnon(context_, fields);
     }
     /// An array of equal records; the address of its first.
-    llvm::Constant *array(llvm::ArrayRef<llvm::Constant *> records) {
+    llvm::Constant *array(llvm::ArrayRef<llvm::Constant *> records)
+    {
         if (records.empty())
             return llvm::ConstantPointerNull::get(llvm::PointerType::get(context_, 0));
-        return variable(llvm::ConstantArray::get(llvm::ArrayType::get(records[0]->getType(), records.size()), records), ".table");
+        return variable(llvm::ConstantArray::get(llvm::ArrayType::get(records[0]->getType(), records.size()), records),
+                        ".table");
     }
 
   private:
-    llvm::Constant *variable(llvm::Constant *value, const char *name) {
+    llvm::Constant *variable(llvm::Constant *value, const char *name)
+    {
         return new llvm::GlobalVariable(module_, value->getType(), true, llvm::GlobalValue::PrivateLinkage, value,
                                         llvm::Twine("vgc") + name);
     }
@@ -39,21 +51,24 @@ class TableWriter {
     llvm::LLVMContext &context_;
 };
 
-llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel) {
+llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel)
+{
     std::vector<llvm::Constant *> sites, params;
     for (const Kernel::Site &site : kernel.sites)
-        sites.push_back(
-            writer.record({site.resume, writer.u32(site.kind), writer.u32(site.flags), writer.u32(site.mask), writer.u32(site.arg)}));
+        sites.push_back(writer.record(
+            {site.resume, writer.u32(site.kind), writer.u32(site.flags), writer.u32(site.mask), writer.u32(site.arg)}));
     for (const Param &param : kernel.params)
         params.push_back(writer.record({writer.u32(param.offset), writer.u32(param.size)}));
-    return writer.record({writer.text(kernel.name), writer.text(kernel.short_name), writer.array(sites), writer.array(params),
-                          writer.u32(sites.size()), writer.u32(params.size()), writer.u32(kernel.param_bytes),
-                          writer.u32(kernel.shared_bytes), writer.u32(kernel.max_threads), writer.u32(kernel.frame_bytes)});
+    return writer.record({writer.text(kernel.name), writer.text(kernel.short_name), writer.array(sites),
+                          writer.array(params), writer.u32(sites.size()), writer.u32(params.size()),
+                          writer.u32(kernel.param_bytes), writer.u32(kernel.shared_bytes),
+                          writer.u32(kernel.max_threads), writer.u32(kernel.frame_bytes)});
 }
 
 } // namespace
 
-void emit_table(llvm::Module &module, const Program &program) {
+void emit_table(llvm::Module &module, const Program &program)
+{
     TableWriter writer(module);
     std::vector<llvm::Constant *> kernels, globals;
     for (const Kernel &kernel : program.kernels)
@@ -65,7 +80,8 @@ void emit_table(llvm::Module &module, const Program &program) {
     llvm::Constant *table =
         writer.record({writer.u32(VGC_CPU_IMAGE_MAGIC), writer.u32(VGC_CPU_ABI), writer.u32(kernels.size()),
                        writer.u32(globals.size()), writer.array(kernels), writer.array(globals)});
-    new llvm::GlobalVariable(module, table->getType(), true, llvm::GlobalValue::ExternalLinkage, table, "vgc_cpu_image");
+    new llvm::GlobalVariable(module, table->getType(), true, llvm::GlobalValue::ExternalLinkage, table,
+                             "vgc_cpu_image");
 }
 
 } // namespace vgc

@@ -7,11 +7,14 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/Support/Regex.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
 /// The builtin that a special register's value comes from; empty if there is none.
-llvm::StringRef builtin_of(llvm::StringRef special) {
+llvm::StringRef builtin_of(llvm::StringRef special)
+{
     return llvm::StringSwitch<llvm::StringRef>(special)
         .Case("smid", "__vgc_smid")
         .Case("laneid", "__vgc_laneid")
@@ -38,20 +41,27 @@ llvm::StringRef builtin_of(llvm::StringRef special) {
         .Default("");
 }
 
-std::string where(const llvm::Instruction &instruction) {
+std::string where(const llvm::Instruction &instruction)
+{
     const llvm::DebugLoc &location = instruction.getDebugLoc();
-    return location ? (llvm::cast<llvm::DIScope>(location.getScope())->getFilename() + ":" + llvm::Twine(location.getLine()) + ": ").str()
+    return location ? (llvm::cast<llvm::DIScope>(location.getScope())->getFilename() + ":" +
+                       llvm::Twine(location.getLine()) + ": ")
+                          .str()
                     : std::string();
 }
 
-bool looks_like_ptx(llvm::StringRef text) {
-    static llvm::Regex ptx("(^|[ \t\n;{])[@%]?(!?p[0-9]* )?[a-z0-9]+(\\.[a-z0-9:]+)*\\.(pred|[usbf](8|16|32|64)|f16x2|bf16|sync|gpu|cta|sys)"
-                           "|membar\\.|fence\\.|bar\\.|%(tid|ntid|ctaid|nctaid|laneid|warpid|smid|lanemask|clock|globaltimer)");
+bool looks_like_ptx(llvm::StringRef text)
+{
+    static llvm::Regex ptx(
+        "(^|[ \t\n;{])[@%]?(!?p[0-9]* "
+        ")?[a-z0-9]+(\\.[a-z0-9:]+)*\\.(pred|[usbf](8|16|32|64)|f16x2|bf16|sync|gpu|cta|sys)"
+        "|membar\\.|fence\\.|bar\\.|%(tid|ntid|ctaid|nctaid|laneid|warpid|smid|lanemask|clock|globaltimer)");
     return ptx.match(text);
 }
 
 /// The value of special register `name` as a value of `type`.
-llvm::Value *read_special(llvm::CallInst &call, llvm::StringRef name) {
+llvm::Value *read_special(llvm::CallInst &call, llvm::StringRef name)
+{
     llvm::Module &module = *call.getModule();
     llvm::IRBuilder<> builder(&call);
     const bool wide = name == "clock" || name == "clock64" || name == "globaltimer";
@@ -61,7 +71,8 @@ llvm::Value *read_special(llvm::CallInst &call, llvm::StringRef name) {
 }
 
 /// True if the asm was replaced or may stay; fails the compilation otherwise.
-void lower(llvm::CallInst &call) {
+void lower(llvm::CallInst &call)
+{
     const auto *assembly = llvm::cast<llvm::InlineAsm>(call.getCalledOperand());
     const std::string text(assembly->getAsmString());
     static llvm::Regex read("^[ \t\n]*mov\\.[usb](32|64)[ \t]+\\$0,[ \t]*%([a-z0-9_.]+);?[ \t\n]*$");
@@ -71,14 +82,16 @@ void lower(llvm::CallInst &call) {
         call.eraseFromParent();
     } else if (looks_like_ptx(text)) {
         fail(where(call) + "inline PTX \"" + text +
-             "\" is not supported by the CPU engine (allowed: mov of %smid, %laneid, %warpid, %tid, %ntid, %ctaid, %nctaid, "
+             "\" is not supported by the CPU engine (allowed: mov of %smid, %laneid, %warpid, %tid, %ntid, %ctaid, "
+             "%nctaid, "
              "%lanemask_*, %clock, %clock64, %globaltimer)");
     }
 }
 
 } // namespace
 
-void lower_inline_asm(llvm::Module &module) {
+void lower_inline_asm(llvm::Module &module)
+{
     std::vector<llvm::CallInst *> calls;
     for (llvm::Function &function : module)
         for (llvm::Instruction &instruction : llvm::instructions(function))

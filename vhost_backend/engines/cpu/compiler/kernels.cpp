@@ -8,15 +8,18 @@
 #include "llvm/Support/Alignment.h"
 #include "llvm/Support/MathExtras.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
 using llvm::DICompositeType;
 using llvm::DIDerivedType;
 using llvm::DIType;
 
 /// The type behind typedefs and qualifiers.
-const DIType *strip(const DIType *type) {
+const DIType *strip(const DIType *type)
+{
     while (const auto *derived = llvm::dyn_cast_or_null<DIDerivedType>(type)) {
         switch (derived->getTag()) {
         case llvm::dwarf::DW_TAG_typedef:
@@ -35,11 +38,13 @@ const DIType *strip(const DIType *type) {
     return type;
 }
 
-uint64_t align_of(const DIType *type) {
+uint64_t align_of(const DIType *type)
+{
     if (type == nullptr)
         return 1;
     uint64_t align = std::max<uint64_t>(1, type->getAlignInBits() / 8);
-    for (const DIType *next = type; const auto *derived = llvm::dyn_cast_or_null<DIDerivedType>(next); next = derived->getBaseType()) {
+    for (const DIType *next = type; const auto *derived = llvm::dyn_cast_or_null<DIDerivedType>(next);
+         next = derived->getBaseType()) {
         align = std::max<uint64_t>(align, derived->getAlignInBits() / 8);
         if (strip(derived) == derived)
             break;
@@ -52,7 +57,8 @@ uint64_t align_of(const DIType *type) {
     if (composite->getTag() == llvm::dwarf::DW_TAG_enumeration_type)
         return std::max<uint64_t>(align, composite->getSizeInBits() / 8);
     if (composite->getTag() == llvm::dwarf::DW_TAG_array_type)
-        return std::max(align, composite->isVector() ? composite->getSizeInBits() / 8 : align_of(composite->getBaseType()));
+        return std::max(align,
+                        composite->isVector() ? composite->getSizeInBits() / 8 : align_of(composite->getBaseType()));
     for (const llvm::DINode *element : composite->getElements()) {
         const auto *member = llvm::dyn_cast<DIDerivedType>(element);
         if (member == nullptr || member->isStaticMember())
@@ -65,13 +71,15 @@ uint64_t align_of(const DIType *type) {
     return align;
 }
 
-bool is_record(const DIType *type) {
+bool is_record(const DIType *type)
+{
     const auto *composite = llvm::dyn_cast<DICompositeType>(type);
     return composite != nullptr && composite->getTag() != llvm::dwarf::DW_TAG_enumeration_type &&
            composite->getTag() != llvm::dwarf::DW_TAG_array_type;
 }
 
-bool is_empty_record(const DICompositeType *type) {
+bool is_empty_record(const DICompositeType *type)
+{
     for (const llvm::DINode *element : type->getElements())
         if (const auto *member = llvm::dyn_cast<DIDerivedType>(element); member != nullptr && !member->isStaticMember())
             if (member->getTag() == llvm::dwarf::DW_TAG_member || member->getTag() == llvm::dwarf::DW_TAG_inheritance)
@@ -80,13 +88,15 @@ bool is_empty_record(const DICompositeType *type) {
 }
 
 /// Undoes clang's x86-64 lowering of one parameter: which IR arguments, beginning at `arg`, carry it.
-void match_arguments(const llvm::Function &function, const DIType *type, unsigned arg, Param &param) {
+void match_arguments(const llvm::Function &function, const DIType *type, unsigned arg, Param &param)
+{
     const llvm::DataLayout &layout = function.getParent()->getDataLayout();
     param.first_arg = arg;
     param.num_args = 1;
     param.passing = Param::DIRECT;
     if (!is_record(type)) {
-        if (param.size == 16 && arg + 1 < function.arg_size() && layout.getTypeStoreSize(function.getArg(arg)->getType()) == 8)
+        if (param.size == 16 && arg + 1 < function.arg_size() &&
+            layout.getTypeStoreSize(function.getArg(arg)->getType()) == 8)
             param.num_args = 2; // __int128
         return;
     }
@@ -98,12 +108,14 @@ void match_arguments(const llvm::Function &function, const DIType *type, unsigne
         param.num_args = 0;
     } else if (arg < function.arg_size() && function.getArg(arg)->hasByValAttr()) {
         param.passing = Param::MEMORY;
-    } else if (arg < function.arg_size() && param.size > 8 && layout.getTypeStoreSize(function.getArg(arg)->getType()) <= 8) {
+    } else if (arg < function.arg_size() && param.size > 8 &&
+               layout.getTypeStoreSize(function.getArg(arg)->getType()) <= 8) {
         param.num_args = 2;
     }
 }
 
-void collect_params(Kernel &kernel) {
+void collect_params(Kernel &kernel)
+{
     const llvm::Function &function = *kernel.function;
     const llvm::DITypeRefArray types = function.getSubprogram()->getType()->getTypeArray();
     uint64_t offset = 0;
@@ -115,7 +127,8 @@ void collect_params(Kernel &kernel) {
         Param param{};
         const uint64_t align = align_of(types[i]);
         param.size = uint32_t(type->getSizeInBits() / 8);
-        if (type->getTag() == llvm::dwarf::DW_TAG_reference_type || type->getTag() == llvm::dwarf::DW_TAG_rvalue_reference_type)
+        if (type->getTag() == llvm::dwarf::DW_TAG_reference_type ||
+            type->getTag() == llvm::dwarf::DW_TAG_rvalue_reference_type)
             fail("kernel '" + kernel.name + "': parameter " + llvm::Twine(i) + " is a reference");
         offset = llvm::alignTo(offset, align);
         param.offset = uint32_t(offset);
@@ -128,14 +141,17 @@ void collect_params(Kernel &kernel) {
     if (arg != function.arg_size())
         fail("internal: parameters of kernel '" + kernel.name + "' do not match its code");
     if (offset > 4096)
-        fail("kernel '" + kernel.name + "' has " + llvm::Twine(offset) + " bytes of parameters, at most 4096 are possible");
+        fail("kernel '" + kernel.name + "' has " + llvm::Twine(offset) +
+             " bytes of parameters, at most 4096 are possible");
 }
 
-std::string unqualified(llvm::StringRef name) {
+std::string unqualified(llvm::StringRef name)
+{
     return name.take_until([](char c) { return c == '<'; }).str();
 }
 
-void add_kernel(Program &program, llvm::Function &function) {
+void add_kernel(Program &program, llvm::Function &function)
+{
     if (function.isDeclaration() || function.getSubprogram() == nullptr)
         return;
     for (const Kernel &known : program.kernels) // an instantiation repeats the template's annotation
@@ -153,7 +169,8 @@ void add_kernel(Program &program, llvm::Function &function) {
 }
 
 /// Calls back with (function, annotation, arguments) for each __attribute__((annotate)).
-template <typename Callback> void for_annotations(const llvm::Module &module, Callback callback) {
+template <typename Callback> void for_annotations(const llvm::Module &module, Callback callback)
+{
     const llvm::GlobalVariable *annotations = module.getGlobalVariable("llvm.global.annotations");
     if (annotations == nullptr)
         return;
@@ -170,15 +187,18 @@ template <typename Callback> void for_annotations(const llvm::Module &module, Ca
 }
 
 /// threads is the first argument of __launch_bounds__.
-void apply_bounds(Program &program, const llvm::Function &function, const llvm::Constant *arguments) {
-    const auto *threads = arguments == nullptr ? nullptr : llvm::dyn_cast<llvm::ConstantInt>(arguments->getAggregateElement(0u));
+void apply_bounds(Program &program, const llvm::Function &function, const llvm::Constant *arguments)
+{
+    const auto *threads =
+        arguments == nullptr ? nullptr : llvm::dyn_cast<llvm::ConstantInt>(arguments->getAggregateElement(0u));
     for (Kernel &kernel : program.kernels)
         if (kernel.function == &function && threads != nullptr && threads->getZExtValue() > 0)
             kernel.max_threads = uint32_t(std::min<uint64_t>(threads->getZExtValue(), VGC_CPU_MAX_THREADS));
 }
 
 /// __device__ and __constant__ variables: whatever is neither constant, nor shared (those begin undefined).
-void collect_globals(llvm::Module &module, Program &program) {
+void collect_globals(llvm::Module &module, Program &program)
+{
     for (llvm::GlobalVariable &variable : module.globals()) {
         if (variable.isDeclaration() || variable.isConstant() || variable.getName().starts_with("llvm.") ||
             llvm::isa<llvm::UndefValue>(variable.getInitializer()))
@@ -195,7 +215,8 @@ void collect_globals(llvm::Module &module, Program &program) {
 
 } // namespace
 
-Program collect(llvm::Module &module) {
+Program collect(llvm::Module &module)
+{
     Program program;
     for_annotations(module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *) {
         if (text == "vgc.kernel")

@@ -10,20 +10,25 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 
-namespace vgc {
+namespace vgc
+{
 
-void fail(const llvm::Twine &message) {
+void fail(const llvm::Twine &message)
+{
     llvm::errs() << "vgc-cpucc: error: " << message << "\n";
     llvm::errs().flush();
     _exit(1);
 }
 
-namespace {
+namespace
+{
 
 /// Passes warnings of the optimiser about its own hints by, shows errors (bad inline assembly, say).
-class Diagnostics : public llvm::DiagnosticHandler {
+class Diagnostics : public llvm::DiagnosticHandler
+{
   public:
-    bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
+    bool handleDiagnostics(const llvm::DiagnosticInfo &info) override
+    {
         if (info.getSeverity() != llvm::DS_Error)
             return true;
         llvm::DiagnosticPrinterRawOStream printer(llvm::errs());
@@ -35,7 +40,8 @@ class Diagnostics : public llvm::DiagnosticHandler {
     }
 };
 
-void dump(const llvm::Module &module, const std::string &path) {
+void dump(const llvm::Module &module, const std::string &path)
+{
     std::error_code error;
     llvm::raw_fd_ostream out(path, error);
     if (error)
@@ -43,12 +49,14 @@ void dump(const llvm::Module &module, const std::string &path) {
     module.print(out, nullptr);
 }
 
-void verify(llvm::Module &module, const char *after) {
+void verify(llvm::Module &module, const char *after)
+{
     if (llvm::verifyModule(module, &llvm::errs()))
         fail(llvm::Twine("internal: broken IR after ") + after);
 }
 
-void compile(const Options &options) {
+void compile(const Options &options)
+{
     llvm::LLVMContext context;
     context.setDiagnosticHandler(std::make_unique<Diagnostics>());
     auto machine = host_machine();
@@ -81,7 +89,8 @@ void compile(const Options &options) {
 } // namespace
 } // namespace vgc
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::InitializeNativeTargetAsmParser();

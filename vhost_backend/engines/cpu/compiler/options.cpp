@@ -1,35 +1,72 @@
 #include "compiler.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
-const char *const ALLOWED = "-D, -U, -O0..-O3, -std=c++11..c++20, --use_fast_math, -lineinfo, --name-expression=, -w; ignored: -arch, "
-                            "--gpu-architecture, --maxrregcount, -fmad, -default-device, -rdc=false, -G, -g";
+const char *const ALLOWED =
+    "-D, -U, -O0..-O3, -std=c++11..c++20, --use_fast_math, -lineinfo, --name-expression=, -w; ignored: -arch, "
+    "--gpu-architecture, --maxrregcount, -fmad, -default-device, -rdc=false, -G, -g";
 
-bool is_ignored(llvm::StringRef option) {
-    for (llvm::StringRef prefix :
-         {"-arch=", "--gpu-architecture=", "-code=", "--gpu-code=", "-gencode=", "--maxrregcount=", "-maxrregcount=", "-lineinfo",
-          "--generate-line-info", "-default-device", "--device-as-default-execution-space", "-G", "-g", "--device-debug", "-rdc=false",
-          "--relocatable-device-code=false", "-Xptxas", "--ptxas-options", "-restrict", "--restrict", "--fmad=true", "-fmad=true",
-          "--extra-device-vectorization", "-extra-device-vectorization", "--ftz=", "-ftz=", "--prec-sqrt=", "-prec-sqrt=", "--prec-div=",
-          "-prec-div=", "-O0", "-O1", "-O2", "-O3", "--optimize"})
+bool is_ignored(llvm::StringRef option)
+{
+    for (llvm::StringRef prefix : {"-arch=",
+                                   "--gpu-architecture=",
+                                   "-code=",
+                                   "--gpu-code=",
+                                   "-gencode=",
+                                   "--maxrregcount=",
+                                   "-maxrregcount=",
+                                   "-lineinfo",
+                                   "--generate-line-info",
+                                   "-default-device",
+                                   "--device-as-default-execution-space",
+                                   "-G",
+                                   "-g",
+                                   "--device-debug",
+                                   "-rdc=false",
+                                   "--relocatable-device-code=false",
+                                   "-Xptxas",
+                                   "--ptxas-options",
+                                   "-restrict",
+                                   "--restrict",
+                                   "--fmad=true",
+                                   "-fmad=true",
+                                   "--extra-device-vectorization",
+                                   "-extra-device-vectorization",
+                                   "--ftz=",
+                                   "-ftz=",
+                                   "--prec-sqrt=",
+                                   "-prec-sqrt=",
+                                   "--prec-div=",
+                                   "-prec-div=",
+                                   "-O0",
+                                   "-O1",
+                                   "-O2",
+                                   "-O3",
+                                   "--optimize"})
         if (option.starts_with(prefix))
             return true;
     return false;
 }
 
-bool takes_value(llvm::StringRef option) {
-    return option == "-arch" || option == "--gpu-architecture" || option == "-code" || option == "-gencode" || option == "-maxrregcount" ||
-           option == "--maxrregcount" || option == "-D" || option == "-U" || option == "--define-macro" || option == "--undefine-macro" ||
-           option == "-std" || option == "--std" || option == "--name-expression";
+bool takes_value(llvm::StringRef option)
+{
+    return option == "-arch" || option == "--gpu-architecture" || option == "-code" || option == "-gencode" ||
+           option == "-maxrregcount" || option == "--maxrregcount" || option == "-D" || option == "-U" ||
+           option == "--define-macro" || option == "--undefine-macro" || option == "-std" || option == "--std" ||
+           option == "--name-expression";
 }
 
-bool is_standard(llvm::StringRef name) {
+bool is_standard(llvm::StringRef name)
+{
     return name == "c++11" || name == "c++14" || name == "c++17" || name == "c++20";
 }
 
 /// One guest option, with its value joined if it was a word of its own.
-void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef value) {
+void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef value)
+{
     if (option == "-D" || option == "--define-macro")
         options.clang.push_back(("-D" + value).str());
     else if (option == "-U" || option == "--undefine-macro")
@@ -50,7 +87,8 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
         fail("option '" + option + "' is not allowed (allowed: " + ALLOWED + ")");
 }
 
-void split_joined(llvm::StringRef word, llvm::StringRef &option, llvm::StringRef &value, bool &complete) {
+void split_joined(llvm::StringRef word, llvm::StringRef &option, llvm::StringRef &value, bool &complete)
+{
     complete = true;
     option = word;
     value = "";
@@ -71,7 +109,8 @@ void split_joined(llvm::StringRef word, llvm::StringRef &option, llvm::StringRef
 
 } // namespace
 
-Options parse_options(int argc, char **argv) {
+Options parse_options(int argc, char **argv)
+{
     Options options;
     int i = 1;
     auto own = [&](llvm::StringRef word, llvm::StringRef name, std::string &into) {

@@ -4,37 +4,72 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/InstIterator.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
 enum Position {
-    TID_X, TID_Y, TID_Z,
-    CTAID_X, CTAID_Y, CTAID_Z,
-    NTID_X, NTID_Y, NTID_Z,
-    NCTAID_X, NCTAID_Y, NCTAID_Z,
-    LINEAR, LANE, WARP, SMID,
-    SHARED, DYNAMIC_SHARED,
-    LANEMASK_EQ, LANEMASK_LT, LANEMASK_LE, LANEMASK_GT, LANEMASK_GE,
+    TID_X,
+    TID_Y,
+    TID_Z,
+    CTAID_X,
+    CTAID_Y,
+    CTAID_Z,
+    NTID_X,
+    NTID_Y,
+    NTID_Z,
+    NCTAID_X,
+    NCTAID_Y,
+    NCTAID_Z,
+    LINEAR,
+    LANE,
+    WARP,
+    SMID,
+    SHARED,
+    DYNAMIC_SHARED,
+    LANEMASK_EQ,
+    LANEMASK_LT,
+    LANEMASK_LE,
+    LANEMASK_GT,
+    LANEMASK_GE,
     NONE,
 };
 
-Position position_of(llvm::StringRef name) {
+Position position_of(llvm::StringRef name)
+{
     if (!name.consume_front("__vgc_"))
         return NONE;
     return llvm::StringSwitch<Position>(name)
-        .Case("tid_x", TID_X).Case("tid_y", TID_Y).Case("tid_z", TID_Z)
-        .Case("ctaid_x", CTAID_X).Case("ctaid_y", CTAID_Y).Case("ctaid_z", CTAID_Z)
-        .Case("ntid_x", NTID_X).Case("ntid_y", NTID_Y).Case("ntid_z", NTID_Z)
-        .Case("nctaid_x", NCTAID_X).Case("nctaid_y", NCTAID_Y).Case("nctaid_z", NCTAID_Z)
-        .Case("linear_tid", LINEAR).Case("laneid", LANE).Case("warpid", WARP).Case("smid", SMID)
-        .Case("shared", SHARED).Case("dynamic_shared", DYNAMIC_SHARED)
-        .Case("lanemask_eq", LANEMASK_EQ).Case("lanemask_lt", LANEMASK_LT).Case("lanemask_le", LANEMASK_LE)
-        .Case("lanemask_gt", LANEMASK_GT).Case("lanemask_ge", LANEMASK_GE)
+        .Case("tid_x", TID_X)
+        .Case("tid_y", TID_Y)
+        .Case("tid_z", TID_Z)
+        .Case("ctaid_x", CTAID_X)
+        .Case("ctaid_y", CTAID_Y)
+        .Case("ctaid_z", CTAID_Z)
+        .Case("ntid_x", NTID_X)
+        .Case("ntid_y", NTID_Y)
+        .Case("ntid_z", NTID_Z)
+        .Case("nctaid_x", NCTAID_X)
+        .Case("nctaid_y", NCTAID_Y)
+        .Case("nctaid_z", NCTAID_Z)
+        .Case("linear_tid", LINEAR)
+        .Case("laneid", LANE)
+        .Case("warpid", WARP)
+        .Case("smid", SMID)
+        .Case("shared", SHARED)
+        .Case("dynamic_shared", DYNAMIC_SHARED)
+        .Case("lanemask_eq", LANEMASK_EQ)
+        .Case("lanemask_lt", LANEMASK_LT)
+        .Case("lanemask_le", LANEMASK_LE)
+        .Case("lanemask_gt", LANEMASK_GT)
+        .Case("lanemask_ge", LANEMASK_GE)
         .Default(NONE);
 }
 
 /// One of the masks of lanes below, at or above this one.
-llvm::Value *lane_mask(llvm::IRBuilder<> &builder, Position which, llvm::Value *lane) {
+llvm::Value *lane_mask(llvm::IRBuilder<> &builder, Position which, llvm::Value *lane)
+{
     llvm::Value *equal = builder.CreateShl(builder.getInt32(1), lane);
     llvm::Value *less = builder.CreateSub(equal, builder.getInt32(1));
     switch (which) {
@@ -53,16 +88,20 @@ llvm::Value *lane_mask(llvm::IRBuilder<> &builder, Position which, llvm::Value *
 
 } // namespace
 
-bool is_position_name(llvm::StringRef name) {
+bool is_position_name(llvm::StringRef name)
+{
     return position_of(name) != NONE;
 }
 
-bool is_position_call(const llvm::Instruction &instruction) {
+bool is_position_call(const llvm::Instruction &instruction)
+{
     const auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-    return call != nullptr && call->getCalledFunction() != nullptr && is_position_name(call->getCalledFunction()->getName());
+    return call != nullptr && call->getCalledFunction() != nullptr &&
+           is_position_name(call->getCalledFunction()->getName());
 }
 
-llvm::Value *position_value(llvm::CallInst &call, const ThreadView &view) {
+llvm::Value *position_value(llvm::CallInst &call, const ThreadView &view)
+{
     llvm::IRBuilder<> builder(&call);
     const Position which = position_of(call.getCalledFunction()->getName());
     auto lane = [&] { return builder.CreateAnd(view.linear, builder.getInt32(VGC_CPU_WARP - 1)); };
@@ -92,11 +131,13 @@ llvm::Value *position_value(llvm::CallInst &call, const ThreadView &view) {
     }
 }
 
-llvm::Value *load_field(llvm::IRBuilder<> &builder, llvm::Value *ctx, llvm::Type *type, size_t offset, const char *name) {
+llvm::Value *load_field(llvm::IRBuilder<> &builder, llvm::Value *ctx, llvm::Type *type, size_t offset, const char *name)
+{
     return builder.CreateLoad(type, builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), ctx, offset), name);
 }
 
-void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &view) {
+void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &view)
+{
     llvm::Type *u32 = builder.getInt32Ty();
     for (unsigned axis = 0; axis < 3; axis++) {
         view.block_idx[axis] = load_field(builder, ctx, u32, offsetof(vgc_cpu_ctx, block_idx) + 4 * axis, "ctaid");
@@ -105,11 +146,13 @@ void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &v
     }
     view.pe = load_field(builder, ctx, u32, offsetof(vgc_cpu_ctx, pe), "pe");
     view.shared = load_field(builder, ctx, builder.getPtrTy(), offsetof(vgc_cpu_ctx, shared), "shared");
-    view.dynamic_shared = load_field(builder, ctx, builder.getPtrTy(), offsetof(vgc_cpu_ctx, dynamic_shared), "dynamic");
+    view.dynamic_shared =
+        load_field(builder, ctx, builder.getPtrTy(), offsetof(vgc_cpu_ctx, dynamic_shared), "dynamic");
 }
 
 /// Functions that were not inlined find their thread through a thread-local pointer.
-void lower_positions_by_context(llvm::Function &function) {
+void lower_positions_by_context(llvm::Function &function)
+{
     std::vector<llvm::CallInst *> calls;
     for (llvm::Instruction &instruction : llvm::instructions(function))
         if (is_position_call(instruction))

@@ -19,8 +19,10 @@
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ValueMapper.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
 /// Where a slot's array begins in the frame (times the stride), and the size of one thread's element.
 struct Slot {
@@ -30,7 +32,8 @@ struct Slot {
 
 using Slots = llvm::MapVector<llvm::AllocaInst *, Slot>;
 
-Slots lay_out(const std::vector<llvm::AllocaInst *> &allocas, Kernel &kernel) {
+Slots lay_out(const std::vector<llvm::AllocaInst *> &allocas, Kernel &kernel)
+{
     Slots slots;
     const llvm::DataLayout &layout = kernel.function->getParent()->getDataLayout();
     uint64_t offset = 0;
@@ -40,14 +43,16 @@ Slots lay_out(const std::vector<llvm::AllocaInst *> &allocas, Kernel &kernel) {
         offset += size;
     }
     if (offset > VGC_CPU_MAX_FRAME)
-        fail("kernel '" + kernel.name + "' keeps " + llvm::Twine(offset) + " bytes per thread across barriers, at most " +
-             llvm::Twine(int(VGC_CPU_MAX_FRAME)) + " are possible");
+        fail("kernel '" + kernel.name + "' keeps " + llvm::Twine(offset) +
+             " bytes per thread across barriers, at most " + llvm::Twine(int(VGC_CPU_MAX_FRAME)) + " are possible");
     kernel.frame_bytes = uint32_t(offset);
     return slots;
 }
 
 /// The blocks that a thread can run from `entry` before it waits again.
-llvm::SetVector<llvm::BasicBlock *> reachable(llvm::BasicBlock *entry, const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits) {
+llvm::SetVector<llvm::BasicBlock *> reachable(llvm::BasicBlock *entry,
+                                              const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits)
+{
     llvm::SetVector<llvm::BasicBlock *> blocks;
     blocks.insert(entry);
     for (size_t i = 0; i < blocks.size(); i++)
@@ -58,7 +63,8 @@ llvm::SetVector<llvm::BasicBlock *> reachable(llvm::BasicBlock *entry, const llv
 }
 
 bool has_cycle(llvm::BasicBlock *entry, const llvm::SetVector<llvm::BasicBlock *> &blocks,
-               const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits) {
+               const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits)
+{
     enum { NEW, OPEN, CLOSED };
     llvm::DenseMap<llvm::BasicBlock *, int> state;
     std::vector<std::pair<llvm::BasicBlock *, unsigned>> stack = {{entry, 0}};
@@ -83,39 +89,45 @@ bool has_cycle(llvm::BasicBlock *entry, const llvm::SetVector<llvm::BasicBlock *
 }
 
 /// Calls that may ask for the thread's position through the context, or fail in its name.
-bool calls_out(const llvm::SetVector<llvm::BasicBlock *> &blocks) {
+bool calls_out(const llvm::SetVector<llvm::BasicBlock *> &blocks)
+{
     for (const llvm::BasicBlock *block : blocks)
         for (const llvm::Instruction &instruction : *block) {
             const auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
             if (call == nullptr || call->isInlineAsm() || is_position_call(instruction) || is_result_call(instruction))
                 continue;
             const llvm::Function *callee = call->getCalledFunction();
-            if (callee == nullptr || (!callee->isIntrinsic() && !is_wait_name(callee->getName()) && !callee->doesNotAccessMemory()))
+            if (callee == nullptr ||
+                (!callee->isIntrinsic() && !is_wait_name(callee->getName()) && !callee->doesNotAccessMemory()))
                 return true;
         }
     return false;
 }
 
 /// Builds one region function.
-class RegionBuilder {
+class RegionBuilder
+{
   public:
     RegionBuilder(Kernel &kernel, const Slots &slots, const std::vector<Wait> &waits, size_t site)
-        : kernel_(kernel), slots_(slots), waits_(waits), module_(*kernel.function->getParent()), context_(module_.getContext()),
-          builder_(context_) {
+        : kernel_(kernel), slots_(slots), waits_(waits), module_(*kernel.function->getParent()),
+          context_(module_.getContext()), builder_(context_)
+    {
         for (const Wait &wait : waits)
             wait_blocks_.insert(wait.block);
         source_ = site == 0 ? &kernel.function->getEntryBlock() : waits[site - 1].resume;
         blocks_ = reachable(source_, wait_blocks_);
         llvm::FunctionType *type = llvm::FunctionType::get(
             builder_.getInt32Ty(), {builder_.getPtrTy(), builder_.getInt32Ty(), builder_.getInt32Ty()}, false);
-        region_ = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, kernel.name + ".region" + llvm::Twine(site), module_);
+        region_ = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
+                                         kernel.name + ".region" + llvm::Twine(site), module_);
         llvm::MDBuilder metadata(context_);
         llvm::MDNode *domain = metadata.createAnonymousAliasScopeDomain("vgc");
         own_scope_ = llvm::MDNode::get(context_, {metadata.createAnonymousAliasScope(domain, "vgc.frame")});
         access_group_ = llvm::MDNode::getDistinct(context_, {});
     }
 
-    llvm::Function *build() {
+    llvm::Function *build()
+    {
         copy_attributes();
         make_blocks();
         emit_entry();
@@ -130,13 +142,16 @@ class RegionBuilder {
     }
 
     /// Code that may run for long, or calls functions, says which thread runs. Everything else stays vectorisable.
-    bool keeps_position() const {
+    bool keeps_position() const
+    {
         return has_cycle(source_, blocks_, wait_blocks_) || calls_out(blocks_);
     }
 
   private:
-    void copy_attributes() {
-        for (const char *name : {"target-cpu", "target-features", "tune-cpu", "no-trapping-math", "min-legal-vector-width"})
+    void copy_attributes()
+    {
+        for (const char *name :
+             {"target-cpu", "target-features", "tune-cpu", "no-trapping-math", "min-legal-vector-width"})
             if (const llvm::Attribute attribute = kernel_.function->getFnAttribute(name); attribute.isValid())
                 region_->addFnAttr(attribute);
         region_->addFnAttr("min-legal-vector-width", "512");
@@ -146,32 +161,36 @@ class RegionBuilder {
         region_->addParamAttr(0, llvm::Attribute::getWithAlignment(context_, llvm::Align(64)));
     }
 
-    void make_blocks() {
-        for (auto [block, name] : std::initializer_list<std::pair<llvm::BasicBlock **, const char *>>{{&entry_, "entry"},
-                                                                                                       {&row_, "row"},
-                                                                                                       {&thread_, "thread"},
-                                                                                                       {&latch_, "latch"},
-                                                                                                       {&row_end_, "row.end"},
-                                                                                                       {&exit_, "exit"}})
+    void make_blocks()
+    {
+        for (auto [block, name] :
+             std::initializer_list<std::pair<llvm::BasicBlock **, const char *>>{{&entry_, "entry"},
+                                                                                 {&row_, "row"},
+                                                                                 {&thread_, "thread"},
+                                                                                 {&latch_, "latch"},
+                                                                                 {&row_end_, "row.end"},
+                                                                                 {&exit_, "exit"}})
             *block = llvm::BasicBlock::Create(context_, name, region_);
     }
 
     /// Loads what is the same for all threads, and finds the first thread's row.
-    void emit_entry() {
+    void emit_entry()
+    {
         builder_.SetInsertPoint(entry_);
         llvm::Value *ctx = region_->getArg(0);
         load_block_view(builder_, ctx, view_);
         params_ = load_field(builder_, ctx, builder_.getPtrTy(), offsetof(vgc_cpu_ctx, params), "params");
         if (!slots_.empty()) {
             frame_ = load_field(builder_, ctx, builder_.getPtrTy(), offsetof(vgc_cpu_ctx, frame), "frame");
-            stride_ = builder_.CreateZExt(load_field(builder_, ctx, builder_.getInt32Ty(), offsetof(vgc_cpu_ctx, stride), "stride"),
-                                          builder_.getInt64Ty());
+            stride_ = builder_.CreateZExt(
+                load_field(builder_, ctx, builder_.getInt32Ty(), offsetof(vgc_cpu_ctx, stride), "stride"),
+                builder_.getInt64Ty());
         }
         for (const Param &param : kernel_.params)
             load_param(param);
         for (auto &[alloca, slot] : slots_)
-            slot_base_[alloca] =
-                builder_.CreateGEP(builder_.getInt8Ty(), frame_, builder_.CreateMul(stride_, builder_.getInt64(slot.offset)));
+            slot_base_[alloca] = builder_.CreateGEP(builder_.getInt8Ty(), frame_,
+                                                    builder_.CreateMul(stride_, builder_.getInt64(slot.offset)));
         llvm::Value *row = builder_.CreateUDiv(region_->getArg(1), view_.block_dim[0]);
         first_x_ = builder_.CreateSub(region_->getArg(1), builder_.CreateMul(row, view_.block_dim[0]));
         first_z_ = builder_.CreateUDiv(row, view_.block_dim[1]);
@@ -179,23 +198,28 @@ class RegionBuilder {
         builder_.CreateBr(row_);
     }
 
-    void load_param(const Param &param) {
+    void load_param(const Param &param)
+    {
         for (unsigned part = 0; part < param.num_args; part++) {
             llvm::Argument *argument = kernel_.function->getArg(param.first_arg + part);
-            llvm::Value *address = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), params_, param.offset + 8 * part);
+            llvm::Value *address =
+                builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), params_, param.offset + 8 * part);
             if (param.passing == Param::MEMORY) {
                 values_[argument] = address;
             } else if (argument->getType()->isIntegerTy(1)) {
-                values_[argument] = builder_.CreateTrunc(builder_.CreateLoad(builder_.getInt8Ty(), address), argument->getType());
+                values_[argument] =
+                    builder_.CreateTrunc(builder_.CreateLoad(builder_.getInt8Ty(), address), argument->getType());
             } else {
                 const uint64_t align = llvm::MinAlign(16, param.offset + 8 * part);
-                values_[argument] = builder_.CreateAlignedLoad(argument->getType(), address, llvm::Align(align), argument->getName());
+                values_[argument] =
+                    builder_.CreateAlignedLoad(argument->getType(), address, llvm::Align(align), argument->getName());
             }
         }
     }
 
     /// One turn per row of threads that differ only in threadIdx.x.
-    void emit_rows() {
+    void emit_rows()
+    {
         builder_.SetInsertPoint(row_);
         llvm::Type *u32 = builder_.getInt32Ty();
         row_first_ = builder_.CreatePHI(u32, 2, "row.first"); // linear index of the row's first thread in the range
@@ -218,7 +242,8 @@ class RegionBuilder {
         builder_.CreateBr(thread_);
     }
 
-    void emit_thread_begin() {
+    void emit_thread_begin()
+    {
         builder_.SetInsertPoint(thread_);
         llvm::Type *u32 = builder_.getInt32Ty();
         view_.tid[0] = x_ = builder_.CreatePHI(u32, 2, "tid.x");
@@ -239,7 +264,8 @@ class RegionBuilder {
     }
 
     /// Tells the context which thread runs: for functions that ask for it, and for error messages.
-    void store_position() {
+    void store_position()
+    {
         for (unsigned axis = 0; axis < 3; axis++) {
             llvm::Value *field = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), region_->getArg(0),
                                                                      offsetof(vgc_cpu_ctx, tid) + 4 * axis);
@@ -247,7 +273,8 @@ class RegionBuilder {
         }
     }
 
-    void clone_body() {
+    void clone_body()
+    {
         for (llvm::BasicBlock *block : blocks_) {
             llvm::BasicBlock *clone = llvm::CloneBasicBlock(block, values_, "", region_);
             values_[block] = clone;
@@ -267,7 +294,8 @@ class RegionBuilder {
     }
 
     /// Slots lose their alloca; a kernel without waits keeps its own, once per region instead of once per thread.
-    void move_allocas(llvm::BasicBlock &block) {
+    void move_allocas(llvm::BasicBlock &block)
+    {
         for (llvm::Instruction &instruction : block)
             if (auto *alloca = llvm::dyn_cast<llvm::AllocaInst>(&instruction)) {
                 auto *copy = llvm::cast<llvm::AllocaInst>(values_[alloca]);
@@ -283,17 +311,21 @@ class RegionBuilder {
             }
     }
 
-    llvm::Value *element(size_t array, llvm::Type *type) {
+    llvm::Value *element(size_t array, llvm::Type *type)
+    {
         llvm::Value *base = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), region_->getArg(0), array);
         return builder_.CreateInBoundsGEP(type, base, linear64_);
     }
 
-    void store_own(llvm::Value *value, size_t array) {
-        builder_.CreateStore(value, element(array, value->getType()))->setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_);
+    void store_own(llvm::Value *value, size_t array)
+    {
+        builder_.CreateStore(value, element(array, value->getType()))
+            ->setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_);
     }
 
     /// Turns the ends of the region into branches to the latch that say which site the thread reached.
-    void finish_waits() {
+    void finish_waits()
+    {
         builder_.SetInsertPoint(latch_);
         next_ = builder_.CreatePHI(builder_.getInt32Ty(), 4, "next");
         for (size_t i = 0; i < waits_.size(); i++)
@@ -304,7 +336,8 @@ class RegionBuilder {
                 leave(*clone, VGC_REGION_EXIT);
     }
 
-    void finish_wait(const Wait &wait, uint32_t site) {
+    void finish_wait(const Wait &wait, uint32_t site)
+    {
         auto *block = llvm::cast<llvm::BasicBlock>(values_[wait.block]);
         auto *call = llvm::cast<llvm::CallInst>(values_[wait.call]);
         builder_.SetInsertPoint(call);
@@ -322,7 +355,8 @@ class RegionBuilder {
         leave(*block, site);
     }
 
-    void leave(llvm::BasicBlock &block, uint32_t site) {
+    void leave(llvm::BasicBlock &block, uint32_t site)
+    {
         block.getTerminator()->eraseFromParent();
         builder_.SetInsertPoint(&block);
         builder_.CreateBr(latch_);
@@ -330,7 +364,8 @@ class RegionBuilder {
         sites_.insert(site);
     }
 
-    void replace_stand_ins() {
+    void replace_stand_ins()
+    {
         for (llvm::BasicBlock *clone : clones_)
             for (llvm::Instruction &instruction : llvm::make_early_inc_range(*clone)) {
                 llvm::Value *replacement = nullptr;
@@ -350,7 +385,8 @@ class RegionBuilder {
             }
     }
 
-    bool is_slot_access(const llvm::Instruction &instruction) const {
+    bool is_slot_access(const llvm::Instruction &instruction) const
+    {
         const llvm::Value *address = llvm::getLoadStorePointerOperand(&instruction);
         for (const auto &[alloca, slot] : slots_)
             if (alloca->getName().starts_with("kept") && address == slot_address_.lookup(alloca))
@@ -360,7 +396,8 @@ class RegionBuilder {
 
     /// What the loop may assume: threads do not touch the same memory between waits (a race, otherwise), and the
     /// kernel's own accesses never touch the frame.
-    void annotate() {
+    void annotate()
+    {
         for (llvm::BasicBlock *clone : clones_)
             for (llvm::Instruction &instruction : *clone) {
                 if (!instruction.mayReadOrWriteMemory())
@@ -371,14 +408,16 @@ class RegionBuilder {
                     else
                         instruction.setMetadata(
                             llvm::LLVMContext::MD_noalias,
-                            llvm::MDNode::concatenate(instruction.getMetadata(llvm::LLVMContext::MD_noalias), own_scope_));
+                            llvm::MDNode::concatenate(instruction.getMetadata(llvm::LLVMContext::MD_noalias),
+                                                      own_scope_));
                 }
                 if (!has_locals_)
                     instruction.setMetadata(llvm::LLVMContext::MD_access_group, access_group_);
             }
     }
 
-    void emit_latch() {
+    void emit_latch()
+    {
         if (sites_.empty()) // every thread ends in a trap
             next_->addIncoming(builder_.getInt32(0), latch_), latch_->moveAfter(thread_);
         builder_.SetInsertPoint(latch_);
@@ -402,7 +441,8 @@ class RegionBuilder {
         emit_row_end(all, any, uniform);
     }
 
-    void emit_row_end(llvm::Value *all, llvm::Value *any, bool uniform) {
+    void emit_row_end(llvm::Value *all, llvm::Value *any, bool uniform)
+    {
         builder_.SetInsertPoint(row_end_);
         llvm::Value *first = builder_.CreateAdd(row_first_, row_count_);
         llvm::Value *y = builder_.CreateAdd(row_y_, builder_.getInt32(1));
@@ -418,15 +458,16 @@ class RegionBuilder {
         if (uniform)
             builder_.CreateRet(builder_.getInt32(sites_.empty() ? 0 : *sites_.begin()));
         else
-            builder_.CreateRet(
-                builder_.CreateSelect(builder_.CreateICmpEQ(all, any), all, builder_.getInt32(uint32_t(VGC_REGION_DIVERGED))));
+            builder_.CreateRet(builder_.CreateSelect(builder_.CreateICmpEQ(all, any), all,
+                                                     builder_.getInt32(uint32_t(VGC_REGION_DIVERGED))));
     }
 
-    llvm::MDNode *loop_metadata() {
+    llvm::MDNode *loop_metadata()
+    {
         llvm::SmallVector<llvm::Metadata *, 3> entries = {nullptr};
         if (!has_locals_)
-            entries.push_back(
-                llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), access_group_}));
+            entries.push_back(llvm::MDNode::get(
+                context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), access_group_}));
         entries.push_back(llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.interleave.count"),
                                                        llvm::ConstantAsMetadata::get(builder_.getInt32(1))}));
         llvm::MDNode *node = llvm::MDNode::getDistinct(context_, entries);
@@ -462,10 +503,12 @@ class RegionBuilder {
 };
 
 /// What the runtime must know about a wait. Looks at the call's operands, so before the kernel's body goes.
-Kernel::Site describe_site(const Wait &wait) {
+Kernel::Site describe_site(const Wait &wait)
+{
     Kernel::Site site{nullptr, wait.kind, wait.wide ? uint32_t(VGC_SITE_WIDE) : 0, 0, 0};
     auto constant = [&](int index, uint32_t flag, uint32_t &into) {
-        const auto *value = index < 0 ? nullptr : llvm::dyn_cast<llvm::ConstantInt>(wait.call->getArgOperand(unsigned(index)));
+        const auto *value =
+            index < 0 ? nullptr : llvm::dyn_cast<llvm::ConstantInt>(wait.call->getArgOperand(unsigned(index)));
         if (index < 0 || value != nullptr)
             site.flags |= flag;
         if (value != nullptr)
@@ -476,7 +519,8 @@ Kernel::Site describe_site(const Wait &wait) {
     return site;
 }
 
-void form_kernel(Kernel &kernel) {
+void form_kernel(Kernel &kernel)
+{
     llvm::Function &function = *kernel.function;
     llvm::EliminateUnreachableBlocks(function);
     const std::vector<Wait> waits = split_at_waits(function);
@@ -496,19 +540,22 @@ void form_kernel(Kernel &kernel) {
     function.deleteBody();
 }
 
-void check_no_waits(const llvm::Module &module) {
+void check_no_waits(const llvm::Module &module)
+{
     for (const llvm::Function &function : module)
         if (is_wait_name(function.getName()))
             for (const llvm::User *user : function.users())
                 if (const auto *call = llvm::dyn_cast<llvm::CallInst>(user))
                     fail("'" + call->getFunction()->getName() +
-                         "' waits for other threads, but is recursive or called through a pointer: barriers and warp operations are "
+                         "' waits for other threads, but is recursive or called through a pointer: barriers and warp "
+                         "operations are "
                          "possible in functions that can be inlined into the kernel");
 }
 
 } // namespace
 
-void form_regions(llvm::Module &module, Program &program) {
+void form_regions(llvm::Module &module, Program &program)
+{
     for (Kernel &kernel : program.kernels)
         form_kernel(kernel);
     check_no_waits(module);

@@ -10,20 +10,25 @@
 #include "llvm/IR/ReplaceConstant.h"
 #include "llvm/Support/Alignment.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
-bool is_dynamic(const llvm::GlobalVariable &variable) {
+bool is_dynamic(const llvm::GlobalVariable &variable)
+{
     const auto *array = llvm::dyn_cast<llvm::ArrayType>(variable.getValueType());
     return variable.isDeclaration() && array != nullptr && array->getNumElements() == 0;
 }
 
-bool is_static(const llvm::GlobalVariable &variable) {
+bool is_static(const llvm::GlobalVariable &variable)
+{
     return variable.hasInitializer() && llvm::isa<llvm::UndefValue>(variable.getInitializer());
 }
 
 /// Declares a function that always gives the same answer to the same thread.
-llvm::Function *declare_constant(llvm::Module &module, llvm::StringRef name, llvm::FunctionType *type) {
+llvm::Function *declare_constant(llvm::Module &module, llvm::StringRef name, llvm::FunctionType *type)
+{
     auto *function = llvm::cast<llvm::Function>(module.getOrInsertFunction(name, type).getCallee());
     function->setDoesNotAccessMemory();
     function->setDoesNotThrow();
@@ -31,7 +36,8 @@ llvm::Function *declare_constant(llvm::Module &module, llvm::StringRef name, llv
     return function;
 }
 
-void replace_uses(llvm::GlobalVariable &variable, llvm::Function &access, uint32_t index) {
+void replace_uses(llvm::GlobalVariable &variable, llvm::Function &access, uint32_t index)
+{
     llvm::convertUsersOfConstantsToInstructions({&variable});
     std::vector<llvm::Use *> uses;
     for (llvm::Use &use : variable.uses())
@@ -48,16 +54,19 @@ void replace_uses(llvm::GlobalVariable &variable, llvm::Function &access, uint32
     }
 }
 
-uint32_t index_of(const llvm::CallInst &call) {
+uint32_t index_of(const llvm::CallInst &call)
+{
     return uint32_t(llvm::cast<llvm::ConstantInt>(call.getArgOperand(0))->getZExtValue());
 }
 
 } // namespace
 
-SharedMemory::SharedMemory(llvm::Module &module) : module_(module) {
+SharedMemory::SharedMemory(llvm::Module &module) : module_(module)
+{
     llvm::LLVMContext &context = module.getContext();
-    llvm::Function *access = declare_constant(module, "__vgc_shared_var",
-                               llvm::FunctionType::get(llvm::PointerType::get(context, 0), {llvm::Type::getInt32Ty(context)}, false));
+    llvm::Function *access = declare_constant(
+        module, "__vgc_shared_var",
+        llvm::FunctionType::get(llvm::PointerType::get(context, 0), {llvm::Type::getInt32Ty(context)}, false));
     std::vector<llvm::GlobalVariable *> found;
     for (llvm::GlobalVariable &variable : module.globals())
         if (is_static(variable) || is_dynamic(variable))
@@ -66,13 +75,15 @@ SharedMemory::SharedMemory(llvm::Module &module) : module_(module) {
     for (llvm::GlobalVariable *variable : found) {
         const uint64_t size = layout.getTypeAllocSize(variable->getValueType());
         const uint64_t align = layout.getPreferredAlign(variable).value();
-        variables_.push_back({variable->getName().str(), size, std::max<uint64_t>(align, 16), 0, is_dynamic(*variable)});
+        variables_.push_back(
+            {variable->getName().str(), size, std::max<uint64_t>(align, 16), 0, is_dynamic(*variable)});
         replace_uses(*variable, *access, uint32_t(variables_.size() - 1));
         variable->eraseFromParent();
     }
 }
 
-void SharedMemory::place(Program &program) {
+void SharedMemory::place(Program &program)
+{
     llvm::Function *access = module_.getFunction("__vgc_shared_var");
     if (access == nullptr) // no uses are left
         return;
@@ -112,8 +123,9 @@ void SharedMemory::place(Program &program) {
         llvm::IRBuilder<> builder(call);
         const Variable &variable = variables_[index_of(*call)];
         llvm::Value *address =
-            variable.dynamic ? static_cast<llvm::Value *>(builder.CreateCall(dynamic))
-                             : builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), builder.CreateCall(base), variable.offset);
+            variable.dynamic
+                ? static_cast<llvm::Value *>(builder.CreateCall(dynamic))
+                : builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), builder.CreateCall(base), variable.offset);
         call->replaceAllUsesWith(address);
         call->eraseFromParent();
     };

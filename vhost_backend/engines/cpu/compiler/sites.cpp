@@ -10,19 +10,23 @@
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
-namespace vgc {
-namespace {
+namespace vgc
+{
+namespace
+{
 
 const unsigned MAX_REMATERIALISED = 12; // instructions; more is cheaper to keep
 
-uint32_t constant_kind(const llvm::CallInst &call) {
+uint32_t constant_kind(const llvm::CallInst &call)
+{
     const auto *kind = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(0));
     if (kind == nullptr || kind->getZExtValue() >= VGC_SITE_KINDS)
         fail("internal: a warp operation without a kind in '" + call.getFunction()->getName() + "'");
     return uint32_t(kind->getZExtValue());
 }
 
-Wait describe(llvm::CallInst &call) {
+Wait describe(llvm::CallInst &call)
+{
     const llvm::StringRef name = call.getCalledFunction()->getName();
     Wait wait{};
     wait.call = &call;
@@ -42,20 +46,24 @@ Wait describe(llvm::CallInst &call) {
 }
 
 /// Moves the uses of the call's result to a stand-in at the begin of the block that follows.
-void move_result(Wait &wait) {
+void move_result(Wait &wait)
+{
     if (wait.call->use_empty())
         return;
     llvm::Module &module = *wait.call->getModule();
     llvm::IRBuilder<> builder(&*wait.resume->begin());
-    llvm::FunctionCallee callee = module.getOrInsertFunction(wait.wide ? "__vgc_result64" : "__vgc_result32", wait.call->getType());
+    llvm::FunctionCallee callee =
+        module.getOrInsertFunction(wait.wide ? "__vgc_result64" : "__vgc_result32", wait.call->getType());
     llvm::cast<llvm::Function>(callee.getCallee())->setDoesNotThrow();
     wait.call->replaceAllUsesWith(builder.CreateCall(callee));
 }
 
 /// Values that are needed at the begin of each block, by backward data flow.
-class Liveness {
+class Liveness
+{
   public:
-    explicit Liveness(llvm::Function &kernel) {
+    explicit Liveness(llvm::Function &kernel)
+    {
         for (llvm::Instruction &instruction : llvm::instructions(kernel))
             if (!instruction.getType()->isVoidTy() && !llvm::isa<llvm::AllocaInst>(instruction)) {
                 index_[&instruction] = unsigned(values_.size());
@@ -71,16 +79,19 @@ class Liveness {
     }
 
     /// Instructions live at the begin of the block.
-    void collect(const llvm::BasicBlock &block, std::set<unsigned> &into) const {
+    void collect(const llvm::BasicBlock &block, std::set<unsigned> &into) const
+    {
         for (const unsigned index : live_in_.find(&block)->second.set_bits())
             into.insert(index);
     }
-    llvm::Instruction *value(unsigned index) const {
+    llvm::Instruction *value(unsigned index) const
+    {
         return values_[index];
     }
 
   private:
-    bool update(llvm::BasicBlock &block) {
+    bool update(llvm::BasicBlock &block)
+    {
         llvm::BitVector live(unsigned(values_.size()));
         for (llvm::BasicBlock *successor : llvm::successors(&block)) {
             live |= live_in_[successor];
@@ -90,7 +101,8 @@ class Liveness {
                 use(live, phi.getIncomingValueForBlock(&block));
         }
         for (llvm::Instruction &instruction : llvm::reverse(block)) {
-            if (const auto found = index_.find(&instruction); found != index_.end() && !llvm::isa<llvm::PHINode>(instruction))
+            if (const auto found = index_.find(&instruction);
+                found != index_.end() && !llvm::isa<llvm::PHINode>(instruction))
                 live.reset(found->second);
             if (!llvm::isa<llvm::PHINode>(instruction))
                 for (llvm::Value *operand : instruction.operands())
@@ -102,7 +114,8 @@ class Liveness {
         live_in_[&block] = live;
         return true;
     }
-    void use(llvm::BitVector &live, llvm::Value *value) {
+    void use(llvm::BitVector &live, llvm::Value *value)
+    {
         if (const auto found = index_.find(value); found != index_.end())
             live.set(found->second);
     }
@@ -113,16 +126,18 @@ class Liveness {
 };
 
 /// Counts the instructions that computing the value anew takes; false if it cannot be.
-bool is_recomputable(const llvm::Value *value, unsigned &budget) {
+bool is_recomputable(const llvm::Value *value, unsigned &budget)
+{
     const auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
     if (instruction == nullptr || is_position_call(*instruction))
         return true;
     if (budget == 0)
         return false;
     budget--;
-    const bool pure = llvm::isa<llvm::CastInst, llvm::CmpInst, llvm::GetElementPtrInst, llvm::SelectInst>(instruction) ||
-                      (llvm::isa<llvm::BinaryOperator>(instruction) && !instruction->getType()->isFPOrFPVectorTy() &&
-                       !instruction->isIntDivRem());
+    const bool pure =
+        llvm::isa<llvm::CastInst, llvm::CmpInst, llvm::GetElementPtrInst, llvm::SelectInst>(instruction) ||
+        (llvm::isa<llvm::BinaryOperator>(instruction) && !instruction->getType()->isFPOrFPVectorTy() &&
+         !instruction->isIntDivRem());
     if (!pure)
         return false;
     for (const llvm::Value *operand : instruction->operands())
@@ -131,7 +146,8 @@ bool is_recomputable(const llvm::Value *value, unsigned &budget) {
     return true;
 }
 
-llvm::Value *recompute(llvm::Value *value, llvm::Instruction *before) {
+llvm::Value *recompute(llvm::Value *value, llvm::Instruction *before)
+{
     auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
     if (instruction == nullptr)
         return value;
@@ -143,7 +159,8 @@ llvm::Value *recompute(llvm::Value *value, llvm::Instruction *before) {
 }
 
 /// Where a value must be available for a use.
-llvm::Instruction *point_of(const llvm::Use &use) {
+llvm::Instruction *point_of(const llvm::Use &use)
+{
     auto *user = llvm::cast<llvm::Instruction>(use.getUser());
     if (auto *phi = llvm::dyn_cast<llvm::PHINode>(user))
         return phi->getIncomingBlock(use)->getTerminator();
@@ -151,7 +168,8 @@ llvm::Instruction *point_of(const llvm::Use &use) {
 }
 
 /// Calls `make(point)` once per block with uses of the value outside of its own, and rewires these to the result.
-template <typename Make> void replace_distant_uses(llvm::Instruction &value, Make make) {
+template <typename Make> void replace_distant_uses(llvm::Instruction &value, Make make)
+{
     std::vector<llvm::Use *> uses;
     for (llvm::Use &use : value.uses())
         if (point_of(use)->getParent() != value.getParent())
@@ -167,7 +185,8 @@ template <typename Make> void replace_distant_uses(llvm::Instruction &value, Mak
 }
 
 /// Keeps a value in memory: stored where it is defined, loaded in each other block that uses it.
-llvm::AllocaInst *keep(llvm::Instruction &value) {
+llvm::AllocaInst *keep(llvm::Instruction &value)
+{
     const bool bit = value.getType()->isIntegerTy(1); // a byte: arrays of bits do not vectorise
     llvm::IRBuilder<> entry(&*value.getFunction()->getEntryBlock().getFirstInsertionPt());
     llvm::Type *type = bit ? entry.getInt8Ty() : value.getType();
@@ -184,7 +203,8 @@ llvm::AllocaInst *keep(llvm::Instruction &value) {
     return slot;
 }
 
-void drop_lifetimes(llvm::Function &kernel) {
+void drop_lifetimes(llvm::Function &kernel)
+{
     std::vector<llvm::Instruction *> markers;
     for (llvm::Instruction &instruction : llvm::instructions(kernel))
         if (instruction.isLifetimeStartOrEnd())
@@ -195,15 +215,19 @@ void drop_lifetimes(llvm::Function &kernel) {
 
 } // namespace
 
-bool is_wait_name(llvm::StringRef name) {
-    return name == "__vgc_barrier" || name == "__vgc_barrier_reduce" || name == "__vgc_warp32" || name == "__vgc_warp64";
+bool is_wait_name(llvm::StringRef name)
+{
+    return name == "__vgc_barrier" || name == "__vgc_barrier_reduce" || name == "__vgc_warp32" ||
+           name == "__vgc_warp64";
 }
 
-std::vector<Wait> split_at_waits(llvm::Function &kernel) {
+std::vector<Wait> split_at_waits(llvm::Function &kernel)
+{
     std::vector<Wait> waits;
     for (llvm::Instruction &instruction : llvm::instructions(kernel))
         if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-            call != nullptr && call->getCalledFunction() != nullptr && is_wait_name(call->getCalledFunction()->getName()))
+            call != nullptr && call->getCalledFunction() != nullptr &&
+            is_wait_name(call->getCalledFunction()->getName()))
             waits.push_back(describe(*call));
     if (waits.size() + 1 > VGC_CPU_MAX_SITES)
         fail("kernel '" + kernel.getName() + "' has too many barriers and warp operations");
@@ -217,7 +241,8 @@ std::vector<Wait> split_at_waits(llvm::Function &kernel) {
     return waits;
 }
 
-std::optional<bool> is_result_call(const llvm::Instruction &instruction) {
+std::optional<bool> is_result_call(const llvm::Instruction &instruction)
+{
     const auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
     if (call == nullptr || call->getCalledFunction() == nullptr)
         return std::nullopt;
@@ -227,7 +252,8 @@ std::optional<bool> is_result_call(const llvm::Instruction &instruction) {
     return std::nullopt;
 }
 
-std::vector<llvm::AllocaInst *> keep_across_waits(llvm::Function &kernel, const std::vector<Wait> &waits) {
+std::vector<llvm::AllocaInst *> keep_across_waits(llvm::Function &kernel, const std::vector<Wait> &waits)
+{
     std::vector<llvm::AllocaInst *> slots;
     for (llvm::Instruction &instruction : llvm::instructions(kernel))
         if (auto *slot = llvm::dyn_cast<llvm::AllocaInst>(&instruction)) {

@@ -5,7 +5,8 @@
 
 #include "compiler.h"
 
-namespace vgc {
+namespace vgc
+{
 
 /// A call of a builtin at which a thread gives way; the kernel is split so that it ends its block.
 struct Wait {
