@@ -1,6 +1,6 @@
-"""Generates ``include/vgc_wire.h`` from :mod:`virtio_proto.schema`.
+"""Generates ``include/vgc_wire.h``, and the tables of ``docs/device.md``, from :mod:`virtio_proto.schema`.
 
-``python -m virtio_proto.codegen`` writes the header, ``--check`` exits 1 if the committed one is stale.
+``python -m virtio_proto.codegen`` writes them, ``--check`` exits 1 if a committed one is stale.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from virtio_proto import schema
 
 HEADER = Path(__file__).parent / "include" / "vgc_wire.h"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "device.md"
 _C_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
 
 
@@ -106,19 +107,48 @@ def declarations(path: Path) -> str:
     return re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
 
 
+def table(struct: schema.WireStruct) -> str:
+    """Write a struct as a table for people: offsets and sizes in bytes."""
+    lines = ["| offset | size | field | meaning |", "|---|---|---|---|"]
+    for field in schema.fields(struct):
+        array = f"[{field.count}]" if field.count > 1 else ""
+        lines.append(f"| {field.offset_bytes} | {field.size_bytes} | `{field.name}{array}` | {field.doc} |")
+    return "\n".join(lines)
+
+
+def document(text: str) -> str:
+    """Bring every generated table of a document up to date.
+
+    A table stands between ``<!-- generated: STRUCT -->`` and ``<!-- end -->``.
+
+    :raise KeyError: when the document asks for a struct that there is not.
+    """
+    structs = {struct.name: struct for struct in schema.STRUCTS}
+    return re.sub(
+        r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)",
+        lambda match: f"{match[1]}{table(structs[match[2]])}\n{match[3]}",
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def outputs() -> dict[Path, str]:
+    """Write every generated file."""
+    return {HEADER: header(), DOCUMENT: document(DOCUMENT.read_text())}
+
+
 def main(argv: list[str] | None = None) -> int:
-    """Write the header, or with ``--check`` say whether the committed one is current."""
+    """Write what is generated, or with ``--check`` say whether all of it is current."""
     parser = argparse.ArgumentParser(prog="python -m virtio_proto.codegen", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say whether the committed header is current")
+    parser.add_argument("--check", action="store_true", help="only say whether the committed files are current")
     args = parser.parse_args(argv)
-    text = header()
-    if not args.check:
-        HEADER.write_text(text)
-        return 0
-    if HEADER.exists() and HEADER.read_text() == text:
-        return 0
-    sys.stderr.write(f"{HEADER} is stale: run `python -m virtio_proto.codegen`\n")
-    return 1
+    stale = [path for path, text in outputs().items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        if args.check:
+            sys.stderr.write(f"{path} is stale: run `python -m virtio_proto.codegen`\n")
+        else:
+            path.write_text(outputs()[path])
+    return 1 if args.check and stale else 0
 
 
 if __name__ == "__main__":

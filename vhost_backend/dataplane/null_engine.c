@@ -55,6 +55,8 @@ static int null_map_region(struct vgc_engine *engine, uint8_t *host, uint64_t si
 
 static void run(struct vgc_engine *engine, struct vgc_op *op)
 {
+    if (op->kind == VGC_OPK_EVENT_RECORD)
+        op->start_ns = op->end_ns = vgc_now_ns();
     switch (behaviour_of(op)) {
     case VGC_NULL_ASSERT:
         op->status = VGC_STATUS_ASSERT;

@@ -118,27 +118,27 @@ enum vgc_arg_kind {
 
 /* Device-specific configuration space. Only `driver_ack` is writable by the driver. */
 struct vgc_config {
-    uint32_t magic;
-    uint32_t version;
-    uint64_t fingerprint;
-    uint64_t device_features;
-    uint32_t num_queues;
+    uint32_t magic; /* `VGPC`: 0x43504756 */
+    uint32_t version; /* of the wire format */
+    uint64_t fingerprint; /* hash of the wire format */
+    uint64_t device_features; /* bits of VGC_F_* */
+    uint32_t num_queues; /* virtqueues, all of one kind */
     uint32_t queue_depth; /* quota: requests of this VM in flight at once, all queues together */
     uint64_t region_size; /* bytes of the VM's shared region */
     uint64_t region_device_address; /* where the region's first byte appears to kernels; 0: nowhere */
-    uint32_t engine_kind;
-    uint32_t health;
+    uint32_t engine_kind; /* what computes */
+    uint32_t health; /* state of the worker */
     uint32_t generation; /* +1 whenever the worker was replaced: contexts, programs, memory are gone */
     uint32_t quota_pes; /* processing elements this VM may use */
-    uint64_t quota_memory_bytes;
+    uint64_t quota_memory_bytes; /* device memory this VM may allocate */
     uint64_t deadline_ns; /* longest time a launch may run */
-    uint32_t max_contexts;
-    uint32_t max_streams;
-    uint8_t uuid[16];
+    uint32_t max_contexts; /* live at once */
+    uint32_t max_streams; /* of a context, numbered from 0 */
+    uint8_t uuid[16]; /* of the VM */
     uint8_t engine_name[64]; /* NUL-padded UTF-8 */
     uint8_t vm_name[64]; /* NUL-padded UTF-8 */
     uint32_t driver_ack; /* the driver writes the generation whose quota it has picked up */
-    uint32_t reserved;
+    uint32_t reserved; /* 0 */
 };
 
 /* First bytes of every request's readable part; the opcode's body follows at once. */

@@ -1,0 +1,74 @@
+"""Events order streams: shown on the CPU engine, whose kernels take as long as a test wants."""
+
+from __future__ import annotations
+
+import os
+
+from tests.unit.cpu_rig import compile_image
+from tests.unit.plane_rig import LIMITS, Rig, function_ids, plane_rig
+from vhost_backend.engines.cpu import CpuEngine
+from vhost_backend.worker.protocol import Program
+from virtio_proto.schema import Opcode, ProgramKind, Status
+
+SOURCE = """
+extern "C" __global__ void wait_for(volatile int *flag, int *out)
+{
+    while (*flag == 0)
+        ;
+    *out = 77;
+}
+"""
+
+
+def load(rig: Rig, context: int) -> int:
+    """The id of `wait_for`."""
+    image, _ = compile_image(SOURCE)
+    pending = rig.driver.submit(
+        Opcode.PROGRAM_LOAD,
+        {"kind": ProgramKind.CUDA_SOURCE, "source_len": 1},
+        b"x",
+        context=context,
+        writable_len=4096,
+    )
+    rig.serve_cold()
+    request, _ = rig.compiles.pop(0)
+    fd = os.memfd_create("image")
+    os.write(fd, image)
+    rig.server.on_program(Program(0, request.request, True, "", 0, False), (fd,))
+    reply = rig.driver.wait(pending)
+    assert reply.status is Status.OK, reply.text
+    return function_ids(reply.payload)["wait_for"]
+
+
+def test_wait_holds_its_stream_until_the_recorded_work_has_ended() -> None:
+    engine = CpuEngine.open({}, 1, LIMITS.memory_bytes, LIMITS.deadline_ns)
+    engine.start()
+    with plane_rig(engine=engine) as rig:
+        context = rig.context()
+        function = load(rig, context)
+        flag, out = rig.alloc(context, 4096), rig.alloc(context, 4096)
+        for address in (flag, out):
+            rig.ok(Opcode.FILL, {"dst": address, "size": 4, "unit": 4}, context=context)
+        event = {"event": rig.ok(Opcode.EVENT_CREATE, context=context).value}
+        parameters = flag.to_bytes(8, "little") + out.to_bytes(8, "little")
+        launch = {"function": function, "grid": [1, 1, 1], "block": [1, 1, 1], "param_len": 16}
+        rig.driver.submit(Opcode.LAUNCH, launch, parameters, context=context, stream=1)
+        recorded = rig.driver.submit(Opcode.EVENT_RECORD, event, context=context, stream=1)
+        rig.driver.submit(Opcode.EVENT_WAIT, event, context=context, stream=2)
+        read = rig.driver.submit(Opcode.COPY_OUT, {"src": out, "size": 4}, writable_len=4, context=context, stream=2)
+        rig.ok(Opcode.NOP, context=context, stream=3)
+        assert (recorded.reply, read.reply) == (None, None)
+
+        rig.ok(Opcode.FILL, {"dst": flag, "size": 4, "unit": 4, "value": 1}, context=context, stream=3)
+        assert rig.driver.wait(read).payload == (77).to_bytes(4, "little")
+        assert rig.driver.wait(recorded).value > 0
+
+
+def test_event_that_was_never_recorded_holds_nobody() -> None:
+    engine = CpuEngine.open({}, 1, LIMITS.memory_bytes, LIMITS.deadline_ns)
+    engine.start()
+    with plane_rig(engine=engine) as rig:
+        context = rig.context()
+        event = {"event": rig.ok(Opcode.EVENT_CREATE, context=context).value}
+        rig.ok(Opcode.EVENT_WAIT, event, context=context)
+        rig.ok(Opcode.NOP, context=context)
