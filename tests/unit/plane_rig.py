@@ -85,9 +85,9 @@ class Rig:
         self.plane.clear_notification()
         self.server.serve()
 
-    def load(self, context: int, text: str) -> dict[str, int]:
-        """Loads a null program through PROGRAM_LOAD: function ids by name."""
-        source = text.encode()
+    def load(self, context: int, program: str | bytes) -> dict[str, int]:
+        """Loads an image through PROGRAM_LOAD (a null program is its own image): function ids by name."""
+        source = program.encode() if isinstance(program, str) else program
         pending = self.driver.submit(
             Opcode.PROGRAM_LOAD,
             {"kind": ProgramKind.CUDA_SOURCE, "source_len": len(source)},

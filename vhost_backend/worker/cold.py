@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from vhost_backend.engines.base import Engine, ProgramError
 from vhost_backend.errors import DriverError
-from vhost_backend.sandbox import memfd
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
 from vhost_backend.worker.protocol import Compile, Program, WorkerMessage
+from vhost_backend.worker.sources import SourceFiles
 from virtio_proto import schema
 from virtio_proto.schema import LIMITS, Opcode, ProgramKind, Status
 
@@ -23,12 +24,19 @@ _MAX_OPTIONS: Final = 256
 class ColdServer:
     """Takes cold requests from the data plane and completes each exactly once."""
 
-    def __init__(self, engine: Engine, plane: DataPlane, send: SendToDaemon) -> None:
+    def __init__(
+        self, engine: Engine, plane: DataPlane, send: SendToDaemon, sources: SourceFiles | None = None
+    ) -> None:
+        """Takes `sources` over; makes them if there is no sandbox that they had to be made before."""
         self._engine = engine
         self._plane = plane
         self._send = send
         self._programs = Programs(engine, plane)
-        self._compiling: dict[int, ColdRequest] = {}
+        self._sources = sources or SourceFiles()
+        self._waiting: deque[ColdRequest] = deque()
+        """Loads whose source has still to be sent: it stays in guest memory until then."""
+        self._compiling: dict[int, tuple[ColdRequest, int]] = {}
+        """By number: the load, and the file that carries its source."""
         self._next_compile = 1
         self._serve: Mapping[int, Callable[[ColdRequest], None]] = {
             Opcode.PROGRAM_LOAD: self._program_load,
@@ -41,6 +49,7 @@ class ColdServer:
     def close(self) -> None:
         """Unloads every program; only after the data plane has stopped."""
         self._programs.close()
+        self._sources.close()
 
     def serve(self) -> None:
         """Serves everything that is there."""
@@ -52,20 +61,35 @@ class ColdServer:
 
     def on_program(self, answer: Program, fds: tuple[int, ...]) -> None:
         """The daemon's answer to a `Compile`. Takes `fds` over."""
-        request = self._compiling.pop(answer.request, None)
+        compiling = self._compiling.pop(answer.request, None)
         try:
-            if request is not None:
+            if compiling is not None:
+                request, source_fd = compiling
+                self._sources.release(source_fd)
                 self._finish_load(request, answer, fds)
         except DriverError as error:
-            assert request is not None
             self._plane.complete(request.token, error.status, text=str(error))
         finally:
             for fd in fds:
                 os.close(fd)
+        self._compile_waiting()
 
     # ---- programs --------------------------------------------------------------------------------
 
     def _program_load(self, request: ColdRequest) -> None:
+        self._waiting.append(request)
+        self._compile_waiting()
+
+    def _compile_waiting(self) -> None:
+        """Sends as many sources as there are files for, in order of arrival."""
+        while self._waiting and self._sources.any_free:
+            request = self._waiting.popleft()
+            try:
+                self._compile(request)
+            except DriverError as error:
+                self._plane.complete(request.token, error.status, text=str(error))
+
+    def _compile(self, request: ColdRequest) -> None:
         body = schema.BODY_PROGRAM_LOAD.construct.parse(request.body)
         start = schema.REQUEST.size_bytes + schema.BODY_PROGRAM_LOAD.size_bytes
         _check_size("options", body.options_len, LIMITS["MAX_OPTIONS_BYTES"])
@@ -75,17 +99,11 @@ class ColdServer:
             raise DriverError(Status.UNSUPPORTED, f"program kind {body.kind}; allowed: {[int(k) for k in ProgramKind]}")
         options = _parse_options(self._plane.read(request.token, start, body.options_len))
         source = self._plane.read(request.token, start + body.options_len, body.source_len)
-        self._compile(request, body.kind, options, source)
-
-    def _compile(self, request: ColdRequest, kind: int, options: tuple[str, ...], source: bytes) -> None:
+        fd = self._sources.write(source)
         number = self._next_compile
         self._next_compile = number + 1 & 0xFFFF_FFFF
-        self._compiling[number] = request
-        fd = memfd.sealed("source", source)
-        try:
-            self._send(Compile(number, request.context, kind, options), (fd,))
-        finally:
-            os.close(fd)
+        self._compiling[number] = (request, fd)
+        self._send(Compile(number, request.context, body.kind, options), (fd,))
 
     def _finish_load(self, request: ColdRequest, answer: Program, fds: tuple[int, ...]) -> None:
         if not answer.ok:

@@ -19,7 +19,7 @@ The conversation::
                      <-             ack
     vring_stop       ->
                      <-             ack       base
-                     <-             compile   fds: sealed memfd with the source
+                     <-             compile   fds: file with the source, the daemon's to read until `program`
     program          ->                       fds: sealed memfd with the image, if ok
                      <-             vring_broken, stats, log   at any time
     shutdown         ->                       (the worker exits; end of file says so)
@@ -46,6 +46,7 @@ MAX_LOG_CHARS: Final = 10_000
 """Longest compiler log in a `Program`: JSON may need six bytes per character."""
 
 _MAX_FDS: Final = MAX_REGIONS + 4
+_FD_BYTES: Final = array.array("i").itemsize
 
 Scalar: TypeAlias = str | int | float | bool | None
 SandboxMode: TypeAlias = Literal["strict", "best-effort", "off"]
@@ -344,7 +345,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """Please compile. One fd: sealed memfd with the source. `request` is the worker's own number."""
+    """Please compile. One fd: a file with the source, which the daemon copies. `request` is the worker's own number."""
 
     TYPE: ClassVar[str] = "compile"
     request: int = _u(32)
@@ -490,9 +491,19 @@ def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:
     sock.sendmsg([encode(message)], rights, socket.MSG_NOSIGNAL)
 
 
+def _fds_in(control: Iterable[tuple[int, int, bytes]]) -> tuple[int, ...]:
+    fds = array.array("i")
+    for level, kind, data in control:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(data[: len(data) - len(data) % _FD_BYTES])
+    return tuple(fds)
+
+
 def _receive(sock: socket.socket, allowed: tuple[type[Message], ...]) -> tuple[Message, tuple[int, ...]] | None:
-    packet, received, flags, _ = socket.recv_fds(sock, MAX_PACKET_BYTES, _MAX_FDS, socket.MSG_CMSG_CLOEXEC)
-    fds = tuple(received)
+    # socket.recv_fds() of Python 3.11 drops its flags, and with them MSG_CMSG_CLOEXEC
+    room = socket.CMSG_LEN(_MAX_FDS * _FD_BYTES)
+    packet, control, flags, _ = sock.recvmsg(MAX_PACKET_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+    fds = _fds_in(control)
     if not packet:
         close_fds(fds)
         return None

@@ -1,0 +1,85 @@
+"""The in-flight memory: C and Python agree on it, and the daemon believes nothing in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cffi import FFI
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vhost_backend.worker import inflight
+from vhost_backend.worker.inflight import InflightMemory, QueueState
+
+HEADER = Path(inflight.__file__).parents[1] / "dataplane" / "vgc_inflight.h"
+
+
+def layout() -> FFI:
+    """The structs of the header, as cffi lays them out."""
+    text = HEADER.read_text()
+    structs = re.findall(r"^struct \w+ \{.*?^\};", text, re.DOTALL | re.MULTILINE)
+    ffi = FFI()
+    constants = {"VGC_MAX_QUEUE_SIZE / 64": "4", "VGC_MAX_QUEUES": "64", "VGC_BLACK_BOX_TEXT": "1024"}
+    for struct in structs:
+        for name, value in constants.items():
+            struct = struct.replace(name, value)  # noqa: PLW2901  the same text, further on
+        ffi.cdef(struct)
+    return ffi
+
+
+def test_python_reads_what_c_declares() -> None:
+    ffi = layout()
+    assert ffi.sizeof("struct vgc_inflight") == inflight.SIZE_BYTES
+    assert ffi.offsetof("struct vgc_inflight", "queues") == inflight.HEADER_BYTES
+    assert ffi.sizeof("struct vgc_inflight_queue") == inflight.QUEUE_BYTES
+    assert ffi.offsetof("struct vgc_inflight", "black_box") == inflight.BLACK_BOX_OFFSET
+    with InflightMemory() as memory:
+        view: Any = ffi.cast("struct vgc_inflight *", ffi.from_buffer(memory._map))
+        assert (view.magic, view.version) == (inflight.MAGIC, inflight.VERSION)
+        view.progress = 12345
+        queue = view.queues[5]
+        queue.started, queue.last_avail, queue.used_idx, queue.heads = 1, 7, 6, [1, 0, 0, 1 << 63]
+        box = view.black_box
+        box.valid, box.queue, box.head, box.status, box.detail, box.text_len = 1, 5, 255, 11, 9, 5
+        box.text[0:5] = b"hello"
+        assert memory.progress() == 12345
+        assert memory.queue(5) == QueueState(True, 7, 6, (0, 255))
+        assert memory.black_box() == inflight.BlackBox(5, 255, 11, 9, "hello")
+        del view, queue, box
+        ffi.gc  # noqa: B018
+
+
+def test_the_file_cannot_change_its_size() -> None:
+    with InflightMemory() as memory:
+        for size in (0, inflight.SIZE_BYTES * 2):
+            with pytest.raises(PermissionError):
+                os.ftruncate(memory.fd, size)
+
+
+def test_reset_forgets_everything() -> None:
+    with InflightMemory() as memory:
+        memory._map[64:] = b"\xff" * (inflight.SIZE_BYTES - 64)
+        memory.reset()
+        assert memory.queue(0) == QueueState(False, 0, 0, ())
+        assert memory.black_box() is None
+
+
+@pytest.mark.parametrize("index", [-1, 64])
+def test_queues_outside_are_refused(index: int) -> None:
+    with InflightMemory() as memory, pytest.raises(IndexError):
+        memory.queue(index)
+
+
+@given(st.binary(min_size=64, max_size=1200), st.integers(0, inflight.SIZE_BYTES - 1200))
+def test_random_contents_raise_nothing(content: bytes, offset: int) -> None:
+    with InflightMemory() as memory:
+        memory._map[offset : offset + len(content)] = content
+        for index in range(inflight.MAX_QUEUES):
+            state = memory.queue(index)
+            assert all(head < 256 for head in state.heads)
+        box = memory.black_box()
+        assert box is None or (box.queue < 64 and box.head < 256)

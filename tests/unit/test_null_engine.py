@@ -1,0 +1,75 @@
+"""The null engine keeps to the contract, except that it stores no data."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+import pytest
+
+from tests.unit.engine_contract import EngineContract
+from vhost_backend.engines.base import Engine, ProgramError
+from vhost_backend.engines.null import NullEngine
+from vhost_backend.engines.registry import engine_class
+from vhost_backend.errors import EngineError
+
+PROGRAM = b"""
+kernel add_one 8 4
+kernel slow 8 4 behaviour=later   # by the next poll
+kernel fails behaviour=assert
+"""
+
+
+class TestNullEngine(EngineContract):
+    stores_data: ClassVar[bool] = False
+
+    def open_engine(self) -> Engine:
+        return NullEngine.open({}, 2, 1 << 24, 10**9)
+
+    def image(self) -> bytes:
+        return PROGRAM
+
+
+def load(text: str) -> None:
+    engine = NullEngine.open({}, 1, 1, 1)
+    fd = os.memfd_create("program")
+    try:
+        os.write(fd, text.encode())
+        engine.load_program(fd, len(text.encode()), 1)
+    finally:
+        os.close(fd)
+        engine.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernel",
+        "global g",
+        "global g many",
+        "kernel k -1",
+        "kernel k 5000",
+        "kernel k colour=red",
+        "kernel k behaviour=odd",
+        "nonsense",
+    ],
+)
+def test_programs_that_are_none_are_refused_by_line(text: str) -> None:
+    with pytest.raises(ProgramError, match="line 2"):
+        load(f"# a comment\n{text}\n")
+
+
+def test_options_are_refused() -> None:
+    with pytest.raises(EngineError, match="no options, but got speed"):
+        NullEngine.open({"speed": 1}, 1, 1, 1)
+
+
+def test_only_plain_sources_are_compiled() -> None:
+    with pytest.raises(ValueError, match="PTX"):
+        NullEngine.compile_job("PTX", b"", ())
+
+
+def test_the_registry_knows_its_engines() -> None:
+    assert engine_class("null") is NullEngine
+    with pytest.raises(EngineError, match="engine 'abacus' is unknown; allowed: null, cpu"):
+        engine_class("abacus")

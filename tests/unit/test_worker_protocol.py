@@ -1,0 +1,191 @@
+"""The conversation of daemon and worker: what goes through, and that nothing else does."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vhost_backend.worker import protocol
+from vhost_backend.worker.protocol import (
+    DAEMON_MESSAGES,
+    WORKER_MESSAGES,
+    Ack,
+    Compile,
+    EngineSetup,
+    Log,
+    MemRegion,
+    MemTable,
+    Message,
+    Program,
+    ProtocolError,
+    Quota,
+    Ready,
+    Setup,
+    Shutdown,
+    Stats,
+    VringBroken,
+    VringCall,
+    VringEnable,
+    VringKick,
+    VringStart,
+    VringStop,
+)
+
+SETUP = Setup(
+    1, "vm", EngineSetup("null", {"a": 1, "b": None}), 2, Quota(1, 1 << 20, 64), 10**9, 4, 4, 0, "best-effort"
+)
+EXAMPLES: tuple[Message, ...] = (
+    SETUP,
+    MemTable(2, (MemRegion(1, 2, 3, 4), MemRegion((1 << 64) - 1, 0, 1, 0))),
+    VringStart(3, 63, 256, 65535, 1, 2, 3, True, False, True, False, True, True, False),
+    VringCall(4, 0, True),
+    VringKick(5, 0, False),
+    VringEnable(6, 1, False),
+    VringStop(7, 1),
+    Program(8, 9, True, "wärning", 8, False),
+    Shutdown(9),
+    Ready("null", 4, 3, "off"),
+    Ack(10, False, "no", 7, 1 << 63),
+    Compile(11, 12, 1, ("-O3", "-DX=ü")),
+    VringBroken(0, "because"),
+    Stats(1, 2, 3, 4, 5, 6, 7, 8),
+    Log("warning", "event", {"n": 1.5, "flag": True, "none": None}),
+)
+EVERY = (*DAEMON_MESSAGES, *WORKER_MESSAGES)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    daemon, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with daemon, worker:
+        yield daemon, worker
+
+
+def fields_of(message: Message) -> dict[str, Any]:
+    return dict(json.loads(protocol.encode(message)))
+
+
+def test_there_is_an_example_of_every_message() -> None:
+    assert {type(example) for example in EXAMPLES} == set(EVERY)
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.TYPE)
+def test_messages_survive_the_packet(message: Message) -> None:
+    assert protocol.decode(protocol.encode(message), EVERY) == message
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.TYPE)
+def test_missing_and_unknown_keys_are_refused(message: Message) -> None:
+    good = fields_of(message)
+    for name in good:
+        bad = {key: value for key, value in good.items() if key != name}
+        with pytest.raises(ProtocolError):
+            protocol.decode(json.dumps(bad).encode(), EVERY)
+    with pytest.raises(ProtocolError, match="surprise"):
+        protocol.decode(json.dumps(good | {"surprise": 1}).encode(), EVERY)
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.TYPE)
+def test_values_of_another_type_are_refused(message: Message) -> None:
+    good = fields_of(message)
+    for name in good:
+        values: tuple[object, ...] = ([[]], {"x": []}, -1, 1 << 70, "\0" * 70_000)
+        for value in values:
+            with pytest.raises(ProtocolError):
+                protocol.decode(json.dumps(good | {name: value}).encode(), EVERY)
+
+
+def test_true_is_no_number_and_1_is_not_true() -> None:
+    with pytest.raises(ProtocolError, match="seq"):
+        protocol.decode(json.dumps(fields_of(Shutdown(1)) | {"seq": True}).encode(), EVERY)
+    with pytest.raises(ProtocolError, match="enabled"):
+        protocol.decode(json.dumps(fields_of(VringEnable(1, 1, True)) | {"enabled": 1}).encode(), EVERY)
+
+
+def test_only_messages_of_the_right_direction_are_taken() -> None:
+    for message in EXAMPLES:
+        wrong = DAEMON_MESSAGES if type(message) in WORKER_MESSAGES else WORKER_MESSAGES
+        with pytest.raises(ProtocolError, match="allowed: "):
+            protocol.decode(protocol.encode(message), wrong)
+
+
+@pytest.mark.parametrize(
+    "packet", [b"", b"{", b"[]", b"7", b"\xff", b"null", b'{"type": 7}', b"[" * 60_000, b'{"type":"stats","x":NaN}']
+)
+def test_packets_that_are_none_are_refused(packet: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        protocol.decode(packet, EVERY)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(st.sampled_from(EXAMPLES), st.dictionaries(st.text(max_size=8), _JSON, max_size=3), _JSON, st.data())
+def test_random_packets_raise_nothing_else(message: Message, extra: dict[str, Any], value: Any, data: Any) -> None:
+    fields = fields_of(message) | extra
+    fields[data.draw(st.sampled_from(sorted(fields)))] = value
+    try:
+        protocol.decode(json.dumps(fields).encode(), EVERY)
+    except ProtocolError:
+        return
+
+
+def test_a_message_too_long_is_not_sent() -> None:
+    with pytest.raises(ProtocolError, match="allowed: 65536"):
+        protocol.encode(Compile(1, 1, 1, ("x" * 4096,) * 20))
+
+
+def test_the_longest_log_fits_whatever_is_in_it() -> None:
+    protocol.encode(Program(1, 1, False, "\x01" * protocol.MAX_LOG_CHARS, 1, False))
+
+
+def test_fds_travel_beside_their_message(pair: tuple[socket.socket, socket.socket]) -> None:
+    daemon, worker = pair
+    with open("/dev/null", "rb") as null:
+        protocol.send_to_worker(daemon, SETUP, (null.fileno(),))
+    received = protocol.receive_from_daemon(worker)
+    assert received is not None
+    message, fds = received
+    assert (message, os.get_inheritable(fds[0])) == (SETUP, False)
+    protocol.close_fds(fds)
+
+
+def test_a_wrong_number_of_fds_is_not_sent(pair: tuple[socket.socket, socket.socket]) -> None:
+    with pytest.raises(ProtocolError, match="setup with 0 fds; allowed: 1"):
+        protocol.send_to_worker(pair[0], SETUP)
+
+
+def test_fds_that_came_unasked_are_closed(pair: tuple[socket.socket, socket.socket]) -> None:
+    daemon, worker = pair
+    read_end, write_end = os.pipe()
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [write_end]))]
+    worker.sendmsg([protocol.encode(Ready("null", 1, 0, "off"))], rights)
+    os.close(write_end)
+    with pytest.raises(ProtocolError, match="ready with 1 fds; allowed: 0"):
+        protocol.receive_from_worker(daemon)
+    assert os.read(read_end, 1) == b""  # nobody holds the other end any more
+    os.close(read_end)
+
+
+def test_an_overlong_packet_is_refused(pair: tuple[socket.socket, socket.socket]) -> None:
+    daemon, worker = pair
+    worker.send(b" " * (protocol.MAX_PACKET_BYTES + 1))
+    with pytest.raises(ProtocolError, match="a packet over 65536 bytes"):
+        protocol.receive_from_worker(daemon)
+
+
+def test_the_end_of_the_stream_is_none(pair: tuple[socket.socket, socket.socket]) -> None:
+    pair[1].close()
+    assert protocol.receive_from_worker(pair[0]) is None
