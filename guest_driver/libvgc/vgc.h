@@ -77,26 +77,26 @@ struct vgc_job;
 /* A device whose other side is in a process of this machine: file descriptors instead of PCI (tests,
  * benchmarks). The file descriptors stay the caller's and must outlive the device handle. */
 struct vgc_memfd {
-    const char *name;         /* of the state file: processes that share the device use the same name */
-    int region_fd;            /* the VM's region */
-    int config_fd;            /* the configuration space as a file, kept up to date by the other side */
-    uint64_t region_gpa;      /* guest-physical address of the region's first byte */
-    uint64_t features;        /* acknowledged virtio feature bits */
+    const char *name;    /* of the state file: processes that share the device use the same name */
+    int region_fd;       /* the VM's region */
+    int config_fd;       /* the configuration space as a file, kept up to date by the other side */
+    uint64_t region_gpa; /* guest-physical address of the region's first byte */
+    uint64_t features;   /* acknowledged virtio feature bits */
     uint32_t num_queues;
     uint32_t ring_size;
-    const int *kick_fds;      /* eventfds, one per queue */
+    const int *kick_fds; /* eventfds, one per queue */
     const int *call_fds;
 };
 
 struct vgc_options {
-    const char *address;          /* PCI address ("0000:00:04.0"); NULL: take the index-th device */
+    const char *address; /* PCI address ("0000:00:04.0"); NULL: take the index-th device */
     uint32_t index;
     uint32_t reserved;
-    const char *region_address;   /* PCI address of the ivshmem function; NULL: the one whose size fits */
-    const char *state_dir;        /* NULL: /run/vgc */
-    uint64_t open_timeout_ns;     /* 0: 5 s */
-    uint64_t request_timeout_ns;  /* 0: the device's launch deadline + 10 s */
-    uint64_t spin_ns;             /* poll so long before sleeping; UINT64_MAX: never sleep; 0: 50 us */
+    const char *region_address;    /* PCI address of the ivshmem function; NULL: the one whose size fits */
+    const char *state_dir;         /* NULL: /run/vgc */
+    uint64_t open_timeout_ns;      /* 0: 5 s */
+    uint64_t request_timeout_ns;   /* 0: the device's launch deadline + 10 s */
+    uint64_t spin_ns;              /* poll so long before sleeping; UINT64_MAX: never sleep; 0: 50 us */
     const struct vgc_memfd *memfd; /* NULL: $VGC_MEMFD if set (see memfd.c), else PCI */
 };
 
@@ -144,8 +144,8 @@ struct vgc_device_usage {
 /* A PCI function that may be ours, as vgc_list() sees it; nothing is changed by looking. */
 struct vgc_found {
     char address[32];
-    char driver[32]; /* bound kernel driver, "" if none */
-    char uio[32];    /* "/dev/uio0", "" if none */
+    char driver[32];         /* bound kernel driver, "" if none */
+    char uio[32];            /* "/dev/uio0", "" if none */
     char region_address[32]; /* ivshmem candidate, "" if none */
 };
 
@@ -244,8 +244,8 @@ VGC_API int vgc_function_param(const struct vgc_function *function, uint32_t ind
 /* args[i] points to the value of the i-th parameter, as for cuLaunchKernel. */
 VGC_API int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometry, void *const *args,
                        uint32_t num_args, struct vgc_job **job);
-VGC_API int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *geometry,
-                              const void *params, uint32_t param_bytes, struct vgc_job **job);
+VGC_API int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *geometry, const void *params,
+                              uint32_t param_bytes, struct vgc_job **job);
 /* A whole offloaded call in one round trip: inputs, launch by name, outputs. */
 VGC_API int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
                      const struct vgc_arg *args, uint32_t num_args, struct vgc_job **job);
@@ -270,7 +270,7 @@ VGC_API int vgc_event_elapsed(struct vgc_event *start, struct vgc_event *end, in
 VGC_API int vgc_job_wait(struct vgc_job *job, uint64_t timeout_ns);
 VGC_API int vgc_job_poll(struct vgc_job *job);
 VGC_API int vgc_job_timing(struct vgc_job *job, struct vgc_timing *timing);
-VGC_API void vgc_job_release(struct vgc_job *job); /* a job that still runs is forgotten when it ends */
+VGC_API void vgc_job_release(struct vgc_job *job);       /* a job that still runs is forgotten when it ends */
 VGC_API void vgc_last_timing(struct vgc_timing *timing); /* of this thread's last finished job */
 
 /* [/cdef] */

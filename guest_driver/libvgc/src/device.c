@@ -177,7 +177,8 @@ static int check_region(const struct vgc_device *device)
 {
     if (device->config.region_size == device->transport->region_bytes)
         return VGC_OK;
-    return vgc_fail(VGC_INCOMPATIBLE, "the device's region has %llu bytes but %s has %llu: it belongs to another device",
+    return vgc_fail(VGC_INCOMPATIBLE,
+                    "the device's region has %llu bytes but %s has %llu: it belongs to another device",
                     (unsigned long long)device->config.region_size, device->transport->region_name,
                     (unsigned long long)device->transport->region_bytes);
 }

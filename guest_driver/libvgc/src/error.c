@@ -29,30 +29,54 @@ const char *vgc_version(void)
 const char *vgc_result_name(int result)
 {
     switch ((enum vgc_result)result) {
-    case VGC_OK: return "OK";
-    case VGC_BAD_REQUEST: return "BAD_REQUEST";
-    case VGC_UNSUPPORTED: return "UNSUPPORTED";
-    case VGC_NO_CONTEXT: return "NO_CONTEXT";
-    case VGC_NOT_FOUND: return "NOT_FOUND";
-    case VGC_INVALID_ARGUMENT: return "INVALID_ARGUMENT";
-    case VGC_INVALID_ADDRESS: return "INVALID_ADDRESS";
-    case VGC_OUT_OF_MEMORY: return "OUT_OF_MEMORY";
-    case VGC_RESOURCES_EXHAUSTED: return "RESOURCES_EXHAUSTED";
-    case VGC_COMPILE_FAILED: return "COMPILE_FAILED";
-    case VGC_LAUNCH_FAILED: return "LAUNCH_FAILED";
-    case VGC_FAULT: return "FAULT";
-    case VGC_ASSERT: return "ASSERT";
-    case VGC_TIMEOUT: return "TIMEOUT";
-    case VGC_DEADLOCK: return "DEADLOCK";
-    case VGC_DEVICE_LOST: return "DEVICE_LOST";
-    case VGC_CANCELLED: return "CANCELLED";
-    case VGC_INTERNAL: return "INTERNAL";
-    case VGC_PENDING: return "PENDING";
-    case VGC_NO_DEVICE: return "NO_DEVICE";
-    case VGC_NO_PERMISSION: return "NO_PERMISSION";
-    case VGC_INCOMPATIBLE: return "INCOMPATIBLE";
-    case VGC_NO_ANSWER: return "NO_ANSWER";
-    case VGC_SYSTEM: return "SYSTEM";
+    case VGC_OK:
+        return "OK";
+    case VGC_BAD_REQUEST:
+        return "BAD_REQUEST";
+    case VGC_UNSUPPORTED:
+        return "UNSUPPORTED";
+    case VGC_NO_CONTEXT:
+        return "NO_CONTEXT";
+    case VGC_NOT_FOUND:
+        return "NOT_FOUND";
+    case VGC_INVALID_ARGUMENT:
+        return "INVALID_ARGUMENT";
+    case VGC_INVALID_ADDRESS:
+        return "INVALID_ADDRESS";
+    case VGC_OUT_OF_MEMORY:
+        return "OUT_OF_MEMORY";
+    case VGC_RESOURCES_EXHAUSTED:
+        return "RESOURCES_EXHAUSTED";
+    case VGC_COMPILE_FAILED:
+        return "COMPILE_FAILED";
+    case VGC_LAUNCH_FAILED:
+        return "LAUNCH_FAILED";
+    case VGC_FAULT:
+        return "FAULT";
+    case VGC_ASSERT:
+        return "ASSERT";
+    case VGC_TIMEOUT:
+        return "TIMEOUT";
+    case VGC_DEADLOCK:
+        return "DEADLOCK";
+    case VGC_DEVICE_LOST:
+        return "DEVICE_LOST";
+    case VGC_CANCELLED:
+        return "CANCELLED";
+    case VGC_INTERNAL:
+        return "INTERNAL";
+    case VGC_PENDING:
+        return "PENDING";
+    case VGC_NO_DEVICE:
+        return "NO_DEVICE";
+    case VGC_NO_PERMISSION:
+        return "NO_PERMISSION";
+    case VGC_INCOMPATIBLE:
+        return "INCOMPATIBLE";
+    case VGC_NO_ANSWER:
+        return "NO_ANSWER";
+    case VGC_SYSTEM:
+        return "SYSTEM";
     }
     return "unknown result";
 }

@@ -54,14 +54,14 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
     return vgc_message_run(&message, job);
 }
 
-int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometry, void *const *args,
-               uint32_t num_args, struct vgc_job **job)
+int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometry, void *const *args, uint32_t num_args,
+               struct vgc_job **job)
 {
     uint8_t params[VGC_MAX_PARAM_BYTES];
     const struct vgc_function_entry *entry = function->entry;
     if (num_args != entry->num_params)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "%s takes %u arguments, not %u", function->short_name,
-                        entry->num_params, num_args);
+        return vgc_fail(VGC_INVALID_ARGUMENT, "%s takes %u arguments, not %u", function->short_name, entry->num_params,
+                        num_args);
     memset(params, 0, entry->param_bytes);
     for (uint32_t i = 0; i < num_args; i++)
         memcpy(params + function->params[i].offset, args[i], function->params[i].size);
@@ -198,8 +198,7 @@ static int begin_call(struct call *call, struct vgc_message *message, const char
 {
     size_t name_len = strlen(name);
     if (name_len == 0 || name_len > VGC_MAX_NAME)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "a function name of %zu bytes; allowed: 1 to %d", name_len,
-                        VGC_MAX_NAME);
+        return vgc_fail(VGC_INVALID_ARGUMENT, "a function name of %zu bytes; allowed: 1 to %d", name_len, VGC_MAX_NAME);
     if ((call->device->config.device_features & VGC_F_CALL) == 0)
         return vgc_fail(VGC_UNSUPPORTED, "this device has no CALL: load the program and launch its function");
     int result = check_geometry(call->device, geometry, VGC_MAX_BLOCK_THREADS);

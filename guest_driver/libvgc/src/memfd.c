@@ -132,8 +132,8 @@ static int map_files(struct memfd *memfd, const struct vgc_memfd *given)
     if (result != VGC_OK)
         return result;
     memfd->base.region = pointer;
-    result = map_file(given->config_fd, PROT_READ, sizeof(struct vgc_config), "the configuration", &pointer,
-                      &config_bytes);
+    result =
+        map_file(given->config_fd, PROT_READ, sizeof(struct vgc_config), "the configuration", &pointer, &config_bytes);
     if (result != VGC_OK)
         return result;
     memfd->config = pointer;

@@ -118,8 +118,7 @@ int vgc_region_address(struct vgc_device *device, const void *pointer, uint64_t 
         return vgc_fail(VGC_INVALID_ADDRESS, "%p is not in the shared region", pointer);
     if ((device->config.device_features & VGC_F_REGION_ADDRESS) == 0 || device->config.region_device_address == 0)
         return vgc_fail(VGC_UNSUPPORTED, "kernels of this device cannot reach the region: copy in and out instead");
-    *address = device->config.region_device_address +
-               (uint64_t)((const uint8_t *)pointer - device->transport->region);
+    *address = device->config.region_device_address + (uint64_t)((const uint8_t *)pointer - device->transport->region);
     return VGC_OK;
 }
 
@@ -313,8 +312,8 @@ static int copy_out_pipelined(struct vgc_device *device, uint8_t *dst, uint64_t 
     for (uint64_t done = 0; done < size && result == VGC_OK; take = (take + 1) % PIPELINE) {
         while (asked < size && pipeline.jobs[ask] == NULL && result == VGC_OK) {
             uint64_t piece = VGC_MIN(pipeline.piece_bytes, size - asked);
-            result = copy_out_direct(device, pipeline.staging + ask * pipeline.piece_bytes, src + asked, piece,
-                                     stream, &pipeline.jobs[ask], true);
+            result = copy_out_direct(device, pipeline.staging + ask * pipeline.piece_bytes, src + asked, piece, stream,
+                                     &pipeline.jobs[ask], true);
             asked += piece;
             ask = (ask + 1) % PIPELINE;
         }

@@ -144,8 +144,7 @@ static int add_spans(struct vgc_message *message, struct vgc_sg *spans, uint16_t
     static const uint64_t LARGEST = 1u << 30;
     for (uint64_t done = 0; done < len; done += LARGEST) {
         if (message->num_readable + message->num_writable >= VGC_SLOT_TABLE_ENTRIES)
-            return vgc_fail(VGC_INVALID_ARGUMENT, "the request needs more than %d descriptors",
-                            VGC_SLOT_TABLE_ENTRIES);
+            return vgc_fail(VGC_INVALID_ARGUMENT, "the request needs more than %d descriptors", VGC_SLOT_TABLE_ENTRIES);
         spans[(*count)++] = (struct vgc_sg){gpa_of(message, pointer + done), (uint32_t)VGC_MIN(LARGEST, len - done)};
     }
     return VGC_OK;

@@ -86,8 +86,7 @@ static bool make_functions(struct vgc_program *program)
     return true;
 }
 
-static int make_program(struct vgc_device *device, uint32_t id, void *payload, uint64_t len,
-                        struct vgc_program **out)
+static int make_program(struct vgc_device *device, uint32_t id, void *payload, uint64_t len, struct vgc_program **out)
 {
     struct vgc_program *program = calloc(1, sizeof(*program));
     if (program == NULL) {
@@ -196,8 +195,8 @@ static int unload(struct vgc_device *device, uint32_t id)
     return vgc_message_run(&message, NULL);
 }
 
-int vgc_program_load(struct vgc_device *device, int kind, const void *source, uint64_t size,
-                     const char *const *options, uint32_t num_options, struct vgc_program **program)
+int vgc_program_load(struct vgc_device *device, int kind, const void *source, uint64_t size, const char *const *options,
+                     uint32_t num_options, struct vgc_program **program)
 {
     struct load load = {.device = device,
                         .body = {.kind = (uint32_t)kind, .source_len = size},

@@ -145,6 +145,7 @@ static bool start(struct cpu_engine *engine, struct vgc_op *op)
         return !start_launch(engine, op);
     case VGC_OPK_EVENT_RECORD:
         event->done = op->progress;
+        op->start_ns = op->end_ns = cpu_now_ns(); /* the moment that the guest asked for */
         return true;
     case VGC_OPK_EVENT_WAIT:
         if (event->done >= op->progress)

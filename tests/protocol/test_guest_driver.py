@@ -1,0 +1,191 @@
+"""The guest's driver against the real daemon, compiler, worker and CPU engine; only QEMU is missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import guest_driver as vgc
+from tests.fakes.attached import AttachedLink
+from tests.fakes.daemon import DaemonThread
+from tests.fakes.guest import GuestProcess, open_device
+from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.daemon.process import sandboxed_worker
+
+SOURCE = r"""
+extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}
+extern "C" __global__ void reverse(int n, const int *in, int *out) {
+    extern __shared__ int tile[];
+    tile[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = tile[n - 1 - threadIdx.x];
+}
+template <typename T> __global__ void twice(T *data) { data[threadIdx.x] *= 2; }
+template __global__ void twice<double>(double *);
+__device__ int counter;
+extern "C" __global__ void count() { atomicAdd(&counter, 1); }
+extern "C" __global__ void stray(int *data) { data[1ll << 40] = 1; }
+extern "C" __global__ void forever(volatile int *data) { while (data[0] != 1) {} }
+"""
+
+
+@dataclass
+class Host:
+    """A daemon whose one VM has a link."""
+
+    daemon: DaemonThread
+    link: AttachedLink
+
+    def kill_worker(self) -> None:
+        pid = self.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    vm = VmConfig(
+        "a",
+        vm_uuid("a"),
+        tmp_path / "a",
+        engine=EngineConfig("cpu"),
+        quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
+        deadline_ns=500_000_000,
+        num_queues=4,
+        sandbox="best-effort",
+    )
+    config = DaemonConfig((vm,), cache=tmp_path / "cache")
+    with (
+        DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon,
+        AttachedLink(tmp_path / "a") as link,
+    ):
+        link.wait_ready()
+        yield Host(daemon, link)
+
+
+@pytest.fixture
+def dev(host: Host, tmp_path: Path) -> Iterator[vgc.Device]:
+    with open_device(host.link, tmp_path / "state") as dev:
+        yield dev
+
+
+def test_saxpy_from_numpy_arrays(dev: vgc.Device) -> None:
+    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    on_x, on_y = dev.to_device(x), dev.to_device(y)
+    timing = dev.compile(SOURCE).saxpy[4, 256](1000, np.float32(2), on_x, on_y)
+    assert np.array_equal(on_y.get(), 1 + 2 * x)
+    assert isinstance(timing, vgc.Timing)
+    assert timing.exec_ns > 0
+
+
+def test_shared_memory_templates_and_variables(dev: vgc.Device) -> None:
+    program = dev.compile(SOURCE)
+    source, out = dev.to_device(np.arange(64, dtype=np.int32)), dev.empty(64, "int32")
+    program.reverse[1, 64, 64 * 4](64, source, out)
+    assert np.array_equal(out.get(), np.arange(64)[::-1])
+    doubles = dev.to_device(np.arange(8.0))
+    program.twice[1, 8](doubles)
+    assert np.array_equal(doubles.get(), 2 * np.arange(8.0))
+    program["count"][10, 100]()
+    assert program.variable("counter").size_bytes == 4
+
+
+@pytest.mark.parametrize("in_region", [False, True])
+def test_whole_call_in_one_request(dev: vgc.Device, in_region: bool) -> None:
+    dev.compile(SOURCE)
+    x = dev.region_array(100_000) if in_region else np.empty(100_000, np.float32)
+    y = dev.region_array(100_000) if in_region else np.empty(100_000, np.float32)
+    x[:], y[:] = np.arange(100_000), 1
+    before = dev.usage().requests_done
+    dev.call("saxpy", grid=391, block=256, args=[np.int32(100_000), 3.0, vgc.In(x), vgc.InOut(y)])
+    assert dev.usage().requests_done - before == 2, "the call, and the question before it"
+    assert np.array_equal(y, 1 + 3 * np.arange(100_000, dtype=np.float32))
+
+
+@pytest.mark.parametrize("size", [100, 5_000_000])
+def test_copies_keep_every_byte(dev: vgc.Device, size: int) -> None:
+    data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    memory = dev.to_device(data)
+    copy = dev.empty(size, "uint8")
+    copy.copy_from(memory)
+    assert np.array_equal(copy.get(), data)
+
+
+def test_streams_and_events(dev: vgc.Device) -> None:
+    program = dev.compile(SOURCE)
+    ones, sums = dev.to_device(np.ones(1000, np.float32)), [dev.zeros(1000) for _ in range(3)]
+    start, end = dev.event().record(), dev.event()
+    streams = [dev.stream() for _ in sums]
+    for _ in range(10):
+        for stream, total in zip(streams, sums, strict=True):
+            program.saxpy[4, 256, 0, stream](1000, 1.0, ones, total)
+    for stream in streams:
+        stream.synchronize()
+    end.record()
+    assert start.elapsed_s(end) > 0
+    assert all((total.get() == 10).all() for total in sums)
+
+
+def test_compile_error_names_the_line(dev: vgc.Device) -> None:
+    with pytest.raises(vgc.CompileError) as caught:
+        dev.compile("\n\n__global__ void f() { int x = nonsense; }")
+    assert "3:" in caught.value.log
+    assert "nonsense" in caught.value.log
+
+
+def test_memory_belongs_to_the_quota(dev: vgc.Device) -> None:
+    with pytest.raises(vgc.OutOfMemory, match="resources exhausted"):
+        dev.alloc(65 * MIB)
+    with dev.alloc(32 * MIB):
+        assert dev.usage().memory_used_bytes >= 32 * MIB
+    assert dev.usage().memory_used_bytes == 0
+
+
+def test_kernel_fault_names_the_kernel_and_the_device_works_after_reset(dev: vgc.Device, host: Host) -> None:
+    program, memory = dev.compile(SOURCE), dev.alloc(64)
+    with pytest.raises(vgc.KernelFault, match="stray"):
+        program.stray[1, 1](memory)
+    with pytest.raises(vgc.DeviceLost):
+        memory.read()
+    host.link.wait_ready(generation=2)
+    dev.reset()
+    ones, total = dev.to_device(np.ones(10, np.float32)), dev.zeros(10)
+    dev.compile(SOURCE).saxpy[1, 10](10, 5.0, ones, total)
+    assert (total.get() == 5).all()
+
+
+def test_kernel_past_its_deadline_is_ended(dev: vgc.Device) -> None:
+    program, memory = dev.compile(SOURCE), dev.zeros(4, "int32")
+    with pytest.raises(vgc.Timeout, match="forever"):
+        program.forever[1, 1](memory)
+
+
+def test_killed_worker_is_a_lost_device_and_nothing_worse(dev: vgc.Device, host: Host) -> None:
+    dev.alloc(1 << 20)
+    host.kill_worker()
+    host.link.wait_ready(generation=2)
+    with pytest.raises(vgc.DeviceLost):
+        dev.alloc(1)
+    dev.reset()
+    assert dev.info().generation == 2
+    assert dev.usage().memory_used_bytes == 0
+
+
+def test_second_process_uses_the_device_and_leaves_nothing(dev: vgc.Device, host: Host, tmp_path: Path) -> None:
+    script = "a = dev.alloc(1 << 20); a.fill_bytes(b'x'); say(len(a.read())); hear()"
+    with GuestProcess(host.link, tmp_path / "state", script) as process:
+        process.expect(str(1 << 20))
+        assert dev.usage().num_contexts == 2
+    with open_device(host.link, tmp_path / "state"):
+        assert dev.usage().num_contexts == 2, "the killed process's context is gone"
+        assert dev.usage().memory_used_bytes == 0
