@@ -87,15 +87,20 @@ def test_committed_header_is_current() -> None:
     assert codegen.HEADER.read_text() == codegen.header(), "run `python -m virtio_proto.codegen`"
 
 
-def test_check_says_whether_the_header_is_stale(
+def test_check_says_what_is_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stale = tmp_path / "vgc_wire.h"
     stale.write_text(codegen.header().replace("queue_depth", "depth_of_queue"))
+    document = tmp_path / "device.md"
+    document.write_text("<!-- generated: vgc_config -->\n| offset |\n<!-- end -->\n")
     monkeypatch.setattr(codegen, "HEADER", stale)
+    monkeypatch.setattr(codegen, "DOCUMENT", document)
 
     assert codegen.main(["--check"]) == 1
-    assert "is stale" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert f"{stale} is stale" in errors
+    assert f"{document} is stale" in errors
     assert codegen.main([]) == 0
     assert codegen.main(["--check"]) == 0
 
