@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from vhost_backend.compiler.service import CompileResult
-from vhost_backend.config import DaemonConfig
+from vhost_backend.config import DaemonConfig, SandboxMode
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand
 from vhost_backend.daemon.server import Daemon
@@ -19,6 +19,9 @@ from vhost_backend.daemon.supervisor import RestartPolicy
 from virtio_proto.schema import ProgramKind
 
 TIMEOUT_S: Final = 20.0
+SANDBOX: Final[SandboxMode] = "off" if "libasan" in os.environ.get("LD_PRELOAD", "") else "best-effort"
+"""For workers of tests that are not about the sandbox: a sanitizer needs more address space than that leaves."""
+
 _T = TypeVar("_T")
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.daemon import DaemonThread
+from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import Reply
-from tests.fakes.vm import FakeVm
+from tests.fakes.vm import REGION_BYTES, FakeVm
 from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
@@ -34,11 +34,12 @@ def socket_path(tmp_path: Path) -> Iterator[Path]:
         "a",
         vm_uuid("a"),
         tmp_path / "a",
+        REGION_BYTES,
         engine=EngineConfig("cpu"),
         quota=QuotaConfig(pes=2, memory_bytes=16 * MIB),
         deadline_ns=300_000_000,
         num_queues=4,
-        sandbox="best-effort",
+        sandbox=SANDBOX,
     )
     config = DaemonConfig((vm,), cache=tmp_path / "cache")
     with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)):

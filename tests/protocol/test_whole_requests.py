@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.daemon import DaemonThread
+from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import FakeDriver, Pending, Reply
 from tests.fakes.frontend import RingSetup
-from tests.fakes.vm import FakeVm
+from tests.fakes.vm import REGION_BYTES, FakeVm
 from vhost_backend.config import DaemonConfig, EngineConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
@@ -36,7 +36,9 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
-    vm = VmConfig("a", vm_uuid("a"), tmp_path / "a", engine=EngineConfig("null"), num_queues=4, sandbox="best-effort")
+    vm = VmConfig(
+        "a", vm_uuid("a"), tmp_path / "a", REGION_BYTES, engine=EngineConfig("null"), num_queues=4, sandbox=SANDBOX
+    )
     config = DaemonConfig((vm,), cache=tmp_path / "cache")
     with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon:
         yield Host(daemon, tmp_path / "a")
@@ -126,7 +128,10 @@ def held(guest: FakeVm) -> Held:
     context = context_of(guest)
     load(guest, context)
     function = function_of(guest, context, "held")
-    return Held(context, [launch(guest, context, function, queue) for queue in (0, 1)])
+    launches = [launch(guest, context, function, queue) for queue in (0, 1)]
+    for queue in (0, 1):
+        guest.driver.request(Opcode.NOP, queue=queue)  # a queue is served in order: the launch has been popped
+    return Held(context, launches)
 
 
 def assert_lost_and_recovered(guest: FakeVm, held: Held) -> None:

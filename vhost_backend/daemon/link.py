@@ -32,6 +32,9 @@ SETUP_SEQ: Final = 1
 Build: TypeAlias = Callable[[int], DaemonMessage]
 """Makes the message for a given seq."""
 
+Answer: TypeAlias = asyncio.Future[Ack | None]
+"""A worker's ack; None if the worker was lost first."""
+
 
 class WorkerLink:
     """Sends messages to a worker and matches its acks; owns `sock`.
@@ -55,15 +58,15 @@ class WorkerLink:
         self._queue: deque[tuple[DaemonMessage, tuple[int, ...]]] = deque()
         self._budget = float(BURST)
         self._read_at = self._loop.time()
-        self._pending: dict[int, tuple[asyncio.Future[Ack | None], asyncio.TimerHandle]] = {}
+        self._pending: dict[int, tuple[Answer, asyncio.TimerHandle]] = {}
         self.closed = False
         self._loop.add_reader(sock, self._read)
 
-    def post(self, build: Build, fds: tuple[int, ...] = ()) -> asyncio.Future[Ack | None]:
+    def post(self, build: Build, fds: tuple[int, ...] = ()) -> Answer:
         """Sends a message with copies of `fds`. The result is its ack; None if the worker was lost first."""
         self._seq += 1
         seq = self._seq
-        answer: asyncio.Future[Ack | None] = self._loop.create_future()
+        answer: Answer = self._loop.create_future()
         if self.closed:
             answer.set_result(None)
             return answer

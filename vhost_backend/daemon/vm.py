@@ -14,7 +14,7 @@ from typing import Final
 from vhost_backend.config import EngineName, VmConfig
 from vhost_backend.daemon.compiling import CompileRelay
 from vhost_backend.daemon.config_space import ConfigSpace
-from vhost_backend.daemon.link import Build, WorkerLink
+from vhost_backend.daemon.link import Answer, Build, WorkerLink
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor
@@ -34,6 +34,9 @@ from virtio_proto.schema import EngineKind, Health
 
 STOP_WAIT_S: Final = 0.07
 """How long a worker may take to stop a ring; then it is killed, and GET_VRING_BASE is answered without it."""
+ACK_WAIT_S: Final = 0.07
+"""How long the frontend waits for the worker to have done what it was told."""
+
 HANDOVER_S: Final = 0.5
 _DONT_WAIT: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
@@ -67,6 +70,7 @@ class Vm:
         self._untold = False  # the configuration changed while the frontend could not be told
         self._link: WorkerLink | None = None  # of a worker that is ready
         self._relay: CompileRelay | None = None
+        self._overdue: Answer | None = None  # what was last waited for
         self._starters: dict[int, int] = {}  # vring -> generation of the worker that ran it last
 
     @property
@@ -154,28 +158,28 @@ class Vm:
         if channel is not None:
             channel.close()
 
-    def memory_changed(self, table: MemoryTable) -> None:
+    async def memory_changed(self, table: MemoryTable) -> None:
         sizes = [entry.region.size_bytes for entry in table]
         if sizes and self.config.region_bytes not in sizes:  # the driver will refuse the device
             self._log.warning("region_size_differs", configured=self.config.region_bytes, shared=sizes, guest=True)
         if self._link is not None:
-            self._send_memory(self._link, table)
+            await self._settled(self._send_memory(self._link, table))
 
-    def vring_started(self, vring: Vring) -> None:
+    async def vring_started(self, vring: Vring) -> None:
         if self._link is not None:
-            self._send_vring(self._link, vring)
+            await self._settled(self._send_vring(self._link, vring))
 
-    def vring_enabled(self, vring: Vring) -> None:
+    async def vring_enabled(self, vring: Vring) -> None:
         index, enabled = vring.index, vring.enabled
-        self._post(lambda seq: protocol.VringEnable(seq, index, enabled))
+        await self._post(lambda seq: protocol.VringEnable(seq, index, enabled))
         if self._untold:
             self._notify()
 
-    def vring_fd_changed(self, vring: Vring, name: str) -> None:
+    async def vring_fd_changed(self, vring: Vring, name: str) -> None:
         fd = vring.kick if name == "kick" else vring.call
         message = protocol.VringKick if name == "kick" else protocol.VringCall
         index, fds = vring.index, _numbers(fd)
-        self._post(lambda seq: message(seq, index, bool(fds)), fds)
+        await self._post(lambda seq: message(seq, index, bool(fds)), fds)
 
     async def vring_stopped(self, vring: Vring) -> int:
         """Asks the worker; one that does not answer at once is killed, and the in-flight memory asked."""
@@ -245,7 +249,7 @@ class Vm:
         if self._space.health != Health.STARTING or health == Health.FAILED:
             self._set_health(health)
 
-    def _on_setup_answered(self, answer: asyncio.Future[Ack | None]) -> None:
+    def _on_setup_answered(self, answer: Answer) -> None:
         ack = answer.result()
         if ack is not None:
             self._log.error("worker_not_ready", error=ack.error)
@@ -278,7 +282,7 @@ class Vm:
             if vring.running:
                 self._send_vring(link, vring)
 
-    def _send_memory(self, link: WorkerLink, table: MemoryTable) -> None:
+    def _send_memory(self, link: WorkerLink, table: MemoryTable) -> Answer:
         regions = tuple(
             protocol.MemRegion(entry.region.gpa, entry.region.uva, entry.region.size_bytes, entry.region.offset_bytes)
             for entry in table
@@ -286,8 +290,9 @@ class Vm:
         fds = tuple(entry.fd.fileno() for entry in table)
         answer = link.post(lambda seq: protocol.MemTable(seq, regions), fds)
         answer.add_done_callback(self._on_memory_answered)
+        return answer
 
-    def _on_memory_answered(self, answer: asyncio.Future[Ack | None]) -> None:
+    def _on_memory_answered(self, answer: Answer) -> None:
         ack = answer.result()
         if ack is None:
             return
@@ -297,7 +302,7 @@ class Vm:
             self._space.region_device_address = ack.region_device_address
             self._notify()
 
-    def _send_vring(self, link: WorkerLink, vring: Vring) -> None:
+    def _send_vring(self, link: WorkerLink, vring: Vring) -> Answer:
         """Starts a ring; if another worker ran it before, with what that one left in flight."""
         state = self._inflight.queue(vring.index)
         generation = self._supervisor.generation
@@ -308,16 +313,24 @@ class Vm:
         self._log.debug("vring_started", vring=vring.index, size=vring.size, base=start.base, recover=recover)
         answer = link.post(lambda seq: replace(start, seq=seq), fds)
         answer.add_done_callback(lambda done: self._on_done(f"vring {vring.index}", done))
+        return answer
 
     def _acked_features(self) -> VirtioFeature:
         return VirtioFeature(0) if self._session is None else self._session.acked_features
 
-    def _post(self, build: Build, fds: tuple[int, ...] = ()) -> None:
+    async def _post(self, build: Build, fds: tuple[int, ...] = ()) -> None:
         if self._link is not None:
             answer = self._link.post(build, fds)
             answer.add_done_callback(lambda done: self._on_done("a vring", done))
+            await self._settled(answer)
 
-    def _on_done(self, what: str, answer: asyncio.Future[Ack | None]) -> None:
+    async def _settled(self, answer: Answer) -> None:
+        """Waits for the ack, but not long, and not again for a worker that is late already."""
+        if self._overdue is None or self._overdue.done():
+            await asyncio.wait([answer], timeout=ACK_WAIT_S)
+            self._overdue = answer
+
+    def _on_done(self, what: str, answer: Answer) -> None:
         ack = answer.result()
         if ack is not None and not ack.ok:
             self._log.warning("worker_refused", what=what, error=ack.error, guest=True)

@@ -41,7 +41,11 @@ MAX_RING_SIZE: Final = 1 << 15  # [virtio 1.3 §2.7]
 
 
 class Device(Protocol):
-    """What a session needs of the device behind it. Nothing here may block or raise."""
+    """What a session needs of the device behind it. Nothing here may block or raise.
+
+    What is `async` has taken effect on return, for the frontend acts on that (it unmaps memory, or believes that an
+    interrupt can no longer come from a descriptor that was replaced); but it takes a tenth of a second at most.
+    """
 
     @property
     def num_queues(self) -> int: ...
@@ -58,24 +62,24 @@ class Device(Protocol):
         """Takes over the socket on which the backend may send messages to the frontend."""
         ...
 
-    def memory_changed(self, table: MemoryTable) -> None: ...
+    async def memory_changed(self, table: MemoryTable) -> None: ...
 
-    def vring_started(self, vring: Vring) -> None: ...
+    async def vring_started(self, vring: Vring) -> None: ...
 
-    def vring_enabled(self, vring: Vring) -> None:
+    async def vring_enabled(self, vring: Vring) -> None:
         """`vring.enabled` of a running ring changed."""
         ...
 
-    def vring_fd_changed(self, vring: Vring, name: str) -> None:
+    async def vring_fd_changed(self, vring: Vring, name: str) -> None:
         """The "kick" or "call" descriptor of a running ring was replaced."""
         ...
 
     async def vring_stopped(self, vring: Vring) -> int:
-        """Stops the ring, within a tenth of a second; returns the avail index to resume at."""
+        """Stops the ring; returns the avail index to resume at."""
         ...
 
     async def reset(self) -> None:
-        """Drops everything the guest had on the device, within a tenth of a second."""
+        """Drops everything the guest had on the device."""
         ...
 
 
@@ -218,17 +222,17 @@ class Session:
         fds = message.fds.take_all()
         pairs = zip(message.payload.regions, fds, strict=True)
         self.memory.replace("SET_MEM_TABLE", [MappedRegion(region, fd) for region, fd in pairs])
-        self._device.memory_changed(self.memory)
+        await self._device.memory_changed(self.memory)
 
     async def _on_add_mem_reg(self, message: Message) -> None:
         assert isinstance(message.payload, Region)
         self.memory.add("ADD_MEM_REG", MappedRegion(message.payload, message.fds.take()))
-        self._device.memory_changed(self.memory)
+        await self._device.memory_changed(self.memory)
 
     async def _on_rem_mem_reg(self, message: Message) -> None:
         assert isinstance(message.payload, Region)
         self.memory.remove("REM_MEM_REG", message.payload)
-        self._device.memory_changed(self.memory)
+        await self._device.memory_changed(self.memory)
 
     # ---- vrings ----------------------------------------------------------------------------------
 
@@ -264,7 +268,7 @@ class Session:
     async def _on_set_vring_kick(self, message: Message) -> None:
         vring = self._take_event(message, "kick")
         if vring.running:
-            self._device.vring_fd_changed(vring, "kick")
+            await self._device.vring_fd_changed(vring, "kick")
             return
         if vring.size == 0 or vring.address is None:
             vring.drop("kick")
@@ -275,7 +279,7 @@ class Session:
     async def _on_set_vring_call(self, message: Message) -> None:
         vring = self._take_event(message, "call")
         if vring.running:
-            self._device.vring_fd_changed(vring, "call")
+            await self._device.vring_fd_changed(vring, "call")
 
     async def _on_set_vring_err(self, message: Message) -> None:
         self._take_event(message, "err")
@@ -292,7 +296,7 @@ class Session:
         if enabled != vring.enabled:
             vring.enabled = enabled
             if vring.running:
-                self._device.vring_enabled(vring)
+                await self._device.vring_enabled(vring)
 
     def _take_event(self, message: Message, name: str) -> Vring:
         """Puts the message's eventfd, or None, in place of the ring's `name`."""
@@ -312,4 +316,4 @@ class Session:
                 other.stopped_as = None
             await self._device.reset()
         vring.running = True
-        self._device.vring_started(vring)
+        await self._device.vring_started(vring)
