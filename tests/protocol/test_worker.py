@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, shared_parts, worker_rig
+from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, needs_walls, shared_parts, worker_rig
 from vhost_backend.worker import protocol
 from vhost_backend.worker.protocol import (
     Ack,
@@ -20,7 +20,6 @@ from vhost_backend.worker.protocol import (
     MemTable,
     Program,
     Quota,
-    Setup,
     Shutdown,
     Stats,
     VringBroken,
@@ -255,6 +254,7 @@ def test_an_idle_worker_uses_no_cpu_and_little_memory(rig: WorkerRig) -> None:
     assert int(rss.split()[1]) < RSS_LIMIT_MIB << 10 or "LD_PRELOAD" in os.environ
 
 
+@needs_walls
 def test_strict_walls_serve_as_well() -> None:
     with worker_rig("strict") as rig:
         rig.start()
@@ -268,7 +268,3 @@ def test_strict_walls_serve_as_well() -> None:
 def test_setup_is_the_only_first_message(bare: WorkerRig) -> None:
     bare.send(Shutdown(1))
     assert bare.process.wait(TIMEOUT_S) == 1
-
-
-def test_setup_type_is_exported() -> None:
-    assert isinstance(SETUP, Setup)

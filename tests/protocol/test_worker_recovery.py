@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.driver import FakeDriver, Pending
 from tests.fakes.region import Region
-from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, shared_parts, worker_rig
+from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, needs_walls, shared_parts, worker_rig
 from vhost_backend.worker.inflight import InflightMemory
 from virtio_proto.schema import Opcode, Status
 
@@ -145,6 +145,7 @@ def test_a_request_waiting_for_its_compiler_is_lost_with_the_worker(parts: Parts
         assert driver.wait(load).status is Status.DEVICE_LOST
 
 
+@needs_walls
 def test_a_fault_behind_strict_walls_is_told_as_well(parts: Parts) -> None:
     with worker_rig("strict", parts=parts) as rig:
         rig.start()

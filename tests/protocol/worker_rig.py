@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
+import pytest
+
 from tests.fakes.driver import FakeDriver, Pending, Reply
 from tests.fakes.region import Region
 from tests.unit.plane_rig import function_ids, ring_message
@@ -37,6 +39,10 @@ from vhost_backend.worker.protocol import (
 from virtio_proto.schema import Opcode, Status
 
 TIMEOUT_S: Final = 20.0
+
+needs_walls = pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer's shadow memory does not fit behind the walls"
+)
 _M = TypeVar("_M", bound=WorkerMessage)
 
 SETUP: Final = Setup(

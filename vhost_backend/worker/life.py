@@ -70,9 +70,11 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
         report = sandbox.enter(setup.sandbox, _limits(setup, engine), kept_fds=kept_fds)
         engine.start()
         plane = DataPlane(engine.handle, _plane_limits(setup), inflight_fd)
+        threading.Thread(target=plane.run, name="data-plane", daemon=True).start()
     except (EngineError, HostError, DataPlaneError) as error:
         raise SetupError(str(error)) from error
-    threading.Thread(target=plane.run, name="data-plane", daemon=True).start()
+    except (OSError, MemoryError, RuntimeError) as error:  # limits that are too tight; nobody reads our stderr
+        raise SetupError(repr(error)) from error
     protocol.send_to_daemon(daemon, Ready(engine.name, engine.num_pes, engine.features, _describe(report)))
     return Control(daemon, engine, plane, sources)
 
