@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import guest_driver as vgc
-from tests.fakes.attached import AttachedLink
-from tests.fakes.daemon import DaemonThread
 from tests.fakes.guest import GuestProcess, open_device
-from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
-from vhost_backend.daemon.process import sandboxed_worker
+from tests.protocol.guest_host import GuestHost, guest_host
+from vhost_backend.config import MIB
 
 SOURCE = r"""
 extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {
@@ -39,42 +33,14 @@ extern "C" __global__ void forever(volatile int *data) { while (data[0] != 1) {}
 """
 
 
-@dataclass
-class Host:
-    """A daemon whose one VM has a link."""
-
-    daemon: DaemonThread
-    link: AttachedLink
-
-    def kill_worker(self) -> None:
-        pid = self.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid)
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[GuestHost]:
+    with guest_host(tmp_path) as host:
+        yield host
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    vm = VmConfig(
-        "a",
-        vm_uuid("a"),
-        tmp_path / "a",
-        engine=EngineConfig("cpu"),
-        quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
-        deadline_ns=500_000_000,
-        num_queues=4,
-        sandbox="best-effort",
-    )
-    config = DaemonConfig((vm,), cache=tmp_path / "cache")
-    with (
-        DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon,
-        AttachedLink(tmp_path / "a") as link,
-    ):
-        link.wait_ready()
-        yield Host(daemon, link)
-
-
-@pytest.fixture
-def dev(host: Host, tmp_path: Path) -> Iterator[vgc.Device]:
+def dev(host: GuestHost, tmp_path: Path) -> Iterator[vgc.Device]:
     with open_device(host.link, tmp_path / "state") as dev:
         yield dev
 
@@ -151,7 +117,7 @@ def test_memory_belongs_to_the_quota(dev: vgc.Device) -> None:
     assert dev.usage().memory_used_bytes == 0
 
 
-def test_kernel_fault_names_the_kernel_and_the_device_works_after_reset(dev: vgc.Device, host: Host) -> None:
+def test_kernel_fault_names_the_kernel_and_the_device_works_after_reset(dev: vgc.Device, host: GuestHost) -> None:
     program, memory = dev.compile(SOURCE), dev.alloc(64)
     with pytest.raises(vgc.KernelFault, match="stray"):
         program.stray[1, 1](memory)
@@ -170,7 +136,7 @@ def test_kernel_past_its_deadline_is_ended(dev: vgc.Device) -> None:
         program.forever[1, 1](memory)
 
 
-def test_killed_worker_is_a_lost_device_and_nothing_worse(dev: vgc.Device, host: Host) -> None:
+def test_killed_worker_is_a_lost_device_and_nothing_worse(dev: vgc.Device, host: GuestHost) -> None:
     dev.alloc(1 << 20)
     host.kill_worker()
     host.link.wait_ready(generation=2)
@@ -181,7 +147,7 @@ def test_killed_worker_is_a_lost_device_and_nothing_worse(dev: vgc.Device, host:
     assert dev.usage().memory_used_bytes == 0
 
 
-def test_second_process_uses_the_device_and_leaves_nothing(dev: vgc.Device, host: Host, tmp_path: Path) -> None:
+def test_second_process_uses_the_device_and_leaves_nothing(dev: vgc.Device, host: GuestHost, tmp_path: Path) -> None:
     script = "a = dev.alloc(1 << 20); a.fill_bytes(b'x'); say(len(a.read())); hear()"
     with GuestProcess(host.link, tmp_path / "state", script) as process:
         process.expect(str(1 << 20))

@@ -1,0 +1,86 @@
+"""The `vgc` command: what the device offers, what is wrong, one kernel, a few measurements."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from guest_driver import bench, doctor, runner
+from guest_driver.device import Device, DeviceInfo, Usage
+from guest_driver.errors import VgcError
+
+MIB = 1 << 20
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vgc", description=__doc__)
+    parser.add_argument("--device", metavar="ADDRESS", help="PCI address of the device; default: the first")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("info", help="what the device offers this machine")
+    commands.add_parser("doctor", help="what is missing here, and how to get it")
+    run = commands.add_parser(
+        "run",
+        help="run one kernel of a source file",
+        description=runner.HELP,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    run.add_argument("file", type=Path, help="CUDA source")
+    run.add_argument("--kernel", required=True, metavar="NAME")
+    run.add_argument("--grid", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]")
+    run.add_argument("--block", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]")
+    run.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
+    run.add_argument("--arg", action="append", default=[], metavar="SPEC", help="one per parameter, see above")
+    run.add_argument("--option", action="append", default=[], help="for the compiler, such as --option=-DN=3")
+    measure = commands.add_parser("bench", help="latency, copies and launches")
+    measure.add_argument("--seconds", type=float, default=1.0, help="per row (default: 1)")
+    return parser
+
+
+def describe(info: DeviceInfo, usage: Usage) -> str:
+    """A device as people read it."""
+    reads = f"{info.read_bytes_per_s / 1e9:.1f} GB/s" + ("" if info.region_cached else ", UNCACHED: prefer copies")
+    rows = {
+        "device": f"{info.address}, VM {info.vm_name}, {info.uuid}",
+        "engine": f"{info.engine_name} ({info.engine}), {info.health}, generation {info.generation}",
+        "share": f"{info.processing_elements} processing elements, {info.memory_bytes // MIB} MiB of device memory, "
+        f"{info.queue_depth} requests in flight, launches of up to {info.deadline_ns / 1e9:g} s",
+        "in use": f"{usage.memory_used_bytes / MIB:.1f} MiB, {usage.num_contexts} contexts, {usage.num_programs} programs",
+        "queues": f"{info.num_queues} of {info.ring_size} entries",
+        "region": f"{info.region_bytes // MIB} MiB at {info.region_address}, reads {reads}",
+        "waiting": "interrupts" if info.interrupts else "no interrupts: sleeping in growing steps",
+        "wire format": f"{info.fingerprint:016x}",
+    }
+    return "\n".join(f"{name:<12} {value}" for name, value in rows.items())
+
+
+def _dispatch(arguments: argparse.Namespace) -> int:
+    match arguments.command:
+        case "info":
+            with Device(address=arguments.device) as device:
+                print(describe(device.info(), device.usage()))
+        case "doctor":
+            findings = doctor.examine(arguments.device)
+            print("\n".join(map(str, findings)))
+            return 0 if findings[-1].well else 1  # the last one is the proof
+        case "run":
+            with Device(address=arguments.device) as device:
+                print(runner.run(device, arguments))
+        case "bench":
+            print(bench.run(arguments.device, arguments.seconds))
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 done, 1 it failed, 2 the command line is wrong."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return _dispatch(arguments)
+    except (VgcError, TypeError, ValueError, OSError) as error:
+        print(f"vgc: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

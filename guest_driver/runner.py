@@ -1,0 +1,117 @@
+"""``vgc run``: one kernel of a source file, with arguments from the command line."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from guest_driver.device import Device
+from guest_driver.job import Timing
+from guest_driver.memory import DeviceArray
+from guest_driver.steps import Steps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HELP: Final = """Compiles FILE on the host, copies inputs in, runs the kernel, copies outputs out.
+
+Arguments (--arg, one per parameter):
+  int:5  uint:5  long:5  float:2.5  double:2.5      a value
+  in:a.npy            an array that the kernel reads
+  inout:a.npy:b.npy   an array that it changes; the result goes into b.npy
+  out:float32:1024:b.npy   a new array of zeros (1024, or 32x32); the result goes into b.npy
+  rand:float32:1024   an array of random numbers
+Without the last file name an output is only summed up on the terminal.
+"""
+
+SCALARS: Final = {"int": "int32", "uint": "uint32", "long": "int64", "float": "float32", "double": "float64"}
+
+
+def extents(text: str) -> tuple[int, ...]:
+    """A grid or a block of the command line."""
+    numbers = tuple(int(number) for number in text.split(","))
+    if not 1 <= len(numbers) <= 3 or min(numbers) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: one to three positive numbers")
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: a value, or an array and what becomes of it."""
+
+    text: str
+    value: Any
+    is_output: bool = False
+    save_to: Path | None = None
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in text.split("x"))
+
+
+def parse(spec: str) -> Argument:
+    """An argument of the command line.
+
+    :raise ValueError: it is none.
+    """
+    import numpy as np  # here, so that the rest of `vgc` does without
+
+    kind, _, rest = spec.partition(":")
+    words = rest.split(":")
+    match kind, words:
+        case ("in", [source]):
+            return Argument(spec, np.load(source))
+        case ("inout", [source, *target]) if len(target) <= 1:
+            return Argument(spec, np.load(source), is_output=True, save_to=Path(target[0]) if target else None)
+        case ("out", [dtype, shape, *target]) if len(target) <= 1:
+            zeros = np.zeros(_shape(shape), dtype)
+            return Argument(spec, zeros, is_output=True, save_to=Path(target[0]) if target else None)
+        case ("rand", [dtype, shape]):
+            numbers = np.random.default_rng(0).random(_shape(shape))
+            return Argument(spec, (numbers if np.dtype(dtype).kind == "f" else numbers * 100).astype(dtype))
+        case (_, [number]) if kind in SCALARS:
+            return Argument(spec, np.dtype(SCALARS[kind]).type(number))
+    raise ValueError(f"--arg {spec}: not understood; `vgc run --help` lists what is")
+
+
+def _summary(argument: Argument, array: NDArray[Any]) -> str:
+    where = f", saved to {argument.save_to}" if argument.save_to else ""
+    if array.size == 0:
+        return f"{argument.text}: empty{where}"
+    edges = ", ".join(f"{name} {getattr(array, name)():.6g}" for name in ("min", "mean", "max"))
+    return f"{argument.text}: {array.dtype} {array.shape}, {edges}{where}"
+
+
+def run(device: Device, arguments: argparse.Namespace) -> str:
+    """Does what the command line says; a report for the terminal."""
+    import numpy as np
+
+    parsed = [parse(spec) for spec in arguments.arg]
+    steps = Steps()
+    source = arguments.file.read_bytes()
+    program = steps.timed("compile", lambda: device.compile(source, arguments.option), "on the host")
+    kernel = program[arguments.kernel]
+
+    def copy_in() -> list[Any]:
+        return [device.to_device(a.value) if isinstance(a.value, np.ndarray) else a.value for a in parsed]
+
+    values = steps.timed("copy in", copy_in)
+    where = f"on {device.info().engine_name}"
+    timing = steps.timed(
+        "launch",
+        lambda: kernel.launch(arguments.grid, arguments.block, *values, shared_bytes=arguments.shared),
+        where,
+    )
+    outputs = steps.timed(
+        "copy out", lambda: [value.get() if isinstance(value, DeviceArray) else None for value in values]
+    )
+    lines = [program.log.rstrip()] if program.log else []
+    for argument, array in zip(parsed, outputs, strict=True):
+        if argument.is_output and array is not None:
+            if argument.save_to is not None:
+                np.save(argument.save_to, array)
+            lines.append(_summary(argument, array))
+    assert isinstance(timing, Timing)
+    return "\n".join([*lines, str(steps), f"the kernel itself: {timing.exec_ns / 1e6:.3f} ms"])

@@ -1,0 +1,73 @@
+"""A daemon with one VM on the CPU engine, and a link to it, for the tests of what runs in guests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.fakes.attached import AttachedLink
+from tests.fakes.daemon import DaemonThread
+from tests.fakes.guest import REPOSITORY
+from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.daemon.process import sandboxed_worker
+
+TIMEOUT_S: Final = 60
+
+
+@dataclass
+class GuestHost:
+    """A daemon whose one VM has a link."""
+
+    daemon: DaemonThread
+    link: AttachedLink
+
+    def kill_worker(self) -> None:
+        pid = self.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
+        """A program of the guest, from its start to its end."""
+        return subprocess.run(
+            [str(word) for word in argv],
+            check=False,
+            cwd=REPOSITORY,
+            env=os.environ | {"VGC_MEMFD": self.link.description, "PYTHONPATH": str(REPOSITORY)},
+            pass_fds=self.link.fds,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+
+    def python(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, *arguments)
+
+
+@contextmanager
+def guest_host(folder: Path) -> Iterator[GuestHost]:
+    """Two processing elements, 64 MiB of device memory, launches of up to half a second."""
+    vm = VmConfig(
+        "a",
+        vm_uuid("a"),
+        folder / "a",
+        engine=EngineConfig("cpu"),
+        quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
+        deadline_ns=500_000_000,
+        num_queues=4,
+        sandbox="best-effort",
+    )
+    config = DaemonConfig((vm,), cache=folder / "cache")
+    with (
+        DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon,
+        AttachedLink(folder / "a") as link,
+    ):
+        link.wait_ready()
+        yield GuestHost(daemon, link)

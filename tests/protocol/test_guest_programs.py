@@ -1,0 +1,141 @@
+"""What a guest's user runs: the examples and the `vgc` command, on the real daemon and the CPU engine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.fakes.guest import REPOSITORY
+from tests.protocol.guest_host import GuestHost, guest_host
+
+EXAMPLES = REPOSITORY / "examples"
+LIBVGC = REPOSITORY / "guest_driver" / "libvgc"
+SAXPY = """
+extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
+    with guest_host(tmp_path_factory.mktemp("host")) as host:
+        yield host
+
+
+def vgc(host: GuestHost, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return host.python("-m", "guest_driver", *arguments)
+
+
+def test_photograph_is_filtered_as_numpy_would(host: GuestHost, tmp_path: Path) -> None:
+    across, down = np.meshgrid(np.linspace(0, 12, 97), np.linspace(0, 9, 61))
+    waves = [128 + 100 * np.sin(across * factor) * np.cos(down) for factor in (1, 2, 3)]
+    picture = tmp_path / "waves.png"
+    Image.fromarray(np.stack(waves, axis=-1).astype(np.uint8)).save(picture)
+    done = host.python(EXAMPLES / "photo.py", picture, "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WRONG" not in done.stdout
+    assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == [
+        "waves-blur",
+        "waves-equalised",
+        "waves-original",
+        "waves-sobel",
+    ]
+    for step in ("compile", "copy in", "launch sobel", "copy out", "total"):
+        assert step in done.stdout
+
+
+def test_picture_of_one_colour_is_no_special_case(host: GuestHost, tmp_path: Path) -> None:
+    np.save(tmp_path / "plain.npy", np.full((40, 50, 3), 77, np.uint8))
+    done = host.python(EXAMPLES / "photo.py", tmp_path / "plain.npy", "--output", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_matrices_are_multiplied(host: GuestHost) -> None:
+    done = host.python(EXAMPLES / "matmul.py", "--size", "100")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "right" in done.stdout
+
+
+@pytest.mark.parametrize("library", ["libvgc.a", "libvgc.so"])
+def test_c_program_links_the_driver(host: GuestHost, tmp_path: Path, library: str) -> None:
+    program, built = tmp_path / "saxpy", LIBVGC / "build" / library
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", LIBVGC, f"-Wl,-rpath,{built.parent}"]
+    subprocess.run(["cc", *flags, EXAMPLES / "saxpy.c", built, "-pthread", "-o", program], check=True)
+    done = host.run(program)
+    assert (done.returncode, done.stdout) == (0, "saxpy of 1048576 elements: right\n"), done.stderr
+
+
+# ---- vgc -----------------------------------------------------------------------------------------
+
+
+def test_info_names_engine_and_share(host: GuestHost) -> None:
+    done = vgc(host, "info")
+    assert done.returncode == 0, done.stderr
+    assert "(cpu), ready, generation 1" in done.stdout
+    assert "2 processing elements, 64 MiB of device memory" in done.stdout
+
+
+def test_doctor_finds_a_working_device_well(host: GuestHost) -> None:
+    done = vgc(host, "doctor")
+    assert done.returncode == 0, done.stdout
+    assert "answers in" in done.stdout
+    assert "[ !! ]" not in done.stdout
+
+
+def test_run_executes_one_kernel(host: GuestHost, tmp_path: Path) -> None:
+    (tmp_path / "saxpy.cu").write_text(SAXPY)
+    np.save(tmp_path / "x.npy", np.arange(1000, dtype=np.float32))
+    arguments = ["int:1000", "float:2.0", f"in:{tmp_path}/x.npy", f"out:float32:10x100:{tmp_path}/y.npy"]
+    done = vgc(
+        host,
+        *("run", tmp_path / "saxpy.cu", "--kernel", "saxpy", "--grid", "4", "--block", "256"),
+        *(word for argument in arguments for word in ("--arg", argument)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(np.load(tmp_path / "y.npy").ravel(), 2 * np.arange(1000))
+    assert "copy out" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kernel", "daxpy"], "no kernel 'daxpy'; it has, for one, saxpy"),
+        (["--kernel", "saxpy"], "saxpy takes 4 arguments, not 0"),
+        (["--kernel", "saxpy", "--arg", "thing:5"], "--arg thing:5: not understood"),
+        (
+            ["--kernel", "saxpy", *["--arg=double:1"] * 4],
+            "argument 0 of saxpy: float64 has 8 bytes, the parameter has 4",
+        ),
+        (["--kernel", "saxpy", "--block", "2000", *["--arg=int:1"] * 2, *["--arg=long:1"] * 2], "resources exhausted"),
+    ],
+)
+def test_run_explains_what_is_wrong(host: GuestHost, tmp_path: Path, arguments: list[str], words: str) -> None:
+    (tmp_path / "saxpy.cu").write_text(SAXPY)
+    done = vgc(host, "run", tmp_path / "saxpy.cu", *arguments)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bench_prints_a_row_for_each_measurement(host: GuestHost) -> None:
+    done = vgc(host, "bench", "--seconds", "0.02")
+    assert done.returncode == 0, done.stderr
+    for row in ("null request, polling", "null request, sleeping", "copy in", "copy out", "launch of an empty kernel"):
+        assert row in done.stdout
+    assert "not measured" not in done.stdout
+
+
+def test_without_a_device_vgc_says_so_and_fails() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "guest_driver", "info"], check=False, cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("vgc: ")
