@@ -107,12 +107,16 @@ class WorkerHost:
         return (sys.executable, "-I", "-S", str(_STUB), str(self._path), "--fd", str(fd))
 
     def next(self) -> WorkerDouble:
-        """The next worker that the daemon starts.
+        """The next worker that the daemon starts and that lives to report.
 
         :raise TimeoutError: it starts none.
         """
-        leash, _ = self._listener.accept()
-        data, fds, _, _ = socket.recv_fds(leash, 64, 1)
+        fds: list[int] = []
+        while not fds:
+            leash, _ = self._listener.accept()
+            data, fds, _, _ = socket.recv_fds(leash, 64, 1)
+            if not fds:
+                leash.close()
         double = WorkerDouble(int(data), socket.socket(fileno=fds[0]), leash)
         self._doubles.append(double)
         return double

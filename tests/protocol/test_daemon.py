@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble
 from tests.protocol.conftest import GPA, REGION_BYTES, UVA, Stage
+from vhost_backend.config import DaemonConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.link import BURST
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.vhost_user import messages
@@ -357,6 +359,27 @@ def test_worker_that_breaks_the_protocol_is_replaced(stage: Stage, packet: bytes
     worker.send_raw(packet)
     assert stage.workers.next().setup().generation == 2
     frontend.synchronise()
+
+
+def test_worker_that_never_answers_is_replaced(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vhost_backend.daemon.link.ACK_TIMEOUT_S", 0.2)
+    frontend = stage.connect()
+    frontend.synchronise()
+    first = stage.workers.next().receive()  # and no word about being ready
+    second = stage.workers.next().receive()
+    assert isinstance(first, protocol.Setup)
+    assert isinstance(second, protocol.Setup)
+    assert second.generation > first.generation
+    frontend.synchronise()
+
+
+def test_host_that_cannot_start_workers_still_answers_the_frontend(tmp_path: Path) -> None:
+    config = DaemonConfig((VmConfig("a", vm_uuid("a"), tmp_path / "a"),))
+    policy = RestartPolicy(first_delay_s=0.001, longest_delay_s=0.001, failed_after=3)
+    daemon = DaemonThread(config, lambda _config, _fd: ["/nowhere/worker"], policy)
+    with daemon, FakeFrontend.connect(tmp_path / "a") as frontend:
+        frontend.negotiate()
+        frontend.wait_health(Health.FAILED)
 
 
 def test_worker_that_never_stops_talking_delays_nobody(stage: Stage) -> None:

@@ -20,6 +20,7 @@ from tests.fakes.frontend import FakeFrontend
 from vhost_backend import cli
 from vhost_backend.daemon import listen
 from vhost_backend.errors import ConfigError, HostError
+from vhost_backend.sandbox.launch import SandboxError
 from virtio_proto.schema import Health
 
 VGCD = (sys.executable, "-m", "vhost_backend.cli")
@@ -197,6 +198,21 @@ def test_socket_that_cannot_be_bound_ends_it_with_3() -> None:
     assert done.returncode == 3
     assert "cannot listen at /nowhere/s" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("mode", "code"), [("strict", 3), ("best-effort", 2)])
+def test_host_without_a_sandbox_is_refused_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, mode: str, code: int
+) -> None:
+    """Best effort gets further: to the socket that is missing."""
+    lacking = SandboxError("user namespaces", "forbidden")
+    monkeypatch.setattr("vhost_backend.sandbox.launch.missing_feature", lambda: lacking)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    config = tmp_path / "vgcd.yaml"
+    config.write_text(f"vms: {{a: {{sandbox: {mode}}}}}\n")
+    assert cli.main(["run", "--config", str(config)]) == code
+    words = "user namespaces: forbidden" if mode == "strict" else "vms.a.socket is empty"
+    assert words in capsys.readouterr().err
 
 
 def test_vm_without_a_socket_ends_it_with_2(tmp_path: Path) -> None:
