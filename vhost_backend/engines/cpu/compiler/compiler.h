@@ -4,6 +4,7 @@
 //   inline_asm.cpp turns PTX idioms into calls, refuses what is neither PTX idiom nor x86
 //   shared.cpp     gives __shared__ variables their place in a block's shared memory
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads
+//   guards.cpp     takes bounds checks out of these loops
 //   image.cpp      emits the table that the runtime reads
 //   backend.cpp    optimisation, code, link
 #pragma once

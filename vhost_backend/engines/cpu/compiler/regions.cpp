@@ -4,6 +4,7 @@
 //
 // No uniformity is assumed: threads that part at a branch report the site that they reached, and the runtime
 // (../schedule.c) runs each group on. Code that can be reached from several waits is copied into each region.
+#include "guards.h"
 #include "sites.h"
 
 #include <set>
@@ -137,6 +138,7 @@ class RegionBuilder
         finish_waits();
         replace_stand_ins();
         annotate();
+        relax_guards();
         emit_latch();
         return region_;
     }
@@ -414,6 +416,13 @@ class RegionBuilder
                 if (!has_locals_)
                     instruction.setMetadata(llvm::LLVMContext::MD_access_group, access_group_);
             }
+    }
+
+    void relax_guards()
+    {
+        llvm::SmallVector<llvm::BasicBlock *, 16> body(clones_);
+        body.push_back(thread_);
+        hoist_guards({x_, row_x_, row_limit_, row_->getTerminator()}, body);
     }
 
     void emit_latch()

@@ -1,0 +1,113 @@
+"""Bounds checks that the compiler takes out of the loop over threads still hold back exactly the threads they should."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import Rig, rig
+
+BLOCK = 48
+COMPARISONS = {
+    "lt": ("i < n", np.less),
+    "le": ("i <= n", np.less_equal),
+    "gt": ("i > n", np.greater),
+    "ge": ("i >= n", np.greater_equal),
+    "swapped": ("n > i", np.less),
+}
+TYPES: dict[str, tuple[str, type[np.integer[Any]]]] = {
+    "u32": ("unsigned", np.uint32),
+    "i32": ("int", np.int32),
+    "u64": ("unsigned long long", np.uint64),
+    "i64": ("long long", np.int64),
+}
+
+
+def _kernel(name: str, kind: str, condition: str, index: str = "base + threadIdx.x") -> str:
+    body = f"{kind} i = ({kind})({index}); if ({condition}) out[threadIdx.x] = 1;"
+    return f'extern "C" __global__ void {name}({kind} base, {kind} n, unsigned char *out) {{ {body} }}\n'
+
+
+SOURCE = "".join(
+    _kernel(f"{comparison}_{short}", kind, condition)
+    for (comparison, (condition, _)), (short, (kind, _)) in itertools.product(COMPARISONS.items(), TYPES.items())
+)
+SOURCE += r"""
+extern "C" __global__ void widened(unsigned base, unsigned n, unsigned char *out) {
+    unsigned long long i = base + threadIdx.x; /* wraps before it is widened */
+    if (i < n) out[threadIdx.x] = 1;
+}
+extern "C" __global__ void early_return(int n, int *out) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= n - 1 || y >= n || x < 1)
+        return;
+    out[y * n + x] = x - y;
+}
+extern "C" __global__ void after_barrier(int n, int *out) {
+    __shared__ int all[64];
+    int i = threadIdx.x;
+    all[i] = i;
+    __syncthreads();
+    if (i < n - 1)
+        out[i] = all[i + 1];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Rig]:
+    with rig() as made:
+        made.load(SOURCE)
+        yield made
+
+
+def _interesting(dtype: type[np.integer[Any]]) -> list[int]:
+    """Values about which a row of threads may begin, end or overflow."""
+    limits = np.iinfo(dtype)
+    near = [limits.min, 0, 100, limits.max // 2, limits.max]
+    values = {value + step for value in near for step in (-BLOCK, -BLOCK // 2, -1, 0, 1, BLOCK // 2, BLOCK)}
+    return sorted(value for value in values if limits.min <= value <= limits.max)
+
+
+@pytest.mark.parametrize("short", TYPES)
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_guard_lets_through_what_the_comparison_says(gpu: Rig, comparison: str, short: str) -> None:
+    dtype = TYPES[short][1]
+    out = gpu.array(BLOCK, np.uint8)
+    for base, bound in itertools.product(_interesting(dtype), repeat=2):
+        if short == "i64" and base + BLOCK > np.iinfo(dtype).max:
+            continue  # the sum overflows: undefined in C++
+        out[:] = 0
+        gpu.launch(f"{comparison}_{short}", 1, BLOCK, dtype(base), dtype(bound), out)
+        threads = np.array([base], dtype) + np.arange(BLOCK).astype(dtype)
+        expected = COMPARISONS[comparison][1](threads, dtype(bound))
+        assert (out == expected).all(), f"base {base}, n {bound}"
+
+
+def test_guard_on_an_index_that_wraps_before_it_is_widened(gpu: Rig) -> None:
+    out = gpu.array(BLOCK, np.uint8)
+    for base, bound in itertools.product(_interesting(np.uint32), repeat=2):
+        out[:] = 0
+        gpu.launch("widened", 1, BLOCK, np.uint32(base), np.uint32(bound), out)
+        threads = np.array([base], np.uint32) + np.arange(BLOCK, dtype=np.uint32)
+        assert (out == (threads < np.uint32(bound))).all(), f"base {base}, n {bound}"
+
+
+@pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 31, 33, 48])
+def test_two_dimensional_guard_with_early_return(gpu: Rig, size: int) -> None:
+    out = gpu.array((size, size), np.int32, -99)
+    gpu.launch("early_return", (3, 3), (16, 16), np.int32(size), out)
+    y, x = np.mgrid[0:size, 0:size]
+    expected = np.where((x >= 1) & (x < size - 1), x - y, -99)
+    assert (out == expected).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 63, 64])
+def test_guard_behind_a_barrier(gpu: Rig, size: int) -> None:
+    out = gpu.array(64, np.int32, -1)
+    gpu.launch("after_barrier", 1, 64, np.int32(size), out)
+    assert (out == [i + 1 if i < size - 1 else -1 for i in range(64)]).all()
