@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
+from vhost_backend.engines.null import make_kernel
+from vhost_backend.worker.plane import DataPlaneError
 from virtio_proto import schema
 from virtio_proto.schema import Opcode, Status
 
@@ -508,3 +510,15 @@ def test_requests_beyond_the_queue_depth_are_refused_on_every_queue() -> None:
                 "3 requests are in flight; that is this VM's quota",
             )
         assert [launch.reply for launch in held] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("params", "param_bytes"), [(((0, 8),), 4), (((8, 4),), 8), ((((1 << 32) - 1, 1),), 8), ((), 4097)]
+)
+def test_functions_whose_parameters_do_not_fit_are_not_registered(
+    rig: Rig, params: tuple[tuple[int, int], ...], param_bytes: int
+) -> None:
+    kernel = make_kernel("odd", params, param_bytes, 1)
+    program = rig.plane.add_program(1)
+    with pytest.raises(DataPlaneError, match="function odd: Invalid argument"):
+        rig.plane.add_function(program, kernel, "odd", "odd")

@@ -327,6 +327,19 @@ static void forget_function(struct vgc_function *function)
     *function = (struct vgc_function){0};
 }
 
+/* What requests rely on: parameters fit the block, and the block fits what a request holds. */
+static bool params_are_sound(const struct vgc_kernel *kernel)
+{
+    if (kernel->param_bytes > VGC_MAX_PARAM_BYTES)
+        return false;
+    for (uint32_t i = 0; i < kernel->num_params; i++) {
+        const struct vgc_param_entry *param = &kernel->params[i];
+        if (param->offset > kernel->param_bytes || param->size > kernel->param_bytes - param->offset)
+            return false;
+    }
+    return true;
+}
+
 static int function_add(struct vgc_dp *dp, uint32_t program_id, const struct vgc_kernel *kernel, const char *name,
                         const char *short_name)
 {
@@ -334,6 +347,8 @@ static int function_add(struct vgc_dp *dp, uint32_t program_id, const struct vgc
     uint32_t index = 0;
     if (program == NULL)
         return -ENOENT;
+    if (!params_are_sound(kernel))
+        return -EINVAL;
     while (index < dp->num_functions && dp->functions[index].id != 0)
         index++;
     if (index == VGC_MAX_FUNCTIONS - 1)

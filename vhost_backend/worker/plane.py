@@ -239,7 +239,7 @@ class DataPlane:
     def add_function(self, program: int, kernel: Any, name: str, short_name: str) -> int:
         """Its id. `kernel` must live until `remove_program`."""
         added = lib.vgc_dp_function_add(self._dp, program, kernel, name.encode(), short_name.encode())
-        return self._check_plain(added, "too many functions")
+        return self._check_plain(added, f"function {short_name:.100}")
 
     def add_global(self, program: int, address: int, size: int) -> None:
         self._check_plain(lib.vgc_dp_global_add(self._dp, program, address, size), "too many allocations")
