@@ -115,8 +115,9 @@ Picture = NDArray[np.uint8]
 def gaussian() -> NDArray[np.float32]:
     """The blur's weights, summing up to 1."""
     at = np.arange(-RADIUS, RADIUS + 1)
-    weights: NDArray[np.float64] = np.exp(-(at**2) / (2 * SIGMA**2))
-    return (weights / weights.sum()).astype(np.float32)
+    weights = np.exp(-(at**2) / (2 * SIGMA**2))
+    normal: NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)
+    return normal
 
 
 # ---- the same in numpy ---------------------------------------------------------------------------

@@ -67,8 +67,8 @@ def test_matrices_are_multiplied(host: GuestHost) -> None:
 @pytest.mark.parametrize("library", ["libvgc.a", "libvgc.so"])
 def test_c_program_links_the_driver(host: GuestHost, tmp_path: Path, library: str) -> None:
     program, built = tmp_path / "saxpy", LIBVGC / "build" / library
-    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", LIBVGC, f"-Wl,-rpath,{built.parent}"]
-    subprocess.run(["cc", *flags, EXAMPLES / "saxpy.c", built, "-pthread", "-o", program], check=True)
+    flags = f"-std=c11 -Wall -Wextra -Werror -pedantic -I{LIBVGC} -Wl,-rpath,{built.parent}".split()
+    subprocess.run(["cc", *flags, str(EXAMPLES / "saxpy.c"), str(built), "-pthread", "-o", str(program)], check=True)
     done = host.run(program)
     assert (done.returncode, done.stdout) == (0, "saxpy of 1048576 elements: right\n"), done.stderr
 

@@ -1,0 +1,124 @@
+"""The driver in a real guest: PCI, UIO interrupts, several processes at once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.vm.harness import Guest
+from tests.vm.vgcd import Vgcd, VmSettings
+
+pytestmark = pytest.mark.vm
+
+
+@contextmanager
+def guest_with_device(name: str = "driver") -> Iterator[tuple[Guest, Vgcd]]:
+    with Vgcd(VmSettings(name)) as vgcd, Guest(vgcd.device(name)) as guest:
+        yield guest, vgcd
+
+
+def python(guest: Guest, script: str, *, opens: bool = True) -> str:
+    """What a Python script in the guest prints; the device is open as ``dev``."""
+    opening = "dev = vgc.Device(spin_s=1e-9)\n" if opens else ""
+    program = "import os, signal, sys, time\nimport numpy as np\nimport guest_driver as vgc\n" + opening + script
+    return guest.run(f"python3 -c {shlex.quote(program)}").stdout.strip()
+
+
+SLEEPERS = """
+def work():
+    with vgc.Device(spin_s=1e-9) as dev:
+        for _ in range(200):
+            dev.nop()
+children = []
+for _ in range(3):
+    pid = os.fork()
+    if pid == 0:
+        work()
+        os._exit(0)
+    children.append(pid)
+print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
+"""
+"""Processes that sleep for every answer: an interrupt of one wakes all, and none may take another's."""
+
+KILLED_HOLDER = """
+victim = os.fork()
+if victim == 0:
+    held = vgc.Device(spin_s=1e-9)
+    memory = held.alloc(1 << 20)
+    os.write(ready_out, b"x")
+    signal.pause()
+os.read(ready_in, 1)
+with vgc.Device(spin_s=1e-9) as dev:
+    os.kill(victim, signal.SIGKILL)
+    os.waitpid(victim, 0)
+    for _ in range(100):
+        dev.nop()
+    with vgc.Device() as third:
+        usage = third.usage()
+        print(usage.num_contexts, usage.memory_used_bytes)
+"""
+"""The kernel stops the device when a descriptor of /dev/uioN is closed; the survivors must turn it on again."""
+
+
+def test_driver_brings_the_device_up_and_computes() -> None:
+    with guest_with_device() as (guest, _):
+        info = guest.run("vgc info").stdout
+        assert "(cpu), ready, generation 1" in info
+        assert "interrupts" in info
+        assert "no interrupts" not in info
+        doctor = guest.run("vgc doctor").stdout
+        assert "[ !! ]" not in doctor
+        assert "right" in guest.run("python3 examples/matmul.py --size 64").stdout
+
+
+def test_processes_share_the_device_and_its_interrupt() -> None:
+    with guest_with_device() as (guest, _):
+        assert python(guest, SLEEPERS, opens=False) == "[0, 0, 0]"
+
+
+def test_device_goes_on_after_a_process_was_killed() -> None:
+    with guest_with_device() as (guest, _):
+        pipe = "ready_in, ready_out = os.pipe()\n"
+        assert python(guest, pipe + KILLED_HOLDER, opens=False) == "2 0"
+
+
+def test_device_comes_up_again_after_the_guest_restarts() -> None:
+    """The state of before the restart is gone, the rings lie where they lay."""
+    with guest_with_device() as (guest, _):
+        assert python(guest, "print(dev.nop().exec_ns >= 0)") == "True"
+        guest.run("rm /run/vgc/*.state")  # as a restart leaves /run
+        assert python(guest, "print(dev.usage().num_contexts)") == "1"
+
+
+def test_killed_worker_is_a_lost_device_to_the_guest_and_nothing_else() -> None:
+    script = """
+memory = dev.alloc(1 << 20)
+open("/tmp/up", "w").close()
+while not os.path.exists("/tmp/killed"):
+    time.sleep(0.01)
+try:
+    memory.write(bytes(100))
+except vgc.DeviceLost as error:
+    print("lost")
+dev.reset()
+print(dev.info().generation, dev.usage().memory_used_bytes)
+"""
+    with guest_with_device() as (guest, vgcd):
+        program = "import os, time\nimport guest_driver as vgc\ndev = vgc.Device()\n" + script
+        command = f"python3 -c {shlex.quote(program)}"
+        started = guest.start(command)
+        guest.run("while ! test -e /tmp/up; do sleep 0.01; done")
+        kill_workers(vgcd)
+        guest.run("touch /tmp/killed")
+        assert guest.result(started, command).stdout.split("\n")[:2] == ["lost", "2 0"]
+
+
+def kill_workers(vgcd: Vgcd) -> None:
+    """SIGKILL to whatever the daemon has running: its launcher takes the worker with it."""
+    for pid in vgcd.worker_pids():
+        os.kill(pid, signal.SIGKILL)
