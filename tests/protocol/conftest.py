@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble, WorkerHost
+from vhost_backend import log
 from vhost_backend.config import DaemonConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.supervisor import RestartPolicy
 from virtio_proto.schema import Health
 
 GPA, UVA, REGION_BYTES = 0x8000_0000, 0x7F00_0000_0000, 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[io.StringIO]:
+    """What the daemon logs during a test; pytest shows it when the test fails."""
+    out = io.StringIO()
+    log.configure("console", "debug", out)
+    yield out
+    structlog.reset_defaults()
+    print(out.getvalue())  # noqa: T201
 
 
 @pytest.fixture
