@@ -1,0 +1,45 @@
+"""What `make vm` gives: a shell on the console, with the driver's command, Python and the examples at hand."""
+
+from __future__ import annotations
+
+import subprocess
+from subprocess import PIPE
+from typing import IO
+
+import pytest
+
+from tests.vm.vgcd import Vgcd, VmSettings
+from tools.machine import SHELL, machine
+
+pytestmark = pytest.mark.vm
+
+PROMPT = b"~ # "
+TYPED = b"""python3 -c 'import guest_driver; print(guest_driver.Device().info().vm_name * 2)'
+which vgc
+ls examples
+exit
+"""
+
+
+def read_until(stream: IO[bytes], end: bytes) -> bytes:
+    """What comes out of `stream`, up to `end` or its own end."""
+    seen = b""
+    while not seen.endswith(end) and (byte := stream.read(1)):
+        seen += byte
+    return seen
+
+
+def test_shell_has_what_a_user_needs_and_exit_powers_off() -> None:
+    with Vgcd(VmSettings("shell")) as vgcd:
+        device = vgcd.device("shell")
+        with device.region() as region:
+            argv = [*machine().argv(SHELL), *device.argv(region), "-serial", "stdio"]
+            with subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, pass_fds=[region]) as console:
+                assert console.stdout is not None
+                assert read_until(console.stdout, PROMPT).endswith(PROMPT)  # the firmware eats what comes before
+                shown = console.communicate(TYPED)[0].decode()
+    assert console.returncode == 0
+    assert "shellshell" in shown
+    assert "/opt/vgc/bin/vgc" in shown
+    assert "photo.py" in shown.split("ls examples")[-1]
+    assert "Power down" in shown
