@@ -4,9 +4,10 @@
  *   queue.c       serving, starting, stopping rings     memory.c    ALLOC, FREE, COPY, FILL; allocation table
  *   region.c      mapping guest memory, SIGBUS          launch.c    LAUNCH; deadline watch
  *   chain.c       bytes of a chain, whatever framing    call.c      CALL
- *   complete.c    response, push, park                  object.c    contexts, events, programs, functions
- *   inflight.c    in-flight memory, recovery            cold.c      requests for Python
- *   engine.c      finished ops, last words              null_engine.c
+ *   complete.c    response, push, park                  context.c   contexts, events
+ *   inflight.c    in-flight memory, recovery            program.c   programs, functions, names
+ *   engine.c      finished ops, last words              cold.c      requests for Python
+ *   null_engine.c the template of engines
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -311,7 +312,19 @@ static inline void vgc_inflight_push(struct vgc_queue *queue, uint16_t head, uin
 int vgc_sigbus_install(void);
 void vgc_region_unmap_all(struct vgc_dp *dp);
 
-/* ---- object.c ---- */
+/* Ids of objects are serial << 16 | (index + 1), so that a stale one is not found when its place is used again. */
+static inline uint32_t vgc_make_id(uint32_t *serial, uint32_t index)
+{
+    *serial = (*serial + 1) & 0x7fff;
+    return *serial << 16 | (index + 1);
+}
+
+static inline uint32_t vgc_index_of(uint32_t id)
+{
+    return (id & 0xffff) - 1; /* id 0: a huge one */
+}
+
+/* ---- context.c, program.c ---- */
 struct vgc_context *vgc_context_find(struct vgc_dp *dp, uint32_t id);
 uint32_t vgc_context_number(const struct vgc_dp *dp, const struct vgc_context *context);
 void vgc_context_release(struct vgc_dp *dp, struct vgc_context *context);
