@@ -1,5 +1,5 @@
-"""Who runs on which CPU. The latency rows put the driver on one CPU and the device on another, as a guest's vCPU
-and its device are: left alone, the scheduler at times puts two processes that wake each other on the same one,
+"""Who runs on which CPU. The latency rows give the driver one CPU and the device the others, as a guest's vCPU and its
+device have: left alone, the scheduler at times puts two processes that wake each other on the same one,
 and a figure then depends on its mood.
 """
 
@@ -19,19 +19,20 @@ def driver_cpu() -> int:
     return min(os.sched_getaffinity(0))
 
 
-def device_cpu() -> int:
-    """Another one than the driver's, where there are two."""
-    return max(os.sched_getaffinity(0))
+def device_cpus() -> set[int]:
+    """All others, where there are more than one."""
+    cpus = os.sched_getaffinity(0)
+    return cpus - {driver_cpu()} or cpus
 
 
 @contextmanager
 def apart(device_pids: Iterable[int] = ()) -> Iterator[None]:
-    """While the block runs, this thread has one CPU and every thread of `device_pids` another."""
-    mine, theirs = driver_cpu(), device_cpu()
+    """While the block runs, this thread has one CPU, and every thread of `device_pids` the others."""
+    mine, theirs = {driver_cpu()}, device_cpus()
     before = {0: os.sched_getaffinity(0)} | {tid: os.sched_getaffinity(tid) for tid in _threads(device_pids)}
     try:
         for tid in before:
-            os.sched_setaffinity(tid, {theirs if tid else mine})
+            os.sched_setaffinity(tid, theirs if tid else mine)
         yield
     finally:
         for tid, cpus in before.items():

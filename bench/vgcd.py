@@ -46,15 +46,15 @@ class OurDevice:
         return prepared.native
 
     @property
-    def worker_pid(self) -> int:
-        """The worker that serves the VM now.
+    def worker_pids(self) -> list[int]:
+        """The worker that serves the VM, and the launcher that put it into its namespaces.
 
-        :raise LookupError: when it is not a descendant of the daemon.
+        :raise LookupError: when the daemon has none.
         """
-        for pid in descendants(self.daemon_pid):
-            if b"vhost_backend.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return pid
-        raise LookupError("the daemon has no worker process")
+        found = descendants(self.daemon_pid)
+        if not found:
+            raise LookupError("the daemon has no worker process")
+        return found
 
 
 def descendants(pid: int) -> list[int]:

@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "vgc.h"
 
-enum { WARM_UP = 100 };
+enum { WARM_UP = 100, REST_NS = 1000000 }; /* rest: until the device sleeps as well */
 
 static void must(int result, const char *what)
 {
@@ -32,6 +32,8 @@ int main(int argc, char **argv)
     must(vgc_open(&options, &device), "open");
     long count = strtol(argv[2], NULL, 10);
     for (long i = -WARM_UP; i < count; i++) {
+        if (options.spin_ns != UINT64_MAX)
+            vgcb_rest(REST_NS);
         uint64_t start = vgcb_now_ns();
         must(vgc_nop(device, 0, NULL), "nop");
         if (i >= 0)

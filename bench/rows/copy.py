@@ -13,9 +13,11 @@ from bench.device import Device
 from bench.driver import nanoseconds
 from bench.lab import Lab
 from bench.native.loops import ffi, lib
+from bench.placement import apart
 from bench.registry import Outcome, row
 from bench.results import Goal, outcome
 from bench.stats import Subject, alternate
+from bench.vgcd import OurDevice
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES: Final = {"_4k": 4 * KIB, "_64k": 64 * KIB, "_1m": MIB, "": 16 * MIB, "_64m": 64 * MIB}
@@ -44,7 +46,8 @@ def _memcpy(device: Device, direction: Direction, offset: int, private: Bytes) -
     region = device.driver.view(offset, size)
     to, source = (private, region) if direction == "in" else (region, private)
     times, pointer = nanoseconds(_repeats(size))
-    lib.vgcb_memcpy(_pointer(to), _pointer(source), size, len(times), pointer)
+    with apart():
+        lib.vgcb_memcpy(_pointer(to), _pointer(source), size, len(times), pointer)
     return _gbps(size, times)
 
 
@@ -52,12 +55,14 @@ def _pointer(array: Bytes) -> object:
     return ffi.cast("uint8_t *", array.ctypes.data)
 
 
-def _ours(device: Device, direction: Direction, offset: int, address: int, size: int) -> Subject:
+def _ours(ours: OurDevice, direction: Direction, offset: int, address: int, size: int) -> Subject:
+    device = ours.device
     span = (offset, size)
     copy = device.copy_in(address, span) if direction == "in" else device.copy_out(address, span)
 
     def run() -> float:
-        times = device.driver.polled(copy.native, _repeats(size))
+        with apart(ours.pids):
+            times = device.driver.polled(copy.native, _repeats(size))
         copy.check()
         return _gbps(size, times)
 
@@ -65,14 +70,15 @@ def _ours(device: Device, direction: Direction, offset: int, address: int, size:
 
 
 def _measure(lab: Lab, direction: Direction) -> Iterator[Outcome]:
-    device = lab.device("cpu").device
+    ours = lab.device("cpu")
+    device = ours.device
     largest = max(SIZES.values())
     offset = lab.staging(device, largest)[0]
     address = device.alloc(largest)
     for suffix, size in SIZES.items():
         private = np.ones(size, np.uint8)
         bare = partial(_memcpy, device, direction, offset, private)
-        floor, own = alternate(lab.samples(15, 5), bare, _ours(device, direction, offset, address, size))
+        floor, own = alternate(lab.samples(15, 5), bare, _ours(ours, direction, offset, address, size))
         goal = Goal("ratio", ">=", 0.95) if size >= MIB else None
         name = f"copy_{direction}{suffix}_gbps"
         yield outcome(name, own, "GB/s", "higher", floor, against="memcpy", goal=goal)

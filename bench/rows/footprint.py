@@ -41,7 +41,7 @@ def footprint(lab: Lab) -> Iterator[Outcome]:
         before, start = _cpu_ns(ours.pids), time.monotonic_ns()
         time.sleep(lab.samples(10, 3))
         share = (_cpu_ns(ours.pids) - before) / (time.monotonic_ns() - start)
-        worker, daemon = _rss_mib(ours.worker_pid), _rss_mib(ours.daemon_pid)
+        worker, daemon = sum(map(_rss_mib, ours.worker_pids)), _rss_mib(ours.daemon_pid)
     yield outcome("idle_cpu_percent", share * 100, "%", "lower", goal=Goal("value", "<", 0.5))
     yield outcome("worker_rss_mib", worker, "MiB", "lower", goal=Goal("value", "<", 40))
     yield outcome("daemon_rss_mib", daemon, "MiB", "lower")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bench.driver import check, nanoseconds
 from bench.lab import Lab
 from bench.native.loops import lib
-from bench.placement import apart, device_cpu
+from bench.placement import apart, device_cpus
 from bench.registry import Outcome, row
 from bench.results import Goal, SkipRow, outcome
 from bench.stats import Subject, alternate, attempt
@@ -51,7 +51,7 @@ class Percentiles:
 
 def _eventfd(count: int) -> Times:
     times, pointer = nanoseconds(count)
-    partner_cpu = device_cpu()
+    partner_cpu = max(device_cpus())
     with apart():
         check(lib.vgcb_eventfd_ping_pong(partner_cpu, count, IDLE_NS, pointer), "eventfd ping-pong")
     return times
@@ -59,14 +59,14 @@ def _eventfd(count: int) -> Times:
 
 def _cache_line(count: int) -> Times:
     times, pointer = nanoseconds(count)
-    partner_cpu = device_cpu()
+    partner_cpu = max(device_cpus())
     with apart():
         check(lib.vgcb_cache_line_ping_pong(partner_cpu, count, pointer), "cache line ping-pong")
     return times
 
 
 class Nulls:
-    """Null requests to the peer or to our device, the driver on one CPU and the device on another.
+    """Null requests to the peer or to our device, the driver on one CPU and the device on the others.
 
     :raise SkipRow: when that backend cannot run here.
     """

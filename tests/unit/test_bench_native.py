@@ -17,7 +17,7 @@ from bench.driver import nanoseconds
 from bench.executors import PlainCpp, on_pocl
 from bench.native.loops import ffi, lib
 from bench.opencl import OpenCl
-from bench.placement import apart, device_cpu, driver_cpu
+from bench.placement import apart, device_cpus, driver_cpu
 from bench.results import SkipRow
 from bench.workloads import Workload
 
@@ -159,13 +159,13 @@ def test_round_trip_gives_up_on_a_silent_device() -> None:
 
 def test_eventfd_ping_pong_times_every_round() -> None:
     times, pointer = nanoseconds(20)
-    assert lib.vgcb_eventfd_ping_pong(device_cpu(), 20, 0, pointer) == 0
+    assert lib.vgcb_eventfd_ping_pong(max(device_cpus()), 20, 0, pointer) == 0
     assert times.all()
 
 
 def test_cache_line_ping_pong_times_every_round() -> None:
     times, pointer = nanoseconds(20)
-    assert lib.vgcb_cache_line_ping_pong(device_cpu(), 20, pointer) == 0
+    assert lib.vgcb_cache_line_ping_pong(max(device_cpus()), 20, pointer) == 0
     assert times.all()
 
 
@@ -180,5 +180,5 @@ def test_placement_is_restored() -> None:
     before = os.sched_getaffinity(0)
     mine = driver_cpu()
     with apart([os.getpid()]):
-        assert os.sched_getaffinity(0) <= {mine, max(before)}
+        assert os.sched_getaffinity(0) in ({mine}, before - {mine})
     assert os.sched_getaffinity(0) == before

@@ -124,11 +124,11 @@ def test_verdict_holds_the_goal_against_value_or_ratio(result: Result, verdict: 
 
 
 def test_table_has_a_line_per_result_and_names_what_was_skipped() -> None:
-    lines = table([FAST, SLOW, ALONE], [Skipped("gone", "no device")]).splitlines()
+    lines = table([FAST, SLOW, ALONE], [Skipped("gone", "no device"), Skipped("too", "no device")]).splitlines()
     assert lines[2].split() == ["fast", "0.5", "us", "2", "0.25", "3%", "<", "1", "met", "a", "peer"]
     assert lines[3].split() == ["slow", "3", "GB/s", "4", "0.75", "-", "ratio", ">=", "0.95", "MISSED", "memcpy"]
     assert lines[4].split() == ["alone", "1,234,567", "1/s", "-", "-", "-"]
-    assert lines[5] == "skipped gone: no device"
+    assert lines[5] == "skipped gone, too: no device"
 
 
 def test_markdown_has_a_row_per_result() -> None:
