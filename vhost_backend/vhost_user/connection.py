@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from vhost_backend.errors import FrontendError
+from vhost_backend.rights import receive_with_fds
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.fds import FdBag
 
@@ -90,7 +91,7 @@ class Connection:
     async def _read_some(self, size: int, fds: FdBag, what: str) -> bytes:
         while True:
             try:
-                part, numbers, flags, _ = socket.recv_fds(self._sock, size, messages.MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+                part, numbers, flags = receive_with_fds(self._sock, size, messages.MAX_FDS)
             except BlockingIOError:
                 loop = asyncio.get_running_loop()
                 await _ready(self._sock, loop.add_reader, loop.remove_reader)

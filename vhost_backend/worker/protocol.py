@@ -39,6 +39,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
+from vhost_backend.rights import receive_with_fds
+
 MAX_PACKET_BYTES: Final = 64 << 10
 MAX_REGIONS: Final = 32
 MAX_QUEUES: Final = 64
@@ -46,7 +48,6 @@ MAX_LOG_CHARS: Final = 10_000
 """Longest compiler log in a `Program`: JSON may need six bytes per character."""
 
 _MAX_FDS: Final = MAX_REGIONS + 4
-_FD_BYTES: Final = array.array("i").itemsize
 
 Scalar: TypeAlias = str | int | float | bool | None
 SandboxMode: TypeAlias = Literal["strict", "best-effort", "off"]
@@ -491,19 +492,8 @@ def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:
     sock.sendmsg([encode(message)], rights, socket.MSG_NOSIGNAL)
 
 
-def _fds_in(control: Iterable[tuple[int, int, bytes]]) -> tuple[int, ...]:
-    fds = array.array("i")
-    for level, kind, data in control:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            fds.frombytes(data[: len(data) - len(data) % _FD_BYTES])
-    return tuple(fds)
-
-
 def _receive(sock: socket.socket, allowed: tuple[type[Message], ...]) -> tuple[Message, tuple[int, ...]] | None:
-    # socket.recv_fds() of Python 3.11 drops its flags, and with them MSG_CMSG_CLOEXEC
-    room = socket.CMSG_LEN(_MAX_FDS * _FD_BYTES)
-    packet, control, flags, _ = sock.recvmsg(MAX_PACKET_BYTES, room, socket.MSG_CMSG_CLOEXEC)
-    fds = _fds_in(control)
+    packet, fds, flags = receive_with_fds(sock, MAX_PACKET_BYTES, _MAX_FDS)
     if not packet:
         close_fds(fds)
         return None
