@@ -1,0 +1,281 @@
+"""The Python side of the guest's driver: declarations, arguments, arrays, the doctor."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import guest_driver as vgc
+from guest_driver import _lib, arguments, doctor, errors, runner
+from guest_driver.steps import Steps
+from tests.fakes.device import FakeDevice
+from tests.fakes.guest import REPOSITORY
+from tests.unit.guest_rig import dev, fake, link
+from virtio_proto.schema import Opcode, Status
+
+__all__ = ["dev", "fake", "link"]
+
+# ---- declarations --------------------------------------------------------------------------------
+
+
+def test_library_exports_what_the_header_declares_and_nothing_else() -> None:
+    declared = set(re.findall(r"^VGC_API .*?(\w+)\(", _lib.HEADER.read_text(), flags=re.MULTILINE))
+    listing = subprocess.run(["nm", "-D", "--defined-only", _lib.library_path()], capture_output=True, check=True)
+    exported = {line.split()[-1] for line in listing.stdout.decode().splitlines()}
+    assert {name for name in exported if not name.startswith("_")} == declared  # linker and sanitizers add theirs
+    assert all(hasattr(_lib.lib, name) for name in declared)
+
+
+def test_header_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="no \\[cdef\\] marks"):
+        _lib.declarations("int f(void);")
+
+
+def test_missing_library_is_explained() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import guest_driver"],
+        check=False,
+        cwd=REPOSITORY,
+        env={"VGC_LIBRARY": "/nowhere/libvgc.so"},
+        capture_output=True,
+        text=True,
+    )
+    assert "libvgc cannot be loaded from /nowhere/libvgc.so" in done.stderr
+    assert "make -C guest_driver/libvgc" in done.stderr
+
+
+def test_each_result_of_the_library_has_an_exception_of_its_own() -> None:
+    listed = re.search(r"enum vgc_result \{(.*?)\};", _lib.HEADER.read_text(), flags=re.DOTALL)
+    assert listed is not None
+    results = {name: int(number) for name, number in re.findall(r"VGC_(\w+) = (\d+)", listed[1])}
+    assert len(results) > len(Status)
+    kinds = {name: type(errors.from_result(number, "")) for name, number in results.items() if name != "OK"}
+    assert vgc.VgcError not in kinds.values()
+    assert len(set(kinds.values())) == len(kinds)
+    assert {int(status) for status in Status} <= set(results.values())
+
+
+def test_result_names_match_the_wires_statuses() -> None:
+    assert [_lib.text(_lib.lib.vgc_result_name(status)) for status in Status] == [status.name for status in Status]
+
+
+def test_c_and_cpp_programs_can_include_the_header(tmp_path: Path) -> None:
+    source = tmp_path / "use.c"
+    source.write_text('#include "vgc.h"\nint main(void) { return vgc_last_error() == 0; }\n')
+    flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", str(_lib.HEADER.parent), str(source)]
+    for language in (["-xc", "-std=c11"], ["-xc++", "-std=c++11"]):
+        subprocess.run(["cc", *language, *flags], check=True)
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "expected"),
+    [
+        (5, 4, b"\5\0\0\0"),
+        (-1, 2, b"\xff\xff"),
+        (2**64 - 1, 8, b"\xff" * 8),
+        (True, 1, b"\1"),
+        (1.0, 4, np.float32(1).tobytes()),
+        (1.0, 8, np.float64(1).tobytes()),
+        (1.0, 2, np.float16(1).tobytes()),
+        (np.int16(7), 2, b"\7\0"),
+        (np.array(7, np.uint8), 1, b"\7"),
+        (b"abc", 3, b"abc"),
+    ],
+)
+def test_values_become_the_bytes_of_their_parameter(value: Any, size: int, expected: bytes) -> None:
+    assert arguments.pack(value, size) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "words"),
+    [
+        (256, 1, "256 does not fit 1 bytes"),
+        (-129, 1, "-129 does not fit"),
+        (1.5, 1, "floats have 2, 4 or 8"),
+        (np.float64(1), 4, "float64 has 8 bytes, the parameter has 4"),
+        (np.zeros(3), 8, "in the guest's memory: put it on the device with to_device"),
+        (b"ab", 4, "bytes has 2 bytes"),
+        ("text", 8, "a str; allowed: device arrays"),
+        (None, 8, "a NoneType"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(value: Any, size: int, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        arguments.pack(value, size)
+
+
+def test_wrong_arguments_name_the_kernel_and_the_place(dev: vgc.Device, fake: FakeDevice) -> None:
+    program, x = dev.compile("source"), dev.empty(4)
+    with pytest.raises(TypeError, match="saxpy takes 4 arguments, not 3"):
+        program.saxpy[1, 1](1, 2.0, x)
+    with pytest.raises(TypeError, match="argument 1 of saxpy: float64 has 8 bytes, the parameter has 4"):
+        program.saxpy[1, 1](1, np.float64(2), x, x)
+    with pytest.raises(TypeError, match="argument 0 of saxpy: a buffer, but the parameter has 4 bytes"):
+        dev.call("saxpy", grid=1, block=1, args=[vgc.In(b"1234"), 2.0, x, x])
+    x.free()
+    with pytest.raises(TypeError, match="argument 2 of saxpy: device memory that was freed"):
+        program.saxpy[1, 1](1, 2.0, x, x)
+    assert Opcode.LAUNCH not in fake.opcodes()
+
+
+@pytest.mark.parametrize("geometry", [1, (1,), (1, 1, 0, None, 5)])
+def test_geometry_of_the_wrong_form_is_refused(dev: vgc.Device, geometry: Any) -> None:
+    with pytest.raises(TypeError, match="two to four values"):
+        dev.compile("source").empty[geometry]
+
+
+def test_geometry_with_too_many_dimensions_is_refused(dev: vgc.Device) -> None:
+    with pytest.raises(TypeError, match="a grid of 4 dimensions"):
+        dev.compile("source").empty[(1, 1, 1, 1), 1]()
+
+
+# ---- arrays --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (0,), 7, (3, 4, 5)])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "complex128"])
+def test_arrays_come_back_as_they_went(dev: vgc.Device, shape: Any, dtype: str) -> None:
+    array = np.random.default_rng(1).random(shape).astype(dtype)
+    array = np.asarray(array)
+    back = dev.to_device(array).get()
+    assert back.dtype == array.dtype
+    assert back.shape == array.shape
+    assert np.array_equal(back, array)
+
+
+def test_arrays_of_another_order_are_put_into_c_order(dev: vgc.Device) -> None:
+    array = np.arange(12, dtype=np.int32).reshape(3, 4).T
+    assert np.array_equal(dev.to_device(array).get(), array)
+
+
+def test_fill_and_zeros_set_every_element(dev: vgc.Device) -> None:
+    assert (dev.zeros((5, 7), "int16").get() == 0).all()
+    array = dev.empty((5, 7), "int16")
+    array.fill(-3)
+    assert (array.get() == -3).all()
+    with pytest.raises(TypeError, match="cannot fill elements of complex128"):
+        dev.empty(3, "complex128").fill(1)
+
+
+def test_array_of_another_shape_or_type_is_refused(dev: vgc.Device) -> None:
+    array = dev.empty((2, 3), "float32")
+    with pytest.raises(ValueError, match=r"float64 with shape \(2, 3\); on the device it is float32"):
+        array.set(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"shape \(3, 2\)"):
+        array.get(np.zeros((3, 2), np.float32))
+
+
+def test_ranges_outside_of_memory_are_refused(dev: vgc.Device, fake: FakeDevice) -> None:
+    memory = dev.alloc(100)
+    for offset, size in ((90, 11), (-1, 5), (101, 0)):
+        with pytest.raises(ValueError, match="of device memory that has 100"):
+            memory.read(size, offset)
+    assert Opcode.COPY_OUT not in fake.opcodes()
+
+
+def test_buffers_that_cannot_be_used_are_explained(dev: vgc.Device) -> None:
+    memory = dev.alloc(100)
+    with pytest.raises(TypeError, match="not C-contiguous"):
+        memory.write(np.zeros((10, 10), np.uint8)[:, ::2])
+    with pytest.raises(TypeError, match="read-only"):
+        memory.read_into(bytes(100))
+    with pytest.raises(TypeError, match="int is no buffer"):
+        memory.write(5)
+
+
+def test_memory_that_nobody_holds_is_freed(dev: vgc.Device, fake: FakeDevice) -> None:
+    memory = dev.alloc(100)
+    memory.free()
+    memory.free()
+    assert fake.opcodes().count(Opcode.FREE) == 1
+    with pytest.raises(ValueError, match="was freed"):
+        memory.read()
+    array = dev.empty(10)
+    del array
+    assert fake.memory == {}
+
+
+def test_objects_that_outlive_the_device_do_nothing(dev: vgc.Device, fake: FakeDevice) -> None:
+    memory, stream, event, program = dev.alloc(8), dev.stream(), dev.event(), dev.compile("source")
+    job = memory.fill_bytes(b"x", stream)
+    dev.close()
+    sent = len(fake.opcodes())
+    assert job is not None
+    for use in (memory.read, job.wait, event.record, stream.synchronize, lambda: program["empty"]):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    memory.free()
+    stream.close()
+    event.close()
+    program.unload()
+    assert len(fake.opcodes()) == sent
+
+
+# ---- command -------------------------------------------------------------------------------------
+
+
+def test_doctor_tells_a_module_that_is_not_loaded_from_one_that_is_missing(tmp_path: Path) -> None:
+    drivers, modules = tmp_path / "drivers", tmp_path / "modules"
+    drivers.mkdir()
+    missing = doctor.kernel_driver(drivers, modules)
+    assert not missing.well
+    assert "linux-image-" in missing.hint
+    module = modules / platform.release() / "kernel" / "uio_pci_generic.ko.xz"
+    module.parent.mkdir(parents=True)
+    module.touch()
+    assert doctor.kernel_driver(drivers, modules).hint == "modprobe uio_pci_generic"
+    (drivers / "uio_pci_generic").mkdir()
+    assert doctor.kernel_driver(drivers, modules).well
+
+
+def test_doctor_reports_a_device_that_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGC_MEMFD", "nonsense")
+    findings = doctor.examine(None)
+    assert not findings[-1].well
+    assert "the device does not work" in str(findings[-1])
+    assert "-> mend the points above first" in str(findings[-1])
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [("int:-5", np.int32(-5)), ("uint:5", np.uint32(5)), ("long:1", np.int64(1)), ("double:0.5", np.float64(0.5))],
+)
+def test_values_of_the_command_line_have_the_type_they_say(spec: str, value: Any) -> None:
+    parsed = runner.parse(spec).value
+    assert parsed == value
+    assert parsed.dtype == value.dtype
+
+
+def test_arrays_of_the_command_line(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(3))
+    assert np.array_equal(runner.parse(f"in:{tmp_path}/a.npy").value, np.arange(3))
+    both = runner.parse(f"inout:{tmp_path}/a.npy:{tmp_path}/b.npy")
+    assert both.is_output
+    assert both.save_to == tmp_path / "b.npy"
+    assert runner.parse("out:int16:2x3").value.shape == (2, 3)
+    assert runner.parse("rand:uint8:100").value.max() > 50
+
+
+@pytest.mark.parametrize("spec", ["", "int", "int:", "int:x", "out:float32", "float32:1", "in:a:b", "rand:nothing:3"])
+def test_arguments_that_are_none_are_refused(spec: str) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        runner.parse(spec)
+
+
+def test_steps_show_their_share() -> None:
+    steps = Steps([("one", "here", 0.003), ("another", "", 0.001)])
+    assert str(steps).splitlines()[1:] == [
+        "one        3.000 ms  75.0%  here",
+        "another    1.000 ms  25.0%",
+        "total      4.000 ms",
+    ]
