@@ -137,6 +137,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
         return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
     });
+    lower_block_atomics(module);
 }
 
 void check_symbols(const std::string &object)

@@ -3,6 +3,7 @@
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
 //   inline_asm.cpp turns PTX idioms into calls, refuses what is neither PTX idiom nor x86
 //   shared.cpp     gives __shared__ variables their place in a block's shared memory
+//   block_atomics.cpp  makes atomics on it plain instructions
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads
 //   guards.cpp     takes bounds checks out of these loops
 //   image.cpp      emits the table that the runtime reads
@@ -100,6 +101,10 @@ class SharedMemory
     llvm::Module &module_;
     std::vector<Variable> variables_;
 };
+
+/// Atomics on shared memory, as long as it is known by name, and their end as plain instructions.
+void mark_block_atomics(llvm::Module &module);
+void lower_block_atomics(llvm::Module &module);
 
 /// Inlines all that can be inlined; a kernel then contains its barriers itself.
 void prepare_inlining(llvm::Module &module, const Program &program);

@@ -87,6 +87,7 @@ void SharedMemory::place(Program &program)
     llvm::Function *access = module_.getFunction("__vgc_shared_var");
     if (access == nullptr) // no uses are left
         return;
+    mark_block_atomics(module_);
     llvm::SmallPtrSet<const llvm::Function *, 16> kernels;
     for (const Kernel &kernel : program.kernels)
         kernels.insert(kernel.function);

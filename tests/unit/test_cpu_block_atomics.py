@@ -1,0 +1,105 @@
+"""Atomics on shared memory, which the compiler turns into plain instructions, still count every thread."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import Rig, compile_image, rig
+
+THREADS = 256
+BLOCKS = 8
+
+SOURCE = r"""
+extern "C" __global__ void operations(int *out) {
+    __shared__ int sum, smallest, largest, all, any, parity, last;
+    __shared__ unsigned wrapping;
+    __shared__ float total;
+    __shared__ unsigned long long wide;
+    int i = threadIdx.x;
+    if (i == 0) {
+        sum = 0; smallest = 1 << 30; largest = -1; all = -1; any = 0; parity = 0; last = -1;
+        wrapping = 0; total = 0; wide = 0;
+    }
+    __syncthreads();
+    atomicAdd(&sum, i);
+    atomicMin(&smallest, i + 5);
+    atomicMax(&largest, i);
+    atomicAnd(&all, ~(i & 7));
+    atomicOr(&any, i);
+    atomicXor(&parity, i);
+    atomicInc(&wrapping, 99);
+    atomicAdd(&total, 0.5f);
+    atomicAdd(&wide, 1ull << 33);
+    for (int seen = last; ; ) { /* the largest, by compare and swap */
+        if (seen >= i) break;
+        int found = atomicCAS(&last, seen, i);
+        if (found == seen) break;
+        seen = found;
+    }
+    __syncthreads();
+    if (i == 0) {
+        int results[] = {sum, smallest, largest, all, any, parity, (int)wrapping, (int)total, (int)(wide >> 33), last};
+        for (int k = 0; k < 10; k++) out[10 * blockIdx.x + k] = results[k];
+    }
+}
+extern "C" __global__ void dynamic(const unsigned char *data, unsigned *bins) {
+    extern __shared__ unsigned counts[];
+    counts[threadIdx.x] = 0;
+    __syncthreads();
+    for (int k = 0; k < 16; k++) atomicAdd(&counts[data[(blockIdx.x * 16 + k) * 256 + threadIdx.x]], 1u);
+    __syncthreads();
+    atomicAdd(&bins[threadIdx.x], counts[threadIdx.x]);
+}
+extern "C" __global__ void old_values(int *out) {
+    __shared__ int next;
+    if (threadIdx.x == 0) next = 0;
+    __syncthreads();
+    out[atomicAdd(&next, 1)] = 1;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Rig]:
+    with rig() as made:
+        made.load(SOURCE)
+        yield made
+
+
+def test_every_thread_counts_in_every_operation(gpu: Rig) -> None:
+    out = gpu.array((BLOCKS, 10), np.int32)
+    gpu.launch("operations", BLOCKS, THREADS, out)
+    i = np.arange(THREADS)
+    expected = [i.sum(), 5, 255, ~7, 255, np.bitwise_xor.reduce(i), THREADS % 100, THREADS // 2, THREADS, 255]
+    assert (out == expected).all(), out
+
+
+def test_histogram_in_dynamic_shared_memory(gpu: Rig) -> None:
+    data = gpu.array(BLOCKS * 16 * 256, np.uint8, np.random.default_rng(3).integers(0, 7, BLOCKS * 16 * 256))
+    bins = gpu.array(256, np.uint32)
+    gpu.launch("dynamic", BLOCKS, 256, data, bins, shared=1024)
+    assert (bins == np.bincount(data, minlength=256)).all()
+
+
+def test_no_two_threads_get_the_same_old_value(gpu: Rig) -> None:
+    out = gpu.array(THREADS, np.int32)
+    gpu.launch("old_values", 1, THREADS, out)
+    assert out.all()
+
+
+def test_no_locked_instruction_is_left_for_shared_memory(tmp_path: Path) -> None:
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        pytest.skip("objdump is not installed (binutils)")
+    image, _ = compile_image(SOURCE[: SOURCE.index('extern "C" __global__ void dynamic')])
+    path = tmp_path / "image.so"
+    path.write_bytes(image)
+    code = subprocess.run([objdump, "-d", str(path)], capture_output=True, text=True, check=True).stdout
+    assert "\tret" in code
+    assert "\tlock " not in code
