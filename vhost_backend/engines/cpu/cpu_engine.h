@@ -65,8 +65,8 @@ struct cpu_stream {
 };
 
 struct cpu_event {
-    uint64_t recorded; /* records submitted */
-    uint64_t done;     /* records completed */
+    uint64_t recorded;      /* records submitted */
+    struct vgc_op *pending; /* records that their stream has not come to, by engine_private */
 };
 
 struct cpu_engine {

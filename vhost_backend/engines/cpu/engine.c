@@ -97,6 +97,15 @@ static void append_private(struct vgc_op **list, struct vgc_op *op)
     *list = op;
 }
 
+static void unlink_private(struct vgc_op **list, const struct vgc_op *op)
+{
+    for (; *list != NULL; list = (struct vgc_op **)&(*list)->engine_private)
+        if (*list == op) {
+            *list = op->engine_private;
+            return;
+        }
+}
+
 /* ---- launches ----------------------------------------------------------------------------------------------- */
 
 static struct cpu_launch *new_launch(struct cpu_engine *engine)
@@ -136,19 +145,28 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
 
 /* ---- streams ------------------------------------------------------------------------------------------------ */
 
+/* Has the record that this wait is for come to the head of its stream? Records of one event in several streams end in
+ * any order, so each is looked for by its number. */
+static bool has_happened(const struct cpu_engine *engine, const struct vgc_op *wait)
+{
+    for (const struct vgc_op *op = engine->events[wait->value].pending; op != NULL; op = op->engine_private)
+        if (op->progress == wait->progress)
+            return false;
+    return true;
+}
+
 /* Starts what has come to the head of its stream; true if it is finished already. Lock held. */
 static bool start(struct cpu_engine *engine, struct vgc_op *op)
 {
-    struct cpu_event *event = &engine->events[is_copy(op) || op->value > VGC_MAX_EVENTS ? 0 : op->value];
     switch (op->kind) {
     case VGC_OPK_LAUNCH:
         return !start_launch(engine, op);
     case VGC_OPK_EVENT_RECORD:
-        event->done = op->progress;
+        unlink_private(&engine->events[op->value].pending, op);
         op->start_ns = op->end_ns = cpu_now_ns(); /* the moment that the guest asked for */
         return true;
     case VGC_OPK_EVENT_WAIT:
-        if (event->done >= op->progress)
+        if (has_happened(engine, op))
             return true;
         append_private(&engine->waiting, op);
         return false;
@@ -185,7 +203,7 @@ static void release_waits(struct cpu_engine *engine)
     struct vgc_op **link = &engine->waiting;
     while (*link != NULL) {
         struct vgc_op *op = *link;
-        if (engine->events[op->value].done < op->progress) {
+        if (!has_happened(engine, op)) {
             link = (struct vgc_op **)&op->engine_private;
             continue;
         }
@@ -208,13 +226,16 @@ void cpu_launch_finished(struct cpu_engine *engine, struct cpu_launch *launch)
     release_waits(engine);
 }
 
-/* The order in which events were recorded and waited for is that of submission. */
+/* A wait is for the record that was submitted last before it. */
 static void number_event(struct cpu_engine *engine, struct vgc_op *op)
 {
-    if (op->kind == VGC_OPK_EVENT_RECORD)
+    if (op->kind == VGC_OPK_EVENT_RECORD) {
         op->progress = ++engine->events[op->value].recorded;
-    else if (op->kind == VGC_OPK_EVENT_WAIT)
+        op->engine_private = engine->events[op->value].pending;
+        engine->events[op->value].pending = op;
+    } else if (op->kind == VGC_OPK_EVENT_WAIT) {
         op->progress = engine->events[op->value].recorded;
+    }
 }
 
 static bool is_short(const struct vgc_op *op)
@@ -284,15 +305,6 @@ static void mark_cancelled(struct vgc_op *op)
     }
 }
 
-static void unlink_private(struct vgc_op **list, const struct vgc_op *op)
-{
-    for (; *list != NULL; list = (struct vgc_op **)&(*list)->engine_private)
-        if (*list == op) {
-            *list = op->engine_private;
-            return;
-        }
-}
-
 /* Takes everything behind the head off the stream and gives it back. Lock held. */
 static void cancel_queued(struct cpu_engine *engine, struct cpu_stream *stream)
 {
@@ -303,7 +315,7 @@ static void cancel_queued(struct cpu_engine *engine, struct cpu_stream *stream)
         struct vgc_op *next = op->next;
         mark_cancelled(op);
         if (op->kind == VGC_OPK_EVENT_RECORD)
-            engine->events[op->value].done = op->progress;
+            unlink_private(&engine->events[op->value].pending, op);
         vgc_engine_finish(&engine->base, op);
         op = next;
     }

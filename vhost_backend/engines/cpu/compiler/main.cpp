@@ -73,6 +73,8 @@ void compile(const Options &options)
     form_regions(*module, program);
     emit_table(*module, program);
     verify(*module, "region formation");
+    if (!options.dump_ir.empty())
+        dump(*module, options.dump_ir + ".before");
     optimise(*module, *machine);
     if (!options.dump_ir.empty())
         dump(*module, options.dump_ir);

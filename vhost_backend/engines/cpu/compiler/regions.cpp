@@ -5,6 +5,7 @@
 // No uniformity is assumed: threads that part at a branch report the site that they reached, and the runtime
 // (../schedule.c) runs each group on. Code that can be reached from several waits is copied into each region.
 #include "guards.h"
+#include "lanes.h"
 #include "sites.h"
 
 #include <set>
@@ -140,6 +141,7 @@ class RegionBuilder
         annotate();
         relax_guards();
         emit_latch();
+        vectorise_loops();
         return region_;
     }
 
@@ -147,6 +149,12 @@ class RegionBuilder
     bool keeps_position() const
     {
         return has_cycle(source_, blocks_, wait_blocks_) || calls_out(blocks_);
+    }
+
+    /// Threads run together: the position that the context has is that of the first.
+    bool in_lockstep() const
+    {
+        return in_lockstep_;
     }
 
   private:
@@ -434,7 +442,7 @@ class RegionBuilder
         llvm::Value *all = all_, *any = any_;
         if (!uniform) {
             llvm::Value *address = element(offsetof(vgc_cpu_ctx, next), builder_.getInt32Ty());
-            llvm::StoreInst *store = builder_.CreateStore(next_, address);
+            llvm::StoreInst *store = next_store_ = builder_.CreateStore(next_, address);
             store->setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_);
             if (!has_locals_)
                 store->setMetadata(llvm::LLVMContext::MD_access_group, access_group_);
@@ -471,6 +479,15 @@ class RegionBuilder
                                                      builder_.getInt32(uint32_t(VGC_REGION_DIVERGED))));
     }
 
+    void vectorise_loops()
+    {
+        if (has_locals_ || sites_.empty())
+            return;
+        ThreadLoop loop{region_, entry_,     row_,  thread_,     latch_, row_end_, x_,
+                        row_x_,  row_limit_, next_, next_store_, all_,   any_,     access_group_};
+        in_lockstep_ = turn_inside_out(loop);
+    }
+
     llvm::MDNode *loop_metadata()
     {
         llvm::SmallVector<llvm::Metadata *, 3> entries = {nullptr};
@@ -502,12 +519,14 @@ class RegionBuilder
     std::set<uint32_t> sites_;
     ThreadView view_{};
     bool has_locals_ = false;
+    bool in_lockstep_ = false;
     llvm::BasicBlock *entry_, *row_, *thread_, *latch_, *row_end_, *exit_;
     llvm::Value *params_ = nullptr, *frame_ = nullptr, *stride_ = nullptr, *linear64_ = nullptr;
     llvm::Value *first_x_ = nullptr, *first_y_ = nullptr, *first_z_ = nullptr;
     llvm::Value *row_count_ = nullptr, *row_base_ = nullptr, *row_limit_ = nullptr;
     llvm::PHINode *row_first_ = nullptr, *row_x_ = nullptr, *row_y_ = nullptr, *row_z_ = nullptr;
     llvm::PHINode *row_all_ = nullptr, *row_any_ = nullptr;
+    llvm::StoreInst *next_store_ = nullptr;
     llvm::PHINode *x_ = nullptr, *all_ = nullptr, *any_ = nullptr, *next_ = nullptr;
 };
 
@@ -543,7 +562,7 @@ void form_kernel(Kernel &kernel)
     for (size_t i = 0; i < kernel.sites.size(); i++) {
         RegionBuilder builder(kernel, slots, waits, i);
         kernel.sites[i].resume = builder.build();
-        if (builder.keeps_position())
+        if (builder.keeps_position() && !builder.in_lockstep())
             kernel.sites[i].flags |= VGC_SITE_KEEPS_POSITION;
     }
     function.deleteBody();

@@ -1,10 +1,7 @@
 #include "sites.h"
 
-#include <map>
-#include <set>
+#include "liveness.h"
 
-#include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -58,73 +55,6 @@ void move_result(Wait &wait)
     wait.call->replaceAllUsesWith(builder.CreateCall(callee));
 }
 
-/// Values that are needed at the begin of each block, by backward data flow.
-class Liveness
-{
-  public:
-    explicit Liveness(llvm::Function &kernel)
-    {
-        for (llvm::Instruction &instruction : llvm::instructions(kernel))
-            if (!instruction.getType()->isVoidTy() && !llvm::isa<llvm::AllocaInst>(instruction)) {
-                index_[&instruction] = unsigned(values_.size());
-                values_.push_back(&instruction);
-            }
-        for (llvm::BasicBlock &block : kernel)
-            live_in_[&block].resize(unsigned(values_.size()));
-        for (bool changed = true; changed;) {
-            changed = false;
-            for (llvm::BasicBlock &block : llvm::reverse(kernel))
-                changed |= update(block);
-        }
-    }
-
-    /// Instructions live at the begin of the block.
-    void collect(const llvm::BasicBlock &block, std::set<unsigned> &into) const
-    {
-        for (const unsigned index : live_in_.find(&block)->second.set_bits())
-            into.insert(index);
-    }
-    llvm::Instruction *value(unsigned index) const
-    {
-        return values_[index];
-    }
-
-  private:
-    bool update(llvm::BasicBlock &block)
-    {
-        llvm::BitVector live(unsigned(values_.size()));
-        for (llvm::BasicBlock *successor : llvm::successors(&block)) {
-            live |= live_in_[successor];
-            for (llvm::PHINode &phi : successor->phis())
-                live.reset(index_[&phi]);
-            for (llvm::PHINode &phi : successor->phis())
-                use(live, phi.getIncomingValueForBlock(&block));
-        }
-        for (llvm::Instruction &instruction : llvm::reverse(block)) {
-            if (const auto found = index_.find(&instruction);
-                found != index_.end() && !llvm::isa<llvm::PHINode>(instruction))
-                live.reset(found->second);
-            if (!llvm::isa<llvm::PHINode>(instruction))
-                for (llvm::Value *operand : instruction.operands())
-                    use(live, operand);
-        }
-        // A phi is defined on the edges into its block: "live in" here means needed after it.
-        if (live == live_in_[&block])
-            return false;
-        live_in_[&block] = live;
-        return true;
-    }
-    void use(llvm::BitVector &live, llvm::Value *value)
-    {
-        if (const auto found = index_.find(value); found != index_.end())
-            live.set(found->second);
-    }
-
-    std::vector<llvm::Instruction *> values_;
-    llvm::DenseMap<const llvm::Value *, unsigned> index_;
-    llvm::DenseMap<const llvm::BasicBlock *, llvm::BitVector> live_in_;
-};
-
 /// Counts the instructions that computing the value anew takes; false if it cannot be.
 bool is_recomputable(const llvm::Value *value, unsigned &budget)
 {
@@ -134,11 +64,8 @@ bool is_recomputable(const llvm::Value *value, unsigned &budget)
     if (budget == 0)
         return false;
     budget--;
-    const bool pure =
-        llvm::isa<llvm::CastInst, llvm::CmpInst, llvm::GetElementPtrInst, llvm::SelectInst>(instruction) ||
-        (llvm::isa<llvm::BinaryOperator>(instruction) && !instruction->getType()->isFPOrFPVectorTy() &&
-         !instruction->isIntDivRem());
-    if (!pure)
+    if (!is_pure(*instruction) ||
+        (llvm::isa<llvm::BinaryOperator>(instruction) && instruction->getType()->isFPOrFPVectorTy()))
         return false;
     for (const llvm::Value *operand : instruction->operands())
         if (!is_recomputable(operand, budget))
@@ -156,51 +83,6 @@ llvm::Value *recompute(llvm::Value *value, llvm::Instruction *before)
         operand.set(recompute(operand.get(), before));
     clone->insertBefore(before);
     return clone;
-}
-
-/// Where a value must be available for a use.
-llvm::Instruction *point_of(const llvm::Use &use)
-{
-    auto *user = llvm::cast<llvm::Instruction>(use.getUser());
-    if (auto *phi = llvm::dyn_cast<llvm::PHINode>(user))
-        return phi->getIncomingBlock(use)->getTerminator();
-    return user;
-}
-
-/// Calls `make(point)` once per block with uses of the value outside of its own, and rewires these to the result.
-template <typename Make> void replace_distant_uses(llvm::Instruction &value, Make make)
-{
-    std::vector<llvm::Use *> uses;
-    for (llvm::Use &use : value.uses())
-        if (point_of(use)->getParent() != value.getParent())
-            uses.push_back(&use);
-    std::map<llvm::BasicBlock *, llvm::Value *> made;
-    for (llvm::Use *use : uses) {
-        llvm::BasicBlock *block = point_of(*use)->getParent();
-        auto [entry, fresh] = made.try_emplace(block, nullptr);
-        if (fresh)
-            entry->second = make(&*block->getFirstInsertionPt());
-        use->set(entry->second);
-    }
-}
-
-/// Keeps a value in memory: stored where it is defined, loaded in each other block that uses it.
-llvm::AllocaInst *keep(llvm::Instruction &value)
-{
-    const bool bit = value.getType()->isIntegerTy(1); // a byte: arrays of bits do not vectorise
-    llvm::IRBuilder<> entry(&*value.getFunction()->getEntryBlock().getFirstInsertionPt());
-    llvm::Type *type = bit ? entry.getInt8Ty() : value.getType();
-    llvm::AllocaInst *slot = entry.CreateAlloca(type, nullptr, "kept");
-    replace_distant_uses(value, [&](llvm::Instruction *before) -> llvm::Value * {
-        llvm::IRBuilder<> builder(before);
-        llvm::Value *loaded = builder.CreateLoad(type, slot);
-        return bit ? builder.CreateTrunc(loaded, builder.getInt1Ty()) : loaded;
-    });
-    llvm::Instruction *after =
-        llvm::isa<llvm::PHINode>(value) ? &*value.getParent()->getFirstInsertionPt() : value.getNextNode();
-    llvm::IRBuilder<> builder(after);
-    builder.CreateStore(bit ? builder.CreateZExt(&value, type) : &value, slot);
-    return slot;
 }
 
 void drop_lifetimes(llvm::Function &kernel)
