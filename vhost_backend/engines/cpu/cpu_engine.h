@@ -23,7 +23,7 @@ enum {
     CPU_STACK_BYTES = 1 << 20,
     CPU_SIGNAL_STACK_BYTES = 64 << 10,
     CPU_INLINE_COPY = 256 << 10, /* bytes: copied at once by the submitter */
-    CPU_COPY_SLICE = 4 << 20,    /* bytes per poll */
+    CPU_COPY_SLICE = 256 << 10,  /* bytes per poll: faster than larger ones, and nobody else waits long */
 };
 
 /* One launch, from its turn in the stream to its end. */
