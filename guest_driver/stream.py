@@ -45,6 +45,10 @@ class Stream:
         self._jobs.append(job)
         return job
 
+    def forget(self) -> None:
+        """Has `synchronize` wait for nothing that came before; whatever fails of it is not heard of."""
+        self._jobs = []
+
     def synchronize(self) -> None:
         """Waits for everything in the stream.
 

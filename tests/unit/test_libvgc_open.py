@@ -147,6 +147,23 @@ def test_memory_quota_of_a_killed_process_returns_when_it_is_needed(
         assert fake.opcodes().count(Opcode.CONTEXT_DESTROY) == 1
 
 
+def test_cleaning_up_after_the_dead_and_after_abandoned_jobs_do_not_meet(
+    link: GuestLink, fake: FakeDevice, tmp_path: Path
+) -> None:
+    """Both give memory of the region back, one of them with the state file locked."""
+    with open_device(link, tmp_path) as dev:
+        memory, stream = dev.alloc(100_000), dev.stream()
+        with GuestProcess(link, tmp_path, "a = dev.alloc((1 << 24) - 100_000); say('up'); hear()") as process:
+            process.expect("up")
+        fake.override[Opcode.COPY_OUT] = lambda _: SILENCE
+        job = memory.read_into(bytearray(100_000), stream=stream)
+        stream.forget()
+        del job
+        fake.answer_silenced(Answer(payload=bytes(100_000)))
+        dev.alloc((1 << 24) - 100_000)
+        assert fake.opcodes().count(Opcode.CONTEXT_DESTROY) == 1
+
+
 def test_queue_of_a_killed_process_is_not_reused_while_the_device_works_on_it(tmp_path: Path) -> None:
     with GuestLink(num_queues=1) as link, FakeDevice(link) as fake:
         fake.override[Opcode.FILL] = lambda _: SILENCE

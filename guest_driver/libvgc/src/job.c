@@ -158,6 +158,13 @@ void vgc_job_release(struct vgc_job *job)
     if (job == NULL)
         return;
     struct vgc_queue *queue = job->queue;
+    vgc_job_drop(job);
+    vgc_queue_sweep(queue);
+}
+
+void vgc_job_drop(struct vgc_job *job)
+{
+    struct vgc_queue *queue = job->queue;
     if (is_done(job))
         free_staging(job);
     pthread_mutex_lock(&queue->mutex);
@@ -170,7 +177,6 @@ void vgc_job_release(struct vgc_job *job)
         vgc_job_recycle(job);
     }
     pthread_mutex_unlock(&queue->mutex);
-    vgc_queue_sweep(queue);
 }
 
 /* Orphans hold staging memory, which must not be freed under the queue's mutex (see the lock order). */

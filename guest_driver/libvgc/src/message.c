@@ -247,6 +247,6 @@ int vgc_message_ask(struct vgc_message *message, struct vgc_response *response)
         return result;
     result = vgc_job_wait(message->job, UINT64_MAX);
     *response = message->job->response; /* zeros if it never came */
-    vgc_job_release(message->job);
+    vgc_job_drop(message->job);         /* no sweep: the state may be locked */
     return result;
 }

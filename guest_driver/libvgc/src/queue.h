@@ -1,4 +1,4 @@
-/* Between queue.c, message.c and job.c. All of it but vgc_queue_sweep with the queue's mutex held. */
+/* Between queue.c, message.c and job.c. With the queue's mutex held, unless they say that they take it. */
 #ifndef VGC_QUEUE_H
 #define VGC_QUEUE_H
 
@@ -9,8 +9,10 @@ void vgc_queue_take_completions(struct vgc_queue *queue);
  * *since_ns is 0 at the first step of a wait. The mutex is released meanwhile. */
 bool vgc_queue_pause(struct vgc_queue *queue, uint64_t *since_ns, uint64_t deadline_ns);
 
-/* Frees abandoned jobs that have ended. Takes the mutex itself. */
+/* Frees abandoned jobs that have ended. Takes the queue's mutex, and the heap's and the state's: so not with these. */
 void vgc_queue_sweep(struct vgc_queue *queue);
+/* vgc_job_release without the sweep, for a job whose staging memory is freed or was never there. Takes the mutex. */
+void vgc_job_drop(struct vgc_job *job);
 
 struct vgc_job *vgc_job_new(struct vgc_queue *queue);
 void vgc_job_recycle(struct vgc_job *job);
