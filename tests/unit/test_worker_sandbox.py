@@ -144,7 +144,7 @@ def test_limits_cannot_be_lifted(name: str) -> None:
     assert attempt(name) == "EPERM"
 
 
-@pytest.mark.parametrize("name", ["mlock", "shared_memory", "huge_pages", "huge_file", "merge_pages"])
+@pytest.mark.parametrize("name", ["mlock", "shared_memory", "growing_stack", "huge_pages", "new_file", "merge_pages"])
 def test_memory_that_no_limit_counts_is_refused(name: str) -> None:
     assert attempt(name) == "EPERM"
 
@@ -164,11 +164,11 @@ def test_threads_are_bounded() -> None:
     assert attempt("threads") == "9 then RuntimeError can't start new thread"
 
 
-def test_anonymous_files_are_bounded_in_size() -> None:
+def test_files_are_bounded_in_size() -> None:
     assert attempt("file_size") == "OSError [Errno 27] File too large"
 
 
-def test_anonymous_files_are_bounded_in_number() -> None:
+def test_descriptors_are_bounded_in_number() -> None:
     result = attempt("files")
     assert "then OSError [Errno 24] Too many open files" in result
     assert int(result.split()[0]) < 32

@@ -43,6 +43,7 @@ result_fd: Final = int(sys.argv[1])
 attempt: Final = sys.argv[2]
 mode: Final = cast(SandboxMode, sys.argv[3] if len(sys.argv) > 3 else "strict")
 held_directory: Final = os.open("/", os.O_RDONLY)
+source_fd: Final = os.memfd_create("source")
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -85,12 +86,6 @@ def start_thread() -> threading.Thread:
     return thread
 
 
-def filled_memfd() -> int:
-    fd = os.memfd_create("x")
-    os.write(fd, bytes(SOURCE_BYTES))
-    return fd
-
-
 def what_the_worker_needs() -> str:
     """Uses everything that the data plane and its Python live on."""
     results: list[int] = []
@@ -104,11 +99,9 @@ def what_the_worker_needs() -> str:
     poll.register(wake, select.EPOLLIN)
     os.eventfd_write(wake, 1)
     events = poll.poll(0)
-    source = os.memfd_create("source", os.MFD_ALLOW_SEALING)
-    os.write(source, b"__global__ void f() {}")
-    fcntl.fcntl(source, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    os.write(source_fd, b"__global__ void f() {}")
     ours.settimeout(1)
-    ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [source]))])
+    ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [source_fd]))])
     _, control, _, _ = theirs.recvmsg(16, 64)
     received = array.array("i", control[0][2])[0]
     mapped = mmap.mmap(received, 22, mmap.MAP_PRIVATE, mmap.PROT_READ | 4)
@@ -171,15 +164,16 @@ ATTEMPTS: Final[dict[str, Callable[[], str]]] = {
     "mlock": lambda: call("mlockall", 1),
     "shared_memory": lambda: call("mmap", 0, MIB, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS, -1, 0),
     "huge_pages": lambda: call("mmap", 0, 2 * MIB, 3, 0x40022, -1, 0),
-    "huge_file": lambda: call("memfd_create", b"x", 4),
+    "new_file": lambda: call("memfd_create", b"x", 0),
+    "growing_stack": lambda: call("mmap", 0, MIB, 3, 0x100 | mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0),
     "merge_pages": lambda: call("madvise", 0, 4096, 12),
     "call_32_bit": lambda: machine_code(bytes.fromhex("b814000000cd80c3")),  # mov $20, %eax; int $0x80; ret
     "call_x32": lambda: str(libc.syscall(ctypes.c_long(0x40000000 + X86_64["getpid"]))),
     "memory": lambda: count_until_refused(lambda: bytearray(16 * MIB)),
     "address_space": lambda: call("mmap", 0, 1 << 40, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0),
     "threads": lambda: count_until_refused(start_thread),
-    "file_size": lambda: outcome_of(lambda: os.ftruncate(os.memfd_create("x"), SOURCE_BYTES + 1)),
-    "files": lambda: count_until_refused(filled_memfd),
+    "file_size": lambda: outcome_of(lambda: os.ftruncate(source_fd, SOURCE_BYTES + 1)),
+    "files": lambda: count_until_refused(lambda: os.dup(result_fd)),
     "stdio": lambda: str([os.fstat(fd).st_rdev for fd in range(3)]),
     "root": lambda: str(list(Path("/").iterdir())),
     "old_root": lambda: call("getdents64", held_directory, bytes(256), 256),
@@ -192,7 +186,7 @@ LOOKING: Final = {"root": ("openat", "getdents64", "newfstatat"), "old_root": ("
 
 
 def main() -> None:
-    kept = (result_fd, ours.fileno(), theirs.fileno())
+    kept = (result_fd, source_fd, ours.fileno(), theirs.fileno())
     extra = dict.fromkeys(LOOKING.get(attempt, ()), Action.ALLOW)
     report = worker.enter(mode, LIMITS, kept_fds=kept, extra_calls=extra)
     os.write(result_fd, (repr(report) if attempt == "report" else outcome_line()).encode())

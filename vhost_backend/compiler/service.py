@@ -120,7 +120,7 @@ class CompileService:
     def submit(
         self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], engine: str
     ) -> asyncio.Task[CompileResult]:
-        """Starts compiling; takes over `source_fd`, a sealed memfd.
+        """Starts compiling; takes over `source_fd`, a file whose content is copied once, before anything else.
 
         Cancelling the task abandons the work; the compiler is killed when nobody else waits for it. The task
         raises `HostError` if this host cannot run compilers.

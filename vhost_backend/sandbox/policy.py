@@ -105,6 +105,7 @@ _IOCTL: Final = (_TCGETS, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX)
 # From the kernel: asm-generic/mman-common.h
 _MAP_SHARED: Final = 0x01
 _MAP_ANONYMOUS: Final = 0x20
+_MAP_GROWSDOWN: Final = 0x100
 _MAP_HUGETLB: Final = 0x40000
 _MADV_ALLOWED: Final = (0, 1, 2, 3, 4, 8, 9, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 25)
 """All but those that share pages between processes (MERGEABLE), poison hardware or touch files (REMOVE)."""
@@ -146,16 +147,17 @@ def worker_policy(pid: int, extra: Mapping[str, Action | Clauses] | None = None)
     """What a worker that runs guest code needs: its open files, memory within limits, threads, time.
 
     No path, no socket, no process: only threads of its own can be made, only itself (`pid`, as it sees itself)
-    be signalled. Shared anonymous and huge-page memory is denied because RLIMIT_DATA does not count the first
-    and the second is the host's for its VMs. `extra` is what an engine needs beyond that.
+    be signalled. Memory that RLIMIT_DATA does not count is denied: new anonymous files, shared anonymous
+    mappings, growing stacks. So are huge pages, which are the host's for its VMs. `extra` is what an engine
+    needs beyond that.
     """
     rules: dict[str, Action | Clauses] = {
         **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, "sendmsg", "recvmsg", "sendto", "recvfrom"),
-        "memfd_create": _only_if(Check(1, 0, 0x4)),  # without MFD_HUGETLB; sizes are bounded by RLIMIT_FSIZE
         "mmap": Clauses(
             (
                 ((Check(3, _MAP_SHARED | _MAP_ANONYMOUS, _MAP_SHARED | _MAP_ANONYMOUS),), Action.EPERM),
                 ((Check(3, _MAP_HUGETLB, _MAP_HUGETLB),), Action.EPERM),
+                ((Check(3, _MAP_GROWSDOWN, _MAP_GROWSDOWN),), Action.EPERM),
             ),
             Action.ALLOW,
         ),

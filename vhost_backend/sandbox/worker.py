@@ -64,7 +64,7 @@ class WorkerLimits:
     files: int
     """One more than the highest descriptor number [RLIMIT_NOFILE]."""
     file_bytes: int
-    """Largest anonymous file it can write, that is, the source that it passes on [RLIMIT_FSIZE]."""
+    """Largest file it can write, of those it holds: the sources that it passes on [RLIMIT_FSIZE]."""
 
     @classmethod
     def for_quota(
