@@ -56,6 +56,7 @@ test-asan: build  ## unit and protocol tests on C code with ASan and UBSan
 
 .PHONY: bench
 bench: image  ## run the benchmarks; results in bench/out/
+	@$(PYTHON) -m bench.install
 	$(PYTHON) -m bench
 
 .PHONY: demo

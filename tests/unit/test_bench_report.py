@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import install as bench_install
 from bench.lab import Lab
 from bench.registry import Outcome, Row, select
 from bench.results import Goal, Result, Samples, Skipped, SkipRow, markdown, outcome, table, write_json
@@ -143,3 +144,26 @@ def test_json_is_a_list_with_exactly_the_promised_keys(tmp_path: Path) -> None:
     assert fast == {"name": "fast", "value": 0.5, "unit": "us", "baseline": 2.0, "ratio": 0.25, "better": "lower"}
     assert (alone["baseline"], alone["ratio"]) == (None, None)
     assert json.loads((path.parent / "skipped.json").read_text()) == [{"name": "gone", "reason": "no device"}]
+
+
+# ---- programs of others ------------------------------------------------------------------------
+
+
+def test_only_what_is_missing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(bench_install, "apt_get", lambda *arguments: asked.append(arguments))
+    there = bench_install.Peer("a", lambda: True, ("package-a",))
+    missing = bench_install.Peer("b", lambda: False, ("package-b",))
+    bench_install.install((there, missing))
+    assert [arguments[-1] for arguments in asked] == ["package-b"]
+
+
+def test_what_cannot_be_installed_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_arguments: str) -> None:
+        raise SystemExit(1)
+
+    monkeypatch.setattr(bench_install, "apt_get", refuse)
+    bench_install.install((bench_install.Peer("b", lambda: False, ("package-b",)),))
+    assert "b cannot be installed" in capsys.readouterr().err
