@@ -117,9 +117,23 @@ static struct cpu_launch *new_launch(struct cpu_engine *engine)
     return launch;
 }
 
+/* Compiled code counts threads along an axis in 31 bits. */
+static bool is_too_large(const struct vgc_op *op)
+{
+    for (int axis = 0; axis < 3; axis++)
+        if ((uint64_t)op->grid[axis] * op->block[axis] > INT32_MAX)
+            return true;
+    return false;
+}
+
 /* Lock held. */
 static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
 {
+    if (is_too_large(op)) {
+        op->status = VGC_STATUS_INVALID_ARGUMENT;
+        snprintf(op->error, sizeof(op->error), "more than %d threads along one axis", INT32_MAX);
+        return false;
+    }
     struct cpu_launch *launch = new_launch(engine);
     if (launch == NULL) {
         op->status = VGC_STATUS_RESOURCES_EXHAUSTED;

@@ -16,6 +16,9 @@
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
 #include "llvm/Transforms/IPO/Internalize.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/Scalarizer.h"
 
 namespace vgc
 {
@@ -127,7 +130,16 @@ void prepare_inlining(llvm::Module &module, const Program &program)
 void simplify(llvm::Module &module, llvm::TargetMachine &machine)
 {
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
-        return builder.buildModuleSimplificationPipeline(llvm::OptimizationLevel::O2, llvm::ThinOrFullLTOPhase::None);
+        llvm::ModulePassManager passes =
+            builder.buildModuleSimplificationPipeline(llvm::OptimizationLevel::O2, llvm::ThinOrFullLTOPhase::None);
+        llvm::ScalarizerPassOptions elements; // float2 and the like come as vectors, which cannot be vectorised
+        elements.ScalarizeLoadStore = true;
+        llvm::FunctionPassManager scalars;
+        scalars.addPass(llvm::ScalarizerPass(elements));
+        scalars.addPass(llvm::InstCombinePass());
+        scalars.addPass(llvm::EarlyCSEPass());
+        passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(scalars)));
+        return passes;
     });
 }
 

@@ -99,6 +99,8 @@ class Lockstep
             return false;
         split_inductions();
         find_uniform();
+        widen_indices();
+        find_uniform();
         find_pieces();
         if (pieces_.size() > MAX_PIECES)
             return false;
@@ -240,8 +242,11 @@ class Lockstep
         llvm::BasicBlock *latch = loop->getLoopLatch(), *before = loop->getLoopPreheader();
         auto *next = llvm::dyn_cast<llvm::BinaryOperator>(phi.getIncomingValueForBlock(latch));
         llvm::Value *first = phi.getIncomingValueForBlock(before);
-        if (next == nullptr || next->getOpcode() != llvm::Instruction::Add || next->getOperand(0) != &phi ||
-            !is_uniform(next->getOperand(1)) || !loop->isLoopInvariant(next->getOperand(1)))
+        if (next == nullptr || next->getOpcode() != llvm::Instruction::Add)
+            return;
+        llvm::Value *step = next->getOperand(next->getOperand(0) == &phi ? 1 : 0);
+        const bool adds_to_phi = next->getOperand(0) == &phi || next->getOperand(1) == &phi;
+        if (!adds_to_phi || !is_uniform(step) || !loop->isLoopInvariant(step))
             return;
         builder_.SetInsertPoint(&phi);
         llvm::PHINode *offset = builder_.CreatePHI(phi.getType(), 2, "offset");
@@ -249,9 +254,70 @@ class Lockstep
         llvm::Value *sum = builder_.CreateAdd(first, offset, "", next->hasNoUnsignedWrap(), next->hasNoSignedWrap());
         builder_.SetInsertPoint(latch->getTerminator());
         offset->addIncoming(llvm::ConstantInt::get(phi.getType(), 0), before);
-        offset->addIncoming(builder_.CreateAdd(offset, next->getOperand(1)), latch);
+        offset->addIncoming(builder_.CreateAdd(offset, step), latch);
         phi.replaceAllUsesWith(sum);
         phi.eraseFromParent();
+    }
+
+    // ---- indices ----------------------------------------------------------------------------------------------
+
+    /// By how much a 32-bit value grows from lane to lane; none if that is not a constant. `checked`: only what is
+    /// known not to wrap.
+    std::optional<int64_t> growth(const llvm::Value *value, bool checked, unsigned depth = 0) const
+    {
+        if (value == loop_.x)
+            return 1;
+        if (is_uniform(value))
+            return 0;
+        const auto *operation = llvm::dyn_cast<llvm::BinaryOperator>(value);
+        if (operation == nullptr || depth == MAX_RECOMPUTED)
+            return std::nullopt;
+        const auto left = growth(operation->getOperand(0), checked, depth + 1);
+        const auto right = growth(operation->getOperand(1), checked, depth + 1);
+        const auto *constant = llvm::dyn_cast<llvm::ConstantInt>(operation->getOperand(1));
+        if (!left || !right)
+            return std::nullopt;
+        switch (operation->getOpcode()) {
+        case llvm::Instruction::Add:
+            return checked && !operation->hasNoUnsignedWrap() ? std::nullopt : std::optional(*left + *right);
+        case llvm::Instruction::Sub:
+            return checked ? std::nullopt : std::optional(*left - *right);
+        case llvm::Instruction::Mul:
+            return checked || constant == nullptr ? std::nullopt : std::optional(*left * constant->getSExtValue());
+        default:
+            return std::nullopt;
+        }
+    }
+
+    /// The value in 64 bits.
+    llvm::Value *extended(llvm::Value *value, llvm::CastInst &cast)
+    {
+        auto *operation = llvm::dyn_cast<llvm::BinaryOperator>(value);
+        if (value == loop_.x)
+            return builder_.CreateZExt(value, cast.getType());
+        if (is_uniform(value) || operation == nullptr)
+            return builder_.CreateCast(cast.getOpcode(), value, cast.getType());
+        llvm::Value *left = extended(operation->getOperand(0), cast);
+        return builder_.CreateBinOp(operation->getOpcode(), left, extended(operation->getOperand(1), cast));
+    }
+
+    /// An index that is computed in 32 bits and then extended is consecutive only if it does not wrap from one lane
+    /// to the next. If it is signed, that would take it from one end of 4 GiB to the other: no array is like that.
+    void widen_indices()
+    {
+        for (llvm::BasicBlock *block : body_)
+            for (llvm::Instruction &instruction : llvm::make_early_inc_range(*block)) {
+                auto *cast = llvm::dyn_cast<llvm::CastInst>(&instruction);
+                if (cast == nullptr || !cast->getType()->isIntegerTy(64) ||
+                    !cast->getOperand(0)->getType()->isIntegerTy(32) || is_uniform(cast))
+                    continue;
+                const bool is_signed = llvm::isa<llvm::SExtInst>(cast);
+                if (growth(cast->getOperand(0), !is_signed).value_or(0) == 0)
+                    continue;
+                builder_.SetInsertPoint(cast);
+                cast->replaceAllUsesWith(extended(cast->getOperand(0), *cast));
+                cast->eraseFromParent();
+            }
     }
 
     // ---- pieces -----------------------------------------------------------------------------------------------

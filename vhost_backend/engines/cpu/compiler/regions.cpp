@@ -547,10 +547,48 @@ Kernel::Site describe_site(const Wait &wait)
     return site;
 }
 
+bool is_call_of(const llvm::Value *value, llvm::StringRef prefix)
+{
+    const auto *call = llvm::dyn_cast<llvm::CallInst>(value);
+    return call != nullptr && call->getCalledFunction() != nullptr &&
+           call->getCalledFunction()->getName().starts_with(prefix);
+}
+
+/// blockIdx * blockDim, or gridDim * blockDim.
+bool is_block_product(const llvm::Value *value)
+{
+    const auto *product = llvm::dyn_cast<llvm::BinaryOperator>(value);
+    if (product == nullptr || product->getOpcode() != llvm::Instruction::Mul)
+        return false;
+    for (unsigned i = 0; i < 2; i++)
+        if (is_call_of(product->getOperand(i), "__vgc_ntid_") &&
+            (is_call_of(product->getOperand(1 - i), "__vgc_ctaid_") ||
+             is_call_of(product->getOperand(1 - i), "__vgc_nctaid_")))
+            return true;
+    return false;
+}
+
+/// blockIdx * blockDim + threadIdx does not wrap: the runtime refuses launches of 2^31 threads and more in a row.
+void mark_thread_indices(llvm::Function &kernel)
+{
+    for (llvm::Instruction &instruction : llvm::instructions(kernel)) {
+        const bool is_sum = instruction.getOpcode() == llvm::Instruction::Add;
+        bool is_index = is_block_product(&instruction);
+        for (unsigned i = 0; i < 2 && is_sum; i++)
+            is_index |=
+                is_block_product(instruction.getOperand(i)) && is_call_of(instruction.getOperand(1 - i), "__vgc_tid_");
+        if (is_index && instruction.getType()->isIntegerTy(32)) {
+            instruction.setHasNoUnsignedWrap();
+            instruction.setHasNoSignedWrap();
+        }
+    }
+}
+
 void form_kernel(Kernel &kernel)
 {
     llvm::Function &function = *kernel.function;
     llvm::EliminateUnreachableBlocks(function);
+    mark_thread_indices(function);
     const std::vector<Wait> waits = split_at_waits(function);
     std::vector<llvm::AllocaInst *> kept;
     if (!waits.empty())
