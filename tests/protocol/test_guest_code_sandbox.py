@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -106,7 +106,12 @@ class Guest:
         self.buffer = self.request(Opcode.ALLOC, {"size": 4096}).value
 
     def request(
-        self, opcode: Opcode, body: dict[str, object], trailing: bytes = b"", payload: bytes = b"", answer: int = 2048
+        self,
+        opcode: Opcode,
+        body: Mapping[str, object],
+        trailing: bytes = b"",
+        payload: bytes = b"",
+        answer: int = 2048,
     ) -> Reply:
         return self.vm.driver.request(opcode, body, trailing, payload, answer, context=self.context)
 
@@ -118,7 +123,7 @@ class Guest:
 
     def put(self, offset: int, data: bytes) -> int:
         """Writes into the buffer; the address."""
-        body: dict[str, object] = {"dst": self.buffer + offset, "size": len(data)}
+        body = {"dst": self.buffer + offset, "size": len(data)}
         assert self.request(Opcode.COPY_IN, body, b"", data).status == Status.OK
         return self.buffer + offset
 
