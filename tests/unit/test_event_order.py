@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from tests.fakes.driver import Pending
 from tests.unit.cpu_rig import compile_image
 from tests.unit.plane_rig import LIMITS, Rig, function_ids, plane_rig
 from vhost_backend.engines.cpu import CpuEngine
@@ -38,6 +41,65 @@ def load(rig: Rig, context: int) -> int:
     reply = rig.driver.wait(pending)
     assert reply.status is Status.OK, reply.text
     return function_ids(reply.payload)["wait_for"]
+
+
+class Race:
+    """An event that is recorded twice: behind a launch that a flag ends (stream 1), then behind nothing (stream 0)."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig, self.context = rig, rig.context()
+        function = load(rig, self.context)
+        self.flag, self.out = (rig.alloc(self.context, 4096) for _ in range(2))
+        for address in (self.flag, self.out):
+            rig.ok(Opcode.FILL, {"dst": address, "size": 4, "unit": 4}, context=self.context)
+        self.event = {"event": rig.ok(Opcode.EVENT_CREATE, context=self.context).value}
+        parameters = self.flag.to_bytes(8, "little") + self.out.to_bytes(8, "little")
+        launch = {"function": function, "grid": [1, 1, 1], "block": [1, 1, 1], "param_len": 16}
+        self.launch = rig.driver.submit(Opcode.LAUNCH, launch, parameters, context=self.context, stream=1)
+
+    def record(self, stream: int) -> Pending:
+        return self.rig.driver.submit(Opcode.EVENT_RECORD, self.event, context=self.context, stream=stream)
+
+    def wait_and_read(self, stream: int) -> Pending:
+        """What `out` holds once the event has come."""
+        self.rig.driver.submit(Opcode.EVENT_WAIT, self.event, context=self.context, stream=stream)
+        body = {"src": self.out, "size": 4}
+        return self.rig.driver.submit(Opcode.COPY_OUT, body, writable_len=4, context=self.context, stream=stream)
+
+    def end_launch(self) -> None:
+        body = {"dst": self.flag, "size": 4, "unit": 4, "value": 1}
+        self.rig.ok(Opcode.FILL, body, context=self.context, stream=3)
+
+
+@contextmanager
+def race() -> Iterator[Race]:
+    engine = CpuEngine.open({}, 1, LIMITS.memory_bytes, LIMITS.deadline_ns)
+    engine.start()
+    with plane_rig(engine=engine) as rig:
+        this = Race(rig)
+        try:
+            yield this
+        finally:
+            this.end_launch()  # or nobody could
+
+
+def test_records_that_end_in_another_order_each_release_their_own_waits() -> None:
+    with race() as this:
+        this.record(stream=1)
+        first = this.wait_and_read(stream=2)
+        assert this.rig.driver.wait(this.record(stream=0)).status is Status.OK
+        assert first.reply is None, "the later record let a wait for the earlier one go"
+        this.end_launch()
+        assert this.rig.driver.wait(first).payload == (77).to_bytes(4, "little")
+
+
+def test_wait_for_a_record_is_over_though_an_earlier_one_ended_after_it() -> None:
+    with race() as this:
+        earlier = this.record(stream=1)
+        assert this.rig.driver.wait(this.record(stream=0)).status is Status.OK
+        this.end_launch()
+        assert this.rig.driver.wait(earlier).status is Status.OK
+        assert this.rig.driver.wait(this.wait_and_read(stream=2)).status is Status.OK
 
 
 def test_wait_holds_its_stream_until_the_recorded_work_has_ended() -> None:
