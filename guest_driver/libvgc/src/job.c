@@ -31,11 +31,28 @@ void vgc_job_recycle(struct vgc_job *job)
 static void keep_text(struct vgc_job *job, const uint8_t *text, uint64_t len)
 {
     len = VGC_MIN(len, VGC_MAX_ERROR_TEXT);
+    free(job->text);
     job->text = malloc(len + 1);
     if (job->text == NULL)
         return;
     memcpy(job->text, text, len);
     job->text[len] = '\0';
+}
+
+/* A context of ours that the device does not know went with the worker that held it, though the request itself was
+ * in nobody's hands then: to the program it is the same loss. */
+static void notice_loss(struct vgc_job *job)
+{
+    struct vgc_device *device = job->queue->device;
+    if (job->result == VGC_NO_CONTEXT && job->opcode != VGC_OP_CONTEXT_DESTROY) {
+        static const char GONE[] =
+            "the host replaced the worker of this VM before it saw this request; device memory and "
+            "programs are gone";
+        job->result = VGC_DEVICE_LOST;
+        keep_text(job, (const uint8_t *)GONE, sizeof(GONE) - 1);
+    }
+    if (job->result == VGC_DEVICE_LOST && job->epoch == device->epoch)
+        atomic_store_explicit(&device->lost, true, memory_order_relaxed);
 }
 
 void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t used_len)
@@ -57,10 +74,7 @@ void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t us
         keep_text(job, payload, VGC_MIN(job->payload_len, room));
     else if (job->inline_dst != NULL && !job->abandoned)
         memcpy(job->inline_dst, payload, VGC_MIN(job->payload_len, job->inline_size));
-    struct vgc_device *device = job->queue->device;
-    bool context_gone = job->result == VGC_NO_CONTEXT && job->opcode != VGC_OP_CONTEXT_DESTROY;
-    if ((job->result == VGC_DEVICE_LOST || context_gone) && job->epoch == device->epoch)
-        atomic_store_explicit(&device->lost, true, memory_order_relaxed);
+    notice_loss(job);
 }
 
 static int explain(const struct vgc_job *job)
