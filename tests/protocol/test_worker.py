@@ -219,6 +219,24 @@ def test_a_failed_compile_reaches_the_guest(rig: WorkerRig) -> None:
     assert (reply.status, reply.text, reply.aux) == (Status.COMPILE_FAILED, "error: no", 123456)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (b"-D" + b"x" * 4095 + b"\0", "an option of 4097 characters"),
+        (b"\1" * 4000 + b"\0" + (b"\1" * 4000 + b"\0") * 3, "cannot be passed on"),
+        (b"a\0" * 257, "257 options"),
+    ],
+)
+def test_options_that_no_message_can_hold_are_refused(rig: WorkerRig, options: bytes, words: str) -> None:
+    """And cost no worker its life, neither by its own hand nor by the daemon's."""
+    rig.start()
+    body = {"kind": 1, "options_len": len(options), "source_len": 1}
+    reply = rig.driver.request(Opcode.PROGRAM_LOAD, body, options + b"x", context=rig.context(), writable_len=500)
+    assert reply.status is Status.INVALID_ARGUMENT
+    assert words in reply.text
+    rig.load(rig.context(), "kernel k")
+
+
 def test_an_answer_that_nobody_asked_for_is_ignored(rig: WorkerRig) -> None:
     rig.start()
     rig.send(Program(7, 999, False, "", 0, False))

@@ -103,6 +103,22 @@ def test_values_of_another_type_are_refused(message: Message) -> None:
                 protocol.decode(json.dumps(good | {name: value}).encode(), EVERY)
 
 
+@pytest.mark.parametrize("option", ["-DA=\0", "-D\ud800", "x" * 4097])
+def test_options_that_no_compiler_can_be_given_are_refused(option: str) -> None:
+    packet = json.dumps({"type": "compile", "request": 1, "context": 1, "program_kind": 1, "options": [option]})
+    with pytest.raises(ProtocolError, match="options"):
+        protocol.decode(packet.encode(), EVERY)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"line": "x" * 4097}, {"x" * 2000: "y" * 2100}, {str(i): "x" * 70 for i in range(60)}]
+)
+def test_log_larger_than_a_line_is_refused(fields: dict[str, str]) -> None:
+    packet = json.dumps({"type": "log", "level": "info", "event": "kernel_printed", "fields": fields})
+    with pytest.raises(ProtocolError, match="characters"):
+        protocol.decode(packet.encode(), EVERY)
+
+
 def test_true_is_no_number_and_1_is_not_true() -> None:
     with pytest.raises(ProtocolError, match="seq"):
         protocol.decode(json.dumps(fields_of(Shutdown(1)) | {"seq": True}).encode(), EVERY)

@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from vhost_backend.engines.base import Engine, ProgramError
 from vhost_backend.errors import DriverError
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
-from vhost_backend.worker.protocol import Compile, Program, WorkerMessage
+from vhost_backend.worker.protocol import (
+    MAX_OPTION_CHARS,
+    MAX_OPTIONS,
+    Compile,
+    Program,
+    ProtocolError,
+    WorkerMessage,
+    encode,
+)
 from vhost_backend.worker.sources import SourceFiles
 from virtio_proto import schema
 from virtio_proto.schema import LIMITS, Opcode, ProgramKind, Status
 
 SendToDaemon = Callable[[WorkerMessage, tuple[int, ...]], None]
-
-_MAX_OPTIONS: Final = 256
 
 
 class ColdServer:
@@ -99,11 +104,13 @@ class ColdServer:
             raise DriverError(Status.UNSUPPORTED, f"program kind {body.kind}; allowed: {[int(k) for k in ProgramKind]}")
         options = _parse_options(self._plane.read(request.token, start, body.options_len))
         source = self._plane.read(request.token, start + body.options_len, body.source_len)
-        fd = self._sources.write(source)
         number = self._next_compile
+        message = Compile(number, request.context, body.kind, options)
+        _check_fits(message)
+        fd = self._sources.write(source)
         self._next_compile = number + 1 & 0xFFFF_FFFF
         self._compiling[number] = (request, fd)
-        self._send(Compile(number, request.context, body.kind, options), (fd,))
+        self._send(message, (fd,))
 
     def _finish_load(self, request: ColdRequest, answer: Program, fds: tuple[int, ...]) -> None:
         if not answer.ok:
@@ -171,6 +178,17 @@ def _parse_options(raw: bytes) -> tuple[str, ...]:
         options = tuple(part.decode() for part in raw.split(b"\0")[:-1])
     except UnicodeDecodeError:
         raise DriverError(Status.BAD_REQUEST, "an option is not UTF-8") from None
-    if len(options) > _MAX_OPTIONS:
-        raise DriverError(Status.INVALID_ARGUMENT, f"{len(options)} options; allowed: {_MAX_OPTIONS}")
+    if len(options) > MAX_OPTIONS:
+        raise DriverError(Status.INVALID_ARGUMENT, f"{len(options)} options; allowed: {MAX_OPTIONS}")
+    longest = max(map(len, options), default=0)
+    if longest > MAX_OPTION_CHARS:
+        raise DriverError(Status.INVALID_ARGUMENT, f"an option of {longest} characters; allowed: {MAX_OPTION_CHARS}")
     return options
+
+
+def _check_fits(message: Compile) -> None:
+    """:raise DriverError: JSON makes more of its options than a packet holds: six bytes of a control character."""
+    try:
+        encode(message)
+    except ProtocolError as error:
+        raise DriverError(Status.INVALID_ARGUMENT, f"the options cannot be passed on: {error}") from None

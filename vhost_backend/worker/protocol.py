@@ -44,6 +44,10 @@ from vhost_backend.rights import receive_with_fds
 MAX_PACKET_BYTES: Final = 64 << 10
 MAX_REGIONS: Final = 32
 MAX_QUEUES: Final = 64
+MAX_OPTIONS: Final = 256
+MAX_OPTION_CHARS: Final = 4096
+MAX_SCALAR_CHARS: Final = 4096
+"""Of all names and strings in a flat object: a worker's `Log` is no way to fill the host's."""
 MAX_LOG_CHARS: Final = 10_000
 """Longest compiler log in a `Program`: JSON may need six bytes per character."""
 
@@ -96,9 +100,19 @@ def _text_parser(max_chars: int, allowed: tuple[str, ...] = ()) -> _Parser:
             raise ProtocolError(f"{path} is {value!r:.80}; allowed: a string of at most {max_chars} characters")
         if allowed and value not in allowed:
             raise ProtocolError(f"{path} is {value!r:.80}; allowed: {', '.join(allowed)}")
+        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+            raise ProtocolError(f"{path} is {value!r:.80}; allowed: text that has a UTF-8 form")
         return value
 
     return parse
+
+
+def _parse_option(path: str, value: object) -> str:
+    """An argument of a compiler: without NUL, which no argument can hold."""
+    option = cast("str", _text_parser(MAX_OPTION_CHARS)(path, value))
+    if "\0" in option:
+        raise ProtocolError(f"{path} is {value!r:.80}; allowed: a string without NUL")
+    return option
 
 
 def _text(max_chars: int = 1024, allowed: tuple[str, ...] = ()) -> Any:
@@ -131,6 +145,9 @@ def _parse_scalars(path: str, value: object) -> dict[str, Scalar]:
     for key, item in value.items():
         if not isinstance(item, str | int | float | bool | None):
             raise ProtocolError(f"{path}.{key} is {item!r:.80}; allowed: a string, number, boolean or null")
+    chars = sum(len(text) for pair in value.items() for text in pair if isinstance(text, str))
+    if chars > MAX_SCALAR_CHARS:
+        raise ProtocolError(f"{path} holds {chars} characters; allowed: {MAX_SCALAR_CHARS}")
     return cast("dict[str, Scalar]", value)
 
 
@@ -352,7 +369,7 @@ class Compile:
     request: int = _u(32)
     context: int = _u(32)
     program_kind: int = _u(32)
-    options: tuple[str, ...] = _tuple_of(_text_parser(4096), 256)
+    options: tuple[str, ...] = _tuple_of(_parse_option, MAX_OPTIONS)
 
     def num_fds(self) -> int:
         return 1
