@@ -328,6 +328,20 @@ def test_crash_loop_is_slowed_down_and_shown(make_stage: Callable[..., Stage]) -
     frontend.wait_health(Health.READY)
 
 
+def test_faulty_kernels_in_a_row_leave_the_device_usable_in_a_moment(
+    make_stage: Callable[..., Stage], memory: SharedFile, ring: RingSetup
+) -> None:
+    """A worker that was ready dies of its guest's doing: that is slowed down only so far, and never FAILED."""
+    stage = make_stage(RestartPolicy(first_delay_s=3600, longest_delay_s=3600, longest_served_delay_s=0.001))
+    frontend, worker = running(stage, memory, ring)
+    for generation in range(2, 52):
+        worker.die()
+        worker = stage.workers.next()
+        worker.setup()
+        space = frontend.wait_for_config(lambda space, wanted=generation: space.generation == wanted)
+        assert space.health != Health.FAILED
+
+
 def test_no_configuration_interrupt_before_the_device_is_started(stage: Stage) -> None:
     """QEMU 11.1 would crash on it."""
     frontend, _ = stage.attach()
@@ -337,6 +351,7 @@ def test_no_configuration_interrupt_before_the_device_is_started(stage: Stage) -
 def test_delay_doubles_up_to_a_limit() -> None:
     policy = RestartPolicy(first_delay_s=1, longest_delay_s=5)
     assert [policy.delay_s(n) for n in (0, 1, 2, 3, 4, 5, 1000)] == [0, 0, 1, 2, 4, 5, 5]
+    assert [policy.delay_s(n, served=True) for n in (0, 1, 2, 3, 1000)] == [0, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

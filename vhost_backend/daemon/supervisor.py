@@ -1,7 +1,7 @@
 """Keeps a worker running for one VM: starts it, notices its death, replaces it.
 
-A worker that dies is replaced at once; one that dies again and again is replaced ever more slowly, and the health
-goes from RECOVERING to FAILED. What a new worker must be told is its owner's business.
+A worker that dies is replaced at once; one that dies again and again is replaced ever more slowly. If it does so
+before it is ready, which is the host's trouble and not the guest's, the health goes from RECOVERING to FAILED. What a new worker must be told is its owner's business.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vhost_backend.daemon.link import WorkerLink
 from vhost_backend.daemon.process import WorkerProcess, describe_exit
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
-from vhost_backend.worker.protocol import WorkerMessage
+from vhost_backend.worker.protocol import Ready, WorkerMessage
 from virtio_proto.schema import Health
 
 KILL_WAIT_S: Final = 0.02
@@ -29,13 +29,16 @@ class RestartPolicy:
     quick_death_s: float = 10.0
     first_delay_s: float = 0.1
     longest_delay_s: float = 10.0
+    longest_served_delay_s: float = 1.0
+    """After a worker that was ready: its guest has a faulty kernel, and shall try the next one in a moment."""
     failed_after: int = 5
 
-    def delay_s(self, quick_deaths: int) -> float:
+    def delay_s(self, quick_deaths: int, *, served: bool = False) -> float:
         """Nothing after the first quick death, then doubling."""
         if quick_deaths <= 1:
             return 0.0
-        return min(self.longest_delay_s, self.first_delay_s * 2.0 ** min(quick_deaths - 2, 32))
+        longest = min(self.longest_delay_s, self.longest_served_delay_s) if served else self.longest_delay_s
+        return min(longest, self.first_delay_s * 2.0 ** min(quick_deaths - 2, 32))
 
 
 class Owner(Protocol):
@@ -75,6 +78,7 @@ class Supervisor:
         self._quick_deaths = 0
         self._started_at = 0.0
         self._blameless = False
+        self._served = False
         self.generation = 0
 
     @property
@@ -124,7 +128,7 @@ class Supervisor:
         self.generation += 1
         loop = asyncio.get_running_loop()
         self._started_at = loop.time()
-        self._blameless = False
+        self._blameless = self._served = False
         try:
             process = WorkerProcess(self._command, self._on_exit)
         except (OSError, HostError) as error:
@@ -138,6 +142,7 @@ class Supervisor:
         self._owner.worker_started(link)
 
     def _on_message(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+        self._served |= isinstance(message, Ready)
         self._owner.worker_said(link, message, fds)
 
     def _on_lost(self, reason: str) -> None:
@@ -164,8 +169,8 @@ class Supervisor:
         if not self._blameless:
             quick = loop.time() - self._started_at < self._policy.quick_death_s
             self._quick_deaths = self._quick_deaths + 1 if quick else 1
-        failed = self._quick_deaths >= self._policy.failed_after
+        failed = not self._served and self._quick_deaths >= self._policy.failed_after
         self._owner.worker_died(Health.FAILED if failed else Health.RECOVERING)
         if self._wanted:
-            delay = 0.0 if self._blameless else self._policy.delay_s(self._quick_deaths)
+            delay = 0.0 if self._blameless else self._policy.delay_s(self._quick_deaths, served=self._served)
             self._timer = loop.call_later(delay, self._spawn)
