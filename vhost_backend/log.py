@@ -62,13 +62,21 @@ class GuestLimiter:
         return bucket
 
 
+def _escape_controls(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """For a console: what a guest had written must not begin a line of its own, or command the terminal."""
+    for key, value in event.items():
+        if isinstance(value, str) and key != "exception" and not value.isprintable():
+            event[key] = "".join(char if char.isprintable() else repr(char)[1:-1] for char in value)
+    return event
+
+
 def configure(log_format: LogFormat, level: LogLevel, stream: TextIO | None = None) -> None:
     """Sets up logging of this process: once, at the start."""
     out = sys.stderr if stream is None else stream
-    renderer: Processor = (
-        structlog.processors.JSONRenderer()
+    renderers: tuple[Processor, ...] = (
+        (structlog.processors.JSONRenderer(),)
         if log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+        else (_escape_controls, structlog.dev.ConsoleRenderer(colors=out.isatty()))
     )
     structlog.configure(
         processors=[
@@ -76,7 +84,7 @@ def configure(log_format: LogFormat, level: LogLevel, stream: TextIO | None = No
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.WriteLoggerFactory(file=out),

@@ -37,6 +37,16 @@ def test_console_event_is_for_people(out: io.StringIO) -> None:
     assert "vring=0" in out.getvalue()
 
 
+def test_console_event_stays_one_line_and_commands_no_terminal(out: io.StringIO) -> None:
+    log.configure("console", "info", out)
+    forged = "ok\n2026-01-01T00:00:00Z [error] forged\x1b[2J\x9b31m \u2028é"
+    log.get_logger(vm="a").info("worker_log", said=forged, fields={"line": forged})
+    assert len(out.getvalue().splitlines()) == 1
+    assert out.getvalue().rstrip("\n").isprintable()
+    assert r"\x1b[2J" in out.getvalue()
+    assert "é" in out.getvalue()
+
+
 def test_events_below_the_level_are_left_out(out: io.StringIO) -> None:
     log.configure("json", "warning", out)
     log.get_logger().info("unimportant")

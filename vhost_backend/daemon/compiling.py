@@ -62,7 +62,7 @@ class CompileRelay:
             return
         error = done.exception()
         if error is not None:
-            self._log.error("compile_service_failed", error=repr(error))
+            self._log.error("compile_service_failed", error=f"{error!r:.500}", guest=True)
             self._answer(request, ok=False, log=f"the host could not compile: {error}", from_cache=False)
             return
         result = done.result()
