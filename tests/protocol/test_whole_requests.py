@@ -166,6 +166,17 @@ def test_last_words_of_a_worker_reach_the_guest(guest: FakeVm, held: Held) -> No
     assert_lost_and_recovered(guest, held)
 
 
+def test_scribbled_in_flight_memory_costs_one_worker(host: Host, guest: FakeVm) -> None:
+    """Guest code can write there. Who comes after must not refuse the memory for ever."""
+    guest.driver.request(Opcode.NOP)
+    fds = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    memory = next(link for link in fds if "vgc-inflight" in link.readlink().name)
+    os.pwrite(int(memory.name), b"\xff" * 64, 0)
+    os.kill(host.worker_pid(), signal.SIGKILL)
+    guest.frontend.wait_for_config(lambda space: (space.health, space.generation) == (Health.READY, 2))
+    assert guest.driver.request(Opcode.NOP).status == Status.OK
+
+
 def test_stopped_worker_does_not_hold_up_the_frontend(host: Host, guest: FakeVm) -> None:
     """SIGSTOP is the worst hang that there is."""
     guest.driver.request(Opcode.NOP)

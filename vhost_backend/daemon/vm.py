@@ -224,6 +224,7 @@ class Vm:
             generation=self._supervisor.generation,
             sandbox=config.sandbox,
         )
+        self._inflight.stamp()
         answer = link.post(lambda seq: replace(setup, seq=seq), (self._inflight.fd,))
         answer.add_done_callback(self._on_setup_answered)
 

@@ -24,6 +24,7 @@ BLACK_BOX_OFFSET: Final = HEADER_BYTES + QUEUE_BYTES * MAX_QUEUES
 BLACK_BOX_TEXT: Final = 1024
 SIZE_BYTES: Final = BLACK_BOX_OFFSET + 24 + BLACK_BOX_TEXT + 8
 
+_MARK: Final = struct.Struct("<II")
 _HEADER: Final = struct.Struct("<IIQ")
 _QUEUE: Final = struct.Struct("<IHHH22x4Q")
 _BLACK_BOX: Final = struct.Struct("<6I")
@@ -87,7 +88,11 @@ class InflightMemory:
     def reset(self) -> None:
         """Forgets everything, for a fresh device. Only while no worker runs."""
         self._map[:] = bytes(SIZE_BYTES)
-        self._map[: _HEADER.size] = _HEADER.pack(MAGIC, VERSION, 0)
+        self.stamp()
+
+    def stamp(self) -> None:
+        """Writes magic and version, for the next worker: guest code in the last one may have scribbled over them."""
+        self._map[: _MARK.size] = _MARK.pack(MAGIC, VERSION)
 
     def progress(self) -> int:
         """Requests finished so far, of all workers."""
