@@ -43,6 +43,7 @@ LIMITS: Final[dict[str, int]] = {
     "MAX_SOURCE_BYTES": 16 << 20,
     "MAX_OPTIONS_BYTES": 16 << 10,
     "MAX_BLOCK_THREADS": 1024,
+    "MAX_OUTPUT_BYTES": 64 << 10,  # of a context's kernels, kept until it is asked for
     "MAX_ERROR_TEXT": 1024,  # bytes of the error text that may follow a response
 }
 
@@ -133,6 +134,7 @@ class QueryKind(IntEnum):
     """What ``QUERY`` asks about."""
 
     USAGE = 1
+    OUTPUT = 2  # what the context's kernels printed; this takes it
 
 
 class ArgKind(IntEnum):
@@ -224,7 +226,9 @@ RESPONSE = _wire(
     "status" / u32,
     "detail" / u32 * "engine's own error code, 0 if none",
     "value" / u64 * "the opcode's result (an id, an address)",
-    "aux" / u64 * "a second result; bytes of payload there would have been, if it was cut short",
+    "aux"
+    / u64
+    * "a second result; bytes of payload there would have been, if it was cut short; of LAUNCH and CALL: bytes printed",
     "queued_ns" / u64 * "from pop to start on the engine",
     "exec_ns" / u64 * "from start to end on the engine",
     "payload_len" / u32 * "bytes written after this struct",

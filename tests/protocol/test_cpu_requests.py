@@ -15,7 +15,7 @@ from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, V
 from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 from virtio_proto import schema
-from virtio_proto.schema import Opcode, ProgramKind, Status
+from virtio_proto.schema import Opcode, ProgramKind, QueryKind, Status
 
 TEXT_BYTES = 2048
 SOURCE = b"""
@@ -24,6 +24,10 @@ extern "C" __global__ void twice(int *data, int count) {
     if (i < count) data[i] *= 2;
 }
 extern "C" __global__ void stray(int *data) { data[1ll << 40] = 1; }
+extern "C" __global__ void prints(int copies) {
+    for (int i = 0; i < copies; i++) printf("%063d\\n", i);
+    assert(copies != 2);
+}
 extern "C" __global__ void forever(volatile int *data) { while (data[0] != 1) {} }
 """
 
@@ -122,6 +126,43 @@ def test_kernel_that_runs_too_long_is_named_and_its_worker_replaced(program: Pro
     assert reply.status == Status.TIMEOUT
     assert "forever" in reply.text
     assert_serves_again(program)
+
+
+def output(program: Program, room: int = 1 << 17) -> Reply:
+    body = {"what": QueryKind.OUTPUT}
+    return program.vm.driver.request(Opcode.QUERY, body, writable_len=room, context=program.context)
+
+
+def test_what_kernels_print_can_be_asked_for(program: Program) -> None:
+    assert program.launch("prints", struct.pack("<i", 3)).aux == 3 * 64
+    first = output(program, room=100)
+    assert (len(first.payload), first.aux, first.value) == (100, 3 * 64, 0)
+    rest = output(program)
+    assert (first.payload + rest.payload).decode() == "".join(f"{i:063d}\n" for i in range(3))
+    assert output(program).payload == b""
+    assert program.launch("prints", struct.pack("<i", 0)).aux == 0
+
+
+def test_output_of_a_failed_launch_is_kept(program: Program) -> None:
+    reply = program.launch("prints", struct.pack("<i", 2))
+    assert (reply.status, reply.aux) == (Status.ASSERT, 2 * 64)
+    assert output(program).payload.decode() == f"{0:063d}\n{1:063d}\n"
+
+
+def test_output_that_was_not_kept_is_counted(program: Program) -> None:
+    assert program.launch("prints", struct.pack("<i", 1025)).aux == 1025 * 64
+    reply = output(program)
+    assert (len(reply.payload), reply.value) == (schema.LIMITS["MAX_OUTPUT_BYTES"], 64)
+    assert output(program).value == 0
+
+
+def test_output_belongs_to_its_context(program: Program) -> None:
+    program.launch("prints", struct.pack("<i", 1))
+    other = Program(program.vm)
+    assert output(other).payload == b""
+    assert program.vm.driver.request(Opcode.CONTEXT_DESTROY, context=program.context).status == Status.OK
+    assert output(program).status == Status.NO_CONTEXT
+    assert output(Program(program.vm)).payload == b"", "a new context in the place of the old one begins with nothing"
 
 
 def test_more_memory_than_the_quota_is_refused(program: Program) -> None:

@@ -101,6 +101,12 @@ class Rig:
         if status != Status.OK:
             raise LaunchError(Status(status), ffi.string(op.error).decode())
 
+    def take_output(self, room: int = 1 << 17, context: int = 1) -> tuple[str, int, int]:
+        """What kernels printed, bytes of it that are left, and bytes that were lost."""
+        text, left, lost = ffi.new("char[]", room), ffi.new("uint32_t *"), ffi.new("uint64_t *")
+        size = self.engine.handle.ops.take_output(self.engine.handle, context, text, room, left, lost)
+        return ffi.buffer(text, size)[:].decode(), int(left[0]), int(lost[0])
+
     def variable(self, name: str) -> np.ndarray[Any, Any]:
         """A `__device__` or `__constant__` variable, as bytes."""
         for program in self.programs:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.unit.cpu_rig import LaunchError, Rig, rig
-from virtio_proto.schema import Status
+from virtio_proto.schema import LIMITS, Status
 
 SOURCE = Path(__file__).with_name("cpu_features.cu").read_text()
 Array = np.ndarray[Any, Any]
@@ -491,18 +491,33 @@ def test_timers_and_special_registers(gpu: Rig) -> None:
 
 
 def test_printf(gpu: Rig) -> None:
-    gpu.engine.take_output()
+    gpu.take_output()
     gpu.launch("prints", 2, 32, np.int32(2))
-    lines = sorted(gpu.engine.take_output().splitlines())
-    assert lines == sorted(f"thread {t} of block {b}: {t * 0.5:.2f} ok" for t in range(2) for b in range(2))
-    assert gpu.engine.take_output() == ""
+    assert gpu.take_output(context=2) == ("", 0, 0)
+    printed, left, lost = gpu.take_output()
+    expected = sorted(f"thread {t} of block {b}: {t * 0.5:.2f} ok" for t in range(2) for b in range(2))
+    assert (sorted(printed.splitlines()), left, lost) == (expected, 0, 0)
+    assert gpu.take_output() == ("", 0, 0)
+
+
+def test_printed_text_can_be_taken_in_pieces(gpu: Rig) -> None:
+    gpu.launch("prints", 1, 32, np.int32(1))
+    whole = "thread 0 of block 0: 0.00 ok\n"
+    assert gpu.take_output(room=7) == (whole[:7], len(whole) - 7, 0)
+    assert gpu.take_output(room=100) == (whole[7:], 0, 0)
 
 
 def test_printf_beyond_the_buffer_is_counted(gpu: Rig) -> None:
+    gpu.take_output()
     gpu.launch("prints", 64, 1024, np.int32(1024))
-    output = gpu.engine.take_output()
-    assert len(output) <= 65536 + 64
-    assert output.endswith("bytes of output lost]\n")
+    printed, left, lost = gpu.take_output()
+    assert left == 0
+    assert LIMITS["MAX_OUTPUT_BYTES"] - 64 < len(printed) <= LIMITS["MAX_OUTPUT_BYTES"]
+    assert all(line.endswith(" ok") for line in printed.splitlines()), "no line is torn"
+    assert len(printed) + lost == sum(
+        len(f"thread {t} of block {b}: {t * 0.5:.2f} ok\n") for t in range(1024) for b in range(64)
+    )
+    assert gpu.take_output() == ("", 0, 0)
 
 
 def test_failed_assertion_ends_the_launch(gpu: Rig) -> None:

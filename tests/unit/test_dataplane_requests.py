@@ -96,7 +96,7 @@ def test_query_writes_what_fits_and_says_how_much_there_is(rig: Rig) -> None:
 
 
 def test_query_refuses_unknown_kinds(rig: Rig) -> None:
-    assert refused(rig, Opcode.QUERY, {"what": 2})[0] is Status.INVALID_ARGUMENT
+    assert refused(rig, Opcode.QUERY, {"what": 3})[0] is Status.INVALID_ARGUMENT
     assert refused(rig, Opcode.QUERY, {"what": 1, "reserved": 1})[0] is Status.BAD_REQUEST
 
 

@@ -120,6 +120,7 @@ void vgc_op_init(struct vgc_req *req, struct vgc_op *op, enum vgc_op_kind kind)
     op->status = VGC_STATUS_OK;
     op->detail = 0;
     op->start_ns = op->end_ns = 0;
+    op->output_bytes = 0;
     op->error[0] = '\0';
     op->owner = req;
     op->next = NULL;
@@ -154,6 +155,8 @@ void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op)
     if (req->launch_op == op)
         vgc_launch_unwatch(dp, req);
     take_times(dp, req, op);
+    if (op->kind == VGC_OPK_LAUNCH)
+        req->response.aux = op->output_bytes;
     if (req->call != NULL) {
         vgc_call_op_done(dp, req, op);
         return;

@@ -64,6 +64,14 @@ void vgc_context_release(struct vgc_dp *dp, struct vgc_context *context)
     }
 }
 
+static void drop_output(struct vgc_dp *dp, uint32_t number)
+{
+    uint32_t left;
+    uint64_t lost;
+    if (dp->engine->ops->take_output != NULL)
+        (void)dp->engine->ops->take_output(dp->engine, number, NULL, 0, &left, &lost);
+}
+
 static void drop_events(struct vgc_dp *dp, uint32_t number)
 {
     for (uint32_t i = 0; i < VGC_MAX_EVENTS; i++)
@@ -81,6 +89,7 @@ int vgc_dp_context_free(struct vgc_dp *dp, uint32_t number)
     if (error == 0) {
         vgc_alloc_drop_of(dp, number, UINT32_MAX);
         drop_events(dp, number);
+        drop_output(dp, number);
         *context = (struct vgc_context){.serial = context->serial};
         dp->num_contexts--;
     }

@@ -67,6 +67,7 @@ struct vgc_op {
     uint32_t detail;
     uint64_t start_ns; /* CLOCK_MONOTONIC; a LAUNCH's deadline runs from here: store it atomically when it starts */
     uint64_t end_ns;
+    uint64_t output_bytes; /* LAUNCH: what kernels of its context printed so far and nobody has taken, lost bytes too */
     char error[VGC_MAX_ERROR_TEXT]; /* NUL-terminated; only read if status != OK */
     void *owner;                    /* the data plane's own */
     /* engine's own while it owns the op */
@@ -106,6 +107,11 @@ struct vgc_engine_ops {
 
     /* Cancels everything of a context (status CANCELLED); finish is still called for each. Returns at once. */
     void (*cancel)(struct vgc_engine *engine, uint32_t context);
+
+    /* Takes up to `size` bytes of what kernels of a context printed. *left: bytes there still are. *lost: bytes that
+     * were not kept since the last call. `to` NULL: drops everything. May be NULL: kernels cannot print. */
+    uint32_t (*take_output)(struct vgc_engine *engine, uint32_t context, char *to, uint32_t size, uint32_t *left,
+                            uint64_t *lost);
 
     void (*close)(struct vgc_engine *engine);
 };

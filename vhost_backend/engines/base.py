@@ -92,10 +92,6 @@ class Engine(ABC):
     def unload_program(self, program: LoadedProgram) -> None:
         """Frees a program of which no launch is in flight."""
 
-    def take_output(self) -> str:
-        """What kernels have printed since the last call. Any thread."""
-        return ""
-
     @abstractmethod
     def close(self) -> None:
         """Frees the engine; programs must have been unloaded."""

@@ -15,7 +15,6 @@ from vhost_backend.worker.plane import DataPlane, DataPlaneError, RingFds
 from vhost_backend.worker.protocol import (
     Ack,
     DaemonMessage,
-    Log,
     MemTable,
     Program,
     Shutdown,
@@ -30,9 +29,6 @@ from vhost_backend.worker.protocol import (
 from vhost_backend.worker.sources import SourceFiles
 
 STATS_INTERVAL_S: Final = 1.0
-MAX_OUTPUT_LINES: Final = 32
-"""Lines of kernels' output that go to the daemon's log with each report; the rest is dropped."""
-MAX_LINE_CHARS: Final = 512
 
 
 class Control:
@@ -42,8 +38,7 @@ class Control:
         self._daemon = daemon
         self._plane = plane
         self._cold = ColdServer(engine, plane, self._send, sources)
-        self._stats = StatsReporter(plane, self._report)
-        self._engine = engine
+        self._stats = StatsReporter(plane, self._send)
         self._running = True
 
     def serve(self) -> None:
@@ -67,11 +62,6 @@ class Control:
             protocol.send_to_daemon(self._daemon, message, fds)
         except OSError:
             self._running = False  # the daemon is gone
-
-    def _report(self, stats: Stats) -> None:
-        self._send(stats)
-        for line in self._engine.take_output().splitlines()[:MAX_OUTPUT_LINES]:
-            self._send(Log("info", "kernel_printed", {"line": line[:MAX_LINE_CHARS]}))
 
     def _report_broken(self) -> None:
         while (broken := self._plane.take_broken()) is not None:

@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0xb8a02bd99d1e8597ull
+#define VGC_WIRE_FINGERPRINT 0xe7a4ac4bb0d5a447ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -27,6 +27,7 @@
 #define VGC_MAX_SOURCE_BYTES 16777216
 #define VGC_MAX_OPTIONS_BYTES 16384
 #define VGC_MAX_BLOCK_THREADS 1024
+#define VGC_MAX_OUTPUT_BYTES 65536
 #define VGC_MAX_ERROR_TEXT 1024
 
 /* What a request asks for. Data-path requests are served in C, the others by the worker's Python. */
@@ -106,6 +107,7 @@ enum vgc_program_kind {
 /* What ``QUERY`` asks about. */
 enum vgc_query_kind {
     VGC_QUERY_KIND_USAGE = 0x1,
+    VGC_QUERY_KIND_OUTPUT = 0x2,
 };
 
 /* Kinds of ``CALL`` arguments, in the order of the function's parameters. */
@@ -156,7 +158,7 @@ struct vgc_response {
     uint32_t status;
     uint32_t detail; /* engine's own error code, 0 if none */
     uint64_t value; /* the opcode's result (an id, an address) */
-    uint64_t aux; /* a second result; bytes of payload there would have been, if it was cut short */
+    uint64_t aux; /* a second result; bytes of payload there would have been, if it was cut short; of LAUNCH and CALL: bytes printed */
     uint64_t queued_ns; /* from pop to start on the engine */
     uint64_t exec_ns; /* from start to end on the engine */
     uint32_t payload_len; /* bytes written after this struct */

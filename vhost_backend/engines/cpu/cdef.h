@@ -34,10 +34,6 @@ uint32_t vgc_cpu_program_num_globals(const struct vgc_cpu_program *program);
 const char *vgc_cpu_program_global(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address,
                                    uint64_t *size);
 
-/* Moves what kernels printed since the last call into `to`; returns the bytes. `*lost` counts what did not fit into
- * the engine's buffer. Any thread. */
-uint32_t vgc_cpu_take_output(struct vgc_engine *engine, char *to, uint32_t size, uint64_t *lost);
-
 /* Runs one operation to its end, without a data plane: for tests and benchmarks. Returns op->status. */
 uint32_t vgc_cpu_run(struct vgc_engine *engine, struct vgc_op *op);
 

@@ -18,8 +18,7 @@
 #include "vgc_cpu_abi.h"
 
 enum {
-    CPU_ALIGN = 256,          /* of allocations */
-    CPU_OUTPUT_BYTES = 65536, /* printf text that is kept */
+    CPU_ALIGN = 256, /* of allocations */
     CPU_STACK_BYTES = 1 << 20,
     CPU_SIGNAL_STACK_BYTES = 64 << 10,
     CPU_INLINE_COPY = 256 << 10, /* bytes: copied at once by the submitter */
@@ -69,6 +68,13 @@ struct cpu_event {
     struct vgc_op *pending; /* records that their stream has not come to, by engine_private */
 };
 
+/* What kernels of one context printed and nobody has taken. */
+struct cpu_output {
+    char *text; /* VGC_MAX_OUTPUT_BYTES, or NULL while there is none */
+    uint32_t len;
+    uint64_t lost;
+};
+
 struct cpu_engine {
     struct vgc_engine base;
     pthread_mutex_t lock; /* everything below, but for what is atomic */
@@ -83,9 +89,7 @@ struct cpu_engine {
     struct cpu_stream streams[VGC_MAX_CONTEXTS + 1][VGC_MAX_STREAMS];
     struct cpu_event events[VGC_MAX_EVENTS + 1];
     struct vgc_op *waiting; /* EVENT_WAITs at the head of their stream, linked by engine_private */
-    char *output;
-    uint32_t output_len;
-    uint64_t output_lost;
+    struct cpu_output outputs[VGC_MAX_CONTEXTS + 1];
     struct cpu_pe *pes; /* num_pes of them */
     uint32_t started_pes;
 };
@@ -131,6 +135,8 @@ void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint
 __attribute__((noreturn, format(printf, 3, 4))) void cpu_fail_launch(struct cpu_pe *pe, enum vgc_status status,
                                                                      const char *format, ...);
 int __vgc_printf(const char *format, ...);
+uint32_t cpu_take_output(struct vgc_engine *engine, uint32_t context, char *to, uint32_t size, uint32_t *left,
+                         uint64_t *lost);
 __attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const char *file, unsigned line,
                                                  const char *function);
 __attribute__((noreturn)) void __vgc_trap(void);

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -61,20 +62,27 @@ void __vgc_trap(void)
     cpu_fail_launch(pe, VGC_STATUS_FAULT, "__trap() in %s", where);
 }
 
-static int append_output(struct cpu_engine *engine, const char *text, int len)
+/* All of a text or nothing, so that no line is torn. */
+static int append_output(struct cpu_engine *engine, uint32_t context, const char *text, int len)
 {
+    struct cpu_output *output = &engine->outputs[context];
     pthread_mutex_lock(&engine->lock);
-    uint32_t room = CPU_OUTPUT_BYTES - engine->output_len;
-    uint32_t kept = (uint32_t)len <= room ? (uint32_t)len : 0;
-    memcpy(engine->output + engine->output_len, text, kept);
-    engine->output_len += kept;
-    engine->output_lost += (uint32_t)len - kept;
+    if (output->text == NULL)
+        output->text = malloc(VGC_MAX_OUTPUT_BYTES);
+    bool fits = output->text != NULL && (uint32_t)len <= VGC_MAX_OUTPUT_BYTES - output->len;
+    if (fits) {
+        memcpy(output->text + output->len, text, (size_t)len);
+        output->len += (uint32_t)len;
+    } else {
+        output->lost += (uint32_t)len;
+    }
     pthread_mutex_unlock(&engine->lock);
-    return kept != 0 || len == 0 ? len : -1;
+    return fits ? len : -1;
 }
 
 int __vgc_printf(const char *format, ...)
 {
+    struct cpu_pe *pe = cpu_current_pe();
     char text[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -82,19 +90,28 @@ int __vgc_printf(const char *format, ...)
     va_end(arguments);
     if (len < 0)
         return -1;
-    return append_output(cpu_current_pe()->engine, text, len < (int)sizeof(text) ? len : (int)sizeof(text) - 1);
+    len = len < (int)sizeof(text) ? len : (int)sizeof(text) - 1;
+    return append_output(pe->engine, atomic_load(&pe->launch)->op->context, text, len);
 }
 
-uint32_t vgc_cpu_take_output(struct vgc_engine *base, char *to, uint32_t size, uint64_t *lost)
+uint32_t cpu_take_output(struct vgc_engine *base, uint32_t context, char *to, uint32_t size, uint32_t *left,
+                         uint64_t *lost)
 {
     struct cpu_engine *engine = cpu_engine_of(base);
+    struct cpu_output *output = &engine->outputs[context];
     pthread_mutex_lock(&engine->lock);
-    uint32_t taken = engine->output_len < size ? engine->output_len : size;
-    memcpy(to, engine->output, taken);
-    memmove(engine->output, engine->output + taken, engine->output_len - taken);
-    engine->output_len -= taken;
-    *lost = engine->output_lost;
-    engine->output_lost = 0;
+    uint32_t taken = to != NULL && size < output->len ? size : output->len;
+    if (to != NULL && taken != 0)
+        memcpy(to, output->text, taken);
+    if (taken != 0)
+        memmove(output->text, output->text + taken, output->len - taken);
+    *lost = output->lost;
+    *left = output->len -= taken;
+    output->lost = 0;
+    if (output->len == 0) {
+        free(output->text);
+        output->text = NULL;
+    }
     pthread_mutex_unlock(&engine->lock);
     return taken;
 }

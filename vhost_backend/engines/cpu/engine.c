@@ -234,6 +234,7 @@ void cpu_launch_finished(struct cpu_engine *engine, struct cpu_launch *launch)
     while (*link != launch)
         link = &(*link)->next;
     *link = launch->next;
+    op->output_bytes = engine->outputs[op->context].len + engine->outputs[op->context].lost;
     launch->next = engine->free_launches;
     engine->free_launches = launch;
     retire(engine, op);
@@ -397,7 +398,8 @@ static void free_engine(struct cpu_engine *engine)
     }
     pthread_mutex_destroy(&engine->lock);
     pthread_cond_destroy(&engine->work);
-    free(engine->output);
+    for (uint32_t context = 0; context <= VGC_MAX_CONTEXTS; context++)
+        free(engine->outputs[context].text);
     free(engine);
 }
 
@@ -422,6 +424,7 @@ static const struct vgc_engine_ops CPU_OPS = {
     .poll = cpu_poll,
     .describe = cpu_describe_op,
     .cancel = cpu_cancel,
+    .take_output = cpu_take_output,
     .close = cpu_close,
 };
 
@@ -439,7 +442,7 @@ void vgc_cpu_brand(char *brand)
 struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
 {
     struct cpu_engine *engine = calloc(1, sizeof(*engine));
-    if (engine == NULL || (engine->output = malloc(CPU_OUTPUT_BYTES)) == NULL || cpu_faults_install() != 0) {
+    if (engine == NULL || cpu_faults_install() != 0) {
         snprintf(why, VGC_CPU_WHY, "no memory for the engine");
         free(engine);
         return NULL;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import (
@@ -16,8 +16,6 @@ from vhost_backend.engines.base import (
 )
 from vhost_backend.engines.cpu import toolchain
 from vhost_backend.errors import EngineError
-
-_OUTPUT_BYTES: Final = 64 << 10
 
 
 def _processor() -> str:
@@ -66,14 +64,6 @@ class CpuEngine(Engine):
 
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cpu_program_unload(program.private)
-
-    def take_output(self) -> str:
-        """What kernels have printed since the last call."""
-        text = ffi.new("char[]", _OUTPUT_BYTES)
-        lost = ffi.new("uint64_t *")
-        size = lib.vgc_cpu_take_output(self.handle, text, _OUTPUT_BYTES, lost)
-        printed = ffi.buffer(text, size)[:].decode(errors="replace")
-        return printed if lost[0] == 0 else f"{printed}[{lost[0]} bytes of output lost]\n"
 
     def close(self) -> None:
         if self.handle != ffi.NULL:
