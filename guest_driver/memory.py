@@ -142,6 +142,8 @@ class DeviceArray(DeviceMemory):
 
         self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
+        if min(self.shape, default=0) < 0:
+            raise ValueError(f"shape {self.shape}; allowed: extents of 0 and more")
         self.size = math.prod(self.shape)
         super().__init__(handle, max(self.size * self.dtype.itemsize, 1))
 

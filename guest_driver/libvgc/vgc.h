@@ -93,7 +93,7 @@ struct vgc_options {
     uint32_t index;
     uint32_t reserved;
     const char *region_address;    /* PCI address of the ivshmem function; NULL: the one whose size fits */
-    const char *state_dir;         /* NULL: /run/vgc */
+    const char *state_dir;         /* NULL: $VGC_STATE_DIR, else /run/vgc */
     uint64_t open_timeout_ns;      /* 0: 5 s */
     uint64_t request_timeout_ns;   /* 0: the device's launch deadline + 10 s */
     uint64_t spin_ns;              /* poll so long before sleeping; UINT64_MAX: never sleep; 0: 50 us */

@@ -28,6 +28,7 @@ class GuestHost:
 
     daemon: DaemonThread
     link: AttachedLink
+    state_dir: Path
 
     def kill_worker(self) -> None:
         pid = self.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid)
@@ -40,7 +41,12 @@ class GuestHost:
             [str(word) for word in argv],
             check=False,
             cwd=REPOSITORY,
-            env=os.environ | {"VGC_MEMFD": self.link.description, "PYTHONPATH": str(REPOSITORY)},
+            env=os.environ
+            | {
+                "VGC_MEMFD": self.link.description,
+                "VGC_STATE_DIR": str(self.state_dir),
+                "PYTHONPATH": str(REPOSITORY),
+            },
             pass_fds=self.link.fds,
             capture_output=True,
             text=True,
@@ -70,4 +76,4 @@ def guest_host(folder: Path) -> Iterator[GuestHost]:
         AttachedLink(folder / "a") as link,
     ):
         link.wait_ready()
-        yield GuestHost(daemon, link)
+        yield GuestHost(daemon, link, folder / "state")

@@ -175,6 +175,13 @@ def test_array_of_another_shape_or_type_is_refused(dev: vgc.Device) -> None:
         array.get(np.zeros((3, 2), np.float32))
 
 
+@pytest.mark.parametrize("shape", [-3, (4, -1), (-1, -1)])
+def test_shapes_below_zero_are_refused(dev: vgc.Device, fake: FakeDevice, shape: Any) -> None:
+    with pytest.raises(ValueError, match="allowed: extents of 0 and more"):
+        dev.empty(shape, "float32")
+    assert Opcode.ALLOC not in fake.opcodes()
+
+
 def test_ranges_outside_of_memory_are_refused(dev: vgc.Device, fake: FakeDevice) -> None:
     memory = dev.alloc(100)
     for offset, size in ((90, 11), (-1, 5), (101, 0)):

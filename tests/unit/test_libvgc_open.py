@@ -196,6 +196,25 @@ def test_context_asked_for_by_a_process_that_died_before_the_answer_is_destroyed
         assert fake.contexts == {dev.info().context}
 
 
+def test_open_survives_a_kernel_of_the_dead_that_costs_the_worker(
+    link: GuestLink, fake: FakeDevice, tmp_path: Path
+) -> None:
+    with GuestProcess(link, tmp_path, "say('up'); hear()") as process:
+        process.expect("up")
+
+    def lose_the_worker(_ask: Any) -> Answer:
+        del fake.override[Opcode.CONTEXT_DESTROY]
+        fake.contexts.clear()
+        link.set_config(generation=2, health=Health.READY)
+        return Answer(Status.DEVICE_LOST)
+
+    fake.override[Opcode.CONTEXT_DESTROY] = lose_the_worker
+    with open_device(link, tmp_path) as dev:
+        dev.nop()
+        assert fake.contexts == {dev.info().context}
+    assert not fake.contexts, "the new context is known to be of the new worker, and destroyed"
+
+
 @pytest.mark.usefixtures("fake")
 def test_reset_under_a_live_process_is_noticed(link: GuestLink, tmp_path: Path) -> None:
     with GuestProcess(link, tmp_path, "say('up'); hear()") as process:

@@ -183,6 +183,14 @@ static int check_region(const struct vgc_device *device)
                     (unsigned long long)device->transport->region_bytes);
 }
 
+static const char *state_dir(const struct vgc_options *options)
+{
+    const char *from_environment = secure_getenv("VGC_STATE_DIR");
+    if (options->state_dir != NULL)
+        return options->state_dir;
+    return from_environment != NULL && from_environment[0] != '\0' ? from_environment : "/run/vgc";
+}
+
 static int bring_up(struct vgc_device *device, const struct vgc_options *options, uint64_t deadline_ns)
 {
     struct vgc_transport *transport = device->transport;
@@ -195,7 +203,7 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
         result = vgc_layout_make(&device->layout, transport->region_bytes,
                                  VGC_MIN(device->config.num_queues, transport->num_queues), transport->ring_size);
     if (result == VGC_OK)
-        result = vgc_state_open(device, options->state_dir != NULL ? options->state_dir : "/run/vgc", deadline_ns);
+        result = vgc_state_open(device, state_dir(options), deadline_ns);
     if (result != VGC_OK)
         return result;
     uint64_t deadline_of_launches = device->config.deadline_ns;
@@ -209,6 +217,10 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
     if (result != VGC_OK)
         return result;
     (void)vgc_state_reap(device); /* contexts of the dead first, or there may be none left for us */
+    result = wait_until_ready(device, vgc_deadline(device->open_timeout_ns));
+    if (result != VGC_OK)
+        return result;
+    atomic_store(&device->lost, false); /* a kernel of the dead that would not end took its worker along */
     transport->ops->write_ack(transport, device->config.generation);
     return context_create(device);
 }

@@ -12,7 +12,7 @@ int vgc_check_usable(struct vgc_device *device)
     if (atomic_load_explicit(&device->lost, memory_order_relaxed))
         return vgc_fail(VGC_DEVICE_LOST,
                         "the host replaced the worker of this VM: device memory and programs are gone; "
-                        "call vgc_reset() and load them again");
+                        "call vgc_reset() (in Python: Device.reset()) and load them again");
     return VGC_OK;
 }
 
