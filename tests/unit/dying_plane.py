@@ -1,6 +1,6 @@
 """A data plane that dies over a request: run as a process of its own by test_last_words.
 
-``python -m tests.unit.dying_plane BEHAVIOUR INFLIGHT_FD DEADLINE_NS``
+``python -m tests.unit.dying_plane BEHAVIOUR INFLIGHT_FD DEADLINE_NS KICKED``
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from virtio_proto.schema import Opcode
 LAUNCH = {"grid": [1, 1, 1], "block": [1, 1, 1]}
 
 
-def main(behaviour: str, inflight_fd: int, deadline_ns: int) -> None:
+def main(behaviour: str, inflight_fd: int, deadline_ns: int, *, kicked: bool) -> None:
     """Launch a null kernel of that behaviour in stream 1, behind another request that waits, and wait for it."""
     limits = dataclasses.replace(LIMITS, deadline_ns=deadline_ns)
     with plane_rig(limits, inflight_fd=inflight_fd) as rig:
@@ -23,8 +23,10 @@ def main(behaviour: str, inflight_fd: int, deadline_ns: int) -> None:
         if behaviour != "hold":
             rig.driver.submit(Opcode.LAUNCH, LAUNCH | {"function": ids["hold"]}, context=context, stream=2)
         pending = rig.driver.submit(Opcode.LAUNCH, LAUNCH | {"function": ids["culprit"]}, context=context, stream=1)
+        if not kicked:
+            rig.plane.set_kick(0, -1)
         rig.driver.wait(pending)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), kicked=sys.argv[4] == "True")

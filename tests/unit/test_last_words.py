@@ -15,9 +15,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 A_WHILE_NS: Final = 60 * 10**9
 
 
-def last_words(memory: InflightMemory, behaviour: str, deadline_ns: int) -> BlackBox:
+def last_words(memory: InflightMemory, behaviour: str, deadline_ns: int, *, kicked: bool = True) -> BlackBox:
     """Run a data plane over a null kernel of that behaviour until it dies of it."""
-    argv = [sys.executable, "-m", "tests.unit.dying_plane", behaviour, str(memory.fd), str(deadline_ns)]
+    argv = [sys.executable, "-m", "tests.unit.dying_plane", behaviour, str(memory.fd), str(deadline_ns), str(kicked)]
     died = subprocess.run(argv, cwd=ROOT, pass_fds=[memory.fd], capture_output=True, text=True, check=False, timeout=60)
     assert died.returncode == lib.VGC_EXIT_FATAL, died.stderr
     box = memory.black_box()
@@ -32,6 +32,12 @@ def test_launch_past_its_deadline_ends_in_a_timeout_that_names_the_kernel() -> N
         assert box.status == Status.TIMEOUT
         assert "kernel culprit ran longer than 20 ms" in box.text
         assert memory.queue(0).heads == (box.head,)
+
+
+def test_ring_without_kicks_does_not_suspend_deadlines() -> None:
+    """It is looked at now and then: so are launches."""
+    with InflightMemory() as memory:
+        assert last_words(memory, "hold", 20_000_000, kicked=False).status == Status.TIMEOUT
 
 
 def test_fault_of_a_kernel_is_told_and_what_else_was_in_flight_stays_on_the_books() -> None:

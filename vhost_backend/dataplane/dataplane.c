@@ -116,10 +116,10 @@ static void awake(struct vgc_dp *dp)
 
 static int sleep_limit_ms(struct vgc_dp *dp)
 {
+    uint64_t until_ns = vgc_deadlines_check(dp, vgc_now_ns());
     for (uint32_t i = 0; i < dp->num_active; i++)
         if (dp->active[i]->kick_fd < 0)
             return UNKICKED_POLL_MS;
-    uint64_t until_ns = vgc_deadlines_check(dp, vgc_now_ns());
     if (until_ns == UINT64_MAX)
         return -1;
     return until_ns / 1000000 < MAX_SLEEP_MS ? (int)(until_ns / 1000000) + 1 : MAX_SLEEP_MS;
