@@ -2,7 +2,8 @@
 // LANES at a time, and run in lockstep, as the threads of a warp on a GPU:
 //
 //  - The code is cut into *pieces* without loops: a piece begins at the region's entry, at a loop's header, behind a
-//    loop. Pieces are numbered such that a loop's come one after the other, and those behind it after them.
+//    loop, at the end of a loop with loops inside. Pieces are numbered such that a loop's come one after the other,
+//    and those behind it after them. So no lane begins a loop's next round before all lanes in it are done with this.
 //  - Each lane has a number: the piece that it does next. Again and again, the piece with the lowest number that any
 //    lane has is run for all lanes that have it, in a loop over the lanes, which is what the optimiser vectorises.
 //  - What a lane carries from piece to piece is in arrays with an element per lane, which become vector registers.
@@ -326,6 +327,9 @@ class Lockstep
     {
         if (block == loop_.thread->getSingleSuccessor() || is_header(block))
             return true;
+        if (const llvm::Loop *loop = loops_.getLoopFor(block);
+            loop != threads_ && loop->getLoopLatch() == block && !loop->isInnermost())
+            return true; // lanes wait here for those that are in an inner loop still
         for (llvm::BasicBlock *from : llvm::predecessors(block))
             if (const llvm::Loop *left = loops_.getLoopFor(from);
                 left != nullptr && left != threads_ && !left->contains(block))
