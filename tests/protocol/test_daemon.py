@@ -31,6 +31,10 @@ def space_of(frontend: FakeFrontend) -> Any:
     return schema.CONFIG.construct.parse(frontend.config_read())
 
 
+def wait_for_generation(frontend: FakeFrontend, generation: int) -> Any:
+    return frontend.wait_for_config(lambda space: space.generation == generation)
+
+
 def running(stage: Stage, memory: SharedFile, ring: RingSetup) -> tuple[FakeFrontend, WorkerDouble]:
     """A frontend with one running ring, and the worker that has been told so."""
     frontend, worker = stage.attach()
@@ -338,7 +342,7 @@ def test_faulty_kernels_in_a_row_leave_the_device_usable_in_a_moment(
         worker.die()
         worker = stage.workers.next()
         worker.setup()
-        space = frontend.wait_for_config(lambda space, wanted=generation: space.generation == wanted)
+        space = wait_for_generation(frontend, generation)
         assert space.health != Health.FAILED
 
 
