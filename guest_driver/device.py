@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
 from guest_driver.arguments import In, InOut, Out
 from guest_driver.handle import Handle
 from guest_driver.memory import DeviceArray, DeviceMemory, buffer_of
+from guest_driver.output import Output
 from guest_driver.program import Extent, Function, Program, geometry
 from guest_driver.stream import Event, Stream
 
@@ -113,6 +114,7 @@ class Device:
 
     :param index: which of the VM's devices, or `address`: its PCI address.
     :param spin_s: how long to poll for an answer before sleeping.
+    :param output: where text goes that kernels print, when their launch or call is waited for; else to ``sys.stdout``.
     :raise errors.NoDevice: there is none; the text says what is missing.
     :raise errors.VgcError: it cannot be used; the text says why.
     """
@@ -126,6 +128,7 @@ class Device:
         open_timeout_s: float | None = None,
         request_timeout_s: float | None = None,
         spin_s: float | None = None,
+        output: TextIO | None = None,
     ) -> None:
         options, keep = _options(
             address, index, open_timeout_ns=open_timeout_s, request_timeout_ns=request_timeout_s, spin_ns=spin_s
@@ -133,7 +136,7 @@ class Device:
         if state_dir is not None:
             keep.append(ffi.new("char[]", state_dir.encode()))
             options.state_dir = keep[-1]
-        self._handle = Handle(options)
+        self._handle = Handle(options, Output(output))
         self._programs: list[Program] = []
 
     def __enter__(self) -> Self:
@@ -281,6 +284,7 @@ class Device:
     def synchronize(self) -> None:
         """Waits for all work of this process."""
         check(lib.vgc_synchronize(self._handle.pointer))
+        self._handle.show_output()
 
     def _function(self, name: str) -> Function:
         for program in reversed(self._programs):

@@ -7,12 +7,14 @@ import weakref
 from typing import Any
 
 from guest_driver._lib import check, ffi, lib
+from guest_driver.output import Output
 
 
 class Handle:
     """One open device. Views of the region hold it open past `close`, since closing unmaps the region."""
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: Any, output: Output) -> None:
+        self._output = output
         out = ffi.new("struct vgc_device **")
         check(lib.vgc_open(options, out))
         self._pointer = out[0]
@@ -44,6 +46,11 @@ class Handle:
         if not self._open and self._users == 0 and self._pointer is not None:
             pointer, self._pointer = self._pointer, None
             lib.vgc_close(pointer)
+
+    def show_output(self) -> None:
+        """Writes what kernels printed, if there is something."""
+        if self._open and lib.vgc_output_waits(self._pointer):
+            self._output.show(self._pointer)
 
     def region_buffer(self, size_bytes: int) -> Any:
         """A writable buffer in the shared region, freed when nothing refers to it any more."""

@@ -84,6 +84,10 @@ class Job:
     def _settle(self, result: int) -> None:
         if result == lib.VGC_PENDING:
             raise Pending("the work is not done yet")
+        self._take_result(result)
+        self._handle.show_output()
+
+    def _take_result(self, result: int) -> None:
         try:
             check(result)
         except NoAnswer:
@@ -101,8 +105,11 @@ class Job:
 def run(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ...] = ()) -> Job | Timing:
     """Calls `send` with a place for a job, or with NULL, which waits."""
     if not asynchronous:
-        check(send(ffi.NULL))
-        return last_timing()
+        try:
+            check(send(ffi.NULL))
+            return last_timing()
+        finally:
+            handle.show_output()
     out = ffi.new("struct vgc_job **")
     check(send(out))
     return Job(handle, out[0], keep)

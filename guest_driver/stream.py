@@ -64,6 +64,7 @@ class Stream:
         if first is not None:
             raise first
         check(lib.vgc_stream_synchronize(self._handle.pointer, self.number))
+        self._handle.show_output()
 
     def wait_for(self, event: Event) -> None:
         """Later work of this stream begins after the event."""

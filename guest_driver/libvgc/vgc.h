@@ -250,6 +250,13 @@ VGC_API int vgc_launch_packed(struct vgc_function *function, const struct vgc_ge
 VGC_API int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
                      const struct vgc_arg *args, uint32_t num_args, struct vgc_job **job);
 
+/* What kernels print with printf. Whoever waits for a launch or call that printed sees vgc_output_waits() become true
+ * then; it may be asked at any time, and costs nothing. */
+VGC_API bool vgc_output_waits(struct vgc_device *device);
+/* Takes up to `room` bytes of it, the oldest first: *len of them, perhaps in the middle of a line, without a NUL; call
+ * it again while vgc_output_waits(). *lost: bytes that the host had no room to keep since the last call. */
+VGC_API int vgc_output_read(struct vgc_device *device, char *text, uint64_t room, uint64_t *len, uint64_t *lost);
+
 /* ---- streams and events --------------------------------------------------------------------- */
 
 VGC_API int vgc_stream_create(struct vgc_device *device, uint32_t *stream); /* never 0, the default stream */

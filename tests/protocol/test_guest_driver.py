@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,10 @@ template <typename T> __global__ void twice(T *data) { data[threadIdx.x] *= 2; }
 template __global__ void twice<double>(double *);
 __device__ int counter;
 extern "C" __global__ void count() { atomicAdd(&counter, 1); }
+extern "C" __global__ void hello(int count) {
+    for (int i = 0; i < count; i++) printf("hällo %d from thread %d\n", i, threadIdx.x);
+}
+extern "C" __global__ void hello_and_fail() { printf("before\n"); assert(threadIdx.x == 1); }
 extern "C" __global__ void stray(int *data) { data[1ll << 40] = 1; }
 extern "C" __global__ void forever(volatile int *data) { while (data[0] != 1) {} }
 """
@@ -100,6 +105,38 @@ def test_streams_and_events(dev: vgc.Device) -> None:
     end.record()
     assert start.elapsed_s(end) > 0
     assert all((total.get() == 10).all() for total in sums)
+
+
+def test_prints_of_kernels_come_out_here(dev: vgc.Device, capsys: pytest.CaptureFixture[str]) -> None:
+    program = dev.compile(SOURCE)
+    program.hello[1, 2](1)
+    assert sorted(capsys.readouterr().out.splitlines()) == [f"hällo 0 from thread {i}" for i in range(2)]
+    dev.call("hello", grid=1, block=1, args=[np.int32(500)])
+    assert capsys.readouterr().out == "".join(f"hällo {i} from thread 0\n" for i in range(500))
+    with dev.stream() as stream:
+        job = program.hello[1, 1, 0, stream](1)
+        assert isinstance(job, vgc.Job)
+        job.wait()
+        assert capsys.readouterr().out == "hällo 0 from thread 0\n"
+    before = dev.usage().requests_done
+    program.hello[1, 1](0)
+    assert dev.usage().requests_done - before == 2, "a kernel that prints nothing costs no request more"
+
+
+def test_prints_of_a_kernel_that_fails_come_out_first(dev: vgc.Device, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(vgc.KernelAssert):
+        dev.compile(SOURCE).hello_and_fail[1, 1]()
+    assert capsys.readouterr().out == "before\n"
+
+
+def test_prints_go_to_the_file_that_is_named_and_what_is_lost_is_counted(host: GuestHost, tmp_path: Path) -> None:
+    file = io.StringIO()
+    with open_device(host.link, tmp_path / "state", output=file) as dev:
+        dev.compile(SOURCE).hello[1, 1](5000)
+    *lines, last = file.getvalue().splitlines()
+    kept, whole = sum(len(f"{line}\n".encode()) for line in lines), [f"hällo {i} from thread 0\n" for i in range(5000)]
+    assert lines == [line.rstrip() for line in whole[: len(lines)]]
+    assert last == f"[{len(''.join(whole).encode()) - kept} bytes of kernels' output were lost]"
 
 
 def test_compile_error_names_the_line(dev: vgc.Device) -> None:

@@ -259,6 +259,7 @@ struct vgc_device {
     uint32_t context;
     uint32_t epoch; /* +1 at every vgc_reset */
     atomic_bool lost;
+    atomic_bool output_waits; /* kernels printed something that was not read */
     _Atomic uint64_t streams; /* bit i: stream i is taken */
 };
 

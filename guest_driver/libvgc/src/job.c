@@ -75,6 +75,7 @@ void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t us
     else if (job->inline_dst != NULL && !job->abandoned)
         memcpy(job->inline_dst, payload, VGC_MIN(job->payload_len, job->inline_size));
     notice_loss(job);
+    vgc_output_notice(job);
 }
 
 static int explain(const struct vgc_job *job)

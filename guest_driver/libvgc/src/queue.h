@@ -19,4 +19,7 @@ void vgc_job_recycle(struct vgc_job *job);
 /* Copies the response out of the slot, once, and checks it. */
 void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t used_len);
 
+/* output.c: remembers that kernels printed, if the job's response says so. */
+void vgc_output_notice(struct vgc_job *job);
+
 #endif

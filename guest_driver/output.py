@@ -1,0 +1,43 @@
+"""What kernels print, on its way to a file of the guest."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import sys
+import threading
+from typing import Any, Final, TextIO
+
+from guest_driver import errors
+from guest_driver._lib import check, ffi, lib
+
+ROOM_BYTES: Final = 4096
+
+
+class Output:
+    """Writes to `file`, or to what ``sys.stdout`` then is. Bytes that the host did not keep are told of, never hidden."""
+
+    def __init__(self, file: TextIO | None) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._lock = threading.Lock()
+
+    def show(self, device: Any) -> None:
+        """Takes and writes all there is. A device that is lost took it along: that is told by whoever uses it next."""
+        file = self._file or sys.stdout
+        with self._lock:
+            lost = 0
+            with contextlib.suppress(errors.DeviceLost):
+                while lib.vgc_output_waits(device):
+                    printed, lost_now = _read(device)
+                    file.write(self._decoder.decode(printed))
+                    lost += lost_now
+            if lost:
+                file.write(f"[{lost} bytes of kernels' output were lost]\n")
+            file.flush()
+
+
+def _read(device: Any) -> tuple[bytes, int]:
+    text, length, lost = ffi.new("char[]", ROOM_BYTES), ffi.new("uint64_t *"), ffi.new("uint64_t *")
+    check(lib.vgc_output_read(device, text, ROOM_BYTES, length, lost))
+    return bytes(ffi.buffer(text, length[0])), int(lost[0])
