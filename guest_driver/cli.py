@@ -27,9 +27,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     run.add_argument("file", type=Path, help="CUDA source")
-    run.add_argument("--kernel", required=True, metavar="NAME")
-    run.add_argument("--grid", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]")
-    run.add_argument("--block", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]")
+    run.add_argument("--kernel", required=True, metavar="NAME", help="which function of FILE")
+    run.add_argument("--grid", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]", help="blocks (default: 1)")
+    run.add_argument(
+        "--block", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]", help="threads of a block (default: 1)"
+    )
     run.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
     run.add_argument("--arg", action="append", default=[], metavar="SPEC", help="one per parameter, see above")
     run.add_argument("--option", action="append", default=[], help="for the compiler, such as --option=-DN=3")

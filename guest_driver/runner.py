@@ -54,8 +54,15 @@ def _shape(text: str) -> tuple[int, ...]:
 def parse(spec: str) -> Argument:
     """An argument of the command line.
 
-    :raise ValueError: it is none.
+    :raise ValueError: it is none, or its file cannot be read; the text names it.
     """
+    try:
+        return _parse(spec)
+    except (ValueError, TypeError, OSError) as error:
+        raise ValueError(f"--arg {spec}: {error}; `vgc run --help` lists what is allowed") from None
+
+
+def _parse(spec: str) -> Argument:
     import numpy as np  # here, so that the rest of `vgc` does without
 
     kind, _, rest = spec.partition(":")
@@ -73,7 +80,7 @@ def parse(spec: str) -> Argument:
             return Argument(spec, (numbers if np.dtype(dtype).kind == "f" else numbers * 100).astype(dtype))
         case (_, [number]) if kind in SCALARS:
             return Argument(spec, np.dtype(SCALARS[kind]).type(number))
-    raise ValueError(f"--arg {spec}: not understood; `vgc run --help` lists what is")
+    raise ValueError("not understood")
 
 
 def _summary(argument: Argument, array: NDArray[Any]) -> str:

@@ -1,11 +1,12 @@
 """A QEMU that has the generic vhost-user device: the system's, or Debian's unpacked into the cache.
 
-``python -m tools.qemu`` prepares it and says which one it is.
+``python -m tools.qemu`` prepares it and prints how to start it.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import threading
@@ -103,3 +104,4 @@ def _output(argv: Sequence[str]) -> str:
 
 if __name__ == "__main__":
     say(f"QEMU {find().version} has the {DEVICE}")
+    print(shlex.join(find().argv))

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from vhost_backend.daemon import listen, server
 from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.errors import ConfigError, HostError, VgcError
 from vhost_backend.sandbox import launch
+from virtio_proto.schema import FINGERPRINT
 
 CAPABILITIES: Final = {"type": "gpu-compute", "features": []}
 """As QEMU's vhost-user.json wants it, but for a type that it does not know: do not install it as a file there."""
@@ -39,6 +41,14 @@ exit codes: 0 success, 1 error while serving, 2 wrong configuration or command l
 """
 
 
+def _version() -> str:
+    try:
+        release = metadata.version("virtio-gpu-compute")
+    except metadata.PackageNotFoundError:  # run from its sources
+        release = "not installed"
+    return f"vgcd {release}, wire format {FINGERPRINT:016x}"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vgcd",
@@ -49,12 +59,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(command=_single)
     parser.add_argument("--print-capabilities", action="store_true", help="print them as JSON and exit")
     _add_single_options(parser)
-    commands = parser.add_subparsers(title="commands", metavar="")
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     run = commands.add_parser("run", help="serve the VMs of a configuration file")
-    run.add_argument("--config", type=Path, required=True, metavar="FILE")
+    run.add_argument("--config", type=Path, required=True, metavar="FILE", help="such as docs/vgcd.example.yaml")
     run.set_defaults(command=_run)
     check = commands.add_parser("check-config", help="say what is wrong with a configuration file")
-    check.add_argument("file", type=Path)
+    check.add_argument("file", type=Path, metavar="FILE", help="a configuration, as for `vgcd run`")
     check.set_defaults(command=_check_config)
     examine = commands.add_parser("doctor", help="say what this host lacks, and how to get it")
     examine.set_defaults(command=_doctor)
@@ -67,12 +78,14 @@ def _add_single_options(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--socket-path", metavar="PATH", help="listen there")
     where.add_argument("--fd", type=int, metavar="FD", help="an inherited socket, listening or connected")
     one.add_argument("--name", default="vm", help="the VM's name (default: vm)")
-    one.add_argument("--region", metavar="SIZE", help="size of the shared region, as in QEMU's command line")
-    one.add_argument("--engine", metavar="KIND", help="auto, cpu or null")
-    one.add_argument("--pes", type=int, metavar="N", help="processing elements the VM may use")
-    one.add_argument("--memory", metavar="SIZE", help="device memory the VM may use")
-    one.add_argument("--queue-depth", type=int, metavar="N", help="requests the VM may have in flight")
-    one.add_argument("--deadline", metavar="TIME", help="longest time a kernel may run, such as 10s")
+    one.add_argument(
+        "--region", metavar="SIZE", help="size of the shared region, as in QEMU's command line (default: 64M)"
+    )
+    one.add_argument("--engine", metavar="KIND", help="auto (default), cpu or null")
+    one.add_argument("--pes", type=int, metavar="N", help="processing elements the VM may use (default: all cores)")
+    one.add_argument("--memory", metavar="SIZE", help="device memory the VM may use (default: 256M)")
+    one.add_argument("--queue-depth", type=int, metavar="N", help="requests the VM may have in flight (default: 256)")
+    one.add_argument("--deadline", metavar="TIME", help="longest time a kernel may run (default: 10s)")
     one.add_argument("--num-queues", type=int, metavar="N", help="virtqueues (default: 16)")
     one.add_argument("--sandbox", metavar="MODE", help="strict (default) or best-effort")
     one.add_argument("--log-format", metavar="FORMAT", help="console (default) or json")
@@ -146,7 +159,7 @@ def _doctor(_arguments: argparse.Namespace) -> int:
     for finding in doctor.examine():
         print(doctor.describe(finding))
         lacking += not (finding.ok or finding.optional)
-    print("nothing is missing" if not lacking else f"{lacking} missing")
+    print("nothing is missing that vgcd needs" if not lacking else f"{lacking} missing")
     return HostError.exit_code if lacking else 0
 
 

@@ -201,6 +201,14 @@ def _scaled(units: Mapping[str, int], low: int, high: int, allowed: str) -> _Par
     return parse
 
 
+def _region(problems: _Problems, path: str, at: Located) -> int | None:
+    size = _scaled(_SIZE_UNITS, MIB, TIB, f"{_SIZE}, from 1M to 1T")(problems, path, at)
+    if size is not None and size & (size - 1):
+        problems.add(at, path, "a power of two, as the guest sees the region as a PCI BAR")
+        return None
+    return size
+
+
 def _path(problems: _Problems, path: str, at: Located) -> Path | None:
     if isinstance(at.value, str) and at.value.startswith("/") and "\0" not in at.value:
         return Path(at.value)
@@ -293,7 +301,7 @@ def _log(problems: _Problems, path: str, at: Located) -> LogConfig:
 _VM_KEYS: Final[dict[str, _Parser[Any]]] = {
     "socket": _socket_path,
     "uuid": _uuid,
-    "region": _scaled(_SIZE_UNITS, MIB, TIB, f"{_SIZE}, from 1M to 1T"),
+    "region": _region,
     "engine": _engine,
     "quota": _quota,
     "deadline": _scaled(_TIME_UNITS, 1_000_000, 24 * 3600 * NS_PER_S, "a time such as 500ms, 10s or 2m, up to 24h"),

@@ -21,7 +21,7 @@ from vhost_backend import cli
 from vhost_backend.daemon import listen
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.sandbox.launch import SandboxError
-from virtio_proto.schema import Health
+from virtio_proto.schema import FINGERPRINT, Health
 
 VGCD = (sys.executable, "-m", "vhost_backend.cli")
 QUICK = ("--engine", "null", "--sandbox", "best-effort", "--log-format", "json")
@@ -233,6 +233,18 @@ def test_capabilities_are_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["type"] == "gpu-compute"
 
 
+def test_version_names_the_wire_format(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+    assert f"wire format {FINGERPRINT:016x}" in capsys.readouterr().out
+
+
+def test_unknown_command_is_answered_with_the_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["sevre"])
+    assert "argument COMMAND: invalid choice: 'sevre' (choose from 'run', 'check-config'" in capsys.readouterr().err
+
+
 def test_good_configuration_is_praised(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check-config", str(REPOSITORY / "docs" / "vgcd.example.yaml")]) == 0
     assert "no mistakes; VMs: build, render" in capsys.readouterr().out
@@ -251,7 +263,7 @@ def test_doctor_says_what_is_missing(capsys: pytest.CaptureFixture[str], monkeyp
     assert cli.main(["doctor"]) == 3
     out = capsys.readouterr().out
     assert "missing  CPU engine's compiler: /nowhere" in out
-    assert "absent   QEMU: no qemu-system-x86_64" in out
+    assert "absent   QEMU: no qemu-system-x86_64 in PATH" in out
     assert "to get it: " in out
 
 

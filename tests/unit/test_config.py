@@ -89,6 +89,7 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {region: 3}}", "a size such as"),
         ("vms: {a: {region: true}}", "region is True"),
         ("vms: {a: {region: 999T}}", "from 1M to 1T"),
+        ("vms: {a: {region: 63M}}", "region is '63M'; allowed: a power of two"),
         ("vms: {a: {deadline: 5}}", "a time such as"),
         ("vms: {a: {deadline: 25h}}", "up to 24h"),
         ("vms: {a: {uuid: 12}}", "a UUID such as"),

@@ -48,7 +48,9 @@ class Daemon:
             for vm in self.vms.values():
                 stack.callback(vm.close)
             sockets = {name: self._socket(stack, vm) for name, vm in self.vms.items()}
-            self._log.info("serving", vms=list(sockets))
+            self._log.info(
+                "serving", vms={name: str(self.vms[name].config.socket or "handed over") for name in sockets}
+            )
             async with asyncio.TaskGroup() as tasks:
                 for name, sock in sockets.items():
                     tasks.create_task(self._serve(self.vms[name], sock), name=name)
