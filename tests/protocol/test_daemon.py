@@ -346,6 +346,20 @@ def test_faulty_kernels_in_a_row_leave_the_device_usable_in_a_moment(
         assert space.health != Health.FAILED
 
 
+def test_frontend_that_connects_without_end_holds_two_connections(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is served and one waits: the others are closed, not kept until their time is over."""
+    monkeypatch.setattr("vhost_backend.daemon.vm.HANDOVER_S", 3600)
+    served = stage.connect()
+    served.synchronise()
+    waiting = stage.connect()
+    for _ in range(20):
+        assert stage.connect().sock.recv(1) == b""
+    served.close()
+    waiting.synchronise()
+
+
 def test_no_configuration_interrupt_before_the_device_is_started(stage: Stage) -> None:
     """QEMU 11.1 would crash on it."""
     frontend, _ = stage.attach()

@@ -138,7 +138,7 @@ class Supervisor:
         self._process = process
         link = WorkerLink(process.sock, lambda message, fds: self._on_message(link, message, fds), self._on_lost)
         self._link = link
-        self._log.info("worker_started", pid=process.pid, generation=self.generation)
+        self._log.info("worker_started", pid=process.pid, generation=self.generation, guest=True)
         self._owner.worker_started(link)
 
     def _on_message(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:

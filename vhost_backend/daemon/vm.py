@@ -65,6 +65,7 @@ class Vm:
         self._space = ConfigSpace(config, EngineKind[self._engine.upper()])
         self._inflight = InflightMemory()
         self._lock = asyncio.Lock()
+        self._waiting = False  # a connection, for the one that is served to end
         self._session: Session | None = None
         self._channel: socket.socket | None = None
         self._untold = False  # the configuration changed while the frontend could not be told
@@ -90,13 +91,11 @@ class Vm:
     async def serve(self, sock: socket.socket) -> None:
         """Serves one connection to its end; a second one at the same time is refused.
 
-        Not at once: when QEMU is restarted, the end of the old connection may be noticed after the new one.
+        Not at once: when QEMU is restarted, the end of the old connection may be noticed after the new one. Only
+        one waits: a frontend that connects without end must not use up the daemon's descriptors.
         """
         with sock:
-            try:
-                async with asyncio.timeout(HANDOVER_S):
-                    await self._lock.acquire()
-            except TimeoutError:
+            if not await self._enter():
                 self._log.warning("connection_refused", reason="another frontend is connected", guest=True)
                 return
             try:
@@ -104,24 +103,38 @@ class Vm:
             finally:
                 self._lock.release()
 
+    async def _enter(self) -> bool:
+        """Takes the lock; False if it cannot be had soon, or somebody waits for it already."""
+        if self._waiting:
+            return False
+        self._waiting = True
+        try:
+            async with asyncio.timeout(HANDOVER_S):
+                await self._lock.acquire()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting = False
+        return True
+
     async def _serve(self, session: Session) -> None:
-        self._log.info("frontend_connected")
+        self._log.info("frontend_connected", guest=True)
         session.refused = lambda error: self._log.warning("message_refused", error=str(error), guest=True)
         self._session = session
         self._supervisor.start()
         try:
             await session.run()
         except FrontendError as error:
-            self._log.warning("frontend_dropped", error=str(error))
+            self._log.warning("frontend_dropped", error=str(error), guest=True)
         except OSError as error:
-            self._log.warning("frontend_lost", error=str(error))
+            self._log.warning("frontend_lost", error=str(error), guest=True)
         except Exception:  # noqa: BLE001  a bug of ours costs this VM its connection, and no other VM anything
             self._log.exception("session_failed")
         finally:
             self._session = None
             session.close()
             await self._forget()
-            self._log.info("frontend_disconnected")
+            self._log.info("frontend_disconnected", guest=True)
 
     async def _forget(self) -> None:
         """Drops everything that belonged to a session and its guest."""
@@ -256,7 +269,7 @@ class Vm:
             self._log.error("worker_not_ready", error=ack.error)
 
     def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
-        self._log.info("worker_ready", engine=ready.engine_name, pes=ready.num_pes, sandbox=ready.sandbox)
+        self._log.info("worker_ready", engine=ready.engine_name, pes=ready.num_pes, sandbox=ready.sandbox, guest=True)
         self._link = link
         self._relay = CompileRelay(self.config.name, self._engine, self._compiler, link, self._log)
         self._space.engine_name = ready.engine_name
