@@ -94,7 +94,7 @@ class Writer:
 
 def kernel(seed: int, *, with_barriers: bool) -> str:
     """Declarations and statements of a kernel's body; `x`, `bid`, `n`, `in`, `out` are given."""
-    writer = Writer(random.Random(seed), with_barriers)  # noqa: S311  reproducible on purpose
+    writer = Writer(random.Random(seed), with_barriers)
     writer.block(1, 0, uniform=True)
     if not with_barriers and writer.rng.random() < 0.3:
         writer.put(1, f"if ({writer.condition()}) return;")
