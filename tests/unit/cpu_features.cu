@@ -1,3 +1,4 @@
+// clang-format off: a kernel in a line or two is read at a glance
 // One kernel per feature of the language; tests/unit/test_cpu_engine.py launches them and checks what they compute.
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -197,6 +198,15 @@ EXPORT nested_loops(float *out, int n) {
 EXPORT loop_over_own_memory(int *x, int n) { // iterations depend on memory that the thread itself writes
     int *mine = x + INDEX * n;
     for (int k = 1; k < n; k++) mine[k] += mine[k - 1];
+}
+EXPORT left_neighbours(const int *x, int *out, int n) { // an unsigned index that wraps in thread 0
+    int sum = 0;
+    for (int k = 0; k < n; k++)
+        if (threadIdx.x > 0) sum += x[threadIdx.x - 1] * k;
+    out[INDEX] = sum;
+}
+EXPORT wild_in_loop(int *x, int who) {
+    for (int k = 0; k < 4; k++) x[INDEX == who && k == 2 ? 1 << 28 : INDEX] += k;
 }
 EXPORT grid_stride(const float *x, float *y, int n) {
     for (int i = INDEX; i < n; i += gridDim.x * blockDim.x) y[i] = 2 * x[i];
@@ -421,6 +431,7 @@ EXPORT deadlock(int *out) {
 }
 EXPORT out_of_bounds(int *x, int who) { x[INDEX == who ? 1 << 28 : INDEX] = 1; }
 EXPORT just_past(int *x, int n) { x[INDEX] = n; }
+EXPORT page_before(int *x, int n) { x[(int)INDEX - n] = 1; }
 EXPORT divide(int *x, int by) { x[INDEX] = 7 / (by - (int)threadIdx.x); }
 EXPORT forever(int *x) { while (atomicAdd(x, 0) == 0) { } }
 EXPORT illegal() { if (threadIdx.x == 2) asm volatile("ud2"); }

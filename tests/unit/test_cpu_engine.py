@@ -239,6 +239,12 @@ def test_loop_over_what_the_thread_itself_writes(gpu: Rig) -> None:
     assert np.array_equal(x, np.cumsum(np.arange(64 * 20).reshape(64, 20), axis=1))
 
 
+def test_unsigned_index_that_wraps(gpu: Rig) -> None:
+    x, out = gpu.array(100, np.int32, np.arange(100) + 3), gpu.array(100, np.int32)
+    gpu.launch("left_neighbours", 1, 100, x, out, np.int32(5))
+    assert np.array_equal(out, np.concatenate([[0], (np.arange(99) + 3) * 10]))
+
+
 def test_grid_stride_loop(gpu: Rig) -> None:
     n = 1003
     x, y = gpu.array(n, np.float32, np.arange(n)), gpu.array(n, np.float32)

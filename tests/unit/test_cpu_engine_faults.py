@@ -63,6 +63,16 @@ def test_first_byte_past_an_allocation_is_out_of_bounds(inflight: InflightMemory
     assert "block (1,0,0), thread (127,0,0)" in box.text
 
 
+def test_page_before_an_allocation_is_out_of_bounds(inflight: InflightMemory, image: Path) -> None:
+    box = crash(inflight, image, "page_before", 64, "x", "1024")
+    assert box.text.endswith("kernel 'page_before', block (0,0,0), thread (0,0,0)")
+
+
+def test_wild_store_in_a_vectorised_loop_names_its_thread(inflight: InflightMemory, image: Path) -> None:
+    box = crash(inflight, image, "wild_in_loop", 64, "x", "77")
+    assert box.text.endswith("kernel 'wild_in_loop', block (1,0,0), thread (13,0,0)")
+
+
 def test_division_by_zero(inflight: InflightMemory, image: Path) -> None:
     box = crash(inflight, image, "divide", 64, "x", "40")
     assert box.text == "integer division by zero in kernel 'divide', block (0,0,0), thread (40,0,0)"

@@ -32,19 +32,20 @@ static void thread_position(const struct cpu_pe *pe, uint32_t linear, uint32_t p
 void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size)
 {
     const uint32_t *block = pe->ctx.block_idx;
-    uint32_t from[3] = {pe->ctx.tid[0], pe->ctx.tid[1], pe->ctx.tid[2]};
+    uint32_t thread[3] = {pe->ctx.tid[0], pe->ctx.tid[1], pe->ctx.tid[2]};
     const struct cpu_launch *launch = atomic_load(&pe->launch);
     const char *name = launch != NULL ? launch->kernel->name : "?";
-    bool known = pe->site != NULL && (pe->site->flags & VGC_SITE_KEEPS_POSITION) != 0;
-    if (pe->locating)
-        thread_position(pe, pe->located, from);
-    if (known || pe->locating) {
-        snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)", name, block[0], block[1], block[2],
-                 from[0], from[1], from[2]);
-        return;
+    uint32_t flags = pe->site != NULL ? pe->site->flags : 0;
+    const char *more = (flags & VGC_SITE_KEEPS_NEIGHBOUR) != 0 ? " or one of the next" : "";
+    if (pe->locating) {
+        thread_position(pe, pe->located, thread);
+        more = "";
+    } else if ((flags & (VGC_SITE_KEEPS_POSITION | VGC_SITE_KEEPS_NEIGHBOUR)) == 0) {
+        thread_position(pe, pe->first, thread);
+        more = pe->last - pe->first > 1 ? " or one of the next" : "";
     }
-    snprintf(text, size, "kernel '%s', block (%u,%u,%u), one of threads %u to %u", name, block[0], block[1], block[2],
-             pe->first, pe->last - 1);
+    snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)%s", name, block[0], block[1], block[2],
+             thread[0], thread[1], thread[2], more);
 }
 
 static bool is_stack(const struct cpu_pe *pe, uintptr_t address)

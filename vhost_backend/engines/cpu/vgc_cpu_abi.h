@@ -48,7 +48,9 @@ enum {
     VGC_SITE_WIDE = 1,
     VGC_SITE_CONST_MASK = 2,
     VGC_SITE_CONST_ARG = 4,
-    VGC_SITE_KEEPS_POSITION = 8, /* the region behind the site keeps ctx->tid: about the region, not the wait */
+    /* about the region behind the site: does it keep ctx->tid, exactly or to within a few neighbours? */
+    VGC_SITE_KEEPS_POSITION = 8,
+    VGC_SITE_KEEPS_NEIGHBOUR = 16,
 };
 
 enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };

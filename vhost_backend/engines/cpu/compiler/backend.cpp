@@ -18,7 +18,10 @@
 #include "llvm/Transforms/IPO/Internalize.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/Scalarizer.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 
 namespace vgc
 {
@@ -147,7 +150,15 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
 {
     llvm::internalizeModule(module, [](const llvm::GlobalValue &value) { return value.getName() == "vgc_cpu_image"; });
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
-        return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+        llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+        llvm::FunctionPassManager after; // vectorised loops over lanes leave arrays that fit into registers
+        after.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+        after.addPass(llvm::EarlyCSEPass(true));
+        after.addPass(llvm::InstCombinePass());
+        after.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), true));
+        after.addPass(llvm::SimplifyCFGPass());
+        passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(after)));
+        return passes;
     });
     lower_block_atomics(module);
 }

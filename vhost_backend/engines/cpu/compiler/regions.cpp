@@ -600,7 +600,9 @@ void form_kernel(Kernel &kernel)
     for (size_t i = 0; i < kernel.sites.size(); i++) {
         RegionBuilder builder(kernel, slots, waits, i);
         kernel.sites[i].resume = builder.build();
-        if (builder.keeps_position() && !builder.in_lockstep())
+        if (builder.in_lockstep())
+            kernel.sites[i].flags |= VGC_SITE_KEEPS_NEIGHBOUR;
+        else if (builder.keeps_position())
             kernel.sites[i].flags |= VGC_SITE_KEEPS_POSITION;
     }
     function.deleteBody();
