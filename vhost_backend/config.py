@@ -129,20 +129,21 @@ def _shown(value: object) -> str:
             return repr(value)[:80]
 
 
-def _locate(loader: yaml.SafeLoader, node: yaml.Node, problems: _Problems) -> Located:
+def _locate(loader: yaml.SafeLoader, node: yaml.Node, problems: _Problems, path: str = "") -> Located:
     line = node.start_mark.line + 1
     if not isinstance(node, yaml.ScalarNode) and node.tag not in _CONTAINER_TAGS:
-        problems.note(line, f"tag {node.tag!r} appears; allowed: plain YAML without tags")
+        problems.note(line, f"{path or 'the file'} has the tag {node.tag!r}; allowed: plain YAML without tags")
     if isinstance(node, yaml.MappingNode):
         out: dict[str, Located] = {}
         for key_node, value_node in node.value:
             key = str(loader.construct_object(key_node)) if isinstance(key_node, yaml.ScalarNode) else "?"
+            key_path = f"{path}.{key}" if path else key
             if key in out:
-                problems.note(key_node.start_mark.line + 1, f"key {key!r} appears twice; allowed: once")
-            out[key] = _locate(loader, value_node, problems)
+                problems.note(key_node.start_mark.line + 1, f"{key_path} appears twice; allowed: once")
+            out[key] = _locate(loader, value_node, problems, key_path)
         return Located(out, line)
     if isinstance(node, yaml.SequenceNode):
-        return Located([_locate(loader, item, problems) for item in node.value], line)
+        return Located([_locate(loader, item, problems, path) for item in node.value], line)
     return Located(loader.construct_object(node), line)
 
 
@@ -154,7 +155,7 @@ def _read_yaml(text: str, problems: _Problems) -> Located:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         text = getattr(error, "problem", None) or str(error)
-        problems.note(mark.line + 1 if mark else 1, f"not YAML: {text}")
+        problems.note(mark.line + 1 if mark else 1, f"the file is not YAML: {text}; allowed: one YAML document")
         return Located({}, 1)
     finally:
         loader.dispose()

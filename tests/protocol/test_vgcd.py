@@ -303,6 +303,12 @@ def test_more_activated_sockets_than_vms_are_refused() -> None:
         listen.activated(environment, ["a"])
 
 
+@pytest.mark.parametrize("said", ["", "two", "-1"])
+def test_number_of_activated_sockets_that_is_none_is_refused(said: str) -> None:
+    with pytest.raises(ConfigError, match=f"LISTEN_FDS is '{said}'; allowed: a number"):
+        listen.activated({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": said}, ["a"])
+
+
 def test_inherited_socket_of_another_kind_is_refused() -> None:
     with socket.socket(socket.AF_INET) as wrong, pytest.raises(ConfigError, match="another kind"):
         listen.inherited(wrong.fileno())

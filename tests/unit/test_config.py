@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: 3", "vms is 3"),
         ("[]", "the file is a list"),
         ("vms: {a b: }", "the name is 'a b'"),
-        ("vms: {a: , a: }", "'a' appears twice"),
+        ("vms: {a: , a: }", "vms.a appears twice"),
         ("vms: {a: {region: 3}}", "a size such as"),
         ("vms: {a: {region: true}}", "region is True"),
         ("vms: {a: {region: 999T}}", "from 1M to 1T"),
@@ -104,12 +105,15 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: }\ndefaults: {quota: {pes: x}}", "defaults.quota.pes is 'x'"),
         ("vms: [", "not YAML"),
         ("a: &x [*x]", "not YAML"),
-        ("vms: {a: !!python/object:os.system {}}", "tag 'tag:yaml.org,2002:python/object:os.system' appears"),
+        ("vms: {a: !!python/object:os.system {}}", "vms.a has the tag 'tag:yaml.org,2002:python/object:os.system'"),
         ("vms: {a: }\n---\nvms: {b: }", "not YAML"),
     ],
 )
 def test_mistake_is_explained(text: str, words: str) -> None:
-    assert any(words in item for item in problems(text)), problems(text)
+    found = problems(text)
+    assert any(words in item for item in found), found
+    for item in found:
+        assert re.match(r"f\.yaml:\d+: (the file|vms|defaults)\S* .+; allowed: .", item), "file, key, value, allowed"
 
 
 def test_unreadable_file_is_explained(tmp_path: Path) -> None:

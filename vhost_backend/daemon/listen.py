@@ -75,11 +75,14 @@ def is_listening(sock: socket.socket) -> bool:
 def activated(environment: Mapping[str, str], names: Sequence[str]) -> dict[str, socket.socket]:
     """The sockets that systemd passed [sd_listen_fds(3)], by VM: as LISTEN_FDNAMES says, else in order.
 
-    :raise ConfigError: there are more than VMs, or one is not a UNIX stream socket.
+    :raise ConfigError: their number is none, there are more than VMs, or one is not a UNIX stream socket.
     """
     if environment.get("LISTEN_PID") != str(os.getpid()):
         return {}
-    count = int(environment.get("LISTEN_FDS", "0"))
+    said = environment.get("LISTEN_FDS", "0")
+    if not (said.isascii() and said.isdecimal()):
+        raise ConfigError([f"LISTEN_FDS is {said!r}; allowed: a number of sockets"])
+    count = int(said)
     given = environment.get("LISTEN_FDNAMES", "").split(":")
     if len(given) != count or not set(given) <= set(names):
         given = list(names[:count])
