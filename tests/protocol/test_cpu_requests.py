@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,14 +118,16 @@ def test_compiler_log_reaches_the_guest(program: Program) -> None:
 def test_kernel_that_faults_is_named_and_its_worker_replaced(program: Program) -> None:
     reply = program.launch("stray", struct.pack("<Q", program.buffer))
     assert reply.status == Status.FAULT
-    assert "stray" in reply.text
+    assert re.match(r"invalid address 0x\w+ in kernel 'stray', block \(0,0,0\), thread \(0,0,0\)$", reply.text)
     assert_serves_again(program)
 
 
 def test_kernel_that_runs_too_long_is_named_and_its_worker_replaced(program: Program) -> None:
     reply = program.launch("forever", struct.pack("<Q", program.buffer))
     assert reply.status == Status.TIMEOUT
-    assert "forever" in reply.text
+    assert re.match(
+        r"kernel forever ran longer than 300 ms; .*kernel 'forever', block \(0,0,0\), .*thread", reply.text
+    ), reply.text
     assert_serves_again(program)
 
 
