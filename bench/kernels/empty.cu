@@ -1,1 +1,3 @@
-extern "C" __global__ void empty() {}
+extern "C" __global__ void empty()
+{
+}
