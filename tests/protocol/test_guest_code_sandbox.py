@@ -190,6 +190,16 @@ def test_system_calls_of_kernels_do_reach_the_kernel(guests: Guests) -> None:
     assert guests.attacker.result(guests.attacker.call("getpid")) == 2
 
 
+def test_no_descriptor_shared_with_qemu_can_be_made_to_block(guests: Guests) -> None:
+    """O_NONBLOCK belongs to the open file: QEMU would wait for ever on an eventfd that a kernel has emptied."""
+    attacker = guests.attacker
+    setfl, fionbio = 4, 0x5421
+    off = attacker.put(TEXT_AT, bytes(4))
+    for fd in range(3, 40):
+        assert attacker.result(attacker.call("fcntl", fd, setfl, 0)) == -errno.EPERM
+        assert attacker.result(attacker.call("ioctl", fd, fionbio, off)) == -errno.EPERM
+
+
 @pytest.mark.parametrize("path", [b"/etc/passwd", b"/", b"/proc/self/mem", b"/dev/null"])
 def test_no_file_can_be_opened(guests: Guests, path: bytes) -> None:
     attacker = guests.attacker

@@ -45,6 +45,7 @@ mode: Final = cast(SandboxMode, sys.argv[3] if len(sys.argv) > 3 else "strict")
 held_directory: Final = os.open("/", os.O_RDONLY)
 source_fd: Final = os.memfd_create("source")
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+ours.settimeout(1)
 
 libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -100,7 +101,6 @@ def what_the_worker_needs() -> str:
     os.eventfd_write(wake, 1)
     events = poll.poll(0)
     os.write(source_fd, b"__global__ void f() {}")
-    ours.settimeout(1)
     ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [source_fd]))])
     _, control, _, _ = theirs.recvmsg(16, 64)
     received = array.array("i", control[0][2])[0]

@@ -86,7 +86,6 @@ _FCNTL: Final = (
     _F_GETFD,
     _F_SETFD,
     _F_GETFL,
-    _F_SETFL,
     _F_DUPFD_CLOEXEC,
     _F_ADD_SEALS,
     _F_GET_SEALS,
@@ -135,7 +134,7 @@ def compile_policy() -> Policy:
         **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, *_PATHS, *_PROCESSES),
         "clone": _only_if(Check(0, 0, _CLONE_NEW | _CLONE_UNTRACED_OR_PTRACE | _CLONE_PARENT)),
         "clone3": Action.ENOSYS,
-        "fcntl": _one_of(1, (*_FCNTL, *_F_LOCKS)),
+        "fcntl": _one_of(1, (*_FCNTL, _F_SETFL, *_F_LOCKS)),
         "ioctl": _one_of(1, _IOCTL),
         "prctl": _one_of(0, (_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA, _PR_CAPBSET_READ)),
         **_kill_hostile(),
@@ -147,7 +146,8 @@ def worker_policy(pid: int, extra: Mapping[str, Action | Clauses] | None = None)
     """What a worker that runs guest code needs: its open files, memory within limits, threads, time.
 
     No path, no socket, no process: only threads of its own can be made, only itself (`pid`, as it sees itself)
-    be signalled. Memory that RLIMIT_DATA does not count is denied: new anonymous files, shared anonymous
+    be signalled. The status flags of a descriptor stay as they are: they belong to the open file, and QEMU would
+    block on an eventfd that it shares with a worker. Memory that RLIMIT_DATA does not count is denied: new anonymous files, shared anonymous
     mappings, growing stacks. So are huge pages, which are the host's for its VMs. `extra` is what an engine
     needs beyond that.
     """
@@ -168,7 +168,7 @@ def worker_policy(pid: int, extra: Mapping[str, Action | Clauses] | None = None)
         "clone3": Action.ENOSYS,
         "tgkill": _only_if(Check(0, pid)),
         "fcntl": _one_of(1, _FCNTL),
-        "ioctl": _one_of(1, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX)),
+        "ioctl": _one_of(1, (_FIONREAD, _FIONCLEX, _FIOCLEX)),
         "prctl": _one_of(0, (_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA)),
         "prlimit64": _only_if(Check(0, 0), Check(2, 0, 0xFFFFFFFF_FFFFFFFF)),
         "newfstatat": _only_if(Check(3, _AT_EMPTY_PATH, _AT_EMPTY_PATH)),
