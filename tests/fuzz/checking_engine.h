@@ -26,6 +26,7 @@ struct checking_engine {
     uint8_t *region; /* what was mapped last */
     uint64_t region_size;
     struct vgc_op *first; /* waiting, oldest first */
+    uint32_t printed[VGC_MAX_CONTEXTS + 1];
 };
 
 extern const struct vgc_kernel CHECKING_KERNELS[2];
