@@ -21,8 +21,6 @@ MIRROR: Final = BUILD / "asan"
 SANITIZERS: Final = "address,undefined"
 RUNTIMES: Final = ("libasan.so", "libubsan.so")
 BEHIND_WALLS: Final = (
-    "tests/protocol/test_guest_driver.py",
-    "tests/protocol/test_guest_programs.py",
     "tests/protocol/test_vgcd.py::test_idle_daemon_sleeps",
     "tests/protocol/test_worker.py::test_strict_walls_serve_as_well",
     "tests/protocol/test_worker_recovery.py::test_a_fault_behind_strict_walls_is_told_as_well",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.fakes.attached import AttachedLink
-from tests.fakes.daemon import DaemonThread
+from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import REPOSITORY
 from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.compilers import compile_service
@@ -68,7 +68,7 @@ def guest_host(folder: Path) -> Iterator[GuestHost]:
         quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
         deadline_ns=500_000_000,
         num_queues=4,
-        sandbox="best-effort",
+        sandbox=SANDBOX,
     )
     config = DaemonConfig((vm,), cache=folder / "cache")
     with (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,9 +70,20 @@ def test_matrices_are_multiplied(host: GuestHost) -> None:
 def test_c_program_links_the_driver(host: GuestHost, tmp_path: Path, library: str) -> None:
     program, built = tmp_path / "saxpy", LIBVGC / "build" / library
     flags = f"-std=c11 -Wall -Wextra -Werror -pedantic -I{LIBVGC} -Wl,-rpath,{built.parent}".split()
+    if sanitizers := os.environ.get("VGC_SANITIZE"):  # as the library was built
+        flags.append(f"-fsanitize={sanitizers}")
     subprocess.run(["cc", *flags, str(EXAMPLES / "saxpy.c"), str(built), "-pthread", "-o", str(program)], check=True)
     done = host.run(program)
     assert (done.returncode, done.stdout) == (0, "saxpy of 1048576 elements: right\n"), done.stderr
+
+
+def test_programs_of_the_readme_run(host: GuestHost) -> None:
+    programs = re.findall(r"^```python\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert programs
+    for program in programs:
+        done = host.python("-c", program)
+        assert done.returncode == 0, done.stderr
+        assert "[1.000e+00 3.000e+00 5.000e+00 ... 2.043e+03 2.045e+03 2.047e+03]" in done.stdout
 
 
 # ---- vgc -----------------------------------------------------------------------------------------
@@ -102,6 +115,13 @@ def test_run_executes_one_kernel(host: GuestHost, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert np.array_equal(np.load(tmp_path / "y.npy").ravel(), 2 * np.arange(1000))
     assert "copy out" in done.stdout
+
+
+def test_run_shows_what_the_kernel_prints(host: GuestHost, tmp_path: Path) -> None:
+    (tmp_path / "hello.cu").write_text('__global__ void hello() { printf("hello from %d\\n", threadIdx.x); }')
+    done = vgc(host, "run", tmp_path / "hello.cu", "--kernel", "hello", "--block", "2")
+    assert done.returncode == 0, done.stderr
+    assert {"hello from 0", "hello from 1"} <= set(done.stdout.splitlines())
 
 
 @pytest.mark.parametrize(
