@@ -1,5 +1,5 @@
-// A thread's code with loops in it cannot be vectorised over threads as it stands. So the threads of a row are taken
-// LANES at a time, and run in lockstep, as the threads of a warp on a GPU:
+// A thread's code with loops in it cannot be vectorised over threads as it stands. So some threads of a row are taken
+// at a time, the *lanes*, and run in lockstep, as the threads of a warp on a GPU:
 //
 //  - The code is cut into *pieces* without loops: a piece begins at the region's entry, at a loop's header, behind a
 //    loop, at the end of a loop with loops inside. Pieces are numbered such that a loop's come one after the other,
@@ -38,7 +38,9 @@ namespace vgc
 namespace
 {
 
-const unsigned LANES = 32;
+const unsigned LANES = 32;           // what they carry fits into vector registers
+const unsigned STREAMING_LANES = 256; // what they load is long enough to be fetched ahead
+const unsigned LANE_STEP = 64;        // loops over lanes end at multiples of this
 const unsigned DONE = 255; // the piece of lanes that have come to the latch
 const unsigned MAX_PIECES = 64;
 const unsigned MAX_RECOMPUTED = 12;
@@ -75,6 +77,13 @@ bool is_vectorisable(const llvm::Instruction &instruction)
                      llvm::SelectInst, llvm::GetElementPtrInst, llvm::FreezeInst>(instruction);
 }
 
+/// An update of memory of which the thread does not hear again: no thread can wait for another one through it.
+bool is_silent_atomic(const llvm::Instruction &instruction)
+{
+    const auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction);
+    return update != nullptr && update->use_empty() && !update->isVolatile();
+}
+
 /// Code without loops, and how lanes leave it.
 struct Piece {
     llvm::BasicBlock *start;
@@ -99,6 +108,9 @@ class Lockstep
         if (!analyse())
             return false;
         split_inductions();
+        if (has_atomics_ && !streams_)
+            return false; // nothing to gain: no vectors, and no order of accesses that is better
+        lanes_ = streams_ ? STREAMING_LANES : LANES;
         find_uniform();
         widen_indices();
         find_uniform();
@@ -121,10 +133,8 @@ class Lockstep
         if (threads == nullptr || threads->getSubLoops().empty())
             return false;
         for (llvm::BasicBlock *block : threads->blocks())
-            if (block != loop_.thread && block != loop_.latch)
-                for (const llvm::Instruction &instruction : *block)
-                    if (!is_vectorisable(instruction))
-                        return false;
+            if (block != loop_.thread && block != loop_.latch && !accept(*block))
+                return false;
         llvm::LoopBlocksRPO order(threads);
         order.perform(&loops_);
         if (llvm::containsIrreducibleCFG<llvm::BasicBlock *>(order, loops_))
@@ -144,6 +154,17 @@ class Lockstep
             for (llvm::Instruction &instruction : llvm::make_early_inc_range(*block))
                 if (is_annotation(instruction))
                     instruction.eraseFromParent();
+        return true;
+    }
+
+    bool accept(const llvm::BasicBlock &block)
+    {
+        for (const llvm::Instruction &instruction : block) {
+            const bool is_atomic = is_silent_atomic(instruction);
+            has_atomics_ |= is_atomic;
+            if (!is_atomic && !is_vectorisable(instruction))
+                return false;
+        }
         return true;
     }
 
@@ -258,6 +279,7 @@ class Lockstep
         offset->addIncoming(builder_.CreateAdd(offset, step), latch);
         phi.replaceAllUsesWith(sum);
         phi.eraseFromParent();
+        streams_ = true;
     }
 
     // ---- indices ----------------------------------------------------------------------------------------------
@@ -488,20 +510,20 @@ class Lockstep
 
     llvm::Type *lanes_of(llvm::Type *type)
     {
-        return llvm::FixedVectorType::get(type, LANES);
+        return llvm::FixedVectorType::get(type, lanes_);
     }
 
     void emit()
     {
-        next_ = allocate(builder_.getInt8Ty(), LANES, "next");
+        next_ = allocate(builder_.getInt8Ty(), lanes_, "next");
         if (loop_.next_store != nullptr) {
-            all_ = allocate(builder_.getInt32Ty(), LANES, "all");
-            any_ = allocate(builder_.getInt32Ty(), LANES, "any");
+            all_ = allocate(builder_.getInt32Ty(), lanes_, "all");
+            any_ = allocate(builder_.getInt32Ty(), lanes_, "any");
             all_total_ = allocate(builder_.getInt32Ty(), 1, "all.total");
             any_total_ = allocate(builder_.getInt32Ty(), 1, "any.total");
         }
         for (llvm::AllocaInst *slot : slots_)
-            arrays_[slot] = allocate(slot->getAllocatedType(), LANES, "lanes");
+            arrays_[slot] = allocate(slot->getAllocatedType(), lanes_, "lanes");
         for (llvm::PHINode *phi : uniform_phis_)
             uniform_slots_[phi] = nullptr;
         for (auto &[value, slot] : uniform_slots_)
@@ -519,7 +541,7 @@ class Lockstep
         remove_old();
     }
 
-    /// The loop over groups of LANES threads of the row.
+    /// The loop over groups of threads of the row.
     void emit_chunks()
     {
         chunk_ = block("chunk");
@@ -531,8 +553,13 @@ class Lockstep
         first_->addIncoming(loop_.row_x, loop_.row);
         llvm::Value *left = builder_.CreateSub(loop_.row_limit, first_);
         llvm::Value *numbers = builder_.CreateStepVector(lanes_of(u32));
-        llvm::Value *inside = builder_.CreateICmpULT(numbers, builder_.CreateVectorSplat(LANES, left));
+        llvm::Value *inside = builder_.CreateICmpULT(numbers, builder_.CreateVectorSplat(lanes_, left));
         builder_.CreateStore(builder_.CreateSelect(inside, splat(0), splat(DONE)), next_);
+        last_lane_ = builder_.getInt32(lanes_);
+        if (lanes_ > LANE_STEP) {
+            llvm::Value *used = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, last_lane_);
+            last_lane_ = builder_.CreateAnd(builder_.CreateAdd(used, builder_.getInt32(LANE_STEP - 1)), ~(LANE_STEP - 1));
+        }
         if (all_ != nullptr) {
             builder_.CreateStore(llvm::Constant::getAllOnesValue(lanes_of(u32)), all_);
             builder_.CreateStore(llvm::Constant::getNullValue(lanes_of(u32)), any_);
@@ -555,7 +582,7 @@ class Lockstep
 
     llvm::Constant *splat(unsigned piece)
     {
-        return llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(LANES), builder_.getInt8(uint8_t(piece)));
+        return llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(lanes_), builder_.getInt8(uint8_t(piece)));
     }
 
     llvm::Value *any_lane_at(unsigned piece)
@@ -732,7 +759,7 @@ class Lockstep
         llvm::Value *following = builder_.CreateAdd(lane, builder_.getInt32(1), "", true, true);
         lane->addIncoming(following, end);
         llvm::BranchInst *again =
-            builder_.CreateCondBr(builder_.CreateICmpULT(following, builder_.getInt32(LANES)), head, piece.after);
+            builder_.CreateCondBr(builder_.CreateICmpULT(following, last_lane_), head, piece.after);
         again->setMetadata(llvm::LLVMContext::MD_loop, vectorise());
     }
 
@@ -927,7 +954,7 @@ class Lockstep
             context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), loop_.access_group});
         llvm::MDNode *node = llvm::MDNode::getDistinct(
             context_, {nullptr, parallel, enable, no_unroll, number("llvm.loop.vectorize.width", vector_width()),
-                       number("llvm.loop.interleave.count", LANES / vector_width())});
+                       number("llvm.loop.interleave.count", std::min(4u, lanes_ / vector_width()))});
         node->replaceOperandWith(0, node);
         return node;
     }
@@ -955,7 +982,7 @@ class Lockstep
             add(all_total_, all_, true);
             add(any_total_, any_, false);
         }
-        llvm::Value *following = builder_.CreateAdd(first_, builder_.getInt32(LANES), "", true, true);
+        llvm::Value *following = builder_.CreateAdd(first_, builder_.getInt32(lanes_), "", true, true);
         first_->addIncoming(following, chunk_end_);
         builder_.CreateCondBr(builder_.CreateICmpULT(following, loop_.row_limit), chunk_, loop_.row_end);
     }
@@ -1006,6 +1033,10 @@ class Lockstep
     llvm::AllocaInst *next_ = nullptr, *all_ = nullptr, *any_ = nullptr, *all_total_ = nullptr, *any_total_ = nullptr;
     llvm::BasicBlock *chunk_ = nullptr, *chunk_end_ = nullptr;
     llvm::PHINode *first_ = nullptr;
+    llvm::Value *last_lane_ = nullptr; // exclusive
+    unsigned lanes_ = LANES;
+    bool has_atomics_ = false;
+    bool streams_ = false; // goes through memory with a stride, one thread beside the other
 };
 
 } // namespace
