@@ -10,8 +10,9 @@ import pytest
 
 from bench import install as bench_install
 from bench.lab import Lab
-from bench.registry import Outcome, Row, select
+from bench.registry import ROWS, Outcome, Row, select
 from bench.results import Goal, Result, Samples, Skipped, SkipRow, markdown, outcome, table, write_json
+from bench.rows import load
 from bench.runner import run_rows
 from bench.stats import alternate
 
@@ -52,6 +53,16 @@ def test_only_the_wanted_figures_of_a_row_are_reported(lab: Lab) -> None:
     results, skipped = run_rows(lab, [_row("p50", "p99")], ["p99"], lambda _text: None)
     assert [result.name for result in results] == ["p99"]
     assert skipped == []
+
+
+def test_every_figure_that_was_asked_for_has_a_row() -> None:
+    load()
+    asked = """
+        null_polled_us_p50 null_polled_us_p99 null_sleeping_us_p50 eventfd_ping_pong_us_p50 null_pipelined_per_s
+        peer_null_us_p50 peer_null_pipelined_per_s copy_in_gbps copy_out_gbps launch_us_p50 saxpy matmul reduce nbody
+        histogram compile_cold_ms compile_cached_ms idle_cpu_percent worker_rss_mib daemon_rss_mib guest_null_us_p50
+    """
+    assert set(asked.split()) <= {name for known in ROWS for name in known.names}
 
 
 # ---- rows that do not run ----------------------------------------------------------------------
