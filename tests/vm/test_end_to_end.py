@@ -97,6 +97,15 @@ with vgc.Device() as d:
     assert guest.run("python3 scale.py 3 1").stdout == "3 one\n"
 
 
+def test_prints_of_kernels_come_out_in_the_guest(computer: tuple[Vgcd, Guest]) -> None:
+    _, guest = computer
+    code = """
+with vgc.Device() as d:
+    d.compile('__global__ void hello() { printf("hello from %d; ", threadIdx.x); }')["hello"][1, 1]()
+"""
+    assert python(guest, code) == "hello from 0; "
+
+
 def test_processes_compute_side_by_side(computer: tuple[Vgcd, Guest]) -> None:
     _, guest = computer
     commands = [f"python3 scale.py {factor} 20" for factor in (2, 3, 4)]
