@@ -23,7 +23,7 @@ from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 from vhost_backend.sandbox.syscalls import X86_64
 from virtio_proto import schema
-from virtio_proto.schema import Opcode, ProgramKind, Status
+from virtio_proto.schema import Health, Opcode, ProgramKind, Status
 
 pytestmark = needs_walls
 
@@ -198,6 +198,16 @@ def test_no_descriptor_shared_with_qemu_can_be_made_to_block(guests: Guests) -> 
     for fd in range(3, 40):
         assert attacker.result(attacker.call("fcntl", fd, setfl, 0)) == -errno.EPERM
         assert attacker.result(attacker.call("ioctl", fd, fionbio, off)) == -errno.EPERM
+
+
+def test_worker_whose_descriptors_are_closed_is_replaced(guests: Guests) -> None:
+    """Else it would serve nobody, and nobody would know: what is being waited on is not closed by a close."""
+    attacker = guests.attacker
+    before = attacker.generation()
+    attacker.call("close_range", 3, 1000)
+    attacker.vm.frontend.wait_for_config(lambda space: space.generation > before and space.health == Health.READY)
+    attacker.start()
+    assert attacker.computes()
 
 
 @pytest.mark.parametrize("path", [b"/etc/passwd", b"/", b"/proc/self/mem", b"/dev/null"])

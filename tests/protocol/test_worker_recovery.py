@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -155,3 +157,16 @@ def test_a_fault_behind_strict_walls_is_told_as_well(parts: Parts) -> None:
     with worker_rig(parts=parts) as rig:
         rig.recover()
         assert parts[1].wait(culprit).text == "the null kernel faulted"
+
+
+def test_driver_is_called_though_nothing_was_in_flight() -> None:
+    """The worker may have died between returning a chain and calling: nobody else would wake the driver."""
+    with worker_rig() as rig:
+        rig.start()
+        rig.ok(Opcode.NOP)
+        rig.stop()
+        call_fd = rig.driver.queues[0].call_fd
+        if select.select([call_fd], [], [], 0)[0]:
+            os.eventfd_read(call_fd)
+        assert rig.recover().ok
+        assert select.select([call_fd], [], [], 0)[0]

@@ -133,7 +133,9 @@ static void sleep_once(struct vgc_dp *dp)
         struct epoll_event events[8];
         dp->sleeps++;
         pthread_mutex_unlock(&dp->mutex);
-        epoll_wait(dp->epoll_fd, events, 8, limit_ms);
+        if (epoll_wait(dp->epoll_fd, events, 8, limit_ms) < 0 && errno == EBADF)
+            vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0,
+                             ""); /* guest code closed it: never wakes again */
         pthread_mutex_lock(&dp->mutex);
     }
     awake(dp);

@@ -205,6 +205,8 @@ static int start(struct vgc_dp *dp, struct vgc_queue *queue, const struct vgc_dp
     queue->shared->used_idx = queue->vq.used_idx;
     vgc_queues_rebuild_active(dp);
     deliver_parked(dp, queue);
+    if (ring->recover && queue->call_fd >= 0)
+        signal_fd(queue->call_fd); /* the last worker may have died between a push and its call */
     vgc_vq_disable_kick(&queue->vq);
     return 0;
 }
