@@ -271,6 +271,8 @@ _QUOTA_KEYS: Final[dict[str, _Parser[Any]]] = {
     "streams": _integer(1, LIMITS["MAX_STREAMS"]),
 }
 _ENGINES: Final = ("auto", "cpu", "null")
+ENGINE_OPTIONS: Final[Mapping[EngineName, tuple[str, ...]]] = {"auto": (), "cpu": (), "null": ()}
+"""Which options each engine takes."""
 
 
 def _quota(problems: _Problems, path: str, at: Located) -> QuotaConfig:
@@ -286,7 +288,11 @@ def _engine(problems: _Problems, path: str, at: Located) -> EngineConfig:
         kind = _choice(*_ENGINES)(problems, path, at)
         return EngineConfig(cast("EngineName", kind or "auto"))
     table = _table(problems, path, at, {"kind": _choice(*_ENGINES), "options": _options})
-    return EngineConfig(**table)
+    engine = EngineConfig(**table)
+    allowed = ", ".join(ENGINE_OPTIONS[engine.kind]) or f"nothing, the engine {engine.kind} has no options"
+    for option in engine.options.keys() - set(ENGINE_OPTIONS[engine.kind]):
+        problems.note(at.value["options"].line, f"{path}.options.{option} is not a key; allowed: {allowed}")
+    return engine
 
 
 def _unparsed(_problems: _Problems, _path: str, at: Located) -> Located:

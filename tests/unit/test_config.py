@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from vhost_backend import config
 from vhost_backend.config import MIB, EngineConfig, VmConfig
-from vhost_backend.errors import ConfigError
+from vhost_backend.engines.registry import KINDS, engine_class
+from vhost_backend.errors import ConfigError, EngineError
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "vgcd.example.yaml"
 
@@ -54,7 +56,14 @@ def test_times(text: str, ns: int) -> None:
 
 def test_engine_is_a_name_or_a_mapping() -> None:
     assert vm("engine: 'null'").engine == EngineConfig("null", {})
-    assert vm("engine: {kind: cpu, options: {threads: 3}}").engine == EngineConfig("cpu", {"threads": 3})
+    assert vm("engine: {kind: cpu, options: {}}").engine == EngineConfig("cpu", {})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_engines_have_the_options_that_the_configuration_allows(kind: str) -> None:
+    options = dict.fromkeys((*config.ENGINE_OPTIONS[cast("config.EngineName", kind)], "unknown"), 1)
+    with pytest.raises(EngineError, match="unknown"):
+        engine_class(kind).open(options, 1, MIB, 1)
 
 
 def test_defaults_hold_unless_a_vm_says_otherwise() -> None:
@@ -97,6 +106,10 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {engine: vulkan}}", "auto or cpu or null"),
         ("vms: {a: {engine: {kind: cpu, speed: 3}}}", "engine.speed is not a key"),
         ("vms: {a: {engine: {options: {x: [1]}}}}", "options.x is a list"),
+        (
+            "vms: {a: {engine: {kind: cpu, options: {threads: 3}}}}",
+            "a.engine.options.threads is not a key; allowed: nothing",
+        ),
         ("vms: {a: {sandbox: 'off'}}", "strict or best-effort"),
         ("vms: {a: {num_queues: true}}", "num_queues is True"),
         ("vms: {a: {socket: /" + "x" * 107 + "}}", "at most 107 bytes"),
