@@ -38,10 +38,10 @@ namespace vgc
 namespace
 {
 
-const unsigned LANES = 32;           // what they carry fits into vector registers
+const unsigned LANES = 32;            // what they carry fits into vector registers
 const unsigned STREAMING_LANES = 256; // what they load is long enough to be fetched ahead
 const unsigned LANE_STEP = 64;        // loops over lanes end at multiples of this
-const unsigned DONE = 255; // the piece of lanes that have come to the latch
+const unsigned DONE = 255;            // the piece of lanes that have come to the latch
 const unsigned MAX_PIECES = 64;
 const unsigned MAX_RECOMPUTED = 12;
 
@@ -515,7 +515,7 @@ class Lockstep
 
     void emit()
     {
-        next_ = allocate(builder_.getInt8Ty(), lanes_, "next");
+        next_ = allocate(builder_.getInt32Ty(), lanes_, "next");
         if (loop_.next_store != nullptr) {
             all_ = allocate(builder_.getInt32Ty(), lanes_, "all");
             any_ = allocate(builder_.getInt32Ty(), lanes_, "any");
@@ -558,7 +558,8 @@ class Lockstep
         last_lane_ = builder_.getInt32(lanes_);
         if (lanes_ > LANE_STEP) {
             llvm::Value *used = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, last_lane_);
-            last_lane_ = builder_.CreateAnd(builder_.CreateAdd(used, builder_.getInt32(LANE_STEP - 1)), ~(LANE_STEP - 1));
+            last_lane_ =
+                builder_.CreateAnd(builder_.CreateAdd(used, builder_.getInt32(LANE_STEP - 1)), ~(LANE_STEP - 1));
         }
         if (all_ != nullptr) {
             builder_.CreateStore(llvm::Constant::getAllOnesValue(lanes_of(u32)), all_);
@@ -582,12 +583,12 @@ class Lockstep
 
     llvm::Constant *splat(unsigned piece)
     {
-        return llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(lanes_), builder_.getInt8(uint8_t(piece)));
+        return llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(lanes_), builder_.getInt32(piece));
     }
 
     llvm::Value *any_lane_at(unsigned piece)
     {
-        llvm::Value *numbers = builder_.CreateLoad(lanes_of(builder_.getInt8Ty()), next_);
+        llvm::Value *numbers = builder_.CreateLoad(lanes_of(builder_.getInt32Ty()), next_);
         return builder_.CreateOrReduce(builder_.CreateICmpEQ(numbers, splat(piece)));
     }
 
@@ -705,7 +706,7 @@ class Lockstep
             builder_.SetInsertPoint(ends[i]);
             const unsigned target = numbers_[way.to[i]];
             if (target != number) {
-                llvm::Value *numbers = builder_.CreateLoad(lanes_of(builder_.getInt8Ty()), next_);
+                llvm::Value *numbers = builder_.CreateLoad(lanes_of(builder_.getInt32Ty()), next_);
                 llvm::Value *mine = builder_.CreateICmpEQ(numbers, splat(number));
                 builder_.CreateStore(builder_.CreateSelect(mine, splat(target), numbers), next_);
             }
@@ -750,7 +751,7 @@ class Lockstep
                 copy(instruction, values);
         Carried carried(*this, piece, lane, together);
         carried.load(values);
-        llvm::Value *mine = builder_.CreateICmpEQ(carried.next(), builder_.getInt8(uint8_t(number)));
+        llvm::Value *mine = builder_.CreateICmpEQ(carried.next(), builder_.getInt32(number));
         builder_.CreateCondBr(mine, body, end);
 
         clone_piece(piece, values, body, end, carried, together);
@@ -778,7 +779,7 @@ class Lockstep
                             llvm::dyn_cast_or_null<llvm::AllocaInst>(llvm::getLoadStorePointerOperand(&instruction));
                         slot != nullptr && owner.slots_.contains(slot) && used.insert(slot).second)
                         add(slot, owner.arrays_[slot], slot->getAllocatedType());
-            next_local_ = add(nullptr, owner.next_, owner.builder_.getInt8Ty());
+            next_local_ = add(nullptr, owner.next_, owner.builder_.getInt32Ty());
             if (owner.all_ != nullptr) {
                 all_local_ = add(nullptr, owner.all_, owner.builder_.getInt32Ty());
                 any_local_ = add(nullptr, owner.any_, owner.builder_.getInt32Ty());
@@ -816,7 +817,7 @@ class Lockstep
         }
         void go_to(unsigned piece)
         {
-            owner_.builder_.CreateStore(owner_.builder_.getInt8(uint8_t(piece)), next_local_);
+            owner_.builder_.CreateStore(owner_.builder_.getInt32(piece), next_local_);
         }
         /// The lane has come to a site.
         void reach(llvm::Value *site)
