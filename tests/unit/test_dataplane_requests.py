@@ -190,6 +190,29 @@ def test_memory_that_is_being_freed_cannot_be_used(rig: Rig) -> None:
     assert rig.usage().num_allocations == 0
 
 
+def test_free_waits_for_what_was_before_it_in_every_stream(rig: Rig) -> None:
+    context = rig.context()
+    ids = rig.load(context, "kernel hold behaviour=hold\nkernel release behaviour=release")
+    address = rig.alloc(context, 64)
+    held = rig.driver.submit(Opcode.LAUNCH, LAUNCH | {"function": ids["hold"]}, context=context, stream=3)
+    frees = [rig.driver.submit(Opcode.FREE, {"address": at}, context=context) for at in (address, rig.alloc(context, 8))]
+    assert rig.usage().num_allocations == 2
+    rig.ok(Opcode.NOP, context=context)
+    rig.ok(Opcode.LAUNCH, LAUNCH | {"function": ids["release"]}, context=context, stream=1)
+    assert rig.driver.wait(held).status is Status.OK
+    assert [rig.driver.wait(free).status for free in frees] == [Status.OK, Status.OK]
+    assert rig.usage().num_allocations == 0
+
+
+def test_free_waits_for_nothing_of_other_contexts(rig: Rig) -> None:
+    busy, idle = rig.context(), rig.context()
+    hold = rig.load(busy, "kernel hold behaviour=hold")["hold"]
+    address = rig.alloc(idle, 64)
+    rig.driver.submit(Opcode.LAUNCH, LAUNCH | {"function": hold}, context=busy)
+    rig.ok(Opcode.FREE, {"address": address}, context=idle)
+    assert rig.usage().num_allocations == 0
+
+
 def test_copies_return_what_was_asked(rig: Rig) -> None:
     context = rig.context()
     address = rig.alloc(context, 4096)

@@ -359,8 +359,6 @@ void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     req->call = call;
-    req->program = &dp->programs[function->program_index];
-    req->program->in_flight++;
     add_ops(req);
     submit_all(dp, req);
 }

@@ -65,15 +65,12 @@ static void park(struct vgc_req *req)
 static void let_go(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_context *context = req->context;
-    struct vgc_program *program = req->program;
+    vgc_line_leave(dp, req);
     req->context = NULL;
-    req->program = NULL;
     if (req->event != NULL) {
         vgc_event_release(req->event);
         req->event = NULL;
     }
-    if (program != NULL)
-        vgc_program_release(dp, program);
     if (context != NULL)
         vgc_context_release(dp, context);
 }
@@ -133,10 +130,12 @@ void vgc_submit(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
     op->context = vgc_context_number(dp, req->context);
     if (op->kind != VGC_OPK_MARKER && req->popped_ns == 0)
         req->popped_ns = vgc_now_ns();
-    if (dp->engine->ops->submit(dp->engine, op) == VGC_DONE)
+    if (dp->engine->ops->submit(dp->engine, op) == VGC_DONE) {
         vgc_op_done(dp, op);
-    else
-        dp->ops_queued++;
+        return;
+    }
+    dp->ops_queued++;
+    vgc_line_join(req);
 }
 
 static void take_times(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_op *op)
@@ -164,8 +163,6 @@ void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op)
     uint32_t payload_len = 0;
     if (op->kind == VGC_OPK_COPY_OUT && op->status == VGC_STATUS_OK)
         payload_len = (uint32_t)op->size;
-    if (req->request.opcode == VGC_OP_FREE)
-        vgc_free_finished(dp, op->dst);
     if (op->kind == VGC_OPK_EVENT_RECORD)
         req->response.value = op->end_ns;
     req->response.detail = op->detail;

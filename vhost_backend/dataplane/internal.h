@@ -7,7 +7,7 @@
  *   complete.c    response, push, park                  context.c   contexts, events
  *   inflight.c    in-flight memory, recovery            program.c   programs, functions, names
  *   engine.c      finished ops, last words              cold.c      requests for Python
- *   null_engine.c the template of engines
+ *   null_engine.c the template of engines               line.c      what must wait for everything before it
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -47,7 +47,8 @@ struct vgc_context {
     uint32_t serial;
     uint32_t in_flight;
     bool dying;
-    struct vgc_req *destroy; /* CONTEXT_DESTROY that waits for in_flight to become 0 */
+    struct vgc_req *destroy;         /* CONTEXT_DESTROY that waits for in_flight to become 0 */
+    struct vgc_req *oldest, *newest; /* the line: see line.c */
 };
 
 struct vgc_event {
@@ -62,9 +63,7 @@ struct vgc_program {
     uint32_t id; /* 0: free */
     uint32_t serial;
     uint32_t context;
-    uint32_t in_flight; /* launches */
     bool dying;
-    struct vgc_req *unload;
 };
 
 struct vgc_function {
@@ -108,10 +107,12 @@ struct vgc_req {
     bool cold;                   /* handed to Python, not completed yet */
     bool answerable;             /* room for a response */
     struct vgc_context *context; /* counted in its in_flight, or NULL */
-    struct vgc_program *program; /* ditto */
     struct vgc_event *event;     /* ditto */
     struct vgc_call *call;
-    struct vgc_req *launch_prev, *launch_next; /* dp->launches, while launch_op is set */
+    bool in_line; /* of its context */
+    struct vgc_req *older, *newer;
+    void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* NULL: leaves the line when its work is done */
+    struct vgc_req *launch_prev, *launch_next;                /* dp->launches, while launch_op is set */
     struct vgc_op *launch_op;
     uint64_t popped_ns;         /* 0: not taken */
     struct vgc_request request; /* private copies: validated and used, never read again */
@@ -328,7 +329,6 @@ static inline uint32_t vgc_index_of(uint32_t id)
 struct vgc_context *vgc_context_find(struct vgc_dp *dp, uint32_t id);
 uint32_t vgc_context_number(const struct vgc_dp *dp, const struct vgc_context *context);
 void vgc_context_release(struct vgc_dp *dp, struct vgc_context *context);
-void vgc_program_release(struct vgc_dp *dp, struct vgc_program *program);
 void vgc_event_release(struct vgc_event *event);
 struct vgc_function *vgc_function_find(struct vgc_dp *dp, uint32_t id, uint32_t context);
 struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t len);
@@ -340,6 +340,12 @@ void vgc_serve_event_create(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_event_destroy(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_event_record(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_event_wait(struct vgc_dp *dp, struct vgc_req *req);
+
+/* ---- line.c ---- */
+void vgc_line_join(struct vgc_req *req);
+void vgc_line_leave(struct vgc_dp *dp, struct vgc_req *req);
+/* Calls at_front, now or once everything that is in line now has left it. */
+void vgc_line_wait(struct vgc_dp *dp, struct vgc_req *req, void (*at_front)(struct vgc_dp *, struct vgc_req *));
 
 /* ---- memory.c ---- */
 void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req);
@@ -354,7 +360,6 @@ int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc);
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc);
 /* Drops every allocation of a context, or, with an index, every global of that program. */
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
-void vgc_free_finished(struct vgc_dp *dp, uint64_t address);
 /* Device memory for a CALL; rounds *size up. -ENOMEM. */
 int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address);
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size);

@@ -82,8 +82,6 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
     req->op.shared_bytes = launch->shared_bytes;
     req->op.param_len = launch->param_len;
     req->op.params = req->params;
-    req->program = &dp->programs[function->program_index];
-    req->program->in_flight++;
     vgc_launch_watch(dp, req, &req->op);
     vgc_submit(dp, req, &req->op);
 }

@@ -197,7 +197,13 @@ void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req)
     vgc_complete_value(dp, req, address);
 }
 
-/* The memory goes when its stream has come so far; from now on nothing else may use it. */
+static void free_now(struct vgc_dp *dp, struct vgc_req *req)
+{
+    vgc_alloc_drop(dp, vgc_alloc_at(dp, req->body.free.address));
+    vgc_complete(dp, req, VGC_STATUS_OK, 0);
+}
+
+/* The memory goes when everything before it is done, in whatever stream; from now on nothing else may use it. */
 void vgc_serve_free(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_alloc *alloc = vgc_alloc_at(dp, req->body.free.address);
@@ -208,16 +214,7 @@ void vgc_serve_free(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     alloc->dying = true;
-    vgc_op_init(req, &req->op, VGC_OPK_MARKER);
-    req->op.dst = req->body.free.address;
-    vgc_submit(dp, req, &req->op);
-}
-
-void vgc_free_finished(struct vgc_dp *dp, uint64_t address)
-{
-    struct vgc_alloc *alloc = vgc_alloc_at(dp, address);
-    if (alloc != NULL)
-        vgc_alloc_drop(dp, alloc);
+    vgc_line_wait(dp, req, free_now);
 }
 
 static void submit_copy(struct vgc_dp *dp, struct vgc_req *req, enum vgc_op_kind kind, uint32_t num_spans)

@@ -29,7 +29,7 @@ int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context)
     return id;
 }
 
-/* Python unloads it, once no launch of it is in flight. */
+/* Python unloads it, once nothing is in flight that may use its kernels or variables. */
 void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
 {
     if (req->body.program_unload.reserved != 0) {
@@ -43,20 +43,7 @@ void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     program->dying = true;
-    if (program->in_flight == 0)
-        vgc_serve_cold(dp, req);
-    else
-        program->unload = req;
-}
-
-void vgc_program_release(struct vgc_dp *dp, struct vgc_program *program)
-{
-    program->in_flight--;
-    if (program->in_flight == 0 && program->unload != NULL) {
-        struct vgc_req *unload = program->unload;
-        program->unload = NULL;
-        vgc_serve_cold(dp, unload);
-    }
+    vgc_line_wait(dp, req, vgc_serve_cold);
 }
 
 /* ---- functions ---------------------------------------------------------------------------------------------- */
@@ -241,7 +228,7 @@ int vgc_dp_program_remove(struct vgc_dp *dp, uint32_t id)
 {
     vgc_dp_lock(dp);
     struct vgc_program *program = program_find(dp, id);
-    int error = program == NULL ? -ENOENT : program->in_flight != 0 ? -EBUSY : 0;
+    int error = program == NULL ? -ENOENT : 0;
     if (error == 0) {
         program_remove(dp, program);
         error = rebuild_names(dp);

@@ -130,9 +130,10 @@ static void reset(struct vgc_req *req)
 {
     req->cold = false;
     req->context = NULL;
-    req->program = NULL;
     req->event = NULL;
     req->call = NULL;
+    req->in_line = false;
+    req->at_front = NULL;
     req->launch_op = NULL;
     req->popped_ns = 0;
     req->response = (struct vgc_response){0};
