@@ -154,6 +154,15 @@ def test_kernel_is_compiled_the_same_each_time() -> None:
     assert compile_image(source) == compile_image(source)
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["for (;;) asm volatile(\"pause\");", "for (;;) atomicAdd(x, 1);", "__syncthreads(); for (;;) x[1]++;", "__trap();"],
+)
+def test_kernel_that_never_returns_is_a_kernel(body: str) -> None:
+    image, _ = compile_image(f'extern "C" __global__ void f(volatile int *y) {{ int *x = (int *)y; {body} }}')
+    assert image
+
+
 def test_image_of_something_else_is_refused() -> None:
     with rig(pes=1) as gpu, pytest.raises(ProgramError, match="the image is not an x86-64 shared object"):
         gpu.load_image(b"kernel f\n" * 100)

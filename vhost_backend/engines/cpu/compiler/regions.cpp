@@ -435,8 +435,11 @@ class RegionBuilder
 
     void emit_latch()
     {
-        if (sites_.empty()) // every thread ends in a trap
-            next_->addIncoming(builder_.getInt32(0), latch_), latch_->moveAfter(thread_);
+        if (sites_.empty()) { // no thread gets here: each ends in a trap or in a loop without end
+            next_->eraseFromParent();
+            next_ = nullptr;
+            latch_->moveAfter(thread_);
+        }
         builder_.SetInsertPoint(latch_);
         const bool uniform = sites_.size() <= 1;
         llvm::Value *all = all_, *any = any_;
