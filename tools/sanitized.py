@@ -24,10 +24,9 @@ BEHIND_WALLS: Final = (
     "tests/protocol/test_vgcd.py::test_idle_daemon_sleeps",
     "tests/protocol/test_worker.py::test_strict_walls_serve_as_well",
     "tests/protocol/test_worker_recovery.py::test_a_fault_behind_strict_walls_is_told_as_well",
-    "tests/unit/test_cpu_engine_faults.py::test_overrun_of_shared_memory",
 )
 """Tests whose workers run in the strict sandbox, which refuses AddressSanitizer its terabytes of address space and its
-system calls, and one that counts on a fault that AddressSanitizer reports in its own way. They run unsanitized."""
+system calls. They run unsanitized."""
 
 DEFAULT_TESTS: Final = ("-q", "tests/unit", "tests/protocol", *(f"--deselect={name}" for name in BEHIND_WALLS))
 ENVIRONMENT: Final = {

@@ -19,6 +19,8 @@
 
 enum {
     CPU_ALIGN = 256, /* of allocations */
+    CPU_GUARD = 4096,
+    CPU_SHARED_GUARD = 64 << 10, /* wider: kernels index shared memory by strides */
     CPU_STACK_BYTES = 1 << 20,
     CPU_SIGNAL_STACK_BYTES = 64 << 10,
     CPU_INLINE_COPY = 256 << 10, /* bytes: copied at once by the submitter */
@@ -102,9 +104,10 @@ static inline struct cpu_engine *cpu_engine_of(struct vgc_engine *engine)
 /* memory.c */
 int cpu_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address);
 int cpu_free(struct vgc_engine *engine, uint64_t address, uint64_t size);
-/* `size` bytes, page-aligned, readable and writable, between inaccessible pages; NULL if there is no memory. */
-uint8_t *cpu_map_guarded(size_t size);
-void cpu_unmap_guarded(uint8_t *base, size_t size);
+/* `size` bytes, page-aligned, readable and writable, between `guard` inaccessible bytes on either side, a multiple of
+ * CPU_GUARD; NULL if there is no memory. */
+uint8_t *cpu_map_guarded(size_t size, size_t guard);
+void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard);
 
 /* loader.c: maps an ELF image; *base and *size are what cpu_elf_unload wants. 0 or -1 with `why`. */
 int cpu_elf_load(int fd, uint64_t size, uint8_t **base, size_t *mapped, const struct vgc_cpu_image **image, char *why);

@@ -221,7 +221,7 @@ static int load(struct loader *loader, const struct vgc_cpu_image **image)
     const Elf64_Phdr *segments = (const Elf64_Phdr *)(loader->file + header->e_phoff);
     if (check_segments(loader, segments, header->e_phnum) != 0)
         return -1;
-    loader->base = cpu_map_guarded(loader->mapped);
+    loader->base = cpu_map_guarded(loader->mapped, CPU_GUARD);
     if (loader->base == NULL)
         return refuse(loader, "does not fit into memory", "");
     copy_segments(loader, segments, header->e_phnum);
@@ -256,5 +256,5 @@ int cpu_elf_load(int fd, uint64_t size, uint8_t **base, size_t *mapped, const st
 
 void cpu_elf_unload(uint8_t *base, size_t mapped)
 {
-    cpu_unmap_guarded(base, mapped);
+    cpu_unmap_guarded(base, mapped, CPU_GUARD);
 }

@@ -12,22 +12,22 @@ static size_t round_up(size_t size, size_t to)
     return (size + to - 1) & ~(to - 1);
 }
 
-uint8_t *cpu_map_guarded(size_t size)
+uint8_t *cpu_map_guarded(size_t size, size_t guard)
 {
     size_t pages = round_up(size, PAGE);
-    uint8_t *base = mmap(NULL, pages + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *base = mmap(NULL, pages + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return NULL;
-    if (mprotect(base + PAGE, pages, PROT_READ | PROT_WRITE) != 0) {
-        munmap(base, pages + 2 * PAGE);
+    if (mprotect(base + guard, pages, PROT_READ | PROT_WRITE) != 0) {
+        munmap(base, pages + 2 * guard);
         return NULL;
     }
-    return base + PAGE;
+    return base + guard;
 }
 
-void cpu_unmap_guarded(uint8_t *base, size_t size)
+void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard)
 {
-    munmap(base - PAGE, round_up(size, PAGE) + 2 * PAGE);
+    munmap(base - guard, round_up(size, PAGE) + 2 * guard);
 }
 
 int cpu_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address)
@@ -37,7 +37,7 @@ int cpu_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address)
         size = 1;
     if (size > UINT64_C(1) << 46)
         return -ENOMEM;
-    uint8_t *base = cpu_map_guarded(size);
+    uint8_t *base = cpu_map_guarded(size, CPU_GUARD);
     if (base == NULL)
         return -ENOMEM;
     if (size >= 2 << 20)
@@ -51,6 +51,6 @@ int cpu_free(struct vgc_engine *engine, uint64_t address, uint64_t size)
     (void)engine;
     if (size == 0)
         size = 1;
-    cpu_unmap_guarded((uint8_t *)(uintptr_t)(address & ~(uint64_t)(PAGE - 1)), size);
+    cpu_unmap_guarded((uint8_t *)(uintptr_t)(address & ~(uint64_t)(PAGE - 1)), size, CPU_GUARD);
     return 0;
 }

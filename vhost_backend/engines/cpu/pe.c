@@ -102,11 +102,11 @@ static bool reserve_frame(struct cpu_pe *pe, size_t needed)
 {
     if (needed <= pe->frame_bytes)
         return true;
-    uint8_t *frame = cpu_map_guarded(needed);
+    uint8_t *frame = cpu_map_guarded(needed, CPU_GUARD);
     if (frame == NULL)
         return false;
     if (pe->frame != NULL)
-        cpu_unmap_guarded(pe->frame, pe->frame_bytes);
+        cpu_unmap_guarded(pe->frame, pe->frame_bytes, CPU_GUARD);
     pe->frame = frame;
     pe->frame_bytes = needed;
     return true;
@@ -194,11 +194,11 @@ static void *pe_main(void *argument)
 static void free_pe(struct cpu_pe *pe)
 {
     if (pe->shared != NULL)
-        cpu_unmap_guarded(pe->shared, VGC_CPU_MAX_SHARED);
+        cpu_unmap_guarded(pe->shared, VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
     if (pe->signal_stack != NULL)
-        cpu_unmap_guarded(pe->signal_stack, CPU_SIGNAL_STACK_BYTES);
+        cpu_unmap_guarded(pe->signal_stack, CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
     if (pe->frame != NULL)
-        cpu_unmap_guarded(pe->frame, pe->frame_bytes);
+        cpu_unmap_guarded(pe->frame, pe->frame_bytes, CPU_GUARD);
 }
 
 /* The thread takes no signals but those that its own code raises. */
@@ -223,8 +223,8 @@ static int start_pe(struct cpu_engine *engine, uint32_t index)
     struct cpu_pe *pe = &engine->pes[index];
     pe->engine = engine;
     pe->ctx.pe = index;
-    pe->shared = cpu_map_guarded(VGC_CPU_MAX_SHARED);
-    pe->signal_stack = cpu_map_guarded(CPU_SIGNAL_STACK_BYTES);
+    pe->shared = cpu_map_guarded(VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
+    pe->signal_stack = cpu_map_guarded(CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
     if (pe->shared == NULL || pe->signal_stack == NULL || !reserve_frame(pe, FIRST_FRAME) || start_thread(pe) != 0) {
         free_pe(pe);
         return -1;
