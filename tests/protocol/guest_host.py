@@ -73,7 +73,7 @@ def guest_host(folder: Path) -> Iterator[GuestHost]:
     config = DaemonConfig((vm,), cache=folder / "cache")
     with (
         DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon,
-        AttachedLink(folder / "a") as link,
+        AttachedLink(folder / "a", num_queues=4) as link,
     ):
         link.wait_ready()
         yield GuestHost(daemon, link, folder / "state")

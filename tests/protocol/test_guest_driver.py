@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,39 @@ def test_streams_and_events(dev: vgc.Device) -> None:
     end.record()
     assert start.elapsed_s(end) > 0
     assert all((total.get() == 10).all() for total in sums)
+
+
+@pytest.mark.parametrize("own_queue", [False, True])
+def test_threads_compute_side_by_side(dev: vgc.Device, own_queue: bool) -> None:
+    program = dev.compile(SOURCE)
+
+    def work(factor: int) -> bool:
+        if own_queue:
+            dev.claim_queue()
+        try:
+            x, y = dev.to_device(np.arange(1000, dtype=np.float32)), dev.zeros(1000)
+            for _ in range(20):
+                program.saxpy[4, 256](1000, np.float32(factor), x, y)
+            return np.array_equal(y.get(), 20 * factor * np.arange(1000, dtype=np.float32))
+        finally:
+            if own_queue:
+                dev.release_queue()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert all(pool.map(work, (1, 2, 3)))
+
+
+def test_job_can_be_asked_whether_it_is_done(dev: vgc.Device) -> None:
+    program, flag = dev.compile(SOURCE), dev.zeros(4, "int32")
+    with dev.stream() as stream:
+        job = program.forever[1, 1, 0, stream](flag)
+        assert isinstance(job, vgc.Job)
+        assert not job.done()
+        with pytest.raises(vgc.Pending):
+            job.wait(timeout_s=0.01)
+        flag.set(np.ones(4, np.int32))
+        assert job.wait().exec_ns > 0
+        assert job.done()
 
 
 def test_prints_of_kernels_come_out_here(dev: vgc.Device, capsys: pytest.CaptureFixture[str]) -> None:
