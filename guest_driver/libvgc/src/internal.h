@@ -65,7 +65,7 @@ int vgc_layout_make(struct vgc_layout *layout, uint64_t region_bytes, uint32_t n
 uint64_t vgc_layout_ring_offset(const struct vgc_layout *layout, uint32_t queue);
 struct vgc_ring vgc_layout_ring(const struct vgc_layout *layout, uint8_t *region, uint32_t queue);
 
-/* ---- transports: virtio_pci.c, memfd.c ------------------------------------------------------ */
+/* ---- transports: transport.c, virtio_pci.c, memfd.c ----------------------------------------- */
 
 struct vgc_transport;
 
