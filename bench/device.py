@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bench.driver import Driver
 from bench.native.loops import ffi
-from virtio_proto.schema import Opcode, ProgramKind, Status
+from virtio_proto.schema import FINGERPRINT, Opcode, ProgramKind, Status
 
 _RESPONSE_BYTES: Final = ffi.sizeof("struct vgc_response")
 _TEXT_BYTES: Final = 64 << 10
@@ -78,7 +78,7 @@ class Device:
         self._commands = driver.take(_COMMAND_BYTES)
         self._answers = driver.take(_RESPONSE_BYTES + _TEXT_BYTES)
         self.context = 0
-        self.context = self.ask(Opcode.CONTEXT_CREATE).value
+        self.context = self.ask(Opcode.CONTEXT_CREATE, FINGERPRINT.to_bytes(8, "little")).value
 
     # -- requests -------------------------------------------------------------------------------
 

@@ -236,6 +236,11 @@ RESPONSE = _wire(
 )
 
 BODY_QUERY = _wire("vgc_body_query", "QUERY", "what" / u32, "reserved" / u32)
+BODY_CONTEXT_CREATE = _wire(
+    "vgc_body_context_create",
+    "CONTEXT_CREATE; its place and meaning stay the same in every version of the wire format.",
+    "fingerprint" / u64 * "of the wire format that the driver speaks",
+)
 BODY_PROGRAM_LOAD = _wire(
     "vgc_body_program_load",
     "PROGRAM_LOAD; `options_len` bytes of NUL-terminated options, then `source_len` bytes of source follow.",
@@ -347,6 +352,7 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     REQUEST,
     RESPONSE,
     BODY_QUERY,
+    BODY_CONTEXT_CREATE,
     BODY_PROGRAM_LOAD,
     BODY_PROGRAM_UNLOAD,
     BODY_LOOKUP,
@@ -367,6 +373,7 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
 
 BODIES: Final[dict[Opcode, WireStruct]] = {
     Opcode.QUERY: BODY_QUERY,
+    Opcode.CONTEXT_CREATE: BODY_CONTEXT_CREATE,
     Opcode.PROGRAM_LOAD: BODY_PROGRAM_LOAD,
     Opcode.PROGRAM_UNLOAD: BODY_PROGRAM_UNLOAD,
     Opcode.FUNCTION_LOOKUP: BODY_LOOKUP,

@@ -115,6 +115,8 @@ def pack_request(
             "request_id": request_id,
         }
     )
+    if opcode == Opcode.CONTEXT_CREATE and body == b"":
+        body = {"fingerprint": schema.FINGERPRINT}
     if isinstance(body, bytes):
         return header + body
     construct = schema.BODIES[Opcode(opcode)]

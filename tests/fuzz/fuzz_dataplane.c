@@ -215,6 +215,11 @@ static void send_request(struct state *state, struct input *input)
     request.stream = shape >> 1 & 3;
     memcpy(at, &request, sizeof(request));
     uint32_t size = sizeof(request);
+    if (request.opcode == VGC_OP_CONTEXT_CREATE) {
+        uint64_t fingerprint = VGC_WIRE_FINGERPRINT ^ shape >> 7;
+        memcpy(at + size, &fingerprint, sizeof(fingerprint));
+        size += (uint32_t)sizeof(fingerprint);
+    }
     for (uint32_t i = 0; i < body_bytes(request.opcode); i += 8, size += 8) {
         uint64_t word = take_word(state, input);
         memcpy(at + size, &word, sizeof(word));
@@ -581,7 +586,8 @@ static void send_plain(struct state *state, uint16_t opcode, const void *body, u
 /* What every application begins with, so that the fuzzer need not find it out. */
 static void warm_up(struct state *state)
 {
-    send_plain(state, VGC_OP_CONTEXT_CREATE, NULL, 0);
+    const struct vgc_body_context_create create = {VGC_WIRE_FINGERPRINT};
+    send_plain(state, VGC_OP_CONTEXT_CREATE, &create, sizeof(create));
     send_plain(state, VGC_OP_PROGRAM_LOAD, &(struct vgc_body_program_load){0}, sizeof(struct vgc_body_program_load));
     send_plain(state, VGC_OP_ALLOC, &(struct vgc_body_alloc){FIRST_ALLOC}, sizeof(struct vgc_body_alloc));
     send_plain(state, VGC_OP_EVENT_CREATE, NULL, 0);

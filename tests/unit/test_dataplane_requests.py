@@ -190,6 +190,13 @@ def test_memory_that_is_being_freed_cannot_be_used(rig: Rig) -> None:
     assert rig.usage().num_allocations == 0
 
 
+def test_driver_of_another_wire_format_gets_no_context(rig: Rig) -> None:
+    status, text = refused(rig, Opcode.CONTEXT_CREATE, {"fingerprint": 0x1234})
+    assert status is Status.UNSUPPORTED
+    assert "0000000000001234" in text
+    assert f"{schema.FINGERPRINT:016x}" in text
+
+
 def test_free_waits_for_what_was_before_it_in_every_stream(rig: Rig) -> None:
     context = rig.context()
     ids = rig.load(context, "kernel hold behaviour=hold\nkernel release behaviour=release")

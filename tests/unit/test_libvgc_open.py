@@ -83,6 +83,12 @@ def test_failed_open_leaves_nothing_behind(link: GuestLink, fake: FakeDevice, tm
     open_device(link, tmp_path).close()
 
 
+def test_driver_says_which_wire_format_it_speaks(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
+    with open_device(link, tmp_path):
+        (create,) = (ask for ask in fake.seen if ask.opcode is Opcode.CONTEXT_CREATE)
+        assert create.body.fingerprint == schema.FINGERPRINT
+
+
 def test_each_handle_has_a_queue_and_all_queues_can_be_used_up(
     link: GuestLink, fake: FakeDevice, tmp_path: Path
 ) -> None:

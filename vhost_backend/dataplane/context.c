@@ -19,6 +19,12 @@ uint32_t vgc_context_number(const struct vgc_dp *dp, const struct vgc_context *c
 void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req)
 {
     uint32_t index = 0;
+    if (req->body.context_create.fingerprint != VGC_WIRE_FINGERPRINT) {
+        vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED,
+                 "driver and device differ in their wire format: the driver has fingerprint %016lx, this device %016lx",
+                 (unsigned long)req->body.context_create.fingerprint, (unsigned long)VGC_WIRE_FINGERPRINT);
+        return;
+    }
     if (req->request.context != 0) {
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "context is %u; allowed for CONTEXT_CREATE: 0", req->request.context);
         return;

@@ -87,6 +87,7 @@ struct vgc_alloc {
 
 union vgc_body {
     struct vgc_body_query query;
+    struct vgc_body_context_create context_create;
     struct vgc_body_program_load program_load;
     struct vgc_body_program_unload program_unload;
     struct vgc_body_lookup lookup;

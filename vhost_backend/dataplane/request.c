@@ -20,7 +20,7 @@ static void serve_nop(struct vgc_dp *dp, struct vgc_req *req);
 static const struct operation OPERATIONS[] = {
     [VGC_OP_NOP] = {serve_nop, 0, 0},
     [VGC_OP_QUERY] = {vgc_serve_query, sizeof(struct vgc_body_query), 0},
-    [VGC_OP_CONTEXT_CREATE] = {vgc_serve_context_create, 0, 0},
+    [VGC_OP_CONTEXT_CREATE] = {vgc_serve_context_create, sizeof(struct vgc_body_context_create), 0},
     [VGC_OP_CONTEXT_DESTROY] = {vgc_serve_context_destroy, 0, 0},
     [VGC_OP_PROGRAM_LOAD] = {vgc_serve_cold, sizeof(struct vgc_body_program_load), NEEDS_CONTEXT | TRAILING},
     [VGC_OP_PROGRAM_UNLOAD] = {vgc_serve_program_unload, sizeof(struct vgc_body_program_unload), NEEDS_CONTEXT},

@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0xe7a4ac4bb0d5a447ull
+#define VGC_WIRE_FINGERPRINT 0x976a89d09f02ca15ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -169,6 +169,11 @@ struct vgc_response {
 struct vgc_body_query {
     uint32_t what;
     uint32_t reserved;
+};
+
+/* CONTEXT_CREATE; its place and meaning stay the same in every version of the wire format. */
+struct vgc_body_context_create {
+    uint64_t fingerprint; /* of the wire format that the driver speaks */
 };
 
 /* PROGRAM_LOAD; `options_len` bytes of NUL-terminated options, then `source_len` bytes of source follow. */
@@ -348,6 +353,8 @@ _Static_assert(offsetof(struct vgc_response, reserved) == 44, "vgc_response.rese
 _Static_assert(sizeof(struct vgc_body_query) == 8, "vgc_body_query");
 _Static_assert(offsetof(struct vgc_body_query, what) == 0, "vgc_body_query.what");
 _Static_assert(offsetof(struct vgc_body_query, reserved) == 4, "vgc_body_query.reserved");
+_Static_assert(sizeof(struct vgc_body_context_create) == 8, "vgc_body_context_create");
+_Static_assert(offsetof(struct vgc_body_context_create, fingerprint) == 0, "vgc_body_context_create.fingerprint");
 _Static_assert(sizeof(struct vgc_body_program_load) == 16, "vgc_body_program_load");
 _Static_assert(offsetof(struct vgc_body_program_load, kind) == 0, "vgc_body_program_load.kind");
 _Static_assert(offsetof(struct vgc_body_program_load, options_len) == 4, "vgc_body_program_load.options_len");
