@@ -13,6 +13,7 @@ from tests.fakes.device import SILENCE, Answer, FakeDevice
 from tests.fakes.guest import TIMEOUT_S, GuestProcess, open_device
 from tests.fakes.link import GuestLink
 from tests.unit.guest_rig import dev, fake, link
+from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, Status
 
 __all__ = ["dev", "fake", "link"]
