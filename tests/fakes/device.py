@@ -21,22 +21,6 @@ from virtio_proto import schema
 from virtio_proto._vring import ffi, lib
 from virtio_proto.schema import ArgKind, Opcode, Status
 
-BODIES: Final = {
-    Opcode.QUERY: schema.BODY_QUERY,
-    Opcode.PROGRAM_LOAD: schema.BODY_PROGRAM_LOAD,
-    Opcode.PROGRAM_UNLOAD: schema.BODY_PROGRAM_UNLOAD,
-    Opcode.ALLOC: schema.BODY_ALLOC,
-    Opcode.FREE: schema.BODY_FREE,
-    Opcode.COPY_IN: schema.BODY_COPY,
-    Opcode.COPY_OUT: schema.BODY_COPY,
-    Opcode.COPY_DEVICE: schema.BODY_COPY,
-    Opcode.FILL: schema.BODY_FILL,
-    Opcode.LAUNCH: schema.BODY_LAUNCH,
-    Opcode.CALL: schema.BODY_CALL,
-    Opcode.EVENT_DESTROY: schema.BODY_EVENT,
-    Opcode.EVENT_RECORD: schema.BODY_EVENT,
-    Opcode.EVENT_WAIT: schema.BODY_EVENT,
-}
 TIMEOUT_S: Final = 30.0
 
 
@@ -197,9 +181,9 @@ class FakeDevice:
         opcode = Opcode(head.opcode)
         at = schema.REQUEST.construct.sizeof()
         body = None
-        if opcode in BODIES:
-            body = BODIES[opcode].construct.parse(data[at:])
-            at += BODIES[opcode].construct.sizeof()
+        if opcode in schema.BODIES:
+            body = schema.BODIES[opcode].construct.parse(data[at:])
+            at += schema.BODIES[opcode].construct.sizeof()
         room = sum(size for _, size in chain.writable) - schema.RESPONSE.construct.sizeof()
         return Ask(opcode, head.context, head.stream, body, data[at:], room)
 

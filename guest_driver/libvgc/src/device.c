@@ -23,7 +23,7 @@ static int context_create(struct vgc_device *device)
     memset(message.response, 0xff, sizeof(struct vgc_response)); /* no status that could be taken for an answer */
     vgc_state_set_context(device, intent, 0, 0);
     struct vgc_body_context_create body = {.fingerprint = VGC_WIRE_FINGERPRINT};
-    vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, &body, sizeof(body));
     result = vgc_message_ask(&message, &response);
     if (result == VGC_NO_ANSWER)
         return result; /* the intent stays for whoever cleans up after us */
