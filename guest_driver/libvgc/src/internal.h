@@ -74,7 +74,7 @@ struct vgc_transport_ops {
     bool (*is_running)(struct vgc_transport *transport, const struct vgc_layout *layout);
     /* Brings the device up from scratch on zeroed rings. */
     int (*start)(struct vgc_transport *transport, const struct vgc_layout *layout, uint64_t deadline_ns);
-    /* Makes a device that stopped serving go on (see virtio_pci.c). Cheap when it is running. */
+    /* Makes a device that stopped serving go on (see virtio_wait.c). Cheap when it is running. */
     void (*revive)(struct vgc_transport *transport);
     int (*read_config)(struct vgc_transport *transport, struct vgc_config *config);
     void (*write_ack)(struct vgc_transport *transport, uint32_t generation);

@@ -1,0 +1,158 @@
+/* The PCI configuration space of a virtio function and the areas that its capabilities point to, in BARs
+ * [virtio 1.3 §4.1.4]. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "virtio_pci.h"
+
+enum { /* PCI */
+       PCI_COMMAND = 4,
+       PCI_CAPABILITIES = 0x34,
+       CAPABILITY_VENDOR = 9,
+};
+
+enum { /* virtio_pci_cap.cfg_type [virtio 1.3 §4.1.4] */
+       CAP_COMMON = 1,
+       CAP_NOTIFY = 2,
+       CAP_ISR = 3,
+       CAP_DEVICE = 4,
+       CAP_PCI_CONFIG = 5,
+};
+
+/* ---- configuration space -------------------------------------------------------------------- */
+
+void vgc_virtio_set_command(struct virtio_pci *pci, uint16_t set, uint16_t clear)
+{
+    uint16_t command;
+    if (pread(pci->config_fd, &command, sizeof(command), PCI_COMMAND) != sizeof(command))
+        return; /* seen as a device that does not answer */
+    uint16_t wanted = (uint16_t)((command | set) & ~clear);
+    if (wanted != command && pwrite(pci->config_fd, &wanted, sizeof(wanted), PCI_COMMAND) != sizeof(wanted))
+        return;
+}
+
+void vgc_virtio_lock(struct virtio_pci *pci)
+{
+    while (flock(pci->config_fd, LOCK_EX) != 0 && errno == EINTR) {
+    }
+}
+
+void vgc_virtio_unlock(struct virtio_pci *pci)
+{
+    (void)flock(pci->config_fd, LOCK_UN);
+}
+
+static int read_pci_config(struct virtio_pci *pci, uint8_t config[256])
+{
+    if (pread(pci->config_fd, config, 256, 0) != 256)
+        return vgc_fail(VGC_NO_PERMISSION, "the whole PCI configuration space of %s is only readable with root rights",
+                        pci->base.name);
+    return VGC_OK;
+}
+
+/* Calls `visit` for virtio's capabilities until one call fails. */
+static int for_each_capability(struct virtio_pci *pci, int (*visit)(struct virtio_pci *, const uint8_t *, uint8_t))
+{
+    uint8_t config[256] = {0};
+    int result = read_pci_config(pci, config);
+    uint8_t at = config[PCI_CAPABILITIES];
+    for (int seen = 0; result == VGC_OK && at >= 64 && at <= 256 - 20 && seen < 48; at = config[at + 1], seen++)
+        if (config[at] == CAPABILITY_VENDOR)
+            result = visit(pci, config, at);
+    return result;
+}
+
+/* ---- whose device it is --------------------------------------------------------------------- */
+
+static int note_window(struct virtio_pci *pci, const uint8_t *config, uint8_t at)
+{
+    if (config[at + 3] == CAP_DEVICE)
+        memcpy(pci->device_area, config + at, sizeof(pci->device_area));
+    else if (config[at + 3] == CAP_PCI_CONFIG)
+        pci->window = at;
+    return VGC_OK;
+}
+
+/* Whether the device's configuration begins with our magic, read through the window in PCI configuration space
+ * [virtio 1.3 §4.1.4.9]: the BAR cannot be mapped while another driver holds it, and it is not ours to take from
+ * that driver before we know. */
+int vgc_virtio_check_magic(struct virtio_pci *pci)
+{
+    uint32_t magic = 0, length = sizeof(magic);
+    int result = for_each_capability(pci, note_window);
+    if (result != VGC_OK)
+        return result;
+    vgc_virtio_lock(pci);
+    bool fine = pci->window != 0 && pwrite(pci->config_fd, pci->device_area + 4, 1, pci->window + 4) == 1 &&
+                pwrite(pci->config_fd, pci->device_area + 8, 4, pci->window + 8) == 4 &&
+                pwrite(pci->config_fd, &length, 4, pci->window + 12) == 4 &&
+                pread(pci->config_fd, &magic, 4, pci->window + 16) == 4;
+    vgc_virtio_unlock(pci);
+    if (!fine || magic != VGC_CONFIG_MAGIC)
+        return vgc_fail(VGC_NO_DEVICE, "%s is not a virtio-gpu-compute device: its configuration lacks the magic VGPC",
+                        pci->base.name);
+    return VGC_OK;
+}
+
+/* ---- mapping -------------------------------------------------------------------------------- */
+
+static int map_bar(struct virtio_pci *pci, uint8_t bar, uint64_t offset, uint64_t len, uint8_t **at)
+{
+    char file[16];
+    uint64_t base;
+    if (bar >= NUM_BARS)
+        return vgc_fail(VGC_INCOMPATIBLE, "%s has a capability in BAR %u", pci->base.name, bar);
+    if (pci->bars[bar] == NULL) {
+        int result = vgc_pci_bar(pci->base.name, bar, &base, &pci->bar_bytes[bar]);
+        (void)snprintf(file, sizeof(file), "resource%u", bar);
+        if (result == VGC_OK)
+            result = vgc_pci_map(pci->base.name, file, pci->bar_bytes[bar], &pci->bars[bar]);
+        if (result != VGC_OK)
+            return result;
+    }
+    if (offset > pci->bar_bytes[bar] || len > pci->bar_bytes[bar] - offset)
+        return vgc_fail(VGC_INCOMPATIBLE, "%s has a capability beyond its BAR %u", pci->base.name, bar);
+    *at = (uint8_t *)pci->bars[bar] + offset;
+    return VGC_OK;
+}
+
+static uint32_t read_u32(const uint8_t *bytes)
+{
+    uint32_t value;
+    memcpy(&value, bytes, sizeof(value));
+    return value;
+}
+
+static int map_capability(struct virtio_pci *pci, const uint8_t *config, uint8_t at)
+{
+    uint8_t type = config[at + 3];
+    uint8_t *area = NULL;
+    if (type < CAP_COMMON || type > CAP_DEVICE)
+        return VGC_OK;
+    int result = map_bar(pci, config[at + 4], read_u32(config + at + 8), read_u32(config + at + 12), &area);
+    if (result != VGC_OK)
+        return result;
+    if (type == CAP_COMMON) {
+        pci->common = (volatile struct common_config *)area;
+    } else if (type == CAP_NOTIFY) {
+        pci->notify = area;
+        pci->notify_multiplier = read_u32(config + at + 16);
+    } else if (type == CAP_ISR) {
+        pci->isr = area;
+    } else {
+        pci->device_config = area;
+    }
+    return VGC_OK;
+}
+
+int vgc_virtio_map_areas(struct virtio_pci *pci)
+{
+    int result = for_each_capability(pci, map_capability);
+    if (result != VGC_OK)
+        return result;
+    if (pci->common == NULL || pci->notify == NULL || pci->isr == NULL || pci->device_config == NULL)
+        return vgc_fail(VGC_INCOMPATIBLE, "%s lacks one of virtio's capability areas", pci->base.name);
+    return VGC_OK;
+}

@@ -1,0 +1,93 @@
+/* One virtio PCI function of ours: opening it, its configuration, closing it. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "virtio_pci.h"
+
+int vgc_virtio_read_config(struct vgc_transport *transport, struct vgc_config *config)
+{
+    struct virtio_pci *pci = vgc_virtio_of(transport);
+    uint32_t words[sizeof(*config) / sizeof(uint32_t)];
+    const volatile uint32_t *at = (const volatile uint32_t *)pci->device_config;
+    for (int tries = 0; tries < 16; tries++) { /* [virtio 1.3 §2.5.1] */
+        uint8_t before = pci->common->config_generation;
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+            words[i] = at[i];
+        if (pci->common->config_generation == before) {
+            memcpy(config, words, sizeof(*config));
+            return VGC_OK;
+        }
+    }
+    return vgc_fail(VGC_NO_ANSWER, "the configuration of %s keeps changing while it is read", transport->name);
+}
+
+static void write_ack(struct vgc_transport *transport, uint32_t generation)
+{
+    *(volatile uint32_t *)(vgc_virtio_of(transport)->device_config + offsetof(struct vgc_config, driver_ack)) =
+        generation;
+}
+
+void vgc_virtio_close(struct vgc_transport *transport)
+{
+    struct virtio_pci *pci = vgc_virtio_of(transport);
+    for (int bar = 0; bar < NUM_BARS; bar++)
+        if (pci->bars[bar] != NULL)
+            (void)munmap(pci->bars[bar], pci->bar_bytes[bar]);
+    if (transport->region != NULL)
+        (void)munmap(transport->region, transport->region_bytes);
+    if (pci->config_fd >= 0)
+        (void)close(pci->config_fd);
+    free(pci);
+}
+
+static const struct vgc_transport_ops PCI_OPS = {
+    .is_running = vgc_virtio_is_running,
+    .start = vgc_virtio_start,
+    .revive = vgc_virtio_revive,
+    .read_config = vgc_virtio_read_config,
+    .write_ack = write_ack,
+    .attach = vgc_virtio_attach,
+    .detach = vgc_virtio_detach,
+    .kick = vgc_virtio_kick,
+    .arm = vgc_virtio_arm,
+    .wait = vgc_virtio_wait,
+    .close = vgc_virtio_close,
+};
+
+static int bind_uio(struct virtio_pci *pci)
+{
+    vgc_virtio_lock(pci);
+    int result = vgc_pci_bind_uio(pci->base.name);
+    vgc_virtio_set_command(pci, COMMAND_MEMORY | COMMAND_MASTER, 0);
+    vgc_virtio_unlock(pci);
+    return result;
+}
+
+int vgc_virtio_open_function(const char *address, struct virtio_pci **out)
+{
+    struct virtio_pci *pci = calloc(1, sizeof(*pci));
+    if (pci == NULL)
+        return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
+    pci->base.ops = &PCI_OPS;
+    for (int i = 0; i < VGC_MAX_QUEUES; i++)
+        pci->uio_fds[i] = -1;
+    (void)snprintf(pci->base.name, sizeof(pci->base.name), "%s", address);
+    pci->config_fd = vgc_pci_open(address, "config", O_RDWR);
+    int result = pci->config_fd < 0 ? vgc_fail_errno("cannot open the configuration space of %s", address) : VGC_OK;
+    if (result == VGC_OK)
+        result = vgc_virtio_check_magic(pci);
+    if (result == VGC_OK)
+        result = bind_uio(pci);
+    if (result == VGC_OK)
+        result = vgc_virtio_map_areas(pci);
+    if (result != VGC_OK) {
+        vgc_virtio_close(&pci->base);
+        return result;
+    }
+    *out = pci;
+    return VGC_OK;
+}
