@@ -63,6 +63,7 @@ class PrivateApt:
     def run(self, *argv: str, cwd: Path | None = None) -> str:
         """Run an apt program on the private state; its standard output."""
         env = os.environ | {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
+        env.pop("LD_PRELOAD", None)  # the sanitizers of tools.sanitized, in which apt hangs
         done = subprocess.run(argv, env=env, cwd=cwd, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             die(f"{' '.join(argv)}: {done.stderr.strip()}", hint=f"is {MIRROR} reachable from here?")

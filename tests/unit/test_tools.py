@@ -11,6 +11,7 @@ import pytest
 
 from tools import build, common, sanitized, setup
 from tools.cpio import CpioArchive
+from tools.debian import PrivateApt
 
 MAKEFILE = "product: source.c\n\tcp source.c product\n\techo built >> log\n"
 
@@ -99,6 +100,13 @@ def test_digest_depends_on_contents_and_permissions(tmp_path: Path) -> None:
 def test_cache_goes_where_it_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("VGC_CACHE", str(tmp_path / "here"))
     assert common.cache_folder() == tmp_path / "here"
+
+
+def test_apt_runs_on_its_own_state_and_without_the_sanitizers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "libc.so.6")
+    names = PrivateApt(tmp_path).run("env").splitlines()
+    assert f"APT_CONFIG={tmp_path}/apt.conf" in names
+    assert not [name for name in names if name.startswith("LD_PRELOAD=")]
 
 
 def test_other_distributions_are_told_what_to_install(
