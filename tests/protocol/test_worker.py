@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, needs_walls, shared_parts, worker_rig
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.protocol import (
     Ack,
     EngineSetup,
@@ -213,7 +213,7 @@ def test_a_failed_compile_reaches_the_guest(rig: WorkerRig) -> None:
     body = {"kind": 1, "source_len": 1}
     pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, b"x", context=context, writable_len=500)
     request, fds = rig.expect(protocol.Compile)
-    protocol.close_fds(fds)
+    codec.close_fds(fds)
     rig.send(Program(7, request.request, False, "error: no", 123456, False))
     reply = rig.driver.wait(pending)
     assert (reply.status, reply.text, reply.aux) == (Status.COMPILE_FAILED, "error: no", 123456)

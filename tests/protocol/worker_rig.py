@@ -19,7 +19,7 @@ from tests.fakes.region import Region
 from tests.unit.plane_rig import function_ids, ring_message
 from vhost_backend.sandbox import memfd
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.inflight import InflightMemory
 from vhost_backend.worker.protocol import (
     Ack,
@@ -85,7 +85,7 @@ class WorkerRig:
         self.process.wait(TIMEOUT_S)
         os.close(self.err_fd)
         for _, fds in self.aside:
-            protocol.close_fds(fds)
+            codec.close_fds(fds)
 
     # ---- messages --------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ class WorkerRig:
         request, (fd,) = self.expect(Compile)
         image = memfd.sealed("image", memfd.read(fd, 1 << 20))
         self.send(Program(next(self._seq), request.request, True, "", 0, False), (image,))
-        protocol.close_fds((fd, image))
+        codec.close_fds((fd, image))
         return request
 
     def launch(self, context: int, function: int, **options: Any) -> Pending:

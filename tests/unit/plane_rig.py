@@ -16,7 +16,7 @@ from tests.fakes.ring import RingPlacement
 from vhost_backend.engines.base import Engine
 from vhost_backend.engines.null import NullEngine
 from vhost_backend.sandbox import memfd
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec
 from vhost_backend.worker.cold import ColdServer
 from vhost_backend.worker.plane import DataPlane, PlaneLimits, RingFds, Usage
 from vhost_backend.worker.protocol import Compile, MemRegion, Program, VringStart, WorkerMessage
@@ -181,7 +181,7 @@ def plane_rig(
         driver = stack.enter_context(FakeDriver(region, num_queues=limits.num_queues))
         plane = stack.enter_context(DataPlane(engine.handle, limits, inflight_fd))
         rig = Rig(engine, plane, region, driver)
-        stack.callback(lambda: protocol.close_fds(rig.err_fds))
+        stack.callback(lambda: codec.close_fds(rig.err_fds))
         rig.set_memory()
         if start:
             for index in range(limits.num_queues):

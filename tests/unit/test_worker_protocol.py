@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec, protocol
+from vhost_backend.worker.codec import ProtocolError
 from vhost_backend.worker.protocol import (
     DAEMON_MESSAGES,
     WORKER_MESSAGES,
@@ -25,7 +26,6 @@ from vhost_backend.worker.protocol import (
     MemTable,
     Message,
     Program,
-    ProtocolError,
     Quota,
     Ready,
     Setup,
@@ -70,7 +70,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def fields_of(message: Message) -> dict[str, Any]:
-    return dict(json.loads(protocol.encode(message)))
+    return dict(json.loads(codec.encode(message)))
 
 
 def test_there_is_an_example_of_every_message() -> None:
@@ -79,7 +79,7 @@ def test_there_is_an_example_of_every_message() -> None:
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.TYPE)
 def test_messages_survive_the_packet(message: Message) -> None:
-    assert protocol.decode(protocol.encode(message), EVERY) == message
+    assert codec.decode(codec.encode(message), EVERY) == message
 
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.TYPE)
@@ -88,9 +88,9 @@ def test_missing_and_unknown_keys_are_refused(message: Message) -> None:
     for name in good:
         bad = {key: value for key, value in good.items() if key != name}
         with pytest.raises(ProtocolError):
-            protocol.decode(json.dumps(bad).encode(), EVERY)
+            codec.decode(json.dumps(bad).encode(), EVERY)
     with pytest.raises(ProtocolError, match="surprise"):
-        protocol.decode(json.dumps(good | {"surprise": 1}).encode(), EVERY)
+        codec.decode(json.dumps(good | {"surprise": 1}).encode(), EVERY)
 
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.TYPE)
@@ -100,14 +100,14 @@ def test_values_of_another_type_are_refused(message: Message) -> None:
         values: tuple[object, ...] = ([[]], {"x": []}, -1, 1 << 70, "\0" * 70_000)
         for value in values:
             with pytest.raises(ProtocolError):
-                protocol.decode(json.dumps(good | {name: value}).encode(), EVERY)
+                codec.decode(json.dumps(good | {name: value}).encode(), EVERY)
 
 
 @pytest.mark.parametrize("option", ["-DA=\0", "-D\ud800", "x" * 4097])
 def test_options_that_no_compiler_can_be_given_are_refused(option: str) -> None:
     packet = json.dumps({"type": "compile", "request": 1, "context": 1, "program_kind": 1, "options": [option]})
     with pytest.raises(ProtocolError, match="options"):
-        protocol.decode(packet.encode(), EVERY)
+        codec.decode(packet.encode(), EVERY)
 
 
 @pytest.mark.parametrize(
@@ -116,21 +116,21 @@ def test_options_that_no_compiler_can_be_given_are_refused(option: str) -> None:
 def test_log_larger_than_a_line_is_refused(fields: dict[str, str]) -> None:
     packet = json.dumps({"type": "log", "level": "info", "event": "kernel_printed", "fields": fields})
     with pytest.raises(ProtocolError, match="characters"):
-        protocol.decode(packet.encode(), EVERY)
+        codec.decode(packet.encode(), EVERY)
 
 
 def test_true_is_no_number_and_1_is_not_true() -> None:
     with pytest.raises(ProtocolError, match="seq"):
-        protocol.decode(json.dumps(fields_of(Shutdown(1)) | {"seq": True}).encode(), EVERY)
+        codec.decode(json.dumps(fields_of(Shutdown(1)) | {"seq": True}).encode(), EVERY)
     with pytest.raises(ProtocolError, match="enabled"):
-        protocol.decode(json.dumps(fields_of(VringEnable(1, 1, True)) | {"enabled": 1}).encode(), EVERY)
+        codec.decode(json.dumps(fields_of(VringEnable(1, 1, True)) | {"enabled": 1}).encode(), EVERY)
 
 
 def test_only_messages_of_the_right_direction_are_taken() -> None:
     for message in EXAMPLES:
         wrong = DAEMON_MESSAGES if type(message) in WORKER_MESSAGES else WORKER_MESSAGES
         with pytest.raises(ProtocolError, match="allowed: "):
-            protocol.decode(protocol.encode(message), wrong)
+            codec.decode(codec.encode(message), wrong)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_only_messages_of_the_right_direction_are_taken() -> None:
 )
 def test_packets_that_are_none_are_refused(packet: bytes) -> None:
     with pytest.raises(ProtocolError):
-        protocol.decode(packet, EVERY)
+        codec.decode(packet, EVERY)
 
 
 _JSON = st.recursive(
@@ -153,18 +153,18 @@ def test_random_packets_raise_nothing_else(message: Message, extra: dict[str, An
     fields = fields_of(message) | extra
     fields[data.draw(st.sampled_from(sorted(fields)))] = value
     try:
-        protocol.decode(json.dumps(fields).encode(), EVERY)
+        codec.decode(json.dumps(fields).encode(), EVERY)
     except ProtocolError:
         return
 
 
 def test_a_message_too_long_is_not_sent() -> None:
     with pytest.raises(ProtocolError, match="allowed: 65536"):
-        protocol.encode(Compile(1, 1, 1, ("x" * 4096,) * 20))
+        codec.encode(Compile(1, 1, 1, ("x" * 4096,) * 20))
 
 
 def test_the_longest_log_fits_whatever_is_in_it() -> None:
-    protocol.encode(Program(1, 1, False, "\x01" * protocol.MAX_LOG_CHARS, 1, False))
+    codec.encode(Program(1, 1, False, "\x01" * protocol.MAX_LOG_CHARS, 1, False))
 
 
 def test_fds_travel_beside_their_message(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -175,7 +175,7 @@ def test_fds_travel_beside_their_message(pair: tuple[socket.socket, socket.socke
     assert received is not None
     message, fds = received
     assert (message, os.get_inheritable(fds[0])) == (SETUP, False)
-    protocol.close_fds(fds)
+    codec.close_fds(fds)
 
 
 def test_a_wrong_number_of_fds_is_not_sent(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -187,7 +187,7 @@ def test_fds_that_came_unasked_are_closed(pair: tuple[socket.socket, socket.sock
     daemon, worker = pair
     read_end, write_end = os.pipe()
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [write_end]))]
-    worker.sendmsg([protocol.encode(Ready("null", 1, 0, "off"))], rights)
+    worker.sendmsg([codec.encode(Ready("null", 1, 0, "off"))], rights)
     os.close(write_end)
     with pytest.raises(ProtocolError, match="ready with 1 fds; allowed: 0"):
         protocol.receive_from_worker(daemon)
@@ -197,7 +197,7 @@ def test_fds_that_came_unasked_are_closed(pair: tuple[socket.socket, socket.sock
 
 def test_an_overlong_packet_is_refused(pair: tuple[socket.socket, socket.socket]) -> None:
     daemon, worker = pair
-    worker.send(b" " * (protocol.MAX_PACKET_BYTES + 1))
+    worker.send(b" " * (codec.MAX_PACKET_BYTES + 1))
     with pytest.raises(ProtocolError, match="a packet over 65536 bytes"):
         protocol.receive_from_worker(daemon)
 

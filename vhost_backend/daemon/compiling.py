@@ -11,7 +11,7 @@ from vhost_backend.compiler.service import CompileResult
 from vhost_backend.daemon.link import WorkerLink
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.log import Logger
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec
 from vhost_backend.worker.protocol import MAX_LOG_CHARS, Compile, Program
 from virtio_proto.schema import LIMITS, ProgramKind
 
@@ -81,5 +81,5 @@ class CompileRelay:
 
         try:
             self._link.tell(build, fds)
-        except protocol.ProtocolError as error:
+        except codec.ProtocolError as error:
             self._log.error("program_not_sent", error=str(error))

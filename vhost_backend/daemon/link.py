@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.protocol import Ack, DaemonMessage, Ready, WorkerMessage
 
 MAX_QUEUED: Final = 1024
@@ -105,7 +105,7 @@ class WorkerLink:
         self._loop.remove_writer(self._sock)
         self._sock.close()
         while self._queue:
-            protocol.close_fds(self._queue.popleft()[1])
+            codec.close_fds(self._queue.popleft()[1])
         for seq in list(self._pending):
             self.answered(seq, None)
 
@@ -143,7 +143,7 @@ class WorkerLink:
             if not self._try_send(message, fds):
                 return
             self._queue.popleft()
-            protocol.close_fds(fds)
+            codec.close_fds(fds)
         self._loop.remove_writer(self._sock)
 
     # ---- receiving -------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class WorkerLink:
             received = protocol.receive_from_worker(self._sock)
         except BlockingIOError:
             return False
-        except protocol.ProtocolError as error:
+        except codec.ProtocolError as error:
             self._lose(f"broke the protocol: {error}")
             return False
         except OSError as error:

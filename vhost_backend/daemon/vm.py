@@ -27,7 +27,7 @@ from vhost_backend.vhost_user.memory import MemoryTable
 from vhost_backend.vhost_user.messages import BackendRequest, VirtioFeature
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.vhost_user.vring import Vring
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.inflight import InflightMemory
 from vhost_backend.worker.protocol import Ack, Compile, Log, Ready, Stats, VringBroken, WorkerMessage
 from virtio_proto.schema import EngineKind, Health
@@ -282,7 +282,7 @@ class Vm:
 
     def _on_compile(self, request: Compile, source_fd: int) -> None:
         if self._relay is None:
-            protocol.close_fds((source_fd,))
+            codec.close_fds((source_fd,))
         else:
             self._relay.submit(request, source_fd)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from vhost_backend.engines.base import Engine, ProgramError
 from vhost_backend.errors import DriverError
+from vhost_backend.worker.codec import ProtocolError, encode
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
 from vhost_backend.worker.protocol import (
@@ -15,9 +16,7 @@ from vhost_backend.worker.protocol import (
     MAX_OPTIONS,
     Compile,
     Program,
-    ProtocolError,
     WorkerMessage,
-    encode,
 )
 from vhost_backend.worker.sources import SourceFiles
 from virtio_proto import schema

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from vhost_backend.engines.base import Engine
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.cold import ColdServer
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, RingFds
 from vhost_backend.worker.protocol import (
@@ -106,7 +106,7 @@ class Control:
                 try:
                     plane.set_memory(message.regions, fds)
                 finally:
-                    protocol.close_fds(fds)
+                    codec.close_fds(fds)
             case VringStart():
                 plane.start_queue(message, _ring_fds(message, fds))
             case VringCall():
@@ -118,8 +118,8 @@ class Control:
             case VringStop():
                 return plane.stop_queue(message.index)
             case _:
-                protocol.close_fds(fds)
-                raise protocol.ProtocolError(f"{message.TYPE} again; allowed: only first")
+                codec.close_fds(fds)
+                raise codec.ProtocolError(f"{message.TYPE} again; allowed: only first")
         return 0
 
 

@@ -11,7 +11,7 @@ from vhost_backend.engines.base import Engine
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.sandbox import worker as sandbox
-from vhost_backend.worker import protocol
+from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.control import Control
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, PlaneLimits
 from vhost_backend.worker.protocol import Ack, Log, Ready, Setup
@@ -38,7 +38,7 @@ def work(daemon: socket.socket) -> int:
         return 0
     setup, fds = received
     if not isinstance(setup, Setup):
-        raise protocol.ProtocolError(f"the first message is {setup.TYPE}; allowed: {Setup.TYPE}")
+        raise codec.ProtocolError(f"the first message is {setup.TYPE}; allowed: {Setup.TYPE}")
     try:
         control = _set_up(daemon, setup, fds[0])
     except SetupError as error:
@@ -48,7 +48,7 @@ def work(daemon: socket.socket) -> int:
         control.serve()
     except Exception as error:  # noqa: BLE001  stderr leads nowhere by now: the daemon's log is the place
         last = traceback.extract_tb(error.__traceback__)[-1]
-        where: dict[str, protocol.Scalar] = {"error": repr(error)[:500], "file": last.filename, "line": last.lineno}
+        where: dict[str, codec.Scalar] = {"error": repr(error)[:500], "file": last.filename, "line": last.lineno}
         protocol.send_to_daemon(daemon, Log("error", "worker_failed", where))
         return 1
     return 0
