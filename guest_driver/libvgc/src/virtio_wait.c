@@ -6,7 +6,7 @@
  * unmasked and counts one interrupt up, whatever the other processes do in between.
  *
  * Closing any of these descriptors makes uio_pci_generic clear bus mastering, upon which QEMU stops the device and
- * takes back DRIVER_OK. The device keeps its rings and its place in them; revive() turns it on again. */
+ * takes back DRIVER_OK. The device keeps its rings and its place in them; vgc_virtio_revive() turns it on again. */
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
