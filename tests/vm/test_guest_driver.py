@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +121,19 @@ print(dev.info().generation, dev.usage().memory_used_bytes)
 
 
 def kill_workers(vgcd: Vgcd) -> None:
-    """SIGKILL to whatever the daemon has running: its launcher takes the worker with it."""
-    for pid in vgcd.worker_pids():
-        os.kill(pid, signal.SIGKILL)
+    """SIGKILL to whatever the daemon has running: its launcher takes the worker with it. Returns when both are gone."""
+    launchers = vgcd.worker_pids()
+    with ExitStack() as stack:
+        ends = [os.pidfd_open(pid) for pid in (*launchers, *(one for pid in launchers for one in descendants(pid)))]
+        for end in ends:
+            stack.callback(os.close, end)
+        for pid in launchers:
+            os.kill(pid, signal.SIGKILL)
+        for end in ends:
+            select.select([end], [], [])
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process's first thread, their children, and so on."""
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return children + [one for child in children for one in descendants(child)]
