@@ -17,7 +17,6 @@ from guest_driver import errors
 LIBVGC_DIR: Final = Path(__file__).resolve().parent / "libvgc"
 HEADER: Final = LIBVGC_DIR / "vgc.h"
 DEFAULT_LIBRARY: Final = LIBVGC_DIR / "build" / "libvgc.so"
-FOREVER_NS: Final = 2**64 - 1
 
 
 def declarations(header: str) -> str:

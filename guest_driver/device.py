@@ -149,8 +149,9 @@ class Device:
 
     def close(self) -> None:
         """Frees everything of this device, on the host too. Region arrays stay readable; they hold the rest open."""
-        for program in self._programs:
-            program.unload()
+        if self._handle.is_open and not self._handle.is_busy():
+            for program in self._programs:
+                program.unload()
         self._programs.clear()
         self._handle.close()
 
@@ -316,7 +317,7 @@ class Device:
         packed, keep = _call_args(function, args)
         where = geometry(grid, block, shared_bytes, stream)
         device, word = self._handle.pointer, ffi.new("char[]", function.linker_name.encode())
-        done = job.run(
+        done = job.run_kernel(
             self._handle,
             lambda out: lib.vgc_call(device, word, where, packed, len(args), out),
             asynchronous=stream is not None,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guest_driver._lib import check, ffi, lib
 from guest_driver.output import Output
+
+if TYPE_CHECKING:
+    from guest_driver.job import Job
 
 
 class Handle:
@@ -20,6 +23,7 @@ class Handle:
         self._pointer = out[0]
         self._open = True
         self._users = 0
+        self._left_behind: list[Job] = []
         self._lock = threading.RLock()  # finalizers run in the middle of anything, on the same thread too
 
     @property
@@ -37,8 +41,14 @@ class Handle:
         return self._open
 
     def close(self) -> None:
-        """Ends the device, now or when the last view of its region is gone. A second time does nothing."""
+        """Ends the device, now or when the last view of its region is gone. A second time does nothing.
+
+        With a kernel under way that nobody waits for any more, it is left to the end of the process, as if that had
+        been killed: closing would wait for the kernel.
+        """
         with self._lock:
+            if self._open and self.is_busy():
+                self._users += 1
             self._open = False
             self._close_if_unused()
 
@@ -46,6 +56,14 @@ class Handle:
         if not self._open and self._users == 0 and self._pointer is not None:
             pointer, self._pointer = self._pointer, None
             lib.vgc_close(pointer)
+
+    def leave_behind(self, job: Job) -> None:
+        """Keeps a job, and what it uses, that nobody waits for."""
+        self._left_behind = [*(known for known in self._left_behind if not known.done()), job]
+
+    def is_busy(self) -> bool:
+        """Whether a job that nobody waits for is still under way."""
+        return not all(job.done() for job in self._left_behind)
 
     def show_output(self) -> None:
         """Writes what kernels printed, if there is something."""

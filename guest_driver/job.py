@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from guest_driver._lib import FOREVER_NS, check, ffi, lib
+from guest_driver._lib import check, ffi, lib
 from guest_driver.errors import NoAnswer, Pending, VgcError
 
 if TYPE_CHECKING:
     from guest_driver.handle import Handle
+
+SLICE_NS: Final = 100_000_000
+"""Python hears Ctrl-C between calls of libvgc only: no wait for a job is longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,23 @@ class Job:
         """
         if self._timing is None and self._error is None:
             self._check_open()
-            timeout_ns = FOREVER_NS if timeout_s is None else int(timeout_s * 1e9)
-            self._settle(lib.vgc_job_wait(self._pointer, timeout_ns))
+            self._settle(self._wait(timeout_s))
         if self._timing is None:
             assert self._error is not None
             raise self._error
         return self._timing
+
+    def _wait(self, timeout_s: float | None) -> int:
+        limit_ns = lib.vgc_request_timeout(self._handle.pointer) if timeout_s is None else int(timeout_s * 1e9)
+        left_ns = limit_ns
+        while (result := lib.vgc_job_wait(self._pointer, min(left_ns, SLICE_NS))) == lib.VGC_PENDING:
+            left_ns -= SLICE_NS
+            if left_ns > 0:
+                continue
+            if timeout_s is None:
+                raise NoAnswer(f"NO_ANSWER: the device did not answer within {limit_ns / 1e9:.1f} s")
+            break
+        return int(result)
 
     def done(self) -> bool:
         """Whether the work has ended, well or not."""
@@ -113,3 +127,16 @@ def run(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ..
     out = ffi.new("struct vgc_job **")
     check(send(out))
     return Job(handle, out[0], keep)
+
+
+def run_kernel(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ...] = ()) -> Job | Timing:
+    """As `run`, for what may take long: Ctrl-C ends the wait, though not the work, which keeps what it uses."""
+    job = run(handle, send, asynchronous=True, keep=keep)
+    assert isinstance(job, Job)
+    if asynchronous:
+        return job
+    try:
+        return job.wait()
+    except KeyboardInterrupt:
+        handle.leave_behind(job)
+        raise

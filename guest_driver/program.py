@@ -103,7 +103,7 @@ class Function:
         self._program.check_loaded()
         params = arguments.pack_all(self.name, self.params, self.param_bytes, values)
         where = geometry(grid, block, shared_bytes, stream)
-        return job.run(
+        return job.run_kernel(
             self._program.handle,
             lambda out: lib.vgc_launch_packed(self._pointer, where, params, len(params), out),
             asynchronous=stream is not None,

@@ -197,6 +197,8 @@ VGC_API void vgc_options_init(struct vgc_options *options);
 VGC_API int vgc_open(const struct vgc_options *options, struct vgc_device **device); /* options may be NULL */
 VGC_API void vgc_close(struct vgc_device *device); /* waits for this process's jobs; NULL is allowed */
 VGC_API int vgc_info(struct vgc_device *device, struct vgc_info *info);
+/* How long a wait without a limit of its own waits, in ns: see vgc_options. */
+VGC_API uint64_t vgc_request_timeout(const struct vgc_device *device);
 VGC_API int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage);
 /* After VGC_DEVICE_LOST: waits until the device is ready and makes a new context. Programs, functions, events
  * and device addresses of before are invalid and answer VGC_DEVICE_LOST. */

@@ -58,15 +58,15 @@ class GuestHost:
 
 
 @contextmanager
-def guest_host(folder: Path) -> Iterator[GuestHost]:
-    """Two processing elements, 64 MiB of device memory, launches of up to half a second."""
+def guest_host(folder: Path, deadline_s: float = 0.5) -> Iterator[GuestHost]:
+    """Two processing elements, 64 MiB of device memory, launches of up to half a second unless told otherwise."""
     vm = VmConfig(
         "a",
         vm_uuid("a"),
         folder / "a",
         engine=EngineConfig("cpu"),
         quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
-        deadline_ns=500_000_000,
+        deadline_ns=int(deadline_s * 1e9),
         num_queues=4,
         sandbox=SANDBOX,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -205,6 +206,31 @@ def test_kernel_past_its_deadline_is_ended(dev: vgc.Device) -> None:
     program, memory = dev.compile(SOURCE), dev.zeros(4, "int32")
     with pytest.raises(vgc.Timeout, match="forever"):
         program.forever[1, 1](memory)
+
+
+def test_interrupt_ends_the_wait_for_a_kernel(tmp_path: Path) -> None:
+    script = f"""
+program, memory = dev.compile({SOURCE!r}), dev.zeros(4, "int32")
+say("ready")
+try:
+    program.forever[1, 1](memory)
+except KeyboardInterrupt:
+    say("interrupted")
+dev.close()
+say("closed")
+"""
+    with (
+        guest_host(tmp_path, deadline_s=600) as host,
+        open_device(host.link, tmp_path / "state") as dev,
+        GuestProcess(host.link, tmp_path / "state", script) as process,
+    ):
+        process.expect("ready")
+        while dev.usage().in_flight < 2 or not process.sleeps():  # this question, and the kernel that it waits for
+            assert process.process.poll() is None
+        process.process.send_signal(signal.SIGINT)
+        process.expect("interrupted")
+        process.expect("closed")
+        assert process.wait() == 0
 
 
 def test_killed_worker_is_a_lost_device_and_nothing_worse(dev: vgc.Device, host: GuestHost) -> None:

@@ -251,6 +251,11 @@ int vgc_reset(struct vgc_device *device)
     return result;
 }
 
+uint64_t vgc_request_timeout(const struct vgc_device *device)
+{
+    return device->request_timeout_ns;
+}
+
 /* ---- looking -------------------------------------------------------------------------------- */
 
 int vgc_info(struct vgc_device *device, struct vgc_info *info)
