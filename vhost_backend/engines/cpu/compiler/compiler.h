@@ -6,6 +6,7 @@
 //   block_atomics.cpp  makes atomics on it plain instructions
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads
 //   guards.cpp     takes bounds checks out of these loops
+//   lanes.cpp      turns them inside out if there are loops in them; lockstep.h lists the files of this step
 //   image.cpp      emits the table that the runtime reads
 //   backend.cpp    optimisation, code, link
 #pragma once

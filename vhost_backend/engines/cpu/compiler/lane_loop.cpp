@@ -1,0 +1,242 @@
+// One piece for all lanes that have it next, as a loop over lanes without loops in it: this is what the optimiser
+// vectorises. Lanes that do not have the piece next go through the loop as well, and keep what they carry.
+#include <set>
+
+#include "lockstep.h"
+
+#include "llvm/Transforms/Utils/Cloning.h"
+
+namespace vgc
+{
+
+/// What a lane brings into a piece and takes out of it, in local variables for the time between. They are loaded
+/// and stored for all lanes, whether these run the piece or not: so the arrays can live in registers.
+class LaneCode::Carried
+{
+  public:
+    Carried(LaneCode &owner, const Piece &piece, llvm::Value *lane, bool together)
+        : owner_(owner), lane_(lane), writes_next_(!together)
+    {
+        std::set<llvm::AllocaInst *> used;
+        for (llvm::BasicBlock *part : piece.blocks)
+            for (llvm::Instruction &instruction : *part)
+                if (auto *slot =
+                        llvm::dyn_cast_or_null<llvm::AllocaInst>(llvm::getLoadStorePointerOperand(&instruction));
+                    slot != nullptr && owner.slots_.contains(slot) && used.insert(slot).second)
+                    add(slot, owner.arrays_[slot], slot->getAllocatedType());
+        next_local_ = add(nullptr, owner.next_, owner.builder_.getInt32Ty());
+        if (owner.all_ != nullptr) {
+            all_local_ = add(nullptr, owner.all_, owner.builder_.getInt32Ty());
+            any_local_ = add(nullptr, owner.any_, owner.builder_.getInt32Ty());
+        }
+    }
+
+    void load(llvm::ValueToValueMapTy &values)
+    {
+        for (Entry &entry : entries_) {
+            entry.element = owner_.builder_.CreateInBoundsGEP(entry.type, entry.array, lane_);
+            llvm::LoadInst *value = owner_.builder_.CreateLoad(entry.type, entry.element);
+            value->setMetadata(llvm::LLVMContext::MD_access_group, owner_.loop_.access_group);
+            owner_.builder_.CreateStore(value, entry.local);
+            if (entry.slot != nullptr)
+                values[entry.slot] = entry.local;
+            if (entry.local == next_local_)
+                next_ = value;
+        }
+    }
+
+    void store()
+    {
+        for (Entry &entry : entries_) {
+            if (entry.local == next_local_ && !writes_next_)
+                continue;
+            llvm::Value *value = owner_.builder_.CreateLoad(entry.type, entry.local);
+            owner_.builder_.CreateStore(value, entry.element)
+                ->setMetadata(llvm::LLVMContext::MD_access_group, owner_.loop_.access_group);
+        }
+    }
+
+    llvm::Value *next() const
+    {
+        return next_;
+    }
+    void go_to(unsigned piece)
+    {
+        owner_.builder_.CreateStore(owner_.builder_.getInt32(piece), next_local_);
+    }
+    /// The lane has come to a site.
+    void reach(llvm::Value *site)
+    {
+        for (auto [local, how] : {std::pair{all_local_, llvm::Instruction::And}, {any_local_, llvm::Instruction::Or}}) {
+            llvm::Value *before = owner_.builder_.CreateLoad(owner_.builder_.getInt32Ty(), local);
+            owner_.builder_.CreateStore(owner_.builder_.CreateBinOp(how, before, site), local);
+        }
+    }
+
+  private:
+    struct Entry {
+        llvm::AllocaInst *slot; // the placeholder in the old code
+        llvm::AllocaInst *array;
+        llvm::AllocaInst *local;
+        llvm::Type *type;
+        llvm::Value *element = nullptr;
+    };
+    llvm::AllocaInst *add(llvm::AllocaInst *slot, llvm::AllocaInst *array, llvm::Type *type)
+    {
+        const llvm::IRBuilderBase::InsertPointGuard guard(owner_.builder_);
+        owner_.builder_.SetInsertPoint(&*owner_.loop_.entry->getFirstInsertionPt());
+        llvm::AllocaInst *local = owner_.builder_.CreateAlloca(type, nullptr, "local");
+        entries_.push_back({slot, array, local, type});
+        return local;
+    }
+    LaneCode &owner_;
+    llvm::Value *lane_;
+    bool writes_next_;
+    std::vector<Entry> entries_;
+    llvm::AllocaInst *next_local_ = nullptr, *all_local_ = nullptr, *any_local_ = nullptr;
+    llvm::Value *next_ = nullptr;
+};
+
+void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, bool together)
+{
+    Piece &piece = pieces_[number];
+    llvm::BasicBlock *head = block("lane"), *body = block("lane.body"), *end = block("lane.end");
+    llvm::BasicBlock *before = builder_.GetInsertBlock();
+    builder_.CreateBr(head);
+    builder_.SetInsertPoint(head);
+    llvm::Type *u32 = builder_.getInt32Ty();
+    llvm::PHINode *lane = builder_.CreatePHI(u32, 2, "lane");
+    lane->addIncoming(builder_.getInt32(0), before);
+
+    llvm::ValueToValueMapTy values;
+    for (auto entry : known)
+        values[entry.first] = static_cast<llvm::Value *>(entry.second);
+    values[loop_.x] = builder_.CreateAdd(first_, lane, "x", true, true);
+    for (llvm::Instruction &instruction : *loop_.thread)
+        if (!llvm::isa<llvm::PHINode, llvm::StoreInst>(instruction) && !instruction.isTerminator())
+            copy(instruction, values);
+    Carried carried(*this, piece, lane, together);
+    carried.load(values);
+    llvm::Value *mine = builder_.CreateICmpEQ(carried.next(), builder_.getInt32(number));
+    builder_.CreateCondBr(mine, body, end);
+
+    clone_piece(piece, values, body, end, carried, together);
+    builder_.SetInsertPoint(end);
+    carried.store();
+    llvm::Value *following = builder_.CreateAdd(lane, builder_.getInt32(1), "", true, true);
+    lane->addIncoming(following, end);
+    llvm::BranchInst *again = builder_.CreateCondBr(builder_.CreateICmpULT(following, last_lane_), head, piece.after);
+    again->setMetadata(llvm::LLVMContext::MD_loop, vectorise());
+}
+
+void LaneCode::clone_piece(Piece &piece, llvm::ValueToValueMapTy &values, llvm::BasicBlock *body, llvm::BasicBlock *end,
+                           Carried &carried, bool together)
+{
+    llvm::SmallVector<llvm::BasicBlock *, 8> clones;
+    for (llvm::BasicBlock *part : piece.blocks) {
+        // uniform instructions keep the value that was computed before the lanes
+        llvm::BasicBlock *clone = llvm::BasicBlock::Create(context_, part->getName(), &function_, end);
+        for (llvm::Instruction &instruction : *part)
+            if (!uniform_.contains(&instruction) && !instruction.isTerminator()) {
+                llvm::Instruction *twin = instruction.clone();
+                twin->insertInto(clone, clone->end());
+                values[&instruction] = twin;
+            }
+        values[part] = clone;
+        clones.push_back(clone);
+    }
+    for (llvm::BasicBlock *part : piece.blocks)
+        clone_end(*part, values, end, carried, together);
+    for (llvm::BasicBlock *part : piece.blocks)
+        for (llvm::PHINode &phi : part->phis())
+            if (!uniform_.contains(&phi))
+                for (unsigned i = phi.getNumIncomingValues(); i-- > 0;)
+                    if (!piece.blocks.contains(phi.getIncomingBlock(i)))
+                        llvm::cast<llvm::PHINode>(values[&phi])->removeIncomingValue(i, false);
+    llvm::remapInstructionsInBlocks(clones, values);
+    builder_.SetInsertPoint(body);
+    builder_.CreateBr(llvm::cast<llvm::BasicBlock>(values[piece.start]));
+}
+
+void LaneCode::clone_end(llvm::BasicBlock &part, llvm::ValueToValueMapTy &values, llvm::BasicBlock *end,
+                         Carried &carried, bool together)
+{
+    auto *clone = llvm::cast<llvm::BasicBlock>(values[&part]);
+    auto *branch = llvm::cast<llvm::BranchInst>(part.getTerminator());
+    llvm::BasicBlock *to[2] = {nullptr, nullptr};
+    for (unsigned i = 0; i < branch->getNumSuccessors(); i++) {
+        llvm::BasicBlock *successor = branch->getSuccessor(i);
+        to[i] = leaves(successor) ? (together ? end : way_out(part, successor, values, end, carried))
+                                  : llvm::cast<llvm::BasicBlock>(values[successor]);
+    }
+    builder_.SetInsertPoint(clone);
+    if (to[1] == nullptr || to[0] == to[1]) {
+        builder_.CreateBr(to[0]);
+        return;
+    }
+    // remapped with the block's other instructions
+    builder_.CreateCondBr(branch->getCondition(), to[0], to[1]);
+}
+
+llvm::BasicBlock *LaneCode::way_out(llvm::BasicBlock &from, llvm::BasicBlock *to, llvm::ValueToValueMapTy &values,
+                                    llvm::BasicBlock *end, Carried &carried)
+{
+    llvm::BasicBlock *way = block("way.out");
+    way->moveBefore(end);
+    builder_.SetInsertPoint(way);
+    if (to != loop_.latch) {
+        carried.go_to(numbers_[to]);
+    } else {
+        carried.go_to(DONE);
+        if (loop_.next_store != nullptr) {
+            llvm::Value *site = loop_.next->getIncomingValueForBlock(&from);
+            llvm::ValueToValueMapTy at_latch;
+            for (llvm::Instruction &instruction : *loop_.thread)
+                if (const auto found = values.find(&instruction); found != values.end())
+                    at_latch[&instruction] = static_cast<llvm::Value *>(found->second);
+            at_latch[loop_.next] = site;
+            copy_latch(at_latch);
+            carried.reach(site);
+        }
+    }
+    builder_.CreateBr(end);
+    return way;
+}
+
+void LaneCode::copy_latch(llvm::ValueToValueMapTy &values)
+{
+    for (llvm::Instruction &instruction : *loop_.latch) {
+        if (llvm::isa<llvm::PHINode>(instruction))
+            continue;
+        copy(instruction, values);
+        if (&instruction == loop_.next_store)
+            return;
+    }
+}
+
+llvm::MDNode *LaneCode::vectorise()
+{
+    auto number = [&](const char *name, unsigned value) {
+        return llvm::MDNode::get(
+            context_, {llvm::MDString::get(context_, name), llvm::ConstantAsMetadata::get(builder_.getInt32(value))});
+    };
+    llvm::Metadata *enable = llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.vectorize.enable"),
+                                                          llvm::ConstantAsMetadata::get(builder_.getTrue())});
+    llvm::Metadata *no_unroll =
+        llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.unroll.disable")});
+    llvm::Metadata *parallel =
+        llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), loop_.access_group});
+    llvm::MDNode *node = llvm::MDNode::getDistinct(
+        context_, {nullptr, parallel, enable, no_unroll, number("llvm.loop.vectorize.width", vector_width()),
+                   number("llvm.loop.interleave.count", std::min(4u, lanes_ / vector_width()))});
+    node->replaceOperandWith(0, node);
+    return node;
+}
+
+unsigned LaneCode::vector_width() const
+{
+    const llvm::StringRef features = function_.getFnAttribute("target-features").getValueAsString();
+    return features.contains("+avx512f") ? 16 : features.contains("+avx") ? 8 : 4;
+}
+
+} // namespace vgc

@@ -1,0 +1,141 @@
+// The pieces of the code, in the order in which they are run, and what lanes carry from one to the next: values that
+// are needed in a later piece than their own are stored and loaded, or computed again if that is cheap.
+#include "liveness.h"
+#include "lockstep.h"
+
+#include "llvm/Analysis/LoopIterator.h"
+#include "llvm/IR/CFG.h"
+
+namespace vgc
+{
+
+void LanePieces::order_blocks(const llvm::Loop *level, std::vector<llvm::BasicBlock *> &ordered)
+{
+    llvm::LoopBlocksRPO order(const_cast<llvm::Loop *>(level));
+    order.perform(&loops_);
+    llvm::SmallPtrSet<const llvm::Loop *, 4> seen;
+    for (llvm::BasicBlock *block : order) {
+        const llvm::Loop *inner = loops_.getLoopFor(block);
+        if (inner == level) {
+            if (body_.contains(block))
+                ordered.push_back(block);
+            continue;
+        }
+        while (inner->getParentLoop() != level)
+            inner = inner->getParentLoop();
+        if (seen.insert(inner).second)
+            order_blocks(inner, ordered);
+    }
+}
+
+void LanePieces::find_pieces()
+{
+    std::vector<llvm::BasicBlock *> ordered;
+    order_blocks(threads_, ordered);
+    for (llvm::BasicBlock *block : ordered)
+        if (starts_piece(block)) {
+            numbers_[block] = unsigned(pieces_.size());
+            pieces_.push_back({block, {}});
+        }
+    for (Piece &piece : pieces_)
+        fill(piece);
+}
+
+bool LanePieces::leaves(llvm::BasicBlock *successor) const
+{
+    return successor == loop_.latch || numbers_.contains(successor);
+}
+
+void LanePieces::fill(Piece &piece)
+{
+    piece.blocks.insert(piece.start);
+    unsigned exits = 0;
+    for (size_t i = 0; i < piece.blocks.size(); i++) {
+        bool is_exit = false;
+        for (llvm::BasicBlock *successor : llvm::successors(piece.blocks[i]))
+            if (leaves(successor))
+                is_exit = true;
+            else
+                piece.blocks.insert(successor);
+        if (is_exit) {
+            exits++;
+            piece.only_exit = piece.blocks[i];
+        }
+    }
+    if (exits != 1)
+        piece.only_exit = nullptr;
+}
+
+bool LanePieces::is_recomputable(const llvm::Value *value, unsigned &budget) const
+{
+    if (!in_body(value) || is_uniform(value))
+        return true;
+    const auto *instruction = llvm::cast<llvm::Instruction>(value);
+    if (budget == 0 || !is_pure(*instruction))
+        return false;
+    budget--;
+    for (const llvm::Value *operand : instruction->operands())
+        if (!is_recomputable(operand, budget))
+            return false;
+    return true;
+}
+
+llvm::Value *LanePieces::recompute(llvm::Value *value, llvm::Instruction *before)
+{
+    if (!in_body(value) || is_uniform(value))
+        return value;
+    llvm::Instruction *clone = llvm::cast<llvm::Instruction>(value)->clone();
+    for (llvm::Use &operand : clone->operands())
+        operand.set(recompute(operand.get(), before));
+    clone->insertBefore(before);
+    return clone;
+}
+
+void LanePieces::demote_phi(llvm::PHINode &phi)
+{
+    builder_.SetInsertPoint(&*loop_.entry->getFirstInsertionPt());
+    const bool bit = phi.getType()->isIntegerTy(1);
+    llvm::Type *type = bit ? builder_.getInt8Ty() : phi.getType();
+    llvm::AllocaInst *slot = builder_.CreateAlloca(type, nullptr, "carried");
+    for (unsigned i = 0; i < phi.getNumIncomingValues(); i++) {
+        builder_.SetInsertPoint(phi.getIncomingBlock(i)->getTerminator());
+        llvm::Value *value = phi.getIncomingValue(i);
+        builder_.CreateStore(bit ? builder_.CreateZExt(value, type) : value, slot);
+    }
+    builder_.SetInsertPoint(&*phi.getParent()->getFirstInsertionPt());
+    llvm::Value *loaded = builder_.CreateLoad(type, slot);
+    phi.replaceAllUsesWith(bit ? builder_.CreateTrunc(loaded, builder_.getInt1Ty()) : loaded);
+    phi.eraseFromParent();
+    slots_.insert(slot);
+}
+
+void LanePieces::demote()
+{
+    for (const Piece &piece : pieces_)
+        for (llvm::PHINode &phi : llvm::make_early_inc_range(piece.start->phis()))
+            if (!is_uniform(&phi))
+                demote_phi(phi);
+            else
+                uniform_phis_.push_back(&phi);
+    const Liveness liveness(function_);
+    std::set<unsigned> crossing;
+    for (const Piece &piece : pieces_)
+        liveness.collect(*piece.start, crossing);
+    for (const unsigned number : crossing) {
+        llvm::Instruction &value = *liveness.value(number);
+        unsigned budget = MAX_RECOMPUTED;
+        if (!in_body(&value))
+            continue;
+        if (uniform_.contains(&value)) {
+            if (llvm::isa<llvm::LoadInst>(value))
+                uniform_slots_[&value] = nullptr;
+            continue;
+        }
+        if (is_recomputable(&value, budget))
+            replace_distant_uses(value, [&](llvm::Instruction *before) { return recompute(&value, before); });
+        else
+            slots_.insert(keep(value));
+    }
+}
+
+} // namespace vgc
