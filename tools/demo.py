@@ -19,7 +19,7 @@ SECONDS: Final = 300
 
 def main() -> None:
     """Boot, run both examples, fetch their pictures, print what they say."""
-    with Vgcd(VmSettings("demo")) as vgcd, Guest(vgcd.device("demo"), memory_mib=1024) as guest:
+    with Vgcd(VmSettings("demo", num_queues=16)) as vgcd, Guest(vgcd.device("demo"), memory_mib=1024) as guest:
         say(f"a guest runs ({guest.machine}); its device:")
         print(guest.run("vgc info").stdout)
         guest.put(photo(), GUEST_PHOTO)

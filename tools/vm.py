@@ -15,7 +15,7 @@ def main() -> int:
     """Boot on this terminal; QEMU's exit code."""
     host = machine(memory_mib=1024)
     say(f"booting a guest ({host}); exit powers it off, Ctrl-A X ends it the hard way")
-    with Vgcd(VmSettings(NAME), log_level="warning") as vgcd:
+    with Vgcd(VmSettings(NAME, num_queues=16), log_level="warning") as vgcd:
         device = vgcd.device(NAME)
         with device.region() as region:
             argv = [*host.argv(SHELL), *device.argv(region), "-serial", "mon:stdio"]

@@ -196,7 +196,7 @@ def test_socket_that_cannot_be_bound_ends_it_with_3() -> None:
     arguments = [*VGCD, "--socket-path", "/nowhere/s", *QUICK]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=REPOSITORY)
     assert done.returncode == 3
-    assert "cannot listen at /nowhere/s" in done.stderr
+    assert "cannot listen at /nowhere/s: there is no folder /nowhere" in done.stderr
     assert "Traceback" not in done.stderr
 
 

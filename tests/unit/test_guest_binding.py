@@ -250,7 +250,7 @@ def test_doctor_reports_a_device_that_does_not_open(monkeypatch: pytest.MonkeyPa
     findings = doctor.examine(None)
     assert not findings[-1].well
     assert "the device does not work" in str(findings[-1])
-    assert "-> mend the points above first" in str(findings[-1])
+    assert "-> mend what is missing above, if anything is" in str(findings[-1])
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ def bound(path: Path) -> Iterator[socket.socket]:
             listener.bind(os.fsencode(path))
             path.chmod(0o660)
             listener.listen(BACKLOG)
+        except FileNotFoundError:
+            raise HostError(f"cannot listen at {path}: there is no folder {path.parent}", "make it") from None
         except OSError as error:
             raise HostError(f"cannot listen at {path}: {error.strerror}") from None
         inode = path.stat().st_ino
