@@ -272,11 +272,12 @@ int vgc_state_claim_queue(struct vgc_device *device, uint32_t *queue, uint64_t d
         }
         state_unlock(device);
     } while (some_dying && vgc_backoff(&step_ns, deadline_ns));
-    return vgc_fail(VGC_RESOURCES_EXHAUSTED,
-                    "resources exhausted: all %u queues of %s are in use%s; close a device, or give the VM more of them "
-                    "(num_vqs of the QEMU device, num_queues of vgcd's configuration)",
-                    device->layout.num_queues, device->transport->name,
-                    some_dying ? ", some by dead processes whose requests the device still works on" : "");
+    return vgc_fail(
+        VGC_RESOURCES_EXHAUSTED,
+        "resources exhausted: all %u queues of %s are in use%s; close a device, or give the VM more of them "
+        "(num_vqs of the QEMU device, num_queues of vgcd's configuration)",
+        device->layout.num_queues, device->transport->name,
+        some_dying ? ", some by dead processes whose requests the device still works on" : "");
 }
 
 void vgc_state_release_queue(struct vgc_device *device, uint32_t queue)
