@@ -85,7 +85,9 @@ def opens(address: str | None) -> Finding:
             timing = device.nop()
             info = device.info()
     except VgcError as error:
-        return Finding(well=False, text=f"the device does not work: {error}", hint="mend what is missing above, if anything is")
+        return Finding(
+            well=False, text=f"the device does not work: {error}", hint="mend what is missing above, if anything is"
+        )
     text = f"{info.engine_name} answers in {timing.total_ns / 1e3:.1f} us"
     return Finding(well=True, text=text + ("" if info.interrupts else " (without interrupts)"))
 

@@ -156,7 +156,7 @@ def test_kernel_is_compiled_the_same_each_time() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["for (;;) asm volatile(\"pause\");", "for (;;) atomicAdd(x, 1);", "__syncthreads(); for (;;) x[1]++;", "__trap();"],
+    ['for (;;) asm volatile("pause");', "for (;;) atomicAdd(x, 1);", "__syncthreads(); for (;;) x[1]++;", "__trap();"],
 )
 def test_kernel_that_never_returns_is_a_kernel(body: str) -> None:
     image, _ = compile_image(f'extern "C" __global__ void f(volatile int *y) {{ int *x = (int *)y; {body} }}')

@@ -202,7 +202,9 @@ def test_free_waits_for_what_was_before_it_in_every_stream(rig: Rig) -> None:
     ids = rig.load(context, "kernel hold behaviour=hold\nkernel release behaviour=release")
     address = rig.alloc(context, 64)
     held = rig.driver.submit(Opcode.LAUNCH, LAUNCH | {"function": ids["hold"]}, context=context, stream=3)
-    frees = [rig.driver.submit(Opcode.FREE, {"address": at}, context=context) for at in (address, rig.alloc(context, 8))]
+    frees = [
+        rig.driver.submit(Opcode.FREE, {"address": at}, context=context) for at in (address, rig.alloc(context, 8))
+    ]
     assert rig.usage().num_allocations == 2
     rig.ok(Opcode.NOP, context=context)
     rig.ok(Opcode.LAUNCH, LAUNCH | {"function": ids["release"]}, context=context, stream=1)
