@@ -40,16 +40,36 @@ def last_timing() -> Timing:
     return _timing(fields)
 
 
-class Job:
-    """A request under way. Keeps what the device reads and writes alive until it has ended."""
+def _release(place: Any) -> None:
+    lib.vgc_job_release(place[0])  # NULL: nothing was sent
 
-    def __init__(self, handle: Handle, pointer: Any, keep: tuple[object, ...] = ()) -> None:
+
+class Job:
+    """A request under way. Keeps what the device reads and writes alive until it has ended.
+
+    It exists before its request is sent, so that whatever interrupts the sending, somebody owns what was sent.
+    """
+
+    def __init__(self, handle: Handle, keep: tuple[object, ...] = ()) -> None:
         self._handle = handle
-        self._pointer = pointer
-        self._release = handle.on_collect(self, lib.vgc_job_release, pointer)
+        self._place = ffi.new("struct vgc_job **")
+        self._release = handle.on_collect(self, _release, self._place)
         self._keep = keep
         self._timing: Timing | None = None
         self._error: VgcError | None = None
+
+    @property
+    def _pointer(self) -> Any:
+        return self._place[0]
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether there is a request that may still be under way."""
+        return bool(self._pointer != ffi.NULL)
+
+    def send(self, send: Any) -> None:
+        """Calls `send` with the place for libvgc's job; once."""
+        check(send(self._place))
 
     def wait(self, timeout_s: float | None = None) -> Timing:
         """Waits until the work is done.
@@ -124,19 +144,20 @@ def run(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ..
             return last_timing()
         finally:
             handle.show_output()
-    out = ffi.new("struct vgc_job **")
-    check(send(out))
-    return Job(handle, out[0], keep)
+    job = Job(handle, keep)
+    job.send(send)
+    return job
 
 
 def run_kernel(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ...] = ()) -> Job | Timing:
     """As `run`, for what may take long: Ctrl-C ends the wait, though not the work, which keeps what it uses."""
-    job = run(handle, send, asynchronous=True, keep=keep)
-    assert isinstance(job, Job)
     if asynchronous:
-        return job
+        return run(handle, send, asynchronous=True, keep=keep)
+    job = Job(handle, keep)
     try:
+        job.send(send)
         return job.wait()
     except KeyboardInterrupt:
-        handle.leave_behind(job)
+        if job.is_sent:
+            handle.leave_behind(job)
         raise

@@ -65,10 +65,6 @@ class GuestProcess:
         self.process.kill()
         self.process.wait(TIMEOUT_S)
 
-    def sleeps(self) -> bool:
-        """Whether its main thread waits in the kernel [proc_pid_stat(5)]."""
-        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
-
     def expect(self, word: str) -> None:
         assert self.process.stdout is not None
         line = self.process.stdout.readline().strip()
