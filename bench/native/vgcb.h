@@ -60,6 +60,6 @@ int vgcb_eventfd_ping_pong(int partner_cpu, uint32_t count, uint64_t idle_ns, ui
 int vgcb_cache_line_ping_pong(int partner_cpu, uint32_t count, uint64_t *ns_out);
 
 /* `count` memcpys of `size` bytes, the time of each. */
-void vgcb_memcpy(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t count, uint64_t *ns_out);
+void vgcb_memcpy(uint8_t *dst, const uint8_t *src, uint64_t size, uint64_t slice, uint32_t count, uint64_t *ns_out);
 
 #endif

@@ -169,10 +169,12 @@ def test_cache_line_ping_pong_times_every_round() -> None:
     assert times.all()
 
 
-def test_memcpy_copies() -> None:
+@pytest.mark.parametrize("slice_bytes", [100, 33, 1000])
+def test_memcpy_copies_in_slices_or_at_once(slice_bytes: int) -> None:
     source, target = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
     _, pointer = nanoseconds(3)
-    lib.vgcb_memcpy(ffi.from_buffer("uint8_t[]", target), ffi.from_buffer("uint8_t[]", source), 100, 3, pointer)
+    to, origin = ffi.from_buffer("uint8_t[]", target), ffi.from_buffer("uint8_t[]", source)
+    lib.vgcb_memcpy(to, origin, 100, slice_bytes, 3, pointer)
     assert (target == source).all()
 
 
