@@ -128,6 +128,7 @@ class ProgramKind(IntEnum):
     CUDA_SOURCE = 1
     PTX = 2
     CUBIN = 3
+    FATBIN = 4
 
 
 class QueryKind(IntEnum):

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
 from vhost_backend.config import DaemonConfig, SandboxMode
 from vhost_backend.daemon.ports import Compiler
@@ -29,7 +30,7 @@ class FakeCompiler:
     """Answers at once: the image is the source, unless the source says ``error``."""
 
     def submit(
-        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], engine: str
+        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target
     ) -> asyncio.Future[CompileResult]:
         source = os.pread(source_fd, 1 << 20, 0)
         future: asyncio.Future[CompileResult] = asyncio.get_running_loop().create_future()
@@ -39,7 +40,7 @@ class FakeCompiler:
                 CompileResult(ok=False, image_fd=None, log="line 1: error", from_cache=False, duration_seconds=0)
             )
         else:
-            log = f"{vm} {kind.name} {' '.join(options)} {engine}"
+            log = f"{vm} {kind.name} {' '.join(options)} {target.engine}"
             future.set_result(CompileResult(True, source_fd, log, from_cache=True, duration_seconds=0))
         return future
 

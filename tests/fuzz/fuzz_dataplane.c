@@ -358,7 +358,7 @@ static bool work(struct state *state)
 static void load_program(struct state *state, const struct vgc_cold *cold)
 {
     struct vgc_dp *dp = state->dp;
-    int id = state->num_programs < MAX_PROGRAMS ? vgc_dp_program_add(dp, cold->engine_context) : -ENOSPC;
+    int id = state->num_programs < MAX_PROGRAMS ? vgc_dp_program_add(dp, cold->engine_context, 0) : -ENOSPC;
     if (id < 0) {
         vgc_dp_cold_complete(dp, cold->token, VGC_STATUS_RESOURCES_EXHAUSTED, 0, 0, 0, "too many programs");
         return;

@@ -38,7 +38,7 @@ def compile_image(source: str, options: Sequence[str] = ()) -> tuple[bytes, str]
 
     :raise CompileError: it does not compile.
     """
-    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), tuple(options))
+    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), tuple(options), {})
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / job.input_name).write_text(source)
         done = subprocess.run(job.argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vhost_backend.compiler.cache import DiskCache
-from vhost_backend.compiler.job import CompileJob
+from vhost_backend.compiler.job import CompileJob, Target
 from vhost_backend.compiler.queue import FairSlots, Ticket
 from vhost_backend.compiler.service import CompileResult, CompileService, ServicePolicy
 from vhost_backend.errors import DriverError, QuotaError
@@ -45,10 +45,10 @@ class Rig:
         self.gate = Gate(directory)
         self.cache_directory = directory / "cache"
 
-    def describe(self, engine: str, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
+    def describe(self, target: Target, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
         del kind, options
         if source == b"unknown":
-            raise DriverError(Status.UNSUPPORTED, f"the {engine} engine does not compile this")
+            raise DriverError(Status.UNSUPPORTED, f"the {target.engine} engine does not compile this")
         if source == b"bad":
             return CompileJob(("/usr/bin/cp", "missing", "out"), "in", "out", PROGRAMS, "cp")
         if source.startswith(b"wait"):
@@ -84,7 +84,7 @@ def rig() -> Iterator[Rig]:
 
 
 def submit(service: CompileService, source: bytes, vm: str = "a") -> asyncio.Task[CompileResult]:
-    return service.submit(vm, ProgramKind.CUDA_SOURCE, memfd.sealed("source", source), (), "cpu")
+    return service.submit(vm, ProgramKind.CUDA_SOURCE, memfd.sealed("source", source), (), Target("cpu"))
 
 
 def take_image(result: CompileResult) -> bytes:

@@ -177,9 +177,9 @@ def test_truncated_image_is_refused(cut: int) -> None:
 
 def test_other_kinds_of_program_are_refused() -> None:
     with pytest.raises(ValueError, match="does not compile PTX; allowed: CUDA_SOURCE"):
-        CpuEngine.compile_job("PTX", b"", ())
+        CpuEngine.compile_job("PTX", b"", (), {})
 
 
 def test_identity_is_that_of_the_toolchain() -> None:
-    job, other = (CpuEngine.compile_job("CUDA_SOURCE", source, ()) for source in (b"a", b"b"))
+    job, other = (CpuEngine.compile_job("CUDA_SOURCE", source, (), {}) for source in (b"a", b"b"))
     assert job.identity == other.identity

@@ -66,7 +66,7 @@ def test_options_are_refused() -> None:
 
 def test_only_plain_sources_are_compiled() -> None:
     with pytest.raises(ValueError, match="PTX"):
-        NullEngine.compile_job("PTX", b"", ())
+        NullEngine.compile_job("PTX", b"", (), {})
 
 
 def test_the_registry_knows_its_engines() -> None:

@@ -8,6 +8,14 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """What programs are compiled for: an engine, and that engine's own settings (an architecture, say)."""
+
+    engine: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CompileJob:
     """One compiler run, described by the engine, executed in an empty directory.
 

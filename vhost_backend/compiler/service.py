@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from vhost_backend.compiler.cache import DiskCache, MemoryCache, Program
-from vhost_backend.compiler.job import CompileJob, CompileRequest
+from vhost_backend.compiler.job import CompileJob, CompileRequest, Target
 from vhost_backend.compiler.queue import FairSlots, Ticket
 from vhost_backend.errors import DriverError, QuotaError
 from vhost_backend.log import Logger
@@ -27,8 +27,8 @@ from virtio_proto.schema import LIMITS, ProgramKind
 
 _T = TypeVar("_T")
 
-Describe = Callable[[str, ProgramKind, bytes, tuple[str, ...]], CompileJob]
-"""(engine, kind, source, options) -> how that engine compiles it.
+Describe = Callable[[Target, ProgramKind, bytes, tuple[str, ...]], CompileJob]
+"""(target, kind, source, options) -> how that target's engine compiles it.
 
 :raise DriverError: when it does not; the text goes to the guest.
 """
@@ -118,7 +118,7 @@ class CompileService:
         """Compiler processes started."""
 
     def submit(
-        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], engine: str
+        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target
     ) -> asyncio.Task[CompileResult]:
         """Starts compiling; takes over `source_fd`, a file whose content is copied once, before anything else.
 
@@ -126,7 +126,7 @@ class CompileService:
         raises `HostError` if this host cannot run compilers.
         """
         source = Fd(source_fd)
-        task = self._spawn(self._serve(vm, kind, source, options, engine))
+        task = self._spawn(self._serve(vm, kind, source, options, target))
         task.add_done_callback(lambda _: source.close())
         return task
 
@@ -140,12 +140,12 @@ class CompileService:
         self._memory.close()
 
     async def _serve(
-        self, vm: str, kind: ProgramKind, source_fd: Fd, options: tuple[str, ...], engine: str
+        self, vm: str, kind: ProgramKind, source_fd: Fd, options: tuple[str, ...], target: Target
     ) -> CompileResult:
         started = time.monotonic()
         try:
             source = await _read(source_fd)
-            request = CompileRequest(source, kind.name, options, self._describe(engine, kind, source, options))
+            request = CompileRequest(source, kind.name, options, self._describe(target, kind, source, options))
             key = await _key(request)
             program = self._memory.get(key)
             if program is not None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from vhost_backend.compiler.cache import DiskCache
-from vhost_backend.compiler.job import CompileJob
+from vhost_backend.compiler.job import CompileJob, Target
 from vhost_backend.compiler.service import CompileService
 from vhost_backend.config import DaemonConfig, SandboxMode
 from vhost_backend.engines.registry import engine_class
@@ -21,13 +21,13 @@ def default_cache() -> Path:
     return Path(base) / "vgcd"
 
 
-def describe(engine: str, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
-    """How `engine` compiles `source`.
+def describe(target: Target, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
+    """How the engine of `target` compiles `source`.
 
     :raise DriverError: it does not; the text goes to the guest.
     """
     try:
-        return engine_class(engine).compile_job(kind.name, source, options)
+        return engine_class(target.engine).compile_job(kind.name, source, options, dict(target.settings))
     except (ValueError, EngineError) as error:
         raise DriverError(Status.COMPILE_FAILED, str(error)) from error
 

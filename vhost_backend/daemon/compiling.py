@@ -7,6 +7,7 @@ import os
 import stat
 from typing import Final
 
+from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
 from vhost_backend.daemon.link import WorkerLink
 from vhost_backend.daemon.ports import Compiler
@@ -21,9 +22,9 @@ MAX_PENDING: Final = 64
 class CompileRelay:
     """The compilations of one worker. Closing it abandons them."""
 
-    def __init__(self, vm: str, engine: str, compiler: Compiler, link: WorkerLink, log: Logger) -> None:
+    def __init__(self, vm: str, target: Target, compiler: Compiler, link: WorkerLink, log: Logger) -> None:
         self._vm = vm
-        self._engine = engine
+        self._target = target
         self._compiler = compiler
         self._link = link
         self._log = log
@@ -37,7 +38,7 @@ class CompileRelay:
             self._answer(request.request, ok=False, log=problem, from_cache=False)
             return
         kind = ProgramKind(request.program_kind)
-        future = self._compiler.submit(self._vm, kind, source_fd, request.options, self._engine)
+        future = self._compiler.submit(self._vm, kind, source_fd, request.options, self._target)
         self._pending.add(future)
         future.add_done_callback(lambda done: self._on_done(request.request, done))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
 from virtio_proto.schema import ProgramKind
 
@@ -13,7 +14,7 @@ class Compiler(Protocol):
     """Compiles guest source somewhere else, and never holds up the caller."""
 
     def submit(
-        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], engine: str
+        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target
     ) -> asyncio.Future[CompileResult]:
         """Starts compiling; takes over `source_fd`. Cancelling the future abandons the work.
 

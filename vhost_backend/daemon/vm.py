@@ -11,6 +11,7 @@ import socket
 from dataclasses import replace
 from typing import Final
 
+from vhost_backend.compiler.job import Target
 from vhost_backend.config import EngineName, VmConfig
 from vhost_backend.daemon.compiling import CompileRelay
 from vhost_backend.daemon.config_space import ConfigSpace
@@ -271,7 +272,7 @@ class Vm:
     def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
         self._log.info("worker_ready", engine=ready.engine_name, pes=ready.num_pes, sandbox=ready.sandbox, guest=True)
         self._link = link
-        self._relay = CompileRelay(self.config.name, self._engine, self._compiler, link, self._log)
+        self._relay = CompileRelay(self.config.name, Target(self._engine), self._compiler, link, self._log)
         self._space.engine_name = ready.engine_name
         self._space.pes = ready.num_pes
         self._space.device_features = ready.features

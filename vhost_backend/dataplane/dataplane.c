@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 enum {
-    SPIN_CHECK = 64,      /* idle rounds between two looks at the clock */
-    BUSY_CHECK = 4096,    /* busy rounds between two looks at the deadlines */
-    UNKICKED_POLL_MS = 1, /* a ring without kick eventfd is looked at this often */
-    MAX_SLEEP_MS = 1000,  /* while launches run */
+    SPIN_CHECK = 64,            /* idle rounds between two looks at the clock */
+    BUSY_CHECK = 4096,          /* busy rounds between two looks at the deadlines */
+    UNKICKED_POLL_NS = 1000000, /* a ring without kick eventfd is looked at this often */
+    MAX_SLEEP_NS = 1000000000,  /* while launches run */
 };
 
 uint64_t vgc_now_ns(void)
@@ -48,10 +48,25 @@ void vgc_notify(struct vgc_dp *dp)
 
 /* ---- lock --------------------------------------------------------------------------------------------------- */
 
+/* Who has the mutex may call the engine, and nobody else may. */
+static void take_mutex(struct vgc_dp *dp)
+{
+    pthread_mutex_lock(&dp->mutex);
+    if (dp->engine->ops->enter != NULL)
+        dp->engine->ops->enter(dp->engine);
+}
+
+static void give_mutex(struct vgc_dp *dp)
+{
+    if (dp->engine->ops->leave != NULL)
+        dp->engine->ops->leave(dp->engine);
+    pthread_mutex_unlock(&dp->mutex);
+}
+
 void vgc_dp_lock(struct vgc_dp *dp)
 {
     atomic_fetch_add(&dp->lock_wanted, 1);
-    pthread_mutex_lock(&dp->mutex);
+    take_mutex(dp);
     atomic_fetch_sub(&dp->lock_wanted, 1);
 }
 
@@ -60,15 +75,15 @@ void vgc_dp_unlock(struct vgc_dp *dp)
 {
     if (atomic_load(&dp->sleeping))
         signal_fd(dp->control_fd);
-    pthread_mutex_unlock(&dp->mutex);
+    give_mutex(dp);
 }
 
 static void make_way(struct vgc_dp *dp)
 {
-    pthread_mutex_unlock(&dp->mutex);
+    give_mutex(dp);
     while (atomic_load_explicit(&dp->lock_wanted, memory_order_relaxed) != 0)
         sched_yield();
-    pthread_mutex_lock(&dp->mutex);
+    take_mutex(dp);
 }
 
 /* ---- loop --------------------------------------------------------------------------------------------------- */
@@ -114,38 +129,57 @@ static void awake(struct vgc_dp *dp)
         vgc_vq_disable_kick(&dp->active[i]->vq);
 }
 
-static int sleep_limit_ms(struct vgc_dp *dp)
+/* How long at most, in ns; UINT64_MAX: until something comes. */
+static uint64_t sleep_limit_ns(struct vgc_dp *dp)
 {
-    uint64_t until_ns = vgc_deadlines_check(dp, vgc_now_ns());
+    uint64_t now_ns = vgc_now_ns();
+    uint64_t limit_ns = vgc_deadlines_check(dp, now_ns);
+    if (limit_ns != UINT64_MAX && limit_ns > MAX_SLEEP_NS)
+        limit_ns = MAX_SLEEP_NS;
     for (uint32_t i = 0; i < dp->num_active; i++)
-        if (dp->active[i]->kick_fd < 0)
-            return UNKICKED_POLL_MS;
-    if (until_ns == UINT64_MAX)
-        return -1;
-    return until_ns / 1000000 < MAX_SLEEP_MS ? (int)(until_ns / 1000000) + 1 : MAX_SLEEP_MS;
+        if (dp->active[i]->kick_fd < 0 && limit_ns > UNKICKED_POLL_NS)
+            limit_ns = UNKICKED_POLL_NS;
+    if (dp->engine->ops->nap_ns != NULL) {
+        uint64_t nap_ns = dp->engine->ops->nap_ns(dp->engine, now_ns);
+        limit_ns = nap_ns < limit_ns ? nap_ns : limit_ns;
+    }
+    return limit_ns;
 }
 
-/* All eventfds are edge-triggered: they need no reading. */
-static void sleep_once(struct vgc_dp *dp)
+/* epoll_wait() in ns; kernels before 5.11 know whole ms only. */
+static int wait_for_events(int epoll_fd, uint64_t limit_ns)
 {
-    int limit_ms = sleep_limit_ms(dp);
+    struct epoll_event events[8];
+    struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000), .tv_nsec = (long)(limit_ns % 1000000000)};
+    int count = epoll_pwait2(epoll_fd, events, 8, limit_ns == UINT64_MAX ? NULL : &limit, NULL);
+    if (count < 0 && (errno == ENOSYS || errno == EPERM))
+        count = epoll_wait(epoll_fd, events, 8, limit_ns == UINT64_MAX ? -1 : (int)((limit_ns + 999999) / 1000000));
+    return count;
+}
+
+/* False if its time is over and nothing has come. All eventfds are edge-triggered: they need no reading. */
+static bool sleep_once(struct vgc_dp *dp)
+{
+    uint64_t limit_ns = sleep_limit_ns(dp);
+    int count = 1;
     if (!prepare_to_sleep(dp)) {
-        struct epoll_event events[8];
         dp->sleeps++;
-        pthread_mutex_unlock(&dp->mutex);
-        if (epoll_wait(dp->epoll_fd, events, 8, limit_ms) < 0 && errno == EBADF)
+        give_mutex(dp);
+        count = wait_for_events(dp->epoll_fd, limit_ns);
+        if (count < 0 && errno == EBADF)
             vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0,
                              ""); /* guest code closed it: never wakes again */
-        pthread_mutex_lock(&dp->mutex);
+        take_mutex(dp);
     }
     awake(dp);
+    return count != 0;
 }
 
 void vgc_dp_run(struct vgc_dp *dp)
 {
     uint64_t idle_since_ns = 0; /* 0: not idle */
     uint32_t rounds = 0;
-    pthread_mutex_lock(&dp->mutex);
+    take_mutex(dp);
     while (!atomic_load_explicit(&dp->stopping, memory_order_relaxed)) {
         if (VGC_UNLIKELY(atomic_load_explicit(&dp->lock_wanted, memory_order_relaxed) != 0))
             make_way(dp);
@@ -170,11 +204,11 @@ void vgc_dp_run(struct vgc_dp *dp)
         if (idle_since_ns == 0)
             idle_since_ns = now_ns;
         if (now_ns - idle_since_ns >= dp->config.spin_ns) {
-            sleep_once(dp);
-            idle_since_ns = 0;
+            bool woken = sleep_once(dp);
+            idle_since_ns = woken ? 0 : now_ns - dp->config.spin_ns; /* after a nap without news comes the next */
         }
     }
-    pthread_mutex_unlock(&dp->mutex);
+    give_mutex(dp);
 }
 
 void vgc_dp_stop(struct vgc_dp *dp)
@@ -282,6 +316,7 @@ static int set_up(struct vgc_dp *dp, char *why)
     }
     dp->engine->wake_fd = dp->wake_fd;
     dp->engine->black_box = &dp->shared->black_box;
+    dp->engine->dp = dp;
     return 0;
 }
 
@@ -308,7 +343,7 @@ struct vgc_dp *vgc_dp_create(const struct vgc_dp_config *config, char *why)
 }
 
 /* The engine must not own operations of ours any more when the pool goes away. */
-void vgc_dp_cancel(struct vgc_dp *dp)
+static void cancel_all(struct vgc_dp *dp)
 {
     for (uint32_t number = 1; number <= VGC_MAX_CONTEXTS; number++)
         if (dp->contexts[number - 1].in_flight != 0)
@@ -321,17 +356,31 @@ void vgc_dp_cancel(struct vgc_dp *dp)
     }
 }
 
+void vgc_dp_cancel(struct vgc_dp *dp)
+{
+    vgc_dp_lock(dp);
+    cancel_all(dp);
+    vgc_dp_unlock(dp);
+}
+
+static void part_from_engine(struct vgc_dp *dp)
+{
+    vgc_dp_lock(dp);
+    for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
+        vgc_queue_close(dp, &dp->queues[i]);
+    cancel_all(dp);
+    vgc_objects_free(dp);
+    vgc_region_unmap_all(dp);
+    vgc_dp_unlock(dp);
+    dp->engine->black_box = NULL;
+    dp->engine->dp = NULL;
+    dp->engine->wake_fd = -1;
+}
+
 void vgc_dp_destroy(struct vgc_dp *dp)
 {
-    if (dp->reqs != NULL && dp->shared != NULL) {
-        for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
-            vgc_queue_close(dp, &dp->queues[i]);
-        vgc_dp_cancel(dp);
-        vgc_objects_free(dp);
-        vgc_region_unmap_all(dp);
-        dp->engine->black_box = NULL;
-        dp->engine->wake_fd = -1;
-    }
+    if (dp->reqs != NULL && dp->shared != NULL)
+        part_from_engine(dp);
     vgc_inflight_unmap(dp);
     release_tables(dp);
     close_fd(dp->epoll_fd);

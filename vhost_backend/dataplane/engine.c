@@ -3,6 +3,22 @@
 
 #include <unistd.h>
 
+void vgc_engine_enter(struct vgc_engine *engine)
+{
+    if (engine->dp != NULL)
+        vgc_dp_lock(engine->dp);
+    else if (engine->ops->enter != NULL)
+        engine->ops->enter(engine);
+}
+
+void vgc_engine_leave(struct vgc_engine *engine)
+{
+    if (engine->dp != NULL)
+        vgc_dp_unlock(engine->dp);
+    else if (engine->ops->leave != NULL)
+        engine->ops->leave(engine);
+}
+
 void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op)
 {
     struct vgc_op *first = atomic_load_explicit(&engine->finished, memory_order_relaxed);

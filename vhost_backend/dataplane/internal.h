@@ -64,6 +64,7 @@ struct vgc_program {
     uint32_t serial;
     uint32_t context;
     bool dying;
+    uint64_t charged; /* bytes of the quota that it takes by itself */
 };
 
 struct vgc_function {

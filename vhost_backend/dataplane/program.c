@@ -11,20 +11,28 @@ static struct vgc_program *program_find(struct vgc_dp *dp, uint32_t id)
     return index < VGC_MAX_PROGRAMS && dp->programs[index].id == id ? &dp->programs[index] : NULL;
 }
 
-int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context)
+static int program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t charged)
 {
     uint32_t index = 0;
-    int id = -ENOSPC;
-    vgc_dp_lock(dp);
     while (index < VGC_MAX_PROGRAMS && dp->programs[index].id != 0)
         index++;
-    if (index < VGC_MAX_PROGRAMS) {
-        struct vgc_program *program = &dp->programs[index];
-        uint32_t serial = program->serial;
-        id = (int)vgc_make_id(&serial, index);
-        *program = (struct vgc_program){.id = (uint32_t)id, .serial = serial, .context = engine_context};
-        dp->program_order[dp->num_programs++] = index;
-    }
+    if (index == VGC_MAX_PROGRAMS)
+        return -ENOSPC;
+    if (charged > dp->config.memory_bytes - dp->memory_used)
+        return -EDQUOT;
+    struct vgc_program *program = &dp->programs[index];
+    uint32_t serial = program->serial;
+    uint32_t id = vgc_make_id(&serial, index);
+    *program = (struct vgc_program){.id = id, .serial = serial, .context = engine_context, .charged = charged};
+    dp->program_order[dp->num_programs++] = index;
+    dp->memory_used += charged;
+    return (int)id;
+}
+
+int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t charged)
+{
+    vgc_dp_lock(dp);
+    int id = program_add(dp, engine_context, charged);
     vgc_dp_unlock(dp);
     return id;
 }
@@ -221,6 +229,7 @@ static void program_remove(struct vgc_dp *dp, struct vgc_program *program)
             forget_function(&dp->functions[i]);
     vgc_alloc_drop_of(dp, 0, program_index);
     forget_order(dp, program_index);
+    dp->memory_used -= program->charged;
     *program = (struct vgc_program){.serial = program->serial};
 }
 

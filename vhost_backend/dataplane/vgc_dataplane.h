@@ -122,7 +122,7 @@ int vgc_dp_cold_complete(struct vgc_dp *dp, uint32_t token, uint32_t status, uin
 
 /* A new program of the engine's context number; its id, or -ENOSPC. Functions and globals that are added to it
  * are found by id at once, by name after vgc_dp_program_publish(); later programs hide names of earlier ones. */
-int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context);
+int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t charged);
 /* Id of the function; -EINVAL: its parameters do not fit. `kernel` must stay valid until vgc_dp_program_remove().
  * Names are copied. */
 int vgc_dp_function_add(struct vgc_dp *dp, uint32_t program, const struct vgc_kernel *kernel, const char *name,

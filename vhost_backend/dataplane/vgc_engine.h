@@ -1,7 +1,8 @@
 /* What the data plane asks of an engine. An engine is one small file that fills in vgc_engine_ops.
  *
- * Threads: every function except where noted is called from the data-plane thread only. Engines may use
- * threads of their own; they hand finished operations back through vgc_engine_finish(), from any thread.
+ * Threads: the functions of vgc_engine_ops are never called by two threads at once, and nearly always by the
+ * data-plane thread; `enter` and `leave` say when another takes its place. Engines may use threads of their own; they
+ * hand finished operations back through vgc_engine_finish(), from any thread.
  */
 #ifndef VGC_ENGINE_H
 #define VGC_ENGINE_H
@@ -78,6 +79,7 @@ struct vgc_op {
 
 enum { VGC_DONE = 0, VGC_QUEUED = 1 };
 
+struct vgc_dp;
 struct vgc_engine;
 
 struct vgc_engine_ops {
@@ -96,9 +98,19 @@ struct vgc_engine_ops {
      * VGC_DONE: finished already, results are in op, finish is not called for it. VGC_QUEUED: finish will be. */
     int (*submit)(struct vgc_engine *engine, struct vgc_op *op);
 
-    /* Does a bounded slice of work that the engine wants done on the data-plane thread (copies, say).
-     * True if there is more. May be NULL. */
+    /* Does a bounded slice of work that the engine wants done on the data-plane thread (copies, say, or looking what
+     * a device has finished). Called after every round over the queues. True if anything was done or there is more.
+     * May be NULL. */
     bool (*poll)(struct vgc_engine *engine);
+
+    /* The data plane has nothing to do and wants to sleep: for how many ns may it, before `poll` is called again?
+     * UINT64_MAX: until it is woken, by vgc_engine_finish() at the latest. May be NULL, which says the same. */
+    uint64_t (*nap_ns)(struct vgc_engine *engine, uint64_t now_ns);
+
+    /* The calling thread is the one that calls the engine from now on, or does not any more: for what can be current
+     * in one thread only. Always in pairs. May be NULL. */
+    void (*enter)(struct vgc_engine *engine);
+    void (*leave)(struct vgc_engine *engine);
 
     /* Says in at most `size` bytes of text, NUL included, where a running launch is now (block, thread, PE), for
      * the message when it is past its deadline. From the data-plane thread, once, before the process exits. May
@@ -123,10 +135,16 @@ struct vgc_engine {
     uint32_t max_shared_bytes;         /* static + dynamic, per block */
     uint64_t alloc_granularity;        /* sizes are rounded up to a multiple of this power of two; quotas count that */
     struct vgc_black_box *black_box;   /* the data plane's, NULL outside a worker; see vgc_engine_fatal */
+    struct vgc_dp *dp;                 /* the data plane that calls it, or NULL; see vgc_engine_enter */
     _Atomic(struct vgc_op *) finished; /* Treiber stack of finished ops, newest first */
     atomic_bool sleeping;              /* the data plane sleeps on wake_fd */
     int wake_fd;                       /* eventfd */
 };
+
+/* For an engine's own functions that Python calls (a program is loaded): between these two nobody else calls the
+ * engine. Waits for the data plane to make way, if there is one. */
+void vgc_engine_enter(struct vgc_engine *engine);
+void vgc_engine_leave(struct vgc_engine *engine);
 
 /* Hands a finished operation back to the data plane. Any thread; wakes the data plane if it sleeps. */
 void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op);

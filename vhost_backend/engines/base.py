@@ -54,6 +54,8 @@ class LoadedProgram:
     functions: tuple[FunctionInfo, ...]
     globals: tuple[GlobalInfo, ...]
     private: Any = None
+    charged_bytes: int = 0
+    """Of the VM's memory quota, for as long as it is loaded."""
 
 
 class Engine(ABC):
@@ -98,8 +100,8 @@ class Engine(ABC):
 
     @staticmethod
     @abstractmethod
-    def compile_job(kind: str, source: bytes, options: tuple[str, ...]) -> CompileJob:
-        """How a source of a ``ProgramKind`` (its name) is compiled.
+    def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
+        """How a source of a ``ProgramKind`` (its name) is compiled; `settings` are those of its `Target`.
 
         :raise ValueError: this engine does not compile that kind, or an option is not allowed.
         """

@@ -11,7 +11,7 @@ Behaviours are those of ``enum vgc_null_behaviour`` in ``vgc_engine.h``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -78,7 +78,12 @@ class NullEngine(Engine):
             self.handle = ffi.NULL
 
     @staticmethod
-    def compile_job(kind: str, source: bytes, options: tuple[str, ...]) -> CompileJob:  # noqa: ARG004  the text is the image
+    def compile_job(
+        kind: str,
+        source: bytes,  # noqa: ARG004  the text is the image
+        options: tuple[str, ...],
+        settings: Mapping[str, str],  # noqa: ARG004  it has none
+    ) -> CompileJob:
         if kind != "CUDA_SOURCE" or options:
             raise ValueError(f"{kind} with options {options!r}; the null engine takes CUDA_SOURCE without options")
         return CompileJob(("/bin/cp", "source", "image"), "source", "image", (Path("/bin/cp"),), "null engine 1")

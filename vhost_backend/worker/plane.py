@@ -232,9 +232,13 @@ class DataPlane:
 
     # ---- programs --------------------------------------------------------------------------------
 
-    def add_program(self, engine_context: int) -> int:
-        """Its id. :raise DataPlaneError: there are too many."""
-        return self._check_plain(lib.vgc_dp_program_add(self._dp, engine_context), "too many programs")
+    def add_program(self, engine_context: int, charged_bytes: int = 0) -> int:
+        """Its id. `charged_bytes` of the quota are its own until it is removed.
+
+        :raise DataPlaneError: there are too many; number EDQUOT: the quota has not so much left.
+        """
+        added = lib.vgc_dp_program_add(self._dp, engine_context, charged_bytes)
+        return self._check_plain(added, "too many programs" if added != -errno.EDQUOT else "the quota")
 
     def add_function(self, program: int, kernel: Any, name: str, short_name: str) -> int:
         """Its id. `kernel` must live until `remove_program`."""

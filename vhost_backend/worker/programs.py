@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -45,7 +46,7 @@ class Programs:
         """
         program = -1
         try:
-            program = self._plane.add_program(context)
+            program = self._plane.add_program(context, loaded.charged_bytes)
             functions = tuple(Function(self._add_function(program, info), info) for info in loaded.functions)
             for variable in loaded.globals:
                 self._plane.add_global(program, variable.address, variable.size)
@@ -54,7 +55,7 @@ class Programs:
             if program >= 0:
                 self._plane.remove_program(program)
             self._engine.unload_program(loaded)
-            raise DriverError(Status.RESOURCES_EXHAUSTED, str(error)) from error
+            raise self._refusal(error, loaded) from error
         entry = LoadedEntry(program, context, loaded, functions)
         self._entries[program] = entry
         return entry
@@ -91,6 +92,13 @@ class Programs:
                 if variable.name == name:
                     return variable
         raise DriverError(Status.NOT_FOUND, f"no variable '{name[:200]}'")
+
+    def _refusal(self, error: DataPlaneError, loaded: LoadedProgram) -> DriverError:
+        if error.number != errno.EDQUOT:
+            return DriverError(Status.RESOURCES_EXHAUSTED, str(error))
+        used = self._plane.usage().memory_used_bytes
+        text = f"the program takes {loaded.charged_bytes} bytes of device memory; {used} bytes of the quota are used"
+        return DriverError(Status.OUT_OF_MEMORY, text)
 
     def _add_function(self, program: int, info: FunctionInfo) -> int:
         return self._plane.add_function(program, info.kernel, info.name, info.short_name)

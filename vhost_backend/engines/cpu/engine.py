@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from vhost_backend._dataplane import ffi, lib
@@ -71,7 +72,12 @@ class CpuEngine(Engine):
             self.handle = ffi.NULL
 
     @staticmethod
-    def compile_job(kind: str, source: bytes, options: tuple[str, ...]) -> CompileJob:  # noqa: ARG004  any source compiles alike
+    def compile_job(
+        kind: str,
+        source: bytes,  # noqa: ARG004  any source compiles alike
+        options: tuple[str, ...],
+        settings: Mapping[str, str],  # noqa: ARG004  it has none
+    ) -> CompileJob:
         if kind != "CUDA_SOURCE":
             raise ValueError(f"the cpu engine does not compile {kind}; allowed: CUDA_SOURCE")
         return toolchain.compile_job(options)
