@@ -512,6 +512,33 @@ def test_an_unloaded_program_is_gone(rig: Rig) -> None:
     assert refused(rig, Opcode.PROGRAM_UNLOAD, {"program": program}, context=context)[0] is Status.NOT_FOUND
 
 
+def test_what_a_program_takes_counts_against_the_quota_while_it_is_loaded(rig: Rig) -> None:
+    context = rig.context()
+    rig.load(context, "bytes 1000000")
+    body = {"size": 1 << 16}
+    assert rig.driver.request(Opcode.ALLOC, body, context=context, writable_len=200).status is Status.OUT_OF_MEMORY
+    assert rig.usage().memory_used_bytes == 1000000
+
+    assert rig.cold(Opcode.PROGRAM_UNLOAD, {"program": rig.programs[0]}, context=context).status is Status.OK
+    assert rig.usage().memory_used_bytes == 0
+    rig.alloc(context, 1 << 16)
+
+
+@pytest.mark.parametrize("size", [(1 << 20) + 1, (1 << 64) - 1])
+def test_a_program_that_does_not_fit_the_quota_is_refused_with_the_figures(rig: Rig, size: int) -> None:
+    context = rig.context()
+    source = f"bytes {size}".encode()
+    body = {"kind": 1, "source_len": len(source)}
+    pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, source, context=context, writable_len=500)
+    rig.serve_cold()
+    rig.answer_compile()
+    reply = rig.driver.wait(pending)
+
+    assert reply.status is Status.OUT_OF_MEMORY
+    assert str(size) in reply.text
+    assert (rig.usage().num_programs, rig.usage().memory_used_bytes) == (0, 0)
+
+
 def test_unload_waits_for_launches_of_the_program(rig: Rig) -> None:
     context = rig.context()
     held = rig.load(context, "kernel hold behaviour=hold")["hold"]

@@ -4,6 +4,7 @@ Its programs are texts, one declaration a line; a ``#`` starts a comment::
 
     kernel NAME [PARAM_SIZE ...] [shared=N] [max_threads=N] [behaviour=done|later|hold|release|assert|fault]
     global NAME SIZE
+    bytes N            what the program takes of the memory quota
 
 Behaviours are those of ``enum vgc_null_behaviour`` in ``vgc_engine.h``.
 """
@@ -31,6 +32,7 @@ BEHAVIOURS: Final[dict[str, int]] = {
     name: getattr(lib, f"VGC_NULL_{name.upper()}") for name in ("done", "later", "hold", "release", "assert", "fault")
 }
 _GLOBALS_BASE: Final = 1 << 60
+_MOST_BYTES: Final = (1 << 64) - 1
 
 
 class NullEngine(Engine):
@@ -57,6 +59,7 @@ class NullEngine(Engine):
         text = os.pread(image_fd, size, 0).decode(errors="replace")
         functions: list[FunctionInfo] = []
         variables: list[GlobalInfo] = []
+        charged = 0
         for number, line in enumerate(text.splitlines(), 1):
             match line.partition("#")[0].split():
                 case []:
@@ -65,9 +68,13 @@ class NullEngine(Engine):
                     functions.append(_function(name, words, number, context))
                 case ["global", name, words]:
                     variables.append(self._global(name, _number(words, number)))
+                case ["bytes", words] if words.isascii() and words.isdigit():
+                    charged = min(int(words), _MOST_BYTES)
                 case _:
-                    raise ProgramError(f"line {number}: {line!r:.80}; allowed: kernel NAME ..., global NAME SIZE")
-        return LoadedProgram(tuple(functions), tuple(variables))
+                    raise ProgramError(
+                        f"line {number}: {line!r:.80}; allowed: kernel NAME ..., global NAME SIZE, bytes N"
+                    )
+        return LoadedProgram(tuple(functions), tuple(variables), charged_bytes=charged)
 
     def unload_program(self, program: LoadedProgram) -> None:
         """Nothing to do: the kernels go with their last reference."""
