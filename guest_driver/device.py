@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ENGINES: Final = {0: "null", 1: "cpu", 2: "cuda"}
 HEALTH: Final = {0: "starting", 1: "ready", 2: "recovering", 3: "failed"}
-SOURCE_KINDS: Final = {"cuda": 1, "ptx": 2, "cubin": 3}
+SOURCE_KINDS: Final = {"cuda": 1, "ptx": 2, "cubin": 3, "fatbin": 4}
 MAX_DEVICES: Final = 32
 
 
@@ -261,7 +261,7 @@ class Device:
     # ---- running ---------------------------------------------------------------------------------
 
     def compile(self, source: str | bytes, options: Sequence[str] = (), kind: str = "cuda") -> Program:
-        """Has the host compile a program; also loads ``kind="ptx"`` and ``"cubin"`` where the engine takes them.
+        """Has the host compile a program; also loads ``kind="ptx"``, ``"cubin"`` and ``"fatbin"`` where the engine takes them.
 
         It stays loaded until `Program.unload`, `reset` or `close`, whoever refers to it: `call` finds it by name.
 

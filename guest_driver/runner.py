@@ -26,6 +26,9 @@ Arguments (--arg, one per parameter):
 Without the last file name an output is only summed up on the terminal.
 """
 
+PROGRAM_KINDS: Final = {".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin"}
+"""By the file's suffix; anything else is CUDA source."""
+
 SCALARS: Final = {"int": "int32", "uint": "uint32", "long": "int64", "float": "float32", "double": "float64"}
 
 
@@ -98,7 +101,8 @@ def run(device: Device, arguments: argparse.Namespace) -> str:
     parsed = [parse(spec) for spec in arguments.arg]
     steps = Steps()
     source = arguments.file.read_bytes()
-    program = steps.timed("compile", lambda: device.compile(source, arguments.option), "on the host")
+    program_kind = PROGRAM_KINDS.get(arguments.file.suffix, "cuda")
+    program = steps.timed("compile", lambda: device.compile(source, arguments.option, program_kind), "on the host")
     kernel = program[arguments.kernel]
 
     def copy_in() -> list[Any]:

@@ -59,7 +59,7 @@ enum vgc_result {
     VGC_SYSTEM = 105,        /* a system call failed */
 };
 
-enum vgc_source_kind { VGC_SOURCE_CUDA = 1, VGC_SOURCE_PTX = 2, VGC_SOURCE_CUBIN = 3 };
+enum vgc_source_kind { VGC_SOURCE_CUDA = 1, VGC_SOURCE_PTX = 2, VGC_SOURCE_CUBIN = 3, VGC_SOURCE_FATBIN = 4 };
 
 enum vgc_arg_direction {
     VGC_ARG_VALUE = 0, /* `size` bytes passed by value */

@@ -124,6 +124,15 @@ def test_run_shows_what_the_kernel_prints(host: GuestHost, tmp_path: Path) -> No
     assert {"hello from 0", "hello from 1"} <= set(done.stdout.splitlines())
 
 
+@pytest.mark.parametrize("suffix", ["ptx", "cubin", "fatbin"])
+def test_run_says_what_a_file_is_by_its_name(host: GuestHost, tmp_path: Path, suffix: str) -> None:
+    """The CPU engine takes none of them, and says which it was given."""
+    (tmp_path / f"program.{suffix}").write_bytes(b"x")
+    done = vgc(host, "run", tmp_path / f"program.{suffix}", "--kernel", "x")
+    assert done.returncode != 0
+    assert suffix.upper() in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
