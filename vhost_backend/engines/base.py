@@ -1,7 +1,7 @@
 """What an engine is to the worker and the daemon: a small class in front of a ``struct vgc_engine``.
 
-An engine is opened inside the worker and never by the daemon; the one thing that the daemon asks of it is how a
-source is compiled (`Engine.compile_job`), which runs nothing.
+An engine is opened inside the worker and never by the daemon. All that the daemon asks of its class is how a source
+is compiled (`Engine.compile_job`) and what a worker must see of the host (`Engine.view`); neither runs anything.
 """
 
 from __future__ import annotations
@@ -9,11 +9,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from vhost_backend.compiler.job import CompileJob
 
-__all__ = ["CompileJob", "Engine", "EngineOptions", "FunctionInfo", "GlobalInfo", "LoadedProgram", "ProgramError"]
+__all__ = [
+    "CompileJob",
+    "Engine",
+    "EngineOptions",
+    "FunctionInfo",
+    "GlobalInfo",
+    "HostView",
+    "LoadedProgram",
+    "ProgramError",
+    "WorkerNeeds",
+]
 
 EngineOptions = Mapping[str, str | int | float | bool | None]
 
@@ -58,6 +69,36 @@ class LoadedProgram:
     """Of the VM's memory quota, for as long as it is loaded."""
 
 
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """What of the host a worker must see to open its engine, besides Python and the system's libraries."""
+
+    devices: tuple[Path, ...] = ()
+    """Device nodes that it can open, as far as their own permissions let it."""
+    paths: tuple[Path, ...] = ()
+    """Files and folders that it can read."""
+    proc: bool = False
+    """A /proc of its own pid namespace, read-only."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNeeds:
+    """What an open engine still needs once the walls stand, beyond what every worker has. Each is a hole in a wall."""
+
+    kept_fds: tuple[int, ...] = ()
+    """Descriptors that stay open; 1 among them: stdout is the engine's, and not made /dev/null."""
+    system_calls: tuple[str, ...] = ()
+    """Allowed whatever their arguments are."""
+    keeps_root: bool = False
+    """Paths go on to be what they were: the read-only view of the host, in place of an empty root."""
+    unfiltered_at_best_effort: bool = False
+    """Its calls are not known for certain: where the sandbox need not be strict, there is no system call filter."""
+    threads: int = 0
+    files: int = 0
+    private_bytes: int = 0
+    address_space_bounded: bool = True
+
+
 class Engine(ABC):
     """An open engine. `close` when nothing uses it any more."""
 
@@ -79,6 +120,16 @@ class Engine(ABC):
 
         :raise EngineError: the device is not there, or an option is not known.
         """
+
+    @staticmethod
+    def view(options: EngineOptions) -> HostView:  # noqa: ARG004  most engines need to see nothing
+        """What a worker must be shown before it opens the engine with these options; asked by the daemon."""
+        return HostView()
+
+    @property
+    def needs(self) -> WorkerNeeds:
+        """What the engine, which is open by now, needs behind the walls; asked once, before they are built."""
+        return WorkerNeeds()
 
     def start(self) -> None:  # noqa: B027  most engines have nothing to do
         """Called once, behind the sandbox's walls and before the first operation: threads start here."""
