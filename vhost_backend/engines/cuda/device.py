@@ -1,0 +1,161 @@
+"""GPUs: what a driver says about them, and which one is meant by a name."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Self
+
+from vhost_backend.engines.cuda.driver import Driver
+from vhost_backend.errors import EngineError
+
+__all__ = ["Device", "devices", "find", "visible_name"]
+
+MIG: Final = "MIG-"
+GPU: Final = "GPU-"
+_MAX_TEXT: Final = 256
+_MAX_NUMBER: Final = 1 << 63
+_PROHIBITED: Final = 2  # CU_COMPUTEMODE_PROHIBITED
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU or a MIG instance, in numbers of the driver."""
+
+    index: int
+    uuid: str
+    """``GPU-...`` or ``MIG-...``, as ``nvidia-smi -L`` prints it."""
+    name: str
+    arch: str
+    """sm_90, say."""
+    num_pes: int
+    """Its SMs."""
+    memory_bytes: int
+    pe_granularity: int
+    """A VM's share of the SMs is a multiple of this, or all of them."""
+    min_pes: int
+    """The smallest share."""
+    max_shared_bytes: int
+    """Of a block, if it asks for as much as it may."""
+    max_threads_per_pe: int
+    """That can be resident on an SM."""
+    stream_memops: bool
+    """Streams can write to memory."""
+
+    @property
+    def capability(self) -> int:
+        """90 for sm_90."""
+        return int(self.arch.removeprefix("sm_"))
+
+    def to_json(self) -> dict[str, str | int | bool]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Takes nothing on trust.
+
+        :raise ValueError: a member is missing or of the wrong type or size.
+        """
+        members = value if isinstance(value, Mapping) else {}
+        found = {field.name: _member(field.name, str(field.type), members.get(field.name)) for field in fields(cls)}
+        device = cls(**found)
+        if not device.arch.startswith("sm_") or not device.arch[3:].isascii() or not device.arch[3:].isdigit():
+            raise ValueError(f"arch is {device.arch!r:.40}; allowed: sm_NUMBER")
+        return device
+
+
+def _member(name: str, kind: str, value: object) -> Any:
+    match kind, value:
+        case ("bool", bool()):
+            return value
+        case ("str", str()) if len(value) <= _MAX_TEXT and value.isprintable():
+            return value
+        case ("int", int()) if not isinstance(value, bool) and 0 <= value < _MAX_NUMBER:
+            return value
+    raise ValueError(f"{name} of a device is {value!r:.40}; allowed: a {kind} of sensible size")
+
+
+def devices(driver: Driver) -> tuple[list[Device], list[str]]:
+    """All that can be used, and why others cannot."""
+    usable, problems = [], []
+    for index in range(driver.call("cuDeviceGetCount")):
+        try:
+            usable.append(_describe(driver, index))
+        except EngineError as error:
+            problems.append(f"GPU {index}: {error}")
+    return usable, problems
+
+
+def visible_name(wanted: str | None) -> str | None:
+    """What the driver must be told to show before it starts: MIG instances are not all seen otherwise."""
+    return wanted if wanted is not None and wanted.startswith(MIG) else None
+
+
+def find(driver: Driver, wanted: str | None) -> Device:
+    """The device with this index, GPU UUID (or the beginning of one) or MIG UUID; None: the first one.
+
+    :raise EngineError: there is no such device; the text says which there are.
+    """
+    usable, problems = devices(driver)
+    chosen = [device for device in usable if _is_meant(device, wanted)]
+    if len(chosen) == 1 or (chosen and wanted is None):
+        return chosen[0]
+    there = [f"{device.index} ({device.uuid}, {device.name})" for device in usable]
+    text = f"device {wanted!r:.80} fits {len(chosen)} GPUs; there are: {'; '.join((*there, *problems)) or 'none'}"
+    raise EngineError(text)
+
+
+def _is_meant(device: Device, wanted: str | None) -> bool:
+    if wanted is None:
+        return True
+    if wanted.startswith((GPU, MIG)):
+        return device.uuid.lower().startswith(wanted.lower())
+    return wanted == str(device.index)
+
+
+def _describe(driver: Driver, index: int) -> Device:
+    """:raise EngineError: the device cannot be used."""
+    handle = driver.call("cuDeviceGet", index)
+    if attribute(driver, handle, "COMPUTE_MODE") == _PROHIBITED:
+        raise EngineError("its compute mode is Prohibited: nvidia-smi -c DEFAULT allows programs on it")
+    major, minor = (attribute(driver, handle, f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
+    name = driver.call("cuDeviceGetName", _MAX_TEXT, handle).split(b"\0")[0].decode(errors="replace")
+    num_pes = attribute(driver, handle, "MULTIPROCESSOR_COUNT")
+    least, step = _steps(driver, handle, major, num_pes)
+    # The driver has one call for both kinds of UUID; a MIG instance's name says that it is one.
+    prefix = MIG if " MIG " in name else GPU
+    return Device(
+        index=index,
+        uuid=prefix + str(uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", handle).bytes))),
+        name=name,
+        arch=f"sm_{major}{minor}",
+        num_pes=num_pes,
+        memory_bytes=driver.call("cuDeviceTotalMem", handle),
+        pe_granularity=step,
+        min_pes=least,
+        max_shared_bytes=attribute(driver, handle, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        max_threads_per_pe=attribute(driver, handle, "MAX_THREADS_PER_MULTIPROCESSOR"),
+        stream_memops=bool(attribute(driver, handle, "CAN_USE_64_BIT_STREAM_MEM_OPS")),
+    )
+
+
+def attribute(driver: Driver, handle: Any, name: str) -> int:
+    which = getattr(driver.bindings.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    return int(driver.call("cuDeviceGetAttribute", which, handle))
+
+
+def _steps(driver: Driver, handle: Any, major: int, num_pes: int) -> tuple[int, int]:
+    """The smallest partition and the step between sizes. All SMs, where there are no partitions.
+
+    Drivers before CUDA 13 leave the two fields at zero; cuda.h of those says which values hold for what.
+    """
+    kind = driver.bindings.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
+    try:
+        sms = driver.call("cuDeviceGetDevResource", handle, kind).sm
+    except EngineError:
+        return num_pes, num_pes
+    documented = (8, 8) if major >= 9 else (4, 2) if major == 8 else (2, 2)
+    least, step = sms.minSmPartitionSize, sms.smCoscheduledAlignment
+    plausible = 0 < step <= least <= num_pes
+    return (least, step) if plausible else documented
