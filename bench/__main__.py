@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench import rows
 from bench.lab import Lab
+from bench.provenance import provenance, save
 from bench.registry import ROWS, select
 from bench.results import markdown, table, write_json
 from bench.runner import run_rows
@@ -22,6 +23,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="list the figures and exit")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--threads", type=int, default=None, help="threads of the compute rows (default: all CPUs)")
+    parser.add_argument("--driver", type=Path, default=None, help="libcuda of the CUDA rows (default: the system's)")
+    parser.add_argument("--smoke", action="store_true", help="CUDA rows on small sizes: shows that they run, no more")
+    parser.add_argument("--save", type=Path, default=None, help="also write the results here, with hardware and date")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of results.json (default: bench/out)")
     return parser
 
@@ -37,12 +41,17 @@ def main(argv: list[str] | None = None) -> int:
     if args.list:
         print("\n".join(name for known in chosen for name in known.names))
         return 0
-    with Lab(quick=args.quick, threads=args.threads) as lab:
+    if args.save and args.smoke:
+        print("bench: --save keeps figures, and those of --smoke mean nothing; leave one out", file=sys.stderr)
+        return 2
+    with Lab(quick=args.quick, threads=args.threads, driver=args.driver, smoke=args.smoke) as lab:
         results, skipped = run_rows(
             lab, chosen, args.names, lambda name: print(f"... {name}", file=sys.stderr, flush=True)
         )
     print(markdown(results) if args.markdown else table(results, skipped))
     print(f"written: {write_json(args.out, results, skipped)}", file=sys.stderr)
+    if args.save:
+        print(f"written: {save(args.save, results, provenance(args.driver))}", file=sys.stderr)
     return 0
 
 

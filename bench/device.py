@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from bench.driver import Driver
 from bench.native.loops import ffi
-from virtio_proto.schema import FINGERPRINT, Opcode, ProgramKind, Status
+from virtio_proto import schema
+from virtio_proto.schema import FINGERPRINT, Opcode, ProgramKind, QueryKind, Status
 
 _RESPONSE_BYTES: Final = ffi.sizeof("struct vgc_response")
 _TEXT_BYTES: Final = 64 << 10
@@ -50,6 +51,7 @@ class Prepared:
 
     def __init__(self, driver: Driver, chains: list[tuple[list[Span], list[Span]]]) -> None:
         self._driver = driver
+        self.chains = chains
         self._responses = [writable[0][0] for _, writable in chains]
         self.native = driver.requests(chains)
 
@@ -63,6 +65,11 @@ class Prepared:
             response = self.response(index)
             if response.status is not Status.OK:
                 raise RequestError(f"request {index} of {len(self._responses)}: {response.status.name}")
+
+
+def together(driver: Driver, *parts: Prepared) -> Prepared:
+    """All requests of `parts`, in their order, as one; they share the parts' memory."""
+    return Prepared(driver, [chain for part in parts for chain in part.chains])
 
 
 def pack(name: str, **fields: object) -> bytes:
@@ -119,6 +126,12 @@ class Device:
         """What followed the last response of :meth:`ask`."""
         return self.driver.view(self._answers + _RESPONSE_BYTES, response.payload_len).tobytes()
 
+    @property
+    def num_pes(self) -> int:
+        """Processing elements that the VM was given."""
+        body = pack("vgc_body_query", what=int(QueryKind.USAGE))
+        return int(schema.USAGE.construct.parse(self.payload(self.ask(Opcode.QUERY, body))).num_pes)
+
     def _store(self, offset: int, data: bytes) -> None:
         self.driver.view(offset, len(data))[:] = np.frombuffer(data, np.uint8)
 
@@ -147,6 +160,15 @@ class Device:
         :raise RequestError: when it is answered with an error.
         """
         elapsed = self.driver.round_trip(prepared.native, 0, _PATIENCE_S)
+        prepared.check()
+        return elapsed
+
+    def run_batch(self, prepared: Prepared) -> float:
+        """Sends prepared requests all at once and spins until the last is done; returns the time in ns.
+
+        :raise RequestError: when one is answered with an error.
+        """
+        elapsed = self.driver.batch(prepared.native)
         prepared.check()
         return elapsed
 
@@ -195,6 +217,12 @@ class Device:
         self, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()
     ) -> Prepared:
         """A launch with parameters given as bytes, in the order of the kernel's own."""
+        return self.launches(1, function, grid, block, arguments)
+
+    def launches(
+        self, count: int, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()
+    ) -> Prepared:
+        """`count` equal launches with requests of their own."""
         block_of_params = bytearray(function.param_bytes)
         for (offset, size), value in zip(function.params, arguments, strict=True):
             block_of_params[offset : offset + size] = value
@@ -205,7 +233,7 @@ class Device:
             block=_three(block),
             param_len=len(block_of_params),
         )
-        return self.prepare(Opcode.LAUNCH, body + bytes(block_of_params))
+        return self.prepare(Opcode.LAUNCH, body + bytes(block_of_params), count=count)
 
 
 def _present(span: Span | None) -> list[Span]:

@@ -35,6 +35,11 @@ def nanoseconds(count: int) -> tuple[npt.NDArray[np.uint64], Any]:
     return times, ffi.cast("uint64_t *", times.ctypes.data)
 
 
+def clock_ns() -> int:
+    """The clock of the hot loops."""
+    return int(lib.vgcb_clock())
+
+
 class Driver:
     """One virtqueue of a backend, brought up; owns the connection.
 
@@ -124,6 +129,18 @@ class Driver:
         elapsed = ffi.new("uint64_t *")
         check(lib.vgcb_pipelined(self._queue, requests, len(requests), count, elapsed), "pipelined requests")
         return count * 1e9 / float(elapsed[0])
+
+    def batch(self, requests: Any) -> float:
+        """The time (ns) of all of `requests` in their order, sent at once, the driver spinning until the last is done."""
+        elapsed = ffi.new("uint64_t *")
+        check(lib.vgcb_batch(self._queue, requests, len(requests), elapsed), "batch")
+        return float(elapsed[0])
+
+    def throughput(self, requests: Any, from_ns: int, until_ns: int) -> float:
+        """Requests per second that ended between two times of :func:`clock_ns`, with all of `requests` in flight."""
+        done = ffi.new("uint64_t *")
+        check(lib.vgcb_throughput(self._queue, requests, len(requests), from_ns, until_ns, done), "throughput")
+        return float(done[0]) * 1e9 / (until_ns - from_ns)
 
     def round_trip(self, requests: Any, spin_ns: int, patience_s: float) -> float:
         """The time (ns) of one request; the driver spins for `spin_ns`, then sleeps until called."""

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from bench import peer, vgcd
+from bench.cuda.lab import CudaLab
 from bench.device import Device, RequestError, Span
 from bench.driver import DriverError
 from bench.executors import PlainCpp
@@ -29,9 +30,13 @@ class Lab:
 
     :param quick: fewer samples.
     :param threads: threads of the compute rows, the same for ours and for every baseline (default: all CPUs).
+    :param driver: the library through which the CUDA rows reach a GPU (default: the system's).
+    :param smoke: the CUDA rows run on small sizes, to show that they run.
     """
 
-    def __init__(self, *, quick: bool = False, threads: int | None = None) -> None:
+    def __init__(
+        self, *, quick: bool = False, threads: int | None = None, driver: Path | None = None, smoke: bool = False
+    ) -> None:
         self.quick = quick
         self.threads = threads or len(os.sched_getaffinity(0))
         self._stack = ExitStack()
@@ -39,6 +44,7 @@ class Lab:
         self._staging: dict[Device, Span] = {}
         self._pocl: OpenCl | SkipRow | None = None
         self._devices: dict[str, OurDevice | SkipRow] = {}
+        self.cuda = CudaLab(self.folder, self._stack, driver, smoke=smoke)
 
     def __enter__(self) -> Self:
         return self

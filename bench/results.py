@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 Better = Literal["lower", "higher"]
 
@@ -166,12 +166,17 @@ def markdown(results: Sequence[Result]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def rows_of(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """The results as ``results.json`` has them."""
+    keys = ("name", "value", "unit", "baseline", "ratio", "better")
+    return [{key: getattr(result, key) for key in keys} for result in results]
+
+
 def write_json(folder: Path, results: Sequence[Result], skipped: Sequence[Skipped]) -> Path:
     """Writes ``results.json`` and, beside it, ``skipped.json`` (a list, empty if every row ran)."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "results.json"
-    keys = ("name", "value", "unit", "baseline", "ratio", "better")
-    path.write_text(json.dumps([{key: getattr(r, key) for key in keys} for r in results], indent=2) + "\n")
+    path.write_text(json.dumps(rows_of(results), indent=2) + "\n")
     reasons = [{"name": row.name, "reason": row.reason} for row in skipped]
     (folder / "skipped.json").write_text(json.dumps(reasons, indent=2) + "\n")
     return path

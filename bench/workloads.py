@@ -31,6 +31,8 @@ class Workload:
     result: int  # index of the argument that holds it
     expected: Array | np.float64
     summed: bool = False  # the result is the sum of the array: every block leaves a part
+    adds: bool = False  # the kernel reads the result's old contents
+    checked: Array | None = None  # indices of the result that `expected` is about; None: all
 
     @property
     def total_threads(self) -> tuple[int, ...]:
@@ -41,7 +43,9 @@ class Workload:
 
     def verify(self, found: Array, by: str) -> None:
         """:raise ArithmeticError: when `found` is not the expected result, within 1 part in 1000."""
-        value = np.sum(found, dtype=np.float64) if self.summed else found
+        value = (
+            np.sum(found, dtype=np.float64) if self.summed else found if self.checked is None else found[self.checked]
+        )
         if not np.allclose(value, self.expected, rtol=1e-3, atol=1e-3):
             worst = np.max(np.abs(np.asarray(value, np.float64) - self.expected))
             raise ArithmeticError(f"{self.name} by {by} is off by {worst:g}")
@@ -54,7 +58,7 @@ def _random(count: int) -> npt.NDArray[np.float32]:
 def saxpy(n: int = 1 << 24) -> Workload:
     x, y, a = _random(n), np.ones(n, np.float32), np.float32(0.5)
     args = (np.uint64(n), a, x, y)
-    return Workload("saxpy", "saxpy", "saxpy", (n // 256,), (256,), args, 3, a * x + y)
+    return Workload("saxpy", "saxpy", "saxpy", (n // 256,), (256,), args, 3, a * x + y, adds=True)
 
 
 def _matmul(name: str, n: int) -> Workload:
@@ -73,8 +77,8 @@ def matmul_tiled(n: int = 512) -> Workload:
     return _matmul("matmul_tiled", n)
 
 
-def reduce(n: int = 1 << 24) -> Workload:
-    x, blocks = _random(n), 64
+def reduce(n: int = 1 << 24, blocks: int = 64) -> Workload:
+    x = _random(n)
     args = (np.uint64(n), x, np.zeros(blocks, np.float32))
     expected = np.sum(x, dtype=np.float64)
     return Workload("reduce", "reduce", "reduce", (blocks,), (256,), args, 2, expected, summed=True)

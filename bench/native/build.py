@@ -16,8 +16,8 @@ import cffi
 from virtio_proto import build_vring, codegen
 
 HERE = Path(__file__).resolve().parent
-LOOPS = tuple(HERE / name for name in ("queue.c", "bare.c"))
-HEADERS = tuple(HERE / name for name in ("vgcb.h", "clock.h"))
+LOOPS = tuple(HERE / name for name in ("queue.c", "bare.c", "gpu.c"))
+HEADERS = tuple(HERE / name for name in ("vgcb.h", "gpu.h", "clock.h"))
 KERNELS = HERE / "kernels.cpp"
 LIBRARY = HERE / "libbaseline.so"
 EXTENSION = HERE / f"_loops{sysconfig.get_config_var('EXT_SUFFIX')}"
@@ -33,14 +33,17 @@ void base_histogram(uint64_t n, const uint8_t *data, uint32_t *bins, unsigned th
 
 
 def ffibuilder() -> cffi.FFI:
-    """The extension ``bench.native._loops``: the hot loops, and the driver's side of a virtqueue inside it."""
+    """The extension ``bench.native._loops``: the hot loops, and inside it the driver's side of a virtqueue and
+    the native side of the CUDA rows.
+    """
     ffi = cffi.FFI()
     ffi.cdef(codegen.cdef())
     ffi.cdef(codegen.declarations(build_vring.INCLUDE_DIR / "vgc_vring.h"))
     ffi.cdef(codegen.declarations(HERE / "vgcb.h"))
+    ffi.cdef(codegen.declarations(HERE / "gpu.h"))
     ffi.set_source(
         "bench.native._loops",
-        '#include "vgcb.h"',
+        '#include "vgcb.h"\n#include "gpu.h"',
         sources=[str(path) for path in (*LOOPS, *build_vring.SOURCES)],
         include_dirs=[str(HERE), str(build_vring.INCLUDE_DIR)],
         extra_compile_args=build_vring.cflags(),

@@ -216,3 +216,90 @@ int vgcb_pipelined(struct vgcb_queue *queue, const struct vgcb_request *requests
     *ns_out = vgcb_now_ns() - start;
     return 0;
 }
+
+int vgcb_batch(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t count, uint64_t *ns_out)
+{
+    vgc_vq_disable_call(&queue->vq);
+    uint64_t start = vgcb_now_ns();
+    for (uint32_t i = 0; i < count; i++) {
+        int rc = publish(queue, &requests[i], queue);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    int rc = kick_if_asked(queue);
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        int got = spin_for_one(queue, VGCB_PATIENCE_NS);
+        rc = got == 1 ? 0 : got < 0 ? got : -ETIMEDOUT;
+    }
+    *ns_out = vgcb_now_ns() - start;
+    return rc;
+}
+
+enum { REST_NS = 20000 };
+
+/* The requests that are in flight and those that wait to be sent again. */
+struct pool {
+    const struct vgcb_request *idle[VGC_MAX_QUEUE_SIZE];
+    uint32_t num_idle;
+};
+
+static int send_idle(struct vgcb_queue *queue, struct pool *pool)
+{
+    while (pool->num_idle > 0) {
+        const struct vgcb_request *request = pool->idle[--pool->num_idle];
+        int rc = publish(queue, request, (void *)(uintptr_t)request);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return kick_if_asked(queue);
+}
+
+/* How many have ended; rests if none has, and gives up on a device that ends none for long. */
+static int drain_or_rest(struct vgcb_queue *queue, struct pool *pool, uint64_t *progress_ns)
+{
+    int taken = drain(queue, pool->idle, &pool->num_idle);
+    if (taken != 0) {
+        *progress_ns = vgcb_now_ns();
+        return taken;
+    }
+    vgcb_rest(REST_NS);
+    return vgcb_now_ns() - *progress_ns > VGCB_PATIENCE_NS ? -ETIMEDOUT : 0;
+}
+
+int vgcb_throughput(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t depth, uint64_t from_ns,
+                    uint64_t until_ns, uint64_t *done)
+{
+    struct pool pool = {.num_idle = depth};
+    if (depth == 0 || depth > VGC_MAX_QUEUE_SIZE) {
+        return -EINVAL;
+    }
+    for (uint32_t i = 0; i < depth; i++) {
+        pool.idle[i] = &requests[i];
+    }
+    *done = 0;
+    vgc_vq_disable_call(&queue->vq);
+    uint64_t progress_ns = vgcb_now_ns();
+    for (uint64_t now = progress_ns; now < until_ns;) {
+        int rc = send_idle(queue, &pool);
+        int taken = rc != 0 ? rc : drain_or_rest(queue, &pool, &progress_ns);
+        if (taken < 0) {
+            return taken;
+        }
+        now = vgcb_now_ns();
+        *done += now >= from_ns && now < until_ns ? (uint64_t)taken : 0;
+    }
+    while (pool.num_idle < depth) {
+        int taken = drain_or_rest(queue, &pool, &progress_ns);
+        if (taken < 0) {
+            return taken;
+        }
+    }
+    return 0;
+}
+
+uint64_t vgcb_clock(void)
+{
+    return vgcb_now_ns();
+}

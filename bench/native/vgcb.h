@@ -48,6 +48,17 @@ int vgcb_sleeping(struct vgcb_queue *queue, const struct vgcb_request *request, 
 int vgcb_pipelined(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t depth, uint64_t count,
                    uint64_t *ns_out);
 
+/* Every request once, in their order, all in flight at once; *ns_out is the time until the last is done, spinning. */
+int vgcb_batch(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t count, uint64_t *ns_out);
+
+/* Keeps `depth` requests in flight until the clock shows until_ns, then waits for the last. *done: how many ended
+ * between from_ns and until_ns. Rests a little whenever none has, so that many drivers leave the CPUs to devices. */
+int vgcb_throughput(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t depth, uint64_t from_ns,
+                    uint64_t until_ns, uint64_t *done);
+
+/* CLOCK_MONOTONIC, as the loops read it. */
+uint64_t vgcb_clock(void);
+
 /* One round trip: spins for spin_ns, then sleeps until called. */
 int vgcb_round_trip(struct vgcb_queue *queue, const struct vgcb_request *request, uint64_t spin_ns,
                     uint64_t patience_ns, uint64_t *ns_out);

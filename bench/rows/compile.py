@@ -23,11 +23,12 @@ _serial = count(time.time_ns())
 _PIECE: Final = 256
 
 
-def _fresh(language: str) -> str:
+def fresh(language: str) -> str:
+    """Saxpy as nobody has compiled it before."""
     return (KERNELS / f"saxpy.{language}").read_text() + f"/* {next(_serial)} */\n"
 
 
-def _load_ms(device: Device, source: str) -> float:
+def load_ms(device: Device, source: str) -> float:
     """The time of one PROGRAM_LOAD; the program is unloaded again, unmeasured."""
     start = time.perf_counter()
     program = device.load(source)
@@ -39,7 +40,7 @@ def _load_ms(device: Device, source: str) -> float:
 def _pocl_ms(pocl: OpenCl) -> float:
     """The time until a kernel that PoCL has not seen has run for the first time: it compiles at the launch."""
     vector = pocl.buffer(np.zeros(_PIECE, np.float32))
-    source = _fresh("cl")
+    source = fresh("cl")
     start = time.perf_counter()
     (kernel,) = pocl.kernels(source, ["saxpy"])
     pocl.run(kernel, (_PIECE,), (_PIECE,), np.uint64(_PIECE), np.float32(1), vector, vector)
@@ -53,7 +54,7 @@ def cold(lab: Lab) -> Iterator[Outcome]:
     """PROGRAM_LOAD of a source that was never compiled before, saxpy with a comment of its own."""
     device = lab.device("cpu").device
     pocl = attempt(lambda: _first_run(lab.pocl()))
-    own, theirs = alternate(lab.samples(7, 3), lambda: _load_ms(device, _fresh("cu")), pocl)
+    own, theirs = alternate(lab.samples(7, 3), lambda: load_ms(device, fresh("cu")), pocl)
     yield outcome("compile_cold_ms", own, "ms", "lower", theirs, against="PoCL, until the first launch is done")
 
 
@@ -65,6 +66,6 @@ def _first_run(pocl: OpenCl) -> Subject:
 def cached(lab: Lab) -> Iterator[Outcome]:
     """PROGRAM_LOAD of a source that is in the cache."""
     device = lab.device("cpu").device
-    source = _fresh("cu")
-    (own,) = alternate(lab.samples(51, 21), lambda: _load_ms(device, source))
+    source = fresh("cu")
+    (own,) = alternate(lab.samples(51, 21), lambda: load_ms(device, source))
     yield outcome("compile_cached_ms", own, "ms", "lower", goal=Goal("value", "<", 1.0))

@@ -1,0 +1,72 @@
+"""Several VMs that do the same work at the same time, and how much each gets done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from bench.cuda.lab import MIB, CudaLab
+from bench.cuda.vms import Vm
+from bench.cuda.work import OnDevice, on_device
+from bench.device import Prepared
+from bench.driver import clock_ns
+from bench.vgcd import OurDevice
+from bench.workloads import Workload
+
+DEPTH: Final = 4
+"""Launches in flight per VM: enough that the GPU never waits for one."""
+
+WARM_UP_NS: Final = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One VM, its work, and launches of it that can be in flight at once."""
+
+    ours: OurDevice
+    work: OnDevice
+    launches: Prepared
+    num_pes: int
+    """What it was given."""
+
+    def per_second(self, from_ns: int, until_ns: int) -> float:
+        """Launches per second that ended in between."""
+        rate = self.ours.driver.throughput(self.launches.native, from_ns, until_ns)
+        self.launches.check()
+        return rate
+
+
+class Crowd:
+    """Made by :func:`crowd`."""
+
+    def __init__(self, members: Sequence[Member], pool: ThreadPoolExecutor) -> None:
+        self.members = members
+        self._pool = pool
+
+    def per_second(self, seconds: float) -> list[float]:
+        """Launches per second of each, all at work at the same time."""
+        from_ns = clock_ns() + WARM_UP_NS
+        until_ns = from_ns + int(seconds * 1e9)
+        running = [self._pool.submit(member.per_second, from_ns, until_ns) for member in self.members]
+        return [one.result() for one in running]
+
+
+@contextmanager
+def crowd(lab: CudaLab, plans: Sequence[Vm], made: Workload, room_mib: int) -> Iterator[Crowd]:
+    """A daemon with these VMs, each with `made` ready; results are proven at the beginning and at the end.
+
+    :param room_mib: of every VM's region, for the arrays of the work.
+    :raise ArithmeticError: when a result is wrong.
+    """
+    with ExitStack() as stack:
+        members = []
+        for ours in stack.enter_context(lab.vms(plans)):
+            room = (ours.driver.take(room_mib * MIB), room_mib * MIB)
+            on = stack.enter_context(on_device(ours.device, made, room))
+            members.append(Member(ours, on, on.launches(DEPTH), ours.device.num_pes))
+        yield Crowd(members, stack.enter_context(ThreadPoolExecutor(len(members))))
+        for member in members:
+            member.work.prove()

@@ -1,0 +1,71 @@
+"""VMs on the CUDA engine: one daemon, any number of them, each with a queue and a context."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.cuda.gpu import Gpu
+from bench.device import Device, RequestError
+from bench.driver import Driver, DriverError
+from bench.processes import BackendError, backend
+from bench.results import SkipRow
+from bench.vgcd import OurDevice
+
+
+@dataclass(frozen=True, slots=True)
+class Vm:
+    """What one VM gets; sizes in MiB, `options` are the engine's."""
+
+    name: str
+    pes: int
+    memory_mib: int
+    region_mib: int = 64
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def section(self, gpu: Gpu, folder: Path) -> dict[str, Any]:
+        """Its part of the configuration."""
+        options = {"device": gpu.uuid} | ({"driver": str(gpu.driver)} if gpu.driver else {}) | self.options
+        return {
+            "socket": str(folder / f"{self.name}.sock"),
+            "region": f"{self.region_mib}M",
+            "engine": {"kind": "cuda", "options": options},
+            "num_queues": 1,
+            "deadline": "60s",
+            "sandbox": "best-effort",
+            "quota": {"memory": f"{self.memory_mib}M", "pes": self.pes, "queue_depth": 1024},
+        }
+
+
+def configuration(gpu: Gpu, folder: Path, vms: Sequence[Vm]) -> str:
+    """The daemon's configuration. JSON is YAML."""
+    sections = {vm.name: vm.section(gpu, folder) for vm in vms}
+    return json.dumps({"vms": sections, "cache": str(folder / "cache"), "log": {"level": "info"}}, indent=2)
+
+
+@contextmanager
+def running(gpu: Gpu, folder: Path, vms: Sequence[Vm]) -> Iterator[list[OurDevice]]:
+    """The daemon in a process of its own and a device of each VM, in their order.
+
+    :raise SkipRow: when it does not come up; the text ends with the daemon's last words.
+    """
+    config = folder / "vgcd.yaml"
+    config.write_text(configuration(gpu, folder, vms))
+    command = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
+    with ExitStack() as stack:
+        try:
+            process = stack.enter_context(backend(command, folder / "vgcd.log"))
+            devices = [_open(stack, folder, vm, process.pid) for vm in vms]
+        except (BackendError, RequestError, DriverError) as error:
+            raise SkipRow(f"our device with the cuda engine does not come up: {error}") from error
+        yield devices
+
+
+def _open(stack: ExitStack, folder: Path, vm: Vm, daemon_pid: int) -> OurDevice:
+    driver = stack.enter_context(Driver(folder / f"{vm.name}.sock", vm.region_mib << 20))
+    return OurDevice(Device(driver), daemon_pid)
