@@ -11,6 +11,7 @@ from vhost_backend.errors import EngineError
 _CLASSES: Final[dict[str, tuple[str, str]]] = {
     "null": ("vhost_backend.engines.null", "NullEngine"),
     "cpu": ("vhost_backend.engines.cpu", "CpuEngine"),
+    "cuda": ("vhost_backend.engines.cuda.engine", "CudaEngine"),
 }
 
 KINDS: Final = tuple(_CLASSES)

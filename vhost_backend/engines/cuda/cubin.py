@@ -96,6 +96,11 @@ class Cubin:
     def arch(self) -> str:
         return f"sm_{self.capability}"
 
+    def runs_on(self, arch: str) -> bool:
+        """Machine code runs on the architecture that it was made for, and on later ones of the same major number."""
+        major, minor = divmod(int(arch.removeprefix("sm_")), 10)
+        return self.capability // 10 == major and self.capability % 10 <= minor
+
 
 def parse(image: bytes) -> Cubin:
     """Reads a cubin.

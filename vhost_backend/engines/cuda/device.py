@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, Self
+from dataclasses import dataclass
+from typing import Any, Final
 
 from vhost_backend.engines.cuda.driver import Driver
 from vhost_backend.errors import EngineError
 
 __all__ = ["Device", "devices", "find", "visible_name"]
 
-MIG: Final = "MIG-"
-GPU: Final = "GPU-"
-_MAX_TEXT: Final = 256
-_MAX_NUMBER: Final = 1 << 63
+_MIG: Final = "MIG-"
+_GPU: Final = "GPU-"
+_UUID_LENGTH: Final = 36
+_MAX_NAME: Final = 256
 _PROHIBITED: Final = 2  # CU_COMPUTEMODE_PROHIBITED
 
 
@@ -43,38 +42,6 @@ class Device:
     stream_memops: bool
     """Streams can write to memory."""
 
-    @property
-    def capability(self) -> int:
-        """90 for sm_90."""
-        return int(self.arch.removeprefix("sm_"))
-
-    def to_json(self) -> dict[str, str | int | bool]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: object) -> Self:
-        """Takes nothing on trust.
-
-        :raise ValueError: a member is missing or of the wrong type or size.
-        """
-        members = value if isinstance(value, Mapping) else {}
-        found = {field.name: _member(field.name, str(field.type), members.get(field.name)) for field in fields(cls)}
-        device = cls(**found)
-        if not device.arch.startswith("sm_") or not device.arch[3:].isascii() or not device.arch[3:].isdigit():
-            raise ValueError(f"arch is {device.arch!r:.40}; allowed: sm_NUMBER")
-        return device
-
-
-def _member(name: str, kind: str, value: object) -> Any:
-    match kind, value:
-        case ("bool", bool()):
-            return value
-        case ("str", str()) if len(value) <= _MAX_TEXT and value.isprintable():
-            return value
-        case ("int", int()) if not isinstance(value, bool) and 0 <= value < _MAX_NUMBER:
-            return value
-    raise ValueError(f"{name} of a device is {value!r:.40}; allowed: a {kind} of sensible size")
-
 
 def devices(driver: Driver) -> tuple[list[Device], list[str]]:
     """All that can be used, and why others cannot."""
@@ -88,8 +55,14 @@ def devices(driver: Driver) -> tuple[list[Device], list[str]]:
 
 
 def visible_name(wanted: str | None) -> str | None:
-    """What the driver must be told to show before it starts: MIG instances are not all seen otherwise."""
-    return wanted if wanted is not None and wanted.startswith(MIG) else None
+    """What the driver must be told before it starts: a device with a whole UUID is the only one to show.
+
+    MIG instances are not all seen otherwise; and of the GPUs of other VMs a worker need not open even the nodes.
+    """
+    if wanted is None:
+        return None
+    whole = wanted.startswith(_MIG) or (wanted.startswith(_GPU) and len(wanted) == len(_GPU) + _UUID_LENGTH)
+    return wanted if whole else None
 
 
 def find(driver: Driver, wanted: str | None) -> Device:
@@ -102,14 +75,16 @@ def find(driver: Driver, wanted: str | None) -> Device:
     if len(chosen) == 1 or (chosen and wanted is None):
         return chosen[0]
     there = [f"{device.index} ({device.uuid}, {device.name})" for device in usable]
-    text = f"device {wanted!r:.80} fits {len(chosen)} GPUs; there are: {'; '.join((*there, *problems)) or 'none'}"
+    text = (
+        f"{len(chosen) or 'no'} GPUs fit device {wanted!r:.80}; there are: {'; '.join((*there, *problems)) or 'none'}"
+    )
     raise EngineError(text)
 
 
 def _is_meant(device: Device, wanted: str | None) -> bool:
-    if wanted is None:
-        return True
-    if wanted.startswith((GPU, MIG)):
+    if wanted is None or wanted.startswith(_MIG):
+        return True  # the driver shows no other than the MIG instance
+    if wanted.startswith(_GPU):
         return device.uuid.lower().startswith(wanted.lower())
     return wanted == str(device.index)
 
@@ -120,11 +95,11 @@ def _describe(driver: Driver, index: int) -> Device:
     if attribute(driver, handle, "COMPUTE_MODE") == _PROHIBITED:
         raise EngineError("its compute mode is Prohibited: nvidia-smi -c DEFAULT allows programs on it")
     major, minor = (attribute(driver, handle, f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
-    name = driver.call("cuDeviceGetName", _MAX_TEXT, handle).split(b"\0")[0].decode(errors="replace")
+    name = driver.call("cuDeviceGetName", _MAX_NAME, handle).split(b"\0")[0].decode(errors="replace")
     num_pes = attribute(driver, handle, "MULTIPROCESSOR_COUNT")
     least, step = _steps(driver, handle, major, num_pes)
     # The driver has one call for both kinds of UUID; a MIG instance's name says that it is one.
-    prefix = MIG if " MIG " in name else GPU
+    prefix = _MIG if " MIG " in name else _GPU
     return Device(
         index=index,
         uuid=prefix + str(uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", handle).bytes))),

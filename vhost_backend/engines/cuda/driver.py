@@ -21,6 +21,7 @@ __all__ = ["DEFAULT_LIBRARY", "CudaError", "Driver", "start"]
 DEFAULT_LIBRARY: Final = "libcuda.so.1"
 _SONAME: Final = "libcuda.so.1"
 _OLDEST: Final = (12, 4)
+_NO_DEVICE: Final = 100
 
 ENVIRONMENT: Final = {
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as nvidia-smi counts them
@@ -34,7 +35,7 @@ _ADVICE: Final = {
     " LD_LIBRARY_PATH",
     36: "NVIDIA's driver is too old: install a newer one",
     46: "another process has the GPU for itself: see nvidia-smi, and allow several with nvidia-smi -c DEFAULT",
-    100: "nvidia-smi -L shows what the driver has found; CUDA_VISIBLE_DEVICES may hide it",
+    _NO_DEVICE: "nvidia-smi -L shows what the driver has found; CUDA_VISIBLE_DEVICES may hide it",
     802: "start the fabric manager: systemctl start nvidia-fabricmanager",
     803: "driver library and kernel module are of different versions: reboot, or load the new module",
     804: "a forward-compatibility libcuda.so.1 is in the way of the driver's own: see ldconfig -p",
@@ -101,6 +102,8 @@ def start(library: str = DEFAULT_LIBRARY, visible: str | None = None) -> Driver:
     try:
         driver.call("cuInit", 0)
     except CudaError as error:
+        if error.code == _NO_DEVICE and visible is not None:
+            raise EngineError(f"there is no device {visible:.80}; nvidia-smi -L lists those there are") from error
         raise EngineError("; ".join(filter(None, (str(error), closed_nodes())))) from error
     if driver.version() < _OLDEST:
         found, oldest = (".".join(map(str, version)) for version in (driver.version(), _OLDEST))

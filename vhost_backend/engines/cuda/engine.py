@@ -1,0 +1,256 @@
+"""The CUDA engine in front of its C half."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self
+
+from vhost_backend._dataplane import ffi, lib
+from vhost_backend.engines.base import (
+    CompileJob,
+    Engine,
+    EngineOptions,
+    FunctionInfo,
+    GlobalInfo,
+    LoadedProgram,
+    ProgramError,
+)
+from vhost_backend.engines.cuda import cubin, device, partition, toolchain
+from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Kernel
+from vhost_backend.engines.cuda.driver import DEFAULT_LIBRARY, Driver, start
+from vhost_backend.engines.cuda.names import short_name
+from vhost_backend.errors import EngineError
+from vhost_backend.sandbox import memfd
+
+_MIB: Final = 1 << 20
+_PRINTF_BYTES: Final = _MIB
+"""The driver's buffer for what kernels print; counted for each program that does."""
+
+_NAME_BYTES: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class CudaOptions:
+    """The engine's own options, as a configuration has them."""
+
+    device: str | None = None
+    """By index or UUID; None: the first."""
+    driver: str = DEFAULT_LIBRARY
+    binaries: bool = False
+    """The guest may bring PTX, cubins and fatbins."""
+    heap: int = 8 * _MIB
+    """Bytes for ``malloc`` in kernels."""
+    compiler: str = "auto"
+    """For whoever compiles; nothing is compiled here."""
+
+    @classmethod
+    def parse(cls, options: EngineOptions) -> Self:
+        """:raise EngineError: an option is unknown, or its value is of the wrong kind."""
+        found: dict[str, Any] = {}
+        for name, value in options.items():
+            match name, value:
+                case _, None:
+                    pass
+                case "device", str() | int() if not isinstance(value, bool):
+                    found[name] = str(value)
+                case (("driver" | "compiler"), str()):
+                    found[name] = value
+                case "binaries", bool():
+                    found[name] = value
+                case "heap", int() if not isinstance(value, bool) and value > 0:
+                    found[name] = value
+                case _:
+                    raise EngineError(
+                        f"cuda engine: option {name:.40} is {value!r:.80}; allowed: device (index or UUID), driver"
+                        " (path), compiler (name), binaries (true, false), heap (bytes)"
+                    )
+        return cls(**found)
+
+
+class CudaEngine(Engine):
+    """Runs kernels on SMs of one GPU, in a context of this process's own."""
+
+    kind: ClassVar[str] = "cuda"
+
+    def __init__(self, options: CudaOptions, pes: int, memory_bytes: int) -> None:
+        self.handle = ffi.NULL
+        self._why = ffi.new("char[]", lib.VGC_CUDA_WHY)
+        self._heap_bytes = options.heap
+        driver = start(options.driver, device.visible_name(options.device))
+        self._device = device.find(driver, options.device)
+        self._partition = partition.take(driver, self._device, pes)
+        self._output = _output_file()
+        self._stdout = -1
+        self.num_pes = self._partition.given
+        self.name = _name(self._device, self.num_pes)
+        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
+        if options.binaries:
+            self.features |= lib.VGC_F_BINARY_PROGRAMS
+        try:
+            _set_limits(driver, self._partition.context, options.heap)
+            self._make(options.driver, memory_bytes)
+        except EngineError:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane keeps it
+        return cls(CudaOptions.parse(options), pes, memory_bytes)
+
+    @property
+    def asked_pes(self) -> int:
+        """How many SMs were asked for; `num_pes` were given."""
+        return self._partition.asked
+
+    def start(self) -> None:
+        """From here on, what this process prints on stdout is what kernels print.
+
+        :raise EngineError: the GPU does not answer, or has no memory.
+        """
+        self._stdout = os.dup(1)
+        os.dup2(self._output, 1)
+        if lib.vgc_cuda_engine_start(self.handle, self._why) != 0:
+            raise EngineError(f"cuda engine: {self._reason()}")
+
+    def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
+        image = memfd.read(image_fd, size)
+        parsed = self._parse(image)
+        specs, _kept = _kernel_specs(parsed)
+        program = lib.vgc_cuda_program_load(
+            self.handle, image, len(image), context, specs, len(parsed.kernels), self._why
+        )
+        if program == ffi.NULL:
+            raise ProgramError(self._reason())
+        functions = tuple(_function(program, index, kernel) for index, kernel in enumerate(parsed.kernels))
+        return LoadedProgram(functions, self._globals(program, parsed), program, self._charge(program, parsed))
+
+    def unload_program(self, program: LoadedProgram) -> None:
+        lib.vgc_cuda_program_unload(program.private)
+
+    def close(self) -> None:
+        """Ends the context; stdout is what it was before."""
+        if self.handle != ffi.NULL:
+            lib.vgc_cuda_engine_close(self.handle)
+            self.handle = ffi.NULL
+        if self._stdout >= 0:
+            os.dup2(self._stdout, 1)
+            os.close(self._stdout)
+            self._stdout = -1
+        if self._output >= 0:
+            os.close(self._output)
+            self._output = -1
+            self._partition.release()
+
+    @staticmethod
+    def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
+        return toolchain.compile_job(kind, source, options, settings)
+
+    def _make(self, library: str, memory_bytes: int) -> None:
+        path = ffi.new("char[]", os.fsencode(library))
+        setup = ffi.new("struct vgc_cuda_setup *")
+        setup.driver = path
+        setup.context = ffi.cast("void *", self._partition.context)
+        setup.device = int(self._partition.handle)
+        setup.num_pes = self.num_pes
+        setup.max_shared_bytes = self._device.max_shared_bytes
+        setup.memory_bytes = memory_bytes
+        setup.completion = lib.VGC_CUDA_AUTO
+        setup.output_fd = self._output
+        self.handle = lib.vgc_cuda_engine_new(setup, self._why)
+        if self.handle == ffi.NULL:
+            raise EngineError(f"cuda engine: {self._reason()}")
+
+    def _parse(self, image: bytes) -> Cubin:
+        """:raise ProgramError: it cannot run on this GPU."""
+        try:
+            parsed = cubin.parse(image)
+        except CubinError as error:
+            raise ProgramError(str(error)) from error
+        if not parsed.runs_on(self._device.arch):
+            raise ProgramError(
+                f"the program is compiled for {parsed.arch}, and this GPU ({self._device.name}) is {self._device.arch}"
+            )
+        for kernel in parsed.kernels:
+            if kernel.param_bytes > lib.VGC_MAX_PARAM_BYTES:
+                raise ProgramError(
+                    f"kernel {kernel.name:.200} has {kernel.param_bytes} bytes of parameters;"
+                    f" allowed: {lib.VGC_MAX_PARAM_BYTES}"
+                )
+        return parsed
+
+    def _globals(self, program: Any, parsed: Cubin) -> tuple[GlobalInfo, ...]:
+        """Those that the driver has placed: it leaves out what no kernel uses."""
+        address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        return tuple(
+            GlobalInfo(variable.name, address[0], size[0])
+            for variable in parsed.variables
+            if lib.vgc_cuda_program_global(program, variable.name.encode(), address, size, self._why) == 0
+        )
+
+    def _charge(self, program: Any, parsed: Cubin) -> int:
+        """Code and variables, a stack for each thread that can be resident, heap and print buffer if it uses them."""
+        threads = self._device.max_threads_per_pe * self.num_pes
+        stacks: int = lib.vgc_cuda_program_local_bytes(program) * threads
+        heap = self._heap_bytes if parsed.mallocs else 0
+        return parsed.loaded_bytes + stacks + heap + (_PRINTF_BYTES if parsed.prints else 0)
+
+    def _reason(self) -> str:
+        return _text(self._why)
+
+
+def _name(gpu: device.Device, given: int) -> str:
+    share = f", {given} of {gpu.num_pes} SMs"
+    return gpu.name.encode()[: _NAME_BYTES - len(share)].decode(errors="ignore") + share
+
+
+def _output_file() -> int:
+    """An empty file that is only ever appended to, so that whoever empties it meanwhile leaves no hole."""
+    fd = os.memfd_create("cuda-output", os.MFD_CLOEXEC)
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
+    return fd
+
+
+def _set_limits(driver: Driver, context: int, heap_bytes: int) -> None:
+    """Before anything is loaded, for then they are fixed. No context stays current."""
+    limits = driver.bindings.CUlimit
+    driver.call("cuCtxSetCurrent", driver.bindings.CUcontext(context))
+    try:
+        driver.call("cuCtxSetLimit", limits.CU_LIMIT_PRINTF_FIFO_SIZE, _PRINTF_BYTES)
+        driver.call("cuCtxSetLimit", limits.CU_LIMIT_MALLOC_HEAP_SIZE, heap_bytes)
+    finally:
+        driver.call("cuCtxSetCurrent", driver.bindings.CUcontext(0))
+
+
+def _kernel_specs(parsed: Cubin) -> tuple[Any, list[Any]]:
+    """The C half's array, and what it points to."""
+    specs = ffi.new("struct vgc_cuda_kernel_spec[]", max(len(parsed.kernels), 1))
+    kept: list[Any] = []
+    for spec, kernel in zip(specs, parsed.kernels, strict=False):
+        name = ffi.new("char[]", kernel.name.encode())
+        short = ffi.new("char[]", short_name(kernel.name).encode())
+        params = ffi.new("struct vgc_param_entry[]", [{"offset": at, "size": size} for at, size in kernel.params])
+        kept += name, short, params
+        spec.name, spec.short_name = name, short
+        spec.param_bytes, spec.num_params, spec.params = kernel.param_bytes, len(kernel.params), params
+        spec.prints = parsed.prints
+    return specs, kept
+
+
+def _function(program: Any, index: int, kernel: Kernel) -> FunctionInfo:
+    loaded = lib.vgc_cuda_program_kernel(program, index)
+    return FunctionInfo(
+        name=kernel.name,
+        short_name=short_name(kernel.name),
+        params=kernel.params,
+        param_bytes=kernel.param_bytes,
+        shared_bytes=loaded.shared_bytes,
+        max_threads=loaded.max_threads,
+        kernel=loaded,
+    )
+
+
+def _text(pointer: Any) -> str:
+    return str(ffi.string(pointer), errors="replace")

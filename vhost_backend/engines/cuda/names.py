@@ -1,0 +1,34 @@
+"""The source's name of a kernel, from the linker's.
+
+Kernels are functions of namespaces: no members, no operators, no constructors. That leaves a corner of the Itanium C++
+ABI's mangling [https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling]::
+
+    _Z [L] NAME ...                      twice(int*)                _Z5twicePi, _ZL5twicePi
+    _Z N (St | [L] NAME [B TAG])* E ...  solver::v2::step(int)      _ZN6solver2v24stepEi
+
+where NAME is its length and its characters, ``L`` says internal linkage and ``I`` begins template arguments, after which
+nothing of a kernel's name follows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["short_name"]
+
+_PART: Final = re.compile(r"St|(?P<tag>B)?L?(?P<length>[1-9][0-9]{0,5})")
+
+
+def short_name(mangled: str) -> str:
+    """The unqualified name, without arguments. What is not mangled (``extern "C"``), or not a kernel's: as it is."""
+    nested = mangled.startswith("_ZN")
+    at = 3 if nested else 2
+    name = ""
+    while mangled.startswith("_Z") and (part := _PART.match(mangled, at)) and (nested or not name):
+        at = part.end() + int(part["length"] or 0)
+        if at > len(mangled):
+            return mangled
+        if part["length"] and not part["tag"]:
+            name = mangled[part.end() : at]
+    return name or mangled
