@@ -1,0 +1,129 @@
+/* How tests steer the fake: plain functions, for ctypes. */
+#include <string.h>
+
+#include "fake.h"
+
+#define FAKE_LOCKED(statement)                                                                                         \
+    do {                                                                                                               \
+        pthread_mutex_lock(&fake.lock);                                                                                \
+        statement;                                                                                                     \
+        pthread_mutex_unlock(&fake.lock);                                                                              \
+    } while (0)
+
+/* One line of settings ("devices 2", "0.name X"), before cuInit; 0, or -1 if it is none. */
+FAKE_API int fake_cuda_set(const char *line)
+{
+    char copy[1024];
+    snprintf(copy, sizeof copy, "%s", line);
+    bool known = false;
+    FAKE_LOCKED(known = fake_settings_once() == 0 && fake_settings_line(&fake.settings, copy));
+    return known ? 0 : -1;
+}
+
+/* Let `times` calls of a function end with an error, from the `nth` (1 is the next) from now on. */
+FAKE_API void fake_cuda_inject(const char *name, int result, unsigned long nth, unsigned long times)
+{
+    FAKE_LOCKED(fake_inject(name, nth, times, result));
+}
+
+/* Let cuGetProcAddress not find a function. */
+FAKE_API void fake_cuda_hide(const char *name)
+{
+    FAKE_LOCKED(fake_hide(name));
+}
+
+/* Let no stream begin another operation, or let them go on. */
+FAKE_API void fake_cuda_hold(int held)
+{
+    FAKE_LOCKED(fake.held = held != 0; pthread_cond_broadcast(&fake.progress));
+}
+
+/* Let the kernels end that hang now. */
+FAKE_API void fake_cuda_release(void)
+{
+    FAKE_LOCKED(fake.released++; pthread_cond_broadcast(&fake.progress));
+}
+
+/* A sticky error of a device's contexts, as if a kernel had failed. */
+FAKE_API void fake_cuda_poison(int device, int result)
+{
+    FAKE_LOCKED(if (fake.primaries[device]) fake_poison(fake.primaries[device], (CUresult)result));
+}
+
+/* Wait until so many kernels hang. */
+FAKE_API void fake_cuda_await_hanging(unsigned int count)
+{
+    FAKE_LOCKED(while (fake.hanging < count) fake_wait());
+}
+
+static unsigned long handles(void)
+{
+    unsigned long count = 0;
+    for (int kind = FAKE_CONTEXT; kind <= FAKE_POOL; kind++)
+        if (kind != FAKE_FUNCTION)
+            count += fake_handle_count((enum fake_kind)kind);
+    return count;
+}
+
+static unsigned long default_pools(void)
+{
+    unsigned long count = 0;
+    for (int i = 0; i < FAKE_MAX_DEVICES; i++)
+        count += fake.default_pools[i] != NULL;
+    return count;
+}
+
+static unsigned long number(const char *name)
+{
+    const struct {
+        const char *name;
+        unsigned long value;
+    } numbers[] = {
+        {"submitted", fake.submitted},
+        {"finished", fake.finished},
+        {"blocked", fake.blocked},
+        {"hanging", fake.hanging},
+        {"threads", fake.running},
+        {"contexts", fake_handle_count(FAKE_CONTEXT)},
+        {"streams", fake_handle_count(FAKE_STREAM)},
+        {"events", fake_handle_count(FAKE_EVENT)},
+        {"modules", fake_handle_count(FAKE_MODULE)},
+        {"pools", fake_handle_count(FAKE_POOL) - default_pools()},
+        {"handles", handles() - default_pools()},
+        {"device_allocations", fake_memory_count(false)},
+        {"host_allocations", fake_memory_count(true)},
+        {"device_bytes", fake_memory_used(0)},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (strcmp(numbers[i].name, name) == 0)
+            return numbers[i].value;
+    return ~0UL;
+}
+
+/* A count by name: see `number`; ~0 for a name that there is not. */
+FAKE_API unsigned long fake_cuda_number(const char *name)
+{
+    unsigned long value = 0;
+    FAKE_LOCKED(value = number(name));
+    return value;
+}
+
+/* Forget calls, misuse and injected errors, and let everything go on. Contexts stay. */
+FAKE_API void fake_cuda_clear(void)
+{
+    FAKE_LOCKED(fake_log_clear(); fake_inject_clear(); fake.held = false; fake.released++; fake.blocked = 0;
+                pthread_cond_broadcast(&fake.progress));
+}
+
+/* As if the process began: contexts and all in them end, which waits for kernels that do not hang. */
+FAKE_API void fake_cuda_reset(void)
+{
+    fake_cuda_clear();
+    pthread_mutex_lock(&fake.lock);
+    fake_contexts_end();
+    fake_current_forget();
+    fake_settings_default(&fake.settings);
+    fake.settings_read = fake.initialised = false;
+    fake_log_clear();
+    pthread_mutex_unlock(&fake.lock);
+}

@@ -1,0 +1,166 @@
+/* What kernels do: C functions, found by the kernel's name. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fake.h"
+
+/* A parameter of the launch as a value of `type`. */
+#define FAKE_PARAM(launch, type, offset) (*(type *)memcpy(&(type){0}, (launch)->params + (offset), sizeof(type)))
+
+/* Memory that the kernel uses: `size` bytes at the address that is the parameter at `offset`. */
+struct use {
+    void *bytes;
+    struct fake_memory *memory;
+};
+
+static struct use use(const struct fake_launch *launch, size_t offset, size_t size)
+{
+    struct use use = {0};
+    if (size)
+        use.bytes = fake_memory_pin(FAKE_PARAM(launch, CUdeviceptr, offset), size, &use.memory);
+    return use;
+}
+
+static void done(struct use use)
+{
+    if (use.memory)
+        fake_memory_unpin(use.memory);
+}
+
+static CUresult run_empty(struct fake_launch *launch)
+{
+    (void)launch;
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_add_one(struct fake_launch *launch)
+{
+    unsigned int count = FAKE_PARAM(launch, unsigned int, 8);
+    struct use data = use(launch, 0, count * sizeof(unsigned int));
+    if (count && !data.bytes)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (unsigned int i = 0; i < count; i++)
+        ((unsigned int *)data.bytes)[i]++;
+    done(data);
+    return CUDA_SUCCESS;
+}
+
+/* As long as its blocks are many, up to a limit. */
+static CUresult run_slow(struct fake_launch *launch)
+{
+    uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    struct use data = use(launch, 0, sizeof(unsigned int));
+    if (!data.bytes)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    struct timespec pause = {.tv_nsec = (long)(blocks < 20000 ? 5000000 + blocks * 1000 : 25000000)};
+    nanosleep(&pause, NULL);
+    *(unsigned int *)data.bytes += FAKE_PARAM(launch, unsigned int, 8);
+    done(data);
+    return CUDA_SUCCESS;
+}
+
+/* Until it is released, which may be never. */
+static CUresult run_hang(struct fake_launch *launch)
+{
+    (void)launch;
+    pthread_mutex_lock(&fake.lock);
+    unsigned long since = fake.released;
+    fake.hanging++;
+    while (fake.released == since)
+        fake_wait();
+    fake.hanging--;
+    pthread_mutex_unlock(&fake.lock);
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_saxpy(struct fake_launch *launch)
+{
+    unsigned int count = FAKE_PARAM(launch, unsigned int, 0);
+    float a = FAKE_PARAM(launch, float, 4);
+    struct use x = use(launch, 8, count * sizeof(float)), y = use(launch, 16, count * sizeof(float));
+    bool good = !count || (x.bytes && y.bytes);
+    for (unsigned int i = 0; good && i < count; i++)
+        ((float *)y.bytes)[i] += a * ((float *)x.bytes)[i];
+    done(x);
+    done(y);
+    return good ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+static CUresult run_vector_add(struct fake_launch *launch)
+{
+    unsigned int count = FAKE_PARAM(launch, unsigned int, 24);
+    size_t size = count * sizeof(float);
+    struct use a = use(launch, 0, size), b = use(launch, 8, size), c = use(launch, 16, size);
+    bool good = !count || (a.bytes && b.bytes && c.bytes);
+    for (unsigned int i = 0; good && i < count; i++)
+        ((float *)c.bytes)[i] = ((float *)a.bytes)[i] + ((float *)b.bytes)[i];
+    done(a);
+    done(b);
+    done(c);
+    return good ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+static CUresult run_prints(struct fake_launch *launch)
+{
+    unsigned int lines = FAKE_PARAM(launch, unsigned int, 0);
+    pthread_mutex_lock(&fake.lock);
+    for (unsigned int i = 0; i < lines; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "hello %u\n", i);
+        fake_context_print(launch->op.context, line);
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return CUDA_SUCCESS;
+}
+
+#define FAKE_FAULT(name, error)                                                                                        \
+    static CUresult run_##name(struct fake_launch *launch)                                                             \
+    {                                                                                                                  \
+        (void)launch;                                                                                                  \
+        return error;                                                                                                  \
+    }
+FAKE_FAULT(fails, CUDA_ERROR_ASSERT)
+FAKE_FAULT(illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS)
+FAKE_FAULT(misaligned, CUDA_ERROR_MISALIGNED_ADDRESS)
+FAKE_FAULT(illegal_instruction, CUDA_ERROR_ILLEGAL_INSTRUCTION)
+FAKE_FAULT(trap, CUDA_ERROR_LAUNCH_FAILED)
+FAKE_FAULT(timeout, CUDA_ERROR_LAUNCH_TIMEOUT)
+FAKE_FAULT(ecc, CUDA_ERROR_ECC_UNCORRECTABLE)
+FAKE_FAULT(stack_error, CUDA_ERROR_HARDWARE_STACK_ERROR)
+
+static const struct fake_kernel kernels[] = {
+    {"add_one", 12, run_add_one},
+    {"slow", 12, run_slow},
+    {"saxpy", 24, run_saxpy},
+    {"vector_add", 28, run_vector_add},
+    {"prints", 4, run_prints},
+    {"empty", 0, run_empty},
+    {"hang", 0, run_hang},
+    {"fails", 0, run_fails},
+    {"illegal_address", 0, run_illegal_address},
+    {"misaligned", 0, run_misaligned},
+    {"illegal_instruction", 0, run_illegal_instruction},
+    {"trap", 0, run_trap},
+    {"timeout", 0, run_timeout},
+    {"ecc", 0, run_ecc},
+    {"stack_error", 0, run_stack_error},
+};
+
+const struct fake_kernel *fake_kernel_find(const char *name)
+{
+    char plain[FAKE_NAME];
+    if (strncmp(name, "_Z", 2) == 0) { /* _Z7add_onePjj */
+        char *rest;
+        unsigned long len = strtoul(name + 2 + (name[2] == 'L'), &rest, 10);
+        if (len < sizeof plain && len <= strlen(rest)) {
+            memcpy(plain, rest, len);
+            plain[len] = 0;
+            name = plain;
+        }
+    }
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+        if (strcmp(kernels[i].name, name) == 0)
+            return &kernels[i];
+    return NULL;
+}

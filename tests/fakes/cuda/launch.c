@@ -1,0 +1,132 @@
+/* Launches: what the driver checks before a kernel may run, and its parameters. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake.h"
+
+static CUresult run_launch(struct fake_op *op)
+{
+    struct fake_launch *launch = (struct fake_launch *)op;
+    return launch->kernel ? launch->kernel->run(launch) : CUDA_SUCCESS;
+}
+
+static void drop_launch(struct fake_op *op)
+{
+    ((struct fake_launch *)op)->module->in_flight--;
+}
+
+static CUresult check_geometry(const struct fake_launch *launch, const struct fake_function *function)
+{
+    static const unsigned int max_grid[] = {0x7fffffff, 65535, 65535}, max_block[] = {1024, 1024, 64};
+    uint64_t threads = 1;
+    for (int i = 0; i < 3; i++) {
+        if (!launch->grid[i] || launch->grid[i] > max_grid[i] || !launch->block[i] || launch->block[i] > max_block[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        threads *= launch->block[i];
+    }
+    if (threads > 1024)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (threads > (uint64_t)function->max_threads)
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    return launch->shared > (unsigned int)function->max_dynamic_shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* Each parameter from where its pointer points. */
+static CUresult take_each(struct fake_launch *launch, const struct fake_function *function, void **params)
+{
+    if (function->num_params && !params)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (uint32_t i = 0; i < function->num_params; i++) {
+        const struct fake_param *param = &function->params[i];
+        if (param->offset + param->size > FAKE_MAX_PARAMS || !params[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        memcpy(launch->params + param->offset, params[i], param->size);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* All of them from one buffer. */
+static CUresult take_packed(struct fake_launch *launch, const struct fake_function *function, void **extra)
+{
+    const void *buffer = NULL;
+    size_t size = 0;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2)
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(size_t *)extra[1];
+        else
+            return CUDA_ERROR_INVALID_VALUE;
+    size_t most = (function->param_bytes + 7) / 8 * 8;
+    if (size < function->param_bytes || size > (function->params_known ? most : FAKE_MAX_PARAMS) || (size && !buffer))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (size)
+        memcpy(launch->params, buffer, size);
+    return CUDA_SUCCESS;
+}
+
+static CUresult check_kernel(struct fake_launch *launch, struct fake_function *function)
+{
+    launch->kernel = fake_kernel_find(function->name);
+    if (!launch->kernel)
+        fake_misuse("the fake has no kernel %s", function->name);
+    else if (function->params_known && function->param_bytes != launch->kernel->param_bytes)
+        fake_misuse("%s has %u bytes of parameters, the fake's kernel of that name %u", function->name,
+                    function->param_bytes, launch->kernel->param_bytes);
+    else
+        return CUDA_SUCCESS;
+    launch->kernel = NULL; /* does nothing */
+    return CUDA_SUCCESS;
+}
+
+static CUresult prepare(struct fake_launch *launch, struct fake_function *function, void **params, void **extra)
+{
+    CUresult result = check_geometry(launch, function);
+    if (!result && params && extra)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        result = extra ? take_packed(launch, function, extra) : take_each(launch, function, params);
+    return result ? result : check_kernel(launch, function);
+}
+
+static CUresult submit(struct fake_call *call, struct fake_launch *launch, struct fake_function *function, CUstream on,
+                       void **params, void **extra)
+{
+    CUresult result = CUDA_SUCCESS;
+    struct fake_stream *stream = fake_stream_get(on, call->context, &result);
+    if (!result && function->module->context != call->context) {
+        fake_misuse("a function of a context that is not current");
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (!result)
+        result = prepare(launch, function, params, extra);
+    if (result) {
+        free(launch);
+        return result;
+    }
+    launch->op.run = run_launch;
+    launch->op.drop = drop_launch;
+    launch->module = function->module;
+    launch->module->in_flight++;
+    return fake_submit(stream, &launch->op);
+}
+
+FAKE_API CUresult cuLaunchKernel(CUfunction handle, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                                 unsigned int by, unsigned int bz, unsigned int shared, CUstream on, void **params,
+                                 void **extra)
+{
+    FAKE_CALL(FAKE_CURRENT);
+    struct fake_function *function = result ? NULL : fake_handle_get(handle, FAKE_FUNCTION);
+    if (!result && !function)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    char name[FAKE_NAME] = "";
+    if (!result) {
+        struct fake_launch *launch = calloc(1, sizeof *launch);
+        if (!launch)
+            abort();
+        *launch = (struct fake_launch){.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
+        snprintf(name, sizeof name, "%s", function->name);
+        result = submit(&call, launch, function, on, params, extra);
+    }
+    FAKE_LEAVE("%s, grid=%u,%u,%u, block=%u,%u,%u, shared=%u, %p", name, gx, gy, gz, bx, by, bz, shared, (void *)on);
+}

@@ -1,0 +1,122 @@
+/* What was called, how often, and what was wrong with it. */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake.h"
+
+struct text {
+    char *bytes;
+    size_t len, room;
+};
+
+static struct text calls, misuses;
+static int log_fd = -1;
+
+enum { MAX_TEXT = 16 << 20, MAX_NAMES = 256 };
+
+static struct {
+    const char *name;
+    unsigned long count;
+} counts[MAX_NAMES];
+static size_t num_counts;
+
+static void append(struct text *text, const char *line)
+{
+    size_t len = strlen(line);
+    if (text->len + len + 2 > MAX_TEXT)
+        return;
+    if (text->len + len + 2 > text->room) {
+        text->room = 2 * (text->len + len + 2);
+        text->bytes = realloc(text->bytes, text->room);
+        if (!text->bytes)
+            abort();
+    }
+    memcpy(text->bytes + text->len, line, len);
+    text->len += len;
+    text->bytes[text->len++] = '\n';
+    text->bytes[text->len] = 0;
+}
+
+static void to_file(const char *prefix, const char *line)
+{
+    char whole[1200];
+    int len = snprintf(whole, sizeof whole, "%s%s\n", prefix, line);
+    if (log_fd >= 0 && write(log_fd, whole, (size_t)len) != len)
+        abort(); /* a log that lacks lines would make tests pass */
+}
+
+void fake_log_call(const char *name, const char *line)
+{
+    append(&calls, line);
+    to_file("", line);
+    size_t i = 0;
+    while (i < num_counts && strcmp(counts[i].name, name) != 0)
+        i++;
+    if (i == MAX_NAMES)
+        abort();
+    if (i == num_counts)
+        counts[num_counts++].name = name;
+    counts[i].count++;
+}
+
+void fake_misuse(const char *format, ...)
+{
+    char line[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    append(&misuses, line);
+    to_file("misuse: ", line);
+}
+
+bool fake_log_file(const char *path)
+{
+    if (log_fd >= 0)
+        close(log_fd);
+    log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return log_fd >= 0;
+}
+
+void fake_log_clear(void)
+{
+    calls.len = misuses.len = num_counts = 0;
+}
+
+static size_t copy_out(const struct text *text, char *buffer, size_t size)
+{
+    pthread_mutex_lock(&fake.lock);
+    size_t len = text->len;
+    if (size && len < size) {
+        if (len)
+            memcpy(buffer, text->bytes, len);
+        buffer[len] = 0;
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return len;
+}
+
+/* The lines, if `size` is larger than their length, which is returned. */
+FAKE_API size_t fake_cuda_calls(char *buffer, size_t size)
+{
+    return copy_out(&calls, buffer, size);
+}
+
+FAKE_API size_t fake_cuda_misuses(char *buffer, size_t size)
+{
+    return copy_out(&misuses, buffer, size);
+}
+
+FAKE_API unsigned long fake_cuda_count(const char *name)
+{
+    unsigned long found = 0;
+    pthread_mutex_lock(&fake.lock);
+    for (size_t i = 0; i < num_counts; i++)
+        if (strcmp(counts[i].name, name) == 0)
+            found = counts[i].count;
+    pthread_mutex_unlock(&fake.lock);
+    return found;
+}
