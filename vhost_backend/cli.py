@@ -7,6 +7,8 @@ something.
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -22,6 +24,7 @@ from vhost_backend import doctor, log
 from vhost_backend.config import DaemonConfig
 from vhost_backend.daemon import listen, server
 from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.daemon.engines import host_engines
 from vhost_backend.errors import ConfigError, HostError, VgcError
 from vhost_backend.sandbox import launch
 from virtio_proto.schema import FINGERPRINT
@@ -81,8 +84,10 @@ def _add_single_options(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--region", metavar="SIZE", help="size of the shared region, as in QEMU's command line (default: 64M)"
     )
-    one.add_argument("--engine", metavar="KIND", help="auto (default), cpu or null")
-    one.add_argument("--pes", type=int, metavar="N", help="processing elements the VM may use (default: all cores)")
+    one.add_argument(
+        "--engine", metavar="KIND", help="auto (default), cpu, null, cuda, cuda:1, cuda:GPU-<uuid> or cuda:MIG-<uuid>"
+    )
+    one.add_argument("--pes", type=int, metavar="N", help="processing elements the VM may use (default: all)")
     one.add_argument("--memory", metavar="SIZE", help="device memory the VM may use (default: 256M)")
     one.add_argument("--queue-depth", type=int, metavar="N", help="requests the VM may have in flight (default: 256)")
     one.add_argument("--deadline", metavar="TIME", help="longest time a kernel may run (default: 10s)")
@@ -132,7 +137,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
     log.configure(config.log.format, config.log.level)
     _check_host(config)
-    server.run(server.Daemon(config, compile_service(config), handed_over))
+    server.run(server.Daemon(config, compile_service(config), host_engines(), handed_over))
     return 0
 
 
@@ -151,7 +156,20 @@ def _check_host(config: DaemonConfig) -> None:
 def _check_config(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.file)
     print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
+    for line in asyncio.run(_engines_here(config)):
+        print(f"on this host: {line}")
     return 0
+
+
+async def _engines_here(config: DaemonConfig) -> list[str]:
+    """Which engine each VM would get, if all of them came now, one after the other."""
+    engines = host_engines()
+    with contextlib.ExitStack() as sessions:
+        choices = []
+        for vm in config.vms:
+            choices.append(await engines.choose(vm))
+            sessions.enter_context(engines.promised(choices[-1]))
+    return [choice.describe() for choice in choices]
 
 
 def _doctor(_arguments: argparse.Namespace) -> int:

@@ -13,6 +13,8 @@ from typing import Final, Self, TypeVar
 from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
 from vhost_backend.config import DaemonConfig, SandboxMode
+from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.gpus import Survey
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand
 from vhost_backend.daemon.server import Daemon
@@ -48,6 +50,11 @@ class FakeCompiler:
         """Nothing is ever under way."""
 
 
+async def no_gpus(_driver: str | None, _device: str | None) -> Survey:
+    """A host without."""
+    return Survey(problem="no NVIDIA driver")
+
+
 class DaemonThread:
     """Runs a daemon until the `with` block ends. An error of the daemon is raised there."""
 
@@ -57,9 +64,14 @@ class DaemonThread:
         command: WorkerCommand,
         policy: RestartPolicy | None = None,
         compiler: Compiler | None = None,
+        engines: Engines | None = None,
     ) -> None:
         self._make: Callable[[], Daemon] = lambda: Daemon(
-            config, compiler or FakeCompiler(), command=command, policy=policy
+            config,
+            compiler or FakeCompiler(),
+            engines or Engines(no_gpus, lambda *_: None),
+            command=command,
+            policy=policy,
         )
         self._started: Future[tuple[Daemon, asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="daemon")

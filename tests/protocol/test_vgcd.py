@@ -19,6 +19,8 @@ from tests.fakes.daemon import SANDBOX
 from tests.fakes.frontend import FakeFrontend
 from vhost_backend import cli
 from vhost_backend.daemon import listen
+from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.gpus import Gpu, Survey
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.sandbox.launch import SandboxError
 from virtio_proto.schema import FINGERPRINT, Health
@@ -247,7 +249,27 @@ def test_unknown_command_is_answered_with_the_known(capsys: pytest.CaptureFixtur
 
 def test_good_configuration_is_praised(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check-config", str(REPOSITORY / "docs" / "vgcd.example.yaml")]) == 0
-    assert "no mistakes; VMs: build, render" in capsys.readouterr().out
+    assert "no mistakes; VMs: build, render, train" in capsys.readouterr().out
+
+
+def test_check_says_which_engine_each_vm_would_get(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = Gpu(1, "GPU-1", "NVIDIA H200", "sm_90", 132, 1 << 37, 8, 8, 1 << 17)
+
+    async def one_gpu(_driver: str | None, _device: str | None) -> Survey:
+        return Survey((gpu,), "13.0")
+
+    monkeypatch.setattr("vhost_backend.cli.host_engines", lambda: Engines(one_gpu, lambda *_: None))
+    config = tmp_path / "f.yaml"
+    config.write_text("vms: {a: , b: {engine: 'cuda:1'}, c: {engine: 'cuda:0'}, d: {engine: cpu}}\n")
+    assert cli.main(["check-config", str(config)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "on this host: a gets the engine cuda on GPU 1: NVIDIA H200 (sm_90), CUDA 13.0",
+        "on this host: b gets the engine cuda on GPU 1: NVIDIA H200 (sm_90), CUDA 13.0",
+        "on this host: c cannot have the engine cuda: there is no GPU 0; this host has 1 (GPU-1)",
+        "on this host: d gets the engine cpu",
+    ]
 
 
 def test_every_mistake_of_a_configuration_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from vhost_backend import config
+from vhost_backend import config, engine_config
 from vhost_backend.config import MIB, EngineConfig, VmConfig
 from vhost_backend.engines.registry import KINDS, engine_class
 from vhost_backend.errors import ConfigError, EngineError
@@ -28,9 +28,21 @@ def vm(text: str) -> VmConfig:
 
 
 def test_example_is_valid_and_shows_every_key() -> None:
-    assert len(config.load(EXAMPLE).vms) == 2
+    assert len(config.load(EXAMPLE).vms) == 3
     text = EXAMPLE.read_text()
-    keys = [*config._VM_KEYS, *config._QUOTA_KEYS, "kind", "options", "log", "format", "level", "cache", "defaults"]
+    options = engine_config.ENGINE_OPTIONS["cuda"]
+    keys = [
+        *options,
+        *config._VM_KEYS,
+        *config._QUOTA_KEYS,
+        "kind",
+        "options",
+        "log",
+        "format",
+        "level",
+        "cache",
+        "defaults",
+    ]
     assert [key for key in keys if f"{key}:" not in text] == []
 
 
@@ -57,13 +69,46 @@ def test_times(text: str, ns: int) -> None:
 def test_engine_is_a_name_or_a_mapping() -> None:
     assert vm("engine: 'null'").engine == EngineConfig("null", {})
     assert vm("engine: {kind: cpu, options: {}}").engine == EngineConfig("cpu", {})
+    assert vm("engine: {options: {binaries: true}}").engine == EngineConfig("auto", {"binaries": True})
+
+
+GPU = "GPU-8f6d2a1e-0c3b-4d5e-9f70-1a2b3c4d5e6f"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("cuda", {}),
+        ("cuda:0", {"device": 0}),
+        (f"'cuda:{GPU}'", {"device": GPU}),
+        (f"'cuda:{GPU.replace('GPU', 'MIG')}'", {"device": GPU.replace("GPU", "MIG")}),
+        ("{kind: cuda, options: {device: 3, heap: 16M}}", {"device": 3, "heap": 16 * MIB}),
+        (
+            "{kind: cuda, options: {driver: /opt/libcuda.so.1, compiler: nvcc, binaries: false}}",
+            {"driver": "/opt/libcuda.so.1", "compiler": "nvcc", "binaries": False},
+        ),
+    ],
+)
+def test_cuda_engine_names_its_device_and_how_it_works(text: str, options: dict[str, object]) -> None:
+    assert vm(f"engine: {text}").engine == EngineConfig("cuda", cast("dict[str, str]", options))
+
+
+def test_default_options_hold_for_a_vm_that_adds_its_own() -> None:
+    text = "defaults: {engine: {kind: cuda, options: {binaries: true}}}\nvms: {a: {engine: {options: {device: 1}}}, b: {engine: cpu}}"
+    a, b = config.parse(text).vms
+    assert a.engine == EngineConfig("cuda", {"binaries": True, "device": 1})
+    assert b.engine == EngineConfig("cpu")
+
+
+OPTIONS = {"device": 0, "driver": "/opt/libcuda.so.1", "compiler": "nvrtc", "binaries": True, "heap": MIB}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_have_the_options_that_the_configuration_allows(kind: str) -> None:
-    options = dict.fromkeys((*config.ENGINE_OPTIONS[cast("config.EngineName", kind)], "unknown"), 1)
+    """Each takes all of them, and stops at one that the configuration does not know."""
+    allowed = engine_config.ENGINE_OPTIONS[cast("engine_config.EngineName", kind)]
     with pytest.raises(EngineError, match="unknown"):
-        engine_class(kind).open(options, 1, MIB, 1)
+        engine_class(kind).open({name: OPTIONS[name] for name in allowed} | {"unknown": 1}, 1, MIB, 1)
 
 
 def test_defaults_hold_unless_a_vm_says_otherwise() -> None:
@@ -103,9 +148,33 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {deadline: 5}}", "a time such as"),
         ("vms: {a: {deadline: 25h}}", "up to 24h"),
         ("vms: {a: {uuid: 12}}", "a UUID such as"),
-        ("vms: {a: {engine: vulkan}}", "auto or cpu or null"),
+        ("vms: {a: {engine: vulkan}}", "auto or cpu or null or cuda, or cuda with a device: cuda:1, cuda:GPU-<uuid>"),
+        ("vms: {a: {engine: 3}}", "engine is 3; allowed: auto or"),
+        ("vms: {a: {engine: 'cuda:'}}", "engine is ''; allowed: a device number of 0 to 63, or a UUID"),
+        ("vms: {a: {engine: 'cuda:64'}}", "engine is 64; allowed: a device number"),
+        ("vms: {a: {engine: 'cuda:GPU-1'}}", "engine is 'GPU-1'; allowed: a device number"),
+        ("vms: {a: {engine: 'cpu:1'}}", "engine is 'cpu:1'; allowed: auto or"),
+        ("vms: {a: {engine: {kind: 'cuda:1'}}}", "engine.kind is 'cuda:1'; allowed: auto or"),
+        ("vms: {a: {engine: {kind: cuda, options: 3}}}", "engine.options is 3; allowed: a mapping with device, driver"),
+        ("vms: {a: {engine: {kind: cuda, options: {device: -1}}}}", "options.device is -1; allowed: a device number"),
+        ("vms: {a: {engine: {kind: cuda, options: {device: true}}}}", "options.device is True"),
+        (
+            "vms: {a: {engine: {kind: cuda, options: {driver: libcuda.so.1}}}}",
+            "options.driver is 'libcuda.so.1'; allowed: an absolute",
+        ),
+        (
+            "vms: {a: {engine: {kind: cuda, options: {compiler: clang}}}}",
+            "compiler is 'clang'; allowed: auto or nvrtc or nvcc",
+        ),
+        ("vms: {a: {engine: {kind: cuda, options: {binaries: 1}}}}", "options.binaries is 1; allowed: true or false"),
+        ("vms: {a: {engine: {kind: cuda, options: {heap: 1K}}}}", "options.heap is '1K'; allowed: a size such as 8M"),
+        (
+            "vms: {a: {engine: {kind: cuda, options: {x: 1}}}}",
+            "options.x is not a key; allowed: device, driver, compiler",
+        ),
         ("vms: {a: {engine: {kind: cpu, speed: 3}}}", "engine.speed is not a key"),
-        ("vms: {a: {engine: {options: {x: [1]}}}}", "options.x is a list"),
+        ("vms: {a: {engine: {options: {x: [1]}}}}", "options.x is not a key"),
+        ("vms: {a: {engine: {options: {driver: [1]}}}}", "options.driver is a list"),
         (
             "vms: {a: {engine: {kind: cpu, options: {threads: 3}}}}",
             "a.engine.options.threads is not a key; allowed: nothing",

@@ -7,8 +7,8 @@ import os
 import stat
 from typing import Final
 
-from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
+from vhost_backend.daemon.engines import Choice
 from vhost_backend.daemon.link import WorkerLink
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.log import Logger
@@ -22,9 +22,10 @@ MAX_PENDING: Final = 64
 class CompileRelay:
     """The compilations of one worker. Closing it abandons them."""
 
-    def __init__(self, vm: str, target: Target, compiler: Compiler, link: WorkerLink, log: Logger) -> None:
-        self._vm = vm
-        self._target = target
+    def __init__(self, choice: Choice, compiler: Compiler, link: WorkerLink, log: Logger) -> None:
+        self._vm = choice.config.name
+        self._target = choice.target
+        self._takes_binaries = choice.config.engine.options.get("binaries") is True
         self._compiler = compiler
         self._link = link
         self._log = log
@@ -52,6 +53,12 @@ class CompileRelay:
             return f"{MAX_PENDING} programs of this VM are being compiled already; wait for some to finish"
         if request.program_kind not in tuple(ProgramKind):
             return f"program kind {request.program_kind} is unknown; allowed: {', '.join(k.name for k in ProgramKind)}"
+        kind = ProgramKind(request.program_kind)
+        if kind != ProgramKind.CUDA_SOURCE and self._target.engine == "cuda" and not self._takes_binaries:
+            return (
+                f"this VM may not load a {kind.name}: its programs are compiled from source. "
+                "To allow it, the host's configuration needs 'binaries: true' among the options of the VM's engine"
+            )
         status = os.fstat(source_fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > LIMITS["MAX_SOURCE_BYTES"]:
             return f"the source is not a file of at most {LIMITS['MAX_SOURCE_BYTES']} bytes"

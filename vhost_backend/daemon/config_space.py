@@ -17,7 +17,9 @@ class ConfigSpace:
     """What the driver can read, and the one field it can write."""
 
     vm: VmConfig
-    engine_kind: EngineKind
+    engine_kind: EngineKind = EngineKind.CPU
+    asked_pes: int = 0
+    """What stands there until an engine says what it has given."""
     health: Health = Health.STARTING
     generation: int = 0
     engine_name: str = ""
@@ -42,7 +44,7 @@ class ConfigSpace:
                 "engine_kind": self.engine_kind,
                 "health": self.health,
                 "generation": self.generation,
-                "quota_pes": self.pes or quota.pes,
+                "quota_pes": self.pes or self.asked_pes,
                 "quota_memory_bytes": quota.memory_bytes,
                 "deadline_ns": self.vm.deadline_ns,
                 "max_contexts": quota.contexts,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from vhost_backend.config import DaemonConfig
 from vhost_backend.daemon import listen
+from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -26,12 +27,15 @@ class Daemon:
         self,
         config: DaemonConfig,
         compiler: Compiler,
+        engines: Engines,
         handed_over: Mapping[str, socket.socket] | None = None,
+        *,
         command: WorkerCommand = sandboxed_worker,
         policy: RestartPolicy | None = None,
     ) -> None:
-        self.vms = {vm.name: Vm(vm, compiler, command, policy) for vm in config.vms}
+        self.vms = {vm.name: Vm(vm, compiler, engines, command, policy) for vm in config.vms}
         self._compiler = compiler
+        self._engines = engines
         self._handed_over = dict(handed_over or {})
         self._log = get_logger()
 
@@ -45,12 +49,14 @@ class Daemon:
         """
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._compiler.close)
+            stack.push_async_callback(self._engines.close)
             for vm in self.vms.values():
                 stack.callback(vm.close)
             sockets = {name: self._socket(stack, vm) for name, vm in self.vms.items()}
             self._log.info(
                 "serving", vms={name: str(self.vms[name].config.socket or "handed over") for name in sockets}
             )
+            self._engines.begin(vm.config.engine for vm in self.vms.values())
             async with asyncio.TaskGroup() as tasks:
                 for name, sock in sockets.items():
                     tasks.create_task(self._serve(self.vms[name], sock), name=name)

@@ -11,10 +11,11 @@ import socket
 from dataclasses import replace
 from typing import Final
 
-from vhost_backend.compiler.job import Target
-from vhost_backend.config import EngineName, VmConfig
+from vhost_backend.config import VmConfig
+from vhost_backend.daemon import telling
 from vhost_backend.daemon.compiling import CompileRelay
 from vhost_backend.daemon.config_space import ConfigSpace
+from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.link import Answer, Build, WorkerLink
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
@@ -42,11 +43,6 @@ HANDOVER_S: Final = 0.5
 _DONT_WAIT: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
 
-def resolve_engine(kind: EngineName) -> str:
-    """What "auto" stands for on this host."""
-    return "cpu" if kind == "auto" else kind
-
-
 class Vm:
     """Serves one VM. It is the `Device` of its session and the `Owner` of its worker's supervisor."""
 
@@ -54,16 +50,18 @@ class Vm:
         self,
         config: VmConfig,
         compiler: Compiler,
+        engines: Engines,
         command: WorkerCommand = sandboxed_worker,
         policy: RestartPolicy | None = None,
     ) -> None:
         self.config = config
         self.stats: Stats | None = None
-        self._engine = resolve_engine(config.engine.kind)
         self._compiler = compiler
+        self._engines = engines
+        self._choice: Choice | None = None  # of the session that is served, or was last
         self._log = get_logger(vm=config.name)
-        self._supervisor = Supervisor(self, self._log, lambda fd: command(config, fd), policy)
-        self._space = ConfigSpace(config, EngineKind[self._engine.upper()])
+        self._supervisor = Supervisor(self, self._log, lambda fd: command(self._chosen.config, fd), policy)
+        self._space = ConfigSpace(config)
         self._inflight = InflightMemory()
         self._lock = asyncio.Lock()
         self._waiting = False  # a connection, for the one that is served to end
@@ -74,6 +72,11 @@ class Vm:
         self._relay: CompileRelay | None = None
         self._overdue: Answer | None = None  # what was last waited for
         self._starters: dict[int, int] = {}  # vring -> generation of the worker that ran it last
+
+    @property
+    def _chosen(self) -> Choice:
+        assert self._choice is not None  # there are workers in sessions only, and those begin with a choice
+        return self._choice
 
     @property
     def worker_pid(self) -> int | None:
@@ -120,9 +123,35 @@ class Vm:
 
     async def _serve(self, session: Session) -> None:
         self._log.info("frontend_connected", guest=True)
+        choice = await self._engines.choose(self.config)
+        with self._engines.promised(choice):
+            self._take(choice)
+            await self._run(session)
+
+    def _take(self, choice: Choice) -> None:
+        """What computes for this session, or that nothing does: then the guest can see the device, and its health."""
+        if choice != self._choice:
+            self._log_choice(choice)
+        self._choice = choice
+        self._space.engine_kind = EngineKind[choice.engine.upper()]
+        self._space.asked_pes = choice.pes
+        if choice.problem:
+            self._space.health = Health.FAILED
+        else:
+            self._supervisor.start()
+
+    def _log_choice(self, choice: Choice) -> None:
+        device = (
+            {} if choice.gpu is None else {"device": choice.gpu.index, "uuid": choice.config.engine.options["device"]}
+        )
+        if choice.problem:
+            self._log.error("engine_unavailable", engine=choice.engine, problem=choice.problem)
+        else:
+            self._log.info("engine_chosen", engine=choice.engine, why=choice.why or "configured", **device)
+
+    async def _run(self, session: Session) -> None:
         session.refused = lambda error: self._log.warning("message_refused", error=str(error), guest=True)
         self._session = session
-        self._supervisor.start()
         try:
             await session.run()
         except FrontendError as error:
@@ -225,19 +254,7 @@ class Vm:
     # ---- the supervisor's Owner ------------------------------------------------------------------
 
     def worker_started(self, link: WorkerLink) -> None:
-        config = self.config
-        setup = protocol.Setup(
-            seq=0,
-            vm=config.name,
-            engine=protocol.EngineSetup(self._engine, config.engine.options),
-            num_queues=config.num_queues,
-            quota=protocol.Quota(config.quota.pes, config.quota.memory_bytes, config.quota.queue_depth),
-            deadline_ns=config.deadline_ns,
-            max_contexts=config.quota.contexts,
-            max_streams=config.quota.streams,
-            generation=self._supervisor.generation,
-            sandbox=config.sandbox,
-        )
+        setup = telling.setup(self._chosen, self._supervisor.generation)
         self._inflight.stamp()
         answer = link.post(lambda seq: replace(setup, seq=seq), (self._inflight.fd,))
         answer.add_done_callback(self._on_setup_answered)
@@ -270,9 +287,11 @@ class Vm:
             self._log.error("worker_not_ready", error=ack.error)
 
     def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
-        self._log.info("worker_ready", engine=ready.engine_name, pes=ready.num_pes, sandbox=ready.sandbox, guest=True)
+        asked = {} if ready.num_pes == self._chosen.pes else {"asked": self._chosen.pes}
+        about = {"engine": ready.engine_name, "pes": ready.num_pes, **asked, "sandbox": ready.sandbox}
+        self._log.info("worker_ready", **about, guest=True)
         self._link = link
-        self._relay = CompileRelay(self.config.name, Target(self._engine), self._compiler, link, self._log)
+        self._relay = CompileRelay(self._chosen, self._compiler, link, self._log)
         self._space.engine_name = ready.engine_name
         self._space.pes = ready.num_pes
         self._space.device_features = ready.features
@@ -298,10 +317,7 @@ class Vm:
                 self._send_vring(link, vring)
 
     def _send_memory(self, link: WorkerLink, table: MemoryTable) -> Answer:
-        regions = tuple(
-            protocol.MemRegion(entry.region.gpa, entry.region.uva, entry.region.size_bytes, entry.region.offset_bytes)
-            for entry in table
-        )
+        regions = telling.regions(table)
         fds = tuple(entry.fd.fileno() for entry in table)
         answer = link.post(lambda seq: protocol.MemTable(seq, regions), fds)
         answer.add_done_callback(self._on_memory_answered)
@@ -323,7 +339,8 @@ class Vm:
         generation = self._supervisor.generation
         recover = state.started and self._starters.get(vring.index, generation) != generation
         self._starters[vring.index] = generation
-        start = _vring_start(vring, self._acked_features(), state.last_avail if recover else vring.base, recover)
+        base = state.last_avail if recover else vring.base
+        start = telling.vring_start(vring, self._acked_features(), base, recover=recover)
         fds = (*_numbers(vring.kick), *_numbers(vring.call), *_numbers(vring.err))
         self._log.debug("vring_started", vring=vring.index, size=vring.size, base=start.base, recover=recover)
         answer = link.post(lambda seq: replace(start, seq=seq), fds)
@@ -379,23 +396,3 @@ class Vm:
 
 def _numbers(fd: Fd | None) -> tuple[int, ...]:
     return () if fd is None else (fd.fileno(),)
-
-
-def _vring_start(vring: Vring, features: VirtioFeature, base: int, recover: bool) -> protocol.VringStart:
-    assert vring.address is not None  # the session starts no other
-    return protocol.VringStart(
-        seq=0,
-        index=vring.index,
-        size=vring.size,
-        base=base,
-        desc_uva=vring.address.desc,
-        avail_uva=vring.address.avail,
-        used_uva=vring.address.used,
-        event_idx=bool(features & VirtioFeature.RING_EVENT_IDX),
-        indirect=bool(features & VirtioFeature.RING_INDIRECT_DESC),
-        enabled=vring.enabled,
-        recover=recover,
-        has_kick=vring.kick is not None,
-        has_call=vring.call is not None,
-        has_err=vring.err is not None,
-    )

@@ -1,0 +1,177 @@
+"""The daemon and the GPUs: which engine a VM is given, what its worker is told, what it may load. Workers are doubles."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.daemon import DaemonThread
+from tests.fakes.frontend import FakeFrontend
+from tests.fakes.worker import WorkerDouble, WorkerHost
+from vhost_backend.config import DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.gpus import Gpu, Survey
+from vhost_backend.engine_config import EngineName
+from vhost_backend.worker import protocol
+from vhost_backend.yaml_values import Scalar
+from virtio_proto import schema
+from virtio_proto.schema import EngineKind, Health, ProgramKind
+
+UUIDS = [f"GPU-00000000-0000-0000-0000-00000000000{index}" for index in range(2)]
+TWO = Survey(
+    tuple(Gpu(i, uuid, f"GPU {i}", "sm_90", 132, 1 << 37, 8, 8, 1 << 17) for i, uuid in enumerate(UUIDS)), "13.0"
+)
+NONE = Survey(problem="libcuda.so.1 not found: install NVIDIA's driver")
+
+
+class Stage:
+    """A daemon on a host with these GPUs."""
+
+    def __init__(self, folder: Path, found: Survey, vms: tuple[VmConfig, ...]) -> None:
+        async def survey(_driver: str | None, _device: str | None) -> Survey:
+            return found
+
+        self._folder = folder
+        self.opened: list[FakeFrontend] = []
+        self.workers = WorkerHost(folder)
+        engines = Engines(survey, lambda *_: None)
+        self.daemon = DaemonThread(DaemonConfig(vms), self.workers.command, engines=engines)
+        self.daemon.__enter__()
+
+    def attach(self, name: str) -> FakeFrontend:
+        frontend = FakeFrontend.connect(self._folder / name)
+        self.opened.append(frontend)
+        frontend.negotiate()
+        return frontend
+
+    def set_up(self, name: str) -> tuple[protocol.Setup, WorkerDouble]:
+        frontend = self.attach(name)
+        worker = self.workers.next()
+        setup = worker.setup()
+        frontend.wait_health(Health.READY)
+        return setup, worker
+
+    def close(self) -> None:
+        for frontend in self.opened:
+            frontend.close()
+        self.daemon.__exit__(None, None, None)
+        self.workers.__exit__(None, None, None)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    stages: list[Stage] = []
+
+    def make_stage(found: Survey, *vms: VmConfig) -> Stage:
+        stages.append(Stage(tmp_path, found, vms))
+        return stages[-1]
+
+    yield make_stage
+    for stage in stages:
+        stage.close()
+
+
+@pytest.fixture
+def vm(tmp_path: Path) -> Callable[..., VmConfig]:
+    def make_vm(name: str, kind: EngineName, pes: int | None = None, **options: Scalar) -> VmConfig:
+        engine, quota = EngineConfig(kind, options), QuotaConfig(pes=pes)
+        return VmConfig(name, vm_uuid(name), tmp_path / name, engine=engine, quota=quota, num_queues=4)
+
+    return make_vm
+
+
+def space_of(frontend: FakeFrontend) -> Any:
+    return schema.CONFIG.construct.parse(frontend.config_read())
+
+
+def load(worker: WorkerDouble, kind: ProgramKind) -> protocol.Program:
+    fd = os.memfd_create("source")
+    os.write(fd, b"a program")
+    worker.send(protocol.Compile(1, 0, kind, ()), (fd,))
+    os.close(fd)
+    return worker.expect(protocol.Program)
+
+
+def test_worker_is_told_which_gpu_and_how_much_of_it(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
+    stage = make(TWO, vm("a", "cuda", 48, device=1, heap=1 << 20))
+    setup, _ = stage.set_up("a")
+    assert setup.engine == protocol.EngineSetup("cuda", {"device": UUIDS[1], "heap": 1 << 20})
+    assert setup.quota.pes == 48
+
+
+def test_vm_without_a_quota_gets_all_of_its_gpu(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
+    stage = make(TWO, vm("a", "auto"))
+    setup, _ = stage.set_up("a")
+    assert (setup.engine.kind, setup.quota.pes) == ("cuda", 132)
+
+
+def test_configuration_space_shows_engine_and_what_it_gave(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
+) -> None:
+    """The double gives three processing elements, whatever it is asked for."""
+    stage = make(TWO, vm("a", "cuda", 48))
+    frontend = stage.attach("a")
+    assert (space_of(frontend).engine_kind, space_of(frontend).quota_pes) == (EngineKind.CUDA, 48)
+    stage.workers.next().setup()
+    frontend.wait_health(Health.READY)
+    assert space_of(frontend).quota_pes == 3
+    ready = next(line for line in logs.getvalue().splitlines() if "worker_ready" in line)
+    assert "asked=48" in ready
+    assert "pes=3" in ready
+
+
+def test_vms_are_spread_and_what_they_had_is_free_again(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig]
+) -> None:
+    """When "a" comes back, its GPU is the empty one; had it still what it had, it would be the fuller one."""
+    stage = make(TWO, vm("a", "cuda", 64), vm("b", "cuda", 32), vm("c", "cuda", 8))
+    devices = [stage.set_up(name)[0].engine.options["device"] for name in "abc"]
+    assert devices == [UUIDS[0], UUIDS[1], UUIDS[1]]
+    stage.opened[0].close()
+    assert stage.set_up("a")[0].engine.options["device"] == UUIDS[0]
+
+
+def test_auto_without_a_gpu_computes_on_the_cpu_and_says_why(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
+) -> None:
+    stage = make(NONE, vm("a", "auto", binaries=True))
+    setup, _ = stage.set_up("a")
+    assert setup.engine == protocol.EngineSetup("cpu", {})
+    chosen = next(line for line in logs.getvalue().splitlines() if "engine_chosen" in line)
+    assert "libcuda.so.1 not found" in chosen
+    assert "engine=cpu" in chosen
+
+
+def test_vm_that_wants_a_gpu_where_none_is_has_failed_and_the_others_serve(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
+) -> None:
+    stage = make(NONE, vm("a", "cuda"), vm("b", "cpu"))
+    failed = stage.attach("a")
+    space = space_of(failed)
+    assert (space.health, space.engine_kind) == (Health.FAILED, EngineKind.CUDA)
+    stage.set_up("b")
+    assert space_of(failed).health == Health.FAILED
+    complaint = next(line for line in logs.getvalue().splitlines() if "engine_unavailable" in line)
+    assert "libcuda.so.1 not found: install NVIDIA's driver" in complaint
+
+
+@pytest.mark.parametrize("kind", [ProgramKind.PTX, ProgramKind.CUBIN, ProgramKind.FATBIN])
+def test_binary_is_refused_unless_the_configuration_allows_it(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig], kind: ProgramKind
+) -> None:
+    stage = make(TWO, vm("a", "cuda"), vm("b", "cuda", binaries=True))
+    refused = load(stage.set_up("a")[1], kind)
+    assert not refused.ok
+    assert f"may not load a {kind.name}" in refused.log
+    assert "'binaries: true'" in refused.log
+    assert load(stage.set_up("b")[1], kind).ok
+
+
+def test_source_needs_no_permission(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
+    stage = make(TWO, vm("a", "cuda"))
+    assert load(stage.set_up("a")[1], ProgramKind.CUDA_SOURCE).ok

@@ -1,0 +1,187 @@
+"""Which engine, and which GPU, computes for a VM: decided when its session begins, and given up when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, TypeGuard
+
+from vhost_backend.compiler.job import Target
+from vhost_backend.config import EngineConfig, VmConfig
+from vhost_backend.daemon.gpus import Gpu, Survey, survey
+from vhost_backend.engine_config import MIG_PREFIX, EngineName
+from vhost_backend.errors import EngineError, HostError
+from vhost_backend.yaml_values import Scalar
+
+Surveyor: TypeAlias = Callable[[str | None, str | None], Awaitable[Survey]]
+"""(driver, the one device that it may see) -> what is there; None: the host's own, all of them."""
+
+CompilerCheck: TypeAlias = Callable[[str, str, str], str | None]
+"""(architecture, the driver's CUDA version, compiler) -> why programs cannot be compiled; None: they can. May block."""
+
+_ON_GPUS: Final = ("auto", "cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What computes for a VM."""
+
+    config: VmConfig
+    """As configured, but with the engine that it is, and the options of that engine's own."""
+    target: Target
+    pes: int
+    """How many processing elements it asks the engine for."""
+    gpu: Gpu | None = None
+    why: str = ""
+    """Of `auto`: what decided."""
+    problem: str = ""
+    """Why nothing can: the engine that is asked for is not to be had here."""
+
+    @property
+    def engine(self) -> EngineName:
+        return self.config.engine.kind
+
+    def describe(self) -> str:
+        """For people, in one line."""
+        if self.problem:
+            return f"{self.config.name} cannot have the engine {self.engine}: {self.problem}"
+        where = "" if self.gpu is None else f" on GPU {self.gpu.index}"
+        why = f": {self.why}" if self.why else ""
+        return f"{self.config.name} gets the engine {self.engine}{where}{why}"
+
+
+class Engines:
+    """Chooses for all VMs of a daemon, and keeps count of what each GPU has promised."""
+
+    def __init__(self, surveyor: Surveyor, compiler_problem: CompilerCheck) -> None:
+        self._surveyor = surveyor
+        self._compiler_problem = compiler_problem
+        self._surveys: dict[tuple[str | None, str | None], asyncio.Task[Survey]] = {}
+        self._promised: dict[str, dict[str, int]] = {}
+        """By GPU and VM: processing elements."""
+
+    async def survey(self, config: EngineConfig) -> Survey:
+        """What there is for a VM with this engine; each driver is asked once."""
+        return await asyncio.shield(self._asked(config))
+
+    def begin(self, configs: Iterable[EngineConfig]) -> None:
+        """Has the drivers asked that will be needed, so that nobody waits for them later."""
+        for config in configs:
+            if config.kind in _ON_GPUS:
+                self._asked(config)
+
+    async def close(self) -> None:
+        """Stops asking; no process is left."""
+        for task in self._surveys.values():
+            task.cancel()
+        await asyncio.gather(*self._surveys.values(), return_exceptions=True)
+
+    async def choose(self, config: VmConfig) -> Choice:
+        """The engine for a VM, and its GPU if that is a CUDA engine. Promises nothing."""
+        if config.engine.kind not in _ON_GPUS:
+            return _plain(config, config.engine.kind)
+        found = await self.survey(config.engine)
+        compiler = str(config.engine.options.get("compiler", "auto"))
+        problems = {gpu.arch: await asyncio.to_thread(self._problem, gpu, found, compiler) for gpu in found.gpus}
+        try:  # no waiting from here to the promise: two VMs would be sent to the same GPU
+            return self._on_gpu(config, found, problems)
+        except EngineError as error:
+            if config.engine.kind == "auto":
+                return _plain(config, "cpu", why=str(error))
+            return replace(_plain(config, "cuda"), problem=str(error))
+
+    @contextmanager
+    def promised(self, choice: Choice) -> Iterator[None]:
+        """Counts what a VM was given for as long as it has it."""
+        if choice.gpu is None:
+            yield
+            return
+        shares = self._promised.setdefault(choice.gpu.uuid, {})
+        shares[choice.config.name] = choice.pes
+        try:
+            yield
+        finally:
+            del shares[choice.config.name]
+
+    def _asked(self, config: EngineConfig) -> asyncio.Task[Survey]:
+        driver, device = config.options.get("driver"), config.options.get("device")
+        key = (None if driver is None else str(driver), device if _is_mig(device) else None)
+        if key not in self._surveys:
+            self._surveys[key] = asyncio.ensure_future(_asked(self._surveyor, key))
+        return self._surveys[key]
+
+    def _problem(self, gpu: Gpu, found: Survey, compiler: str) -> str:
+        """Why nothing compiles for `gpu`; "" if something does."""
+        try:
+            return self._compiler_problem(gpu.arch, found.driver_version, compiler) or ""
+        except HostError as error:
+            return str(error)
+
+    def _on_gpu(self, config: VmConfig, found: Survey, problems: Mapping[str, str]) -> Choice:
+        """:raise EngineError: there is no such GPU, or nothing compiles for it."""
+        gpu = self._pick(config, found)
+        if problems[gpu.arch]:
+            raise EngineError(problems[gpu.arch])
+        options = dict(config.engine.options)
+        settings = {
+            "arch": gpu.arch,
+            "driver": found.driver_version,
+            "compiler": str(options.pop("compiler", "auto")),
+        }
+        if not _is_mig(options.get("device")):
+            options["device"] = gpu.uuid
+        return Choice(
+            config=replace(config, engine=EngineConfig("cuda", options)),
+            target=Target("cuda", tuple(sorted(settings.items()))),
+            pes=min(config.quota.pes or gpu.num_pes, gpu.num_pes),
+            gpu=gpu,
+            why=f"{gpu.name} ({gpu.arch}), CUDA {found.driver_version}",
+        )
+
+    def _pick(self, config: VmConfig, found: Survey) -> Gpu:
+        """The GPU that the configuration names, else the one with the smallest part of it promised."""
+        if not found.gpus:
+            raise EngineError(found.problem)
+        wanted = config.engine.options.get("device")
+        if _is_mig(wanted):
+            return found.gpus[0]  # the survey saw no other
+        if wanted is None:
+            return min(found.gpus, key=lambda gpu: (self._load(gpu), gpu.index))
+        for gpu in found.gpus:
+            if wanted == gpu.index or str(wanted).lower() == gpu.uuid.lower():
+                return gpu
+        there = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in found.gpus)
+        raise EngineError(f"there is no GPU {wanted}; this host has {there}")
+
+    def _load(self, gpu: Gpu) -> float:
+        return sum(self._promised.get(gpu.uuid, {}).values()) / gpu.num_pes
+
+
+async def _asked(surveyor: Surveyor, key: tuple[str | None, str | None]) -> Survey:
+    return await surveyor(*key)
+
+
+def _is_mig(device: Scalar) -> TypeGuard[str]:
+    return isinstance(device, str) and device.upper().startswith(MIG_PREFIX)
+
+
+def _plain(config: VmConfig, kind: EngineName, why: str = "") -> Choice:
+    """An engine without a choice of devices. The options of `auto` are for the GPU that it did not get."""
+    engine = EngineConfig(kind, config.engine.options if kind == config.engine.kind else {})
+    pes = config.quota.pes or os.cpu_count() or 1
+    return Choice(replace(config, engine=engine), Target(kind), pes, why=why)
+
+
+def compiler_problem(arch: str, driver: str, compiler: str) -> str | None:
+    """Why CUDA programs cannot be compiled on this host for such a GPU and driver; None: they can."""
+    from vhost_backend.engines.cuda import toolchain
+
+    return toolchain.missing(arch, driver, compiler)
+
+
+def host_engines() -> Engines:
+    """With the GPUs and compilers that this host has."""
+    return Engines(survey, compiler_problem)

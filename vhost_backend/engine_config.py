@@ -1,0 +1,117 @@
+"""The engine of a VM's configuration: which one computes for it, and that engine's own options.
+
+Either a name (``auto``, ``cpu``, ``null``, ``cuda``), or a CUDA device after it (``cuda:1``, ``cuda:GPU-<uuid>``,
+``cuda:MIG-<uuid>``), or a mapping ``{kind: ..., options: {...}}``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from vhost_backend.yaml_values import (
+    GIB,
+    KIB,
+    SIZE_UNITS,
+    Located,
+    Parser,
+    Problems,
+    Scalar,
+    choice,
+    path_of,
+    scaled,
+    table_of,
+)
+
+EngineName: TypeAlias = Literal["auto", "cpu", "null", "cuda"]
+ENGINES: Final = ("auto", "cpu", "null", "cuda")
+MAX_DEVICES: Final = 64
+MIG_PREFIX: Final = "MIG-"
+
+_DEVICE: Final = (
+    f"a device number of 0 to {MAX_DEVICES - 1}, or a UUID such as `nvidia-smi -L` lists: GPU-... or MIG-..."
+)
+_UUID: Final = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Which engine computes for a VM; `options` are the engine's own."""
+
+    kind: EngineName = "auto"
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def parse_engine(problems: Problems, path: str, at: Located) -> EngineConfig:
+    """The parser of the key ``engine``."""
+    if not isinstance(at.value, dict):
+        return _named(problems, path, at)
+    table = table_of(problems, path, at, {"kind": choice(*ENGINES), "options": _unparsed})
+    kind = cast("EngineName", table.get("kind", "auto"))
+    options = table.get("options")
+    return EngineConfig(kind, {} if options is None else _options(problems, f"{path}.options", options, kind))
+
+
+def _named(problems: Problems, path: str, at: Located) -> EngineConfig:
+    kind, colon, device = str(at.value).partition(":")
+    if at.value in ENGINES:
+        return EngineConfig(cast("EngineName", at.value))
+    if kind == "cuda" and colon:
+        found = _device(problems, path, Located(int(device) if device.isdecimal() else device, at.line))
+        return EngineConfig("cuda", {} if found is None else {"device": found})
+    problems.add(at, path, f"{' or '.join(ENGINES)}, or cuda with a device: cuda:1, cuda:GPU-<uuid>, cuda:MIG-<uuid>")
+    return EngineConfig()
+
+
+def _options(problems: Problems, path: str, at: Located, kind: EngineName) -> dict[str, Scalar]:
+    if isinstance(at.value, dict) and at.value and not ENGINE_OPTIONS[kind]:
+        for option, item in at.value.items():
+            text = f"{path}.{option} is not a key; allowed: nothing, the engine {kind} has no options"
+            problems.note(item.line, text)
+        return {}
+    return table_of(problems, path, at, ENGINE_OPTIONS[kind])
+
+
+def _device(problems: Problems, path: str, at: Located) -> int | str | None:
+    value = at.value
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_DEVICES:
+        return value
+    if isinstance(value, str) and _UUID.fullmatch(value):
+        return value
+    problems.add(at, path, _DEVICE)
+    return None
+
+
+def _driver(problems: Problems, path: str, at: Located) -> str | None:
+    found = path_of(problems, path, at)
+    return None if found is None else str(found)
+
+
+def _flag(problems: Problems, path: str, at: Located) -> bool | None:
+    if isinstance(at.value, bool):
+        return at.value
+    problems.add(at, path, "true or false")
+    return None
+
+
+def _unparsed(_problems: Problems, _path: str, at: Located) -> Located:
+    """The options, which depend on the kind."""
+    return at
+
+
+_CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
+    "device": _device,
+    "driver": _driver,
+    "compiler": choice("auto", "nvrtc", "nvcc"),
+    "binaries": _flag,
+    "heap": scaled(SIZE_UNITS, 64 * KIB, 64 * GIB, "a size such as 8M, from 64K to 64G"),
+}
+ENGINE_OPTIONS: Final[Mapping[EngineName, Mapping[str, Parser[Any]]]] = {
+    "auto": _CUDA_OPTIONS,
+    "cpu": {},
+    "null": {},
+    "cuda": _CUDA_OPTIONS,
+}
+"""Which options each engine takes. Those of ``auto`` hold where it finds a GPU."""

@@ -1,0 +1,158 @@
+"""Values out of YAML, each checked by a parser that says what is wrong and what is allowed.
+
+Every problem is collected, not only the first, and each names file and line, key path, value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import yaml
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+NS_PER_S: Final = 1_000_000_000
+SIZE_UNITS: Final = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": TIB}
+TIME_UNITS: Final = {"ms": 1_000_000, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S}
+
+
+# ---- YAML with line numbers ----------------------------------------------------------------------
+
+
+_CONTAINER_TAGS: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
+class Located(NamedTuple):
+    """A YAML value that remembers its line; containers hold `Located` again."""
+
+    value: Any
+    line: int
+
+
+class Problems:
+    """Collects what is wrong with one file."""
+
+    def __init__(self, file: str, *, numbered: bool) -> None:
+        self._file = file
+        self._numbered = numbered
+        self.found: list[str] = []
+
+    def add(self, at: Located, path: str, allowed: str) -> None:
+        self.note(at.line, f"{path} is {shown(at.value)}; allowed: {allowed}")
+
+    def note(self, line: int, text: str) -> None:
+        where = f"{self._file}:{line}" if self._numbered else self._file
+        self.found.append(f"{where}: {text}")
+
+
+def shown(value: object) -> str:
+    match value:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case None:
+            return "empty"
+        case _:
+            return repr(value)[:80]
+
+
+def _locate(loader: yaml.SafeLoader, node: yaml.Node, problems: Problems, path: str = "") -> Located:
+    line = node.start_mark.line + 1
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in _CONTAINER_TAGS:
+        problems.note(line, f"{path or 'the file'} has the tag {node.tag!r}; allowed: plain YAML without tags")
+    if isinstance(node, yaml.MappingNode):
+        out: dict[str, Located] = {}
+        for key_node, value_node in node.value:
+            key = str(loader.construct_object(key_node)) if isinstance(key_node, yaml.ScalarNode) else "?"
+            key_path = f"{path}.{key}" if path else key
+            if key in out:
+                problems.note(key_node.start_mark.line + 1, f"{key_path} appears twice; allowed: once")
+            out[key] = _locate(loader, value_node, problems, key_path)
+        return Located(out, line)
+    if isinstance(node, yaml.SequenceNode):
+        return Located([_locate(loader, item, problems, path) for item in node.value], line)
+    return Located(loader.construct_object(node), line)
+
+
+def read_yaml(text: str, problems: Problems) -> Located:
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        return Located({}, 1) if node is None else _locate(loader, node, problems)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        text = getattr(error, "problem", None) or str(error)
+        problems.note(mark.line + 1 if mark else 1, f"the file is not YAML: {text}; allowed: one YAML document")
+        return Located({}, 1)
+    finally:
+        loader.dispose()
+
+
+# ---- value parsers: (problems, path, value) -> value, or None after reporting a problem ----------
+
+_T = TypeVar("_T")
+Parser: TypeAlias = Callable[[Problems, str, Located], _T | None]
+
+
+def integer(low: int, high: int) -> Parser[int]:
+    def parse(problems: Problems, path: str, at: Located) -> int | None:
+        if isinstance(at.value, int) and not isinstance(at.value, bool) and low <= at.value <= high:
+            return at.value
+        problems.add(at, path, f"an integer of {low} to {high}")
+        return None
+
+    return parse
+
+
+def choice(*allowed: str) -> Parser[str]:
+    def parse(problems: Problems, path: str, at: Located) -> str | None:
+        if isinstance(at.value, str) and at.value in allowed:
+            return at.value
+        problems.add(at, path, " or ".join(allowed))
+        return None
+
+    return parse
+
+
+def scaled(units: Mapping[str, int], low: int, high: int, allowed: str) -> Parser[int]:
+    """A number with a unit; a bare number counts in the unit ""."""
+    pattern = re.compile(rf"(\d{{1,19}})\s*({'|'.join(units)})(?:i?b)?", re.IGNORECASE)
+
+    def parse(problems: Problems, path: str, at: Located) -> int | None:
+        match = None if isinstance(at.value, bool) else pattern.fullmatch(str(at.value).strip())
+        value = int(match[1]) * units[match[2].lower()] if match else -1
+        if low <= value <= high:
+            return value
+        problems.add(at, path, allowed)
+        return None
+
+    return parse
+
+
+def path_of(problems: Problems, path: str, at: Located) -> Path | None:
+    if isinstance(at.value, str) and at.value.startswith("/") and "\0" not in at.value:
+        return Path(at.value)
+    problems.add(at, path, "an absolute path")
+    return None
+
+
+def table_of(problems: Problems, path: str, at: Located, keys: Mapping[str, Parser[Any]]) -> dict[str, Any]:
+    """The keys of a mapping that are there and right."""
+    if not isinstance(at.value, dict):
+        problems.add(at, path or "the file", f"a mapping with {', '.join(keys)}")
+        return {}
+    out = {}
+    for key, item in at.value.items():
+        key_path = f"{path}.{key}" if path else key
+        if key not in keys:
+            problems.note(item.line, f"{key_path} is not a key; allowed: {', '.join(keys)}")
+            continue
+        value = keys[key](problems, key_path, item)
+        if value is not None:
+            out[key] = value
+    return out
