@@ -1,0 +1,34 @@
+"""Real cubins for tests: NVRTC of the wheels makes them, without a GPU or a driver."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+import pytest
+
+ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+
+
+@functools.cache
+def compiled(source: str, arch: str = "sm_90") -> bytes:
+    """The cubin of a source; skips the test where there is no NVRTC."""
+    nvrtc: Any = pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
+    try:
+        program = _ok(nvrtc.nvrtcCreateProgram(source.encode(), b"test.cu", 0, [], []))
+    except RuntimeError as error:  # how cuda-bindings says that the library is missing
+        pytest.skip(f"NVRTC is not installed: {error}")
+    status, *_ = nvrtc.nvrtcCompileProgram(program, 1, [f"-arch={arch}".encode()])
+    log = b" " * _ok(nvrtc.nvrtcGetProgramLogSize(program))
+    _ok(nvrtc.nvrtcGetProgramLog(program, log))
+    assert int(status) == 0, log.decode()
+    image = b" " * _ok(nvrtc.nvrtcGetCUBINSize(program))
+    _ok(nvrtc.nvrtcGetCUBIN(program, image))
+    _ok(nvrtc.nvrtcDestroyProgram(program))
+    return image
+
+
+def _ok(result: tuple[Any, ...]) -> Any:
+    status, *values = result
+    assert int(status) == 0, status
+    return values[0] if values else None
