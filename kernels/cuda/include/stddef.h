@@ -1,0 +1,13 @@
+#pragma once
+
+typedef decltype(sizeof(0)) size_t;
+typedef decltype((char *)0 - (char *)0) ptrdiff_t;
+typedef struct {
+    long long __vgc_integer;
+    long double __vgc_real;
+} max_align_t;
+
+#undef NULL
+#define NULL 0
+#undef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)

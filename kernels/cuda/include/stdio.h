@@ -1,0 +1,3 @@
+/* printf is NVRTC's own. */
+#pragma once
+#include <stddef.h>

@@ -1,0 +1,3 @@
+/* malloc and free are NVRTC's own. */
+#pragma once
+#include <stddef.h>

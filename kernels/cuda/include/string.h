@@ -1,0 +1,3 @@
+/* memcpy and memset are NVRTC's own. */
+#pragma once
+#include <stddef.h>

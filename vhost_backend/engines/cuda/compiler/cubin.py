@@ -1,0 +1,90 @@
+"""What a cubin says about itself, as far as a compiler must know it."""
+
+from __future__ import annotations
+
+import struct
+
+from .errors import CompileError
+
+_ELF64 = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_EM_CUDA = 190
+_ET_REL = 1
+_ABI_WITH_WIDE_FLAGS = 8  # CUDA 13
+_SHF_EXECINSTR = 4
+_VARIABLES = ("nv.global", "nv.global.init", "nv.constant3")
+_NOTHING = "the source defines no kernel (a __global__ function; templates need an instantiation)"
+
+
+class _Header:
+    """The ELF header's fields of interest."""
+
+    def __init__(self, image: bytes) -> None:
+        if len(image) < _ELF64.size:
+            raise CompileError(f"the cubin is {len(image)} bytes long, and its header alone takes {_ELF64.size}")
+        fields = _ELF64.unpack_from(image)
+        ident = fields[0]
+        if ident[:6] != b"\x7fELF\x02\x01" or fields[2] != _EM_CUDA:
+            raise CompileError("the image is not a cubin (a 64-bit ELF file for CUDA)")
+        self.is_relocatable = fields[1] == _ET_REL
+        self.flags: int = fields[7]
+        self.abi: int = ident[8]
+        self.section_offset: int = fields[6]
+        self.section_size, self.sections, self.names = fields[11:14]
+
+
+def architecture(image: bytes) -> int:
+    """The compute capability that a cubin is made for: 90 for ``sm_90``.
+
+    :raise CompileError: it is not a cubin.
+    """
+    header = _Header(image)
+    return header.flags >> 8 & 0xFFFF if header.abi >= _ABI_WITH_WIDE_FLAGS else header.flags & 0xFF
+
+
+def runs_on(made_for: int, device: int) -> bool:
+    """Whether a device runs code of an architecture: same major version, same or later minor one."""
+    return made_for // 10 == device // 10 and made_for <= device
+
+
+def check_runs_on(image: bytes, arch: str) -> None:
+    """:raise CompileError: it is no cubin that a device of `arch` can load."""
+    if _Header(image).is_relocatable:
+        raise CompileError("the cubin is not linked (nvcc -rdc=true or -dc makes such); link it with nvcc -dlink")
+    made_for = architecture(image)
+    if not runs_on(made_for, number_of(arch)):
+        raise CompileError(f"the cubin is made for sm_{made_for}, and this device is {arch}")
+
+
+def check_content(image: bytes) -> None:
+    """:raise CompileError: there is neither a kernel nor a variable in it."""
+    for name, flags in _sections(image):
+        if flags & _SHF_EXECINSTR or name.removeprefix(".") in _VARIABLES:
+            return
+    raise CompileError(_NOTHING)
+
+
+def number_of(arch: str) -> int:
+    """90 for ``sm_90``, ``sm_90a`` and ``compute_90``."""
+    digits = "".join(character for character in arch.partition("_")[2] if character.isdigit())
+    if not digits:
+        raise CompileError(f"'{arch}' is not an architecture (allowed: sm_ and a number)")
+    return int(digits)
+
+
+def _sections(image: bytes) -> list[tuple[str, int]]:
+    """Name and flags of each section."""
+    header = _Header(image)
+    end = header.section_offset + header.sections * header.section_size
+    if header.section_size != _SECTION.size or end > len(image) or header.names >= header.sections:
+        raise CompileError("the cubin is damaged: its table of sections lies outside of it")
+    table = [
+        _SECTION.unpack_from(image, header.section_offset + index * _SECTION.size) for index in range(header.sections)
+    ]
+    start, size = table[header.names][4:6]
+    names = image[start : start + size]
+    return [(_text(names, entry[0]), entry[2]) for entry in table]
+
+
+def _text(strings: bytes, offset: int) -> str:
+    return strings[offset:].split(b"\0", 1)[0].decode(errors="replace")

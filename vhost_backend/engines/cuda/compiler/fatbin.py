@@ -1,0 +1,103 @@
+"""Fat binaries: programs for several architectures in one container, of which one is taken.
+
+NVIDIA does not describe the container. The layout here is what nvcc and fatbinary 11 to 13.5 write: a header of 16
+bytes, then entries, each a header of 64 bytes or more in front of a cubin or a PTX text.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from . import cubin, lz4, zstd
+from .errors import CompileError
+
+_FILE = struct.Struct("<IHHQ")
+_MAGIC = 0xBA55ED50
+_ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
+_PTX = 1
+_CUBIN = 2
+_FLAG_LZ4 = 0x2000
+_FLAG_ZSTD = 0x8000
+_FLAG_THIS_ARCH_ONLY = 0x100000  # sm_90a
+_FLAG_FAMILY = 0x200000  # sm_100f
+_MAX_BYTES = 256 << 20
+_KINDS = {_PTX: "PTX for sm_", _CUBIN: "a cubin for sm_"}
+
+
+class Entry:
+    """One program of the container."""
+
+    def __init__(self, container: bytes, offset: int) -> None:
+        if offset + _ENTRY.size > len(container):
+            raise CompileError(f"the fatbin is damaged: an entry at {offset} lies outside of it")
+        fields = _ENTRY.unpack_from(container, offset)
+        self.kind: int = fields[0]
+        header_size, self.size, self.compressed_size = fields[2:5]
+        self.arch: int = fields[8]
+        self.flags: int = fields[11]
+        self.expanded_size: int = fields[13]
+        self.start = offset + header_size
+        self.end = self.start + self.size
+        if header_size < _ENTRY.size or self.end > len(container) or self.compressed_size > self.size:
+            raise CompileError(f"the fatbin is damaged: the entry at {offset} says it ends at {self.end}")
+
+    def suits(self, device: int) -> bool:
+        """Whether code for `device` is in here, or can be made of it."""
+        if self.flags & _FLAG_THIS_ARCH_ONLY:
+            return self.arch == device
+        if self.kind == _PTX and not self.flags & _FLAG_FAMILY:
+            return self.arch <= device
+        return cubin.runs_on(self.arch, device)
+
+    def payload(self, container: bytes) -> bytes:
+        """The program itself, expanded."""
+        if not self.flags & (_FLAG_LZ4 | _FLAG_ZSTD):
+            return container[self.start : self.end]
+        if self.expanded_size > _MAX_BYTES:
+            raise CompileError(f"the fatbin holds {self.expanded_size} bytes in one entry, at most {_MAX_BYTES} go")
+        packed = container[self.start : self.start + self.compressed_size]
+        expand = lz4.decompress if self.flags & _FLAG_LZ4 else zstd.decompress
+        return expand(packed, self.expanded_size)
+
+
+def entries(container: bytes) -> list[Entry]:
+    """All entries, in the container's order.
+
+    :raise CompileError: it is not a fatbin, or damaged.
+    """
+    if len(container) < _FILE.size:
+        raise CompileError(f"the fatbin is {len(container)} bytes long, and its header alone takes {_FILE.size}")
+    magic, _version, header_size, size = _FILE.unpack_from(container)
+    if magic != _MAGIC:
+        raise CompileError(f"the image is not a fatbin (it begins with {magic:#x}, not {_MAGIC:#x})")
+    end = header_size + size
+    if header_size < _FILE.size or end > len(container):
+        raise CompileError(f"the fatbin is damaged: it says that it has {end} bytes, and has {len(container)}")
+    container = container[:end]
+    found = []
+    offset = header_size
+    while offset < end:
+        found.append(Entry(container, offset))
+        offset = found[-1].end
+    return found
+
+
+def choose(found: list[Entry], arch: str) -> Entry:
+    """The best for `arch`: machine code that runs there, else the newest PTX that it can be made of.
+
+    :raise CompileError: there is none; the text lists what there is.
+    """
+    device = cubin.number_of(arch)
+    suitable = [entry for entry in found if entry.suits(device)]
+    code = [entry for entry in suitable if entry.kind == _CUBIN]
+    usable = code or [entry for entry in suitable if entry.kind == _PTX]
+    if not usable:
+        held = ", ".join(f"{_KINDS[entry.kind]}{entry.arch}" for entry in found if entry.kind in _KINDS)
+        raise CompileError(f"the fatbin has nothing for {arch}; it holds {held or 'nothing that is known here'}")
+    return max(usable, key=lambda entry: entry.arch)
+
+
+def take(container: bytes, arch: str) -> tuple[bool, bytes]:
+    """The best program for `arch`: whether it is PTX, and its bytes."""
+    entry = choose(entries(container), arch)
+    return entry.kind == _PTX, entry.payload(container)

@@ -1,0 +1,129 @@
+"""The command line::
+
+    vgc-cudacc TOOL [--library F] [--nvcc F] [--host-compiler F] [--ptxas F] [--include DIR]...
+               [--arch sm_NN] [--input FILE] [--output FILE] [-- guest options]
+
+with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or ``describe``, which prints NVRTC's
+version and architectures. Messages go to standard output, the image to ``--output``; a tool needs the options that it uses.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import cubin, options, tools
+from .errors import CompileError, ToolError
+
+
+class CommandLine:
+    """Our own options, and after ``--`` a guest's."""
+
+    def __init__(self, words: list[str]) -> None:
+        end = words.index("--") if "--" in words else len(words)
+        own, self._guest = words[:end], words[end + 1 :]
+        self.tool = own[0]
+        self.include_dirs: list[str] = []
+        self._values: dict[str, str] = {}
+        for option, value in zip(own[1::2], own[2::2], strict=True):
+            if option == "--include":
+                self.include_dirs.append(value)
+            else:
+                self._values[option.removeprefix("--")] = value
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def guest_options(self) -> options.GuestOptions:
+        """:raise CompileError: one of them is not allowed."""
+        return options.parse(self._guest)
+
+    def source(self) -> bytes:
+        """What the guest sent."""
+        return tools.read(self["input"])
+
+
+def describe(line: CommandLine) -> bytes:
+    """Prints NVRTC's version and architectures."""
+    from .nvrtc import Nvrtc
+
+    say(Nvrtc(line["library"]).describe())
+    return b""
+
+
+def source_by_nvrtc(line: CommandLine) -> bytes:
+    """CUDA source to a cubin, in this process."""
+    from . import nvrtc
+
+    guest = line.guest_options()
+    arch = guest.refined(line["arch"])
+    words = nvrtc.arguments(guest, arch, line.include_dirs)
+    image, log = nvrtc.Nvrtc(line["library"]).compile(line.source(), line["input"], words, guest.name_expressions)
+    say(log)
+    cubin.check_content(image)
+    return image
+
+
+def source_by_nvcc(line: CommandLine) -> bytes:
+    """CUDA source to a cubin, by nvcc and the host's C++ compiler."""
+    guest = line.guest_options()
+    arch = guest.refined(line["arch"])
+    image = tools.nvcc(line["nvcc"], line["host-compiler"], arch, guest, line["input"])
+    cubin.check_content(image)
+    return image
+
+
+def ptx(line: CommandLine) -> bytes:
+    """PTX text to a cubin."""
+    return tools.ptxas(line["ptxas"], line["arch"], line.source(), line.guest_options())
+
+
+def ready_cubin(line: CommandLine) -> bytes:
+    """A cubin that the guest has made."""
+    line.guest_options()
+    image = line.source()
+    cubin.check_runs_on(image, line["arch"])
+    return image
+
+
+def fat_binary(line: CommandLine) -> bytes:
+    """The best program of several, as a cubin."""
+    from . import fatbin
+
+    guest = line.guest_options()
+    is_ptx, program = fatbin.take(line.source(), line["arch"])
+    if is_ptx:
+        return tools.ptxas(line["ptxas"], line["arch"], program, guest)
+    cubin.check_runs_on(program, line["arch"])
+    return program
+
+
+TOOLS = {
+    "describe": describe,
+    "nvrtc": source_by_nvrtc,
+    "nvcc": source_by_nvcc,
+    "ptxas": ptx,
+    "cubin": ready_cubin,
+    "fatbin": fat_binary,
+}
+
+
+def main(words: list[str]) -> int:
+    """Compiles. Returns the exit status."""
+    line = CommandLine(words)
+    try:
+        image = TOOLS[line.tool](line)
+    except ToolError as error:
+        say(str(error))
+        return 1
+    except CompileError as error:
+        say(f"vgc-cudacc: error: {error}")
+        return 1
+    if image:
+        tools.write(line["output"], image)
+    return 0
+
+
+def say(text: str) -> None:
+    """Puts `text` into the log, on lines of its own."""
+    if text:
+        os.write(1, (text.rstrip("\n") + "\n").encode(errors="replace"))

@@ -1,0 +1,84 @@
+"""CUDA source through NVRTC, NVIDIA's compiler as a library.
+
+Functions without an execution space count as device functions (``-default-device``): a source with helpers, or with
+host functions that call nothing of the host, compiles as it does for the CPU engine. NVRTC drops functions that no
+kernel needs, and keeps every kernel that is no template, ``static`` or not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from .errors import CompileError, ToolError
+from .options import GuestOptions
+
+_PRELUDE = "vgc_prelude.h"
+_COMPILATION_FAILED = 6
+_ALWAYS = (
+    "-default-device",
+    f"--pre-include={_PRELUDE}",
+    # NVRTC believes that a static kernel is never used.
+    "--diag-suppress=177",
+    # Without it cooperative_groups.h takes a second: it reads half of the C++ library.
+    "-D_CG_LIMIT_INCLUDED_DEPENDENCIES",
+)
+
+
+class Nvrtc:
+    """The library, and the one program that this process compiles."""
+
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
+        self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
+        self._program = ctypes.c_void_p()
+
+    def describe(self) -> str:
+        """Version and architectures: ``13.0 75 80 90``."""
+        major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        self._check("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+        self._check("nvrtcGetNumSupportedArchs", ctypes.byref(count))
+        supported = (ctypes.c_int * count.value)()
+        self._check("nvrtcGetSupportedArchs", supported)
+        return f"{major.value}.{minor.value} {' '.join(str(number) for number in supported)}"
+
+    def compile(self, source: bytes, name: str, arguments: list[str], names: list[str]) -> tuple[bytes, str]:
+        """The cubin and the log.
+
+        :raise ToolError: with the log, when the source is wrong.
+        :raise CompileError: when NVRTC cannot be used.
+        """
+        if b"\0" in source:
+            line = source[: source.index(b"\0")].count(b"\n") + 1
+            raise CompileError(f"{name}({line}): error: a zero byte in the source")
+        program = ctypes.byref(self._program)
+        self._check("nvrtcCreateProgram", program, source, name.encode(), 0, None, None)
+        for expression in names:
+            self._check("nvrtcAddNameExpression", self._program, expression.encode())
+        words = [argument.encode() for argument in arguments]
+        array = (ctypes.c_char_p * len(words))(*words)
+        result = self._library.nvrtcCompileProgram(self._program, len(words), array)
+        log = self._fetch("nvrtcGetProgramLog").rstrip(b"\0").decode(errors="replace")
+        if result == _COMPILATION_FAILED:
+            raise ToolError(log)
+        if result != 0:
+            raise CompileError(f"{log}NVRTC: {self._library.nvrtcGetErrorString(result).decode()}")
+        return self._fetch("nvrtcGetCUBIN"), log
+
+    def _fetch(self, function: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._check(f"{function}Size", self._program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._check(function, self._program, buffer)
+        return buffer.raw
+
+    def _check(self, function: str, *arguments: object) -> None:
+        result = getattr(self._library, function)(*arguments)
+        if result != 0:
+            raise CompileError(f"{function}: {self._library.nvrtcGetErrorString(result).decode()}")
+
+
+def arguments(options: GuestOptions, arch: str, include_dirs: list[str]) -> list[str]:
+    """NVRTC's options for a guest's."""
+    macros = [f"-{letter}{text}" for letter, text in options.macros]
+    includes = [f"-I{directory}" for directory in include_dirs]
+    return [f"-arch={arch}", f"-std={options.standard}", *_ALWAYS, *macros, *includes, *options.common]

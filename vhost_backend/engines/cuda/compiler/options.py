@@ -1,0 +1,180 @@
+"""The white list of options that a guest may give, the same for NVRTC and nvcc.
+
+What the CPU engine's compiler takes is taken here too (engines/cpu/compiler/options.cpp), so that a program needs one
+command line: some of it is passed on, some has no meaning on a GPU whose architecture the host knows better.
+"""
+
+from __future__ import annotations
+
+from .errors import CompileError
+
+ALLOWED = (
+    "-D, -U, -std=c++11..c++20, --use_fast_math, --ftz=, --prec-sqrt=, --prec-div=, --fmad=, --maxrregcount=, "
+    "-lineinfo, -G, -w, --restrict, --extra-device-vectorization, --diag-suppress=, --ptxas-options=, "
+    "--name-expression=, --use-nvcc; for nvcc: --extended-lambda, --expt-relaxed-constexpr; ignored: -arch, "
+    "--gpu-architecture, -code, -gencode, -O0..-O3, -default-device, -rdc=false, -g"
+)
+
+STANDARDS = ("c++11", "c++14", "c++17", "c++20")
+
+# Spelling -> canonical name. nvcc knows most options with one dash and with two.
+_WITH_VALUE = {
+    "-D": "define",
+    "--define-macro": "define",
+    "-U": "undefine",
+    "--undefine-macro": "undefine",
+    "-std": "std",
+    "--std": "std",
+    "--name-expression": "name",
+    "-arch": "arch",
+    "--gpu-architecture": "arch",
+    "-maxrregcount": "maxrregcount",
+    "--maxrregcount": "maxrregcount",
+    "-ftz": "ftz",
+    "--ftz": "ftz",
+    "-prec-sqrt": "prec-sqrt",
+    "--prec-sqrt": "prec-sqrt",
+    "-prec-div": "prec-div",
+    "--prec-div": "prec-div",
+    "-fmad": "fmad",
+    "--fmad": "fmad",
+    "-Xptxas": "ptxas-options",
+    "--ptxas-options": "ptxas-options",
+    "-diag-suppress": "diag-suppress",
+    "--diag-suppress": "diag-suppress",
+    "-rdc": "rdc",
+    "--relocatable-device-code": "rdc",
+    "-code": "ignored",
+    "--gpu-code": "ignored",
+    "-gencode": "ignored",
+    "--generate-code": "ignored",
+    "--optimize": "ignored",
+}
+
+_FLAGS = {
+    "-use_fast_math": "use_fast_math",
+    "--use_fast_math": "use_fast_math",
+    "-lineinfo": "generate-line-info",
+    "--generate-line-info": "generate-line-info",
+    "-G": "device-debug",
+    "--device-debug": "device-debug",
+    "-w": "disable-warnings",
+    "--disable-warnings": "disable-warnings",
+    "-restrict": "restrict",
+    "--restrict": "restrict",
+    "-extra-device-vectorization": "extra-device-vectorization",
+    "--extra-device-vectorization": "extra-device-vectorization",
+    "-extended-lambda": "extended-lambda",
+    "--extended-lambda": "extended-lambda",
+    "-expt-extended-lambda": "extended-lambda",
+    "--expt-extended-lambda": "extended-lambda",
+    "-expt-relaxed-constexpr": "expt-relaxed-constexpr",
+    "--expt-relaxed-constexpr": "expt-relaxed-constexpr",
+    "--use-nvcc": "ignored",  # the daemon has seen it: it chose the tool
+    "-default-device": "ignored",
+    "--device-as-default-execution-space": "ignored",
+    "-O0": "ignored",
+    "-O1": "ignored",
+    "-O2": "ignored",
+    "-O3": "ignored",
+    "-g": "ignored",
+}
+
+_NVCC_ONLY = ("extended-lambda", "expt-relaxed-constexpr")
+_BOOLEANS = ("ftz", "prec-sqrt", "prec-div", "fmad")
+_PTXAS = ("-v", "--verbose", "-O0", "-O1", "-O2", "-O3", "--warn-on-spills", "--warn-on-local-memory-usage")
+_PTXAS_PREFIXES = ("-dlcm=", "--def-load-cache=", "-dscm=", "--def-store-cache=")
+
+
+class GuestOptions:
+    """What a guest asked for."""
+
+    def __init__(self) -> None:
+        self.macros: list[tuple[str, str]] = []
+        """``("D", "NAME=VALUE")`` or ``("U", "NAME")``, in the guest's order."""
+        self.standard = "c++17"
+        self.name_expressions: list[str] = []
+        """Template instantiations to make."""
+        self.architecture = ""
+        """What ``-arch`` said."""
+        self.common: list[str] = []
+        """Options that NVRTC and nvcc know by the same words."""
+        self.nvcc: list[str] = []
+        """Options of nvcc alone."""
+
+    def refined(self, arch: str) -> str:
+        """`arch`, as ``sm_90a`` when the guest's ``-arch`` asks for that variant of the very same one."""
+        wanted = self.architecture.replace("compute_", "sm_", 1)
+        return wanted if wanted in (f"{arch}a", f"{arch}f") else arch
+
+
+def parse(words: list[str]) -> GuestOptions:
+    """:raise CompileError: an option is not on the list, or its value is wrong."""
+    options = GuestOptions()
+    position = 0
+    while position < len(words):
+        word = words[position]
+        name, value = _split(word)
+        position += 1
+        if name in _FLAGS and value is None:
+            _add_flag(options, _FLAGS[name])
+        elif name in _WITH_VALUE:
+            if value is None:
+                if position == len(words):
+                    raise CompileError(f"option '{name}' needs a value")
+                value = words[position]
+                position += 1
+            _add_value(options, _WITH_VALUE[name], name, value)
+        else:
+            raise CompileError(f"option '{word}' is not allowed (allowed: {ALLOWED})")
+    return options
+
+
+def _split(word: str) -> tuple[str, str | None]:
+    """The option's name, and its value if that is part of the word."""
+    if word[:2] in ("-D", "-U") and len(word) > 2:
+        return word[:2], word[2:]
+    name, equals, value = word.partition("=")
+    return name, value if equals else None
+
+
+def _add_flag(options: GuestOptions, flag: str) -> None:
+    if flag in _NVCC_ONLY:
+        options.nvcc.append(f"--{flag}")
+    elif flag != "ignored":
+        options.common.append(f"--{flag}")
+
+
+def _add_value(options: GuestOptions, kind: str, name: str, value: str) -> None:
+    if kind in ("define", "undefine"):
+        options.macros.append((kind[0].upper(), value))
+    elif kind == "std":
+        _require(value in STANDARDS, f"unknown language standard '{value}'", ", ".join(STANDARDS))
+        options.standard = value
+    elif kind == "name":
+        options.name_expressions.append(value)
+    elif kind == "arch":
+        options.architecture = value
+    elif kind == "maxrregcount":
+        _require(value.isascii() and value.isdigit(), f"{name} is '{value}'", "a number of registers")
+        options.common.append(f"--maxrregcount={value}")
+    elif kind in _BOOLEANS:
+        _require(value in ("true", "false"), f"{name} is '{value}'", "true, false")
+        options.common.append(f"--{kind}={value}")
+    elif kind == "diag-suppress":
+        _require(value.replace(",", "").isalnum(), f"{name} is '{value}'", "numbers of warnings, with commas between")
+        options.common.append(f"--diag-suppress={value}")
+    elif kind == "rdc":
+        _require(value == "false", f"{name} is '{value}'", "false: a program is one source")
+    elif kind == "ptxas-options":
+        options.common += [f"--ptxas-options={word}" for word in value.split(",") if _is_ptxas_option(word)]
+
+
+def _is_ptxas_option(word: str) -> bool:
+    """Whether ptxas is told. The others change no result, and some of them name files."""
+    return word in _PTXAS or (word.startswith(_PTXAS_PREFIXES) and word.partition("=")[2].isalnum())
+
+
+def _require(condition: bool, problem: str, allowed: str) -> None:
+    if not condition:
+        raise CompileError(f"{problem} (allowed: {allowed})")

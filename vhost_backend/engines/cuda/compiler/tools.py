@@ -1,0 +1,86 @@
+"""Runs the compilers that are programs: ptxas and nvcc."""
+
+from __future__ import annotations
+
+import os
+
+from .errors import CompileError, ToolError
+from .options import GuestOptions
+
+_WRAPPER = "names.cu"
+_MACROS = "vgc-macros.h"
+_PTX = "source.ptx"
+_BUILT = "vgc.cubin"
+
+
+def run(command: list[str]) -> None:
+    """Runs a program whose output goes to our log.
+
+    :raise ToolError: it failed, and has said why.
+    """
+    try:
+        pid = os.posix_spawn(command[0], command, os.environ)
+    except OSError as error:
+        raise CompileError(f"cannot run {command[0]}: {error.strerror}") from error
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        raise CompileError(f"{command[0]} was killed by signal {-code}")
+    if code > 0:
+        raise ToolError
+
+
+def ptxas(program: str, arch: str, text: bytes, options: GuestOptions) -> bytes:
+    """A cubin of PTX text."""
+    write(_PTX, text.rstrip(b"\0"))
+    known = ("--maxrregcount", "--device-debug", "--generate-line-info")
+    words = [word for word in options.common if word.startswith(known)]
+    words += [word.partition("=")[2] for word in options.common if word.startswith("--ptxas-options=")]
+    run([program, f"-arch={arch}{_variant(text, arch)}", *words, _PTX, "-o", _BUILT])
+    return read(_BUILT)
+
+
+def _variant(text: bytes, arch: str) -> str:
+    """The letter that PTX for ``sm_90a`` or ``sm_100f`` wants behind its architecture."""
+    target = text.partition(b".target")[2].lstrip()[:16].split(b",")[0].split()
+    if target and target[0] == f"{arch}a".encode():
+        return "a"
+    return "f" if target and target[0].startswith(b"sm_") and target[0].endswith(b"f") else ""
+
+
+def nvcc(program: str, host_compiler: str, arch: str, options: GuestOptions, source: str) -> bytes:
+    """A cubin of CUDA source. Definitions go through a file, because nvcc hands its arguments to a shell."""
+    write(_MACROS, "".join(_directive(*macro) for macro in options.macros).encode())
+    command = [program, "-cubin", f"-arch={arch}", f"-std={options.standard}", f"-ccbin={host_compiler}"]
+    command += ["--diag-suppress=177", "-Wno-deprecated-gpu-targets", f"--pre-include={_MACROS}"]
+    command += [*options.common, *options.nvcc, _with_instantiations(options.name_expressions, source), "-o", _BUILT]
+    run(command)
+    return read(_BUILT)
+
+
+def _directive(letter: str, text: str) -> str:
+    if letter == "U":
+        return f"#undef {text}\n"
+    name, equals, value = text.partition("=")
+    return f"#define {name} {value if equals else '1'}\n"
+
+
+def _with_instantiations(names: list[str], source: str) -> str:
+    """The file to compile: the source, or one that also takes the address of each kernel in `names`."""
+    if not names:
+        return source
+    lines = [f'#include "{source}"', '#line 1 "name-expression"']
+    lines += [f"static const auto __vgc_name_expression_{index} = &{name};" for index, name in enumerate(names)]
+    write(_WRAPPER, "\n".join([*lines, ""]).encode())
+    return _WRAPPER
+
+
+def read(path: str) -> bytes:
+    """A whole file."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path: str, content: bytes) -> None:
+    """Makes a file."""
+    with open(path, "wb") as file:
+        file.write(content)

@@ -1,0 +1,203 @@
+"""How what a guest sends becomes a cubin: which compiler, what it sees, and what its result depends on.
+
+Runs in the daemon and compiles nothing itself: the work is done in the compile sandbox, by ``compiler/``.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.compiler.job import CompileJob
+from vhost_backend.engines.cuda import toolkits
+from vhost_backend.engines.cuda.toolkits import Toolkit
+from vhost_backend.errors import HostError
+from vhost_backend.sandbox.launch import SYSTEM_PATHS
+
+HERE: Final = Path(__file__).resolve().parent
+PROGRAM: Final = HERE / "compiler"
+INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cuda" / "include"
+INSTALL: Final = "pip install 'virtio-gpu-compute[cuda]'"
+COMPILERS: Final = ("auto", "nvrtc", "nvcc")
+"""What the setting ``compiler`` may say."""
+USE_NVCC: Final = "--use-nvcc"
+"""A guest's option for sources that NVRTC does not take."""
+
+_START: Final = (
+    f"import sys; sys.path.append({str(HERE)!r}); from compiler.main import main; sys.exit(main(sys.argv[1:]))"
+)
+_INPUTS: Final = {"CUDA_SOURCE": "source.cu", "PTX": "source.ptx", "CUBIN": "source.cubin", "FATBIN": "source.fatbin"}
+_LAUNCH: Final = b"<<<"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    """What one run uses: its part of the command line, what it must see, and the files that shape its result."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    visible: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
+
+
+def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
+    """A run of ``vgc-cudacc``, whose image is a cubin for ``settings["arch"]``.
+
+    :raise ValueError: a kind that is not known, or a compiler that this host does not have.
+    """
+    if kind not in _INPUTS:
+        raise ValueError(f"the CUDA engine does not compile {kind}; allowed: {', '.join(_INPUTS)}")
+    tool = _choose(kind, source, options, settings)
+    paths = ("--arch", settings["arch"], "--input", _INPUTS[kind], "--output", "image")
+    return CompileJob(
+        argv=(*_interpreter(), tool.name, *tool.arguments, *paths, "--", *options),
+        input_name=_INPUTS[kind],
+        output_name="image",
+        readonly_paths=(*_interpreter_paths(), PROGRAM, INCLUDE_DIR, *tool.visible),
+        identity=_identity(tool, settings["arch"]),
+    )
+
+
+def missing(arch: str, driver: str, compiler: str = "auto") -> str | None:
+    """Why this host cannot compile for `arch` and a driver of that CUDA version, and what to do; None: it can."""
+    try:
+        tool = _source_tool(driver, compiler, has_launches=False)
+    except ValueError as error:
+        return str(error)
+    if tool.name != "nvrtc":
+        return None
+    version, known = supported(tool.files[0])
+    if arch.removeprefix("sm_") in known:
+        return None
+    return f"NVRTC {version} does not know {arch}; it knows {', '.join(f'sm_{number}' for number in known)}"
+
+
+@functools.cache
+def supported(nvrtc: Path) -> tuple[str, tuple[str, ...]]:
+    """The version of an NVRTC and the numbers of the architectures that it compiles for.
+
+    :raise HostError: it cannot be used.
+    """
+    argv = (*_interpreter(), "describe", "--library", str(nvrtc))
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise HostError(f"{nvrtc} cannot be used: {done.stdout}{done.stderr}".strip(), hint=INSTALL)
+    version, *known = done.stdout.split()
+    return version, tuple(known)
+
+
+def _choose(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> _Tool:
+    match kind:
+        case "CUBIN":
+            return _Tool("cubin")
+        case "PTX":
+            return _ptxas(settings["driver"], "ptxas")
+        case "FATBIN":
+            return _ptxas(settings["driver"], "fatbin")
+        case _:
+            wanted = "nvcc" if USE_NVCC in options else settings["compiler"]
+            return _source_tool(settings["driver"], wanted, has_launches=_LAUNCH in source)
+
+
+@functools.cache
+def _source_tool(driver: str, wanted: str, *, has_launches: bool) -> _Tool:
+    """NVRTC is ten times as fast; nvcc takes host code too, of which a launch (``<<<``) is the sure sign.
+
+    :raise ValueError: none is here; the text says how to get one.
+    """
+    if wanted not in COMPILERS:
+        raise ValueError(f"compiler {wanted!r} is unknown; allowed: {', '.join(COMPILERS)}")
+    kits = toolkits.usable(toolkits.parse_version(driver))
+    nvrtc = next((_nvrtc(kit, kit.nvrtc) for kit in kits if kit.nvrtc is not None), None)
+    nvcc = next((_nvcc(kit, kit.nvcc, host) for kit in kits if kit.nvcc and (host := toolkits.host_compiler())), None)
+    candidates = {"nvrtc": (nvrtc,), "nvcc": (nvcc,), "auto": (nvcc, nvrtc) if has_launches else (nvrtc, nvcc)}
+    for tool in candidates[wanted]:
+        if tool is not None:
+            return tool
+    raise ValueError(_nothing(wanted, driver))
+
+
+def _nothing(wanted: str, driver: str) -> str:
+    what = {
+        "nvrtc": "NVRTC",
+        "nvcc": "nvcc (with a C++ compiler)",
+        "auto": "CUDA compiler, neither NVRTC nor nvcc with a C++ compiler",
+    }[wanted]
+    newer = [str(kit) for kit in toolkits.installed() if kit.version[0] > toolkits.parse_version(driver)[0]]
+    why = f" ({', '.join(newer)} is newer than the driver)" if newer else ""
+    major = toolkits.parse_version(driver)[0]
+    how = f"pip install nvidia-cuda-nvrtc-cu{major} nvidia-cuda-runtime-cu{major}" if newer else INSTALL
+    return f"this host has no {what} for a driver of CUDA {driver}{why}: {how}"
+
+
+def _nvrtc(kit: Toolkit, library: Path) -> _Tool:
+    includes = (INCLUDE_DIR, *kit.include_dirs)
+    arguments = ("--library", str(library), *(word for path in includes for word in ("--include", str(path))))
+    return _Tool("nvrtc", arguments, (library.parent, *kit.include_dirs), (library, *_landmarks(kit)))
+
+
+def _nvcc(kit: Toolkit, nvcc: Path, host: Path) -> _Tool:
+    system = (Path(name) for name in ("/bin", "/usr/bin", "/usr/include", "/usr/libexec"))
+    visible = (*kit.roots, host.parent, *(path for path in system if path.is_dir()))
+    arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host))
+    return _Tool("nvcc", arguments, visible, (nvcc, host.resolve(), *_landmarks(kit)))
+
+
+@functools.cache
+def _ptxas(driver: str, name: str) -> _Tool:
+    """:raise ValueError: there is no ptxas."""
+    kits = toolkits.usable(toolkits.parse_version(driver))
+    ptxas = next((kit.ptxas for kit in kits if kit.ptxas is not None), None)
+    if ptxas is None:
+        raise ValueError(f"this host has no ptxas for a driver of CUDA {driver}, which PTX needs: {INSTALL}")
+    return _Tool(name, ("--ptxas", str(ptxas)), (ptxas,), (ptxas,))
+
+
+def _landmarks(kit: Toolkit) -> tuple[Path, ...]:
+    """Files that another release of the toolkit's headers has with another size or time."""
+    names = ("cuda.h", "cuda_fp16.hpp", "cuda/std/version", "cuda/version")
+    return tuple(path for folder in kit.include_dirs for name in names if (path := folder / name).exists())
+
+
+def _identity(tool: _Tool, arch: str) -> str:
+    """Files are known by path, size and time: hashing a compiler would take longer than compiling."""
+    digest = hashlib.sha256(_own_digest().encode())
+    for path in tool.files:
+        status = path.stat()
+        digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return f"cuda {tool.name} {arch} {digest.hexdigest()}"
+
+
+@functools.cache
+def _own_digest() -> str:
+    """Of our own headers and of the program that runs the compilers."""
+    digest = hashlib.sha256()
+    for path in sorted([*INCLUDE_DIR.rglob("*"), *PROGRAM.glob("*.py")]):
+        if path.is_file():
+            digest.update(f"{path.name}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _interpreter() -> tuple[str, ...]:
+    """Python without site-packages and without the user's settings: it starts in 5 ms."""
+    return (os.path.realpath(sys.executable), "-I", "-S", "-c", _START)
+
+
+@functools.cache
+def _interpreter_paths() -> tuple[Path, ...]:
+    """The interpreter and its library, if the sandbox does not show them anyway."""
+    executable = Path(sys.executable).resolve()
+    libraries = (Path(sys.base_prefix) / name for name in ("lib", "lib64"))
+    return (executable, *_hidden(path for path in libraries if path.is_dir()))
+
+
+def _hidden(paths: Iterable[Path]) -> Iterable[Path]:
+    return (path for path in paths if not any(path.is_relative_to(shown) for shown in SYSTEM_PATHS))
