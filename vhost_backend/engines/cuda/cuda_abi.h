@@ -1,0 +1,142 @@
+/* The part of the CUDA driver's binary interface that the engine uses, so that it builds where no CUDA is installed.
+ *
+ * Names are the ones that libcuda.so.1 exports: the suffix is the version of the interface, and a driver keeps every
+ * version it ever had. Handles have the same struct tags as in cuda.h, so that a test which includes both headers can
+ * compare types as well as numbers (tests/unit/test_cuda_abi.py).
+ */
+#ifndef VGC_CUDA_ABI_H
+#define VGC_CUDA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef unsigned int drv_result; /* enum CUresult */
+typedef unsigned long long drv_address;
+typedef struct CUctx_st *drv_context;
+typedef struct CUstream_st *drv_stream;
+typedef struct CUevent_st *drv_event;
+typedef struct CUmod_st *drv_module;
+typedef struct CUfunc_st *drv_function;
+typedef struct CUmemPoolHandle_st *drv_pool;
+struct CUmemPoolProps_st; /* see struct drv_pool_props */
+
+enum {
+    DRV_SUCCESS = 0,
+    DRV_ERROR_INVALID_VALUE = 1,
+    DRV_ERROR_OUT_OF_MEMORY = 2,
+    DRV_ERROR_INVALID_IMAGE = 200,
+    DRV_ERROR_NO_BINARY_FOR_GPU = 209,
+    DRV_ERROR_UNSUPPORTED_LIMIT = 215,
+    DRV_ERROR_INVALID_PTX = 218,
+    DRV_ERROR_JIT_COMPILER_NOT_FOUND = 221,
+    DRV_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+    DRV_ERROR_JIT_COMPILATION_DISABLED = 223,
+    DRV_ERROR_UNSUPPORTED_DEVSIDE_SYNC = 225,
+    DRV_ERROR_INVALID_SOURCE = 300,
+    DRV_ERROR_FILE_NOT_FOUND = 301,
+    DRV_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND = 302,
+    DRV_ERROR_SHARED_OBJECT_INIT_FAILED = 303,
+    DRV_ERROR_OPERATING_SYSTEM = 304,
+    DRV_ERROR_INVALID_HANDLE = 400,
+    DRV_ERROR_NOT_FOUND = 500,
+    DRV_ERROR_NOT_READY = 600,
+    DRV_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+    DRV_ERROR_LAUNCH_TIMEOUT = 702,
+    DRV_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING = 703,
+    DRV_ERROR_ASSERT = 710,
+    DRV_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
+    DRV_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
+    DRV_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,
+    DRV_ERROR_NOT_PERMITTED = 800,
+    DRV_ERROR_NOT_SUPPORTED = 801,
+    DRV_ERROR_INVALID_CLUSTER_SIZE = 912,
+};
+
+enum {
+    DRV_STREAM_NON_BLOCKING = 1,
+    DRV_EVENT_DEFAULT = 0,
+    DRV_EVENT_DISABLE_TIMING = 2,
+    DRV_EVENT_WAIT_DEFAULT = 0,
+    DRV_WRITE_VALUE_DEFAULT = 0, /* behind a fence: what was written before is visible first */
+    DRV_HOST_ALLOC_PORTABLE = 1,
+    DRV_HOST_ALLOC_DEVICE_MAP = 2,
+    DRV_HOST_REGISTER_PORTABLE = 1,
+    DRV_HOST_REGISTER_DEVICE_MAP = 2,
+    DRV_ALLOCATION_PINNED = 1,
+    DRV_LOCATION_DEVICE = 1,
+    DRV_POOL_RELEASE_THRESHOLD = 4,
+    DRV_FUNC_MAX_THREADS = 0,
+    DRV_FUNC_SHARED_BYTES = 1,
+    DRV_FUNC_LOCAL_BYTES = 3,
+    DRV_FUNC_MAX_DYNAMIC_SHARED = 8,
+    DRV_LAUNCH_PARAM_END = 0,
+    DRV_LAUNCH_PARAM_POINTER = 1,
+    DRV_LAUNCH_PARAM_SIZE = 2,
+};
+
+/* CUmemPoolProps */
+struct drv_pool_props {
+    uint32_t allocation_type;
+    uint32_t handle_types;
+    uint32_t location_type;
+    int32_t location_id;
+    void *security_attributes;
+    size_t max_size;
+    uint16_t usage;
+    uint8_t reserved[54];
+};
+
+/* Every function the engine calls: X(exported name, parameters). */
+#define DRV_FUNCTIONS(X)                                                                                               \
+    X(cuGetErrorName, (drv_result error, const char **text))                                                           \
+    X(cuGetErrorString, (drv_result error, const char **text))                                                         \
+    X(cuDriverGetVersion, (int *version))                                                                              \
+    X(cuCtxSetCurrent, (drv_context context))                                                                          \
+    X(cuStreamCreate, (drv_stream * stream, unsigned int flags))                                                       \
+    X(cuStreamDestroy_v2, (drv_stream stream))                                                                         \
+    X(cuStreamQuery, (drv_stream stream))                                                                              \
+    X(cuStreamSynchronize, (drv_stream stream))                                                                        \
+    X(cuStreamWaitEvent, (drv_stream stream, drv_event event, unsigned int flags))                                     \
+    X(cuStreamWriteValue32_v2, (drv_stream stream, drv_address address, uint32_t value, unsigned int flags))           \
+    X(cuEventCreate, (drv_event * event, unsigned int flags))                                                          \
+    X(cuEventDestroy_v2, (drv_event event))                                                                            \
+    X(cuEventRecord, (drv_event event, drv_stream stream))                                                             \
+    X(cuEventQuery, (drv_event event))                                                                                 \
+    X(cuEventElapsedTime, (float *ms, drv_event start, drv_event end))                                                 \
+    X(cuMemPoolCreate, (drv_pool * pool, const struct CUmemPoolProps_st *props))                                       \
+    X(cuMemPoolDestroy, (drv_pool pool))                                                                               \
+    X(cuMemPoolSetAttribute, (drv_pool pool, unsigned int attribute, void *value))                                     \
+    X(cuMemPoolTrimTo, (drv_pool pool, size_t keep_bytes))                                                             \
+    X(cuMemAllocFromPoolAsync, (drv_address * address, size_t size, drv_pool pool, drv_stream stream))                 \
+    X(cuMemFreeAsync, (drv_address address, drv_stream stream))                                                        \
+    X(cuMemHostAlloc, (void **host, size_t size, unsigned int flags))                                                  \
+    X(cuMemFreeHost, (void *host))                                                                                     \
+    X(cuMemHostRegister_v2, (void *host, size_t size, unsigned int flags))                                             \
+    X(cuMemHostUnregister, (void *host))                                                                               \
+    X(cuMemHostGetDevicePointer_v2, (drv_address * address, void *host, unsigned int flags))                           \
+    X(cuMemcpyHtoDAsync_v2, (drv_address to, const void *from, size_t size, drv_stream stream))                        \
+    X(cuMemcpyDtoHAsync_v2, (void *to, drv_address from, size_t size, drv_stream stream))                              \
+    X(cuMemcpyDtoDAsync_v2, (drv_address to, drv_address from, size_t size, drv_stream stream))                        \
+    X(cuMemsetD8Async, (drv_address to, unsigned char value, size_t count, drv_stream stream))                         \
+    X(cuMemsetD16Async, (drv_address to, unsigned short value, size_t count, drv_stream stream))                       \
+    X(cuMemsetD32Async, (drv_address to, unsigned int value, size_t count, drv_stream stream))                         \
+    X(cuMemsetD2D32Async,                                                                                              \
+      (drv_address to, size_t pitch, unsigned int value, size_t width, size_t height, drv_stream stream))              \
+    X(cuModuleLoadData, (drv_module * module, const void *image))                                                      \
+    X(cuModuleUnload, (drv_module module))                                                                             \
+    X(cuModuleGetFunction, (drv_function * function, drv_module module, const char *name))                             \
+    X(cuModuleGetGlobal_v2, (drv_address * address, size_t *size, drv_module module, const char *name))                \
+    X(cuFuncGetAttribute, (int *value, unsigned int attribute, drv_function function))                                 \
+    X(cuFuncSetAttribute, (drv_function function, unsigned int attribute, int value))                                  \
+    X(cuLaunchKernel, (drv_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,           \
+                       unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,    \
+                       drv_stream stream, void **params, void **extra))
+
+#define DRV_MEMBER(name, parameters) drv_result(*name) parameters;
+struct cuda_driver {
+    void *library;
+    DRV_FUNCTIONS(DRV_MEMBER)
+};
+#undef DRV_MEMBER
+
+#endif

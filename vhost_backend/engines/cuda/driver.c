@@ -1,0 +1,58 @@
+/* Finding the driver's functions.
+ *
+ * By dlsym() of the exported names rather than through cuGetProcAddress: the name says which version of the interface
+ * is meant, the way every program that is linked with libcuda gets its functions, whatever the driver's age. */
+#include "cuda_engine.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+static const struct {
+    const char *name;
+    size_t offset; /* in struct cuda_driver */
+} FUNCTIONS[] = {
+#define ENTRY(name, parameters) {#name, offsetof(struct cuda_driver, name)},
+    DRV_FUNCTIONS(ENTRY)
+#undef ENTRY
+};
+
+/* "13.0", or what else there is to say. */
+static void version_text(void *library, char *text, size_t size)
+{
+    int version = 0;
+    drv_result (*get)(int *) = NULL;
+    *(void **)&get = dlsym(library, "cuDriverGetVersion");
+    if (get == NULL || get(&version) != DRV_SUCCESS)
+        snprintf(text, size, "of an unknown version");
+    else
+        snprintf(text, size, "of CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
+int cuda_driver_open(struct cuda_driver *driver, const char *name, char *why)
+{
+    driver->library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+    if (driver->library == NULL) {
+        snprintf(why, VGC_CUDA_WHY, "the CUDA driver cannot be loaded: %s", dlerror());
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof(FUNCTIONS) / sizeof(FUNCTIONS[0]); i++) {
+        void *function = dlsym(driver->library, FUNCTIONS[i].name);
+        if (function == NULL) {
+            char version[32];
+            version_text(driver->library, version, sizeof(version));
+            snprintf(why, VGC_CUDA_WHY, "the CUDA driver %s, %s, lacks %s; a driver of CUDA 12.4 or later has it", name,
+                     version, FUNCTIONS[i].name);
+            cuda_driver_close(driver);
+            return -1;
+        }
+        *(void **)((char *)driver + FUNCTIONS[i].offset) = function;
+    }
+    return 0;
+}
+
+void cuda_driver_close(struct cuda_driver *driver)
+{
+    if (driver->library != NULL)
+        dlclose(driver->library);
+    driver->library = NULL;
+}

@@ -1,0 +1,227 @@
+/* Life of the CUDA engine, and what the data plane calls. */
+#include "cuda_engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { LANES = (VGC_MAX_CONTEXTS + 1) * VGC_MAX_STREAMS };
+
+uint64_t cuda_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* ---- operations --------------------------------------------------------------------------------------------- */
+
+/* Nothing to wait for? */
+static bool is_void(const struct cuda_lane *lane, const struct vgc_op *op)
+{
+    bool waits_for_nothing = op->kind == VGC_OPK_EVENT_WAIT && op->engine_private == NULL;
+    return lane->head == NULL && (op->kind == VGC_OPK_MARKER || waits_for_nothing);
+}
+
+static int submit(struct vgc_engine *base, struct vgc_op *op)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    struct cuda_lane *lane = cuda_lane_of(engine, op->context, op->stream);
+    op->engine_private = NULL;
+    cuda_event_arrive(engine, op);
+    cuda_note_steps(engine, op);
+    if (is_void(lane, op))
+        return VGC_DONE;
+    cuda_lane_append(engine, lane, op);
+    cuda_lane_advance(engine, lane);
+    return VGC_QUEUED;
+}
+
+/* Nothing ends: is it because the context is lost? Any stream knows. */
+static void look_for_errors(struct cuda_engine *engine)
+{
+    uint64_t now_ns = cuda_now_ns();
+    if (now_ns - engine->looked_ns < CUDA_ERROR_LOOK_NS)
+        return;
+    engine->looked_ns = now_ns;
+    for (const struct cuda_lane *lane = engine->active; lane != NULL; lane = lane->next) {
+        if (lane->stream == NULL)
+            continue;
+        drv_result error = engine->driver.cuStreamQuery(lane->stream->handle);
+        if (error != DRV_SUCCESS && error != DRV_ERROR_NOT_READY)
+            cuda_lost(engine, lane->head, error);
+        return;
+    }
+}
+
+bool cuda_poll(struct vgc_engine *base)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    struct cuda_lane *next;
+    bool any = false;
+    if (CUDA_UNLIKELY(engine->entered != DRV_SUCCESS))
+        cuda_lost(engine, NULL, engine->entered);
+    for (struct cuda_lane *lane = engine->active; lane != NULL; lane = next) {
+        next = lane->next;
+        any |= cuda_lane_collect(engine, lane);
+    }
+    for (struct cuda_lane *lane = engine->active; lane != NULL; lane = next) {
+        next = lane->next;
+        any |= cuda_lane_advance(engine, lane);
+        cuda_lane_mark(engine, lane);
+    }
+    if (!any && engine->active != NULL)
+        look_for_errors(engine);
+    return any;
+}
+
+/* The work that began last decides: its end shall not be seen late. */
+uint64_t cuda_nap_ns(struct vgc_engine *base, uint64_t now_ns)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    uint64_t nap_ns = CUDA_MAX_NAP_NS;
+    if (engine->active == NULL)
+        return UINT64_MAX;
+    for (const struct cuda_lane *lane = engine->active; lane != NULL; lane = lane->next) {
+        if (lane->stream == NULL)
+            continue;
+        uint64_t took_ns = now_ns > lane->group_start_ns ? now_ns - lane->group_start_ns : 0;
+        nap_ns = took_ns / CUDA_NAP_SHARE < nap_ns ? took_ns / CUDA_NAP_SHARE : nap_ns;
+    }
+    return nap_ns > CUDA_MIN_NAP_NS ? nap_ns : CUDA_MIN_NAP_NS;
+}
+
+static void cancel(struct vgc_engine *base, uint32_t context)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    for (uint32_t stream = 0; stream < VGC_MAX_STREAMS; stream++)
+        cuda_lane_cancel(engine, cuda_lane_of(engine, context, stream));
+}
+
+static void enter(struct vgc_engine *base)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    engine->entered = engine->driver.cuCtxSetCurrent(engine->setup.context);
+}
+
+static void leave(struct vgc_engine *base)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    engine->driver.cuCtxSetCurrent(NULL);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------- */
+
+/* Tables are reserved at their largest; only what is used becomes resident. */
+static void *reserve(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void release(void *memory, size_t size)
+{
+    if (memory != NULL)
+        munmap(memory, size);
+}
+
+static bool reserve_tables(struct cuda_engine *engine)
+{
+    engine->lanes = reserve(LANES * sizeof(*engine->lanes));
+    engine->streams = reserve(CUDA_STREAMS * sizeof(*engine->streams));
+    engine->records = reserve(CUDA_RECORDS * sizeof(*engine->records));
+    engine->latest = reserve((VGC_MAX_EVENTS + 1) * sizeof(*engine->latest));
+    return engine->lanes && engine->streams && engine->records && engine->latest;
+}
+
+static void free_engine(struct cuda_engine *engine)
+{
+    cuda_driver_close(&engine->driver);
+    release(engine->lanes, LANES * sizeof(*engine->lanes));
+    release(engine->streams, CUDA_STREAMS * sizeof(*engine->streams));
+    release(engine->records, CUDA_RECORDS * sizeof(*engine->records));
+    release(engine->latest, (VGC_MAX_EVENTS + 1) * sizeof(*engine->latest));
+    for (uint32_t context = 0; context <= VGC_MAX_CONTEXTS; context++)
+        free(engine->outputs[context].text);
+    free(engine);
+}
+
+static void close_engine(struct vgc_engine *base)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    vgc_engine_enter(base);
+    cuda_events_close(engine);
+    cuda_memory_close(engine);
+    cuda_streams_close(engine);
+    vgc_engine_leave(base);
+    free_engine(engine);
+}
+
+void vgc_cuda_engine_close(struct vgc_engine *engine)
+{
+    close_engine(engine);
+}
+
+static const struct vgc_engine_ops CUDA_OPS = {
+    .name = "cuda",
+    .kind = VGC_ENGINE_KIND_CUDA,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .map_region = cuda_map_region,
+    .submit = submit,
+    .poll = cuda_poll,
+    .nap_ns = cuda_nap_ns,
+    .enter = enter,
+    .leave = leave,
+    .describe = cuda_describe,
+    .cancel = cancel,
+    .take_output = cuda_take_output,
+    .close = close_engine,
+};
+
+struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char *why)
+{
+    struct cuda_engine *engine = calloc(1, sizeof(*engine));
+    if (engine == NULL || !reserve_tables(engine)) {
+        snprintf(why, VGC_CUDA_WHY, "out of memory for the engine's tables");
+        if (engine != NULL)
+            free_engine(engine);
+        return NULL;
+    }
+    if (cuda_driver_open(&engine->driver, setup->driver, why) != 0) {
+        free_engine(engine);
+        return NULL;
+    }
+    engine->setup = *setup;
+    engine->setup.driver = NULL; /* the caller's */
+    engine->base.ops = &CUDA_OPS;
+    engine->base.num_pes = setup->num_pes;
+    engine->base.max_shared_bytes = setup->max_shared_bytes;
+    engine->base.alloc_granularity = CUDA_ALIGN;
+    engine->base.wake_fd = -1;
+    return &engine->base;
+}
+
+int vgc_cuda_engine_start(struct vgc_engine *base, char *why)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    int error = 0;
+    vgc_engine_enter(base);
+    if (engine->entered != DRV_SUCCESS)
+        error = cuda_why(engine, why, "the context cannot be used", engine->entered);
+    if (error == 0)
+        error = cuda_streams_start(engine, why);
+    if (error == 0)
+        error = cuda_memory_start(engine, why);
+    if (error == 0)
+        error = cuda_events_start(engine, why);
+    vgc_engine_leave(base);
+    return error;
+}
+
+uint32_t vgc_cuda_engine_completion(const struct vgc_engine *base)
+{
+    const struct cuda_engine *engine = (const struct cuda_engine *)base;
+    return engine->uses_events ? VGC_CUDA_EVENT : VGC_CUDA_MEMORY;
+}

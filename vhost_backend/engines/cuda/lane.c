@@ -1,0 +1,360 @@
+/* Operations of one (context, stream), in order: pending, submitted, finished.
+ *
+ * What is submitted between two markers is a group and ends with it. A group's clock runs from when it is the oldest
+ * of its lane. Its first launch carries that clock for the deadline watch, so no launch may share a group with what
+ * can take long before it or behind it: kernels get a group of their own until they have been seen to be short, and
+ * none shares one with a wait. */
+#include "cuda_engine.h"
+
+#include <stdio.h>
+
+/* ---- list of lanes that have operations --------------------------------------------------------------------- */
+
+static void activate(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    lane->prev = NULL;
+    lane->next = engine->active;
+    if (lane->next != NULL)
+        lane->next->prev = lane;
+    engine->active = lane;
+}
+
+static void deactivate(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    if (lane->prev != NULL)
+        lane->prev->next = lane->next;
+    else
+        engine->active = lane->next;
+    if (lane->next != NULL)
+        lane->next->prev = lane->prev;
+}
+
+void cuda_lane_append(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op)
+{
+    op->next = NULL;
+    if (lane->head == NULL) {
+        activate(engine, lane);
+        lane->head = op;
+    } else {
+        lane->tail->next = op;
+    }
+    lane->tail = op;
+    if (lane->pending == NULL)
+        lane->pending = op;
+}
+
+/* ---- submitting --------------------------------------------------------------------------------------------- */
+
+static bool has_submitted(const struct cuda_lane *lane)
+{
+    return lane->head != lane->pending;
+}
+
+static bool prints(const struct vgc_op *op)
+{
+    return op->kind == VGC_OPK_LAUNCH && cuda_kernel_of(op)->prints;
+}
+
+/* Is there room in the driver's queues? */
+static bool is_within_caps(const struct cuda_engine *engine, const struct cuda_lane *lane, uint32_t cost)
+{
+    if (lane->commands == 0)
+        return engine->commands < CUDA_COMMANDS_MAX;
+    return lane->commands + cost <= CUDA_LANE_COMMANDS && engine->commands + cost <= CUDA_COMMANDS;
+}
+
+/* What a kernel prints goes to the context whose launches are the only ones that may print at the time. */
+static bool may_print(const struct cuda_engine *engine, const struct vgc_op *op)
+{
+    return engine->printing == 0 || engine->printing_context == op->context;
+}
+
+static bool may_submit(const struct cuda_engine *engine, const struct cuda_lane *lane)
+{
+    const struct vgc_op *op = lane->pending;
+    if (engine->draining || lane->alone)
+        return false;
+    if ((cuda_in_steps(op) || prints(op)) && has_submitted(lane))
+        return false;
+    if (prints(op) && !may_print(engine, op))
+        return false;
+    if (op->kind == VGC_OPK_EVENT_WAIT && !cuda_wait_may_go(op))
+        return false;
+    if (cuda_in_steps(op) && cuda_scratch_is_taken(engine, lane, op))
+        return false;
+    return (lane->stream != NULL || cuda_stream_available(engine)) && is_within_caps(engine, lane, cuda_cost(op));
+}
+
+/* The group has become the oldest: its clock starts. */
+static void start_group(struct cuda_lane *lane, uint64_t now_ns)
+{
+    lane->group_start_ns = now_ns;
+    for (struct vgc_op *op = lane->head; op != lane->pending && op->progress == lane->head->progress; op = op->next)
+        if (op->kind == VGC_OPK_LAUNCH) {
+            __atomic_store_n(&op->start_ns, now_ns, __ATOMIC_RELAXED);
+            return;
+        }
+}
+
+/* Makes op, which is pending, part of the group that is open. */
+static void join_group(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op)
+{
+    lane->pending = op->next;
+    op->progress = (uint32_t)(lane->stream->issued + 1);
+    lane->commands += cuda_cost(op);
+    engine->commands += cuda_cost(op);
+    lane->open_ops++;
+    lane->open_waits |= op->kind == VGC_OPK_EVENT_WAIT;
+    bool is_first_launch = op->kind == VGC_OPK_LAUNCH && lane->open_launches++ == 0;
+    if (op == lane->head)
+        lane->group_start_ns = cuda_now_ns();
+    if (is_first_launch && op->progress == lane->head->progress)
+        __atomic_store_n(&op->start_ns, op == lane->head ? lane->group_start_ns : cuda_now_ns(), __ATOMIC_RELAXED);
+    if (prints(op)) {
+        engine->printing++;
+        engine->printing_context = op->context;
+    }
+}
+
+void cuda_lane_mark(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    if (lane->open_ops == 0 || lane->stream->issued - lane->stream->seen == CUDA_MARKS)
+        return;
+    drv_result error = cuda_stream_mark(engine, lane->stream);
+    if (CUDA_UNLIKELY(error != DRV_SUCCESS))
+        cuda_lost(engine, lane->head, error); /* nobody would ever know that the group is done */
+    lane->open_ops = lane->open_launches = 0;
+    lane->open_waits = false;
+}
+
+static void take_step(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    struct vgc_op *op = lane->head;
+    bool submitted = false;
+    drv_result error = cuda_step(engine, lane, op, &submitted);
+    if (error != DRV_SUCCESS)
+        cuda_op_failed(engine, op, "a copy", error);
+    op->progress = (uint32_t)(lane->stream->issued + submitted);
+    lane->open_ops = submitted;
+}
+
+/* The pending operation goes in steps. */
+static void start_steps(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    lane->stepping = true;
+    lane->moved = 0;
+    take_step(engine, lane);
+}
+
+static const char *what_it_is(const struct vgc_op *op)
+{
+    switch (op->kind) {
+    case VGC_OPK_LAUNCH:
+        return op->kernel->name;
+    case VGC_OPK_FILL:
+        return "a fill";
+    case VGC_OPK_EVENT_RECORD:
+        return "the record of an event";
+    case VGC_OPK_EVENT_WAIT:
+        return "the wait for an event";
+    default:
+        return "a copy";
+    }
+}
+
+/* The pending operation cannot even have a stream, as nothing of its lane has. */
+static void refuse(struct cuda_engine *engine, struct cuda_lane *lane, drv_result error)
+{
+    struct vgc_op *op = lane->pending;
+    cuda_op_failed(engine, op, "a stream", error);
+    cuda_event_leave(engine, op);
+    lane->head = lane->pending = op->next;
+    if (lane->head == NULL)
+        deactivate(engine, lane);
+    vgc_engine_finish(&engine->base, op);
+}
+
+static void submit_pending(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    struct vgc_op *op = lane->pending;
+    drv_result error = lane->stream == NULL ? cuda_stream_take(engine, &lane->stream) : DRV_SUCCESS;
+    if (error != DRV_SUCCESS) {
+        refuse(engine, lane, error);
+        return;
+    }
+    if (op->kind == VGC_OPK_LAUNCH && lane->open_waits)
+        cuda_lane_mark(engine, lane);
+    join_group(engine, lane, op);
+    lane->alone = cuda_in_steps(op) || prints(op);
+    if (cuda_in_steps(op)) {
+        start_steps(engine, lane);
+        return;
+    }
+    error = cuda_submit(engine, lane->stream, op);
+    if (CUDA_UNLIKELY(error != DRV_SUCCESS))
+        cuda_op_failed(engine, op, what_it_is(op), error);
+    if (op->kind == VGC_OPK_LAUNCH && !cuda_kernel_of(op)->is_short)
+        cuda_lane_mark(engine, lane);
+}
+
+bool cuda_lane_advance(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    bool any = false;
+    while (lane->pending != NULL && may_submit(engine, lane)) {
+        submit_pending(engine, lane);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- finishing ---------------------------------------------------------------------------------------------- */
+
+static uint32_t launches_in_oldest(const struct cuda_lane *lane)
+{
+    uint32_t count = 0;
+    for (const struct vgc_op *op = lane->head; op != lane->pending && op->progress == lane->head->progress;
+         op = op->next)
+        count += op->kind == VGC_OPK_LAUNCH;
+    return count;
+}
+
+/* What a finished operation leaves behind, and its times: those of its group, of which launches get equal parts. */
+static drv_result conclude(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op, uint64_t now_ns)
+{
+    switch (op->kind) {
+    case VGC_OPK_EVENT_RECORD:
+        return op->status == VGC_STATUS_OK ? cuda_record_happened(engine, op, now_ns) : DRV_SUCCESS;
+    case VGC_OPK_LAUNCH:
+        if (prints(op)) {
+            engine->printing--;
+            return cuda_output_collect(engine, lane->stream, op);
+        }
+        return DRV_SUCCESS;
+    default:
+        op->start_ns = lane->group_start_ns;
+        op->end_ns = now_ns;
+        return DRV_SUCCESS;
+    }
+}
+
+static void finish_head(struct cuda_engine *engine, struct cuda_lane *lane, uint64_t now_ns)
+{
+    struct vgc_op *op = lane->head;
+    drv_result error = conclude(engine, lane, op, now_ns);
+    if (CUDA_UNLIKELY(error != DRV_SUCCESS))
+        cuda_op_failed(engine, op, what_it_is(op), error);
+    cuda_event_leave(engine, op);
+    lane->head = op->next;
+    lane->commands -= cuda_cost(op);
+    engine->commands -= cuda_cost(op);
+    vgc_engine_finish(&engine->base, op);
+}
+
+static void finish_group(struct cuda_engine *engine, struct cuda_lane *lane, uint64_t now_ns)
+{
+    uint64_t number = lane->head->progress;
+    uint64_t start_ns = lane->group_start_ns;
+    uint64_t took_ns = now_ns - start_ns;
+    uint32_t launches = launches_in_oldest(lane);
+    uint32_t index = 0;
+    while (has_submitted(lane) && lane->head->progress == number) {
+        struct vgc_op *op = lane->head;
+        if (op->kind == VGC_OPK_LAUNCH) {
+            op->start_ns = start_ns + took_ns * index / launches;
+            op->end_ns = start_ns + took_ns * ++index / launches;
+            cuda_kernel_of(op)->is_short = took_ns / launches < CUDA_SHORT_NS;
+        }
+        finish_head(engine, lane, now_ns);
+    }
+}
+
+/* The oldest group is done. True if something is finished, or a step is. */
+static void settle_oldest(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    struct vgc_op *op = lane->head;
+    if (lane->stepping && lane->moved < op->size && op->status == VGC_STATUS_OK) {
+        take_step(engine, lane);
+        return;
+    }
+    if (lane->stepping)
+        cuda_steps_end(engine, lane);
+    uint64_t now_ns = cuda_now_ns();
+    lane->alone = lane->stepping = false;
+    finish_group(engine, lane, now_ns);
+    if (has_submitted(lane))
+        start_group(lane, now_ns);
+}
+
+/* Has the oldest group an end, and has it come? */
+static bool is_oldest_done(const struct cuda_lane *lane)
+{
+    return has_submitted(lane) && cuda_is_reached(lane->stream->issued, lane->head->progress) &&
+           cuda_is_reached(lane->stream->seen, lane->head->progress);
+}
+
+bool cuda_lane_collect(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    bool any = false;
+    if (lane->stream == NULL)
+        return false;
+    drv_result error = cuda_stream_look(engine, lane->stream);
+    if (CUDA_UNLIKELY(error != DRV_SUCCESS))
+        cuda_lost(engine, lane->head, error);
+    while (is_oldest_done(lane) && !(lane->stepping && (any || engine->draining))) {
+        settle_oldest(engine, lane);
+        any = true;
+    }
+    if (!has_submitted(lane)) {
+        cuda_stream_put(engine, lane->stream);
+        lane->stream = NULL;
+    }
+    if (lane->head == NULL)
+        deactivate(engine, lane);
+    return any;
+}
+
+/* ---- cancelling, telling ------------------------------------------------------------------------------------ */
+
+static void mark_cancelled(struct vgc_op *op)
+{
+    if (op->status == VGC_STATUS_OK) {
+        op->status = VGC_STATUS_CANCELLED;
+        snprintf(op->error, sizeof(op->error), "its context was destroyed");
+    }
+}
+
+/* What is submitted runs to its end, for CUDA cannot stop it; an operation in steps ends with its present one. */
+void cuda_lane_cancel(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    struct vgc_op *op = lane->pending;
+    if (lane->head == NULL)
+        return;
+    if (lane->stepping)
+        mark_cancelled(lane->head);
+    lane->tail = NULL;
+    for (struct vgc_op *kept = lane->head; kept != op; kept = kept->next)
+        lane->tail = kept;
+    if (lane->tail != NULL)
+        lane->tail->next = NULL;
+    lane->pending = NULL;
+    if (lane->head == op) {
+        lane->head = NULL;
+        deactivate(engine, lane);
+    }
+    while (op != NULL) {
+        struct vgc_op *next = op->next;
+        mark_cancelled(op);
+        cuda_event_leave(engine, op);
+        vgc_engine_finish(&engine->base, op);
+        op = next;
+    }
+}
+
+const struct vgc_op *cuda_lane_running(const struct cuda_lane *lane, uint32_t *in_group)
+{
+    *in_group = launches_in_oldest(lane);
+    for (const struct vgc_op *op = lane->head; op != lane->pending; op = op->next)
+        if (op->kind == VGC_OPK_LAUNCH)
+            return op->progress == lane->head->progress ? op : NULL;
+    return NULL;
+}

@@ -1,0 +1,156 @@
+/* Device memory: a pool of the driver's, of the VM's size, and a stream of its own for what it does there.
+ *
+ * Nothing waits for that stream. What uses memory is ordered behind its allocation by an event, and memory is freed
+ * when the data plane has seen the end of everything that used it. */
+#include "cuda_engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* The pool takes memory from the GPU in larger parts: that much more than the quota, so that it never ends early. */
+enum { POOL_SLACK = 64 << 20 };
+
+static drv_result make_pool(struct cuda_engine *engine)
+{
+    uint64_t keep_all = UINT64_MAX;
+    struct drv_pool_props props = {
+        .allocation_type = DRV_ALLOCATION_PINNED,
+        .location_type = DRV_LOCATION_DEVICE,
+        .location_id = engine->setup.device,
+        .max_size = engine->setup.memory_bytes + POOL_SLACK,
+    };
+    drv_result error =
+        engine->driver.cuMemPoolCreate(&engine->pool, (const struct CUmemPoolProps_st *)(const void *)&props);
+    if (error != DRV_SUCCESS)
+        return error;
+    return engine->driver.cuMemPoolSetAttribute(engine->pool, DRV_POOL_RELEASE_THRESHOLD, &keep_all);
+}
+
+static drv_result take_from_pool(struct cuda_engine *engine, uint64_t size, drv_address *address)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    drv_result error = driver->cuMemAllocFromPoolAsync(address, size, engine->pool, engine->alloc_stream);
+    if (error != DRV_ERROR_OUT_OF_MEMORY)
+        return error;
+    error = driver->cuMemPoolTrimTo(engine->pool, 0); /* parts that are free may be too small */
+    return error == DRV_SUCCESS ? driver->cuMemAllocFromPoolAsync(address, size, engine->pool, engine->alloc_stream)
+                                : error;
+}
+
+static drv_result allocate(struct cuda_engine *engine, uint64_t size, drv_address *address)
+{
+    drv_result error = take_from_pool(engine, size, address);
+    if (error != DRV_SUCCESS)
+        return error;
+    error = engine->driver.cuEventRecord(engine->alloc_event, engine->alloc_stream);
+    if (error == DRV_SUCCESS)
+        engine->allocs++;
+    else
+        engine->driver.cuMemFreeAsync(*address, engine->alloc_stream);
+    return error;
+}
+
+int cuda_alloc(struct vgc_engine *base, uint64_t size, uint64_t *address)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    drv_address found = 0;
+    drv_result error = allocate(engine, size, &found);
+    cuda_check(engine, error);
+    *address = found;
+    return error == DRV_SUCCESS ? 0 : -ENOMEM;
+}
+
+int cuda_free(struct vgc_engine *base, uint64_t address, uint64_t size)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    (void)size;
+    drv_result error = engine->driver.cuMemFreeAsync(address, engine->alloc_stream);
+    cuda_check(engine, error);
+    return error == DRV_SUCCESS ? 0 : -EINVAL;
+}
+
+/* ---- the VM's region ---------------------------------------------------------------------------------------- */
+
+static void unregister(struct cuda_engine *engine)
+{
+    if (engine->region_address != 0)
+        engine->driver.cuMemHostUnregister(engine->region);
+    engine->region = NULL;
+    engine->region_size = 0;
+    engine->region_address = 0;
+}
+
+/* A region that cannot be registered works all the same, slower, and kernels cannot use it in place. */
+int cuda_map_region(struct vgc_engine *base, uint8_t *host, uint64_t size, uint64_t *address)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    const struct cuda_driver *driver = &engine->driver;
+    drv_address found = 0;
+    unregister(engine);
+    *address = 0;
+    if (host == NULL)
+        return 0;
+    drv_result error =
+        driver->cuMemHostRegister_v2(host, size, DRV_HOST_REGISTER_PORTABLE | DRV_HOST_REGISTER_DEVICE_MAP);
+    cuda_check(engine, error);
+    if (error != DRV_SUCCESS)
+        return 0;
+    error = driver->cuMemHostGetDevicePointer_v2(&found, host, 0);
+    if (error != DRV_SUCCESS) {
+        driver->cuMemHostUnregister(host);
+        cuda_check(engine, error);
+        return 0;
+    }
+    engine->region = host;
+    engine->region_size = size;
+    *address = engine->region_address = found;
+    return 0;
+}
+
+bool cuda_is_registered(const struct cuda_engine *engine, const uint8_t *host, uint64_t len)
+{
+    uint64_t offset = (uint64_t)((uintptr_t)host - (uintptr_t)engine->region);
+    return engine->region != NULL && host >= engine->region && offset <= engine->region_size &&
+           len <= engine->region_size - offset;
+}
+
+uint8_t *cuda_host_of(const struct cuda_engine *engine, uint64_t address)
+{
+    uint64_t offset = address - engine->region_address;
+    bool inside = engine->region_address != 0 && address >= engine->region_address && offset < engine->region_size;
+    return inside ? engine->region + offset : NULL;
+}
+
+/* ---- start and end ------------------------------------------------------------------------------------------ */
+
+int cuda_memory_start(struct cuda_engine *engine, char *why)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    drv_result error = make_pool(engine);
+    if (error != DRV_SUCCESS)
+        return cuda_why(engine, why, "no memory pool can be made", error);
+    error = driver->cuStreamCreate(&engine->alloc_stream, DRV_STREAM_NON_BLOCKING);
+    if (error == DRV_SUCCESS)
+        error = driver->cuEventCreate(&engine->alloc_event, DRV_EVENT_DISABLE_TIMING);
+    if (error == DRV_SUCCESS)
+        error = allocate(engine, CUDA_SCRATCH, &engine->scratch);
+    return error == DRV_SUCCESS ? 0 : cuda_why(engine, why, "no device memory", error);
+}
+
+void cuda_memory_close(struct cuda_engine *engine)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    unregister(engine);
+    if (engine->scratch != 0)
+        driver->cuMemFreeAsync(engine->scratch, engine->alloc_stream);
+    if (engine->alloc_event != NULL)
+        driver->cuEventDestroy_v2(engine->alloc_event);
+    if (engine->alloc_stream != NULL)
+        driver->cuStreamDestroy_v2(engine->alloc_stream);
+    if (engine->pool != NULL)
+        driver->cuMemPoolDestroy(engine->pool);
+    engine->scratch = 0;
+    engine->alloc_event = NULL;
+    engine->alloc_stream = NULL;
+    engine->pool = NULL;
+}

@@ -1,0 +1,145 @@
+/* Operations that one batch of driver calls cannot do: alone in their lane, a step at a time.
+ *
+ *   copies with guest memory that is not registered   the driver may wait for the stream they are in: it is idle then
+ *   copies within the VM's region                     the driver would do them at once, out of order
+ *   moves within GPU memory that overlap              through a scratch buffer
+ */
+#include "cuda_engine.h"
+
+#include <string.h>
+
+enum { HOST_STEP = 256 << 10, PAGEABLE_STEP = 1 << 20, MOVES_PER_STEP = 8 };
+
+static bool overlaps(const struct vgc_op *op)
+{
+    return op->dst < op->src + op->size && op->src < op->dst + op->size;
+}
+
+static bool is_unregistered(const struct cuda_engine *engine, const struct vgc_op *op)
+{
+    for (uint32_t i = 0; i < op->num_spans; i++)
+        if (!cuda_is_registered(engine, op->spans[i].base, op->spans[i].len))
+            return true;
+    return false;
+}
+
+static bool must_step(const struct cuda_engine *engine, const struct vgc_op *op)
+{
+    switch (op->kind) {
+    case VGC_OPK_COPY_IN:
+        return cuda_host_of(engine, op->dst) != NULL || is_unregistered(engine, op);
+    case VGC_OPK_COPY_OUT:
+        return cuda_host_of(engine, op->src) != NULL || is_unregistered(engine, op);
+    case VGC_OPK_COPY_DEVICE:
+        return overlaps(op) || (cuda_host_of(engine, op->src) != NULL && cuda_host_of(engine, op->dst) != NULL);
+    default:
+        return false;
+    }
+}
+
+static bool is_copy(const struct vgc_op *op)
+{
+    return op->kind == VGC_OPK_COPY_IN || op->kind == VGC_OPK_COPY_OUT || op->kind == VGC_OPK_COPY_DEVICE;
+}
+
+void cuda_note_steps(const struct cuda_engine *engine, struct vgc_op *op)
+{
+    if (is_copy(op))
+        op->engine_private = must_step(engine, op) ? op : NULL;
+}
+
+bool cuda_in_steps(const struct vgc_op *op)
+{
+    return is_copy(op) && op->engine_private != NULL;
+}
+
+/* ---- with the guest's memory -------------------------------------------------------------------------------- */
+
+/* The bytes of the payload from `moved` on, as far as they are in one piece. */
+static struct vgc_span piece_at(const struct vgc_op *op, uint64_t moved, uint64_t limit)
+{
+    uint32_t i = 0;
+    while (moved >= op->spans[i].len)
+        moved -= op->spans[i++].len;
+    uint64_t len = op->spans[i].len - moved;
+    return (struct vgc_span){.base = op->spans[i].base + moved, .len = len < limit ? len : limit};
+}
+
+static drv_result step_payload(struct cuda_engine *engine, struct cuda_lane *lane, const struct vgc_op *op,
+                               bool *submitted)
+{
+    bool in = op->kind == VGC_OPK_COPY_IN;
+    uint64_t device = (in ? op->dst : op->src) + lane->moved;
+    uint8_t *host = cuda_host_of(engine, device);
+    struct vgc_span piece = piece_at(op, lane->moved, host != NULL ? HOST_STEP : PAGEABLE_STEP);
+    lane->moved += piece.len;
+    if (host != NULL) {
+        memmove(in ? host : piece.base, in ? piece.base : host, piece.len);
+        return DRV_SUCCESS;
+    }
+    *submitted = true;
+    return in ? engine->driver.cuMemcpyHtoDAsync_v2(device, piece.base, piece.len, lane->stream->handle)
+              : engine->driver.cuMemcpyDtoHAsync_v2(piece.base, device, piece.len, lane->stream->handle);
+}
+
+/* ---- within the device's memory ----------------------------------------------------------------------------- */
+
+/* Overlapping ranges on the host are moved at once. */
+static drv_result step_host(const struct cuda_engine *engine, struct cuda_lane *lane, const struct vgc_op *op)
+{
+    uint64_t left = op->size - lane->moved;
+    uint64_t len = overlaps(op) || left < HOST_STEP ? left : HOST_STEP;
+    memmove(cuda_host_of(engine, op->dst + lane->moved), cuda_host_of(engine, op->src + lane->moved), len);
+    lane->moved += len;
+    return DRV_SUCCESS;
+}
+
+/* From the end that is not overwritten first. */
+static drv_result move_part(struct cuda_engine *engine, struct cuda_lane *lane, const struct vgc_op *op)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    uint64_t left = op->size - lane->moved;
+    uint64_t len = left < CUDA_SCRATCH ? left : CUDA_SCRATCH;
+    uint64_t offset = op->dst < op->src ? lane->moved : left - len;
+    drv_result error = driver->cuMemcpyDtoDAsync_v2(engine->scratch, op->src + offset, len, lane->stream->handle);
+    if (error == DRV_SUCCESS)
+        error = driver->cuMemcpyDtoDAsync_v2(op->dst + offset, engine->scratch, len, lane->stream->handle);
+    lane->moved += len;
+    return error;
+}
+
+static drv_result step_move(struct cuda_engine *engine, struct cuda_lane *lane, const struct vgc_op *op,
+                            bool *submitted)
+{
+    drv_result error = DRV_SUCCESS;
+    engine->scratch_user = lane;
+    *submitted = true;
+    for (int i = 0; i < MOVES_PER_STEP && lane->moved < op->size && error == DRV_SUCCESS; i++)
+        error = move_part(engine, lane, op);
+    return error;
+}
+
+/* ---- any ---------------------------------------------------------------------------------------------------- */
+
+bool cuda_scratch_is_taken(const struct cuda_engine *engine, const struct cuda_lane *lane, const struct vgc_op *op)
+{
+    return op->kind == VGC_OPK_COPY_DEVICE && engine->scratch_user != NULL && engine->scratch_user != lane;
+}
+
+drv_result cuda_step(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op, bool *submitted)
+{
+    drv_result error = cuda_follow_allocs(engine, lane->stream);
+    if (error != DRV_SUCCESS)
+        return error;
+    if (op->kind != VGC_OPK_COPY_DEVICE)
+        return step_payload(engine, lane, op, submitted);
+    if (cuda_host_of(engine, op->src) != NULL)
+        return step_host(engine, lane, op);
+    return step_move(engine, lane, op, submitted);
+}
+
+void cuda_steps_end(struct cuda_engine *engine, struct cuda_lane *lane)
+{
+    if (engine->scratch_user == lane)
+        engine->scratch_user = NULL;
+}

@@ -1,0 +1,128 @@
+/* One operation becomes driver calls in a CUstream. None of them waits for the GPU. */
+#include "cuda_engine.h"
+
+enum { SEED_BYTES = 64 << 10, WIDE_FILL_COST = 64, STEP_COST = 16 };
+
+uint32_t cuda_cost(const struct vgc_op *op)
+{
+    if (cuda_in_steps(op))
+        return STEP_COST;
+    if (op->kind == VGC_OPK_FILL)
+        return op->unit == 8 ? WIDE_FILL_COST : 1;
+    return op->kind == VGC_OPK_COPY_IN || op->kind == VGC_OPK_COPY_OUT ? op->num_spans : 1;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------- */
+
+static drv_result copy_spans(const struct cuda_driver *driver, drv_stream stream, const struct vgc_op *op)
+{
+    drv_result error = DRV_SUCCESS;
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < op->num_spans && error == DRV_SUCCESS; i++) {
+        const struct vgc_span *span = &op->spans[i];
+        error = op->kind == VGC_OPK_COPY_IN
+                    ? driver->cuMemcpyHtoDAsync_v2(op->dst + done, span->base, span->len, stream)
+                    : driver->cuMemcpyDtoHAsync_v2(span->base, op->src + done, span->len, stream);
+        done += span->len;
+    }
+    return error;
+}
+
+/* At most one of the ranges is on the host: copies on the host go in steps. */
+static drv_result copy_device(const struct cuda_engine *engine, drv_stream stream, const struct vgc_op *op)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    uint8_t *from = cuda_host_of(engine, op->src);
+    uint8_t *to = cuda_host_of(engine, op->dst);
+    if (from != NULL)
+        return driver->cuMemcpyHtoDAsync_v2(op->dst, from, op->size, stream);
+    if (to != NULL)
+        return driver->cuMemcpyDtoHAsync_v2(to, op->src, op->size, stream);
+    return driver->cuMemcpyDtoDAsync_v2(op->dst, op->src, op->size, stream);
+}
+
+/* ---- fills -------------------------------------------------------------------------------------------------- */
+
+/* The driver knows patterns of up to 4 bytes: the first bytes are filled word by word, every other one each time, the
+ * rest is copied from what is there already, twice as much each time. */
+static drv_result fill_wide(const struct cuda_driver *driver, drv_stream stream, const struct vgc_op *op)
+{
+    uint64_t done = op->size < SEED_BYTES ? op->size : SEED_BYTES;
+    uint32_t low = (uint32_t)op->value;
+    uint32_t high = (uint32_t)(op->value >> 32);
+    drv_result error = driver->cuMemsetD2D32Async(op->dst, 8, low, 1, done / 8, stream);
+    if (error == DRV_SUCCESS)
+        error = driver->cuMemsetD2D32Async(op->dst + 4, 8, high, 1, done / 8, stream);
+    while (error == DRV_SUCCESS && done < op->size) {
+        uint64_t more = op->size - done < done ? op->size - done : done;
+        error = driver->cuMemcpyDtoDAsync_v2(op->dst + done, op->dst, more, stream);
+        done += more;
+    }
+    return error;
+}
+
+static drv_result fill(const struct cuda_engine *engine, drv_stream stream, const struct vgc_op *op)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    switch (op->unit) {
+    case 1:
+        return driver->cuMemsetD8Async(op->dst, (unsigned char)op->value, op->size, stream);
+    case 2:
+        return driver->cuMemsetD16Async(op->dst, (unsigned short)op->value, op->size / 2, stream);
+    case 4:
+        return driver->cuMemsetD32Async(op->dst, (unsigned int)op->value, op->size / 4, stream);
+    default:
+        if ((uint32_t)op->value == (uint32_t)(op->value >> 32))
+            return driver->cuMemsetD32Async(op->dst, (unsigned int)op->value, op->size / 4, stream);
+        return fill_wide(driver, stream, op);
+    }
+}
+
+/* ---- launches ----------------------------------------------------------------------------------------------- */
+
+/* The driver copies the parameters before it returns. */
+static drv_result launch(const struct cuda_engine *engine, drv_stream stream, const struct vgc_op *op)
+{
+    size_t size = op->param_len;
+    void *extra[] = {
+        (void *)DRV_LAUNCH_PARAM_POINTER, (void *)(uintptr_t)op->params, (void *)DRV_LAUNCH_PARAM_SIZE, &size,
+        (void *)DRV_LAUNCH_PARAM_END,
+    };
+    return engine->driver.cuLaunchKernel(cuda_kernel_of(op)->function, op->grid[0], op->grid[1], op->grid[2],
+                                         op->block[0], op->block[1], op->block[2], op->shared_bytes, stream, NULL,
+                                         size == 0 ? NULL : extra);
+}
+
+drv_result cuda_follow_allocs(struct cuda_engine *engine, struct cuda_stream *stream)
+{
+    if (stream->allocs_seen == engine->allocs)
+        return DRV_SUCCESS;
+    drv_result error = engine->driver.cuStreamWaitEvent(stream->handle, engine->alloc_event, DRV_EVENT_WAIT_DEFAULT);
+    if (error == DRV_SUCCESS)
+        stream->allocs_seen = engine->allocs;
+    return error;
+}
+
+drv_result cuda_submit(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op)
+{
+    drv_result error = cuda_follow_allocs(engine, stream);
+    if (error != DRV_SUCCESS)
+        return error;
+    switch (op->kind) {
+    case VGC_OPK_COPY_IN:
+    case VGC_OPK_COPY_OUT:
+        return copy_spans(&engine->driver, stream->handle, op);
+    case VGC_OPK_COPY_DEVICE:
+        return copy_device(engine, stream->handle, op);
+    case VGC_OPK_FILL:
+        return fill(engine, stream->handle, op);
+    case VGC_OPK_LAUNCH:
+        return launch(engine, stream->handle, op);
+    case VGC_OPK_EVENT_RECORD:
+        return cuda_submit_record(engine, stream, op);
+    case VGC_OPK_EVENT_WAIT:
+        return cuda_submit_wait(engine, stream, op);
+    default:
+        return DRV_SUCCESS;
+    }
+}
