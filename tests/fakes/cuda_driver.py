@@ -54,7 +54,7 @@ def build(hidden: Sequence[str] = ()) -> Path:
         script = Path(work, "symbols.map")
         script.write_text(_version_script(hidden))
         fresh = Path(work, SONAME)
-        link = ["-shared", "-pthread", f"-Wl,-soname,{SONAME}", f"-Wl,--version-script={script}", *ldflags()]
+        link = ["-shared", "-pthread", "-lm", f"-Wl,-soname,{SONAME}", f"-Wl,--version-script={script}", *ldflags()]
         compile_flags = [*cflags(), "-fPIC", "-fvisibility=hidden"]
         command = ["gcc", *compile_flags, "-o", str(fresh), *map(str, sources()), *link]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -19,7 +19,7 @@ static float *array(struct arrays *arrays, size_t offset, uint64_t count)
 {
     CUdeviceptr address;
     memcpy(&address, arrays->launch->params + offset, sizeof address);
-    float *floats = fake_memory_pin(address, count * sizeof(float), &arrays->memory[arrays->count]);
+    float *floats = (float *)(void *)fake_memory_pin(address, count * sizeof(float), &arrays->memory[arrays->count]);
     if (floats)
         arrays->count++;
     else

@@ -30,20 +30,15 @@ void fake_poison(struct fake_context *context, CUresult error)
 /* Of a context that this thread is about to have on top, or no longer has there. */
 static CUresult count_current(CUcontext handle, int step)
 {
-    struct fake_context *context = handle ? fake_handle_get(handle, FAKE_CONTEXT) : NULL;
+    struct fake_context *context = fake_handle_peek(handle, FAKE_CONTEXT);
     if (!context)
-        return handle ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (step > 0 && context->green && context->current_in > 0) {
         fake_misuse("green context %p is current in another thread already", (void *)handle);
         return CUDA_ERROR_CONTEXT_ALREADY_IN_USE;
     }
     context->current_in += (unsigned int)step;
     return CUDA_SUCCESS;
-}
-
-void fake_current_forget(void)
-{
-    stack.depth = 0;
 }
 
 static bool in_stack(CUcontext handle)
@@ -54,16 +49,6 @@ static bool in_stack(CUcontext handle)
     return false;
 }
 
-static CUresult push(CUcontext handle)
-{
-    if (stack.depth == FAKE_MAX_STACK)
-        return CUDA_ERROR_UNKNOWN;
-    CUresult result = in_stack(handle) ? CUDA_SUCCESS : count_current(handle, 1);
-    if (!result)
-        stack.contexts[stack.depth++] = handle;
-    return result;
-}
-
 static CUcontext pop(void)
 {
     CUcontext top = stack.contexts[--stack.depth];
@@ -72,11 +57,45 @@ static CUcontext pop(void)
     return top;
 }
 
+void fake_current_forget(void)
+{
+    stack.depth = 0;
+}
+
+static pthread_key_t at_exit; /* of a thread */
+
+/* A thread that ends has nothing current any more. */
+static void leave_thread(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&fake.lock);
+    while (stack.depth)
+        pop();
+    pthread_mutex_unlock(&fake.lock);
+}
+
+__attribute__((constructor)) static void watch_threads(void)
+{
+    if (pthread_key_create(&at_exit, leave_thread))
+        abort();
+}
+
+static CUresult push(CUcontext handle)
+{
+    if (stack.depth == FAKE_MAX_STACK)
+        return CUDA_ERROR_UNKNOWN;
+    if (!fake_handle_get(handle, FAKE_CONTEXT))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = in_stack(handle) ? CUDA_SUCCESS : count_current(handle, 1);
+    if (!result)
+        stack.contexts[stack.depth++] = handle;
+    pthread_setspecific(at_exit, &fake);
+    return result;
+}
+
 FAKE_API CUresult cuCtxSetCurrent(CUcontext context)
 {
     FAKE_CALL(FAKE_INIT);
-    if (!result && context && !fake_handle_get(context, FAKE_CONTEXT))
-        result = CUDA_ERROR_INVALID_CONTEXT;
     if (!result) {
         CUcontext former = stack.depth ? pop() : NULL;
         result = context ? push(context) : CUDA_SUCCESS;
@@ -170,8 +189,6 @@ FAKE_API CUresult cuCtxSynchronize(void)
     while (!result) {
         struct sync sync = {.context = call.context};
         fake_handle_each(FAKE_STREAM, find_busy, &sync);
-        if (call.context->null_stream && call.context->null_stream->depth)
-            sync.busy = call.context->null_stream;
         if (!sync.busy)
             break;
         fake_wait();

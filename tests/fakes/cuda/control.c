@@ -108,6 +108,15 @@ FAKE_API unsigned long fake_cuda_number(const char *name)
     return value;
 }
 
+/* What a process that ends has not given back, in the log's file. */
+__attribute__((destructor)) static void tell_leaks(void)
+{
+    static const char *const names[] = {"contexts",           "streams",         "events", "modules", "pools",
+                                        "device_allocations", "host_allocations"};
+    FAKE_LOCKED(for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) if (number(names[i]))
+                    fake_log_note("leak: %lu %s", number(names[i]), names[i]));
+}
+
 /* Forget calls, misuse and injected errors, and let everything go on. Contexts stay. */
 FAKE_API void fake_cuda_clear(void)
 {

@@ -73,8 +73,10 @@ FAKE_API CUresult cuEventDestroy_v2(CUevent handle)
 {
     FAKE_CALL(FAKE_ANYHOW);
     struct fake_event *event = event_get(handle, call.context, &result);
-    if (event)
+    if (event) {
         fake_event_end(event);
+        result = fake_sticky(call.context); /* it says so, and yet destroys it */
+    }
     FAKE_LEAVE("%p", (void *)handle);
 }
 

@@ -34,6 +34,7 @@ enum fake_kind {
 void *fake_handle_new(enum fake_kind kind, void *object);
 /* The object behind a live handle of that kind; else NULL, and what was wrong with it is recorded as misuse. */
 void *fake_handle_get(const void *handle, enum fake_kind kind);
+void *fake_handle_peek(const void *handle, enum fake_kind kind); /* the same without a record of misuse */
 void fake_handle_end(const void *handle);
 size_t fake_handle_count(enum fake_kind kind);
 /* Call `visit` for every live handle of the kind. */
@@ -97,7 +98,7 @@ struct fake {
     pthread_mutex_t lock;
     pthread_cond_t progress; /* something finished, was released, or failed */
     bool initialised;
-    bool settings_read;
+    bool settings_read, settings_bad;
     struct fake_settings settings;
     struct fake_context *primaries[FAKE_MAX_DEVICES];
     unsigned int primary_flags[FAKE_MAX_DEVICES];
@@ -142,6 +143,7 @@ const char *fake_error_name(CUresult error);
 
 __attribute__((format(printf, 1, 2))) void fake_misuse(const char *format, ...);
 void fake_log_call(const char *name, const char *line);
+__attribute__((format(printf, 1, 2))) void fake_log_note(const char *format, ...); /* to the file alone */
 bool fake_log_file(const char *path);
 void fake_log_clear(void);
 
@@ -318,7 +320,11 @@ struct fake_kernel {
     CUresult (*run)(struct fake_launch *launch);
 };
 
-/* By name, mangled or not; NULL if there is none. */
-const struct fake_kernel *fake_kernel_find(const char *name);
+/* By name, mangled or not, and size of parameters, or by name alone; NULL if there is none. */
+const struct fake_kernel *fake_kernel_find(const char *name, uint32_t param_bytes);
+/* bench_kernels.c: those of the benchmarks, by both. */
+const struct fake_kernel *fake_bench_kernel_find(const char *name, uint32_t param_bytes);
+/* Of bench_kernels.c: some are called like others, with other parameters. */
+const struct fake_kernel *fake_bench_kernel_find(const char *name, uint32_t param_bytes);
 
 #endif

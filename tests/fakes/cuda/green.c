@@ -49,6 +49,19 @@ FAKE_API CUresult cuCtxGetDevResource(CUcontext handle, CUdevResource *resource,
     FAKE_LEAVE("%p, %d", (void *)handle, (int)type);
 }
 
+FAKE_API CUresult cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *resource, CUdevResourceType type)
+{
+    FAKE_CALL(FAKE_INIT);
+    const struct fake_context *context = result ? NULL : fake_handle_get(handle, FAKE_GREEN);
+    if (!result && !context)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    if (!result && type != CU_DEV_RESOURCE_TYPE_SM)
+        result = CUDA_ERROR_INVALID_RESOURCE_TYPE;
+    if (!result)
+        fill(resource, &fake.settings.devices[context->device], context->sms);
+    FAKE_LEAVE("%p, %d", (void *)handle, (int)type);
+}
+
 /* Groups of `wanted` multiprocessors, rounded up to what the device can part; what is left goes to `remaining`. */
 static CUresult split(CUdevResource *groups, unsigned int *num_groups, const CUdevResource *input,
                       CUdevResource *remaining, unsigned int wanted)

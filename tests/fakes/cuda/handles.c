@@ -51,6 +51,12 @@ void *fake_handle_get(const void *handle, enum fake_kind kind)
     return NULL;
 }
 
+void *fake_handle_peek(const void *handle, enum fake_kind kind)
+{
+    const struct record *record = record_of(handle);
+    return record && record->kind == kind ? record->object : NULL;
+}
+
 void fake_handle_end(const void *handle)
 {
     struct record *record = record_of(handle);

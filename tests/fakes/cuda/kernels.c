@@ -147,7 +147,7 @@ static const struct fake_kernel kernels[] = {
     {"stack_error", 0, run_stack_error},
 };
 
-const struct fake_kernel *fake_kernel_find(const char *name)
+const struct fake_kernel *fake_kernel_find(const char *name, uint32_t param_bytes)
 {
     char plain[FAKE_NAME];
     if (strncmp(name, "_Z", 2) == 0) { /* _Z7add_onePjj */
@@ -159,8 +159,9 @@ const struct fake_kernel *fake_kernel_find(const char *name)
             name = plain;
         }
     }
-    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+    const struct fake_kernel *other = fake_bench_kernel_find(name, param_bytes);
+    for (size_t i = 0; !other && i < sizeof kernels / sizeof kernels[0]; i++)
         if (strcmp(kernels[i].name, name) == 0)
-            return &kernels[i];
-    return NULL;
+            other = &kernels[i];
+    return other;
 }

@@ -67,7 +67,9 @@ static CUresult take_packed(struct fake_launch *launch, const struct fake_functi
 
 static CUresult check_kernel(struct fake_launch *launch, struct fake_function *function)
 {
-    launch->kernel = fake_kernel_find(function->name);
+    launch->kernel = fake_bench_kernel_find(function->name, function->param_bytes);
+    if (!launch->kernel)
+        launch->kernel = fake_kernel_find(function->name, function->param_bytes);
     if (!launch->kernel)
         fake_misuse("the fake has no kernel %s", function->name);
     else if (function->params_known && function->param_bytes != launch->kernel->param_bytes)

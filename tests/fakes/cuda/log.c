@@ -73,6 +73,16 @@ void fake_misuse(const char *format, ...)
     to_file("misuse: ", line);
 }
 
+void fake_log_note(const char *format, ...)
+{
+    char line[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    to_file("", line);
+}
+
 bool fake_log_file(const char *path)
 {
     if (log_fd >= 0)

@@ -80,7 +80,7 @@ static bool set_device(struct fake_device *device, const char *key, const char *
     else if (strcmp(key, "uuid") == 0)
         set_uuid(device, value);
     else if (strcmp(key, "mig") == 0)
-        snprintf(device->mig, sizeof device->mig, "%s", value);
+        snprintf(device->mig, sizeof device->mig, "%s", value), set_uuid(device, value);
     else if (strcmp(key, "capability") == 0)
         return sscanf(value, "%d.%d", &device->major, &device->minor) == 2;
     else if (strcmp(key, "memory") == 0)
@@ -160,10 +160,11 @@ static int load(struct fake_settings *settings)
 int fake_settings_once(void)
 {
     if (fake.settings_read)
-        return 0;
+        return fake.settings_bad ? -1 : 0;
     fake_settings_default(&fake.settings);
-    fake.settings_read = load(&fake.settings) == 0;
-    return fake.settings_read ? 0 : -1;
+    fake.settings_read = true;
+    fake.settings_bad = load(&fake.settings) != 0;
+    return fake.settings_bad ? -1 : 0;
 }
 
 static bool named(const struct fake_device *device, int index, const char *item)
@@ -197,14 +198,14 @@ static int visible_by_name(struct fake_settings *settings, char *list)
     return count;
 }
 
-/* Instances of a partitioned device are seen only where they are named. */
+/* Without names, instances of partitioned devices are not seen, but for the first if there is nothing else. */
 static int visible_by_default(struct fake_settings *settings)
 {
     int count = 0;
     for (int i = 0; i < settings->num_devices; i++)
         if (!*settings->devices[i].mig)
             settings->devices[count++] = settings->devices[i];
-    return count;
+    return !count && settings->num_devices ? 1 : count;
 }
 
 void fake_settings_visible(struct fake_settings *settings)

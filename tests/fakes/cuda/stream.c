@@ -179,8 +179,10 @@ FAKE_API CUresult cuStreamDestroy_v2(CUstream handle)
     struct fake_stream *stream = fake_stream_get(handle, call.context, &result);
     if (stream && stream == call.context->null_stream)
         result = CUDA_ERROR_INVALID_HANDLE;
-    if (!result)
+    if (!result) {
         fake_stream_close(stream);
+        result = fake_sticky(call.context); /* it says so, and yet destroys it */
+    }
     FAKE_LEAVE("%p", (void *)handle);
 }
 
