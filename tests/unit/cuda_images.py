@@ -22,7 +22,7 @@ def compiled(source: str, arch: str = "sm_90") -> bytes:
     log = b" " * _ok(nvrtc.nvrtcGetProgramLogSize(program))
     _ok(nvrtc.nvrtcGetProgramLog(program, log))
     assert int(status) == 0, log.decode()
-    image = b" " * _ok(nvrtc.nvrtcGetCUBINSize(program))
+    image: bytes = b" " * _ok(nvrtc.nvrtcGetCUBINSize(program))
     _ok(nvrtc.nvrtcGetCUBIN(program, image))
     _ok(nvrtc.nvrtcDestroyProgram(program))
     return image

@@ -59,6 +59,7 @@ class Driver:
     bindings: Any
     """The module ``cuda.bindings.driver``: types and enumerations."""
     library: str
+    """The file that was loaded."""
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Calls a function of the driver: its result, a tuple of results, or None where there is none.
@@ -94,11 +95,11 @@ def start(library: str = DEFAULT_LIBRARY, visible: str | None = None) -> Driver:
     :raise EngineError: there is no driver, or it does not work here; the text says what to do.
     """
     bindings = _bindings()
-    _load(library)
+    path = _load(library)
     os.environ.update(ENVIRONMENT)
     if visible is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = visible
-    driver = Driver(bindings, library)
+    driver = Driver(bindings, path)
     try:
         driver.call("cuInit", 0)
     except CudaError as error:
@@ -130,8 +131,8 @@ def _bindings() -> Any:
         raise EngineError(f"{error}: pip install 'virtio-gpu-compute[cuda]'") from error
 
 
-def _load(library: str) -> None:
-    """Makes `library` the one that cuda-bindings finds when it asks for the SONAME."""
+def _load(library: str) -> str:
+    """Makes `library` the one that cuda-bindings finds when it asks for the SONAME; the path of its file."""
     try:
         ours = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
         found = ctypes.CDLL(_SONAME, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
@@ -141,3 +142,21 @@ def _load(library: str) -> None:
         raise EngineError(f"driver {library}: {error}") from error
     if ours._handle != found._handle:  # noqa: SLF001  ctypes has no public name for what dlopen returned
         raise EngineError(f"driver {library}: its SONAME is not {_SONAME}, or another {_SONAME} was loaded before")
+    return _path_of(ours) or library
+
+
+class _SymbolInfo(ctypes.Structure):
+    """Dl_info [dladdr(3)]."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def _path_of(library: ctypes.CDLL) -> str | None:
+    info = _SymbolInfo()
+    found = ctypes.CDLL(None).dladdr(ctypes.cast(library.cuInit, ctypes.c_void_p), ctypes.byref(info))
+    return os.path.realpath(os.fsdecode(info.file)) if found and info.file else None

@@ -91,7 +91,7 @@ class CudaEngine(Engine):
             self.features |= lib.VGC_F_BINARY_PROGRAMS
         try:
             _set_limits(driver, self._partition.context, options.heap)
-            self._make(options.driver, memory_bytes)
+            self._make(driver.library, memory_bytes)
         except EngineError:
             self.close()
             raise

@@ -1,9 +1,14 @@
 """``python -m vhost_backend.engines.cuda.probe``: which GPUs this host has, as one line of JSON.
 
 The daemon runs it as a process of its own (`vhost_backend.daemon.gpus`): whoever has called the driver once keeps
-memory of every GPU, and must not fork. It ends with 0 whatever it finds. The object has three members: `driver_version`,
-the CUDA version that the driver knows, or null; `devices`, those that can be used; `problem`, why there are none, or
-not more, or null.
+memory of every GPU, and must not fork. It ends with 0 whatever it finds. Members of the object:
+
+==================  ================================================================================
+``driver_path``     the driver's file, for workers, which do not see what the linker searches; or null
+``driver_version``  the CUDA version that it knows, or null
+``devices``         those that can be used
+``problem``         why there are none, or not more; or null
+==================  ================================================================================
 """
 
 from __future__ import annotations
@@ -20,9 +25,10 @@ from vhost_backend.engines.cuda.driver import DEFAULT_LIBRARY, start
 
 def probe(library: str) -> dict[str, Any]:
     """Asks the driver. Never raises."""
-    found: dict[str, Any] = {"driver_version": None, "devices": [], "problem": None}
+    found: dict[str, Any] = {"driver_path": None, "driver_version": None, "devices": [], "problem": None}
     try:
         driver = start(library)
+        found["driver_path"] = driver.library
         found["driver_version"] = ".".join(map(str, driver.version()))
         usable, problems = devices(driver)
     except Exception as error:  # noqa: BLE001  whatever is wrong with a host's driver: the CPU engine works without
