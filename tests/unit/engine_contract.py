@@ -4,7 +4,7 @@ The program that `image` returns must have these kernels, which an engine that s
 
     __global__ void add_one(unsigned *data, unsigned count);   data[i] += 1 for i < count; grid-stride
     __global__ void slow(unsigned *data, unsigned rounds);     takes long in many blocks; adds `rounds` to data[0]
-    __global__ void fails(void);                               ends with status ASSERT
+    __global__ void fails(void);                               ends with status ASSERT, or ends the worker with it
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class EngineContract(ABC):
 
     stores_data: ClassVar[bool] = True
     slow_rounds: ClassVar[int] = 1
+    assert_ends_worker: ClassVar[bool] = False
+    """The engine's own tests show that it does, and says why; here, nothing could be asked any more."""
 
     @abstractmethod
     def open_engine(self) -> Engine:
@@ -170,6 +172,8 @@ class EngineContract(ABC):
         rig.ok(Opcode.EVENT_WAIT, event, context=context)
 
     def test_a_failed_launch_harms_no_other(self, rig: Rig, context: int, functions: dict[str, int]) -> None:
+        if self.assert_ends_worker:
+            pytest.skip("an assertion ends this engine's worker")
         address = rig.alloc(context, 4)
         failing = {"function": functions["fails"], "grid": [1, 1, 1], "block": [1, 1, 1]}
         reply = rig.driver.request(Opcode.LAUNCH, failing, context=context, writable_len=1000)

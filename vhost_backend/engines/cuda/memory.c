@@ -145,8 +145,10 @@ void cuda_memory_close(struct cuda_engine *engine)
         driver->cuMemFreeAsync(engine->scratch, engine->alloc_stream);
     if (engine->alloc_event != NULL)
         driver->cuEventDestroy_v2(engine->alloc_event);
-    if (engine->alloc_stream != NULL)
+    if (engine->alloc_stream != NULL) {
+        driver->cuStreamSynchronize(engine->alloc_stream); /* nothing runs: memory is back in the pool at once */
         driver->cuStreamDestroy_v2(engine->alloc_stream);
+    }
     if (engine->pool != NULL)
         driver->cuMemPoolDestroy(engine->pool);
     engine->scratch = 0;
