@@ -72,6 +72,11 @@ def test_auto_takes_a_gpu_where_one_is() -> None:
     assert choice.why == "GPU 0 (sm_90), CUDA 13.0"
 
 
+def test_worker_is_told_which_file_the_driver_is() -> None:
+    found = Survey((gpu(0),), "13.0", driver_path="/opt/lib/libcuda.so.1")
+    assert Host(found).choose(vm("cuda")).config.engine.options["driver"] == "/opt/lib/libcuda.so.1"
+
+
 def test_auto_takes_the_cpu_where_none_is_and_says_why() -> None:
     choice = Host(NO_GPU).choose(vm("auto", binaries=True, pes=3))
     assert named(choice) == ("cpu", {})

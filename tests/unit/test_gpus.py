@@ -43,6 +43,10 @@ def test_probe_finds_devices() -> None:
     assert found == Survey((Gpu(0, UUID, "NVIDIA H200", "sm_90", 132, 150 << 30, 8, 8, 232448),), "13.0")
 
 
+def test_probe_says_which_file_the_driver_is() -> None:
+    assert parse_survey(said(driver_path="/opt/lib/libcuda.so.1")).driver_path == "/opt/lib/libcuda.so.1"
+
+
 def test_probe_is_told_of_driver_and_device() -> None:
     script = "import os, sys, json; print(json.dumps({'driver_version': None, 'devices': [], 'problem': ' '.join([*sys.argv[1:], os.environ['CUDA_VISIBLE_DEVICES']])}))"
     assert ask(script, driver="/opt/libcuda.so.1", visible="MIG-1").problem == "--driver /opt/libcuda.so.1 MIG-1"

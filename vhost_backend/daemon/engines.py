@@ -133,6 +133,8 @@ class Engines:
         }
         if not _is_mig(options.get("device")):
             options["device"] = gpu.uuid
+        if found.driver_path:
+            options["driver"] = found.driver_path
         return Choice(
             config=replace(config, engine=EngineConfig("cuda", options)),
             target=Target("cuda", tuple(sorted(settings.items()))),

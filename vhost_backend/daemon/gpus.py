@@ -57,6 +57,8 @@ class Survey:
     driver_version: str = ""
     """The newest CUDA version that the driver supports, such as ``13.0``."""
     problem: str = ""
+    driver_path: str = ""
+    """The driver's file, which a worker would not find by its name; "" where the probe could not tell."""
 
 
 class SurveyError(Exception):
@@ -143,7 +145,7 @@ def parse_survey(output: bytes) -> Survey:
         raise SurveyError("the probe found devices without a driver")
     if not gpus and not problem:
         problem = "the NVIDIA driver sees no GPU"
-    return Survey(gpus, driver_version, problem)
+    return Survey(gpus, driver_version, problem, _plain(found.get("driver_path") or "", "driver_path", 4096))
 
 
 def _gpu(found: Any) -> Gpu:
