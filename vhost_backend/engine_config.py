@@ -105,6 +105,7 @@ _CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "device": _device,
     "driver": _driver,
     "compiler": choice("auto", "nvrtc", "nvcc"),
+    "completion": choice("auto", "memory", "event"),
     "binaries": _flag,
     "heap": scaled(SIZE_UNITS, 64 * KIB, 64 * GIB, "a size such as 8M, from 64K to 64G"),
 }

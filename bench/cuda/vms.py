@@ -57,13 +57,26 @@ def running(gpu: Gpu, folder: Path, vms: Sequence[Vm]) -> Iterator[list[OurDevic
     config = folder / "vgcd.yaml"
     config.write_text(configuration(gpu, folder, vms))
     command = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
-    with ExitStack() as stack:
-        try:
-            process = stack.enter_context(backend(command, folder / "vgcd.log"))
-            devices = [_open(stack, folder, vm, process.pid) for vm in vms]
-        except (BackendError, RequestError, DriverError) as error:
-            raise SkipRow(f"our device with the cuda engine does not come up: {error}") from error
+    started, devices = _start(command, folder, vms)
+    with started:
         yield devices
+
+
+def _start(command: Sequence[str], folder: Path, vms: Sequence[Vm]) -> tuple[ExitStack, list[OurDevice]]:
+    """The devices, and what ends them."""
+    try:
+        with ExitStack() as starting:
+            process = starting.enter_context(backend(command, folder / "vgcd.log"))
+            devices = [_open(starting, folder, vm, process.pid) for vm in vms]
+            return starting.pop_all(), devices
+    except (BackendError, RequestError, DriverError) as error:
+        raise SkipRow(f"our device with the cuda engine does not come up: {error}{_last_words(folder)}") from error
+
+
+def _last_words(folder: Path) -> str:
+    """What the daemon says when it was no connection that failed."""
+    lines = (folder / "vgcd.log").read_text(errors="replace").splitlines()
+    return "".join(f"; {line.strip()}" for line in lines if "error" in line or "warning" in line)[-400:]
 
 
 def _open(stack: ExitStack, folder: Path, vm: Vm, daemon_pid: int) -> OurDevice:

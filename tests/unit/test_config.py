@@ -100,7 +100,14 @@ def test_default_options_hold_for_a_vm_that_adds_its_own() -> None:
     assert b.engine == EngineConfig("cpu")
 
 
-OPTIONS = {"device": 0, "driver": "/opt/libcuda.so.1", "compiler": "nvrtc", "binaries": True, "heap": MIB}
+OPTIONS = {
+    "device": 0,
+    "driver": "/opt/libcuda.so.1",
+    "compiler": "nvrtc",
+    "completion": "event",
+    "binaries": True,
+    "heap": MIB,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

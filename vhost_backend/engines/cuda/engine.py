@@ -45,6 +45,8 @@ class CudaOptions:
     """Bytes for ``malloc`` in kernels."""
     compiler: str = "auto"
     """For whoever compiles; nothing is compiled here."""
+    completion: str = "auto"
+    """How the end of work is seen: words that the GPU writes ("memory"), or events ("event") where it cannot."""
 
     @classmethod
     def parse(cls, options: EngineOptions) -> Self:
@@ -58,6 +60,8 @@ class CudaOptions:
                     found[name] = str(value)
                 case (("driver" | "compiler"), str()):
                     found[name] = value
+                case "completion", "auto" | "memory" | "event":
+                    found[name] = value
                 case "binaries", bool():
                     found[name] = value
                 case "heap", int() if not isinstance(value, bool) and value > 0:
@@ -65,7 +69,7 @@ class CudaOptions:
                 case _:
                     raise EngineError(
                         f"cuda engine: option {name:.40} is {value!r:.80}; allowed: device (index or UUID), driver"
-                        " (path), compiler (name), binaries (true, false), heap (bytes)"
+                        " (path), compiler (name), completion (auto, memory, event), binaries (true, false), heap (bytes)"
                     )
         return cls(**found)
 
@@ -91,7 +95,7 @@ class CudaEngine(Engine):
             self.features |= lib.VGC_F_BINARY_PROGRAMS
         try:
             _set_limits(driver, self._partition.context, options.heap)
-            self._make(driver.library, memory_bytes)
+            self._make(driver.library, memory_bytes, options.completion)
         except EngineError:
             self.close()
             raise
@@ -148,7 +152,7 @@ class CudaEngine(Engine):
     def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
         return toolchain.compile_job(kind, source, options, settings)
 
-    def _make(self, library: str, memory_bytes: int) -> None:
+    def _make(self, library: str, memory_bytes: int, completion: str) -> None:
         path = ffi.new("char[]", os.fsencode(library))
         setup = ffi.new("struct vgc_cuda_setup *")
         setup.driver = path
@@ -157,7 +161,7 @@ class CudaEngine(Engine):
         setup.num_pes = self.num_pes
         setup.max_shared_bytes = self._device.max_shared_bytes
         setup.memory_bytes = memory_bytes
-        setup.completion = lib.VGC_CUDA_AUTO
+        setup.completion = getattr(lib, f"VGC_CUDA_{completion.upper()}")
         setup.output_fd = self._output
         self.handle = lib.vgc_cuda_engine_new(setup, self._why)
         if self.handle == ffi.NULL:
