@@ -66,7 +66,7 @@ class _Elf:
     sections: list[tuple[str, int, bytes, int, int, int]] = field(default_factory=list)
     """Name, type, contents, size, link, info."""
 
-    def add(self, name: str, kind: int, data: bytes, size: int | None = None, link: int = 0, info: int = 0) -> int:
+    def add(self, name: str, kind: int, data: bytes, *, size: int | None = None, link: int = 0, info: int = 0) -> int:
         self.sections.append((name, kind, data, len(data) if size is None else size, link, info))
         return len(self.sections)  # the first is the empty one
 
@@ -122,13 +122,13 @@ def cubin(kernels: Sequence[Kernel], global_variables: Sequence[Global] = (), ar
         section = elf.add(f".text.{kernel.name}", 1, bytes(128))
         elf.add(f".nv.info.{kernel.name}", 0x70000000, _info(kernel))
         if kernel.shared_bytes:
-            elf.add(f".nv.shared.{kernel.name}", 8, b"", kernel.shared_bytes)
+            elf.add(f".nv.shared.{kernel.name}", 8, b"", size=kernel.shared_bytes)
         symbol(kernel.name, 0x12, 0x10, section, 128)
     for variable in global_variables:
         if variable.init:
             section = elf.add(".nv.global.init", 1, variable.init.ljust(variable.size, b"\0"))
         else:
-            section = elf.add(".nv.global", 8, b"", variable.size)
+            section = elf.add(".nv.global", 8, b"", size=variable.size)
         symbol(variable.name, 0x11, 0, section, variable.size)
     elf.add(".nv.info", 0x70000000, _common_info(kernels))
     elf.add(".strtab", 3, bytes(strings))

@@ -67,6 +67,7 @@ static CUresult run_hang(struct fake_launch *launch)
     pthread_mutex_lock(&fake.lock);
     unsigned long since = fake.released;
     fake.hanging++;
+    pthread_cond_broadcast(&fake.progress);
     while (fake.released == since)
         fake_wait();
     fake.hanging--;
