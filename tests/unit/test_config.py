@@ -12,6 +12,7 @@ from vhost_backend import config, engine_config
 from vhost_backend.config import MIB, EngineConfig, VmConfig
 from vhost_backend.engines.registry import KINDS, engine_class
 from vhost_backend.errors import ConfigError, EngineError
+from vhost_backend.yaml_values import Scalar
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "vgcd.example.yaml"
 
@@ -100,13 +101,14 @@ def test_default_options_hold_for_a_vm_that_adds_its_own() -> None:
     assert b.engine == EngineConfig("cpu")
 
 
-OPTIONS = {
+OPTIONS: dict[str, Scalar] = {
     "device": 0,
     "driver": "/opt/libcuda.so.1",
     "compiler": "nvrtc",
     "completion": "event",
     "binaries": True,
     "heap": MIB,
+    "unknown": 1,
 }
 
 
@@ -114,8 +116,9 @@ OPTIONS = {
 def test_engines_have_the_options_that_the_configuration_allows(kind: str) -> None:
     """Each takes all of them, and stops at one that the configuration does not know."""
     allowed = engine_config.ENGINE_OPTIONS[cast("engine_config.EngineName", kind)]
+    options = {name: OPTIONS[name] for name in (*allowed, "unknown")}
     with pytest.raises(EngineError, match="unknown"):
-        engine_class(kind).open({name: OPTIONS[name] for name in allowed} | {"unknown": 1}, 1, MIB, 1)
+        engine_class(kind).open(options, 1, MIB, 1)
 
 
 def test_defaults_hold_unless_a_vm_says_otherwise() -> None:

@@ -21,6 +21,7 @@ import pytest
 
 from vhost_backend.sandbox import build
 from vhost_backend.sandbox.launch import SandboxMode
+from vhost_backend.sandbox.policy import worker_policy
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
 
 PROGRAM = Path(__file__).with_name("walled_in.py")
@@ -51,13 +52,18 @@ def launcher() -> None:
 
 
 @contextmanager
-def walled_in(attempt: str, mode: SandboxMode = "strict", spawn_mode: SandboxMode = "strict") -> Iterator[Walled]:
+def walled_in(
+    attempt: str, mode: SandboxMode = "strict", spawn_mode: SandboxMode = "strict", *, gpu: bool = False
+) -> Iterator[Walled]:
+    """With `gpu`, as a worker is shown a device and itself; /dev/zero stands for the device."""
     result_fd, their_fd = os.pipe()
     command = worker_command(
         (sys.executable, str(PROGRAM), str(their_fd), attempt, mode),
         kept_fds=(their_fd,),
         mode=spawn_mode,
-        readonly_paths=(PROGRAM,),
+        readonly_paths=(PROGRAM, *((Path("/sys/devices/system"),) if gpu else ())),
+        devices=(Path("/dev/zero"),) if gpu else (),
+        proc=gpu,
     )
     process = subprocess.Popen(
         command,
@@ -76,8 +82,8 @@ def walled_in(attempt: str, mode: SandboxMode = "strict", spawn_mode: SandboxMod
         os.close(result_fd)
 
 
-def attempt(name: str) -> str:
-    with walled_in(name) as walled:
+def attempt(name: str, *, gpu: bool = False) -> str:
+    with walled_in(name, gpu=gpu) as walled:
         result = walled.result()
         assert walled.process.wait() == 0
         return result
@@ -189,6 +195,54 @@ def test_directory_opened_before_is_closed() -> None:
 
 def test_what_the_worker_needs_is_there() -> None:
     assert attempt("needs") == "[0, 0] 1 b'__global__' [10] 42"
+
+
+# ---- holes for an engine with a driver -----------------------------------------------------------
+
+
+def test_device_that_is_shown_can_be_opened_behind_the_walls() -> None:
+    assert attempt("see_device", gpu=True) == repr(bytes(3))
+
+
+def test_no_other_device_is_there() -> None:
+    assert attempt("see_dev", gpu=True) == "null zero"
+
+
+def test_root_that_is_kept_shows_what_it_was_built_of() -> None:
+    """Folders that the interpreter and the tests lie in come on top."""
+    shown = set(attempt("see_root", gpu=True).split())
+    assert {"dev", "proc", "sys", "usr"} <= shown
+    assert shown.isdisjoint({"etc", "home", "run", "var", "boot", "vgc-work"})
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("see_host", "ENOENT"),
+        ("see_processes", "1 me"),
+        ("see_init", "EACCES"),
+        ("write_proc", "EROFS"),
+        ("write_root", "EROFS"),
+        ("hidden_call", "EPERM"),
+    ],
+)
+def test_kept_root_is_no_way_out(name: str, outcome: str) -> None:
+    assert attempt(name, gpu=True) == outcome
+
+
+def test_no_engine_gets_a_hostile_call() -> None:
+    with pytest.raises(ValueError, match="no engine may have the system calls ptrace"):
+        worker_policy(2, ("ioctl", "ptrace"))
+
+
+@pytest.mark.parametrize(("mode", "outcome"), [("strict", "EPERM"), ("best-effort", "ENOENT")])
+def test_filter_is_left_out_for_an_unknown_driver_unless_strict(mode: SandboxMode, outcome: str) -> None:
+    """The path that is opened is not there, once the filter lets the attempt through."""
+    with walled_in("unfiltered", mode=mode, gpu=True) as walled:
+        assert walled.result() == outcome
+
+
+# ---- the process -----------------------------------------------------------------------------------
 
 
 def test_worker_has_no_privilege() -> None:

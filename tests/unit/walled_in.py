@@ -25,7 +25,6 @@ from typing import Final, cast
 
 from vhost_backend.sandbox import worker
 from vhost_backend.sandbox.launch import SandboxMode
-from vhost_backend.sandbox.seccomp import Action
 from vhost_backend.sandbox.syscalls import X86_64
 
 MIB: Final = 1 << 20
@@ -119,6 +118,29 @@ def wait_for_parent() -> str:
     return "woken"
 
 
+def names_in(folder: str) -> str:
+    return " ".join(sorted(path.name for path in Path(folder).iterdir()))
+
+
+def processes_in_sight() -> str:
+    """Process numbers, with "me" for this one."""
+    numbers = (path.name for path in Path("/proc").iterdir() if path.name.isdecimal())
+    return " ".join("me" if number == str(os.getpid()) else number for number in numbers)
+
+
+SEEING: Final[dict[str, Callable[[], str]]] = {
+    "see_root": lambda: names_in("/"),
+    "see_dev": lambda: names_in("/dev"),
+    "see_device": lambda: repr(os.read(os.open("/dev/zero", os.O_RDWR), 3)),
+    "see_host": lambda: call("open", b"/etc/passwd", 0),
+    "see_processes": processes_in_sight,
+    "see_init": lambda: call("readlink", b"/proc/1/cwd", bytes(64), 64),
+    "write_proc": lambda: call("open", b"/proc/self/comm", os.O_WRONLY),
+    "write_root": lambda: call("mkdir", b"/x", 0o700),
+    "hidden_call": lambda: call("socket", socket.AF_UNIX, socket.SOCK_STREAM, 0),
+}
+"""Attempts of a worker that keeps the root that the launcher built."""
+
 ATTEMPTS: Final[dict[str, Callable[[], str]]] = {
     "open": lambda: call("open", b"/usr/lib", 0),
     "openat": lambda: call("openat", AT_FDCWD, b"/", 0, 0),
@@ -177,18 +199,25 @@ ATTEMPTS: Final[dict[str, Callable[[], str]]] = {
     "stdio": lambda: str([os.fstat(fd).st_rdev for fd in range(3)]),
     "root": lambda: str(list(Path("/").iterdir())),
     "old_root": lambda: call("getdents64", held_directory, bytes(256), 256),
+    "unfiltered": lambda: call("openat", AT_FDCWD, b"/dev/null", 0, 0),
     "needs": what_the_worker_needs,
     "wait": wait_for_parent,
+    **SEEING,
 }
 
-LOOKING: Final = {"root": ("openat", "getdents64", "newfstatat"), "old_root": ("getdents64",)}
-"""Attempts that look at what lies behind the filter, and the calls that let them."""
+FILES_CALLS: Final = ("open", "openat", "getdents64", "newfstatat", "stat", "mkdir", "readlink")
+HOLES: Final = {
+    "root": worker.Holes(("openat", "getdents64", "newfstatat")),
+    "old_root": worker.Holes(("getdents64",)),
+    "unfiltered": worker.Holes(unfiltered=True),
+    **{name: worker.Holes(FILES_CALLS, root=True) for name in SEEING},
+}
+"""Attempts that look at what lies behind a wall, and what lets them."""
 
 
 def main() -> None:
     kept = (result_fd, source_fd, ours.fileno(), theirs.fileno())
-    extra = dict.fromkeys(LOOKING.get(attempt, ()), Action.ALLOW)
-    report = worker.enter(mode, LIMITS, kept_fds=kept, extra_calls=extra)
+    report = worker.enter(mode, LIMITS, kept_fds=kept, holes=HOLES.get(attempt))
     os.write(result_fd, (repr(report) if attempt == "report" else outcome_line()).encode())
 
 

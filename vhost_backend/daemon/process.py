@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import IO, Final, TypeAlias
 
 from vhost_backend.config import VmConfig
-from vhost_backend.errors import HostError
+from vhost_backend.engines.registry import engine_class
+from vhost_backend.errors import EngineError, HostError
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
 
 WorkerCommand: TypeAlias = Callable[[VmConfig, int], Sequence[str]]
@@ -22,16 +23,25 @@ KILL_GRACE_S: Final = 0.1
 """Between SIGTERM, which has the launcher kill everything of its worker, and SIGKILL for the launcher itself."""
 
 STDERR_TAIL_BYTES: Final = 4096
-_PASSED_ON: Final = ("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS")  # for builds with sanitizers
+_PASSED_ON: Final = (
+    *("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS"),  # for builds with sanitizers
+    "LD_LIBRARY_PATH",  # in which some images have the NVIDIA driver
+)
 
 
 def sandboxed_worker(config: VmConfig, fd: int) -> Sequence[str]:
-    """The real worker, in its namespaces.
+    """The real worker, in its namespaces, with its engine's view of the host.
 
-    :raise HostError: the host cannot isolate it, and the configuration wants that.
+    :raise HostError: the host cannot isolate it, and the configuration wants that; or must not show what it needs.
     """
     argv = (sys.executable, "-m", "vhost_backend.worker", "--fd", str(fd))
-    return worker_command(argv, kept_fds=(fd,), mode=config.sandbox)
+    try:
+        view = engine_class(config.engine.kind).view(config.engine.options)
+        return worker_command(
+            argv, kept_fds=(fd,), mode=config.sandbox, readonly_paths=view.paths, devices=view.devices, proc=view.proc
+        )
+    except (EngineError, ValueError) as error:
+        raise HostError(str(error)) from error
 
 
 def _environment() -> dict[str, str]:

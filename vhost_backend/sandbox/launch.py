@@ -23,6 +23,9 @@ SYSTEM_PATHS: Final = tuple(Path(name) for name in ("/lib", "/lib64", "/usr/lib"
 """Shared libraries and the dynamic linker."""
 
 _FORBIDDEN: Final = tuple(Path(name) for name in ("/etc", "/proc", "/sys", "/dev", "/run", "/vgc-work", "/vgc-empty"))
+_HARMLESS: Final = tuple(Path(name) for name in ("/sys/devices", "/sys/bus/pci", "/sys/module", "/etc/ld.so.cache"))
+"""What of forbidden folders may be shown all the same: what hardware there is, and where libraries lie."""
+
 _PROBE_TARGET: Final = "/vgc-launch"
 
 
@@ -52,6 +55,10 @@ class LaunchSpec:
 
     argv: Sequence[str]
     readonly_paths: Iterable[Path] = ()
+    devices: Iterable[Path] = ()
+    """Device nodes that it can open, and folders of such."""
+    proc: bool = False
+    """A read-only /proc of its own pid namespace."""
     limits: Mapping[str, int] = field(default_factory=dict)
     timeout_ms: int | None = None
     work: WorkFiles | None = None
@@ -121,7 +128,7 @@ def command(
     arguments: list[str] = [str(launcher_path())]
     arguments += _optional("report-fd", report_fd)
     arguments += ["--with-parent"] if lifeline_fd is None else [f"--lifeline-fd={lifeline_fd}"]
-    arguments += _root_arguments(spec.readonly_paths) if isolate else ["--no-isolation"]
+    arguments += _root_arguments(spec) if isolate else ["--no-isolation"]
     if isolate and os.geteuid() == 0:
         arguments.append(f"--ids={UNPRIVILEGED_ID}:{UNPRIVILEGED_ID}")
     if isolate and spec.own_root:
@@ -159,11 +166,11 @@ def project_root() -> Path:
 
 
 @functools.cache
-def missing_feature() -> SandboxError | None:
-    """What this host lacks for the sandbox, found by building one; None: nothing."""
+def missing_feature(*, proc: bool = False) -> SandboxError | None:
+    """What this host lacks for the sandbox, or for one with a /proc, found by building it; None: nothing."""
     read_end, write_end = os.pipe()
     try:
-        _run_probe(write_end)
+        _run_probe(write_end, proc=proc)
         os.close(write_end)
         write_end = -1
         report = LaunchReport.parse(os.read(read_end, 4096).decode(errors="replace"))
@@ -176,23 +183,24 @@ def missing_feature() -> SandboxError | None:
     return None if report.ended == ("exit", "0") else SandboxError("launcher", "the trial run failed")
 
 
-def choose_isolation(mode: SandboxMode) -> bool:
-    """Whether jobs are isolated under `mode`.
+def choose_isolation(mode: SandboxMode, *, proc: bool = False) -> bool:
+    """Whether jobs are isolated under `mode`; with `proc`, those that need a /proc.
 
     :raise SandboxError: in strict mode, when this host cannot do it.
     """
     if mode == "off":
         return False
-    missing = missing_feature()
+    missing = missing_feature(proc=True) if proc else missing_feature()
     if missing is not None and mode == "strict":
         raise missing
     return missing is None
 
 
-def _run_probe(report_fd: int) -> None:
+def _run_probe(report_fd: int, *, proc: bool) -> None:
     launcher = str(launcher_path())
     command_line = [
         *(launcher, f"--report-fd={report_fd}", f"--bind={os.path.realpath(launcher)}={_PROBE_TARGET}"),
+        *(["--proc"] if proc else []),
         *(["--ids=65534:65534"] if os.geteuid() == 0 else []),
         *("--timeout-ms=10000", "--", _PROBE_TARGET, "--exit"),
     ]
@@ -212,18 +220,19 @@ def _work_arguments(work: WorkFiles) -> list[str]:
     ]
 
 
-def _root_arguments(readonly_paths: Iterable[Path]) -> list[str]:
-    """Binds for `readonly_paths` and the system's libraries; a system directory that is a link stays one."""
+def _root_arguments(spec: LaunchSpec) -> list[str]:
+    """Binds for what `spec` shows and the system's libraries; a system directory that is a link stays one."""
     links = [path for path in SYSTEM_PATHS if path.is_symlink()]
     arguments = [f"--link={os.path.relpath(os.path.realpath(path), path.parent)}={path}" for path in links]
     visible: set[Path] = set()
     wanted = {path for path in SYSTEM_PATHS if path.is_dir() and not path.is_symlink()}
-    for path in sorted(wanted | {_checked(path) for path in readonly_paths}):
+    for path in sorted(wanted | {_checked(path) for path in spec.readonly_paths}):
         if not visible.isdisjoint(path.parents):
             continue
         visible.add(path)
         arguments.append(f"--bind={os.path.realpath(path)}={path}")
-    return arguments
+    arguments += [f"--device={os.path.realpath(path)}={path}" for path in spec.devices]
+    return [*arguments, *(["--proc"] if spec.proc else [])]
 
 
 def _checked(path: Path) -> Path:
@@ -231,6 +240,8 @@ def _checked(path: Path) -> Path:
     if not path.is_absolute() or ".." in path.parts or "=" in str(path):
         raise ValueError(f"{path} cannot be shown to a sandboxed process: not a plain absolute path")
     for candidate in (path, real):
+        if any(candidate.is_relative_to(shown) for shown in _HARMLESS):
+            continue
         if candidate == Path("/") or any(candidate.is_relative_to(forbidden) for forbidden in _FORBIDDEN):
             raise ValueError(f"{path} must not be shown to a sandboxed process")
     return path

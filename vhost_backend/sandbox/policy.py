@@ -6,7 +6,7 @@ there (`HOSTILE`) kill the process: for a worker that is one VM's DEVICE_LOST, f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from vhost_backend.sandbox.seccomp import Action, Check, Clauses, Policy
@@ -142,15 +142,20 @@ def compile_policy() -> Policy:
     return Policy(rules, Action.EPERM)
 
 
-def worker_policy(pid: int, extra: Mapping[str, Action | Clauses] | None = None) -> Policy:
+def worker_policy(pid: int, extra: Iterable[str] = ()) -> Policy:
     """What a worker that runs guest code needs: its open files, memory within limits, threads, time.
 
     No path, no socket, no process: only threads of its own can be made, only itself (`pid`, as it sees itself)
     be signalled. The status flags of a descriptor stay as they are: they belong to the open file, and QEMU would
     block on an eventfd that it shares with a worker. Memory that RLIMIT_DATA does not count is denied: new anonymous files, shared anonymous
-    mappings, growing stacks. So are huge pages, which are the host's for its VMs. `extra` is what an engine
-    needs beyond that.
+    mappings, growing stacks. So are huge pages, which are the host's for its VMs. `extra` calls, which an engine
+    needs, are allowed whatever their arguments are.
+
+    :raise ValueError: one of them is hostile.
     """
+    extra = tuple(extra)
+    if hostile := HOSTILE.intersection(extra):
+        raise ValueError(f"no engine may have the system calls {', '.join(sorted(hostile))}")
     rules: dict[str, Action | Clauses] = {
         **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, "sendmsg", "recvmsg", "sendto", "recvfrom"),
         "mmap": Clauses(
@@ -173,6 +178,6 @@ def worker_policy(pid: int, extra: Mapping[str, Action | Clauses] | None = None)
         "prlimit64": _only_if(Check(0, 0), Check(2, 0, 0xFFFFFFFF_FFFFFFFF)),
         "newfstatat": _only_if(Check(3, _AT_EMPTY_PATH, _AT_EMPTY_PATH)),
         **_kill_hostile(),
-        **(extra or {}),
+        **_allow(*extra),
     }
     return Policy(rules, Action.EPERM)

@@ -28,7 +28,13 @@ WORKER_ENVIRONMENT: Final = {
 
 
 def worker_command(
-    argv: Sequence[str], *, kept_fds: Sequence[int], mode: SandboxMode, readonly_paths: Sequence[Path] = ()
+    argv: Sequence[str],
+    *,
+    kept_fds: Sequence[int],
+    mode: SandboxMode,
+    readonly_paths: Sequence[Path] = (),
+    devices: Sequence[Path] = (),
+    proc: bool = False,
 ) -> tuple[str, ...]:
     """The command that runs `argv` (an absolute program first) as an isolated worker.
 
@@ -37,7 +43,8 @@ def worker_command(
     to it kills the worker at once, whatever that does; it kills the worker when its own parent dies. A sandbox
     that cannot be built is a line on stderr and exit status 125.
 
-    The worker sees Python, our packages and `readonly_paths`, nothing else of the host's files. It holds
+    The worker sees Python, our packages and `readonly_paths`, nothing else of the host's files; it can open `devices`
+    as far as their permissions let it, and with `proc` it sees itself in a /proc of its own. It holds
     `kept_fds` under the same numbers, stdout and stderr as they are, and no other descriptor.
 
     Blocks for some milliseconds the first time, to see what the host can do.
@@ -45,10 +52,12 @@ def worker_command(
     :raise SandboxError: in strict mode, when the host cannot isolate it.
     :raise HostError: when the launcher is missing.
     """
-    isolate = choose_isolation(mode)
+    isolate = choose_isolation(mode, proc=proc)
     spec = LaunchSpec(
         argv=argv,
         readonly_paths=(*python_paths(), *readonly_paths),
+        devices=devices,
+        proc=proc,
         limits={"core": 0},
         kept_fds=kept_fds,
         own_root=True,

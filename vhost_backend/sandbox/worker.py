@@ -2,13 +2,15 @@
 
 `enter` is called inside the worker process, with modules imported, engine open and threads yet to come. What is
 left afterwards: its open descriptors, memory and threads up to a bound, time, and the system calls of
-`policy.worker_policy`. There is no way back, and no way to a file, a socket, another process or more memory.
+`policy.worker_policy`. There is no way back, and no way to a file, a socket, another process or more memory; but for
+the `Holes` that an engine needs.
 
 =====================  ============================================================================
 wall                   what it stops
 =====================  ============================================================================
 pid namespace          seeing or signalling any other process (built by `spawn`)
 empty root             every path: the root is an empty read-only file system, the host's is detached
+read-only root         in its place where an engine's driver opens files later: every path but what `spawn` shows
 descriptors            use of anything the worker held only to start up
 resource limits        memory, threads, descriptors, file sizes, core dumps, locked memory
 no capabilities        privileged calls, also within its own user namespace
@@ -57,8 +59,8 @@ class WorkerLimits:
 
     private_bytes: int
     """Writable private memory [RLIMIT_DATA]."""
-    address_space_bytes: int
-    """Everything mapped or reserved, the VM's region included [RLIMIT_AS]."""
+    address_space_bytes: int | None
+    """Everything mapped or reserved, the VM's region included [RLIMIT_AS]; None: unbounded."""
     threads: int
     """Including those that run already [RLIMIT_NPROC]."""
     files: int
@@ -101,14 +103,22 @@ class SandboxReport:
     missing: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """What the walls let through for an engine that cannot do without (`engines.base.WorkerNeeds`)."""
+
+    system_calls: tuple[str, ...] = ()
+    """Allowed whatever their arguments are."""
+    root: bool = False
+    """The root that the launcher built stays, in place of an empty one."""
+    unfiltered: bool = False
+    """No system call filter, unless the mode is strict."""
+
+
 def enter(
-    mode: SandboxMode,
-    limits: WorkerLimits,
-    *,
-    kept_fds: Iterable[int],
-    extra_calls: Mapping[str, seccomp.Action | seccomp.Clauses] | None = None,
+    mode: SandboxMode, limits: WorkerLimits, *, kept_fds: Iterable[int], holes: Holes | None = None
 ) -> SandboxReport:
-    """Gives up everything that `limits`, `kept_fds` and the policy (with `extra_calls`) do not grant.
+    """Gives up everything that `limits`, `kept_fds`, `holes` and the policy do not grant.
 
     stdin, stdout and stderr become /dev/null; every other descriptor not in `kept_fds` is closed.
 
@@ -117,14 +127,15 @@ def enter(
     """
     if mode == "off":
         return SandboxReport(mode, (), {})
+    holes = holes or Holes()
     steps: tuple[tuple[str, Callable[[], None]], ...] = (
         ("pid namespace", _require_pid_namespace),
         ("descriptors", lambda: _close_other_fds(kept_fds)),
-        ("empty root", _empty_root),
+        ("read-only root", _require_pid_namespace) if holes.root else ("empty root", _empty_root),
         ("no capabilities", _drop_capabilities),
         ("resource limits", lambda: _set_limits(limits)),
         ("no_new_privs", _no_new_privileges),
-        ("system call filter", lambda: seccomp.install(worker_policy(os.getpid(), extra_calls))),
+        ("system call filter", lambda: _filter_calls(mode, holes)),
     )
     walls: list[str] = []
     missing: dict[str, str] = {}
@@ -139,7 +150,14 @@ def enter(
     return SandboxReport(mode, tuple(walls), missing)
 
 
+def _filter_calls(mode: SandboxMode, holes: Holes) -> None:
+    if holes.unfiltered and mode != "strict":
+        raise HostError("left out, as which calls the engine's driver makes is not known; 'sandbox: strict' has it")
+    seccomp.install(worker_policy(os.getpid(), holes.system_calls))
+
+
 def _require_pid_namespace() -> None:
+    """The launcher has built namespaces and root, or not: it does all or nothing."""
     if os.getppid() != 0:  # the launcher is outside and has no number in here
         raise HostError("the worker was not started by the launcher")
 
@@ -175,8 +193,9 @@ def _drop_capabilities() -> None:
 
 
 def _set_limits(limits: WorkerLimits) -> None:
+    address_space = limits.address_space_bytes
     for kind, value in (
-        (resource.RLIMIT_AS, limits.address_space_bytes),
+        (resource.RLIMIT_AS, resource.RLIM_INFINITY if address_space is None else address_space),
         (resource.RLIMIT_DATA, limits.private_bytes),
         (resource.RLIMIT_NPROC, limits.threads),
         (resource.RLIMIT_NOFILE, limits.files),
@@ -187,7 +206,7 @@ def _set_limits(limits: WorkerLimits) -> None:
         (resource.RLIMIT_SIGPENDING, 64),
     ):
         _, hard = resource.getrlimit(kind)
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        bound = min((one for one in (value, hard) if one != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY)
         resource.setrlimit(kind, (bound, bound))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 import traceback
+from dataclasses import replace
 from typing import Final
 
-from vhost_backend.engines.base import Engine
+from vhost_backend.engines.base import Engine, WorkerNeeds
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.sandbox import worker as sandbox
@@ -66,8 +67,10 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
             setup.engine.options, setup.quota.pes, setup.quota.memory_bytes, setup.deadline_ns
         )
         sources = SourceFiles()
-        kept_fds = (daemon.fileno(), inflight_fd, *sources.fds)
-        report = sandbox.enter(setup.sandbox, _limits(setup, engine), kept_fds=kept_fds)
+        needs = engine.needs
+        kept_fds = (daemon.fileno(), inflight_fd, *sources.fds, *needs.kept_fds)
+        holes = sandbox.Holes(needs.system_calls, needs.keeps_root, needs.unfiltered_at_best_effort)
+        report = sandbox.enter(setup.sandbox, _limits(setup, engine, needs), kept_fds=kept_fds, holes=holes)
         engine.start()
         plane = DataPlane(engine.handle, _plane_limits(setup), inflight_fd)
         threading.Thread(target=plane.run, name="data-plane", daemon=True).start()
@@ -79,14 +82,20 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
     return Control(daemon, engine, plane, sources)
 
 
-def _limits(setup: Setup, engine: Engine) -> sandbox.WorkerLimits:
+def _limits(setup: Setup, engine: Engine, needs: WorkerNeeds) -> sandbox.WorkerLimits:
     tables = _TABLES_BYTES + setup.quota.queue_depth * _REQUEST_BYTES
-    return sandbox.WorkerLimits.for_quota(
+    limits = sandbox.WorkerLimits.for_quota(
         memory_bytes=setup.quota.memory_bytes + tables,
         pes=engine.num_pes,
         mapped_bytes=REGION_ROOM_BYTES + engine.reserved_bytes,
-        files=MAX_FILES,
+        files=MAX_FILES + needs.files,
         source_bytes=LIMITS["MAX_SOURCE_BYTES"],
+    )
+    return replace(
+        limits,
+        private_bytes=limits.private_bytes + needs.private_bytes,
+        address_space_bytes=limits.address_space_bytes if needs.address_space_bounded else None,
+        threads=limits.threads + needs.threads,
     )
 
 

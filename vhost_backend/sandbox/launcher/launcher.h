@@ -42,9 +42,12 @@ struct vgc_bind {
 struct vgc_options {
     bool isolate; /* namespaces and a new root; false: only the work directory, limits and filter */
     struct vgc_bind binds[VGC_MAX_BINDS];
-    struct vgc_bind links[VGC_MAX_BINDS]; /* source: what the symbolic link says */
+    struct vgc_bind links[VGC_MAX_BINDS];   /* source: what the symbolic link says */
+    struct vgc_bind devices[VGC_MAX_BINDS]; /* device nodes that can be opened, or folders of such */
     size_t num_binds;
     size_t num_links;
+    size_t num_devices;
+    bool show_proc; /* a read-only /proc of the new pid namespace */
     struct vgc_limit limits[VGC_MAX_LIMITS];
     size_t num_limits;
     int kept_fds[VGC_MAX_KEPT_FDS]; /* besides 0, 1, 2 */
@@ -78,7 +81,7 @@ void vgc_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void vgc_die(const char *feature, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void vgc_check(long result, const char *feature, const char *what);
 
-/* root.c */
+/* root.c: with `show_proc`, only after process 1 of the new pid namespace has started. */
 void vgc_enter_root(const struct vgc_options *options);
 int vgc_open_work(const struct vgc_options *options);
 

@@ -173,8 +173,9 @@ int main(int argc, char **argv)
         if (geteuid() != 0)
             vgc_become_namespace_root(proc_fd);
         vgc_unshare_all();
-        vgc_enter_root(&options);
+        vgc_check(chdir("/"), "mount namespaces", "chdir"); /* so that init follows into the new root */
         init = start_init();
+        vgc_enter_root(&options);
     }
     int work_fd = vgc_open_work(&options);
     vgc_write_input(work_fd, &options);

@@ -11,6 +11,8 @@
 enum {
     OPT_BIND = 256,
     OPT_LINK,
+    OPT_DEVICE,
+    OPT_PROC,
     OPT_LIMIT,
     OPT_KEEP_FD,
     OPT_IDS,
@@ -34,6 +36,8 @@ enum {
 static const struct option long_options[] = {
     {"bind", required_argument, NULL, OPT_BIND},
     {"link", required_argument, NULL, OPT_LINK},
+    {"device", required_argument, NULL, OPT_DEVICE},
+    {"proc", no_argument, NULL, OPT_PROC},
     {"limit", required_argument, NULL, OPT_LIMIT},
     {"keep-fd", required_argument, NULL, OPT_KEEP_FD},
     {"ids", required_argument, NULL, OPT_IDS},
@@ -143,6 +147,12 @@ static void set_option(int option, char *value, struct vgc_options *options)
         break;
     case OPT_LINK:
         add_pair(options->links, &options->num_links, value);
+        break;
+    case OPT_DEVICE:
+        add_pair(options->devices, &options->num_devices, value);
+        break;
+    case OPT_PROC:
+        options->show_proc = true;
         break;
     case OPT_LIMIT:
         add_limit(options, value);

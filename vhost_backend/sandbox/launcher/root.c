@@ -1,4 +1,6 @@
-/* The job's root: an empty read-only tmpfs, read-only binds of what the job needs, /dev/null, /vgc-work. */
+/* The job's root: an empty read-only tmpfs, read-only binds of what the job needs, /dev/null, /vgc-work.
+ * On request device nodes, and a /proc of its own.
+ */
 #define _GNU_SOURCE
 #include "launcher.h"
 
@@ -10,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* <sys/mount.h> and <linux/mount.h> cannot both be included with every glibc. */
@@ -85,6 +88,26 @@ static void mount_tmpfs(const char *path, const char *options, unsigned long fla
         vgc_die(FEATURE, "mount tmpfs on %s: %s", path, strerror(errno));
 }
 
+/* A procfs shows the pid namespace of whoever mounts it: a child's, as the launcher's own is the host's. Without
+ * privilege on the host it takes a procfs in sight that hides nothing, and that is the host's below /old.
+ */
+static void mount_proc(void)
+{
+    int status = 0;
+    make_directory("/new/proc");
+    pid_t child = fork();
+    vgc_check(child, "a /proc of its own", "fork");
+    if (child == 0) {
+        if (mount("proc", "/new/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+            vgc_die("a /proc of its own", "mount: %s", strerror(errno));
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (status != 0)
+        _exit(VGC_EXIT_SETUP); /* the child has said why */
+}
+
 /* A scratch root with the host's root below /old: from here on no path of the host is in the way. */
 static void enter_scratch_root(void)
 {
@@ -136,6 +159,10 @@ void vgc_enter_root(const struct vgc_options *options)
         bind(options->binds[i].source, options->binds[i].target,
              MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     bind("/dev/null", "/dev/null", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    for (size_t i = 0; i < options->num_devices; i++)
+        bind(options->devices[i].source, options->devices[i].target, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    if (options->show_proc)
+        mount_proc();
     make_directory("/new/vgc-empty"); /* where a job with a root of its own can mount one */
     if (options->work_bytes > 0)
         make_work_directory(options);
