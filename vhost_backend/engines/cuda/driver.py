@@ -134,15 +134,18 @@ def _bindings() -> Any:
 def _load(library: str) -> str:
     """Makes `library` the one that cuda-bindings finds when it asks for the SONAME; the path of its file."""
     try:
-        ours = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
-        found = ctypes.CDLL(_SONAME, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
+        path = _open(library)
     except OSError as error:
         if library == DEFAULT_LIBRARY and "No such file" in str(error):
             raise EngineError(f"{library} not found: install NVIDIA's driver") from error
         raise EngineError(f"driver {library}: {error}") from error
-    if ours._handle != found._handle:  # noqa: SLF001  ctypes has no public name for what dlopen returned
-        raise EngineError(f"driver {library}: its SONAME is not {_SONAME}, or another {_SONAME} was loaded before")
-    return _path_of(ours) or library
+    try:
+        found = _open(_SONAME)
+    except OSError:
+        found = ""
+    if not path or path != found:
+        raise EngineError(f"driver {library}: it is no {_SONAME}, or another one was loaded before ({found or 'none'})")
+    return path
 
 
 class _SymbolInfo(ctypes.Structure):
@@ -156,7 +159,11 @@ class _SymbolInfo(ctypes.Structure):
     )
 
 
-def _path_of(library: ctypes.CDLL) -> str | None:
+def _open(library: str) -> str:
+    """Loads a library for all of this process: the file that it is, or "" if it is none of CUDA's."""
+    opened = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
+    if not hasattr(opened, "cuInit"):
+        return ""
     info = _SymbolInfo()
-    found = ctypes.CDLL(None).dladdr(ctypes.cast(library.cuInit, ctypes.c_void_p), ctypes.byref(info))
-    return os.path.realpath(os.fsdecode(info.file)) if found and info.file else None
+    ctypes.CDLL(None).dladdr(ctypes.cast(opened.cuInit, ctypes.c_void_p), ctypes.byref(info))
+    return os.path.realpath(os.fsdecode(info.file))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
@@ -15,13 +14,16 @@ from vhost_backend.engines.base import (
     EngineOptions,
     FunctionInfo,
     GlobalInfo,
+    HostView,
     LoadedProgram,
     ProgramError,
+    WorkerNeeds,
 )
-from vhost_backend.engines.cuda import cubin, device, partition, toolchain
+from vhost_backend.engines.cuda import cubin, device, host, partition, toolchain
 from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Kernel
-from vhost_backend.engines.cuda.driver import DEFAULT_LIBRARY, Driver, start
+from vhost_backend.engines.cuda.driver import Driver, start
 from vhost_backend.engines.cuda.names import short_name
+from vhost_backend.engines.cuda.options import CudaOptions
 from vhost_backend.errors import EngineError
 from vhost_backend.sandbox import memfd
 
@@ -32,48 +34,6 @@ _PRINTF_BYTES: Final = _MIB
 _NAME_BYTES: Final = 63
 
 
-@dataclass(frozen=True, slots=True)
-class CudaOptions:
-    """The engine's own options, as a configuration has them."""
-
-    device: str | None = None
-    """By index or UUID; None: the first."""
-    driver: str = DEFAULT_LIBRARY
-    binaries: bool = False
-    """The guest may bring PTX, cubins and fatbins."""
-    heap: int = 8 * _MIB
-    """Bytes for ``malloc`` in kernels."""
-    compiler: str = "auto"
-    """For whoever compiles; nothing is compiled here."""
-    completion: str = "auto"
-    """How the end of work is seen: words that the GPU writes ("memory"), or events ("event") where it cannot."""
-
-    @classmethod
-    def parse(cls, options: EngineOptions) -> Self:
-        """:raise EngineError: an option is unknown, or its value is of the wrong kind."""
-        found: dict[str, Any] = {}
-        for name, value in options.items():
-            match name, value:
-                case _, None:
-                    pass
-                case "device", str() | int() if not isinstance(value, bool):
-                    found[name] = str(value)
-                case (("driver" | "compiler"), str()):
-                    found[name] = value
-                case "completion", "auto" | "memory" | "event":
-                    found[name] = value
-                case "binaries", bool():
-                    found[name] = value
-                case "heap", int() if not isinstance(value, bool) and value > 0:
-                    found[name] = value
-                case _:
-                    raise EngineError(
-                        f"cuda engine: option {name:.40} is {value!r:.80}; allowed: device (index or UUID), driver"
-                        " (path), compiler (name), completion (auto, memory, event), binaries (true, false), heap (bytes)"
-                    )
-        return cls(**found)
-
-
 class CudaEngine(Engine):
     """Runs kernels on SMs of one GPU, in a context of this process's own."""
 
@@ -82,6 +42,7 @@ class CudaEngine(Engine):
     def __init__(self, options: CudaOptions, pes: int, memory_bytes: int) -> None:
         self.handle = ffi.NULL
         self._why = ffi.new("char[]", lib.VGC_CUDA_WHY)
+        before = host.open_fds()
         self._heap_bytes = options.heap
         driver = start(options.driver, device.visible_name(options.device))
         self._device = device.find(driver, options.device)
@@ -99,15 +60,19 @@ class CudaEngine(Engine):
         except EngineError:
             self.close()
             raise
+        self._needs = host.needs(before)
 
     @classmethod
     def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane keeps it
         return cls(CudaOptions.parse(options), pes, memory_bytes)
 
+    @staticmethod
+    def view(options: EngineOptions) -> HostView:
+        return host.view(options)
+
     @property
-    def asked_pes(self) -> int:
-        """How many SMs were asked for; `num_pes` were given."""
-        return self._partition.asked
+    def needs(self) -> WorkerNeeds:
+        return self._needs
 
     def start(self) -> None:
         """From here on, what this process prints on stdout is what kernels print.
