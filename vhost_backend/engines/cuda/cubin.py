@@ -14,6 +14,7 @@ of it with what nvcc makes for each architecture. Images may come from the guest
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ _KPARAM_SIZE_SHIFT: Final = 18
 
 _INFO: Final = ".nv.info."
 _VARIABLES: Final = frozenset({".nv.global", ".nv.global.init", ".nv.constant3"})
+# Constants of the C++ library (std, and cuda::, with what is local to a source): NVRTC makes hundreds of variables of them.
+_LIBRARY: Final = re.compile(r"_ZN?K?St|_ZN(?:\d+_INTERNAL_\w*?)?4cuda\d|_ZN\d+__cccl_")
 # Per block and per thread: not loaded with the program.
 _NOT_LOADED: Final = (".nv.shared", ".nv.local")
 _MAX_NAME: Final = 16384
@@ -276,11 +279,11 @@ def _checked(kernel: Kernel) -> Kernel:
 
 
 def _variables(elf: _Elf) -> Iterator[Variable]:
-    """Those of the source; the compiler's own (``$str``, say) have names that C++ does not allow."""
+    """Those of the source, not its library's; the compiler's own (``$str``, say) have names that C++ does not allow."""
     for symbol in elf.symbols:
         if symbol.kind != _STT_OBJECT or symbol.section == _SHN_UNDEF or not symbol.name.isidentifier():
             continue
         if symbol.section >= len(elf.sections):
             raise CubinError(f"variable {symbol.name:.200} is in section {symbol.section} of {len(elf.sections)}")
-        if elf.sections[symbol.section].name in _VARIABLES and symbol.size > 0:
+        if elf.sections[symbol.section].name in _VARIABLES and symbol.size > 0 and not _LIBRARY.match(symbol.name):
             yield Variable(symbol.name, symbol.size)

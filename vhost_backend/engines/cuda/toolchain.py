@@ -154,7 +154,9 @@ def _nvcc(kit: Toolkit, nvcc: Path, host: Path) -> _Tool:
 def _ptxas(driver: str, name: str) -> _Tool:
     """:raise ValueError: there is no ptxas."""
     kits = toolkits.usable(toolkits.parse_version(driver))
-    ptxas = next((kit.ptxas for kit in kits if kit.ptxas is not None), None)
+    found = [kit for kit in kits if kit.ptxas is not None]
+    # The newest one knows the newest PTX; what it makes is code, which needs no newer driver.
+    ptxas = max(found, key=lambda kit: kit.version).ptxas if found else None
     if ptxas is None:
         raise ValueError(f"this host has no ptxas for a driver of CUDA {driver}, which PTX needs: {INSTALL}")
     return _Tool(name, ("--ptxas", str(ptxas)), (ptxas,), (ptxas,))

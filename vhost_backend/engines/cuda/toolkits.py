@@ -62,7 +62,9 @@ def host_compiler() -> Path | None:
 def parse_version(text: str) -> Version:
     """:raise ValueError: it is not of the form 13.0."""
     major, _, minor = text.partition(".")
-    return int(major), int(minor or 0)
+    if not major.isdecimal() or not minor.isdecimal():
+        raise ValueError(f"{text!r} is not a version of CUDA; versions look like 13.0")
+    return int(major), int(minor)
 
 
 def version_text(version: Version) -> str:

@@ -14,11 +14,12 @@ from .options import GuestOptions
 
 _PRELUDE = "vgc_prelude.h"
 _COMPILATION_FAILED = 6
+_HINT = "vgc-cudacc: note: launches (<<<>>>) and other host code need nvcc: see the option --use-nvcc\n"
 _ALWAYS = (
     "-default-device",
     f"--pre-include={_PRELUDE}",
-    # NVRTC believes that a static kernel is never used.
-    "--diag-suppress=177",
+    # 177: NVRTC believes that a static kernel is never used. 47: the CUDA C++ library defines NAN and INFINITY anew.
+    "--diag-suppress=177,47",
     # Without it cooperative_groups.h takes a second: it reads half of the C++ library.
     "-D_CG_LIMIT_INCLUDED_DEPENDENCIES",
 )
@@ -59,7 +60,7 @@ class Nvrtc:
         result = self._library.nvrtcCompileProgram(self._program, len(words), array)
         log = self._fetch("nvrtcGetProgramLog").rstrip(b"\0").decode(errors="replace")
         if result == _COMPILATION_FAILED:
-            raise ToolError(log)
+            raise ToolError(log + (_HINT if b"<<<" in source else ""))
         if result != 0:
             raise CompileError(f"{log}NVRTC: {self._library.nvrtcGetErrorString(result).decode()}")
         return self._fetch("nvrtcGetCUBIN"), log

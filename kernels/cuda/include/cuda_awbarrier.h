@@ -1,0 +1,8 @@
+/* NVIDIA's, which under NVRTC makes uint64_t an unsigned long long, against the host's unsigned long. None but it sees that. */
+#pragma once
+#include <stdint.h>
+#define uint64_t __vgc_long_long_uint64_t
+#define uintptr_t __vgc_long_long_uintptr_t
+#include_next <cuda_awbarrier.h>
+#undef uint64_t
+#undef uintptr_t
