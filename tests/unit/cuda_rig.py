@@ -141,7 +141,8 @@ def _function(loaded: Any, index: int, name: str) -> FunctionInfo:
 def check_driver(driver: FakeDriver) -> None:
     """The engine has kept to the driver's rules, and has left nothing behind."""
     assert not driver.misuses(), driver.misuses()
-    left = {name: driver.number(name) for name in ("handles", "device_allocations", "host_allocations")}
+    kinds = ("contexts", "streams", "events", "modules", "pools", "device_allocations", "host_allocations")
+    left = {name: driver.number(name) for name in kinds}
     assert not any(left.values()), left
 
 
