@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
 from pathlib import Path
 
 from bench import rows
@@ -25,6 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=None, help="threads of the compute rows (default: all CPUs)")
     parser.add_argument("--driver", type=Path, default=None, help="libcuda of the CUDA rows (default: the system's)")
     parser.add_argument("--smoke", action="store_true", help="CUDA rows on small sizes: shows that they run, no more")
+    parser.add_argument("--limit", type=float, default=math.inf, metavar="S", help="seconds after which no row begins")
     parser.add_argument("--save", type=Path, default=None, help="also write the results here, with hardware and date")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of results.json (default: bench/out)")
     return parser
@@ -45,8 +48,9 @@ def main(argv: list[str] | None = None) -> int:
         print("bench: --save keeps figures, and those of --smoke mean nothing; leave one out", file=sys.stderr)
         return 2
     with Lab(quick=args.quick, threads=args.threads, driver=args.driver, smoke=args.smoke) as lab:
+        until = time.monotonic() + args.limit
         results, skipped = run_rows(
-            lab, chosen, args.names, lambda name: print(f"... {name}", file=sys.stderr, flush=True)
+            lab, chosen, args.names, lambda name: print(f"... {name}", file=sys.stderr, flush=True), until
         )
     print(markdown(results) if args.markdown else table(results, skipped))
     print(f"written: {write_json(args.out, results, skipped)}", file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from bench.driver import Driver
+from bench.driver import Driver, DriverError
 from bench.native.loops import ffi
 from virtio_proto import schema
 from virtio_proto.schema import FINGERPRINT, Opcode, ProgramKind, QueryKind, Status
@@ -131,6 +131,14 @@ class Device:
         """Processing elements that the VM was given."""
         body = pack("vgc_body_query", what=int(QueryKind.USAGE))
         return int(schema.USAGE.construct.parse(self.payload(self.ask(Opcode.QUERY, body))).num_pes)
+
+    def is_alive(self) -> bool:
+        """Does the context answer? It does not after its worker ended."""
+        try:
+            self.free(self.alloc(1))
+        except (RequestError, DriverError):
+            return False
+        return True
 
     def _store(self, offset: int, data: bytes) -> None:
         self.driver.view(offset, len(data))[:] = np.frombuffer(data, np.uint8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 
 from bench.lab import Lab
@@ -10,16 +12,24 @@ from bench.results import Result, Skipped, SkipRow
 
 
 def run_rows(
-    lab: Lab, rows: Sequence[Row], patterns: Sequence[str], progress: Callable[[str], None]
+    lab: Lab,
+    rows: Sequence[Row],
+    patterns: Sequence[str],
+    progress: Callable[[str], None],
+    until: float = math.inf,
 ) -> tuple[list[Result], list[Skipped]]:
     """What the rows measured, and which did not run and why.
 
-    A row that fails does not keep the others from running: its failure is its reason.
+    A row that fails does not keep the others from running: its failure is its reason. None begins after `until`, a time
+    of ``time.monotonic``.
     """
     results: list[Result] = []
     skipped: list[Skipped] = []
     for known in rows:
         wanted = [name for name in known.names if wants(patterns, name)]
+        if time.monotonic() > until:
+            skipped += [Skipped(name, "no time was left for it") for name in wanted]
+            continue
         progress(", ".join(wanted))
         for made in _measure(lab, known):
             if made.name not in wanted:

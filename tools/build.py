@@ -49,7 +49,7 @@ PARTS: Final = (
     Part(
         "data plane extension",
         "vhost_backend/dataplane/build.py",
-        (*WIRE, "vhost_backend/dataplane", "vhost_backend/engines/cpu", "kernels/cpu"),
+        (*WIRE, "vhost_backend/dataplane", "vhost_backend/engines/cpu", "vhost_backend/engines/cuda", "kernels/cpu"),
         ("vhost_backend/_dataplane*.so",),
     ),
     Part(
@@ -75,18 +75,26 @@ PARTS: Final = (
 
 def build(root: Path = REPOSITORY) -> None:
     """Build every part of the tree at `root` whose sources changed."""
-    sanitize = os.environ.get("VGC_SANITIZE", "")
     for part in PARTS:
-        stamp = root / "build" / "hashes" / part.script.replace("/", ".")
-        argv = part.argv(sanitize)
-        wanted = digest_of(_sources(root, part.sources), sanitize, " ".join(argv))
-        if stamp.exists() and stamp.read_text() == wanted and all(any(root.glob(p)) for p in part.products):
-            continue
-        say(f"building the {part.name}{' with ' + sanitize if sanitize else ''}")
-        if subprocess.run(argv, cwd=root, check=False).returncode != 0:
+        if not bring_up_to_date(part, root):
+            argv = part.argv(os.environ.get("VGC_SANITIZE", ""))
             die(f"the {part.name} did not build", hint=f"its messages are above; alone: {' '.join(argv)}")
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(wanted)
+
+
+def bring_up_to_date(part: Part, root: Path = REPOSITORY) -> bool:
+    """Build one part, if its sources changed. False when that failed; its messages are on stderr."""
+    sanitize = os.environ.get("VGC_SANITIZE", "")
+    stamp = root / "build" / "hashes" / part.script.replace("/", ".")
+    argv = part.argv(sanitize)
+    wanted = digest_of(_sources(root, part.sources), sanitize, " ".join(argv))
+    if stamp.exists() and stamp.read_text() == wanted and all(any(root.glob(p)) for p in part.products):
+        return True
+    say(f"building the {part.name}{' with ' + sanitize if sanitize else ''}")
+    if subprocess.run(argv, cwd=root, check=False).returncode != 0:
+        return False
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(wanted)
+    return True
 
 
 def _sources(root: Path, names: Iterable[str]) -> list[Path]:

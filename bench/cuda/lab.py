@@ -66,7 +66,14 @@ class CudaLab:
 
     @property
     def vm(self) -> OurDevice:
-        """A VM with the whole GPU. :raise SkipRow: when it does not come up."""
+        """A VM with the whole GPU; a fresh one, should a row have cost the last its context.
+
+        :raise SkipRow: when it does not come up.
+        """
+        known = self._made.get("vm")
+        if isinstance(known, OurDevice) and not known.device.is_alive():
+            del self._made["vm"]
+            self._made.pop("room", None)
         return self._once("vm", lambda: self._stack.enter_context(self.vms([self.plan("whole")]))[0])
 
     @property

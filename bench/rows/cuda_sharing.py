@@ -84,9 +84,9 @@ def eight_split(lab: Lab) -> Iterator[Outcome]:
 
 
 def _share_of(lab: Lab, share: float) -> int:
-    """So many processing elements as the GPU can give, at least one group of them."""
+    """As many processing elements as the GPU can give of this share, at least one group of them."""
     gpu = lab.cuda.gpu
-    return max(1, round(gpu.num_pes * share / gpu.pe_granularity)) * gpu.pe_granularity
+    return max(1, int(gpu.num_pes * share / gpu.pe_granularity)) * gpu.pe_granularity
 
 
 def _percent_off(measured: float, given: float) -> float:
@@ -111,8 +111,7 @@ def error_together(lab: Lab) -> Iterator[Outcome]:
     """
     errors: dict[str, Samples] = {}
     for name, share in SPLITS.items():
-        mine = _share_of(lab, share)
-        plans = [lab.cuda.small_plan("a", mine), lab.cuda.small_plan("b", lab.cuda.gpu.num_pes - mine)]
+        plans = [lab.cuda.small_plan("a", _share_of(lab, share)), lab.cuda.small_plan("b", _share_of(lab, 1 - share))]
         with crowd(lab.cuda, plans, _busy(lab), _room(lab)) as vms:
             given = "+".join(str(member.num_pes) for member in vms.members)
             rounds = [_worst_off(vms, vms.per_second(_seconds(lab))) for _ in range(lab.samples(5, 3))]
