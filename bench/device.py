@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -218,8 +217,8 @@ class Device:
         table = self.payload(self.ask(Opcode.FUNCTION_LOOKUP, body))
         entry = ffi.from_buffer("struct vgc_function_entry *", table, require_writable=False)
         start = ffi.sizeof("struct vgc_function_entry")
-        params = struct.unpack_from(f"<{2 * entry.num_params}I", table, start)
-        return Function(entry.id, tuple(zip(params[::2], params[1::2], strict=True)), entry.param_bytes)
+        params = ffi.from_buffer("struct vgc_param_entry[]", table[start:], require_writable=False)
+        return Function(entry.id, tuple((param.offset, param.size) for param in params), entry.param_bytes)
 
     def launch(
         self, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()

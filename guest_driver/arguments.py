@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final
 
 from guest_driver.memory import DeviceMemory
@@ -33,6 +35,83 @@ class InOut:
     data: Any
 
 
+# ---- parameters ----------------------------------------------------------------------------------
+
+
+class ParamKind(IntEnum):
+    """What a parameter is, as far as the device can tell."""
+
+    UNKNOWN = 0
+    INTEGER = 1
+    FLOAT = 2
+    POINTER = 3
+    OTHER = 4
+    """A struct, say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of a kernel: where it lies in the parameter block, its size in bytes, and what it is."""
+
+    offset: int
+    size: int
+    kind: ParamKind = ParamKind.UNKNOWN
+
+    def __str__(self) -> str:
+        match self.kind:
+            case ParamKind.INTEGER:
+                return f"an integer of {self.size} bytes"
+            case ParamKind.FLOAT:
+                return f"a float of {self.size} bytes"
+            case ParamKind.POINTER:
+                return "a pointer"
+            case ParamKind.OTHER:
+                return f"{self.size} bytes that are neither a number nor a pointer"
+            case ParamKind.UNKNOWN:
+                return f"{self.size} bytes"
+
+    def allowed(self) -> str:
+        """What may be given for it, for people."""
+        bits = 8 * self.size
+        match self.kind:
+            case ParamKind.INTEGER:
+                return f"int, bool, numpy.int{bits}, numpy.uint{bits}, bytes"
+            case ParamKind.FLOAT:
+                return f"float, int, numpy.float{bits}, bytes"
+            case ParamKind.POINTER:
+                return "device arrays, int, numpy.uint64, bytes"
+            case ParamKind.OTHER:
+                return "numpy scalars and bytes of that size"
+            case ParamKind.UNKNOWN:
+                return "device arrays, numpy scalars, int, float, bool, bytes"
+
+
+_UNKNOWN: Final = ParamKind.UNKNOWN
+_INTEGER: Final = ParamKind.INTEGER
+_FLOAT: Final = ParamKind.FLOAT
+_POINTER: Final = ParamKind.POINTER
+_OTHER: Final = ParamKind.OTHER
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+def _name(value: Any) -> str:
+    """A value that is refused, for people."""
+    if isinstance(value, DeviceMemory):
+        return "device memory"
+    if isinstance(value, In | Out | InOut):
+        return "a buffer"
+    if hasattr(value, "dtype"):
+        return str(value.dtype)
+    return f"the {type(value).__name__} {value}" if isinstance(value, int | float) else f"a {type(value).__name__}"
+
+
+def _refusal(value: Any, param: Param) -> TypeError:
+    what = "" if param.kind is _UNKNOWN else f", but the parameter is {param}"
+    return TypeError(f"{_name(value)}{what}; allowed: {param.allowed()}")
+
+
 def _int_bytes(value: int, size: int) -> bytes:
     signed = value < 0
     try:
@@ -44,50 +123,85 @@ def _int_bytes(value: int, size: int) -> bytes:
 def _float_bytes(value: float, size: int) -> bytes:
     if size not in _FLOAT_FORMATS:
         raise TypeError(f"{value} as a parameter of {size} bytes; floats have 2, 4 or 8")
-    return struct.pack(_FLOAT_FORMATS[size], value)
+    try:
+        return struct.pack(_FLOAT_FORMATS[size], float(value))
+    except OverflowError:
+        raise TypeError(f"{value} does not fit a float of {size} bytes") from None
 
 
-def pack(value: Any, size: int) -> bytes:
-    """`value` as `size` bytes.
+def _memory_bytes(value: DeviceMemory, param: Param) -> bytes:
+    if param.kind is not _POINTER and param.kind is not _UNKNOWN:
+        raise _refusal(value, param)
+    if value.address == 0:
+        raise TypeError("device memory that was freed")
+    return value.address.to_bytes(POINTER_BYTES, "little")
 
-    A Python int or float takes the parameter's size, since the compiled function tells sizes and not types: an int
-    for a float parameter is not noticed, a numpy scalar of the wrong size is.
+
+_DTYPE_KINDS: Final = {_INTEGER: "iub", _FLOAT: "f", _POINTER: "iu"}
+"""numpy's letters for what a kind of parameter takes; the others take all."""
+
+
+def _scalar_bytes(value: Any, param: Param) -> bytes:
+    """Of numpy, or of something like it."""
+    if getattr(value, "ndim", None) != 0:
+        raise TypeError("an array in the guest's memory: put it on the device with to_device, or use Device.call")
+    letter = value.dtype.kind
+    if letter not in _DTYPE_KINDS.get(param.kind, letter):
+        raise _refusal(value, param)
+    return bytes(value.tobytes())
+
+
+def pack(value: Any, param: Param) -> bytes:
+    """`value` as the bytes of a parameter.
+
+    A Python int or float takes the parameter's size, and an int for a float parameter becomes a float. Of a parameter
+    of unknown kind only the size is known: an int stays one, and whether that is meant is not noticed.
 
     :raise TypeError: it does not fit; the text says what would.
     """
+    kind = param.kind
     if isinstance(value, DeviceMemory):
-        if value.address == 0:
-            raise TypeError("device memory that was freed")
-        data = value.address.to_bytes(POINTER_BYTES, "little")
-    elif isinstance(value, bool | int):
-        data = _int_bytes(int(value), size)
-    elif type(value) is float:  # a numpy.float64 is a float too, and has a size of its own
-        data = _float_bytes(value, size)
+        data = _memory_bytes(value, param)
+    elif isinstance(value, int) and kind is not _OTHER:
+        data = _float_bytes(value, param.size) if kind is _FLOAT else _int_bytes(int(value), param.size)
+    elif type(value) is float and (kind is _FLOAT or kind is _UNKNOWN):
+        data = _float_bytes(value, param.size)
+    elif hasattr(value, "dtype"):  # a numpy.float64 is a float too, and has a size of its own
+        data = _scalar_bytes(value, param)
     elif isinstance(value, bytes):
         data = value
-    elif hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
-        data = value.tobytes()
-    elif hasattr(value, "__array_interface__"):
-        raise TypeError("an array in the guest's memory: put it on the device with to_device, or use Device.call")
+    elif isinstance(value, In | Out | InOut):
+        raise TypeError("In, Out and InOut are for Device.call: put the array on the device with to_device")
     else:
-        raise TypeError(f"a {type(value).__name__}; allowed: device arrays, numpy scalars, int, float, bool, bytes")
-    if len(data) != size:
-        kind = getattr(value, "dtype", type(value).__name__)
-        raise TypeError(f"{kind} has {len(data)} bytes, the parameter has {size}")
+        raise _refusal(value, param)
+    if len(data) != param.size:
+        found = getattr(value, "dtype", type(value).__name__)
+        raise TypeError(f"{found} has {len(data)} bytes, the parameter has {param.size}")
     return data
 
 
-def pack_all(function: str, params: list[tuple[int, int]], param_bytes: int, values: tuple[Any, ...]) -> bytes:
-    """All arguments as the function's parameter block; `params` are (offset, size).
+def check_buffer(value: In | Out | InOut, param: Param) -> None:
+    """Refuses a buffer for what is no pointer.
+
+    :raise TypeError: the text says what is allowed.
+    """
+    if param.kind is not _POINTER and param.kind is not _UNKNOWN:
+        raise _refusal(value, param)
+    if param.size != POINTER_BYTES:
+        raise TypeError(f"a buffer, but the parameter has {param.size} bytes and is no pointer")
+
+
+def pack_all(function: str, params: Sequence[Param], param_bytes: int, values: tuple[Any, ...]) -> bytes:
+    """All arguments as the function's parameter block.
 
     :raise TypeError: a wrong number of arguments, or one that does not fit.
     """
     if len(values) != len(params):
         raise TypeError(f"{function} takes {len(params)} arguments, not {len(values)}")
     block = bytearray(param_bytes)
-    for index, (value, (offset, size)) in enumerate(zip(values, params, strict=True)):
+    for index, (value, param) in enumerate(zip(values, params, strict=True)):
         try:
-            block[offset : offset + size] = pack(value, size)
+            block[param.offset : param.offset + param.size] = pack(value, param)
         except TypeError as error:
             raise TypeError(f"argument {index} of {function}: {error}") from None
     return bytes(block)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
-from guest_driver.arguments import In, InOut, Out
+from guest_driver.arguments import In, InOut, Out, Param
 from guest_driver.handle import Handle
 from guest_driver.memory import DeviceArray, DeviceMemory, buffer_of
 from guest_driver.output import Output
@@ -331,25 +331,24 @@ def _call_args(function: Function, values: Sequence[Any]) -> tuple[Any, list[Any
         raise TypeError(f"{function.name} takes {len(function.params)} arguments, not {len(values)}")
     packed = ffi.new("struct vgc_arg[]", len(values))
     keep: list[Any] = []
-    for index, (value, (_, size)) in enumerate(zip(values, function.params, strict=True)):
+    for index, (value, param) in enumerate(zip(values, function.params, strict=True)):
         try:
-            keep.append(_fill_arg(packed[index], value, size))
+            keep.append(_fill_arg(packed[index], value, param))
         except TypeError as error:
             raise TypeError(f"argument {index} of {function.name}: {error}") from None
     return packed, keep
 
 
-def _fill_arg(arg: Any, value: Any, size: int) -> Any:
+def _fill_arg(arg: Any, value: Any, param: Param) -> Any:
     match value:
         case In() | Out() | InOut():
-            if size != arguments.POINTER_BYTES:
-                raise TypeError(f"a buffer, but the parameter has {size} bytes and is no pointer")
+            arguments.check_buffer(value, param)
             memory = buffer_of(value.data, writable=not isinstance(value, In))
             arg.direction = {In: lib.VGC_ARG_IN, Out: lib.VGC_ARG_OUT, InOut: lib.VGC_ARG_INOUT}[type(value)]
         case _:
-            memory = ffi.new("char[]", arguments.pack(value, size))
+            memory = ffi.new("char[]", arguments.pack(value, param))
             arg.direction = lib.VGC_ARG_VALUE
-            arg.size = size
+            arg.size = param.size
             arg.data = memory
             return memory
     arg.size = len(memory)

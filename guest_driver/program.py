@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
+from guest_driver.arguments import Param, ParamKind
 
 if TYPE_CHECKING:
     from guest_driver.handle import Handle
@@ -67,13 +68,13 @@ class Function:
         self.max_threads = int(info.max_threads)
         self.params = [self._param(index) for index in range(info.num_params)]
 
-    def _param(self, index: int) -> tuple[int, int]:
+    def _param(self, index: int) -> Param:
         param = ffi.new("struct vgc_param *")
         check(lib.vgc_function_param(self._pointer, index, param))
-        return int(param.offset), int(param.size)
+        return Param(int(param.offset), int(param.size), ParamKind(param.kind))
 
     def __repr__(self) -> str:
-        return f"<kernel {self.name}, parameters of {[size for _, size in self.params]} bytes>"
+        return f"<kernel {self.name}({', '.join(map(str, self.params))})>"
 
     def __getitem__(self, geometry: tuple[Any, ...]) -> Configured:
         """``[grid, block]``, ``[grid, block, shared_bytes]`` or ``[grid, block, shared_bytes, stream]``."""

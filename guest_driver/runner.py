@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from guest_driver.arguments import In, Param, check_buffer, pack
 from guest_driver.device import Device
 from guest_driver.job import Timing
 from guest_driver.memory import DeviceArray
 from guest_driver.steps import Steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from guest_driver.program import Function
 
 HELP: Final = """Compiles FILE on the host, copies inputs in, runs the kernel, copies outputs out.
 
 Arguments (--arg, one per parameter):
-  int:5  uint:5  long:5  float:2.5  double:2.5      a value
+  int:5  uint:5  long:5  float:2.5  double:2.5      a value, of the parameter's own type
   in:a.npy            an array that the kernel reads
   inout:a.npy:b.npy   an array that it changes; the result goes into b.npy
   out:float32:1024:b.npy   a new array of zeros (1024, or 32x32); the result goes into b.npy
@@ -86,6 +91,42 @@ def _parse(spec: str) -> Argument:
     raise ValueError("not understood")
 
 
+def _fits(value: Any, param: Param) -> bool:
+    import numpy as np
+
+    try:
+        if isinstance(value, np.ndarray):  # which will be on the device
+            check_buffer(In(value), param)
+        else:
+            pack(value, param)
+    except TypeError:
+        return False
+    return True
+
+
+def _allowed(param: Param) -> str:
+    import numpy as np
+
+    forms = [f"{name}:N" for name, dtype in SCALARS.items() if _fits(np.dtype(dtype).type(), param)]
+    if _fits(np.empty(0), param):
+        forms += ["in", "inout", "out", "rand"]
+    return ", ".join(forms) or "none: use the Python binding"
+
+
+def check(kernel: Function, given: Sequence[Argument]) -> None:
+    """Refuses arguments that are not what the kernel takes.
+
+    :raise ValueError: the text names argument, parameter and what is allowed.
+    """
+    if len(given) != len(kernel.params):
+        raise ValueError(f"{kernel.name} takes {len(kernel.params)} arguments, not {len(given)}")
+    for index, (argument, param) in enumerate(zip(given, kernel.params, strict=True)):
+        if not _fits(argument.value, param):
+            raise ValueError(
+                f"--arg {argument.text}: parameter {index} of {kernel.name} is {param}; allowed: {_allowed(param)}"
+            )
+
+
 def _summary(argument: Argument, array: NDArray[Any]) -> str:
     where = f", saved to {argument.save_to}" if argument.save_to else ""
     if array.size == 0:
@@ -104,6 +145,7 @@ def run(device: Device, arguments: argparse.Namespace) -> str:
     program_kind = PROGRAM_KINDS.get(arguments.file.suffix, "cuda")
     program = steps.timed("compile", lambda: device.compile(source, arguments.option, program_kind), "on the host")
     kernel = program[arguments.kernel]
+    check(kernel, parsed)
 
     def copy_in() -> list[Any]:
         return [device.to_device(a.value) if isinstance(a.value, np.ndarray) else a.value for a in parsed]

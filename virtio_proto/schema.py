@@ -138,6 +138,16 @@ class QueryKind(IntEnum):
     OUTPUT = 2  # what the context's kernels printed; this takes it
 
 
+class ParamKind(IntEnum):
+    """What a kernel's parameter is, so that a driver can convert or refuse what it is given."""
+
+    UNKNOWN = 0
+    INTEGER = 1  # also bool, char, enumerations
+    FLOAT = 2  # IEEE 754 binary16, binary32 or binary64, by its size
+    POINTER = 3  # a device address
+    OTHER = 4  # a struct, union, vector or array, or a number of some other form
+
+
 class ArgKind(IntEnum):
     """Kinds of ``CALL`` arguments, in the order of the function's parameters."""
 
@@ -155,6 +165,7 @@ ENUMS: Final[tuple[type[IntEnum | IntFlag], ...]] = (
     DeviceFeature,
     ProgramKind,
     QueryKind,
+    ParamKind,
     ArgKind,
 )
 
@@ -323,7 +334,14 @@ FUNCTION_ENTRY = _wire(
     "shared_bytes" / u32 * "static shared memory",
     "max_threads" / u32 * "per block",
 )
-PARAM_ENTRY = _wire("vgc_param_entry", "One parameter of a function.", "offset" / u32, "size" / u32)
+PARAM_ENTRY = _wire(
+    "vgc_param_entry",
+    "One parameter of a function.",
+    "offset" / u32 * "into the parameter block",
+    "size" / u32,
+    "kind" / u32 * "what it is: enum vgc_param_kind",
+    "reserved" / u32,
+)
 GLOBAL_ENTRY = _wire(
     "vgc_global_entry",
     "One __device__ or __constant__ variable; also the payload of GLOBAL_LOOKUP.",

@@ -178,9 +178,19 @@ struct vgc_function_info {
     uint32_t max_threads;  /* per block */
 };
 
+enum vgc_param_type {
+    VGC_PARAM_UNKNOWN = 0, /* the device cannot tell */
+    VGC_PARAM_INTEGER = 1,
+    VGC_PARAM_FLOAT = 2,   /* IEEE 754, of 2, 4 or 8 bytes */
+    VGC_PARAM_POINTER = 3, /* a device address */
+    VGC_PARAM_OTHER = 4,   /* a struct, say */
+};
+
 struct vgc_param {
-    uint32_t offset;
+    uint32_t offset; /* into the parameter block */
     uint32_t size;
+    uint32_t kind; /* enum vgc_param_type */
+    uint32_t reserved;
 };
 
 /* ---- errors --------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ from tests.fakes.link import GuestLink
 from tests.fakes.ring import DeviceRing
 from virtio_proto import schema
 from virtio_proto._vring import ffi, lib
-from virtio_proto.schema import ArgKind, Opcode, Status
+from virtio_proto.schema import ArgKind, Opcode, ParamKind, Status
 
 TIMEOUT_S: Final = 30.0
 
@@ -54,6 +54,7 @@ class FakeFunction:
 
     name: str
     param_sizes: tuple[int, ...] = ()
+    param_kinds: tuple[ParamKind, ...] = ()
     linker_name: str = ""
     max_threads: int = 1024
     call: Callable[[list[bytes]], list[bytes]] = field(default=lambda buffers: buffers)
@@ -74,10 +75,11 @@ def program_table(functions: list[FakeFunction], variables: dict[str, tuple[int,
         names = [function.mangled.encode(), function.name.encode()]
         offsets = [len(strings), len(strings) + len(names[0])]
         strings += b"".join(names)
-        offset, first = 0, len(params) // 8
-        for size in function.param_sizes:
+        offset, first = 0, len(params) // 16
+        kinds = function.param_kinds or (ParamKind.UNKNOWN,) * len(function.param_sizes)
+        for size, kind in zip(function.param_sizes, kinds, strict=True):
             offset = -(-offset // size) * size
-            params += struct.pack("<II", offset, size)
+            params += struct.pack("<4I", offset, size, kind, 0)
             offset += size
         entries += struct.pack(
             "<10I",
@@ -88,7 +90,7 @@ def program_table(functions: list[FakeFunction], variables: dict[str, tuple[int,
     for name, (address, size) in variables.items():
         table_globals += struct.pack("<IIQQ", len(strings), len(name), address, size)
         strings += name.encode()
-    head = struct.pack("<6I", len(functions), len(params) // 8, len(variables), len(strings), len(log), 0)
+    head = struct.pack("<6I", len(functions), len(params) // 16, len(variables), len(strings), len(log), 0)
     return head + entries + params + table_globals + strings + log.encode()
 
 
@@ -97,7 +99,8 @@ class FakeDevice:
 
     def __init__(self, link: GuestLink) -> None:
         self.link = link
-        self.functions = [FakeFunction("saxpy", (4, 4, 8, 8)), FakeFunction("empty")]
+        kinds = (ParamKind.INTEGER, ParamKind.FLOAT, ParamKind.POINTER, ParamKind.POINTER)
+        self.functions = [FakeFunction("saxpy", (4, 4, 8, 8), kinds), FakeFunction("empty")]
         self.variables: dict[str, tuple[int, int]] = {}
         self.log = ""
         self.seen: list[Ask] = []

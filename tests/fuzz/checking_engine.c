@@ -7,7 +7,8 @@
 enum { GRANULARITY = 4096 };
 static const uint64_t REGION_ADDRESS = UINT64_C(1) << 44, LARGEST_ALLOC = UINT64_C(1) << 40;
 
-static const struct vgc_param_entry PARAMS[] = {{0, 8}, {8, 4}, {16, 8}};
+static const struct vgc_param_entry PARAMS[] = {
+    {0, 8, VGC_PARAM_KIND_POINTER, 0}, {8, 4, VGC_PARAM_KIND_FLOAT, 0}, {16, 8, VGC_PARAM_KIND_UNKNOWN, 0}};
 
 const struct vgc_kernel CHECKING_KERNELS[2] = {
     {.name = "k", .param_bytes = 24, .shared_bytes = 1024, .max_threads = 256, .num_params = 3, .params = PARAMS},

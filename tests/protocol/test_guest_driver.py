@@ -61,6 +61,22 @@ def test_saxpy_from_numpy_arrays(dev: vgc.Device) -> None:
     assert timing.exec_ns > 0
 
 
+def test_numbers_become_what_the_kernel_takes(dev: vgc.Device) -> None:
+    saxpy = dev.compile(SOURCE).saxpy
+    x, y = dev.to_device(np.arange(8, dtype=np.float32)), dev.zeros(8, "float32")
+    saxpy[1, 8](8, 2, x, y)
+    assert np.array_equal(y.get(), 2 * np.arange(8))
+    with pytest.raises(
+        TypeError, match=r"argument 0 of saxpy: the float 8.0, but the parameter is an integer of 4 bytes"
+    ):
+        saxpy[1, 8](8.0, 2, x, y)
+    on_the_guest = np.zeros(8, np.float32)
+    dev.call("saxpy", grid=1, block=8, args=[8, 3, vgc.In(x.get()), vgc.InOut(on_the_guest)])
+    assert np.array_equal(on_the_guest, 3 * np.arange(8))
+    with pytest.raises(TypeError, match="argument 1 of saxpy: a buffer, but the parameter is a float of 4 bytes"):
+        dev.call("saxpy", grid=1, block=8, args=[8, vgc.In(b"1234"), x, y])
+
+
 def test_shared_memory_templates_and_variables(dev: vgc.Device) -> None:
     program = dev.compile(SOURCE)
     source, out = dev.to_device(np.arange(64, dtype=np.int32)), dev.empty(64, "int32")

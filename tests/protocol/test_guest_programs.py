@@ -141,9 +141,24 @@ def test_run_says_what_a_file_is_by_its_name(host: GuestHost, tmp_path: Path, su
         (["--kernel", "saxpy", "--arg", "thing:5"], "--arg thing:5: not understood"),
         (
             ["--kernel", "saxpy", *["--arg=double:1"] * 4],
-            "argument 0 of saxpy: float64 has 8 bytes, the parameter has 4",
+            "--arg double:1: parameter 0 of saxpy is an integer of 4 bytes; allowed: int:N, uint:N",
         ),
-        (["--kernel", "saxpy", "--block", "2000", *["--arg=int:1"] * 2, *["--arg=long:1"] * 2], "resources exhausted"),
+        (
+            ["--kernel", "saxpy", *["--arg=int:1"] * 4],
+            "--arg int:1: parameter 1 of saxpy is a float of 4 bytes; allowed: float:N",
+        ),
+        (
+            ["--kernel", "saxpy", "--arg=int:1", *["--arg=float:1"] * 3],
+            "--arg float:1: parameter 2 of saxpy is a pointer; allowed: long:N, in, inout, out, rand",
+        ),
+        (
+            ["--kernel", "saxpy", "--arg=rand:int32:1", *["--arg=float:1"] * 3],
+            "--arg rand:int32:1: parameter 0 of saxpy is an integer of 4 bytes; allowed: int:N, uint:N",
+        ),
+        (
+            ["--kernel", "saxpy", "--block", "2000", "--arg=int:1", "--arg=float:1", *["--arg=long:1"] * 2],
+            "resources exhausted",
+        ),
     ],
 )
 def test_run_explains_what_is_wrong(host: GuestHost, tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import struct
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +29,7 @@ from vhost_backend.worker.protocol import (
     VringKick,
 )
 from virtio_proto import schema
-from virtio_proto.schema import DeviceFeature, Opcode, Status
+from virtio_proto.schema import DeviceFeature, Opcode, ParamKind, Status
 
 RSS_LIMIT_MIB = 40
 
@@ -186,13 +187,16 @@ def test_a_truncated_region_is_reported_and_survived(rig: WorkerRig) -> None:
 def test_sources_go_to_the_daemon_and_images_come_back(rig: WorkerRig) -> None:
     rig.start()
     context = rig.context()
-    source = b"kernel k 8\n"
+    source = b"kernel k p8 4\n"
     body = {"kind": 1, "options_len": 4, "source_len": len(source)}
     pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, b"-O3\0" + source, context=context, writable_len=500)
     request = rig.compile()
     assert (request.context, request.program_kind, request.options) == (context, 1, ("-O3",))
-    table = schema.PROGRAM_TABLE.construct.parse(rig.driver.wait(pending).payload)
-    assert (table.num_functions, table.num_params) == (1, 1)
+    payload = rig.driver.wait(pending).payload
+    table = schema.PROGRAM_TABLE.construct.parse(payload)
+    assert (table.num_functions, table.num_params) == (1, 2)
+    params = payload[schema.PROGRAM_TABLE.size_bytes + schema.FUNCTION_ENTRY.size_bytes :]
+    assert struct.unpack_from("<8I", params) == (0, 8, ParamKind.POINTER, 0, 8, 4, ParamKind.UNKNOWN, 0)
 
 
 def test_many_programs_compile_at_once(rig: WorkerRig) -> None:

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from tests.unit.cpu_rig import LaunchError, Rig, rig
-from virtio_proto.schema import LIMITS, Status
+from virtio_proto.schema import LIMITS, ParamKind, Status
+
+INTEGER, FLOAT, POINTER, OTHER = ParamKind.INTEGER, ParamKind.FLOAT, ParamKind.POINTER, ParamKind.OTHER
 
 SOURCE = Path(__file__).with_name("cpu_features.cu").read_text()
 Array = np.ndarray[Any, Any]
@@ -77,6 +79,14 @@ def test_function_table_tells_offsets_and_sizes(gpu: Rig) -> None:
     function = gpu.functions["struct_params"]
     assert function.params == ((0, 1), (4, 12), (16, 1), (32, 16), (48, 48), (96, 1), (100, 4), (104, 1), (112, 8))
     assert function.param_bytes == 120
+
+
+def test_function_table_tells_what_parameters_are(gpu: Rig) -> None:
+    kinds = gpu.functions["struct_params"].param_kinds
+    assert kinds == (INTEGER, OTHER, OTHER, OTHER, OTHER, INTEGER, OTHER, INTEGER, POINTER)
+    kinds = gpu.functions["number_params"].param_kinds
+    assert kinds == (*[INTEGER] * 8, FLOAT, FLOAT, FLOAT, FLOAT, *[OTHER] * 5, POINTER, POINTER)
+    assert gpu.functions["scale"].param_kinds == (POINTER,)
 
 
 def test_template_instantiations(gpu: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend.engines.null import make_kernel
 from vhost_backend.worker.plane import DataPlaneError
 from virtio_proto import schema
-from virtio_proto.schema import Opcode, Status
+from virtio_proto.schema import Opcode, ParamKind, Status
 
 TEXT_ROOM = 1024
 LAUNCH = {"grid": [1, 1, 1], "block": [1, 1, 1]}
@@ -475,13 +476,14 @@ def test_broken_program_loads_are_refused(rig: Rig, body: dict[str, int], traili
 
 def test_functions_are_looked_up_by_both_names(rig: Rig) -> None:
     context = rig.context()
-    function = rig.load(context, "kernel k 8 4 shared=16 max_threads=7")["k"]
+    function = rig.load(context, "kernel k p8 4 shared=16 max_threads=7")["k"]
     for name in (b"k", b"_null_k"):
         reply = rig.cold(Opcode.FUNCTION_LOOKUP, {"name_len": len(name)}, name, context=context, writable_len=100)
         entry = schema.FUNCTION_ENTRY.construct.parse(reply.payload)
         assert (reply.value, entry.id, entry.num_params, entry.param_bytes) == (function, function, 2, 12)
         assert (entry.shared_bytes, entry.max_threads) == (16, 7)
-        assert reply.payload[schema.FUNCTION_ENTRY.size_bytes :] == bytes.fromhex("00000000080000000800000004000000")
+        params = struct.unpack("<8I", reply.payload[schema.FUNCTION_ENTRY.size_bytes :])
+        assert params == (0, 8, ParamKind.POINTER, 0, 8, 4, ParamKind.UNKNOWN, 0)
 
 
 def test_an_unknown_name_is_not_found_and_the_known_ones_are_told(rig: Rig) -> None:
@@ -572,12 +574,20 @@ def test_requests_beyond_the_queue_depth_are_refused_on_every_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "param_bytes"), [(((0, 8),), 4), (((8, 4),), 8), ((((1 << 32) - 1, 1),), 8), ((), 4097)]
+    ("params", "kinds", "param_bytes"),
+    [
+        (((0, 8),), (), 4),
+        (((8, 4),), (), 8),
+        ((((1 << 32) - 1, 1),), (), 8),
+        ((), (), 4097),
+        (((0, 4),), (ParamKind.OTHER + 1,), 4),
+        (((0, 4),), (ParamKind.POINTER,), 4),
+    ],
 )
-def test_functions_whose_parameters_do_not_fit_are_not_registered(
-    rig: Rig, params: tuple[tuple[int, int], ...], param_bytes: int
+def test_functions_whose_parameters_are_unsound_are_not_registered(
+    rig: Rig, params: tuple[tuple[int, int], ...], kinds: tuple[int, ...], param_bytes: int
 ) -> None:
-    kernel = make_kernel("odd", params, param_bytes, 1)
+    kernel = make_kernel("odd", params, param_bytes, 1, param_kinds=kinds)
     program = rig.plane.add_program(1)
     with pytest.raises(DataPlaneError, match="function odd: Invalid argument"):
         rig.plane.add_function(program, kernel, "odd", "odd")

@@ -14,8 +14,9 @@ import pytest
 
 import guest_driver as vgc
 from guest_driver import _lib, arguments, doctor, errors, runner
+from guest_driver.arguments import Param, ParamKind
 from guest_driver.steps import Steps
-from tests.fakes.device import FakeDevice
+from tests.fakes.device import FakeDevice, FakeFunction
 from tests.fakes.guest import REPOSITORY
 from tests.unit.guest_rig import dev, fake, link
 from virtio_proto.schema import Opcode, Status
@@ -77,6 +78,10 @@ def test_c_and_cpp_programs_can_include_the_header(tmp_path: Path) -> None:
 # ---- arguments -----------------------------------------------------------------------------------
 
 
+def param(size: int, kind: ParamKind = ParamKind.UNKNOWN) -> Param:
+    return Param(0, size, kind)
+
+
 @pytest.mark.parametrize(
     ("value", "size", "expected"),
     [
@@ -92,8 +97,10 @@ def test_c_and_cpp_programs_can_include_the_header(tmp_path: Path) -> None:
         (b"abc", 3, b"abc"),
     ],
 )
-def test_values_become_the_bytes_of_their_parameter(value: Any, size: int, expected: bytes) -> None:
-    assert arguments.pack(value, size) == expected
+def test_values_become_the_bytes_of_a_parameter_that_is_known_by_its_size(
+    value: Any, size: int, expected: bytes
+) -> None:
+    assert arguments.pack(value, param(size)) == expected
 
 
 @pytest.mark.parametrize(
@@ -102,16 +109,95 @@ def test_values_become_the_bytes_of_their_parameter(value: Any, size: int, expec
         (256, 1, "256 does not fit 1 bytes"),
         (-129, 1, "-129 does not fit"),
         (1.5, 1, "floats have 2, 4 or 8"),
+        (1e39, 4, r"1e\+39 does not fit a float of 4 bytes"),
         (np.float64(1), 4, "float64 has 8 bytes, the parameter has 4"),
         (np.zeros(3), 8, "in the guest's memory: put it on the device with to_device"),
         (b"ab", 4, "bytes has 2 bytes"),
         ("text", 8, "a str; allowed: device arrays"),
         (None, 8, "a NoneType"),
+        (vgc.In(b"12345678"), 8, "In, Out and InOut are for Device.call"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(value: Any, size: int, words: str) -> None:
     with pytest.raises(TypeError, match=words):
-        arguments.pack(value, size)
+        arguments.pack(value, param(size))
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "kind", "expected"),
+    [
+        (2, 4, ParamKind.FLOAT, np.float32(2).tobytes()),
+        (-3, 8, ParamKind.FLOAT, np.float64(-3).tobytes()),
+        (7, 2, ParamKind.FLOAT, np.float16(7).tobytes()),
+        (2**100, 4, ParamKind.FLOAT, np.float32(2**100).tobytes()),
+        (True, 4, ParamKind.FLOAT, np.float32(1).tobytes()),
+        (0.1, 4, ParamKind.FLOAT, np.float32(0.1).tobytes()),
+        (np.float16(0.5), 2, ParamKind.FLOAT, np.float16(0.5).tobytes()),
+        (np.float64(0.5), 8, ParamKind.FLOAT, np.float64(0.5).tobytes()),
+        (-2, 4, ParamKind.INTEGER, np.int32(-2).tobytes()),
+        (2**127, 16, ParamKind.INTEGER, bytes(15) + b"\x80"),
+        (np.uint64(2), 8, ParamKind.INTEGER, np.uint64(2).tobytes()),
+        (np.bool_(True), 1, ParamKind.INTEGER, b"\1"),
+        (0x1000, 8, ParamKind.POINTER, np.uint64(0x1000).tobytes()),
+        (np.uint64(0x1000), 8, ParamKind.POINTER, np.uint64(0x1000).tobytes()),
+        (b"12345678", 8, ParamKind.POINTER, b"12345678"),
+        (b"1234", 4, ParamKind.FLOAT, b"1234"),
+        (b"123", 3, ParamKind.OTHER, b"123"),
+        (np.complex64(1), 8, ParamKind.OTHER, np.complex64(1).tobytes()),
+        (np.array((1, 2.0), "i4,f4"), 8, ParamKind.OTHER, np.int32(1).tobytes() + np.float32(2).tobytes()),
+    ],
+)
+def test_values_are_converted_to_what_the_parameter_is(value: Any, size: int, kind: ParamKind, expected: bytes) -> None:
+    assert arguments.pack(value, param(size, kind)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "kind", "words"),
+    [
+        (2.0, 4, ParamKind.INTEGER, "the float 2.0, but the parameter is an integer of 4 bytes; allowed: int, bool"),
+        (np.float32(2), 4, ParamKind.INTEGER, "float32, but the parameter is an integer of 4 bytes; .*numpy.int32"),
+        (np.int64(2), 4, ParamKind.INTEGER, "int64 has 8 bytes, the parameter has 4"),
+        (2**32, 4, ParamKind.INTEGER, "4294967296 does not fit 4 bytes"),
+        (np.int32(2), 4, ParamKind.FLOAT, "int32, but the parameter is a float of 4 bytes; allowed: float, int, numpy"),
+        (np.float64(2), 4, ParamKind.FLOAT, "float64 has 8 bytes, the parameter has 4"),
+        (np.complex64(2), 8, ParamKind.FLOAT, "complex64, but the parameter is a float of 8 bytes"),
+        (2**128, 4, ParamKind.FLOAT, "does not fit a float of 4 bytes"),
+        (10**400, 8, ParamKind.FLOAT, "does not fit a float of 8 bytes"),
+        (2.0, 8, ParamKind.POINTER, "the float 2.0, but the parameter is a pointer; allowed: device arrays, int"),
+        (np.float64(2), 8, ParamKind.POINTER, "float64, but the parameter is a pointer"),
+        (np.uint32(2), 8, ParamKind.POINTER, "uint32 has 4 bytes, the parameter has 8"),
+        (
+            vgc.In(b"12345678"),
+            8,
+            ParamKind.POINTER,
+            "In, Out and InOut are for Device.call: put the array on",
+        ),
+        (0, 8, ParamKind.OTHER, "the int 0, but the parameter is 8 bytes that are neither a number nor a pointer"),
+        (np.zeros(2, np.float32), 8, ParamKind.OTHER, "in the guest's memory"),
+        (b"12", 3, ParamKind.OTHER, "bytes has 2 bytes, the parameter has 3"),
+        ("text", 8, ParamKind.FLOAT, "a str, but the parameter is a float of 8 bytes"),
+        (None, 8, ParamKind.POINTER, "a NoneType, but the parameter is a pointer"),
+    ],
+)
+def test_values_that_are_not_what_the_parameter_is_are_refused(
+    value: Any, size: int, kind: ParamKind, words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        arguments.pack(value, param(size, kind))
+
+
+@pytest.mark.parametrize("kind", [ParamKind.INTEGER, ParamKind.FLOAT, ParamKind.OTHER])
+def test_device_memory_goes_to_pointers_only(dev: vgc.Device, kind: ParamKind) -> None:
+    x = dev.empty(4)
+    assert arguments.pack(x, param(8, ParamKind.POINTER)) == arguments.pack(x, param(8))
+    with pytest.raises(TypeError, match=r"device memory, but the parameter is .*; allowed: "):
+        arguments.pack(x, param(8, kind))
+
+
+def test_kernel_shows_what_it_takes(dev: vgc.Device) -> None:
+    assert repr(dev.compile("source").saxpy) == (
+        "<kernel saxpy(an integer of 4 bytes, a float of 4 bytes, a pointer, a pointer)>"
+    )
 
 
 def test_wrong_arguments_name_the_kernel_and_the_place(dev: vgc.Device, fake: FakeDevice) -> None:
@@ -120,12 +206,31 @@ def test_wrong_arguments_name_the_kernel_and_the_place(dev: vgc.Device, fake: Fa
         program.saxpy[1, 1](1, 2.0, x)
     with pytest.raises(TypeError, match="argument 1 of saxpy: float64 has 8 bytes, the parameter has 4"):
         program.saxpy[1, 1](1, np.float64(2), x, x)
-    with pytest.raises(TypeError, match="argument 0 of saxpy: a buffer, but the parameter has 4 bytes"):
+    with pytest.raises(
+        TypeError, match=r"argument 0 of saxpy: the float 1.0, but the parameter is an integer of 4 bytes"
+    ):
+        program.saxpy[1, 1](1.0, 2.0, x, x)
+    with pytest.raises(TypeError, match="argument 0 of saxpy: a buffer, but the parameter is an integer of 4 bytes"):
         dev.call("saxpy", grid=1, block=1, args=[vgc.In(b"1234"), 2.0, x, x])
     x.free()
     with pytest.raises(TypeError, match="argument 2 of saxpy: device memory that was freed"):
         program.saxpy[1, 1](1, 2.0, x, x)
     assert Opcode.LAUNCH not in fake.opcodes()
+
+
+def test_buffer_for_a_parameter_of_unknown_kind_needs_the_size_of_a_pointer(dev: vgc.Device, fake: FakeDevice) -> None:
+    fake.functions = [FakeFunction("f", (8, 4))]
+    dev.compile("source")
+    dev.call("f", grid=1, block=1, args=[vgc.In(b"12345678"), 1])
+    with pytest.raises(TypeError, match="argument 1 of f: a buffer, but the parameter has 4 bytes and is no pointer"):
+        dev.call("f", grid=1, block=1, args=[vgc.In(b"12345678"), vgc.In(b"1234")])
+
+
+def test_int_for_a_float_parameter_arrives_as_a_float(dev: vgc.Device, fake: FakeDevice) -> None:
+    x = dev.empty(4)
+    dev.compile("source").saxpy[1, 1](1024, 2, x, x)
+    launch = next(ask for ask in fake.seen if ask.opcode is Opcode.LAUNCH)
+    assert launch.rest[:8] == np.int32(1024).tobytes() + np.float32(2).tobytes()
 
 
 @pytest.mark.parametrize("geometry", [1, (1,), (1, 1, 0, None, 5)])

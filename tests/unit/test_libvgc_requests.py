@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import guest_driver as vgc
+from guest_driver.arguments import Param, ParamKind
 from tests.fakes.device import SILENCE, Answer, Ask, FakeDevice, FakeFunction, program_table
 from tests.fakes.guest import open_device
 from tests.fakes.link import GuestLink
@@ -190,7 +191,12 @@ def test_vm_without_processing_elements_cannot_launch(tmp_path: Path) -> None:
 def test_program_lists_its_kernels_and_their_parameters(dev: vgc.Device) -> None:
     program = dev.compile("source", ["-O3", "-DX=1"])
     assert list(program) == ["saxpy", "empty"]
-    assert program.saxpy.params == [(0, 4), (4, 4), (8, 8), (16, 8)]
+    assert program.saxpy.params == [
+        Param(0, 4, ParamKind.INTEGER),
+        Param(4, 4, ParamKind.FLOAT),
+        Param(8, 8, ParamKind.POINTER),
+        Param(16, 8, ParamKind.POINTER),
+    ]
     assert program["_Z5saxpyv"].name == "saxpy"
 
 
@@ -228,8 +234,10 @@ def test_table_that_was_cut_short_is_asked_for_again(dev: vgc.Device, fake: Fake
 
 def _lies() -> list[bytes]:
     good = program_table([FakeFunction("f", (4, 8))], {"v": (1, 2)}, "log")
-    changes = {0: 2**31, 4: 2**30, 8: 7, 12: 2**32 - 1, 16: 2**32 - 1, 24 + 4: 10**6, 24 + 20: 9, 24 + 28: 2}
-    lies = [good[:at] + value.to_bytes(4, "little") + good[at + 4 :] for at, value in changes.items()]
+    changes = [(0, 2**31), (4, 2**30), (8, 7), (12, 2**32 - 1), (16, 2**32 - 1)]
+    changes += [(24 + 4, 10**6), (24 + 20, 9), (24 + 28, 2)]  # of the function
+    changes += [(64 + 4, 17), (64 + 8, ParamKind.POINTER), (64 + 8, ParamKind.OTHER + 1)]  # of its first parameter
+    lies = [good[:at] + value.to_bytes(4, "little") + good[at + 4 :] for at, value in changes]
     return [*lies, b"", good[:23], good[:-4]]
 
 

@@ -8,10 +8,11 @@ from typing import ClassVar
 import pytest
 
 from tests.unit.engine_contract import EngineContract
-from vhost_backend.engines.base import Engine, ProgramError
+from vhost_backend.engines.base import Engine, LoadedProgram, ProgramError
 from vhost_backend.engines.null import NullEngine
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import EngineError
+from virtio_proto.schema import ParamKind
 
 PROGRAM = b"""
 kernel add_one 8 4
@@ -30,12 +31,12 @@ class TestNullEngine(EngineContract):
         return PROGRAM
 
 
-def load(text: str) -> None:
+def load(text: str) -> LoadedProgram:
     engine = NullEngine.open({}, 1, 1, 1)
     fd = os.memfd_create("program")
     try:
         os.write(fd, text.encode())
-        engine.load_program(fd, len(text.encode()), 1)
+        return engine.load_program(fd, len(text.encode()), 1)
     finally:
         os.close(fd)
         engine.close()
@@ -49,6 +50,10 @@ def load(text: str) -> None:
         "global g many",
         "kernel k -1",
         "kernel k 5000",
+        "kernel k x4",
+        "kernel k f",
+        "kernel k f3",
+        "kernel k p4",
         "kernel k colour=red",
         "kernel k behaviour=odd",
         "nonsense",
@@ -57,6 +62,14 @@ def load(text: str) -> None:
 def test_programs_that_are_none_are_refused_by_line(text: str) -> None:
     with pytest.raises(ProgramError, match="line 2"):
         load(f"# a comment\n{text}\n")
+
+
+def test_parameters_are_of_the_declared_kinds() -> None:
+    (function,) = load("kernel k i4 f4 p8 o12 4").functions
+    kinds = (ParamKind.INTEGER, ParamKind.FLOAT, ParamKind.POINTER, ParamKind.OTHER, ParamKind.UNKNOWN)
+    assert function.param_kinds == kinds
+    assert function.params == ((0, 4), (4, 4), (8, 8), (16, 12), (28, 4))
+    assert tuple(function.kernel.params[index].kind for index in range(5)) == kinds
 
 
 def test_options_are_refused() -> None:

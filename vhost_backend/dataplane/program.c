@@ -140,7 +140,8 @@ static void forget_function(struct vgc_function *function)
     *function = (struct vgc_function){0};
 }
 
-/* What requests rely on: parameters fit the block, and the block fits what a request holds. */
+/* What requests rely on: parameters fit the block, and the block fits what a request holds. And what drivers do:
+ * kinds are those of the wire format, and pointers have its size. */
 static bool params_are_sound(const struct vgc_kernel *kernel)
 {
     if (kernel->param_bytes > VGC_MAX_PARAM_BYTES)
@@ -148,6 +149,9 @@ static bool params_are_sound(const struct vgc_kernel *kernel)
     for (uint32_t i = 0; i < kernel->num_params; i++) {
         const struct vgc_param_entry *param = &kernel->params[i];
         if (param->offset > kernel->param_bytes || param->size > kernel->param_bytes - param->offset)
+            return false;
+        if (param->kind > VGC_PARAM_KIND_OTHER || param->reserved != 0 ||
+            (param->kind == VGC_PARAM_KIND_POINTER && param->size != sizeof(uint64_t)))
             return false;
     }
     return true;

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from vhost_backend.compiler.job import CompileJob
+from virtio_proto.schema import ParamKind
 
 __all__ = [
     "CompileJob",
@@ -47,6 +48,12 @@ class FunctionInfo:
     shared_bytes: int
     max_threads: int
     kernel: Any
+    param_kinds: tuple[int, ...] = ()
+    """`ParamKind` of each parameter; empty: nothing is known of any."""
+
+    def kinds(self) -> tuple[int, ...]:
+        """`ParamKind` of each parameter, as many as there are parameters."""
+        return self.param_kinds or (ParamKind.UNKNOWN,) * len(self.params)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,12 @@
 
 Its programs are texts, one declaration a line; a ``#`` starts a comment::
 
-    kernel NAME [PARAM_SIZE ...] [shared=N] [max_threads=N] [behaviour=done|later|hold|release|assert|fault]
+    kernel NAME [PARAM ...] [shared=N] [max_threads=N] [behaviour=done|later|hold|release|assert|fault]
     global NAME SIZE
     bytes N            what the program takes of the memory quota
+
+A PARAM is the parameter's size, behind a letter if its kind is known: ``i4`` is an integer of 4 bytes, ``f4`` a float,
+``p8`` a pointer, ``o12`` something else; a plain ``4`` is of unknown kind.
 
 Behaviours are those of ``enum vgc_null_behaviour`` in ``vgc_engine.h``.
 """
@@ -27,10 +30,19 @@ from vhost_backend.engines.base import (
     ProgramError,
 )
 from vhost_backend.errors import EngineError
+from virtio_proto.schema import ParamKind
 
 BEHAVIOURS: Final[dict[str, int]] = {
     name: getattr(lib, f"VGC_NULL_{name.upper()}") for name in ("done", "later", "hold", "release", "assert", "fault")
 }
+_KINDS: Final[dict[str, ParamKind]] = {
+    "i": ParamKind.INTEGER,
+    "f": ParamKind.FLOAT,
+    "p": ParamKind.POINTER,
+    "o": ParamKind.OTHER,
+}
+_SIZES: Final[dict[ParamKind, tuple[int, ...]]] = {ParamKind.FLOAT: (2, 4, 8), ParamKind.POINTER: (8,)}
+"""Those that a kind can have, where it has not all."""
 _GLOBALS_BASE: Final = 1 << 60
 _MOST_BYTES: Final = (1 << 64) - 1
 
@@ -107,6 +119,15 @@ def _number(text: str, line: int) -> int:
     return int(text)
 
 
+def _param(text: str, line: int) -> tuple[ParamKind, int]:
+    """Kind and size of a declared parameter."""
+    kind = _KINDS.get(text[0], ParamKind.UNKNOWN)
+    size = _number(text[1:] if kind else text, line)
+    if size not in _SIZES.get(kind, (size,)):
+        raise ProgramError(f"line {line}: {text!r:.40}; allowed: {kind.name} of {_SIZES[kind]} bytes")
+    return kind, size
+
+
 def _layout(sizes: list[int]) -> tuple[tuple[tuple[int, int], ...], int]:
     """Offsets and sizes as C lays them out, and their end."""
     params = []
@@ -121,11 +142,13 @@ def _layout(sizes: list[int]) -> tuple[tuple[tuple[int, int], ...], int]:
 
 def _function(name: str, words: list[str], line: int, context: int) -> FunctionInfo:
     options = {"shared": "0", "max_threads": "1024", "behaviour": "done"}
-    sizes = []
+    kinds, sizes = [], []
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            sizes.append(_number(word, line))
+            kind, size = _param(word, line)
+            kinds.append(kind)
+            sizes.append(size)
         elif key in options:
             options[key] = value
         else:
@@ -136,9 +159,16 @@ def _function(name: str, words: list[str], line: int, context: int) -> FunctionI
     shared, max_threads = _number(options["shared"], line), _number(options["max_threads"], line)
     behaviour = BEHAVIOURS[options["behaviour"]]
     kernel = make_kernel(
-        name, params, param_bytes, context, shared_bytes=shared, max_threads=max_threads, behaviour=behaviour
+        name,
+        params,
+        param_bytes,
+        context,
+        param_kinds=tuple(kinds),
+        shared_bytes=shared,
+        max_threads=max_threads,
+        behaviour=behaviour,
     )
-    return FunctionInfo(f"_null_{name}", name, params, param_bytes, shared, max_threads, kernel)
+    return FunctionInfo(f"_null_{name}", name, params, param_bytes, shared, max_threads, kernel, tuple(kinds))
 
 
 def make_kernel(
@@ -147,13 +177,18 @@ def make_kernel(
     param_bytes: int,
     context: int,
     *,
+    param_kinds: tuple[int, ...] = (),
     shared_bytes: int = 0,
     max_threads: int = 1024,
     behaviour: int = 0,
 ) -> Any:
     """A ``struct vgc_kernel *`` that owns what it points to."""
     text = ffi.new("char[]", name.encode())
-    entries = ffi.new("struct vgc_param_entry[]", [{"offset": offset, "size": size} for offset, size in params])
+    kinds = param_kinds or (ParamKind.UNKNOWN,) * len(params)
+    entries = ffi.new(
+        "struct vgc_param_entry[]",
+        [{"offset": offset, "size": size, "kind": kind} for (offset, size), kind in zip(params, kinds, strict=True)],
+    )
     action = ffi.new("enum vgc_null_behaviour *", behaviour)
     kernel = ffi.new("struct vgc_kernel *")
     kernel.name = text

@@ -162,7 +162,10 @@ def _function_entry(function: Function, strings: _Strings | None, first_param: i
 
 def _params(info: FunctionInfo) -> bytes:
     build = schema.PARAM_ENTRY.construct.build
-    return b"".join(build({"offset": offset, "size": size}) for offset, size in info.params)
+    return b"".join(
+        build({"offset": offset, "size": size, "kind": kind, "reserved": 0})
+        for (offset, size), kind in zip(info.params, info.kinds(), strict=True)
+    )
 
 
 def _global_entry(variable: GlobalInfo, strings: _Strings | None) -> bytes:

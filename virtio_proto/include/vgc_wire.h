@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0xe61795768d55a406ull
+#define VGC_WIRE_FINGERPRINT 0x9e382bc5e18be05ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -109,6 +109,15 @@ enum vgc_program_kind {
 enum vgc_query_kind {
     VGC_QUERY_KIND_USAGE = 0x1,
     VGC_QUERY_KIND_OUTPUT = 0x2,
+};
+
+/* What a kernel's parameter is, so that a driver can convert or refuse what it is given. */
+enum vgc_param_kind {
+    VGC_PARAM_KIND_UNKNOWN = 0x0,
+    VGC_PARAM_KIND_INTEGER = 0x1,
+    VGC_PARAM_KIND_FLOAT = 0x2,
+    VGC_PARAM_KIND_POINTER = 0x3,
+    VGC_PARAM_KIND_OTHER = 0x4,
 };
 
 /* Kinds of ``CALL`` arguments, in the order of the function's parameters. */
@@ -283,8 +292,10 @@ struct vgc_function_entry {
 
 /* One parameter of a function. */
 struct vgc_param_entry {
-    uint32_t offset;
+    uint32_t offset; /* into the parameter block */
     uint32_t size;
+    uint32_t kind; /* what it is: enum vgc_param_kind */
+    uint32_t reserved;
 };
 
 /* One __device__ or __constant__ variable; also the payload of GLOBAL_LOOKUP. */
@@ -421,9 +432,11 @@ _Static_assert(offsetof(struct vgc_function_entry, num_params) == 24, "vgc_funct
 _Static_assert(offsetof(struct vgc_function_entry, param_bytes) == 28, "vgc_function_entry.param_bytes");
 _Static_assert(offsetof(struct vgc_function_entry, shared_bytes) == 32, "vgc_function_entry.shared_bytes");
 _Static_assert(offsetof(struct vgc_function_entry, max_threads) == 36, "vgc_function_entry.max_threads");
-_Static_assert(sizeof(struct vgc_param_entry) == 8, "vgc_param_entry");
+_Static_assert(sizeof(struct vgc_param_entry) == 16, "vgc_param_entry");
 _Static_assert(offsetof(struct vgc_param_entry, offset) == 0, "vgc_param_entry.offset");
 _Static_assert(offsetof(struct vgc_param_entry, size) == 4, "vgc_param_entry.size");
+_Static_assert(offsetof(struct vgc_param_entry, kind) == 8, "vgc_param_entry.kind");
+_Static_assert(offsetof(struct vgc_param_entry, reserved) == 12, "vgc_param_entry.reserved");
 _Static_assert(sizeof(struct vgc_global_entry) == 24, "vgc_global_entry");
 _Static_assert(offsetof(struct vgc_global_entry, name_off) == 0, "vgc_global_entry.name_off");
 _Static_assert(offsetof(struct vgc_global_entry, name_len) == 4, "vgc_global_entry.name_len");

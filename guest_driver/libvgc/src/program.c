@@ -57,6 +57,15 @@ static bool locate_parts(struct vgc_program *program, uint64_t len)
     return true;
 }
 
+static bool param_is_sound(const struct vgc_param_entry *param, uint32_t param_bytes)
+{
+    if (param->offset > param_bytes || param->size > param_bytes - param->offset)
+        return false;
+    if (param->kind == VGC_PARAM_KIND_POINTER)
+        return param->size == sizeof(uint64_t);
+    return param->kind <= VGC_PARAM_KIND_OTHER;
+}
+
 static bool make_functions(struct vgc_program *program)
 {
     uint32_t count = program->table->num_functions;
@@ -79,8 +88,7 @@ static bool make_functions(struct vgc_program *program)
         if (function->name == NULL || function->short_name == NULL)
             return false;
         for (uint32_t p = 0; p < entry->num_params; p++)
-            if (function->params[p].offset > entry->param_bytes ||
-                function->params[p].size > entry->param_bytes - function->params[p].offset)
+            if (!param_is_sound(&function->params[p], entry->param_bytes))
                 return false;
     }
     return true;
@@ -318,6 +326,7 @@ int vgc_function_param(const struct vgc_function *function, uint32_t index, stru
     if (index >= function->entry->num_params)
         return vgc_fail(VGC_INVALID_ARGUMENT, "%s has %u parameters, there is no number %u", function->short_name,
                         function->entry->num_params, index);
-    *param = (struct vgc_param){function->params[index].offset, function->params[index].size};
+    const struct vgc_param_entry *entry = &function->params[index];
+    *param = (struct vgc_param){.offset = entry->offset, .size = entry->size, .kind = entry->kind};
     return VGC_OK;
 }

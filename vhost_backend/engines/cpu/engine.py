@@ -101,6 +101,7 @@ def _function(program: Any, index: int) -> FunctionInfo:
         shared_bytes=kernel.shared_bytes,
         max_threads=kernel.max_threads,
         kernel=kernel,
+        param_kinds=tuple(kernel.params[i].kind for i in range(kernel.num_params)),
     )
 
 

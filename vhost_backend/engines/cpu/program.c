@@ -12,9 +12,15 @@ struct vgc_cpu_program {
     struct vgc_kernel kernels[]; /* image->num_kernels */
 };
 
+_Static_assert(sizeof(struct vgc_cpu_param) == sizeof(struct vgc_param_entry), "the same struct on the wire");
+_Static_assert(offsetof(struct vgc_cpu_param, kind) == offsetof(struct vgc_param_entry, kind), "vgc_cpu_param.kind");
+_Static_assert((int)VGC_CPU_PARAM_INTEGER == (int)VGC_PARAM_KIND_INTEGER, "enum vgc_cpu_param_kind");
+_Static_assert((int)VGC_CPU_PARAM_FLOAT == (int)VGC_PARAM_KIND_FLOAT, "enum vgc_cpu_param_kind");
+_Static_assert((int)VGC_CPU_PARAM_POINTER == (int)VGC_PARAM_KIND_POINTER, "enum vgc_cpu_param_kind");
+_Static_assert((int)VGC_CPU_PARAM_OTHER == (int)VGC_PARAM_KIND_OTHER, "enum vgc_cpu_param_kind");
+
 static void describe_kernel(struct vgc_kernel *kernel, const struct vgc_cpu_kernel_desc *desc, uint32_t context)
 {
-    _Static_assert(sizeof(struct vgc_cpu_param) == sizeof(struct vgc_param_entry), "the same struct on the wire");
     *kernel = (struct vgc_kernel){
         .name = desc->name,
         .param_bytes = desc->param_bytes,

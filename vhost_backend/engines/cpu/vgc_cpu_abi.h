@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 1,
+    VGC_CPU_ABI = 2,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -70,9 +70,19 @@ struct vgc_cpu_site {
     uint32_t arg;   /* if CONST_ARG: lane | (width - 1) << 8 */
 };
 
+/* A struct vgc_param_entry of the wire format, with the kinds of its enum vgc_param_kind. */
+enum vgc_cpu_param_kind {
+    VGC_CPU_PARAM_INTEGER = 1,
+    VGC_CPU_PARAM_FLOAT = 2,
+    VGC_CPU_PARAM_POINTER = 3,
+    VGC_CPU_PARAM_OTHER = 4,
+};
+
 struct vgc_cpu_param {
     uint32_t offset;
     uint32_t size;
+    uint32_t kind;     /* enum vgc_cpu_param_kind */
+    uint32_t reserved; /* 0 */
 };
 
 struct vgc_cpu_kernel_desc {

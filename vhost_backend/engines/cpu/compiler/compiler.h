@@ -46,6 +46,7 @@ struct Param {
     enum { DIRECT, MEMORY, SKIPPED } passing;
     unsigned first_arg;
     unsigned num_args;
+    vgc_cpu_param_kind kind;
 };
 
 struct Kernel {

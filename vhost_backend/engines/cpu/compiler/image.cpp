@@ -58,7 +58,8 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel)
         sites.push_back(writer.record(
             {site.resume, writer.u32(site.kind), writer.u32(site.flags), writer.u32(site.mask), writer.u32(site.arg)}));
     for (const Param &param : kernel.params)
-        params.push_back(writer.record({writer.u32(param.offset), writer.u32(param.size)}));
+        params.push_back(
+            writer.record({writer.u32(param.offset), writer.u32(param.size), writer.u32(param.kind), writer.u32(0)}));
     return writer.record({writer.text(kernel.name), writer.text(kernel.short_name), writer.array(sites),
                           writer.array(params), writer.u32(sites.size()), writer.u32(params.size()),
                           writer.u32(kernel.param_bytes), writer.u32(kernel.shared_bytes),

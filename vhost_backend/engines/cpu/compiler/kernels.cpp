@@ -78,6 +78,37 @@ bool is_record(const DIType *type)
            composite->getTag() != llvm::dwarf::DW_TAG_array_type;
 }
 
+vgc_cpu_param_kind kind_of_number(const llvm::DIBasicType &type)
+{
+    const uint64_t bits = type.getSizeInBits();
+    switch (type.getEncoding()) {
+    case llvm::dwarf::DW_ATE_boolean:
+    case llvm::dwarf::DW_ATE_signed:
+    case llvm::dwarf::DW_ATE_signed_char:
+    case llvm::dwarf::DW_ATE_unsigned:
+    case llvm::dwarf::DW_ATE_unsigned_char:
+    case llvm::dwarf::DW_ATE_UTF: // char16_t and its like
+        return VGC_CPU_PARAM_INTEGER;
+    case llvm::dwarf::DW_ATE_float: // but a long double and a __bf16 are no IEEE 754 numbers of their size
+        return type.getName() != "__bf16" && (bits == 16 || bits == 32 || bits == 64) ? VGC_CPU_PARAM_FLOAT
+                                                                                      : VGC_CPU_PARAM_OTHER;
+    default:
+        return VGC_CPU_PARAM_OTHER;
+    }
+}
+
+/// What may be passed for a parameter of this type, which typedefs and qualifiers were stripped off.
+vgc_cpu_param_kind kind_of(const DIType *type)
+{
+    if (const auto *basic = llvm::dyn_cast<llvm::DIBasicType>(type))
+        return kind_of_number(*basic);
+    if (type->getTag() == llvm::dwarf::DW_TAG_pointer_type)
+        return VGC_CPU_PARAM_POINTER;
+    if (type->getTag() == llvm::dwarf::DW_TAG_enumeration_type)
+        return VGC_CPU_PARAM_INTEGER;
+    return type->getName() == "__half" ? VGC_CPU_PARAM_FLOAT : VGC_CPU_PARAM_OTHER; // a number in the form of a struct
+}
+
 bool is_empty_record(const DICompositeType *type)
 {
     for (const llvm::DINode *element : type->getElements())
@@ -133,6 +164,7 @@ void collect_params(Kernel &kernel)
         offset = llvm::alignTo(offset, align);
         param.offset = uint32_t(offset);
         offset += param.size;
+        param.kind = kind_of(type);
         match_arguments(function, type, arg, param);
         arg += param.num_args;
         kernel.params.push_back(param);
