@@ -74,7 +74,7 @@ class GpuRig:
             function = self._program[short_name]
             facts = FunctionFacts(
                 function.linker_name,
-                tuple(function.params),
+                tuple((param.offset, param.size) for param in function.params),
                 function.param_bytes,
                 function.shared_bytes,
                 function.max_threads,
