@@ -21,6 +21,7 @@ _OTHERS: Final = ("/etc/ld.so.cache", "/sys/devices", "/sys/bus/pci", "/sys/modu
 """Where libraries lie, and what hardware there is."""
 
 _CONTROL_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-caps")
+_FDS: Final = Path("/proc/self/fd")
 _MAX_FDS: Final = 4096
 
 _SYSTEM_CALLS: Final = """
@@ -61,9 +62,8 @@ def needs(opened_before: frozenset[int]) -> WorkerNeeds:
 
 def open_fds() -> frozenset[int]:
     """All descriptors of this process."""
-    folder = Path("/proc/self/fd")
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MAX_FDS)
-    numbers = [int(path.name) for path in folder.iterdir()] if folder.exists() else range(most)
+    numbers = [int(path.name) for path in _FDS.iterdir()] if _FDS.exists() else range(most)
     return frozenset(fd for fd in numbers if _is_open(fd))  # what listed them is among them, and closed by now
 
 

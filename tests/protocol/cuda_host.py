@@ -1,0 +1,153 @@
+"""A daemon whose VMs compute on the CUDA engine, with the real compilers and the fake driver in place of a GPU."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.fakes import cuda_driver
+from tests.fakes.daemon import SANDBOX, DaemonThread
+from tests.fakes.driver import Reply
+from tests.fakes.vm import REGION_BYTES, FakeVm
+from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, SandboxMode, VmConfig, vm_uuid
+from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.daemon.engines import host_engines
+from vhost_backend.daemon.process import sandboxed_worker
+from vhost_backend.engine_config import EngineName
+from vhost_backend.yaml_values import Scalar
+from virtio_proto import schema
+from virtio_proto.schema import Health, Opcode, ProgramKind, QueryKind, Status
+
+STRICT: Final[SandboxMode] = "off" if SANDBOX == "off" else "strict"
+TEXT_BYTES: Final = 4096
+MEMORY_BYTES: Final = 16 * MIB
+SOURCE: Final = b"""
+extern "C" __global__ void add_one(unsigned *data, unsigned count) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) data[i]++;
+}
+extern "C" __global__ void saxpy(unsigned count, float a, const float *x, float *y) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) y[i] += a * x[i];
+}
+extern "C" __global__ void illegal_address() { *(volatile int *)0 = 1; }
+extern "C" __global__ void hang() { for (;;) {} }
+extern "C" __global__ void fails() { asm("trap;"); }
+"""
+"""What the fake driver has kernels for; it knows them by their names."""
+
+PRINTS: Final = b"""
+extern "C" __global__ void prints(unsigned lines) { for (unsigned i = 0; i < lines; i++) printf("hello %u\\n", i); }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One VM."""
+
+    name: str = "a"
+    kind: EngineName = "cuda"
+    pes: int | None = 48
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    sandbox: SandboxMode = STRICT
+
+
+class CudaGuest:
+    """A context of a VM's guest."""
+
+    def __init__(self, vm: FakeVm) -> None:
+        self.vm = vm
+        vm.frontend.wait_health(Health.READY)
+        self.context = vm.driver.request(Opcode.CONTEXT_CREATE).value
+
+    def request(
+        self,
+        opcode: Opcode,
+        body: Mapping[str, object] | bytes = b"",
+        trailing: bytes = b"",
+        payload: bytes = b"",
+        answer: int = TEXT_BYTES,
+    ) -> Reply:
+        return self.vm.driver.request(opcode, body, trailing, payload, answer, context=self.context)
+
+    def ok(
+        self,
+        opcode: Opcode,
+        body: Mapping[str, object] | bytes = b"",
+        trailing: bytes = b"",
+        payload: bytes = b"",
+        answer: int = TEXT_BYTES,
+    ) -> Reply:
+        reply = self.request(opcode, body, trailing, payload, answer)
+        assert reply.status == Status.OK, reply.text
+        return reply
+
+    def load(self, source: bytes, kind: ProgramKind = ProgramKind.CUDA_SOURCE, options: bytes = b"") -> Reply:
+        body = {"kind": kind, "options_len": len(options), "source_len": len(source)}
+        return self.request(Opcode.PROGRAM_LOAD, body, options + source)
+
+    def alloc(self, data: bytes) -> int:
+        """Device memory that holds `data`."""
+        address = self.ok(Opcode.ALLOC, {"size": len(data)}).value
+        self.ok(Opcode.COPY_IN, {"dst": address, "size": len(data)}, b"", data)
+        return address
+
+    def read(self, address: int, size: int) -> bytes:
+        return self.ok(Opcode.COPY_OUT, {"src": address, "size": size}, answer=size).payload
+
+    def launch(self, name: str, params: bytes = b"", threads: int = 1) -> Reply:
+        found = self.ok(Opcode.FUNCTION_LOOKUP, {"program": 0, "name_len": len(name)}, name.encode())
+        shape = {"grid": [1, 1, 1], "block": [threads, 1, 1]}
+        return self.request(Opcode.LAUNCH, {"function": found.value, **shape, "param_len": len(params)}, params)
+
+    def computes(self) -> bool:
+        """Whether a program and a buffer of its own do what they should."""
+        assert self.load(SOURCE).status == Status.OK
+        address = self.alloc(struct.pack("<4I", 1, 2, 3, 4))
+        reply = self.launch("add_one", struct.pack("<QI", address, 4), threads=4)
+        assert reply.status == Status.OK, reply.text
+        return struct.unpack("<4I", self.read(address, 16)) == (2, 3, 4, 5)
+
+    def output(self) -> bytes:
+        """What kernels have printed since it was asked last."""
+        return self.request(Opcode.QUERY, {"what": QueryKind.OUTPUT}, answer=1 << 16).payload
+
+    def generation(self) -> int:
+        return int(schema.CONFIG.construct.parse(self.vm.frontend.config_read()).generation)
+
+
+def _open_to_workers(folder: Path) -> Path:
+    """A new folder that they can read: root's are nobody's."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    return folder
+
+
+@contextmanager
+def cuda_host(
+    folder: Path, *settings: Settings, fake: str = "", deadline_s: float = 20
+) -> Iterator[tuple[FakeVm, ...]]:
+    """The VMs, each with a frontend connected. `fake`: lines for the fake driver's settings."""
+    library = cuda_driver.with_settings(_open_to_workers(folder / "driver"), fake)
+    vms = tuple(
+        VmConfig(
+            one.name,
+            vm_uuid(one.name),
+            folder / one.name,
+            REGION_BYTES,
+            engine=EngineConfig(one.kind, {"driver": str(library), **one.options}),
+            quota=QuotaConfig(pes=one.pes, memory_bytes=MEMORY_BYTES),
+            deadline_ns=int(deadline_s * 1e9),
+            num_queues=2,
+            sandbox=one.sandbox,
+        )
+        for one in settings
+    )
+    config = DaemonConfig(vms, cache=folder / "cache")
+    daemon = DaemonThread(config, sandboxed_worker, compiler=compile_service(config), engines=host_engines())
+    with daemon, ExitStack() as stack:
+        yield tuple(stack.enter_context(FakeVm(folder / one.name)) for one in settings)

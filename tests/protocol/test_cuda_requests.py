@@ -1,0 +1,239 @@
+"""CUDA source from a fake guest, compiled and run by the real daemon, compiler, walled worker and CUDA engine.
+
+The GPU is the fake driver; the sandbox is strict, so that whatever the engine needs behind the walls is let through.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.vm import FakeVm
+from tests.protocol.cuda_host import MEMORY_BYTES, PRINTS, SOURCE, CudaGuest, Settings, cuda_host
+from vhost_backend.config import MIB
+from virtio_proto import schema
+from virtio_proto.schema import EngineKind, Health, Opcode, ProgramKind, Status
+
+
+@pytest.fixture(scope="module")
+def vm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeVm]:
+    """For tests that leave the worker as it was."""
+    with cuda_host(tmp_path_factory.mktemp("host"), Settings()) as (vm,):
+        yield vm
+
+
+@pytest.fixture
+def guest(vm: FakeVm) -> Iterator[CudaGuest]:
+    guest = CudaGuest(vm)
+    yield guest
+    guest.ok(Opcode.CONTEXT_DESTROY)
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Iterator[CudaGuest]:
+    """For tests that end the worker; launches may take half a second."""
+    with cuda_host(tmp_path, Settings(), deadline_s=0.5) as (vm,):
+        guest = CudaGuest(vm)
+        assert guest.load(SOURCE).status == Status.OK
+        yield guest
+
+
+def space_of(vm: FakeVm) -> Any:
+    return schema.CONFIG.construct.parse(vm.frontend.config_read())
+
+
+def engine_name(vm: FakeVm) -> str:
+    return bytes(space_of(vm).engine_name).rstrip(b"\0").decode()
+
+
+# ---- computing -----------------------------------------------------------------------------------
+
+
+def test_kernel_computes(guest: CudaGuest) -> None:
+    assert guest.computes()
+
+
+def test_parameters_reach_the_kernel(guest: CudaGuest) -> None:
+    assert guest.load(SOURCE).status == Status.OK
+    x, y = guest.alloc(struct.pack("<3f", 1, 2, 3)), guest.alloc(struct.pack("<3f", 10, 20, 30))
+    reply = guest.launch("saxpy", struct.pack("<IfQQ", 3, 2.0, x, y), threads=3)
+    assert reply.status == Status.OK, reply.text
+    assert struct.unpack("<3f", guest.read(y, 12)) == (12, 24, 36)
+
+
+def test_guest_sees_engine_and_what_it_was_given(vm: FakeVm, guest: CudaGuest) -> None:
+    space = space_of(guest.vm)
+    assert (space.engine_kind, space.quota_pes) == (EngineKind.CUDA, 48)
+    assert engine_name(vm) == "Fake H200, 48 of 132 SMs"
+
+
+def test_region_can_be_addressed_by_kernels(vm: FakeVm, guest: CudaGuest) -> None:
+    """The engine registers it with the driver, and says where the GPU sees it."""
+    address = space_of(vm).region_device_address
+    assert address != 0
+    assert guest.load(SOURCE).status == Status.OK
+    block = vm.region.allocate(16)
+    vm.region.write(block, struct.pack("<4I", 1, 2, 3, 4))
+    reply = guest.launch("add_one", struct.pack("<QI", address + block.offset, 4), threads=4)
+    assert reply.status == Status.OK, reply.text
+    assert struct.unpack("<4I", vm.region.read(block)) == (2, 3, 4, 5)
+    vm.region.release(block)
+
+
+def test_what_kernels_print_reaches_the_guest(guest: CudaGuest) -> None:
+    assert guest.load(PRINTS).status == Status.OK
+    reply = guest.launch("prints", struct.pack("<I", 2))
+    assert reply.status == Status.OK, reply.text
+    assert guest.output() == b"hello 0\nhello 1\n"
+    assert guest.output() == b""
+
+
+# ---- programs ------------------------------------------------------------------------------------
+
+
+def test_compiler_log_reaches_the_guest(guest: CudaGuest) -> None:
+    reply = guest.load(b'extern "C" __global__ void k() { undeclared = 1; }')
+    assert reply.status == Status.COMPILE_FAILED
+    assert 'identifier "undeclared" is undefined' in reply.text
+
+
+def test_second_load_comes_from_the_cache(guest: CudaGuest) -> None:
+    assert guest.load(SOURCE).status == guest.load(SOURCE).status == Status.OK
+
+
+@pytest.mark.parametrize("kind", [ProgramKind.PTX, ProgramKind.CUBIN, ProgramKind.FATBIN])
+def test_binary_is_refused_with_how_to_allow_it(guest: CudaGuest, kind: ProgramKind) -> None:
+    reply = guest.load(b"whatever", kind)
+    assert reply.status == Status.COMPILE_FAILED
+    assert kind.name in reply.text
+    assert "'binaries: true'" in reply.text
+
+
+def test_binary_is_taken_where_it_is_allowed(tmp_path: Path) -> None:
+    ptx = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry add_one(.param .u64 data, .param .u32 count) { ret; }
+"""
+    with cuda_host(tmp_path, Settings(options={"binaries": True})) as (vm,):
+        guest = CudaGuest(vm)
+        loaded = guest.load(ptx, ProgramKind.PTX)
+        assert loaded.status == Status.OK, loaded.text
+        address = guest.alloc(struct.pack("<I", 41))
+        assert guest.launch("add_one", struct.pack("<QI", address, 1)).status == Status.OK
+        assert guest.read(address, 4) == struct.pack("<I", 42)
+
+
+# ---- quota ---------------------------------------------------------------------------------------
+
+
+def test_more_memory_than_the_quota_is_refused(guest: CudaGuest) -> None:
+    reply = guest.request(Opcode.ALLOC, {"size": MEMORY_BYTES + MIB})
+    assert reply.status == Status.OUT_OF_MEMORY
+    assert str(MEMORY_BYTES + MIB) in reply.text
+
+
+def test_programs_count_against_the_quota(guest: CudaGuest) -> None:
+    """One that prints takes the driver's buffer for it, of a mebibyte."""
+    loaded = guest.load(PRINTS)
+    assert guest.request(Opcode.ALLOC, {"size": MEMORY_BYTES - MIB}).status == Status.OUT_OF_MEMORY
+    guest.ok(Opcode.PROGRAM_UNLOAD, {"program": loaded.value})
+    guest.ok(Opcode.ALLOC, {"size": MEMORY_BYTES - MIB})
+
+
+@pytest.mark.parametrize(("asked", "given"), [(33, 40), (1, 8), (None, 132), (500, 132)])
+def test_part_of_the_gpu_is_what_it_can_divide(
+    tmp_path: Path, logs: io.StringIO, asked: int | None, given: int
+) -> None:
+    with cuda_host(tmp_path, Settings(pes=asked)) as (vm,):
+        vm.frontend.wait_health(Health.READY)
+        assert space_of(vm).quota_pes == given
+    if asked is not None and asked < given:
+        assert re.search(rf"worker_ready.*asked={asked}.*pes={given}", logs.getvalue())
+
+
+# ---- faults --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "status", "error"),
+    [
+        ("illegal_address", Status.FAULT, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        ("fails", Status.ASSERT, "CUDA_ERROR_ASSERT"),
+        ("hang", Status.TIMEOUT, "hang"),
+    ],
+)
+def test_fault_is_named_and_the_vm_goes_on(victim: CudaGuest, kernel: str, status: Status, error: str) -> None:
+    reply = victim.launch(kernel)
+    assert reply.status == status, reply.text
+    assert error in reply.text
+    assert kernel in reply.text
+    assert victim.request(Opcode.ALLOC, {"size": 16}).status == Status.NO_CONTEXT
+    again = CudaGuest(victim.vm)
+    assert again.computes()
+    assert again.generation() == 2
+
+
+def test_fault_of_one_vm_is_nothing_to_another(tmp_path: Path) -> None:
+    with cuda_host(tmp_path, Settings("a"), Settings("b"), deadline_s=0.5) as vms:
+        guilty, other = (CudaGuest(vm) for vm in vms)
+        assert other.computes()
+        assert guilty.load(SOURCE).status == Status.OK
+        for kernel in ("illegal_address", "hang"):
+            assert guilty.launch(kernel).status in (Status.FAULT, Status.TIMEOUT)
+            guilty = CudaGuest(guilty.vm)
+            assert guilty.load(SOURCE).status == Status.OK
+            address = other.alloc(struct.pack("<I", 1))
+            assert other.launch("add_one", struct.pack("<QI", address, 1)).status == Status.OK
+        assert other.generation() == 1
+        assert guilty.generation() == 3
+
+
+# ---- which engine --------------------------------------------------------------------------------
+
+
+def test_auto_takes_the_gpu(tmp_path: Path, logs: io.StringIO) -> None:
+    with cuda_host(tmp_path, Settings(kind="auto")) as (vm,):
+        assert CudaGuest(vm).computes()
+        assert space_of(vm).engine_kind == EngineKind.CUDA
+    assert re.search(r"engine_chosen.*engine=cuda.*Fake H200 \(sm_90\), CUDA 13.0", logs.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("fake", "reason"),
+    [
+        ("init_result 100\n", "CUDA_ERROR_NO_DEVICE"),
+        ("driver_version 12020\n", "the driver knows CUDA 12.2"),
+        ("devices 0\n", "no CUDA-capable device is detected"),
+    ],
+)
+def test_auto_falls_back_to_the_cpu_and_says_why(tmp_path: Path, logs: io.StringIO, fake: str, reason: str) -> None:
+    with cuda_host(tmp_path, Settings(kind="auto", pes=2), fake=fake) as (vm,):
+        vm.frontend.wait_health(Health.READY)
+        assert space_of(vm).engine_kind == EngineKind.CPU
+    chosen = next(line for line in logs.getvalue().splitlines() if "engine_chosen" in line)
+    assert "engine=cpu" in chosen
+    assert reason in chosen
+
+
+def test_second_gpu_is_had_by_number_and_by_uuid(tmp_path: Path) -> None:
+    fake = "devices 2\n1.name Other GPU\n1.uuid 22222222222222222222222222222222\n"
+    uuid = "GPU-22222222-2222-2222-2222-222222222222"
+    settings = (Settings("a", options={"device": 1}), Settings("b", options={"device": uuid}))
+    with cuda_host(tmp_path, *settings, fake=fake) as vms:
+        for vm in vms:
+            assert CudaGuest(vm).computes()
+            assert engine_name(vm) == "Other GPU, 48 of 132 SMs"
+
+
+def test_best_effort_computes_too(tmp_path: Path, logs: io.StringIO) -> None:
+    with cuda_host(tmp_path, Settings(sandbox="best-effort")) as (vm,):
+        assert CudaGuest(vm).computes()
+    assert "no system call filter: left out" in logs.getvalue()

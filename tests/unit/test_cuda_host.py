@@ -1,0 +1,94 @@
+"""What of a host the worker of a GPU sees, and which holes its walls have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vhost_backend.engines.cuda import host
+from vhost_backend.sandbox.policy import HOSTILE, worker_policy
+from vhost_backend.sandbox.seccomp import Action
+from vhost_backend.sandbox.syscalls import X86_64
+
+UUIDS = ("GPU-8f6d2a1e-0c3b-4d5e-9f70-1a2b3c4d5e6f", "GPU-00000000-0c3b-4d5e-9f70-1a2b3c4d5e6f")
+INFORMATION = """Model: \t\t NVIDIA H200
+IRQ:   \t\t 233
+GPU UUID: \t {uuid}
+Video BIOS: \t 96.00.a5.00.01
+Bus Location: \t 0000:{bus:02x}:00.0
+Device Minor: \t {minor}
+GPU Excluded:\t No
+"""
+CONTROL = ["nvidia-caps", "nvidia-uvm", "nvidia-uvm-tools", "nvidiactl"]
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Callable[[object], list[str]]:
+    """The names of the nodes that are shown for a device, on a host with two; the second has the smaller minor."""
+    dev, proc = tmp_path / "dev", tmp_path / "proc"
+    (dev / "nvidia-caps").mkdir(parents=True)
+    for name in (*CONTROL[1:], "nvidia0", "nvidia1", "nvidia-modeset", "nvidia-nvswitchctl", "null", "sda"):
+        (dev / name).touch()
+    for index, uuid in enumerate(UUIDS):
+        folder = proc / "driver" / "nvidia" / "gpus" / f"0000:{index:02x}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(INFORMATION.format(uuid=uuid, bus=index, minor=1 - index))
+
+    def shown(device: object) -> list[str]:
+        view = host.view({} if device is None else {"device": str(device)}, dev, proc)
+        return [path.name for path in view.devices]
+
+    return shown
+
+
+@pytest.mark.parametrize(("uuid", "node"), [(UUIDS[0], "nvidia1"), (UUIDS[1].upper(), "nvidia0")])
+def test_worker_sees_the_node_of_its_own_gpu(nodes: Callable[[object], list[str]], uuid: str, node: str) -> None:
+    assert sorted(nodes(uuid)) == sorted([*CONTROL, node])
+
+
+@pytest.mark.parametrize("device", [None, "MIG-8f6d2a1e-0c3b-4d5e-9f70-1a2b3c4d5e6f", 0])
+def test_worker_sees_all_gpus_where_the_host_does_not_say_which_is_its_own(
+    nodes: Callable[[object], list[str]], device: object
+) -> None:
+    assert sorted(nodes(device)) == sorted([*CONTROL, "nvidia0", "nvidia1"])
+
+
+def test_worker_sees_where_the_driver_lies(tmp_path: Path) -> None:
+    """By the name that is configured, and where that leads."""
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "libcuda.so.580").touch()
+    link = tmp_path / "named"
+    link.mkdir()
+    (link / "libcuda.so.1").symlink_to(real / "libcuda.so.580")
+    assert {real, link} <= set(host.view({"driver": str(link / "libcuda.so.1")}).paths)
+
+
+def test_only_what_is_there_is_shown() -> None:
+    view = host.view({"driver": "/nowhere/libcuda.so.1"})
+    assert all(path.exists() for path in view.paths)
+    assert view.proc
+
+
+def test_what_the_driver_opened_stays_open(tmp_path: Path) -> None:
+    before = host.open_fds()
+    with (tmp_path / "file").open("w") as file:
+        needs = host.needs(before)
+        assert needs.kept_fds == (file.fileno(),)
+    assert host.open_fds() == before
+
+
+def test_descriptors_are_found_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = host.open_fds()
+    monkeypatch.setattr(host, "_FDS", Path("/nowhere"))
+    assert host.open_fds() == found
+
+
+def test_no_call_of_the_drivers_is_hostile_or_unknown() -> None:
+    calls = host.needs(frozenset()).system_calls
+    assert HOSTILE.isdisjoint(calls)
+    assert set(calls) <= X86_64.keys()
+    assert worker_policy(os.getpid(), calls).rules["ioctl"] is Action.ALLOW
