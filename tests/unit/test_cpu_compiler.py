@@ -87,6 +87,11 @@ def test_options_that_do_nothing_here() -> None:
     compile_image(EMPTY, ("-arch=sm_70", "-arch", "sm_80", "--maxrregcount=32", "-O3", "-lineinfo", "-G", "-std=c++14"))
 
 
+def test_options_for_gpus_do_nothing_here() -> None:
+    compile_image(EMPTY, ("--use-nvcc", "--extended-lambda", "--expt-relaxed-constexpr", "-Xptxas", "-v"))
+    compile_image(EMPTY, ("--diag-suppress=177", "-diag-suppress", "550", "--ptxas-options=-v"))
+
+
 def test_definitions() -> None:
     source = 'extern "C" __global__ void f(int *x) { x[threadIdx.x] = VALUE + threadIdx.x; }\n'
     assert run_values(source, "-DVALUE=5") == [5, 6, 7, 8]

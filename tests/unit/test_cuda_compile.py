@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.cuda_compile_rig import (
-    CompileError,
     EMPTY,
+    CompileError,
     compile_image,
     kernels,
     log_of,
@@ -97,7 +97,7 @@ def test_headers_of_the_host_are_out_of_reach(header: str) -> None:
 
 
 def test_endless_compilation_is_stopped() -> None:
-    with pytest.raises(CompileError, match="stopped after 0.5 s"):
+    with pytest.raises(CompileError, match=r"stopped after 0\.5 s"):
         compile_image(EXPONENTIAL, limits=CompileLimits(wall_seconds=0.5))
 
 

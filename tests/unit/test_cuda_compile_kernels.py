@@ -70,7 +70,7 @@ def c_text(path: str) -> str:
 
 def examples() -> dict[str, str]:
     """The CUDA source of each example."""
-    from examples import matmul, photo  # noqa: PLC0415  Pillow is not everywhere
+    from examples import matmul, photo  # Pillow is not everywhere
 
     return {"matmul": matmul.SOURCE, "photo": photo.SOURCE, "saxpy": c_text("examples/saxpy.c")}
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import toolkits
-from vhost_backend.engines.cuda.toolkits import Toolkit
+from vhost_backend.engines.cuda.toolkits import Toolkit, Version, version_text
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.launch import SYSTEM_PATHS
 
@@ -33,7 +33,7 @@ USE_NVCC: Final = "--use-nvcc"
 _START: Final = (
     f"import sys; sys.path.append({str(HERE)!r}); from compiler.main import main; sys.exit(main(sys.argv[1:]))"
 )
-_INPUTS: Final = {"CUDA_SOURCE": "source.cu", "PTX": "source.ptx", "CUBIN": "source.cubin", "FATBIN": "source.fatbin"}
+_INPUTS: Final = {"CUDA_SOURCE": "source.cu", "PTX": "guest.ptx", "CUBIN": "guest.cubin", "FATBIN": "guest.fatbin"}
 _LAUNCH: Final = b"<<<"
 
 
@@ -45,6 +45,7 @@ class _Tool:
     arguments: tuple[str, ...] = ()
     visible: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
+    version: Version = (0, 0)
 
 
 def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
@@ -66,31 +67,41 @@ def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Ma
 
 
 def missing(arch: str, driver: str, compiler: str = "auto") -> str | None:
-    """Why this host cannot compile for `arch` and a driver of that CUDA version, and what to do; None: it can."""
+    """Why this host cannot compile for `arch` and a driver of that CUDA version, and what to do; None: it can.
+
+    Runs the compiler once, to ask for its architectures: some 20 ms.
+    """
     try:
         tool = _source_tool(driver, compiler, has_launches=False)
-    except ValueError as error:
+        version, known = _supported(tool)
+    except (ValueError, HostError) as error:
         return str(error)
-    if tool.name != "nvrtc":
+    if arch in known:
         return None
-    version, known = supported(tool.files[0])
-    if arch.removeprefix("sm_") in known:
-        return None
-    return f"NVRTC {version} does not know {arch}; it knows {', '.join(f'sm_{number}' for number in known)}"
+    return f"{tool.name} {version} does not know {arch}; it knows {', '.join(known)}"
 
 
 @functools.cache
-def supported(nvrtc: Path) -> tuple[str, tuple[str, ...]]:
-    """The version of an NVRTC and the numbers of the architectures that it compiles for.
+def _supported(tool: _Tool) -> tuple[str, tuple[str, ...]]:
+    """The version of a compiler and the architectures that it compiles for.
 
     :raise HostError: it cannot be used.
     """
-    argv = (*_interpreter(), "describe", "--library", str(nvrtc))
+    if tool.name == "nvcc":
+        return version_text(tool.version), tuple(_asked(str(tool.files[0]), "--list-gpu-code"))
+    version, *numbers = _asked(*_interpreter(), "describe", "--library", str(tool.files[0]))
+    return version, tuple(f"sm_{number}" for number in numbers)
+
+
+def _asked(*argv: str) -> list[str]:
+    """The words that a program prints.
+
+    :raise HostError: it cannot be used.
+    """
     done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
-        raise HostError(f"{nvrtc} cannot be used: {done.stdout}{done.stderr}".strip(), hint=INSTALL)
-    version, *known = done.stdout.split()
-    return version, tuple(known)
+        raise HostError(f"{argv[-1]}: {done.stdout}{done.stderr}".strip(), hint=INSTALL)
+    return done.stdout.split()
 
 
 def _choose(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> _Tool:
@@ -140,14 +151,14 @@ def _nothing(wanted: str, driver: str) -> str:
 def _nvrtc(kit: Toolkit, library: Path) -> _Tool:
     includes = (INCLUDE_DIR, *kit.include_dirs)
     arguments = ("--library", str(library), *(word for path in includes for word in ("--include", str(path))))
-    return _Tool("nvrtc", arguments, (library.parent, *kit.include_dirs), (library, *_landmarks(kit)))
+    return _Tool("nvrtc", arguments, (library.parent, *kit.include_dirs), (library, *_landmarks(kit)), kit.version)
 
 
 def _nvcc(kit: Toolkit, nvcc: Path, host: Path) -> _Tool:
     system = (Path(name) for name in ("/bin", "/usr/bin", "/usr/include", "/usr/libexec"))
     visible = (*kit.roots, host.parent, *(path for path in system if path.is_dir()))
     arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host))
-    return _Tool("nvcc", arguments, visible, (nvcc, host.resolve(), *_landmarks(kit)))
+    return _Tool("nvcc", arguments, visible, (nvcc, host.resolve(), *_landmarks(kit)), kit.version)
 
 
 @functools.cache

@@ -7,7 +7,8 @@ namespace
 
 const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++11..c++20, --use_fast_math, -lineinfo, --name-expression=, -w; ignored: -arch, "
-    "--gpu-architecture, --maxrregcount, -fmad, -default-device, -rdc=false, -G, -g";
+    "--gpu-architecture, --maxrregcount, -fmad, -default-device, -rdc=false, -G, -g, --use-nvcc, --extended-lambda, "
+    "--expt-relaxed-constexpr, --diag-suppress=";
 
 bool is_ignored(llvm::StringRef option)
 {
@@ -41,6 +42,15 @@ bool is_ignored(llvm::StringRef option)
                                    "-prec-sqrt=",
                                    "--prec-div=",
                                    "-prec-div=",
+                                   "--use-nvcc",
+                                   "-extended-lambda",
+                                   "--extended-lambda",
+                                   "-expt-extended-lambda",
+                                   "--expt-extended-lambda",
+                                   "-expt-relaxed-constexpr",
+                                   "--expt-relaxed-constexpr",
+                                   "-diag-suppress=",
+                                   "--diag-suppress=",
                                    "-O0",
                                    "-O1",
                                    "-O2",
@@ -55,6 +65,7 @@ bool takes_value(llvm::StringRef option)
 {
     return option == "-arch" || option == "--gpu-architecture" || option == "-code" || option == "-gencode" ||
            option == "-maxrregcount" || option == "--maxrregcount" || option == "-D" || option == "-U" ||
+           option == "-Xptxas" || option == "-diag-suppress" || option == "--diag-suppress" ||
            option == "--define-macro" || option == "--undefine-macro" || option == "-std" || option == "--std" ||
            option == "--name-expression";
 }

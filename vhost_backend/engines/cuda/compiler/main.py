@@ -112,14 +112,17 @@ def main(words: list[str]) -> int:
     line = CommandLine(words)
     try:
         image = TOOLS[line.tool](line)
+        if image:
+            tools.write(line["output"], image)
     except ToolError as error:
         say(str(error))
         return 1
     except CompileError as error:
         say(f"vgc-cudacc: error: {error}")
         return 1
-    if image:
-        tools.write(line["output"], image)
+    except (OSError, MemoryError) as error:
+        say(f"vgc-cudacc: error: {error or 'out of memory'}")
+        return 1
     return 0
 
 

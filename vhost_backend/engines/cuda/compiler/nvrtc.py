@@ -26,10 +26,16 @@ _ALWAYS = (
 
 
 class Nvrtc:
-    """The library, and the one program that this process compiles."""
+    """The library, and the one program that this process compiles.
+
+    :raise CompileError: the library cannot be loaded.
+    """
 
     def __init__(self, path: str) -> None:
-        self._library = ctypes.CDLL(path)
+        try:
+            self._library = ctypes.CDLL(path)
+        except OSError as error:
+            raise CompileError(f"NVRTC cannot be loaded: {error}") from error
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
         self._program = ctypes.c_void_p()
 
