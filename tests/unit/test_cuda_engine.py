@@ -1,0 +1,337 @@
+"""The CUDA engine's Python half on the fake driver: options, context, programs, what is charged, what is printed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.fakes import cuda_cubin
+from tests.fakes.cuda_driver import FakeDriver
+from tests.unit.cuda_images import compiled
+from tests.unit.cuda_rig import CUDA_LIMITS, fake_driver
+from tests.unit.plane_rig import Rig, plane_rig
+from vhost_backend._dataplane import ffi, lib
+from vhost_backend.engines.base import LoadedProgram, ProgramError
+from vhost_backend.engines.cuda import cubin
+from vhost_backend.engines.cuda.host import open_fds
+from vhost_backend.engines.registry import engine_class
+from vhost_backend.errors import EngineError
+from vhost_backend.sandbox import memfd
+from virtio_proto.schema import DeviceFeature, Opcode, Status
+
+pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+
+from vhost_backend.engines.cuda.engine import CudaEngine
+
+MIB = 1 << 20
+SMS = 16
+RESIDENT_THREADS = 2048 * SMS
+SOURCE = """
+    __device__ int counter;
+    __constant__ float factors[4];
+    namespace solver {
+        __global__ void step(char a, double b, int *p) { counter = *p + a + b + factors[p[1]]; }
+        template <class T> __global__ void scale(T *p) { *p *= 2; }
+        template __global__ void scale<float>(float *);
+    }
+"""
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDriver]:
+    with fake_driver() as fake:
+        yield fake
+
+
+def opened(fake: FakeDriver, pes: int = SMS, **options: Any) -> CudaEngine:
+    return CudaEngine.open({"driver": str(fake.path), **options}, pes, 64 * MIB, 10**9)
+
+
+@contextmanager
+def running(fake: FakeDriver, pes: int = SMS, **options: Any) -> Iterator[CudaEngine]:
+    """An engine that was started."""
+    engine = opened(fake, pes, **options)
+    try:
+        engine.start()
+        yield engine
+    finally:
+        engine.close()
+
+
+def load(engine: CudaEngine, image: bytes) -> LoadedProgram:
+    fd = memfd.sealed("image", image)
+    try:
+        return engine.load_program(fd, len(image), 1)
+    finally:
+        os.close(fd)
+
+
+def one_kernel(**fields: Any) -> cuda_cubin.Kernel:
+    return cuda_cubin.Kernel("empty", **fields)
+
+
+# ---- opening -----------------------------------------------------------------------------------------
+
+
+def test_the_engine_is_known_by_its_kind() -> None:
+    assert engine_class("cuda") is CudaEngine
+
+
+@pytest.mark.parametrize(("pes", "given", "name"), [(10, 16, "16 of 132 SMs"), (500, 132, "132 of 132 SMs")])
+def test_a_vm_is_told_what_it_got(fake: FakeDriver, pes: int, given: int, name: str) -> None:
+    engine = opened(fake, pes)
+    assert (engine.name, engine.num_pes, engine.handle.num_pes) == (f"Fake H200, {name}", given, given)
+    engine.close()
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_names_fit_the_configuration_space(fake: FakeDriver, letter: str) -> None:
+    fake.set(f"name {letter * 90}")
+    engine = opened(fake)
+    assert 62 <= len(engine.name.encode()) <= 63
+    assert engine.name.endswith(f"{letter}, 16 of 132 SMs")
+    engine.close()
+
+
+@pytest.mark.parametrize("binaries", [True, False])
+def test_binaries_are_offered_only_where_allowed(fake: FakeDriver, binaries: bool) -> None:
+    engine = opened(fake, binaries=binaries)
+    always = DeviceFeature.CALL | DeviceFeature.EVENTS | DeviceFeature.REGION_ADDRESS
+    assert engine.features == always | (DeviceFeature.BINARY_PROGRAMS if binaries else 0)
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"speed": 9}, "option speed is 9; allowed: device"),
+        ({"device": 1.5}, "option device is 1.5"),
+        ({"device": True}, "option device is True"),
+        ({"binaries": "yes"}, "option binaries is 'yes'"),
+        ({"heap": 0}, "option heap is 0"),
+        ({"heap": "8M"}, "option heap is '8M'"),
+        ({"compiler": "gcc"}, "option compiler is 'gcc'"),
+        ({"completion": "hope"}, "option completion is 'hope'"),
+        ({"device": "7"}, "no GPUs fit device '7'; there are: 0 "),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(fake: FakeDriver, options: Mapping[str, Any], words: str) -> None:
+    with pytest.raises(EngineError, match=words):
+        opened(fake, **options)
+
+
+def test_options_without_a_value_are_as_if_absent(fake: FakeDriver) -> None:
+    opened(fake, device=None, heap=None, compiler=None).close()
+
+
+def test_an_open_engine_has_no_context_current(fake: FakeDriver) -> None:
+    """A green context may be current in one thread only, and that is the data plane's."""
+    engine = opened(fake)
+    current = ctypes.c_void_p(1)
+    assert fake.library.cuCtxGetCurrent(ctypes.byref(current)) == 0
+    assert current.value is None
+    engine.close()
+
+
+def test_limits_are_set_before_anything_is_loaded(fake: FakeDriver) -> None:
+    with running(fake, heap=3 * MIB) as engine:
+        load(engine, cuda_cubin.all_kernels())
+        calls = [line.partition(" = ")[0] for line in fake.calls()]
+        printf, heap = f"cuCtxSetLimit(1, {MIB})", f"cuCtxSetLimit(2, {3 * MIB})"
+        loading = next(at for at, call in enumerate(calls) if call.startswith("cuModuleLoadData"))
+        assert {printf, heap} <= set(calls[:loading])
+
+
+@pytest.mark.parametrize("function", ["cuCtxSetLimit", "cuCtxSetCurrent", "cuGreenCtxCreate"])
+def test_what_fails_to_open_leaves_nothing_behind(fake: FakeDriver, function: str) -> None:
+    before = open_fds()
+    fake.inject(function, 2)
+    with pytest.raises(EngineError, match=f"{function}: CUDA_ERROR_OUT_OF_MEMORY"):
+        opened(fake)
+    assert fake.number("contexts") == 0
+    assert open_fds() == before
+
+
+def test_a_gpu_that_does_not_answer_is_reported_at_the_start(fake: FakeDriver) -> None:
+    engine = opened(fake)
+    fake.inject("cuMemPoolCreate", 2)
+    with pytest.raises(EngineError, match=r"cuda engine: .*CUDA_ERROR_OUT_OF_MEMORY"):
+        engine.start()
+    engine.close()
+
+
+def test_what_the_driver_opened_stays_open_behind_the_walls(fake: FakeDriver) -> None:
+    """And nothing that was open before."""
+    before = os.open("/dev/null", os.O_RDONLY)
+    engine = opened(fake)
+    kept = engine.needs.kept_fds
+    assert engine._output in kept
+    assert before not in kept
+    os.close(before)
+    engine.close()
+
+
+# ---- programs ----------------------------------------------------------------------------------------
+
+
+def test_a_program_of_the_compiler_is_loaded(fake: FakeDriver) -> None:
+    with running(fake) as engine:
+        program = load(engine, compiled(SOURCE))
+        found = {info.short_name: info for info in program.functions}
+        assert set(found) == {"step", "scale"}
+        assert found["step"].name == "_ZN6solver4stepEcdPi"
+        assert (found["step"].params, found["step"].param_bytes) == (((0, 1), (8, 8), (16, 8)), 24)
+        assert [found["step"].kernel.params[index].offset for index in range(3)] == [0, 8, 16]
+        assert {(info.name, info.size) for info in program.globals} == {("counter", 4), ("factors", 16)}
+        assert all(info.address for info in program.globals)
+        engine.unload_program(program)
+        assert fake.number("modules") == 0
+
+
+def test_a_program_without_kernels_is_loaded(fake: FakeDriver) -> None:
+    with running(fake) as engine:
+        program = load(engine, cuda_cubin.cubin([], [cuda_cubin.Global("counter", 4)]))
+        assert (program.functions, len(program.globals)) == ((), 1)
+        engine.unload_program(program)
+
+
+def test_variables_that_the_driver_has_not_placed_are_left_out(fake: FakeDriver) -> None:
+    with running(fake) as engine:
+        fake.inject("cuModuleGetGlobal", 500)
+        program = load(engine, cuda_cubin.cubin([], [cuda_cubin.Global(name, 4) for name in ("a", "b")]))
+        assert [info.name for info in program.globals] == ["b"]
+        engine.unload_program(program)
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (b"", "no 64-bit ELF header"),
+        (b"//\n// Generated by NVIDIA NVVM Compiler\n.version 9.0\n", "this is not a cubin"),
+        (cuda_cubin.cubin([one_kernel()], arch=80), r"compiled for sm_80, and this GPU \(Fake H200\) is sm_90"),
+        (cuda_cubin.cubin([one_kernel()], arch=91), "compiled for sm_91"),
+        (cuda_cubin.cubin([one_kernel(params=(4000, 97))]), "kernel empty has 4097 bytes of parameters; allowed: 4096"),
+    ],
+)
+def test_images_that_cannot_run_here_are_refused(fake: FakeDriver, image: bytes, words: str) -> None:
+    """Before the driver sees them."""
+    with running(fake) as engine:
+        with pytest.raises(ProgramError, match=words):
+            load(engine, image)
+        assert fake.count("cuModuleLoadData") == 0
+
+
+@pytest.mark.parametrize(
+    ("result", "words"), [(2, "^out of memory"), (218, "CUDA_ERROR_INVALID_PTX"), (209, "CUDA_ERROR_NO_BINARY_FOR_GPU")]
+)
+def test_what_the_driver_refuses_is_passed_on(fake: FakeDriver, result: int, words: str) -> None:
+    with running(fake) as engine:
+        fake.inject("cuModuleLoadData", result)
+        with pytest.raises(ProgramError, match=words):
+            load(engine, cuda_cubin.all_kernels())
+        assert fake.number("modules") == 0
+
+
+# ---- what a program takes of the quota ---------------------------------------------------------------
+
+
+def test_a_program_is_charged_for_what_it_loads(fake: FakeDriver) -> None:
+    image = compiled(SOURCE)
+    with running(fake) as engine:
+        program = load(engine, image)
+        assert program.charged_bytes == cubin.parse(image).loaded_bytes > 0
+        engine.unload_program(program)
+
+
+def test_stacks_are_charged_for_all_threads_of_the_share(fake: FakeDriver) -> None:
+    """Of the kernel that needs most."""
+    kernels = [one_kernel(local_bytes=256), cuda_cubin.Kernel("hang", local_bytes=1024)]
+    without = [one_kernel(), cuda_cubin.Kernel("hang")]
+    with running(fake) as engine:
+        deep, flat = load(engine, cuda_cubin.cubin(kernels)), load(engine, cuda_cubin.cubin(without))
+        assert deep.charged_bytes - flat.charged_bytes == 1024 * RESIDENT_THREADS
+        engine.unload_program(deep)
+        engine.unload_program(flat)
+
+
+@pytest.mark.parametrize(
+    ("statement", "charged"), [('printf("x");', MIB), ("free(0);", 5 * MIB), ('printf("x"); free(0);', 6 * MIB)]
+)
+def test_what_the_driver_keeps_for_kernels_is_charged(fake: FakeDriver, statement: str, charged: int) -> None:
+    """The heap, as large as the configuration says, and the buffer of printf."""
+    image = compiled(f"__global__ void kernel() {{ {statement} }}")
+    with running(fake, heap=5 * MIB) as engine:
+        program = load(engine, image)
+        assert program.charged_bytes - cubin.parse(image).loaded_bytes == charged
+        engine.unload_program(program)
+
+
+def test_a_program_beyond_the_quota_is_unloaded_again(fake: FakeDriver) -> None:
+    image = cuda_cubin.cubin([one_kernel(local_bytes=4096)])
+    with rig_of(fake) as rig:
+        context = rig.context()
+        body = {"kind": 1, "source_len": len(image)}
+        pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, image, context=context, writable_len=4096)
+        rig.serve_cold()
+        rig.answer_compile()
+        reply = rig.driver.wait(pending)
+        assert reply.status is Status.OUT_OF_MEMORY
+        assert "of device memory" in reply.text
+        assert fake.number("modules") == 0
+
+
+# ---- printing ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def rig_of(fake: FakeDriver) -> Iterator[Rig]:
+    engine = opened(fake)
+    engine.start()
+    with plane_rig(replace(CUDA_LIMITS, memory_bytes=64 * MIB), engine=engine) as rig:
+        yield rig
+
+
+def printed(rig: Rig, context: int) -> str:
+    text, left, lost = ffi.new("char[]", 4096), ffi.new("uint32_t *"), ffi.new("uint64_t *")
+    lib.vgc_engine_enter(rig.engine.handle)
+    size = rig.engine.handle.ops.take_output(rig.engine.handle, context, text, 4096, left, lost)
+    lib.vgc_engine_leave(rig.engine.handle)
+    assert (left[0], lost[0]) == (0, 0)
+    return bytes(ffi.buffer(text, size)).decode()
+
+
+def test_what_kernels_print_is_kept_for_their_context(fake: FakeDriver) -> None:
+    image = compiled('extern "C" __global__ void prints(unsigned count) { printf("%u", count); }')
+    with rig_of(fake) as rig:
+        contexts = [rig.context(), rig.context()]
+        for context, lines in zip(contexts, (2, 3), strict=True):
+            launch = {"function": rig.load(context, image)["prints"], "param_len": 4}
+            geometry = {"grid": [1, 1, 1], "block": [1, 1, 1]}
+            rig.ok(Opcode.LAUNCH, launch | geometry, struct.pack("<I", lines), context=context)
+        assert [printed(rig, number) for number in (1, 2)] == ["hello 0\nhello 1\n", "hello 0\nhello 1\nhello 2\n"]
+
+
+def test_stdout_is_given_back(fake: FakeDriver) -> None:
+    with memfd_on_stdout() as file:
+        with running(fake):
+            assert not os.path.sameopenfile(1, file)
+        assert os.path.sameopenfile(1, file)
+
+
+@contextmanager
+def memfd_on_stdout() -> Iterator[int]:
+    saved, file = os.dup(1), memfd.create("stdout")
+    os.dup2(file, 1)
+    try:
+        yield file
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(file)
