@@ -36,10 +36,6 @@ EXPORT struct_params(char c, Pair p, Empty, float4 q, Big b, bool flag, NonTrivi
     double values[] = {double(c), p.a, p.b, p.c, q.x, q.w, b.d[0], b.d[4], double(b.c), double(flag), double(n.v), double(e)};
     for (int i = 0; i < 12; i++) out[threadIdx.x * 12 + i] = values[i];
 }
-union Either { int i; float f; };
-typedef const unsigned long long Count;
-EXPORT number_params(bool, char16_t, unsigned char, short, long, Count, Colour, __int128, __half, _Float16, const float, double,
-                     float2, __half2, long double, Either, int Pair::*, void (*)(int), const double *const) {}
 
 template <class T, int N> __global__ void scale(T *x) { x[INDEX] *= N; }
 template __global__ void scale<float, 3>(float *);

@@ -81,12 +81,25 @@ def test_function_table_tells_offsets_and_sizes(gpu: Rig) -> None:
     assert function.param_bytes == 120
 
 
+PARAMETERS = """
+#include <cuda_fp16.h>
+struct Pair { int a, b; };
+union Either { int i; float f; };
+enum Colour { RED };
+enum class Shade : unsigned char { DARK };
+typedef const unsigned long long Count;
+__global__ void integers(bool, char, char16_t, unsigned char, short, wchar_t, long, Count, Colour, Shade, __int128) {}
+__global__ void floats(__half, const half, _Float16, float, const volatile double) {}
+__global__ void pointers(const float *const __restrict__, void *, void (*)(int), int **, Pair *, __half *) {}
+__global__ void others(Pair, const Either, float2, __half2, int2, dim3, long double, __bf16, int Pair::*) {}
+"""
+
+
 def test_function_table_tells_what_parameters_are(gpu: Rig) -> None:
-    kinds = gpu.functions["struct_params"].param_kinds
-    assert kinds == (INTEGER, OTHER, OTHER, OTHER, OTHER, INTEGER, OTHER, INTEGER, POINTER)
-    kinds = gpu.functions["number_params"].param_kinds
-    assert kinds == (*[INTEGER] * 8, FLOAT, FLOAT, FLOAT, FLOAT, *[OTHER] * 5, POINTER, POINTER)
-    assert gpu.functions["scale"].param_kinds == (POINTER,)
+    found = {function.short_name: set(function.param_kinds) for function in gpu.load(PARAMETERS).functions}
+    assert found == {"integers": {INTEGER}, "floats": {FLOAT}, "pointers": {POINTER}, "others": {OTHER}}
+    mixed = gpu.functions["struct_params"]
+    assert mixed.param_kinds == (INTEGER, OTHER, OTHER, OTHER, OTHER, INTEGER, OTHER, INTEGER, POINTER)
 
 
 def test_template_instantiations(gpu: Rig) -> None:
