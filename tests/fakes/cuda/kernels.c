@@ -75,6 +75,17 @@ static CUresult run_hang(struct fake_launch *launch)
     return CUDA_SUCCESS;
 }
 
+/* The same, with memory in use all the while. */
+static CUresult run_hang_on(struct fake_launch *launch)
+{
+    struct use data = use(launch, 0, sizeof(unsigned int));
+    if (!data.bytes)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    CUresult result = run_hang(launch);
+    done(data);
+    return result;
+}
+
 static CUresult run_saxpy(struct fake_launch *launch)
 {
     unsigned int count = FAKE_PARAM(launch, unsigned int, 0);
@@ -138,6 +149,7 @@ static const struct fake_kernel kernels[] = {
     {"prints", 4, run_prints},
     {"empty", 0, run_empty},
     {"hang", 0, run_hang},
+    {"hang_on", 8, run_hang_on},
     {"fails", 0, run_fails},
     {"illegal_address", 0, run_illegal_address},
     {"misaligned", 0, run_misaligned},

@@ -17,7 +17,7 @@ static int log_fd = -1;
 
 enum { MAX_TEXT = 16 << 20, MAX_NAMES = 256 };
 
-static struct {
+static struct count {
     const char *name;
     unsigned long count;
 } counts[MAX_NAMES];
@@ -58,7 +58,7 @@ void fake_log_call(const char *name, const char *line)
     if (i == MAX_NAMES)
         abort();
     if (i == num_counts)
-        counts[num_counts++].name = name;
+        counts[num_counts++] = (struct count){.name = name};
     counts[i].count++;
 }
 

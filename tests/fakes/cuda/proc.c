@@ -57,3 +57,13 @@ FAKE_API CUresult cuGetProcAddress(const char *name, void **found, int version, 
 {
     return cuGetProcAddress_v2(name, found, version, flags, NULL);
 }
+
+/* NVIDIA's own libraries ask for undocumented tables, and do without them. */
+FAKE_API CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+    FAKE_CALL(FAKE_NOTHING);
+    *table = NULL;
+    if (!result)
+        result = CUDA_ERROR_NOT_FOUND;
+    FAKE_LEAVE("%02x%02x...", (unsigned char)id->bytes[0], (unsigned char)id->bytes[1]);
+}

@@ -1,0 +1,481 @@
+"""The rules of the fake CUDA driver: contexts, streams, events and kernels. Memory: test_fake_cuda_memory."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.fakes.cuda_cubin import Global, Kernel, all_kernels, cubin
+from tests.fakes.cuda_driver import FakeDriver
+from tests.unit.fake_cuda_rig import (
+    ASSERT,
+    CONTEXT_ALREADY_IN_USE,
+    ILLEGAL_ADDRESS,
+    INVALID_CONTEXT,
+    INVALID_HANDLE,
+    INVALID_IMAGE,
+    INVALID_VALUE,
+    LAUNCH_OUT_OF_RESOURCES,
+    NO_BINARY_FOR_GPU,
+    NON_BLOCKING,
+    NOT_FOUND,
+    NOT_INITIALIZED,
+    NOT_READY,
+    SUCCESS,
+    Resource,
+    Rig,
+)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDriver]:
+    driver = FakeDriver()
+    driver.reset()
+    yield driver
+    driver.reset()
+    assert driver.number("threads") == 0
+
+
+@pytest.fixture
+def bare(fake: FakeDriver) -> Rig:
+    """Before cuInit."""
+    return Rig(fake)
+
+
+@pytest.fixture
+def rig(bare: Rig) -> Rig:
+    bare.start()
+    return bare
+
+
+def in_thread(work: Callable[[], int]) -> int:
+    """What `work` gives in a thread of its own."""
+    results: list[int] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+# ---- contexts ------------------------------------------------------------------------------------
+
+
+def test_nothing_works_before_init(bare: Rig) -> None:
+    assert bare.code("cuDeviceGetCount", ctypes.byref(ctypes.c_int())) == NOT_INITIALIZED
+    assert bare.fake.misuses() == ["cuDeviceGetCount was called before cuInit"]
+
+
+def test_errors_have_names(bare: Rig) -> None:
+    name = ctypes.c_char_p()
+    bare.call("cuGetErrorName", ILLEGAL_ADDRESS, ctypes.byref(name))
+    assert name.value == b"CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert bare.code("cuGetErrorName", 4711, ctypes.byref(name)) == INVALID_VALUE
+
+
+def test_a_primary_context_is_one_for_all(rig: Rig) -> None:
+    assert rig.get("cuDevicePrimaryCtxRetain", 0) == rig.get("cuCtxGetCurrent")
+
+
+def test_what_is_in_a_primary_context_ends_with_its_last_user(rig: Rig) -> None:
+    rig.stream()
+    rig.event()
+    rig.alloc(100)
+    rig.module()
+    assert rig.fake.alive() == {
+        "contexts": 1,
+        "streams": 1,
+        "events": 1,
+        "modules": 1,
+        "device_allocations": 1,
+    }
+    rig.call("cuDevicePrimaryCtxRelease_v2", 0)
+    assert rig.fake.alive() == {}
+
+
+def test_a_thread_needs_a_context(rig: Rig) -> None:
+    assert in_thread(lambda: rig.code("cuStreamCreate", ctypes.byref(ctypes.c_uint64()), 1)) == INVALID_CONTEXT
+    assert rig.fake.misuses() == ["cuStreamCreate was called in a thread without a context"]
+
+
+def test_a_context_that_ended_is_none(rig: Rig) -> None:
+    context = rig.get("cuCtxGetCurrent")
+    rig.call("cuDevicePrimaryCtxRelease_v2", 0)
+    assert rig.code("cuCtxSetCurrent", context) == INVALID_CONTEXT
+    assert "is a context that was destroyed" in rig.fake.misuses()[-1]
+
+
+def split(rig: Rig, wanted: int) -> tuple[Resource, int]:
+    whole, group, count = Resource(), Resource(), ctypes.c_uint(1)
+    rig.call("cuDeviceGetDevResource", 0, ctypes.byref(whole), 1)
+    rig.call(
+        "cuDevSmResourceSplitByCount", ctypes.byref(group), ctypes.byref(count), ctypes.byref(whole), None, 0, wanted
+    )
+    return group, count.value
+
+
+def green(rig: Rig, wanted: int = 16) -> tuple[int, int]:
+    """A green context, and the context that it is."""
+    group, _ = split(rig, wanted)
+    desc = rig.get("cuDevResourceGenerateDesc", ctypes.byref(group), 1)
+    made = rig.get("cuGreenCtxCreate", desc, 0, 1)
+    return made, rig.get("cuCtxFromGreenCtx", made)
+
+
+@pytest.mark.parametrize(("wanted", "given"), [(1, 8), (8, 8), (9, 16), (100, 104)])
+def test_a_partition_is_a_multiple_of_the_granularity(rig: Rig, wanted: int, given: int) -> None:
+    group, count = split(rig, wanted)
+    assert (group.sms, count) == (given, 1)
+
+
+def test_a_green_context_has_its_part(rig: Rig) -> None:
+    _, context = green(rig)
+    resource = Resource()
+    rig.call("cuCtxGetDevResource", context, ctypes.byref(resource), 1)
+    assert resource.sms == 16
+
+
+def test_a_green_context_is_current_in_one_thread_only(rig: Rig) -> None:
+    _, context = green(rig)
+    rig.call("cuCtxSetCurrent", context)
+    assert in_thread(lambda: rig.code("cuCtxSetCurrent", context)) == CONTEXT_ALREADY_IN_USE
+    assert "is current in another thread already" in rig.fake.misuses()[-1]
+    rig.call("cuCtxSetCurrent", 0)
+    assert in_thread(lambda: rig.code("cuCtxSetCurrent", context)) == SUCCESS
+    while rig.code("cuCtxSetCurrent", context) != SUCCESS:
+        pass  # that thread ends, and leaves it, a little after it was joined
+
+
+def test_a_green_context_keeps_its_primary_one(rig: Rig) -> None:
+    made, _ = green(rig)
+    rig.call("cuDevicePrimaryCtxRelease_v2", 0)
+    assert rig.fake.number("contexts") == 2
+    rig.call("cuGreenCtxDestroy", made)
+    assert rig.fake.number("contexts") == 0
+
+
+def test_streams_of_other_contexts_are_refused(rig: Rig) -> None:
+    made, _ = green(rig)
+    stream = rig.get("cuGreenCtxStreamCreate", made, NON_BLOCKING, 0)
+    assert rig.code("cuStreamQuery", stream) == INVALID_CONTEXT
+
+
+# ---- handles -------------------------------------------------------------------------------------
+
+
+def test_a_destroyed_handle_is_refused(rig: Rig) -> None:
+    stream = rig.stream()
+    rig.call("cuStreamDestroy_v2", stream)
+    assert rig.code("cuStreamDestroy_v2", stream) == INVALID_HANDLE
+    assert rig.fake.misuses() == [f"{stream:#x} is a stream that was destroyed"]
+
+
+def test_a_handle_of_another_kind_is_refused(rig: Rig) -> None:
+    event = rig.event()
+    assert rig.code("cuStreamQuery", event) == INVALID_HANDLE
+    assert rig.fake.misuses() == [f"{event:#x} is a event; a stream was expected"]
+
+
+def test_what_was_never_a_handle_is_refused(rig: Rig) -> None:
+    assert rig.code("cuEventQuery", 0x1234) == INVALID_HANDLE
+    assert rig.fake.misuses() == ["0x1234 was never a handle; a event was expected"]
+
+
+# ---- streams and events --------------------------------------------------------------------------
+
+
+def test_a_stream_is_ready_when_its_work_is_done(rig: Rig) -> None:
+    stream = rig.stream()
+    rig.launch(rig.kernel("hang"), stream=stream)
+    assert rig.code("cuStreamQuery", stream) == NOT_READY
+    rig.fake.await_hanging()
+    rig.fake.release()
+    rig.call("cuStreamSynchronize", stream)
+    assert rig.code("cuStreamQuery", stream) == SUCCESS
+
+
+def test_streams_do_not_wait_for_one_another(rig: Rig) -> None:
+    hung, other = rig.stream(), rig.stream()
+    rig.launch(rig.kernel("hang"), stream=hung)
+    rig.launch(rig.kernel("empty"), stream=other)
+    rig.call("cuStreamSynchronize", other)
+    assert rig.code("cuStreamQuery", hung) == NOT_READY
+
+
+def test_a_stream_keeps_its_order(rig: Rig) -> None:
+    stream, address, kernel = rig.stream(), rig.alloc(4), rig.kernel("add_one")
+    rig.call("cuMemsetD32Async", address, 40, 1, stream)
+    for _ in range(100):
+        rig.add_one(kernel, address, 1, stream)
+    rig.call("cuStreamSynchronize", stream)
+    assert rig.read(address, 4) == struct.pack("<I", 140)
+
+
+def test_a_full_queue_blocks_until_there_is_room(bare: Rig) -> None:
+    bare.fake.set("queue_depth 4")
+    context = bare.start()
+    stream, hang, empty = bare.stream(), bare.kernel("hang"), bare.kernel("empty")
+    bare.launch(hang, stream=stream)
+    for _ in range(3):
+        bare.launch(empty, stream=stream)
+    assert bare.fake.number("blocked") == 0
+
+    def one_more() -> None:
+        bare.call("cuCtxSetCurrent", context)
+        bare.launch(empty, stream=stream)
+
+    thread = threading.Thread(target=one_more)
+    thread.start()
+    while bare.fake.number("blocked") == 0:
+        pass
+    assert thread.is_alive()
+    bare.fake.release()
+    thread.join()
+    bare.call("cuStreamSynchronize", stream)
+
+
+def test_the_queue_of_a_stream_holds_1024(rig: Rig) -> None:
+    stream, empty = rig.stream(), rig.kernel("empty")
+    rig.fake.hold()
+    for _ in range(1024):
+        rig.launch(empty, stream=stream)
+    assert rig.fake.number("blocked") == 0
+    rig.fake.go_on()
+    rig.call("cuStreamSynchronize", stream)
+
+
+def test_an_event_is_done_when_its_stream_comes_to_it(rig: Rig) -> None:
+    stream, event = rig.stream(), rig.event()
+    assert rig.code("cuEventQuery", event) == SUCCESS, "never recorded"
+    rig.fake.hold()
+    rig.call("cuEventRecord", event, stream)
+    assert rig.code("cuEventQuery", event) == NOT_READY
+    rig.fake.go_on()
+    rig.call("cuEventSynchronize", event)
+    assert rig.code("cuEventQuery", event) == SUCCESS
+
+
+def test_a_stream_waits_for_an_event_of_another(rig: Rig) -> None:
+    first, second, event = rig.stream(), rig.stream(), rig.event()
+    rig.launch(rig.kernel("hang"), stream=first)
+    rig.call("cuEventRecord", event, first)
+    rig.call("cuStreamWaitEvent", second, event, 0)
+    rig.fake.await_hanging()
+    assert rig.code("cuStreamQuery", second) == NOT_READY
+    rig.fake.release()
+    rig.call("cuStreamSynchronize", second)
+    assert rig.code("cuEventQuery", event) == SUCCESS
+
+
+def test_a_wait_is_for_the_recording_of_its_time(rig: Rig) -> None:
+    first, second, event = rig.stream(), rig.stream(), rig.event()
+    rig.call("cuEventRecord", event, first)
+    rig.call("cuStreamSynchronize", first)
+    rig.call("cuStreamWaitEvent", second, event, 0)
+    rig.launch(rig.kernel("hang"), stream=first)
+    rig.call("cuEventRecord", event, first)
+    rig.call("cuStreamSynchronize", second)
+
+
+def test_events_tell_the_time_between_them(rig: Rig) -> None:
+    stream, begin, end, address = rig.stream(), rig.event(), rig.event(), rig.alloc(4)
+    rig.call("cuEventRecord", begin, stream)
+    rig.launch(rig.kernel("slow"), struct.pack("<Q", address), struct.pack("<I", 1), stream=stream)
+    rig.call("cuEventRecord", end, stream)
+    rig.call("cuStreamSynchronize", stream)
+    ms = ctypes.c_float()
+    rig.call("cuEventElapsedTime", ctypes.byref(ms), begin, end)
+    assert ms.value >= 5
+    rig.call("cuEventElapsedTime_v2", ctypes.byref(ms), end, begin)
+    assert ms.value <= -5
+
+
+def test_events_without_a_time_have_none_between_them(rig: Rig) -> None:
+    event, untimed, ms = rig.event(), rig.get("cuEventCreate", 2), ctypes.c_float()
+    assert rig.code("cuEventElapsedTime", ctypes.byref(ms), event, event) == INVALID_HANDLE, "never recorded"
+    for one in (event, untimed):
+        rig.call("cuEventRecord", one, rig.stream())
+        rig.call("cuEventSynchronize", one)
+    assert rig.code("cuEventElapsedTime", ctypes.byref(ms), event, untimed) == INVALID_HANDLE
+
+
+# ---- faults --------------------------------------------------------------------------------------
+
+FAULTS = {
+    "fails": 710,
+    "illegal_address": 700,
+    "misaligned": 716,
+    "illegal_instruction": 715,
+    "trap": 719,
+    "timeout": 702,
+    "ecc": 214,
+    "stack_error": 714,
+}
+
+
+@pytest.mark.parametrize(("name", "error"), FAULTS.items())
+def test_a_kernels_fault_stays_with_the_context(rig: Rig, name: str, error: int) -> None:
+    stream, event = rig.stream(), rig.event()
+    rig.launch(rig.kernel(name), stream=stream)
+    assert rig.code("cuStreamSynchronize", stream) == error
+    value = ctypes.byref(ctypes.c_uint64())
+    calls = [
+        ("cuStreamQuery", stream),
+        ("cuEventQuery", event),
+        ("cuEventRecord", event, stream),
+        ("cuMemAlloc_v2", value, 100),
+        ("cuModuleLoadData", value, all_kernels()),
+        ("cuCtxSynchronize",),
+        ("cuStreamDestroy_v2", stream),
+    ]
+    assert {rig.code(*call) for call in calls} == {error}
+
+
+def test_what_is_queued_behind_a_fault_never_runs(rig: Rig) -> None:
+    stream, host = rig.stream(), rig.pinned(4)
+    host.raw = bytes(4)
+    fails = rig.kernel("fails")
+    rig.fake.hold()
+    rig.launch(fails, stream=stream)
+    rig.call("cuStreamWriteValue32_v2", stream, ctypes.addressof(host), 7, 0)
+    rig.fake.go_on()
+    assert rig.code("cuStreamSynchronize", stream) == ASSERT
+    while rig.fake.number("finished") != rig.fake.number("submitted"):
+        pass
+    assert host.raw == bytes(4)
+
+
+def test_a_fault_in_a_green_context_is_one_of_the_device(rig: Rig) -> None:
+    made, context = green(rig)
+    stream = rig.get("cuGreenCtxStreamCreate", made, NON_BLOCKING, 0)
+    rig.call("cuCtxSetCurrent", context)
+    rig.launch(rig.kernel("fails"), stream=stream)
+    assert rig.code("cuStreamSynchronize", stream) == ASSERT
+    rig.call("cuCtxSetCurrent", rig.get("cuDevicePrimaryCtxRetain", 0))
+    assert rig.code("cuCtxSynchronize") == ASSERT
+
+
+def test_a_kernel_that_leaves_its_memory_faults(rig: Rig) -> None:
+    stream, address = rig.stream(), rig.alloc(8)
+    rig.add_one(rig.kernel("add_one"), address, 3, stream)
+    assert rig.code("cuStreamSynchronize", stream) == ILLEGAL_ADDRESS
+
+
+# ---- modules and launches ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("image", [b"no image at all, of some length", b"\x7fELF" + bytes(100), b".version 8.0\n\0"])
+def test_what_is_no_cubin_is_refused(rig: Rig, image: bytes) -> None:
+    assert rig.code("cuModuleLoadData", ctypes.byref(ctypes.c_uint64()), image.ljust(64, b"\0")) == INVALID_IMAGE
+
+
+@pytest.mark.parametrize("arch", [75, 80, 100, 120])
+def test_a_cubin_for_another_architecture_is_refused(rig: Rig, arch: int) -> None:
+    code = rig.code("cuModuleLoadData", ctypes.byref(ctypes.c_uint64()), all_kernels(arch))
+    assert code == NO_BINARY_FOR_GPU
+
+
+def test_a_cubin_runs_on_later_minor_revisions(bare: Rig) -> None:
+    bare.fake.set("capability 8.9")
+    bare.start()
+    bare.module(all_kernels(80))
+
+
+def test_globals_have_their_first_values(rig: Rig) -> None:
+    module = rig.module(cubin([], [Global("counter", 8, b"\1\2\3"), Global("zeros", 16)]))
+    address, size = ctypes.c_uint64(), ctypes.c_size_t()
+    for name, expected in ((b"counter", b"\1\2\3" + bytes(5)), (b"zeros", bytes(16))):
+        rig.call("cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), module, name)
+        assert rig.read(address.value, size.value) == expected
+    code = rig.code("cuModuleGetGlobal_v2", ctypes.byref(address), None, module, b"other")
+    assert code == NOT_FOUND
+
+
+def test_a_module_tells_what_its_kernels_need(rig: Rig) -> None:
+    kernel = Kernel("f", (8, 1, 4), shared_bytes=512, local_bytes=48, max_threads=256, registers=40)
+    function = rig.kernel("f", rig.module(cubin([Kernel("g"), kernel])))
+    found = [rig.get("cuFuncGetAttribute", key, function, kind=ctypes.c_int) for key in (0, 1, 3, 4, 6, 8)]
+    assert found == [256, 512, 48, 40, 90, 48 * 1024 - 512]
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    params = []
+    for i in range(3):
+        rig.call("cuFuncGetParamInfo", function, i, ctypes.byref(offset), ctypes.byref(size))
+        params.append((offset.value, size.value))
+    assert params == [(0, 8), (8, 1), (12, 4)]
+    assert rig.code("cuFuncGetParamInfo", function, 3, ctypes.byref(offset), None) == INVALID_VALUE
+
+
+def test_parameters_come_one_by_one_or_packed(rig: Rig) -> None:
+    address, kernel = rig.alloc(4), rig.kernel("add_one")
+    rig.write(address, struct.pack("<I", 1))
+    rig.add_one(kernel, address, 1)
+    rig.launch(kernel, buffer=struct.pack("<QI", address, 1))
+    rig.call("cuCtxSynchronize")
+    assert rig.read(address, 4) == struct.pack("<I", 3)
+
+
+def test_too_few_or_too_many_parameters_are_refused(rig: Rig) -> None:
+    kernel = rig.kernel("add_one")
+    assert rig.launch_code(kernel) == INVALID_VALUE
+    assert rig.launch_code(kernel, buffer=bytes(11)) == INVALID_VALUE
+    assert rig.launch_code(kernel, buffer=bytes(17)) == INVALID_VALUE
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "shared"),
+    [
+        ((0, 1, 1), (1, 1, 1), 0),
+        ((1, 65536, 1), (1, 1, 1), 0),
+        ((1, 1, 1), (1025, 1, 1), 0),
+        ((1, 1, 1), (1, 1, 65), 0),
+        ((1, 1, 1), (32, 64, 1), 0),
+        ((1, 1, 1), (1, 1, 1), 48 * 1024 + 1),
+    ],
+)
+def test_geometry_out_of_bounds_is_refused(
+    rig: Rig, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int
+) -> None:
+    assert rig.launch_code(rig.kernel("empty"), grid=grid, block=block, shared=shared) == INVALID_VALUE
+
+
+def test_more_threads_than_a_kernel_was_compiled_for_are_refused(rig: Rig) -> None:
+    function = rig.kernel("empty", rig.module(cubin([Kernel("empty", max_threads=128)])))
+    assert rig.launch_code(function, block=(129, 1, 1)) == LAUNCH_OUT_OF_RESOURCES
+
+
+def test_more_shared_memory_must_be_asked_for(rig: Rig) -> None:
+    kernel, much = rig.kernel("empty"), 200 * 1024
+    assert rig.launch_code(kernel, shared=much) == INVALID_VALUE
+    rig.call("cuFuncSetAttribute", kernel, 8, much)
+    assert rig.launch_code(kernel, shared=much) == SUCCESS
+    assert rig.code("cuFuncSetAttribute", kernel, 8, 228 * 1024) == INVALID_VALUE
+
+
+def test_kernels_are_found_by_their_mangled_names(rig: Rig) -> None:
+    address = rig.alloc(4)
+    rig.write(address, bytes(4))
+    name = "_Z7add_onePjj"
+    rig.add_one(rig.kernel(name, rig.module(cubin([Kernel(name, (8, 4))]))), address, 1)
+    assert rig.read(address, 4) == struct.pack("<I", 1)
+
+
+def test_a_kernel_that_the_fake_lacks_is_misuse(rig: Rig) -> None:
+    rig.launch(rig.kernel("unheard_of", rig.module(cubin([Kernel("unheard_of")]))))
+    assert rig.fake.misuses() == ["the fake has no kernel unheard_of"]
+
+
+def test_a_module_is_not_unloaded_under_its_kernels(rig: Rig) -> None:
+    module, stream = rig.module(), rig.stream()
+    empty = rig.kernel("empty", module)
+    rig.fake.hold()
+    rig.launch(empty, stream=stream)
+    unload = threading.Thread(target=lambda: (rig.start(), rig.call("cuModuleUnload", module)))
+    unload.start()
+    while not rig.fake.misuses():
+        pass
+    rig.fake.go_on()
+    unload.join()
+    assert rig.fake.misuses() == ["a module was unloaded while 1 launches of its kernels were in flight"]
