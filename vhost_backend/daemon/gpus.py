@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vhost_backend.daemon.process import describe_exit
-from vhost_backend.sandbox.launch import project_root
+from vhost_backend.sandbox.launch import python_path
 
 PROBE_S: Final = 60.0
 """A host with many GPUs and no persistence daemon takes some seconds for each."""
@@ -73,7 +73,7 @@ async def survey(
     Raises nothing: what goes wrong is the survey's problem.
     """
     argv = (*probe, *(() if driver is None else ("--driver", driver)))
-    environment = {**os.environ, "PYTHONPATH": str(project_root())}
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     if visible is not None:
         environment["CUDA_VISIBLE_DEVICES"] = visible
     try:

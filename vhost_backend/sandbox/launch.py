@@ -157,7 +157,18 @@ def python_paths() -> tuple[Path, ...]:
     """What a Python process of this project needs to see: its interpreter, packages and our own."""
     root = project_root()
     packages = (root / name for name in ("vhost_backend", "virtio_proto", "kernels"))
-    return (Path(sys.prefix), Path(sys.base_prefix), *(path for path in packages if path.exists()))
+    return (Path(sys.prefix), Path(sys.base_prefix), *_added_paths(), *(path for path in packages if path.exists()))
+
+
+def python_path() -> str:
+    """``PYTHONPATH`` for a Python process of this project: our packages, and whatever ours was told to look for."""
+    return os.pathsep.join(map(str, (project_root(), *_added_paths())))
+
+
+def _added_paths() -> tuple[Path, ...]:
+    """Folders of packages that this process's own ``PYTHONPATH`` names, but for our own."""
+    named = (Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
+    return tuple(path for path in named if path.is_absolute() and path.is_dir() and path.resolve() != project_root())
 
 
 def project_root() -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.sandbox.launch import LaunchSpec, SandboxMode, choose_isolation, command, project_root, python_paths
+from vhost_backend.sandbox.launch import LaunchSpec, SandboxMode, choose_isolation, command, python_path, python_paths
 
 _OOM_SCORE: Final = 500
 """The host out of memory takes a worker before its own services, but after any compiler."""
@@ -20,7 +20,7 @@ WORKER_ENVIRONMENT: Final = {
     "LANG": "C.UTF-8",
     "PATH": "/usr/bin:/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONPATH": str(project_root()),
+    "PYTHONPATH": python_path(),
     # Each further arena of the C library reserves 64 MiB of the address space that the sandbox bounds.
     "MALLOC_ARENA_MAX": "2",
 }

@@ -7,9 +7,11 @@ functions whose signatures are the same from CUDA 12.4 to 13.x are used, so bind
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -124,9 +126,23 @@ def _nodes(folder: str) -> Iterable[Path]:
     return (path for path in sorted(Path(folder).glob("nvidia*")) if path.is_char_device())
 
 
+@contextmanager
+def _no_search() -> Iterator[None]:
+    """Keeps NVIDIA's module from looking for libdl, whose name it knows: ctypes would start a compiler, which there is
+    not behind the walls, and neither is there a place for temporary files.
+    """
+    search = ctypes.util.find_library
+    ctypes.util.find_library = lambda name: None  # noqa: ARG005  its signature
+    try:
+        yield
+    finally:
+        ctypes.util.find_library = search
+
+
 def _bindings() -> Any:
     try:
-        return importlib.import_module("cuda.bindings.driver")
+        with _no_search():
+            return importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
         raise EngineError(f"{error}: pip install 'virtio-gpu-compute[cuda]'") from error
 
