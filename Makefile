@@ -59,6 +59,10 @@ bench: image  ## run the benchmarks; results in bench/out/
 	@$(PYTHON) -m bench.install
 	$(PYTHON) -m bench
 
+.PHONY: gpu
+gpu:  ## on a machine with an NVIDIA GPU: its tests and benchmarks, figures in bench/results/
+	@$(if $(wildcard $(PYTHON)),$(PYTHON),python3) -m tools.gpu $(GPU_OPTIONS)
+
 .PHONY: demo
 demo: image  ## a guest works on a photograph; pictures in build/demo/
 	$(PYTHON) -m tools.demo
