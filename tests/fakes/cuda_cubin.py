@@ -16,6 +16,7 @@ KERNELS: Final[Mapping[str, tuple[int, ...]]] = {
     "prints": (4,),
     "empty": (),
     "hang": (),
+    "hang_on": (POINTER,),
     "fails": (),
     "illegal_address": (),
     "misaligned": (),
@@ -122,7 +123,8 @@ def cubin(kernels: Sequence[Kernel], global_variables: Sequence[Global] = (), ar
         section = elf.add(f".text.{kernel.name}", 1, bytes(128))
         elf.add(f".nv.info.{kernel.name}", 0x70000000, _info(kernel))
         if kernel.shared_bytes:
-            elf.add(f".nv.shared.{kernel.name}", 8, b"", size=kernel.shared_bytes)
+            system = 1024 if arch >= 90 else 0  # which ptxas puts before the kernel's own
+            elf.add(f".nv.shared.{kernel.name}", 8, b"", size=system + kernel.shared_bytes)
         symbol(kernel.name, 0x12, 0x10, section, 128)
     for variable in global_variables:
         if variable.init:

@@ -146,7 +146,9 @@ def name_of(rig: Rig, device: int) -> str:
 
 
 def test_devices_are_as_they_are_set(rig: Rig) -> None:
-    rig.fake.set("devices 2", "1.name Little GPU", "1.sms 20", "1.capability 7.5", "1.memory 1048576", "1.attribute.38 7")
+    rig.fake.set(
+        "devices 2", "1.name Little GPU", "1.sms 20", "1.capability 7.5", "1.memory 1048576", "1.attribute.38 7"
+    )
     rig.call("cuInit", 0)
     assert [name_of(rig, device) for device in (0, 1)] == ["Fake H200", "Little GPU"]
     attributes = [rig.get("cuDeviceGetAttribute", key, 1, kind=ctypes.c_int) for key in (16, 75, 76, 38)]
@@ -354,8 +356,12 @@ def test_functions_are_as_nvidias_header_declares_them(source: Path) -> None:
 def test_a_function_that_is_not_as_declared_is_found(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.c"
     text = (SOURCES_DIR / "event.c").read_text()
-    wrong.write_text(text.replace("cuEventRecord(CUevent handle, CUstream on)", "cuEventRecord(CUevent handle, int on)"))
-    assert "conflicting types for ‘cuEventRecord’" in compile_with_real_header(wrong).stderr
+    wrong.write_text(
+        text.replace("cuEventRecord(CUevent handle, CUstream on)", "cuEventRecord(CUevent handle, int on)")
+    )
+    log = compile_with_real_header(wrong).stderr
+    assert "conflicting types" in log
+    assert "cuEventRecord" in log
 
 
 def test_the_constants_are_nvidias(tmp_path: Path) -> None:
@@ -375,5 +381,3 @@ def test_the_constants_are_nvidias(tmp_path: Path) -> None:
         found.append(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
     assert len(numbers) > 150
     assert found[0] == found[1]
-
-

@@ -117,12 +117,14 @@ FAKE_API void fake_cuda_clear(void)
                 pthread_cond_broadcast(&fake.progress));
 }
 
-/* As if the process began: contexts and all in them end, which waits for kernels that do not hang. */
+/* As if the process began: contexts and all in them end; no kernel hangs meanwhile. */
 FAKE_API void fake_cuda_reset(void)
 {
     fake_cuda_clear();
     pthread_mutex_lock(&fake.lock);
+    fake.ending = true;
     fake_contexts_end();
+    fake.ending = false;
     fake_current_forget();
     fake_settings_default(&fake.settings);
     fake.settings_read = fake.initialised = false;

@@ -15,6 +15,7 @@ enum {
     ATTR_CBANK_PARAM_SIZE = 0x19,
     ATTR_REGCOUNT = 0x2f,
     FORMAT_SIZED = 4,
+    SYSTEM_SHARED = 1024, /* what since sm_90 precedes a kernel's own shared memory, in its section's size */
 };
 
 struct image {
@@ -106,6 +107,8 @@ static void add_function(const struct image *image, struct fake_module *module, 
         read_info(image, own, function, index);
     function->params_known = own != NULL;
     function->shared_bytes = shared ? (int)shared->sh_size : 0;
+    if (module->arch >= 90 && function->shared_bytes >= SYSTEM_SHARED)
+        function->shared_bytes -= SYSTEM_SHARED;
 }
 
 static void add_global(const struct image *image, struct fake_module *module, const Elf64_Sym *symbol)

@@ -104,6 +104,7 @@ struct fake {
     unsigned int primary_flags[FAKE_MAX_DEVICES];
     CUmemoryPool default_pools[FAKE_MAX_DEVICES];
     bool held;               /* no stream goes on */
+    bool ending;             /* and no kernel hangs */
     unsigned long released;  /* rises when hanging kernels are let go */
     unsigned long submitted; /* operations, ever */
     unsigned long finished;

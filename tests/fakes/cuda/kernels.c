@@ -68,7 +68,7 @@ static CUresult run_hang(struct fake_launch *launch)
     unsigned long since = fake.released;
     fake.hanging++;
     pthread_cond_broadcast(&fake.progress);
-    while (fake.released == since)
+    while (fake.released == since && !fake.ending)
         fake_wait();
     fake.hanging--;
     pthread_mutex_unlock(&fake.lock);
