@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,20 @@ def test_mirror_follows_its_source(tmp_path: Path) -> None:
     os.utime(target, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     sanitized.copy_if_newer(source, target)
     assert target.read_text() == "kept: same time stamp"
+
+
+def test_installation_takes_along_what_runs_need() -> None:
+    """Every kind of file that is no Python, as the tree has it after `make build`."""
+    settings = tomllib.loads((common.REPOSITORY / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    taken = {
+        path
+        for package, patterns in settings.items()
+        for p in patterns
+        for path in (common.REPOSITORY / package).glob(p)
+    }
+    needed = [
+        product for part in build.PARTS for pattern in part.products for product in common.REPOSITORY.glob(pattern)
+    ]
+    headers = [path for path in (common.REPOSITORY / "kernels").rglob("*") if path.is_file()]
+    assert len(needed) >= len(build.PARTS)
+    assert not {path for path in (*needed, *headers) if path not in taken}
