@@ -33,7 +33,11 @@ MIG_PREFIX: Final = "MIG-"
 _DEVICE: Final = (
     f"a device number of 0 to {MAX_DEVICES - 1}, or a UUID such as `nvidia-smi -L` lists: GPU-... or MIG-..."
 )
-_UUID: Final = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX: Final = "[0-9a-f]"
+_UUID: Final = re.compile(
+    rf"GPU-{_HEX}[0-9a-f-]{{0,35}}|MIG-{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}", re.IGNORECASE
+)
+"""A GPU's may be cut short, as elsewhere in CUDA."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,7 @@ GPU = "GPU-8f6d2a1e-0c3b-4d5e-9f70-1a2b3c4d5e6f"
         ("cuda", {}),
         ("cuda:0", {"device": 0}),
         (f"'cuda:{GPU}'", {"device": GPU}),
+        ("cuda:GPU-8f6d", {"device": "GPU-8f6d"}),
         (f"'cuda:{GPU.replace('GPU', 'MIG')}'", {"device": GPU.replace("GPU", "MIG")}),
         ("{kind: cuda, options: {device: 3, heap: 16M}}", {"device": 3, "heap": 16 * MIB}),
         (
@@ -162,7 +163,8 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {engine: 3}}", "engine is 3; allowed: auto or"),
         ("vms: {a: {engine: 'cuda:'}}", "engine is ''; allowed: a device number of 0 to 63, or a UUID"),
         ("vms: {a: {engine: 'cuda:64'}}", "engine is 64; allowed: a device number"),
-        ("vms: {a: {engine: 'cuda:GPU-1'}}", "engine is 'GPU-1'; allowed: a device number"),
+        ("vms: {a: {engine: 'cuda:GPU-x'}}", "engine is 'GPU-x'; allowed: a device number"),
+        ("vms: {a: {engine: 'cuda:MIG-8f6d2a1e'}}", "engine is 'MIG-8f6d2a1e'; allowed: a device number"),
         ("vms: {a: {engine: 'cpu:1'}}", "engine is 'cpu:1'; allowed: auto or"),
         ("vms: {a: {engine: {kind: 'cuda:1'}}}", "engine.kind is 'cuda:1'; allowed: auto or"),
         ("vms: {a: {engine: {kind: cuda, options: 3}}}", "engine.options is 3; allowed: a mapping with device, driver"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -114,6 +115,12 @@ def test_gpu_that_is_named_is_taken(device: Scalar) -> None:
 def test_gpu_that_is_not_there_is_answered_with_those_that_are() -> None:
     problem = Host(TWO).choose(vm("cuda", device=2)).problem
     assert problem == f"there is no GPU 2; this host has 0 ({UUIDS[0]}), 1 ({UUIDS[1]})"
+
+
+def test_gpu_is_known_by_the_beginning_of_its_uuid_if_no_other_begins_so() -> None:
+    others = Survey((gpu(0), replace(gpu(1), uuid="GPU-11110000-0000-0000-0000-000000000000")), "13.0")
+    assert Host(others).choose(vm("cuda", device="GPU-1111")).config.engine.options["device"] == others.gpus[1].uuid
+    assert Host(TWO).choose(vm("cuda", device="GPU-0000")).problem.startswith("several GPUs are meant by GPU-0000; ")
 
 
 def test_part_of_a_gpu_is_asked_for_by_its_own_name() -> None:

@@ -152,11 +152,12 @@ class Engines:
             return found.gpus[0]  # the survey saw no other
         if wanted is None:
             return min(found.gpus, key=lambda gpu: (self._load(gpu), gpu.index))
-        for gpu in found.gpus:
-            if wanted == gpu.index or str(wanted).lower() == gpu.uuid.lower():
-                return gpu
+        meant = [gpu for gpu in found.gpus if _is_meant(gpu, wanted)]
+        if len(meant) == 1:
+            return meant[0]
         there = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in found.gpus)
-        raise EngineError(f"there is no GPU {wanted}; this host has {there}")
+        problem = f"several GPUs are meant by {wanted}" if meant else f"there is no GPU {wanted}"
+        raise EngineError(f"{problem}; this host has {there}")
 
     def _load(self, gpu: Gpu) -> float:
         return sum(self._promised.get(gpu.uuid, {}).values()) / gpu.num_pes
@@ -168,6 +169,11 @@ async def _asked(surveyor: Surveyor, key: tuple[str | None, str | None]) -> Surv
 
 def _is_mig(device: Scalar) -> TypeGuard[str]:
     return isinstance(device, str) and device.upper().startswith(MIG_PREFIX)
+
+
+def _is_meant(gpu: Gpu, wanted: Scalar) -> bool:
+    """By its number, its UUID or the beginning of that."""
+    return wanted == gpu.index or (isinstance(wanted, str) and gpu.uuid.lower().startswith(wanted.lower()))
 
 
 def _plain(config: VmConfig, kind: EngineName, why: str = "") -> Choice:
