@@ -24,7 +24,7 @@ from vhost_backend.engines.cuda.host import open_fds
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import EngineError
 from vhost_backend.sandbox import memfd
-from virtio_proto.schema import DeviceFeature, Opcode, Status
+from virtio_proto.schema import DeviceFeature, Opcode, ParamKind, Status
 
 pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
 
@@ -188,6 +188,7 @@ def test_a_program_of_the_compiler_is_loaded(fake: FakeDriver) -> None:
         assert set(found) == {"step", "scale"}
         assert found["step"].name == "_ZN6solver4stepEcdPi"
         assert (found["step"].params, found["step"].param_bytes) == (((0, 1), (8, 8), (16, 8)), 24)
+        assert found["step"].kinds() == (ParamKind.INTEGER, ParamKind.FLOAT, ParamKind.POINTER)
         assert [found["step"].kernel.params[index].offset for index in range(3)] == [0, 8, 16]
         assert {(info.name, info.size) for info in program.globals} == {("counter", 4), ("factors", 16)}
         assert all(info.address for info in program.globals)

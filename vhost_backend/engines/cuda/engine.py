@@ -24,6 +24,7 @@ from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Kernel
 from vhost_backend.engines.cuda.driver import Driver, start
 from vhost_backend.engines.cuda.names import short_name
 from vhost_backend.engines.cuda.options import CudaOptions
+from vhost_backend.engines.cuda.signature import param_kinds
 from vhost_backend.errors import EngineError
 from vhost_backend.sandbox import memfd
 
@@ -218,6 +219,7 @@ def _function(program: Any, index: int, kernel: Kernel) -> FunctionInfo:
         shared_bytes=loaded.shared_bytes,
         max_threads=loaded.max_threads,
         kernel=loaded,
+        param_kinds=param_kinds(kernel.name, [size for _, size in kernel.params]),
     )
 
 
