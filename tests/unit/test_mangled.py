@@ -73,7 +73,11 @@ def test_what_disagrees_with_the_sizes_is_unknown() -> None:
     assert param_kinds_of_sizes("_Z1kiPff", (4, 8, 4)) == (INTEGER, POINTER, FLOAT)
     assert param_kinds_of_sizes("_Z1kiPff", (3, 4, 1)) == (UNKNOWN, UNKNOWN, UNKNOWN)
     assert param_kinds_of_sizes("_Z1kiPff", (4, 8)) == (UNKNOWN, UNKNOWN)
-    assert param_kinds_of_sizes("k", (4, 8)) == (UNKNOWN, UNKNOWN)
+    assert param_kinds_of_sizes("k", (4, 12)) == (UNKNOWN, UNKNOWN)
+
+
+def test_what_is_too_large_for_an_enumeration_is_none() -> None:
+    assert param_kinds_of_sizes("_Z1k4Mode5PlainNS_5OtherE", (4, 16, 12)) == (UNKNOWN, OTHER, OTHER)
 
 
 # ---- names that compilers make -------------------------------------------------------------------

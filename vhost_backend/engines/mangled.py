@@ -41,6 +41,8 @@ _KNOWN: Final[dict[str, ParamKind]] = {
 """Types of CUDA's headers. A __half is a struct in form and a number in fact."""
 
 _SIZES: Final = {_INTEGER: (1, 2, 4, 8, 16), _FLOAT: (2, 4, 8), _POINTER: (8,)}
+_ENUMERATIONS: Final = (1, 2, 4, 8)
+"""Their sizes: what has another one is a struct."""
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}|0")
 _SEQUENCE: Final = re.compile(r"[ST]([0-9A-Z]{0,6})_")
 _LITERAL: Final = re.compile(r"n?[0-9]+E")
@@ -312,11 +314,15 @@ def param_kinds(mangled: str) -> Kinds | None:
 def param_kinds_of_sizes(mangled: str, sizes: Sequence[int]) -> Kinds:
     """The kinds of a function's parameters, whose number and sizes are known for certain, say from its image.
 
-    Whatever disagrees with the sizes is UNKNOWN.
+    Whatever disagrees with the sizes is UNKNOWN, and what is too large for an enumeration is none.
     """
     kinds = param_kinds(mangled)
     if kinds is None or len(kinds) != len(sizes):
         return (_UNKNOWN,) * len(sizes)
-    return tuple(
-        kind if size in _SIZES.get(kind, (size,)) else _UNKNOWN for kind, size in zip(kinds, sizes, strict=True)
-    )
+    return tuple(_kind_of_size(kind, size) for kind, size in zip(kinds, sizes, strict=True))
+
+
+def _kind_of_size(kind: ParamKind, size: int) -> ParamKind:
+    if kind is _UNKNOWN:
+        return _UNKNOWN if size in _ENUMERATIONS else _OTHER
+    return kind if size in _SIZES.get(kind, (size,)) else _UNKNOWN
