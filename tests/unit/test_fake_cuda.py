@@ -485,3 +485,27 @@ def test_a_module_is_not_unloaded_under_its_kernels(rig: Rig) -> None:
     rig.fake.go_on()
     unload.join()
     assert rig.fake.misuses() == ["a module was unloaded while 1 launches of its kernels were in flight"]
+
+
+def test_many_threads_may_call_at_once(rig: Rig) -> None:
+    context, kernel, threads = rig.get("cuCtxGetCurrent"), rig.kernel("add_one"), []
+    totals: list[bytes] = []
+
+    def work() -> None:
+        rig.call("cuCtxSetCurrent", context)
+        stream, address = rig.stream(), rig.alloc(4)
+        rig.call("cuMemsetD32Async", address, 0, 1, stream)
+        for _ in range(200):
+            rig.add_one(kernel, address, 1, stream)
+        rig.call("cuStreamSynchronize", stream)
+        totals.append(rig.read(address, 4))
+        rig.call("cuStreamDestroy_v2", stream)
+        rig.call("cuMemFree_v2", address)
+
+    for _ in range(4):
+        threads.append(threading.Thread(target=work))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert totals == [struct.pack("<I", 200)] * 4
+    assert rig.fake.misuses() == []
