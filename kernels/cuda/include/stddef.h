@@ -10,4 +10,8 @@ typedef struct {
 #undef NULL
 #define NULL 0
 #undef offsetof
+#if __CUDACC_VER_MAJOR__ >= 13
 #define offsetof(type, member) __builtin_offsetof(type, member)
+#else
+#define offsetof(type, member) ((size_t) & ((type *)0)->member)
+#endif

@@ -17,6 +17,8 @@ Version = tuple[int, int]
 _BUILTINS: Final = re.compile(r"libnvrtc-builtins\.so\.(\d+)\.(\d+)")
 _CUDA_VERSION: Final = re.compile(rb"#define\s+CUDA_VERSION\s+(\d+)")
 _VERSION_IS_WITHIN: Final = 64 << 10
+_OLDEST: Final = (12, 4)
+"""Our headers need ``__builtin_bit_cast``."""
 _INSTALLED: Final = ("/usr/local/cuda", "/opt/cuda")
 
 
@@ -37,8 +39,8 @@ class Toolkit:
 
 @functools.cache
 def installed() -> tuple[Toolkit, ...]:
-    """All toolkits, newest first; of the same version, wheels come before installed ones."""
-    found = {toolkit.roots: toolkit for toolkit in (*_wheels(), *_system())}
+    """All toolkits since CUDA 12.4, newest first; of the same version, wheels come before installed ones."""
+    found = {toolkit.roots: toolkit for toolkit in (*_wheels(), *_system()) if toolkit.version >= _OLDEST}
     return tuple(sorted(found.values(), key=lambda toolkit: toolkit.version, reverse=True))
 
 

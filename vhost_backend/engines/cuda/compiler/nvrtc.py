@@ -8,6 +8,7 @@ kernel needs, and keeps every kernel that is no template, ``static`` or not.
 from __future__ import annotations
 
 import ctypes
+import os
 
 from .errors import CompileError, ToolError
 from .options import GuestOptions
@@ -33,6 +34,11 @@ class Nvrtc:
 
     def __init__(self, path: str) -> None:
         try:
+            # NVRTC opens its second library by name. Wheels of CUDA 13.0 do not tell the linker where that is.
+            folder = os.path.dirname(path)  # noqa: PTH120  pathlib takes 8 ms to load
+            for name in os.listdir(folder):  # noqa: PTH208
+                if name.startswith("libnvrtc-builtins.so."):
+                    ctypes.CDLL(f"{folder}/{name}")
             self._library = ctypes.CDLL(path)
         except OSError as error:
             raise CompileError(f"NVRTC cannot be loaded: {error}") from error
