@@ -18,7 +18,7 @@ from tests.unit.cuda_images import compiled
 from tests.unit.cuda_rig import CUDA_LIMITS, fake_driver
 from tests.unit.plane_rig import Rig, plane_rig
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.engines.base import LoadedProgram, ProgramError
+from vhost_backend.engines.base import Engine, LoadedProgram, ProgramError
 from vhost_backend.engines.cuda import cubin
 from vhost_backend.engines.cuda.host import open_fds
 from vhost_backend.engines.registry import engine_class
@@ -63,6 +63,16 @@ def running(fake: FakeDriver, pes: int = SMS, **options: Any) -> Iterator[CudaEn
         yield engine
     finally:
         engine.close()
+
+
+@contextmanager
+def entered(engine: Engine) -> Iterator[None]:
+    """Nobody else calls the engine, and its context is current."""
+    lib.vgc_engine_enter(engine.handle)
+    try:
+        yield
+    finally:
+        lib.vgc_engine_leave(engine.handle)
 
 
 def load(engine: CudaEngine, image: bytes) -> LoadedProgram:
@@ -147,6 +157,10 @@ def test_limits_are_set_before_anything_is_loaded(fake: FakeDriver) -> None:
         printf, heap = f"cuCtxSetLimit(1, {MIB})", f"cuCtxSetLimit(2, {3 * MIB})"
         loading = next(at for at, call in enumerate(calls) if call.startswith("cuModuleLoadData"))
         assert {printf, heap} <= set(calls[:loading])
+        size = ctypes.c_size_t()
+        with entered(engine):
+            assert fake.library.cuCtxGetLimit(ctypes.byref(size), 2) == 0
+        assert size.value == 3 * MIB
 
 
 @pytest.mark.parametrize("function", ["cuCtxSetLimit", "cuCtxSetCurrent", "cuGreenCtxCreate"])
@@ -301,9 +315,8 @@ def rig_of(fake: FakeDriver) -> Iterator[Rig]:
 
 def printed(rig: Rig, context: int) -> str:
     text, left, lost = ffi.new("char[]", 4096), ffi.new("uint32_t *"), ffi.new("uint64_t *")
-    lib.vgc_engine_enter(rig.engine.handle)
-    size = rig.engine.handle.ops.take_output(rig.engine.handle, context, text, 4096, left, lost)
-    lib.vgc_engine_leave(rig.engine.handle)
+    with entered(rig.engine):
+        size = rig.engine.handle.ops.take_output(rig.engine.handle, context, text, 4096, left, lost)
     assert (left[0], lost[0]) == (0, 0)
     return bytes(ffi.buffer(text, size)).decode()
 

@@ -56,7 +56,7 @@ class CudaEngine(Engine):
         if options.binaries:
             self.features |= lib.VGC_F_BINARY_PROGRAMS
         try:
-            _set_limits(driver, self._partition.context, options.heap)
+            _set_limits(driver, self._partition.primary, options.heap)
             self._make(driver.library, memory_bytes, options.completion)
         except EngineError:
             self.close()
@@ -183,10 +183,10 @@ def _output_file() -> int:
     return fd
 
 
-def _set_limits(driver: Driver, context: int, heap_bytes: int) -> None:
+def _set_limits(driver: Driver, primary: int, heap_bytes: int) -> None:
     """Before anything is loaded, for then they are fixed. No context stays current."""
     limits = driver.bindings.CUlimit
-    driver.call("cuCtxSetCurrent", driver.bindings.CUcontext(context))
+    driver.call("cuCtxSetCurrent", driver.bindings.CUcontext(primary))
     try:
         driver.call("cuCtxSetLimit", limits.CU_LIMIT_PRINTF_FIFO_SIZE, _PRINTF_BYTES)
         driver.call("cuCtxSetLimit", limits.CU_LIMIT_MALLOC_HEAP_SIZE, heap_bytes)

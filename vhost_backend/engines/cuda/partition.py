@@ -7,7 +7,7 @@ whose context is the primary one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vhost_backend.engines.cuda.device import Device
@@ -27,8 +27,10 @@ class Partition:
     driver: Driver
     handle: Any
     """CUdevice"""
+    primary: int
+    """CUcontext of the whole device: where limits are set, which hold for its parts too."""
     context: int
-    """CUcontext"""
+    """CUcontext whose kernels run on this part."""
     asked: int
     given: int
     """How many SMs it has."""
@@ -55,8 +57,8 @@ def take(driver: Driver, device: Device, asked: int) -> Partition:
     :raise EngineError: there is no memory for it, or this driver cannot divide the device.
     """
     handle = driver.call("cuDeviceGet", device.index)
-    primary = driver.call("cuDevicePrimaryCtxRetain", handle)
-    whole = Partition(driver, handle, int(primary), asked, device.num_pes)
+    primary = int(driver.call("cuDevicePrimaryCtxRetain", handle))
+    whole = Partition(driver, handle, primary, primary, asked, device.num_pes)
     wanted = rounded(device, asked)
     if wanted == device.num_pes:
         return whole
@@ -94,4 +96,4 @@ def _divide(whole: Partition, wanted: int) -> Partition | None:
     except EngineError:
         driver.call("cuGreenCtxDestroy", green)
         raise
-    return Partition(driver, whole.handle, int(context), whole.asked, given, green)
+    return replace(whole, context=int(context), given=given, green=green)
