@@ -26,6 +26,7 @@ from vhost_backend.daemon import listen, server
 from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.engines import host_engines
 from vhost_backend.errors import ConfigError, HostError, VgcError
+from vhost_backend.finding import describe
 from vhost_backend.sandbox import launch
 from virtio_proto.schema import FINGERPRINT
 
@@ -175,7 +176,7 @@ async def _engines_here(config: DaemonConfig) -> list[str]:
 def _doctor(_arguments: argparse.Namespace) -> int:
     lacking = 0
     for finding in doctor.examine():
-        print(doctor.describe(finding))
+        print(describe(finding))
         lacking += not (finding.ok or finding.optional)
     print("nothing is missing that vgcd needs" if not lacking else f"{lacking} missing")
     return HostError.exit_code if lacking else 0

@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vhost_backend import gpu_doctor
+from vhost_backend.finding import Finding
 from vhost_backend.sandbox import build, launch
 
 QEMU: Final = "qemu-system-x86_64"
@@ -29,17 +30,6 @@ _BUILT: Final = {"virtio_proto._vring": "rings", "vhost_backend._dataplane": "da
 _BUILD_HINT: Final = "make build"
 _PROBE_S: Final = 60
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  looked at, never written
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. `hint` says how to get it; an optional one does not count as missing."""
-
-    name: str
-    ok: bool
-    text: str
-    hint: str = ""
-    optional: bool = False
 
 
 def _modules() -> Iterator[Finding]:
@@ -117,6 +107,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _sandbox,
     _compiler,
     _shared_memory,
+    gpu_doctor.examine,
     _qemu,
     _kvm,
 )
@@ -126,10 +117,3 @@ def examine() -> Iterator[Finding]:
     """Looks at everything, in order; takes a second or two."""
     for check in CHECKS:
         yield from check()
-
-
-def describe(finding: Finding) -> str:
-    """One finding as a person reads it."""
-    mark = "ok     " if finding.ok else "missing" if not finding.optional else "absent "
-    line = f"{mark}  {finding.name}: {finding.text}"
-    return line if finding.ok or not finding.hint else f"{line}\n         to get it: {finding.hint}"

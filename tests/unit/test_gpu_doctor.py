@@ -1,0 +1,143 @@
+"""What `vgcd doctor` says of GPUs: on a host with the fake driver, and where something is wrong with it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import cuda_driver
+from vhost_backend import doctor, gpu_doctor
+from vhost_backend.finding import Finding, describe
+from vhost_backend.gpu_doctor import Places
+from vhost_backend.sandbox.launch import SandboxError
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Callable[..., Places]:
+    """A host with the fake driver, set up by `fake`, and no device nodes."""
+
+    def make(fake: str = "", compiler: str | None = None) -> Places:
+        driver = cuda_driver.with_settings(tmp_path, fake)
+        return Places(str(driver), tmp_path / "dev", tmp_path / "proc", tmp_path / "mps", lambda *_: compiler)
+
+    return make
+
+
+def found(places: Places, name: str) -> list[Finding]:
+    findings = list(gpu_doctor.examine(places))
+    assert all(finding.optional for finding in findings), "a host without a GPU lacks nothing"
+    return [finding for finding in findings if finding.name == name]
+
+
+def test_gpu_is_described_with_what_quotas_it_divides_into(host: Callable[..., Places]) -> None:
+    (gpu,) = found(host("0.name NVIDIA H200\n"), "GPU 0")
+    assert describe(gpu) == (
+        "ok       GPU 0: NVIDIA H200, sm_90, 132 processing elements (quotas of 8 and more, in steps of 8), "
+        "1024 MiB, GPU-10101010-1010-1010-1010-101010101010"
+    )
+
+
+def test_driver_is_named_with_its_file(host: Callable[..., Places]) -> None:
+    places = host()
+    (driver,) = found(places, "NVIDIA driver")
+    assert (driver.ok, driver.text) == (True, f"CUDA 13.0 ({places.driver})")
+
+
+def test_missing_driver_is_explained_and_nothing_further_asked(tmp_path: Path) -> None:
+    findings = list(gpu_doctor.examine(Places(str(tmp_path / "libcuda.so.1"), dev=tmp_path)))
+    assert [(finding.name, finding.ok) for finding in findings] == [
+        ("Python module cuda.bindings", True),
+        ("NVIDIA driver", False),
+    ]
+    assert str(tmp_path / "libcuda.so.1") in findings[1].text
+
+
+def test_missing_bindings_are_named_with_the_package(
+    host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name.startswith("cuda") else find(name))
+    (bindings,) = found(host(), "Python module cuda.bindings")
+    assert describe(bindings).splitlines() == [
+        "absent   Python module cuda.bindings: missing",
+        "         to get it: pip install 'virtio-gpu-compute[cuda]'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fake", "words"),
+    [
+        ("init_result 100\n", "CUDA_ERROR_NO_DEVICE"),
+        ("init_result 803\n", "driver library and kernel module are of different versions: reboot"),
+        ("driver_version 12020\n", "the driver knows CUDA 12.2; at least 12.4 is needed"),
+        ("inject cuDeviceGetAttribute 999 1 99\n", "CUDA_ERROR_UNKNOWN"),
+    ],
+)
+def test_driver_that_does_not_work_says_why(host: Callable[..., Places], fake: str, words: str) -> None:
+    (driver,) = found(host(fake), "NVIDIA driver")
+    assert not driver.ok
+    assert words in driver.text
+
+
+def test_missing_compiler_is_explained_for_each_kind_of_gpu(host: Callable[..., Places]) -> None:
+    places = host("devices 2\n1.capability 8.0\n", compiler="NVRTC 13.5 is newer than the driver")
+    for arch in ("sm_90", "sm_80"):
+        (compiler,) = found(places, f"CUDA compiler for {arch}")
+        assert (compiler.ok, compiler.text) == (False, "NVRTC 13.5 is newer than the driver")
+        assert "pip install" in compiler.hint
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_closed_device_node_is_named_with_group_and_mode(
+    host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch, uid: int
+) -> None:
+    """Root's workers are nobody, so what counts is the mode for all."""
+    places = host()
+    places.dev.mkdir()
+    for name, mode in (("nvidia0", 0o660), ("nvidiactl", 0o666), ("nvidia-nvswitchctl", 0o600)):
+        (places.dev / name).touch()
+        (places.dev / name).chmod(mode)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path).name != "nvidia0")
+    (closed,) = found(places, "device nodes")
+    assert not closed.ok
+    assert f"{places.dev}/nvidia0 has mode 660 and group " in closed.text
+    assert f"chmod a+rw {places.dev}/nvidia0" in closed.hint
+    assert ("usermod" in closed.hint) == (uid != 0)
+
+
+def test_open_device_nodes_are_listed(host: Callable[..., Places]) -> None:
+    places = host()
+    places.dev.mkdir()
+    for name in ("nvidia0", "nvidiactl"):
+        (places.dev / name).touch()
+        (places.dev / name).chmod(0o666)
+    assert [finding.text for finding in found(places, "device nodes")] == ["nvidia0, nvidiactl"]
+
+
+def test_container_that_gives_no_proc_is_found_out(
+    host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = SandboxError("a /proc of its own", "mount: Operation not permitted")
+    monkeypatch.setattr("vhost_backend.sandbox.launch.missing_feature", lambda **_: lacking)
+    (sandbox,) = found(host(), "sandbox of GPU workers")
+    assert not sandbox.ok
+    assert "a /proc of its own: mount: Operation not permitted" in sandbox.text
+
+
+def test_what_an_operator_divided_is_shown(host: Callable[..., Places]) -> None:
+    places = host()
+    for index in (1, 2):
+        (places.proc / "capabilities" / "gpu0" / "mig" / f"gi{index}").mkdir(parents=True)
+    places.mps.mkdir()
+    (places.mps / "control").touch()
+    assert found(places, "MIG")[0].text.startswith("2 instances;")
+    assert "a fault of one VM ends all" in found(places, "MPS")[0].text
+
+
+def test_doctor_looks_for_gpus() -> None:
+    assert gpu_doctor.examine in doctor.CHECKS
