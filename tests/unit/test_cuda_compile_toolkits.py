@@ -168,9 +168,7 @@ def test_ptx_needs_ptxas() -> None:
 
 def test_nvrtc_that_cannot_be_loaded(host: Path) -> None:
     root = put_cuda_13(host)
-    assert f"NVRTC cannot be loaded: {root}/lib/libnvrtc.so.13: file too short" in str(
-        toolchain.missing("sm_90", "13.0")
-    )
+    assert f"NVRTC cannot be loaded: {root}/lib/libnvrtc" in str(toolchain.missing("sm_90", "13.0"))
 
 
 @pytest.mark.parametrize("version", ["x", "13", "13.x", ""])

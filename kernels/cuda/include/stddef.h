@@ -10,8 +10,11 @@ typedef struct {
 #undef NULL
 #define NULL 0
 #undef offsetof
-#if __CUDACC_VER_MAJOR__ >= 13
+#ifdef __has_builtin
+#if __has_builtin(__builtin_offsetof)
 #define offsetof(type, member) __builtin_offsetof(type, member)
-#else
+#endif
+#endif
+#ifndef offsetof /* which CUDA 13.0 and older do not take for a constant */
 #define offsetof(type, member) ((size_t) & ((type *)0)->member)
 #endif
