@@ -129,7 +129,7 @@ def test_shared_memory_is_not_loaded() -> None:
 
 
 def test_the_older_header_says_the_same(image: bytes) -> None:
-    """Until CUDA 12 the architecture was in the lowest byte of the flags (ptxas 12.4 writes 0x5a055a for sm_90)."""
+    """With the architecture in the lowest byte of the flags (ptxas 12.4 writes 0x5a055a for sm_90)."""
     older = bytearray(image)
     older[7:9] = b"\x33\x07"
     struct.pack_into("<I", older, 48, 0x5A055A)
