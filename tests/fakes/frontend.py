@@ -12,6 +12,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -96,10 +97,15 @@ class FakeFrontend:
 
     @classmethod
     def connect(cls, path: Path, num_queues: int = 4) -> FakeFrontend:
-        """Connects to a backend that listens at `path`."""
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.settimeout(TIMEOUT_S)
-        sock.connect(os.fsencode(path))
+        """Connects to a backend that listens at `path`.
+
+        :raise OSError: none does.
+        """
+        with ExitStack() as undo:
+            sock = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            sock.settimeout(TIMEOUT_S)
+            sock.connect(os.fsencode(path))
+            undo.pop_all()
         return cls(sock, num_queues)
 
     def close(self) -> None:
