@@ -339,11 +339,11 @@ def test_many_threads_may_call_at_once(rig: Rig) -> None:
 
 def test_threads_share_nothing_unguarded(tmp_path: Path) -> None:
     """As ThreadSanitizer sees it."""
-    program = tmp_path / "threads"
+    program = str(tmp_path / "threads")
     flags = ["-g", "-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsanitize=thread", f"-I{SOURCES_DIR}"]
     files = [Path(__file__).with_name("fake_cuda_threads.c"), *sources()]
     plain = {name: value for name, value in os.environ.items() if name not in {"LD_PRELOAD", "VGC_FAKE_CUDA"}}
-    command = ["gcc", *flags, "-o", program, *files, "-pthread", "-lm"]
+    command = ["gcc", *flags, "-o", program, *map(str, files), "-pthread", "-lm"]
     subprocess.run(command, check=True, timeout=100, env=plain)
     done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=100, env=plain)
     assert (done.returncode, done.stderr) == (0, "")
