@@ -1,0 +1,183 @@
+"""The CUDA engine's C half without a data plane: its operations are submitted and polled from the test's thread."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tests.fakes.cuda_driver import FakeDriver
+from tests.unit.cuda_rig import IMAGE, MIB, CHalf, fake_driver
+from vhost_backend._dataplane import ffi, lib
+from vhost_backend.engines.base import FunctionInfo, LoadedProgram
+from vhost_backend.sandbox import memfd
+from virtio_proto.schema import Status
+
+TIMEOUT_S: Final = 30.0
+
+
+class Direct:
+    """Submits operations and collects what is finished, as the data plane does."""
+
+    def __init__(self, driver: FakeDriver, engine: CHalf) -> None:
+        self.driver, self.engine, self.handle = driver, engine, engine.handle
+        self.finished: list[Any] = []
+        self.programs: list[LoadedProgram] = []
+        self.functions: dict[tuple[int, str], FunctionInfo] = {}
+        self._kept: list[Any] = []
+        self._allocations: list[int] = []
+
+    def load(self, context: int = 1) -> LoadedProgram:
+        """Loads the fake's kernels for a context; the engine must not be entered."""
+        program = self.load_image(IMAGE, context)
+        self.functions |= {(context, function.name): function for function in program.functions}
+        return program
+
+    def load_image(self, image: bytes, context: int = 1) -> LoadedProgram:
+        fd = memfd.sealed("image", image)
+        try:
+            program = self.engine.load_program(fd, len(image), context)
+        finally:
+            os.close(fd)
+        self.programs.append(program)
+        return program
+
+    # ---- memory ----------------------------------------------------------------------------------
+
+    def alloc(self, size: int) -> int:
+        address = ffi.new("uint64_t *")
+        assert self.handle.ops.alloc(self.handle, size, address) == 0
+        self._allocations.append(address[0])
+        return int(address[0])
+
+    def free_all(self) -> None:
+        for address in self._allocations:
+            assert self.handle.ops.free(self.handle, address, 1) == 0
+
+    def map_region(self, memory: Any) -> int:
+        """Where kernels see it; 0: they do not."""
+        address = ffi.new("uint64_t *")
+        host = ffi.NULL if memory is None else ffi.from_buffer("uint8_t[]", memory)
+        size = 0 if memory is None else len(memory)
+        assert self.handle.ops.map_region(self.handle, host, size, address) == 0
+        return int(address[0])
+
+    # ---- operations ------------------------------------------------------------------------------
+
+    def submit(self, op: Any, *keep: Any, context: int = 1, stream: int = 0) -> Any:
+        op.context, op.stream = context, stream
+        self._kept.append((op, keep))
+        if self.handle.ops.submit(self.handle, op) == lib.VGC_DONE:
+            self.finished.append(op)
+        return op
+
+    def op(self, kind: int, *, context: int = 1, stream: int = 0, **fields: int) -> Any:
+        op = ffi.new("struct vgc_op *", fields | {"kind": kind})
+        return self.submit(op, context=context, stream=stream)
+
+    def launch(self, name: str, params: bytes = b"", *, context: int = 1, stream: int = 0, **fields: Any) -> Any:
+        block = ffi.new("uint8_t[]", params or b"\0")
+        function = self.functions[context, name]
+        geometry = {"grid": [1, 1, 1], "block": [1, 1, 1]} | fields
+        op = ffi.new("struct vgc_op *", {"kind": lib.VGC_OPK_LAUNCH} | geometry)
+        op.kernel, op.params, op.param_len = function.kernel, block, len(params)
+        return self.submit(op, block, context=context, stream=stream)
+
+    def add_one(self, address: int, count: int, **where: int) -> Any:
+        return self.launch("add_one", struct.pack("<QI", address, count), **where)
+
+    def copy(self, kind: int, address: int, memory: Any, pieces: int = 1, **where: int) -> Any:
+        """A copy between device memory and a writable buffer, cut into spans of odd lengths."""
+        size = len(memory)
+        base = ffi.from_buffer("uint8_t[]", memory)
+        ends = [size * (i + 1) // pieces for i in range(pieces)]
+        spans = ffi.new("struct vgc_span[]", pieces)
+        for span, start, end in zip(spans, [0, *ends], ends, strict=False):
+            span.base, span.len = base + start, end - start
+        op = ffi.new("struct vgc_op *", {"kind": kind, "dst": address, "src": address, "size": size})
+        op.spans, op.num_spans = spans, pieces
+        return self.submit(op, spans, base, memory, **where)
+
+    def record(self, event: int, **where: int) -> Any:
+        return self.op(lib.VGC_OPK_EVENT_RECORD, value=event, **where)
+
+    def await_event(self, event: int, **where: int) -> Any:
+        return self.op(lib.VGC_OPK_EVENT_WAIT, value=event, **where)
+
+    def fill(self, address: int, size: int, value: int, unit: int = 1, **where: int) -> Any:
+        return self.op(lib.VGC_OPK_FILL, dst=address, size=size, value=value, unit=unit, **where)
+
+    def move(self, src: int, dst: int, size: int, **where: int) -> Any:
+        return self.op(lib.VGC_OPK_COPY_DEVICE, src=src, dst=dst, size=size, **where)
+
+    # ---- their end -------------------------------------------------------------------------------
+
+    def poll(self) -> bool:
+        any_done = bool(self.handle.ops.poll(self.handle))
+        op = lib.vgc_engine_take_finished(self.handle)
+        while op != ffi.NULL:
+            assert op not in self.finished, "an operation was finished twice"
+            self.finished.append(op)
+            op = op.next
+        return any_done
+
+    def is_done(self, *ops: Any) -> bool:
+        return all(op in self.finished for op in ops)
+
+    def wait(self, *ops: Any, status: Status = Status.OK) -> None:
+        """Polls until they are done; they must have ended so."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self.is_done(*ops):
+            assert time.monotonic() < deadline, "an operation was not finished"
+            self.poll()
+        assert [Status(op.status) for op in ops] == [status] * len(ops), [text(op) for op in ops]
+
+    def read(self, address: int, size: int) -> bytes:
+        """What device memory holds once everything of stream 63 is done."""
+        memory = bytearray(size)
+        self.wait(self.copy(lib.VGC_OPK_COPY_OUT, address, memory, stream=63))
+        return bytes(memory)
+
+    def take_output(self, context: int = 1, room: int = 1 << 17) -> tuple[str, int, int]:
+        """What kernels printed, bytes of it that are left, and bytes that were lost."""
+        to, left, lost = ffi.new("char[]", room), ffi.new("uint32_t *"), ffi.new("uint64_t *")
+        size = self.handle.ops.take_output(self.handle, context, to, room, left, lost)
+        return bytes(ffi.buffer(to, size)).decode(), int(left[0]), int(lost[0])
+
+    def nap_ns(self, now_ns: int) -> int:
+        return int(self.handle.ops.nap_ns(self.handle, now_ns))
+
+
+def text(op: Any) -> str:
+    """What the operation says about how it ended."""
+    return bytes(ffi.string(op.error)).decode()
+
+
+@contextmanager
+def direct(
+    *settings: str, completion: int = lib.VGC_CUDA_MEMORY, output_fd: int = -1, contexts: int = 1
+) -> Iterator[Direct]:
+    """A started engine that this thread has entered, with the fake's kernels loaded for contexts 1, 2..."""
+    with fake_driver(*settings) as driver:
+        engine = CHalf(driver, memory_bytes=64 * MIB, completion=completion, output_fd=output_fd)
+        try:
+            engine.start()
+            made = Direct(driver, engine)
+            for context in range(1, contexts + 1):
+                made.load(context)
+            lib.vgc_engine_enter(engine.handle)
+            try:
+                yield made
+            finally:
+                driver.go_on()
+                driver.release()
+            made.map_region(None)
+            made.free_all()
+            lib.vgc_engine_leave(engine.handle)
+            for program in made.programs:
+                engine.unload_program(program)
+        finally:
+            engine.close()

@@ -1,0 +1,453 @@
+"""Lanes, markers, copies, fills and naps of the CUDA engine, operation by operation on the fake driver."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.cuda_direct import TIMEOUT_S, Direct, direct, text
+from tests.unit.cuda_rig import MIB
+from vhost_backend._dataplane import ffi, lib
+from virtio_proto.schema import Status
+
+COPY_IN, COPY_OUT = lib.VGC_OPK_COPY_IN, lib.VGC_OPK_COPY_OUT
+LANE_COMMANDS = 64
+SHORT_NS = 200_000
+
+
+@pytest.fixture(params=["words", "events"])
+def gpu(request: pytest.FixtureRequest) -> Iterator[Direct]:
+    """With each way of seeing the end of work."""
+    completion = {"words": lib.VGC_CUDA_MEMORY, "events": lib.VGC_CUDA_EVENT}[request.param]
+    with direct(completion=completion) as made:
+        yield made
+
+
+@pytest.fixture
+def words() -> Iterator[Direct]:
+    with direct() as made:
+        yield made
+
+
+@pytest.fixture
+def crowded() -> Iterator[Direct]:
+    """A driver with so little room that whoever does not count its commands is made to wait."""
+    with direct("queue_depth 160") as made:
+        yield made
+
+
+def pattern(size: int, step: int = 7) -> bytearray:
+    return bytearray(i * step % 251 for i in range(size))
+
+
+# ---- markers -------------------------------------------------------------------------------------
+
+
+def test_words_are_written_where_the_driver_can() -> None:
+    with direct(completion=lib.VGC_CUDA_AUTO) as gpu:
+        gpu.wait(gpu.launch("empty"))
+        assert gpu.engine.completion == lib.VGC_CUDA_MEMORY
+        assert gpu.driver.count("cuEventQuery") == 0
+
+
+def test_markers_are_events_where_it_cannot() -> None:
+    with direct("stream_memops 0", completion=lib.VGC_CUDA_AUTO) as gpu:
+        gpu.wait(gpu.launch("empty"))
+        assert gpu.engine.completion == lib.VGC_CUDA_EVENT
+
+
+def test_kernels_not_seen_to_be_short_have_a_marker_each(words: Direct) -> None:
+    words.driver.hold()
+    before = words.driver.count("cuStreamWriteValue32_v2")
+    launches = [words.launch("empty") for _ in range(3)]
+    words.poll()
+    assert words.driver.count("cuStreamWriteValue32_v2") - before == 3
+    words.driver.go_on()
+    words.wait(*launches)
+
+
+def test_short_kernels_share_the_marker_of_their_round(words: Direct) -> None:
+    took_ns = SHORT_NS
+    while took_ns >= SHORT_NS:
+        launch = words.launch("empty")
+        words.wait(launch)
+        took_ns = launch.end_ns - launch.start_ns
+    before = words.driver.count("cuStreamWriteValue32_v2")
+    launches = [words.launch("empty") for _ in range(10)]
+    words.poll()
+    assert words.driver.count("cuStreamWriteValue32_v2") - before == 1
+    words.wait(*launches)
+
+
+def test_launches_that_end_together_share_their_time(words: Direct) -> None:
+    """None is counted twice."""
+    test_short_kernels_share_the_marker_of_their_round(words)
+    launches = words.finished[-10:]
+    assert all(a.end_ns == b.start_ns for a, b in zip(launches, launches[1:], strict=False))
+
+
+def test_a_launch_that_does_not_run_yet_has_no_start(gpu: Direct) -> None:
+    """Its deadline runs from there."""
+    first, second = gpu.launch("hang"), gpu.launch("empty")
+    gpu.driver.await_hanging()
+    gpu.poll()
+    assert first.start_ns != 0
+    assert second.start_ns == 0
+    gpu.driver.release()
+    gpu.wait(first, second)
+    assert first.start_ns <= first.end_ns <= second.start_ns <= second.end_ns
+
+
+def test_a_launch_behind_a_wait_starts_when_the_wait_is_over(gpu: Direct) -> None:
+    hang = gpu.launch("hang", stream=0)
+    gpu.record(1, stream=0)
+    waiting = gpu.await_event(1, stream=1)
+    launch = gpu.launch("empty", stream=1)
+    gpu.driver.await_hanging()
+    gpu.poll()
+    assert launch.start_ns == 0
+    gpu.driver.release()
+    gpu.wait(hang, waiting, launch)
+    assert launch.start_ns >= waiting.end_ns
+
+
+def test_markers_of_an_idle_stream_end_at_once(gpu: Direct) -> None:
+    assert gpu.is_done(gpu.op(lib.VGC_OPK_MARKER))
+
+
+def test_markers_end_when_all_before_them_has(gpu: Direct) -> None:
+    hang = gpu.launch("hang")
+    marker = gpu.op(lib.VGC_OPK_MARKER)
+    gpu.driver.await_hanging()
+    gpu.poll()
+    assert not gpu.is_done(marker)
+    gpu.driver.release()
+    gpu.wait(hang, marker)
+
+
+# ---- lanes and caps ------------------------------------------------------------------------------
+
+
+def test_lanes_do_not_wait_for_each_other(gpu: Direct) -> None:
+    hang = gpu.launch("hang", stream=0)
+    gpu.driver.await_hanging()
+    gpu.wait(*(gpu.launch("empty", stream=stream) for stream in range(1, 10)))
+    assert not gpu.is_done(hang)
+    gpu.driver.release()
+    gpu.wait(hang)
+
+
+def test_a_lane_that_hangs_does_not_fill_the_drivers_queues(crowded: Direct) -> None:
+    launches = [crowded.launch("hang"), *(crowded.launch("empty") for _ in range(500))]
+    crowded.driver.await_hanging()
+    crowded.poll()
+    assert crowded.driver.count("cuLaunchKernel") == LANE_COMMANDS
+    crowded.wait(*(crowded.launch("empty", stream=1) for _ in range(500)))
+    assert crowded.driver.count("cuLaunchKernel") == LANE_COMMANDS + 500
+    crowded.driver.release()
+    crowded.wait(*launches)
+    assert crowded.driver.number("blocked") == 0
+
+
+def test_lanes_that_hang_leave_room_for_others(crowded: Direct) -> None:
+    """However many commands wait, a lane that has none may submit one."""
+    streams = range(20)
+    hanging = [crowded.launch("hang", stream=stream) for stream in streams]
+    behind = [crowded.launch("empty", stream=stream) for stream in streams for _ in range(LANE_COMMANDS)]
+    crowded.driver.await_hanging(len(streams))
+    crowded.wait(*(crowded.launch("empty", stream=20 + i % 5) for i in range(50)))
+    assert crowded.driver.count("cuLaunchKernel") <= 256 + 50
+    crowded.driver.release()
+    crowded.wait(*hanging, *behind)
+    assert crowded.driver.number("blocked") == 0
+
+
+def test_streams_are_used_again(gpu: Direct) -> None:
+    """A thousand lanes, one after the other, need no thousand CUstreams."""
+    before = gpu.driver.number("streams")
+    for stream in range(64):
+        gpu.wait(gpu.launch("empty", stream=stream))
+    assert gpu.driver.number("streams") == before
+
+
+def test_more_lanes_than_streams_take_turns() -> None:
+    with direct("queue_depth 160", contexts=6) as gpu:
+        lanes = [(context, stream) for context in range(1, 7) for stream in range(64)]
+        gpu.driver.hold()
+        launches = [gpu.launch("empty", context=context, stream=stream) for context, stream in lanes]
+        gpu.poll()
+        assert gpu.driver.count("cuLaunchKernel") == 256
+        gpu.driver.go_on()
+        gpu.wait(*launches)
+
+
+def test_payloads_in_many_pieces_count_as_many_commands(crowded: Direct) -> None:
+    region = mmap.mmap(-1, MIB)
+    crowded.map_region(region)
+    address = crowded.alloc(1000)
+    crowded.driver.hold()
+    with memoryview(region) as view:
+        copies = [crowded.copy(COPY_IN, address, view[:1000], 40) for _ in range(3)]
+        crowded.poll()
+        assert crowded.driver.count("cuMemcpyHtoDAsync_v2") == 40
+        crowded.driver.go_on()
+        crowded.wait(*copies)
+
+
+# ---- copies and fills ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 100])
+def test_registered_memory_is_copied_without_stops(gpu: Direct, pieces: int) -> None:
+    """Copies stand in the stream between launches like anything else."""
+    region = mmap.mmap(-1, MIB)
+    assert gpu.map_region(region) != 0
+    address = gpu.alloc(4000)
+    with memoryview(region) as view:
+        view[:4000] = struct.pack("<1000I", *range(1000))
+        gpu.driver.hold()
+        ops = [
+            gpu.copy(COPY_IN, address, view[:4000], min(pieces, 20)),
+            gpu.add_one(address, 1000),
+            gpu.copy(COPY_OUT, address, view[8000:12000], min(pieces, 20)),
+        ]
+        gpu.poll()
+        assert gpu.driver.count("cuMemcpyDtoHAsync_v2") == min(pieces, 20)
+        gpu.driver.go_on()
+        gpu.wait(*ops)
+        assert bytes(view[8000:12000]) == struct.pack("<1000I", *range(1, 1001))
+
+
+@pytest.mark.parametrize("size", [1, 1000, MIB, 3 * MIB + 5])
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_memory_that_is_not_registered_is_copied_too(gpu: Direct, size: int, pieces: int) -> None:
+    pieces = min(pieces, size)
+    data, found = pattern(size), bytearray(size)
+    address = gpu.alloc(size)
+    gpu.wait(gpu.copy(COPY_IN, address, data, pieces), gpu.copy(COPY_OUT, address, found, pieces))
+    assert found == data
+
+
+def test_copies_of_unregistered_memory_wait_until_their_lane_is_idle(gpu: Direct) -> None:
+    """The driver may wait for the stream: nobody's kernel may be in it."""
+    address, data = gpu.alloc(100), pattern(100)
+    ops = [gpu.launch("hang"), gpu.copy(COPY_IN, address, data), gpu.launch("empty")]
+    gpu.driver.await_hanging()
+    gpu.poll()
+    assert gpu.driver.count("cuMemcpyHtoDAsync_v2") == 0
+    gpu.driver.release()
+    gpu.wait(*ops)
+    assert gpu.read(address, 100) == data
+
+
+def test_copies_between_the_region_and_itself(gpu: Direct) -> None:
+    """Whatever names both places, no driver call is made that would wait for others."""
+    region = mmap.mmap(-1, 4 * MIB)
+    base = gpu.map_region(region)
+    data = pattern(MIB)
+    calls = [f"cuMemcpy{kind}Async_v2" for kind in ("HtoD", "DtoH", "DtoD")]
+    with memoryview(region) as view:
+        view[:MIB] = data
+        gpu.wait(gpu.copy(COPY_IN, base + MIB, view[:MIB], 3))
+        gpu.wait(gpu.copy(COPY_OUT, base + MIB, view[2 * MIB : 3 * MIB], 5))
+        gpu.wait(gpu.move(base + 2 * MIB, base + 3 * MIB, MIB))
+        gpu.wait(gpu.move(base + 3 * MIB, base + 3 * MIB - 100, MIB))
+        assert view[3 * MIB - 100 : 4 * MIB - 100] == data
+    assert [gpu.driver.count(name) for name in calls] == [0, 0, 0]
+
+
+def test_copies_between_region_and_gpu_by_device_addresses(gpu: Direct) -> None:
+    region = mmap.mmap(-1, MIB)
+    base = gpu.map_region(region)
+    address = gpu.alloc(1000)
+    with memoryview(region) as view:
+        view[:1000] = pattern(1000)
+        gpu.wait(gpu.move(base, address, 1000), gpu.move(address, base + 5000, 1000))
+        assert view[5000:6000] == pattern(1000)
+
+
+@pytest.mark.parametrize("shift", [1, 4096, 5 * MIB])
+@pytest.mark.parametrize("forward", [True, False])
+def test_large_moves_onto_themselves(words: Direct, shift: int, forward: bool) -> None:
+    """In more steps than one."""
+    size = 36 * MIB
+    address = words.alloc(size + shift)
+    data = bytes(range(251)) * (size // 251 + 1)
+    src, dst = (address, address + shift) if forward else (address + shift, address)
+    words.wait(words.copy(COPY_IN, src, bytearray(data[:size])))
+    words.wait(words.move(src, dst, size))
+    assert words.read(dst, size) == data[:size]
+
+
+def test_moves_of_several_lanes_share_the_scratch(gpu: Direct) -> None:
+    addresses = [gpu.alloc(5 * MIB) for _ in range(3)]
+    data = pattern(4 * MIB + 100)
+    for address in addresses:
+        gpu.wait(gpu.copy(COPY_IN, address, data))
+    gpu.wait(*(gpu.move(address, address + 50, len(data), stream=i) for i, address in enumerate(addresses)))
+    assert all(gpu.read(address + 50, len(data)) == data for address in addresses)
+
+
+@pytest.mark.parametrize("count", [1, 3, 8192, 8193, 100_001])
+@pytest.mark.parametrize("value", [0x1122334455667788, 0x5566778855667788])
+def test_fills_of_eight_bytes(gpu: Direct, count: int, value: int) -> None:
+    address = gpu.alloc(8 * count + 8)
+    gpu.wait(gpu.fill(address, 8 * count + 8, 0xEE))
+    gpu.wait(gpu.fill(address, 8 * count, value, 8))
+    assert gpu.read(address, 8 * count + 8) == struct.pack("<Q", value) * count + b"\xee" * 8
+
+
+def test_fills_of_the_region(gpu: Direct) -> None:
+    region = mmap.mmap(-1, MIB)
+    base = gpu.map_region(region)
+    gpu.wait(gpu.fill(base + 100, 50, 0x2A))
+    assert region[99:151] == b"\0" + b"*" * 50 + b"\0"
+
+
+def test_a_region_that_cannot_be_registered_is_no_error(gpu: Direct) -> None:
+    gpu.driver.inject("cuMemHostRegister_v2", 2)
+    region = mmap.mmap(-1, MIB)
+    assert gpu.map_region(region) == 0
+    address = gpu.alloc(100)
+    with memoryview(region) as view:
+        view[:100] = pattern(100)
+        gpu.wait(gpu.copy(COPY_IN, address, view[:100]))
+    assert gpu.read(address, 100) == pattern(100)
+
+
+def test_memory_is_trimmed_before_there_is_none(gpu: Direct) -> None:
+    gpu.driver.inject("cuMemAllocFromPoolAsync", 2)
+    gpu.alloc(1000)
+    assert gpu.driver.count("cuMemPoolTrimTo") == 1
+
+
+# ---- launches ------------------------------------------------------------------------------------
+
+
+def test_a_launch_that_the_driver_refuses_ends_alone(gpu: Direct) -> None:
+    address = gpu.alloc(4)
+    zeroes = gpu.fill(address, 4, 0)
+    refused = gpu.launch("empty", block=[1, 1, 128])
+    others = [gpu.add_one(address, 1), gpu.add_one(address, 1)]
+    gpu.wait(zeroes, *others)
+    gpu.wait(refused, status=Status.LAUNCH_FAILED)
+    assert refused.detail == 1
+    assert text(refused).startswith("kernel empty: CUDA_ERROR_INVALID_VALUE (")
+    assert gpu.read(address, 4) == struct.pack("<I", 2)
+
+
+def test_large_shared_memory_needs_no_asking(gpu: Direct) -> None:
+    gpu.wait(gpu.launch("empty", shared_bytes=200 << 10))
+
+
+def test_a_description_says_what_runs(gpu: Direct) -> None:
+    hang, behind = gpu.launch("hang", stream=3), gpu.launch("empty", stream=3)
+    gpu.launch("hang", stream=4)
+    gpu.driver.await_hanging(2)
+    gpu.poll()
+    assert "oldest launch of stream 3" in described(gpu, hang)
+    assert "1 other stream" in described(gpu, hang)
+    assert described(gpu, behind) == "not started"
+    gpu.driver.release()
+    gpu.wait(hang, behind)
+
+
+def described(gpu: Direct, op: object) -> str:
+    room = ffi.new("char[]", 512)
+    gpu.handle.ops.describe(gpu.handle, op, room, 512)
+    return bytes(ffi.string(room)).decode()
+
+
+# ---- cancelling ----------------------------------------------------------------------------------
+
+
+def test_cancelling_ends_what_is_not_submitted(gpu: Direct) -> None:
+    """CUDA cannot stop a kernel: what is submitted ends by itself."""
+    submitted = gpu.launch("hang")
+    behind = [gpu.launch("empty") for _ in range(LANE_COMMANDS - 1)]
+    pending = [gpu.launch("empty") for _ in range(50)]
+    gpu.driver.await_hanging()
+    gpu.handle.ops.cancel(gpu.handle, 1)
+    gpu.wait(*pending, status=Status.CANCELLED)
+    assert not gpu.is_done(submitted)
+    gpu.driver.release()
+    gpu.wait(submitted, *behind)
+
+
+def test_a_cancelled_copy_ends_with_its_step(gpu: Direct) -> None:
+    address = gpu.alloc(20 * MIB)
+    gpu.driver.hold()
+    move = gpu.move(address, address + 1, 20 * MIB - 1)
+    gpu.poll()
+    gpu.handle.ops.cancel(gpu.handle, 1)
+    gpu.driver.go_on()
+    gpu.wait(move, status=Status.CANCELLED)
+
+
+def test_cancelled_contexts_do_not_touch_others() -> None:
+    with direct(contexts=2) as gpu:
+        hang, other = gpu.launch("hang", context=1), gpu.launch("hang", context=2)
+        pending = [gpu.launch("empty", context=2) for _ in range(100)]
+        gpu.driver.await_hanging(2)
+        gpu.handle.ops.cancel(gpu.handle, 1)
+        gpu.driver.release()
+        gpu.wait(hang, other, *pending)
+
+
+# ---- naps ----------------------------------------------------------------------------------------
+
+
+def test_an_idle_engine_sleeps_until_it_is_woken(gpu: Direct) -> None:
+    gpu.wait(gpu.launch("empty"))
+    assert gpu.nap_ns(10**9) == 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    ("took_ns", "nap_ns"),
+    [(0, 20_000), (640_000, 20_000), (3_200_000, 100_000), (32_000_000, 1_000_000), (10**10, 1_000_000)],
+)
+def test_naps_grow_with_what_runs(gpu: Direct, took_ns: int, nap_ns: int) -> None:
+    hang = gpu.launch("hang")
+    gpu.driver.await_hanging()
+    gpu.poll()
+    assert gpu.nap_ns(hang.start_ns + took_ns) == nap_ns
+    gpu.driver.release()
+    gpu.wait(hang)
+
+
+def test_the_launch_that_began_last_decides_about_naps(gpu: Direct) -> None:
+    old = gpu.launch("hang", stream=0)
+    gpu.driver.await_hanging()
+    young = gpu.launch("hang", stream=1)
+    gpu.driver.await_hanging(2)
+    assert gpu.nap_ns(young.start_ns + 3_200_000) == 100_000
+    gpu.driver.release()
+    gpu.wait(old, young)
+
+
+# ---- loading while something runs ----------------------------------------------------------------
+
+
+def test_programs_are_loaded_when_nothing_runs(gpu: Direct) -> None:
+    """Whoever waits inside the driver cannot end a kernel that hangs."""
+    hang = gpu.launch("hang")
+    gpu.driver.await_hanging()
+    lib.vgc_engine_leave(gpu.handle)
+    before = gpu.driver.count("cuModuleLoadData")
+    turns = gpu.driver.count("cuCtxSetCurrent")
+    loader = threading.Thread(target=gpu.load)
+    loader.start()
+    deadline = time.monotonic() + TIMEOUT_S
+    while gpu.driver.count("cuCtxSetCurrent") < turns + 10:  # it comes and goes
+        assert time.monotonic() < deadline
+    assert gpu.driver.count("cuModuleLoadData") == before
+    gpu.driver.release()
+    loader.join(TIMEOUT_S)
+    lib.vgc_engine_enter(gpu.handle)
+    gpu.wait(hang, gpu.launch("empty"))
+    assert gpu.driver.count("cuModuleLoadData") == before + 1
