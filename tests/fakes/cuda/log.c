@@ -10,6 +10,7 @@
 struct text {
     char *bytes;
     size_t len, room;
+    bool full;
 };
 
 static struct text calls, misuses;
@@ -25,9 +26,12 @@ static size_t num_counts;
 
 static void append(struct text *text, const char *line)
 {
-    size_t len = strlen(line);
-    if (text->len + len + 2 > MAX_TEXT)
+    if (text->full)
         return;
+    text->full = text->len > MAX_TEXT;
+    if (text->full)
+        line = "... and more: the fake's log is full";
+    size_t len = strlen(line);
     if (text->len + len + 2 > text->room) {
         text->room = 2 * (text->len + len + 2);
         text->bytes = realloc(text->bytes, text->room);
@@ -94,6 +98,7 @@ bool fake_log_file(const char *path)
 void fake_log_clear(void)
 {
     calls.len = misuses.len = num_counts = 0;
+    calls.full = misuses.full = false;
 }
 
 static size_t copy_out(const struct text *text, char *buffer, size_t size)
