@@ -45,8 +45,10 @@ PACKAGES: Final = {
 NOT_NEEDED: Final = ("CPU engine's compiler",)
 """Parts that GPU machines seldom have the tools for (LLVM), and that nothing here uses."""
 
-BUILD_S, TESTS_S, ROWS_S, SPARE_S = 120, 150, 170, 30
-"""The stages' times: seven and a half minutes together."""
+BUILD_S, TESTS_S, CONTRACT_S, ROWS_S, SPARE_S = 60, 120, 80, 170, 30
+"""The stages' times: less than eight minutes together."""
+
+CONTRACT: Final = "tests/gpu/test_contract.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +157,30 @@ def build(_job: Job) -> tuple[bool, list[str]]:
 
 def tests(job: Job) -> tuple[bool, list[str]]:
     """``tests/gpu``: on the GPU, or with --driver those that a fake one can follow."""
+    return _pytest(job, "tests.log", ["tests/gpu", f"--ignore={CONTRACT}"], TESTS_S)
+
+
+def contract(job: Job) -> tuple[bool, list[str]]:
+    """The engines' contract, in a process of its own: the engine runs in it, and could take it along."""
+    if job.driver:
+        return True, ["on the fake driver it is a test of tests/unit"]
+    return _pytest(job, "contract.log", [CONTRACT], CONTRACT_S)
+
+
+def _pytest(job: Job, log_name: str, chosen: Sequence[str], seconds: int) -> tuple[bool, list[str]]:
     which = "fake_gpu" if job.driver else "not fake_gpu"
     marks = [] if job.more_tests else ["-m", "not slow and not vm"]
-    options = ["-o", "filterwarnings=default", "-p", "no:cacheprovider", "--timeout", "60", "-q", "-k", which]
-    code, text = _run(
-        job, "tests.log", [sys.executable, "-m", "pytest", "tests/gpu", *options, *marks], _limit(job, TESTS_S)
-    )
+    options = ["-o", "filterwarnings=default", "-p", "no:cacheprovider", "--timeout", "60", "-v", "-k", which]
+    code, text = _run(job, log_name, [sys.executable, "-m", "pytest", *chosen, *options, *marks], _limit(job, seconds))
     found = re.findall(r"^(?:FAILED|ERROR|SKIPPED) .*$", text, re.MULTILINE)
-    ended = [line for line in text.splitlines() if re.search(r"\d+ (?:passed|failed|skipped)", line)][-1:]
-    return code == 0, [*ended, *(["ran out of time"] if code is None else []), *(line[:300] for line in found[:40])]
+    lines = text.strip().splitlines()
+    ended = [line for line in lines if re.search(r"\d+ (?:passed|failed|skipped)", line)][-1:]
+    if code is None or not ended:
+        ended = [
+            "ran out of time" if code is None else f"ended with {code}",
+            f"its last line: {lines[-1] if lines else ''}",
+        ]
+    return code == 0, [line[:300] for line in (*ended, *found[:40])]
 
 
 def rows(job: Job) -> tuple[bool, list[str]]:
@@ -202,6 +219,7 @@ STAGES: Final[dict[str, Callable[[Job], tuple[bool, list[str]]]]] = {
     "look": look,
     "build": build,
     "tests": tests,
+    "contract": contract,
     "rows": rows,
 }
 

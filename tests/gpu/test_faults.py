@@ -27,11 +27,11 @@ COUNT = 10_000
 
 FAULTS = {
     "illegal_address": (vgc.KernelFault, "CUDA_ERROR_ILLEGAL_ADDRESS"),
-    "trap": (vgc.KernelFault, "CUDA_ERROR_LAUNCH_FAILED"),
+    "trap": (vgc.KernelFault, "CUDA_ERROR_LAUNCH_FAILED|CUDA_ERROR_ILLEGAL_INSTRUCTION"),
     "fails": (vgc.KernelAssert, "CUDA_ERROR_ASSERT"),
-    "hang": (vgc.Timeout, ""),
+    "hang": (vgc.Timeout, "ran longer than"),
 }
-"""By kernel: what the guest gets, and the driver's name for it."""
+"""By kernel: what the guest gets, and the driver's name for it (of a trap, architectures have their own)."""
 
 
 class Counter:
@@ -74,10 +74,9 @@ def test_failure_is_told_by_name_and_spares_other_vms(host: GpuHost, other: Coun
         stream = dev.stream()
         failing = mine.program[kernel].launch_async(1, 32, stream=stream)
         other.count(20)
-        with pytest.raises(expected, match=rf"(?s){kernel}|{name}") as caught:
+        with pytest.raises(expected, match=name) as caught:
             failing.wait()
         assert kernel in str(caught.value)
-        assert name in str(caught.value)
         other.count(20)
         assert other.dev.info().generation == generation
 
