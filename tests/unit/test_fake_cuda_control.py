@@ -18,6 +18,7 @@ from tests.unit.fake_cuda_rig import (
     INVALID_DEVICE,
     NO_DEVICE,
     NOT_FOUND,
+    NOT_INITIALIZED,
     OUT_OF_MEMORY,
     SUCCESS,
     Rig,
@@ -129,6 +130,17 @@ def test_a_library_is_built_without_a_symbol() -> None:
     library = ctypes.CDLL(str(build(hidden=["cuGreenCtxCreate"])), ctypes.RTLD_LOCAL)
     assert hasattr(library, "cuGreenCtxDestroy")
     assert not hasattr(library, "cuGreenCtxCreate")
+
+
+def test_a_reset_leaves_nothing(rig: Rig) -> None:
+    rig.start()
+    made = (rig.stream(), rig.event(), rig.pool(), rig.alloc(100), rig.module(), rig.pinned(8))
+    assert all(made)
+    rig.fake.hold()
+    rig.fake.reset()
+    assert rig.fake.alive() == {}
+    assert rig.fake.calls() == rig.fake.misuses() == []
+    assert rig.code("cuDeviceGetCount", ctypes.byref(ctypes.c_int())) == NOT_INITIALIZED
 
 
 # ---- settings ------------------------------------------------------------------------------------

@@ -124,6 +124,7 @@ FAKE_API void fake_cuda_reset(void)
     pthread_mutex_lock(&fake.lock);
     fake.ending = true;
     fake_contexts_end();
+    fake_pools_end();
     fake.ending = false;
     fake_current_forget();
     fake_settings_default(&fake.settings);

@@ -215,6 +215,7 @@ size_t fake_memory_count(bool host);
 void fake_memory_end_all(struct fake_context *primary);
 CUdeviceptr fake_memory_window(int device, size_t size);
 struct fake_pool *fake_pool_new(int device, uint64_t max_bytes);
+void fake_pools_end(void); /* all of them, when no memory is left */
 
 /* ---- stream.c: each stream's operations run in a thread of its own, in order ---- */
 

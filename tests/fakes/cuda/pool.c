@@ -212,3 +212,18 @@ FAKE_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     }
     FAKE_LEAVE("%#llx, %p", address, (void *)handle);
 }
+
+static void end_pool(void *object, void *unused)
+{
+    struct fake_pool *pool = object;
+    (void)unused;
+    fake_handle_end(pool->handle);
+    free(pool);
+}
+
+void fake_pools_end(void)
+{
+    fake_handle_each(FAKE_POOL, end_pool, NULL);
+    for (int i = 0; i < FAKE_MAX_DEVICES; i++)
+        fake.default_pools[i] = NULL;
+}
