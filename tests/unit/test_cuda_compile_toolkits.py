@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cuda_compile_rig import DRIVER, EMPTY, needs_nvcc, needs_nvrtc
+from tests.unit.cuda_compile_rig import DRIVER, EMPTY, compile_image, log_of, needs_nvcc, needs_nvrtc
+from tests.unit.test_cuda_compile_binaries import fat
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import toolchain, toolkits
 
@@ -166,6 +167,19 @@ def test_ptx_needs_ptxas() -> None:
         toolchain.compile_job("PTX", b"", (), SETTINGS)
 
 
+@needs_nvrtc
+@needs_nvcc
+def test_fatbin_needs_no_ptxas_for_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, ptx = fat("arch=compute_90,code=sm_90"), fat("arch=compute_90,code=compute_90")
+    monkeypatch.setattr(toolkits, "usable", lambda _driver: [])
+    toolchain._ptxas.cache_clear()
+    try:
+        assert compile_image(code, kind="FATBIN")[0][:4] == b"\x7fELF"
+        assert "the host has no ptxas to make code of it" in log_of(ptx, kind="FATBIN")
+    finally:
+        toolchain._ptxas.cache_clear()
+
+
 def test_nvrtc_that_cannot_be_loaded(host: Path) -> None:
     root = put_cuda_13(host)
     assert f"NVRTC cannot be loaded: {root}/lib/libnvrtc" in str(toolchain.missing("sm_90", "13.0"))
@@ -205,6 +219,11 @@ def test_job_with_nvrtc_sees_its_files_alone() -> None:
         assert not any(Path(hidden).is_relative_to(path) for path in seen)
 
 
+def test_the_host_may_refuse_nvcc() -> None:
+    with pytest.raises(ValueError, match="option '--use-nvcc' is not allowed: this host compiles with nvrtc alone"):
+        job(EMPTY.encode(), "--use-nvcc", compiler="nvrtc")
+
+
 @needs_nvrtc
 @needs_nvcc
 def test_identity_names_what_shapes_the_image() -> None:
@@ -212,7 +231,7 @@ def test_identity_names_what_shapes_the_image() -> None:
     others = [
         job(arch="sm_80"),
         job(compiler="nvcc"),
-        job(EMPTY.encode(), "--use-nvcc"),
+        job(EMPTY.encode(), "--use-nvcc", compiler="auto"),
         *(toolchain.compile_job(kind, b"", (), SETTINGS) for kind in ("PTX", "CUBIN", "FATBIN")),
     ]
     assert len({job().identity, *(other.identity for other in others)}) == len(others)

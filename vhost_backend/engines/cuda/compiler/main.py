@@ -31,7 +31,7 @@ class CommandLine:
                 self._values[option.removeprefix("--")] = value
 
     def __getitem__(self, name: str) -> str:
-        return self._values[name]
+        return self._values.get(name, "")
 
     def guest_options(self) -> options.GuestOptions:
         """:raise CompileError: one of them is not allowed."""
@@ -74,7 +74,14 @@ def source_by_nvcc(line: CommandLine) -> bytes:
 
 def ptx(line: CommandLine) -> bytes:
     """PTX text to a cubin."""
-    return tools.ptxas(line["ptxas"], line["arch"], line.source(), line.guest_options())
+    return assembled(line, line.source(), line.guest_options())
+
+
+def assembled(line: CommandLine, text: bytes, guest: options.GuestOptions) -> bytes:
+    """:raise CompileError: this host cannot."""
+    if not line["ptxas"]:
+        raise CompileError("this program is PTX for this device, and the host has no ptxas to make code of it")
+    return tools.ptxas(line["ptxas"], line["arch"], text, guest)
 
 
 def ready_cubin(line: CommandLine) -> bytes:
@@ -92,7 +99,7 @@ def fat_binary(line: CommandLine) -> bytes:
     guest = line.guest_options()
     is_ptx, program = fatbin.take(line.source(), line["arch"])
     if is_ptx:
-        return tools.ptxas(line["ptxas"], line["arch"], program, guest)
+        return assembled(line, program, guest)
     cubin.check_runs_on(program, line["arch"])
     return program
 
