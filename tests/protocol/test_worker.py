@@ -61,7 +61,7 @@ def test_ready_tells_what_the_engine_is(bare: WorkerRig) -> None:
 @pytest.mark.parametrize(
     ("engine", "error"),
     [
-        (EngineSetup("abacus", {}), "engine 'abacus' is unknown; allowed: null, cpu"),
+        (EngineSetup("abacus", {}), "engine 'abacus' is unknown; allowed: null, cpu, cuda"),
         (EngineSetup("null", {"speed": 11}), "the null engine has no options, but got speed"),
     ],
 )

@@ -24,7 +24,10 @@ PER_SECOND: Final = 2000.0
 
 PAUSE_S: Final = 0.01
 ACK_TIMEOUT_S: Final = 10.0
-"""Longer than any message takes a healthy worker, opening an engine included."""
+"""Longer than any message takes a healthy worker, opening an engine on the host's processors included."""
+
+GPU_TIMEOUT_S: Final = 60.0
+"""Longer than a worker takes to open a GPU that was asleep."""
 
 SETUP_SEQ: Final = 1
 """The first message of a link is `Setup`; `Ready` answers it."""
@@ -62,15 +65,19 @@ class WorkerLink:
         self.closed = False
         self._loop.add_reader(sock, self._read)
 
-    def post(self, build: Build, fds: tuple[int, ...] = ()) -> Answer:
-        """Sends a message with copies of `fds`. The result is its ack; None if the worker was lost first."""
+    def post(self, build: Build, fds: tuple[int, ...] = (), timeout_s: float | None = None) -> Answer:
+        """Sends a message with copies of `fds`. The result is its ack; None if the worker was lost first.
+
+        A worker that does not answer within `timeout_s`, or `ACK_TIMEOUT_S`, is lost.
+        """
         self._seq += 1
         seq = self._seq
         answer: Answer = self._loop.create_future()
         if self.closed:
             answer.set_result(None)
             return answer
-        timer = self._loop.call_later(ACK_TIMEOUT_S, self._lose, f"did not answer within {ACK_TIMEOUT_S:g} s")
+        timeout_s = ACK_TIMEOUT_S if timeout_s is None else timeout_s
+        timer = self._loop.call_later(timeout_s, self._lose, f"did not answer within {timeout_s:g} s")
         self._pending[seq] = (answer, timer)
         self._send(build(seq), fds)
         return answer

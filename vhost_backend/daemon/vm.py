@@ -16,7 +16,7 @@ from vhost_backend.daemon import telling
 from vhost_backend.daemon.compiling import CompileRelay
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.engines import Choice, Engines
-from vhost_backend.daemon.link import Answer, Build, WorkerLink
+from vhost_backend.daemon.link import GPU_TIMEOUT_S, Answer, Build, WorkerLink
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor
@@ -256,7 +256,8 @@ class Vm:
     def worker_started(self, link: WorkerLink) -> None:
         setup = telling.setup(self._chosen, self._supervisor.generation)
         self._inflight.stamp()
-        answer = link.post(lambda seq: replace(setup, seq=seq), (self._inflight.fd,))
+        timeout_s = None if self._chosen.gpu is None else GPU_TIMEOUT_S
+        answer = link.post(lambda seq: replace(setup, seq=seq), (self._inflight.fd,), timeout_s)
         answer.add_done_callback(self._on_setup_answered)
 
     def worker_said(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
