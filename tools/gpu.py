@@ -168,10 +168,10 @@ def contract(job: Job) -> tuple[bool, list[str]]:
 
 
 def _pytest(job: Job, log_name: str, chosen: Sequence[str], seconds: int) -> tuple[bool, list[str]]:
-    which = "fake_gpu" if job.driver else "not fake_gpu"
-    marks = [] if job.more_tests else ["-m", "not slow and not vm"]
-    options = ["-o", "filterwarnings=default", "-p", "no:cacheprovider", "--timeout", "60", "-v", "-k", which]
-    code, text = _run(job, log_name, [sys.executable, "-m", "pytest", *chosen, *options, *marks], _limit(job, seconds))
+    on_gpu = "gpu" if job.more_tests else "gpu and not slow and not vm"
+    which = ["-k", "fake_gpu"] if job.driver else ["-m", on_gpu]
+    options = ["-o", "filterwarnings=default", "-p", "no:cacheprovider", "--timeout", "60", "-v"]
+    code, text = _run(job, log_name, [sys.executable, "-m", "pytest", *chosen, *options, *which], _limit(job, seconds))
     found = re.findall(r"^(?:FAILED|ERROR|SKIPPED) .*$", text, re.MULTILINE)
     lines = text.strip().splitlines()
     ended = [line for line in lines if re.search(r"\d+ (?:passed|failed|skipped)", line)][-1:]

@@ -91,7 +91,7 @@ class GpuRig:
         if name not in self._variables:
             found = self._program.variable(name)
             self._variables[name] = (np.zeros(found.size_bytes, np.uint8), found.address)
-            self._variables_out()
+            self._copy_out(*self._variables[name])
         return self._variables[name][0]
 
     def launch(self, name: str, grid: Shape, block: Shape, *args: Any, shared: int = 0) -> None:
@@ -134,7 +134,10 @@ class GpuRig:
 
     def _variables_out(self) -> None:
         for data, address in self._variables.values():
-            check(lib.vgc_copy_out(self._pointer, ffi.from_buffer(data), address, data.nbytes, 0, ffi.NULL))
+            self._copy_out(data, address)
+
+    def _copy_out(self, data: Array, address: int) -> None:
+        check(lib.vgc_copy_out(self._pointer, ffi.from_buffer(data), address, data.nbytes, 0, ffi.NULL))
 
     @property
     def _pointer(self) -> Any:

@@ -14,7 +14,7 @@ import pytest
 
 import guest_driver as vgc
 from bench.cuda.gpu import Gpu
-from tests.gpu.feature_rig import GpuRig, features
+from tests.gpu.feature_rig import SOURCE, GpuRig, features
 from tests.gpu.gpu_host import gpu_host, vm
 from tests.unit.test_cpu_engine import (  # noqa: F401  collected here, with the fixtures of this module
     random,
@@ -66,8 +66,7 @@ from tests.unit.test_cpu_engine import (  # noqa: F401  collected here, with the
     test_votes,
     test_warp_reduction,
 )
-
-pytestmark = pytest.mark.gpu
+from tests.vm.vgcd import VmSettings
 
 LARGE_SHARED = """
 extern "C" __global__ void reverse(int *data)
@@ -82,11 +81,16 @@ extern "C" __global__ void reverse(int *data)
 """
 
 
-@pytest.fixture(scope="module")
-def whole_gpu(real_gpu: Gpu) -> Iterator[GpuRig]:
+@pytest.fixture(scope="module", params=[pytest.param("real_gpu", marks=pytest.mark.gpu), "cpu"])
+def whole_gpu(request: pytest.FixtureRequest) -> Iterator[GpuRig]:
+    """A GPU; and the CPU engine below the same stack, which shows that the rig is right."""
     output = io.StringIO()
-    with gpu_host(vm(real_gpu)) as host:
-        yield GpuRig(host.open(output=output), output, features())
+    if request.param == "cpu":
+        settings, source = VmSettings("a", extra={"engine": "cpu", "sandbox": "best-effort"}), SOURCE.read_text()
+    else:
+        settings, source = vm(request.getfixturevalue(request.param)), features()
+    with gpu_host(settings) as host:
+        yield GpuRig(host.open(output=output), output, source)
 
 
 @pytest.fixture
@@ -96,6 +100,7 @@ def gpu(whole_gpu: GpuRig) -> Iterator[GpuRig]:
     whole_gpu.forget()
 
 
+@pytest.mark.gpu
 def test_more_dynamic_shared_memory_than_48_kib(real_gpu: Gpu) -> None:
     count = real_gpu.max_shared_bytes // 4
     with gpu_host(vm(real_gpu)) as host:
@@ -109,6 +114,7 @@ def test_more_dynamic_shared_memory_than_48_kib(real_gpu: Gpu) -> None:
         kernel.launch(1, 256, data, shared_bytes=4 * count)  # nothing was lost by the refusal
 
 
+@pytest.mark.gpu
 def test_unicode_and_long_lines_are_printed(real_gpu: Gpu) -> None:
     output = io.StringIO()
     source = r'extern "C" __global__ void prints(int n) { for (int i = 0; i < n; i++) printf("grüße %d\n", i); }'
