@@ -4,7 +4,8 @@
 //   inline_asm.cpp turns PTX idioms into calls, refuses what is neither PTX idiom nor x86
 //   shared.cpp     gives __shared__ variables their place in a block's shared memory
 //   block_atomics.cpp  makes atomics on it plain instructions
-//   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads
+//   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads; region.h
+//                  lists the files of this step
 //   guards.cpp     takes bounds checks out of these loops
 //   lanes.cpp      turns them inside out if there are loops in them; lockstep.h lists the files of this step
 //   image.cpp      emits the table that the runtime reads

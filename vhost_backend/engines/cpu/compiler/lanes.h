@@ -6,7 +6,7 @@
 namespace vgc
 {
 
-/// The innermost loop over threads of a region (regions.cpp), complete but for what the optimiser will do to it.
+/// The innermost loop over threads of a region (region_loops.cpp), complete but for what the optimiser will do to it.
 struct ThreadLoop {
     llvm::Function *function;
     llvm::BasicBlock *entry;     // where allocas go

@@ -1,0 +1,132 @@
+// The layers of forming a region (regions.cpp says what that is), each built on the one before:
+//   RegionReach    region_reach.cpp   the kernel's code that threads run from one site to their next
+//   RegionLoops    region_loops.cpp   the region's function: loops over rows of threads, and over the threads of a row
+//   RegionBuilder  region_body.cpp    the kernel's code in these loops, between one site and the next
+#pragma once
+
+#include <set>
+
+#include "sites.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Transforms/Utils/ValueMapper.h"
+
+namespace vgc
+{
+
+/// Where a slot's array begins in the frame (times the stride), and the size of one thread's element.
+struct Slot {
+    uint64_t offset;
+    uint64_t size;
+};
+
+using Slots = llvm::MapVector<llvm::AllocaInst *, Slot>;
+
+/// Site 0 is the kernel's entry, site n the code behind waits[n - 1].
+class RegionReach
+{
+  public:
+    /// Code that may run for long, or calls functions, says which thread runs. Everything else stays vectorisable.
+    bool keeps_position() const;
+
+  protected:
+    RegionReach(Kernel &kernel, const std::vector<Wait> &waits, size_t site);
+
+    Kernel &kernel_;
+    const std::vector<Wait> &waits_;
+    llvm::SmallPtrSet<llvm::BasicBlock *, 16> wait_blocks_;
+    llvm::BasicBlock *source_;
+    llvm::SetVector<llvm::BasicBlock *> blocks_;
+};
+
+/// The body says what it found in `sites_`, `has_locals_` and `next_`.
+class RegionLoops : public RegionReach
+{
+  public:
+    /// Threads run together: the position that the context has is that of the first.
+    bool in_lockstep() const
+    {
+        return in_lockstep_;
+    }
+
+  protected:
+    RegionLoops(Kernel &kernel, const Slots &slots, const std::vector<Wait> &waits, size_t site);
+
+    /// All up to where a thread begins: the end of `thread_` is left open.
+    void open();
+    /// All from where threads come together, `latch_`, whose phi `next_` says which site each has reached.
+    void close();
+
+    /// The running thread's element of one of the context's arrays.
+    llvm::Value *element(size_t array, llvm::Type *type);
+
+    const Slots &slots_;
+    llvm::Module &module_;
+    llvm::LLVMContext &context_;
+    llvm::IRBuilder<> builder_;
+    llvm::Function *region_;
+    llvm::MDNode *own_scope_;
+    llvm::MDNode *access_group_;
+    llvm::ValueToValueMapTy values_;
+    llvm::DenseMap<llvm::AllocaInst *, llvm::Value *> slot_address_;
+    std::set<uint32_t> sites_;
+    ThreadView view_{};
+    bool has_locals_ = false;
+    llvm::BasicBlock *entry_, *row_, *thread_, *latch_, *row_end_, *exit_;
+    llvm::PHINode *row_x_ = nullptr, *x_ = nullptr, *next_ = nullptr;
+    llvm::Value *row_limit_ = nullptr;
+
+  private:
+    void copy_attributes();
+    void make_blocks();
+    void emit_entry();
+    void load_param(const Param &param);
+    void emit_rows();
+    void emit_thread_begin();
+    void store_position();
+    void emit_latch();
+    void emit_row_end(llvm::Value *all, llvm::Value *any, bool uniform);
+    void vectorise_loops();
+    llvm::MDNode *loop_metadata();
+
+    llvm::DenseMap<llvm::AllocaInst *, llvm::Value *> slot_base_;
+    bool in_lockstep_ = false;
+    llvm::Value *params_ = nullptr, *frame_ = nullptr, *stride_ = nullptr, *linear64_ = nullptr;
+    llvm::Value *first_x_ = nullptr, *first_y_ = nullptr, *first_z_ = nullptr;
+    llvm::Value *row_count_ = nullptr, *row_base_ = nullptr;
+    llvm::PHINode *row_first_ = nullptr, *row_y_ = nullptr, *row_z_ = nullptr;
+    llvm::PHINode *row_all_ = nullptr, *row_any_ = nullptr;
+    llvm::StoreInst *next_store_ = nullptr;
+    llvm::PHINode *all_ = nullptr, *any_ = nullptr;
+};
+
+/// Builds one region function.
+class RegionBuilder : public RegionLoops
+{
+  public:
+    RegionBuilder(Kernel &kernel, const Slots &slots, const std::vector<Wait> &waits, size_t site)
+        : RegionLoops(kernel, slots, waits, site)
+    {
+    }
+
+    llvm::Function *build();
+
+  private:
+    void clone_body();
+    void move_allocas(llvm::BasicBlock &block);
+    void store_own(llvm::Value *value, size_t array);
+    void finish_waits();
+    void finish_wait(const Wait &wait, uint32_t site);
+    void leave(llvm::BasicBlock &block, uint32_t site);
+    void replace_stand_ins();
+    bool is_slot_access(const llvm::Instruction &instruction) const;
+    void annotate();
+    void relax_guards();
+
+    llvm::SmallVector<llvm::BasicBlock *, 16> clones_;
+};
+
+} // namespace vgc

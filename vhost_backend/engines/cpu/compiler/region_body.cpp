@@ -1,0 +1,166 @@
+// The kernel's code in a region's loops: a copy of what can be reached from the site, with the thread's position, its
+// slots of the frame, and the ends of the region in place of what stood for them.
+#include "guards.h"
+#include "region.h"
+
+#include "llvm/Transforms/Utils/Cloning.h"
+
+namespace vgc
+{
+
+llvm::Function *RegionBuilder::build()
+{
+    open();
+    clone_body();
+    finish_waits();
+    replace_stand_ins();
+    annotate();
+    relax_guards();
+    close();
+    return region_;
+}
+
+void RegionBuilder::clone_body()
+{
+    for (llvm::BasicBlock *block : blocks_) {
+        llvm::BasicBlock *clone = llvm::CloneBasicBlock(block, values_, "", region_);
+        values_[block] = clone;
+        clones_.push_back(clone);
+        move_allocas(*block);
+    }
+    llvm::SmallPtrSet<llvm::BasicBlock *, 16> members(blocks_.begin(), blocks_.end());
+    for (llvm::BasicBlock *block : blocks_)
+        for (llvm::PHINode &phi : block->phis())
+            for (unsigned i = phi.getNumIncomingValues(); i-- > 0;)
+                if (!members.contains(phi.getIncomingBlock(i)))
+                    llvm::cast<llvm::PHINode>(values_[&phi])->removeIncomingValue(i, false);
+    // The branches of wait blocks lead out of the region; they are replaced below.
+    llvm::remapInstructionsInBlocks(clones_, values_);
+    builder_.SetInsertPoint(thread_);
+    builder_.CreateBr(llvm::cast<llvm::BasicBlock>(values_[source_]));
+}
+
+/// Slots lose their alloca; a kernel without waits keeps its own, once per region instead of once per thread.
+void RegionBuilder::move_allocas(llvm::BasicBlock &block)
+{
+    for (llvm::Instruction &instruction : block)
+        if (auto *alloca = llvm::dyn_cast<llvm::AllocaInst>(&instruction)) {
+            auto *copy = llvm::cast<llvm::AllocaInst>(values_[alloca]);
+            if (slots_.contains(alloca)) {
+                values_[alloca] = slot_address_[alloca];
+                copy->eraseFromParent();
+            } else if (copy->isStaticAlloca() || llvm::isa<llvm::ConstantInt>(copy->getArraySize())) {
+                copy->moveBefore(&*entry_->begin());
+                has_locals_ = true;
+            } else {
+                fail("kernel '" + kernel_.name + "' uses local memory of variable length");
+            }
+        }
+}
+
+void RegionBuilder::store_own(llvm::Value *value, size_t array)
+{
+    builder_.CreateStore(value, element(array, value->getType()))
+        ->setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_);
+}
+
+/// Turns the ends of the region into branches to the latch that say which site the thread reached.
+void RegionBuilder::finish_waits()
+{
+    builder_.SetInsertPoint(latch_);
+    next_ = builder_.CreatePHI(builder_.getInt32Ty(), 4, "next");
+    for (size_t i = 0; i < waits_.size(); i++)
+        if (blocks_.contains(waits_[i].block))
+            finish_wait(waits_[i], uint32_t(i + 1));
+    for (llvm::BasicBlock *clone : clones_)
+        if (llvm::isa<llvm::ReturnInst>(clone->getTerminator()))
+            leave(*clone, VGC_REGION_EXIT);
+}
+
+void RegionBuilder::finish_wait(const Wait &wait, uint32_t site)
+{
+    auto *block = llvm::cast<llvm::BasicBlock>(values_[wait.block]);
+    auto *call = llvm::cast<llvm::CallInst>(values_[wait.call]);
+    builder_.SetInsertPoint(call);
+    auto operand = [&](int index, size_t array, bool keep_constants) {
+        if (index < 0)
+            return;
+        llvm::Value *value = call->getArgOperand(unsigned(index));
+        if (keep_constants || !llvm::isa<llvm::ConstantInt>(value))
+            store_own(value, array);
+    };
+    operand(wait.mask, offsetof(vgc_cpu_ctx, mask), false);
+    operand(wait.arg, offsetof(vgc_cpu_ctx, arg), false);
+    operand(wait.value, wait.wide ? offsetof(vgc_cpu_ctx, value64) : offsetof(vgc_cpu_ctx, value32), true);
+    call->eraseFromParent();
+    leave(*block, site);
+}
+
+void RegionBuilder::leave(llvm::BasicBlock &block, uint32_t site)
+{
+    block.getTerminator()->eraseFromParent();
+    builder_.SetInsertPoint(&block);
+    builder_.CreateBr(latch_);
+    next_->addIncoming(builder_.getInt32(site), &block);
+    sites_.insert(site);
+}
+
+void RegionBuilder::replace_stand_ins()
+{
+    for (llvm::BasicBlock *clone : clones_)
+        for (llvm::Instruction &instruction : llvm::make_early_inc_range(*clone)) {
+            llvm::Value *replacement = nullptr;
+            builder_.SetInsertPoint(&instruction);
+            if (const std::optional<bool> wide = is_result_call(instruction)) {
+                const size_t array = *wide ? offsetof(vgc_cpu_ctx, result64) : offsetof(vgc_cpu_ctx, result32);
+                auto *load = builder_.CreateLoad(instruction.getType(), element(array, instruction.getType()));
+                load->setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_);
+                replacement = load;
+            } else if (is_position_call(instruction)) {
+                replacement = position_value(llvm::cast<llvm::CallInst>(instruction), view_);
+            }
+            if (replacement != nullptr) {
+                instruction.replaceAllUsesWith(replacement);
+                instruction.eraseFromParent();
+            }
+        }
+}
+
+bool RegionBuilder::is_slot_access(const llvm::Instruction &instruction) const
+{
+    const llvm::Value *address = llvm::getLoadStorePointerOperand(&instruction);
+    for (const auto &[alloca, slot] : slots_)
+        if (alloca->getName().starts_with("kept") && address == slot_address_.lookup(alloca))
+            return true;
+    return false;
+}
+
+/// What the loop may assume: threads do not touch the same memory between waits (a race, otherwise), and the
+/// kernel's own accesses never touch the frame.
+void RegionBuilder::annotate()
+{
+    for (llvm::BasicBlock *clone : clones_)
+        for (llvm::Instruction &instruction : *clone) {
+            if (!instruction.mayReadOrWriteMemory())
+                continue;
+            if (instruction.getMetadata(llvm::LLVMContext::MD_alias_scope) == nullptr) {
+                if (is_slot_access(instruction))
+                    instruction.setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_);
+                else
+                    instruction.setMetadata(
+                        llvm::LLVMContext::MD_noalias,
+                        llvm::MDNode::concatenate(instruction.getMetadata(llvm::LLVMContext::MD_noalias), own_scope_));
+            }
+            if (!has_locals_)
+                instruction.setMetadata(llvm::LLVMContext::MD_access_group, access_group_);
+        }
+}
+
+void RegionBuilder::relax_guards()
+{
+    llvm::SmallVector<llvm::BasicBlock *, 16> body(clones_);
+    body.push_back(thread_);
+    hoist_guards({x_, row_x_, row_limit_, row_->getTerminator()}, body);
+}
+
+} // namespace vgc

@@ -1,0 +1,82 @@
+// The kernel's code that threads run from one site to their next. Code that can be reached from several sites is part
+// of each one's region.
+#include "region.h"
+
+#include "llvm/IR/CFG.h"
+
+namespace vgc
+{
+namespace
+{
+
+/// The blocks that a thread can run from `entry` before it waits again.
+llvm::SetVector<llvm::BasicBlock *> reachable(llvm::BasicBlock *entry,
+                                              const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits)
+{
+    llvm::SetVector<llvm::BasicBlock *> blocks;
+    blocks.insert(entry);
+    for (size_t i = 0; i < blocks.size(); i++)
+        if (!waits.contains(blocks[i]))
+            for (llvm::BasicBlock *successor : llvm::successors(blocks[i]))
+                blocks.insert(successor);
+    return blocks;
+}
+
+bool has_cycle(llvm::BasicBlock *entry, const llvm::SetVector<llvm::BasicBlock *> &blocks,
+               const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits)
+{
+    enum { NEW, OPEN, CLOSED };
+    llvm::DenseMap<llvm::BasicBlock *, int> state;
+    std::vector<std::pair<llvm::BasicBlock *, unsigned>> stack = {{entry, 0}};
+    state[entry] = OPEN;
+    while (!stack.empty()) {
+        auto &[block, next] = stack.back();
+        const llvm::Instruction *end = block->getTerminator();
+        if (waits.contains(block) || next == end->getNumSuccessors()) {
+            state[block] = CLOSED;
+            stack.pop_back();
+            continue;
+        }
+        llvm::BasicBlock *successor = end->getSuccessor(next++);
+        if (blocks.contains(successor) && state[successor] == OPEN)
+            return true;
+        if (state[successor] == NEW) {
+            state[successor] = OPEN;
+            stack.push_back({successor, 0});
+        }
+    }
+    return false;
+}
+
+/// Calls that may ask for the thread's position through the context, or fail in its name.
+bool calls_out(const llvm::SetVector<llvm::BasicBlock *> &blocks)
+{
+    for (const llvm::BasicBlock *block : blocks)
+        for (const llvm::Instruction &instruction : *block) {
+            const auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+            if (call == nullptr || call->isInlineAsm() || is_position_call(instruction) || is_result_call(instruction))
+                continue;
+            const llvm::Function *callee = call->getCalledFunction();
+            if (callee == nullptr ||
+                (!callee->isIntrinsic() && !is_wait_name(callee->getName()) && !callee->doesNotAccessMemory()))
+                return true;
+        }
+    return false;
+}
+
+} // namespace
+
+RegionReach::RegionReach(Kernel &kernel, const std::vector<Wait> &waits, size_t site) : kernel_(kernel), waits_(waits)
+{
+    for (const Wait &wait : waits)
+        wait_blocks_.insert(wait.block);
+    source_ = site == 0 ? &kernel.function->getEntryBlock() : waits[site - 1].resume;
+    blocks_ = reachable(source_, wait_blocks_);
+}
+
+bool RegionReach::keeps_position() const
+{
+    return has_cycle(source_, blocks_, wait_blocks_) || calls_out(blocks_);
+}
+
+} // namespace vgc
