@@ -187,7 +187,7 @@ def rows(job: Job) -> tuple[bool, list[str]]:
     """The benchmark's CUDA rows; on a real GPU the figures are kept."""
     kept = ["--smoke", "--driver", str(job.driver)] if job.driver else ["--save", str(job.out / "results.json")]
     quick = ["--quick"] if job.quick or job.driver else []
-    limit = ["--limit", str(_limit(job, ROWS_S) - SPARE_S), "--out", str(job.out / "rows")]
+    limit = ["--limit", str(_limit(job, ROWS_S) - SPARE_S), "--out", str(BUILD / "gpu" / "rows")]
     argv = [sys.executable, "-m", "bench", "cuda_*", "quota_*", *limit, *kept, *quick]
     code, text = _run(job, "rows.log", argv, _limit(job, ROWS_S) + SPARE_S)
     told = ("skipped",) if job.driver else ("skipped", "MISSED")  # small sizes reach no goal

@@ -67,7 +67,8 @@ def _start(command: Sequence[str], folder: Path, vms: Sequence[Vm]) -> tuple[Exi
     try:
         with ExitStack() as starting:
             process = starting.enter_context(backend(command, folder / "vgcd.log"))
-            devices = [_open(starting, folder, vm, process.pid) for vm in vms]
+            drivers = [starting.enter_context(_driver(folder, vm)) for vm in vms]  # their workers start side by side
+            devices = [OurDevice(Device(driver), process.pid) for driver in drivers]
             return starting.pop_all(), devices
     except (BackendError, RequestError, DriverError) as error:
         raise SkipRow(f"our device with the cuda engine does not come up: {error}{_last_words(folder)}") from error
@@ -79,6 +80,5 @@ def _last_words(folder: Path) -> str:
     return "".join(f"; {line.strip()}" for line in lines if "error" in line or "warning" in line)[-400:]
 
 
-def _open(stack: ExitStack, folder: Path, vm: Vm, daemon_pid: int) -> OurDevice:
-    driver = stack.enter_context(Driver(folder / f"{vm.name}.sock", vm.region_mib << 20))
-    return OurDevice(Device(driver), daemon_pid)
+def _driver(folder: Path, vm: Vm) -> Driver:
+    return Driver(folder / f"{vm.name}.sock", vm.region_mib << 20)
