@@ -88,16 +88,21 @@ union Either { int i; float f; };
 enum Colour { RED };
 enum class Shade : unsigned char { DARK };
 typedef const unsigned long long Count;
-__global__ void integers(bool, char, char16_t, unsigned char, short, wchar_t, long, Count, Colour, Shade, __int128) {}
-__global__ void floats(__half, const half, _Float16, float, const volatile double) {}
-__global__ void pointers(const float *const __restrict__, void *, void (*)(int), int **, Pair *, __half *) {}
-__global__ void others(Pair, const Either, float2, __half2, int2, dim3, long double, __bf16, int Pair::*) {}
+__global__ void take_integers(bool, char, char16_t, unsigned char, short, wchar_t, long, Count, Colour, Shade, __int128) {}
+__global__ void take_floats(__half, const half, _Float16, float, const volatile double) {}
+__global__ void take_pointers(const float *const __restrict__, void *, void (*)(int), int **, Pair *, __half *) {}
+__global__ void take_others(Pair, const Either, float2, __half2, int2, dim3, long double, __bf16, int Pair::*) {}
 """
 
 
 def test_function_table_tells_what_parameters_are(gpu: Rig) -> None:
     found = {function.short_name: set(function.param_kinds) for function in gpu.load(PARAMETERS).functions}
-    assert found == {"integers": {INTEGER}, "floats": {FLOAT}, "pointers": {POINTER}, "others": {OTHER}}
+    assert found == {
+        "take_integers": {INTEGER},
+        "take_floats": {FLOAT},
+        "take_pointers": {POINTER},
+        "take_others": {OTHER},
+    }
     mixed = gpu.functions["struct_params"]
     assert mixed.param_kinds == (INTEGER, OTHER, OTHER, OTHER, OTHER, INTEGER, OTHER, INTEGER, POINTER)
 
