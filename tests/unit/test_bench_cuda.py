@@ -25,6 +25,7 @@ from bench.rows import load
 from bench.runner import run_rows
 from bench.workloads import Workload
 from tests.fakes import cuda_driver
+from tests.protocol.worker_rig import needs_walls
 from tests.unit.cpu_rig import Rig, rig
 
 SMALL: dict[str, Callable[[], Workload]] = {
@@ -121,6 +122,7 @@ def test_missing_driver_is_a_reason_to_skip(tmp_path: Path) -> None:
 # ---- rows --------------------------------------------------------------------------------------
 
 
+@needs_walls
 def test_rows_run_on_small_sizes(gpu: Gpu) -> None:
     load()
     with Lab(quick=True, driver=gpu.driver, smoke=True) as lab:
@@ -137,6 +139,7 @@ def test_rows_run_on_small_sizes(gpu: Gpu) -> None:
     assert all(result.value > 0 and result.baseline is not None and result.baseline > 0 for result in results)
 
 
+@needs_walls
 def test_row_that_breaks_its_device_does_not_spoil_the_next(gpu: Gpu) -> None:
     with Lab(quick=True, driver=gpu.driver, smoke=True) as lab:
         first = lab.cuda.vm
