@@ -103,7 +103,6 @@ def test_a_kernel_without_parameters_has_none() -> None:
         ("_Z1kPii", [8]),
         ("_Z1kS_", [8]),
         ("_Z1kT_", [8]),
-        ("_Z1kDF16_", [2]),
         ("_Z1k", []),
         ("_Z1kN", [8]),
         ("_Z9k", [8]),

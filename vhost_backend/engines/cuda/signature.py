@@ -1,245 +1,367 @@
-"""What a kernel's parameters are, as far as its mangled name says.
+"""What a kernel's parameters are, read out of the linker's name of it.
 
-A cubin tells sizes but no types; a C++ name has the types [https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling].
-Read are those that kernels have: numbers, pointers, structs and enumerations, types of template parameters, and whatever
-was named before (``S_``). Nothing is known of other names (``extern "C"``), and of names whose types do not have the sizes
-that the cubin tells.
+A cubin tells sizes but no types. C++ function names carry the types of their parameters: the Itanium C++ ABI's mangling
+[https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling]. This reads as much of it as names of kernels contain:
+types of every shape, templates, substitutions, packs. What it does not read (expressions, local and unnamed types,
+vendor extensions) makes the answer None. A name alone does not tell an enumeration from a struct, so either is UNKNOWN,
+but for the types that every CUDA program has.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
 
 from virtio_proto.schema import ParamKind
 
-__all__ = ["param_kinds"]
+__all__ = ["kinds_in_name", "param_kinds"]
 
-_INTEGERS: Final = {"b": 1, "c": 1, "a": 1, "h": 1, "s": 2, "t": 2, "i": 4, "j": 4, "l": 8, "m": 8, "x": 8, "y": 8}
-_FLOATS: Final = {"f": 4, "d": 8}
-_SIZES: Final = _INTEGERS | _FLOATS
-_POINTERS: Final = frozenset("PRO")
-_HALF: Final = "__half"
+Kinds: TypeAlias = tuple[ParamKind, ...]
 
-_NUMBER: Final = re.compile(r"[0-9]+")
-_LENGTH: Final = re.compile(r"[1-9][0-9]{0,5}")
-_BACK: Final = re.compile(r"S([0-9A-Z]*)_")
-_TEMPLATE_PARAM: Final = re.compile(r"T([0-9]*)_")
-_QUALIFIERS: Final = re.compile(r"[rVK]+")
-_VALUE: Final = re.compile(r"L[a-z]n?[0-9]+E|XT[0-9]*_E")
-"""A number, or a parameter that is one."""
-_MAX_DEPTH: Final = 64
+_INTEGER, _FLOAT, _POINTER = ParamKind.INTEGER, ParamKind.FLOAT, ParamKind.POINTER
+_OTHER, _UNKNOWN = ParamKind.OTHER, ParamKind.UNKNOWN
 
 
-class _UnreadError(Exception):
-    """The name has something that kernels seldom have."""
+class _Value(NamedTuple):
+    """What a parameter is, and its size in bytes; 0 where that is not known."""
+
+    kind: ParamKind
+    size: int = 0
 
 
-def param_kinds(mangled: str, sizes: Sequence[int]) -> tuple[int, ...]:
-    """`ParamKind` of each parameter of these sizes, or () where nothing is known of any."""
-    try:
-        types = _Name(mangled).params()
-    except _UnreadError:
-        return ()
-    if types == ["v"]:
-        types = []
-    if len(types) != len(sizes):
-        return ()
-    kinds = tuple(_kind(type_, size) for type_, size in zip(types, sizes, strict=True))
-    return () if None in kinds else tuple(int(kind) for kind in kinds if kind is not None)
+_BUILTINS: Final[dict[str, _Value]] = (
+    {letter: _Value(_INTEGER, 1) for letter in ("b", "c", "a", "h", "Du")}
+    | {letter: _Value(_INTEGER, 2) for letter in ("s", "t", "Ds")}
+    | {letter: _Value(_INTEGER, 4) for letter in ("i", "j", "w", "Di")}
+    | {letter: _Value(_INTEGER, 8) for letter in "lmxy"}
+    | {letter: _Value(_INTEGER, 16) for letter in "no"}
+    | {letter: _Value(_FLOAT, 2) for letter in ("Dh", "DF16_")}
+    | {letter: _Value(_FLOAT, 4) for letter in ("f", "DF32_")}
+    | {letter: _Value(_FLOAT, 8) for letter in ("d", "DF64_")}
+    | {letter: _Value(_OTHER) for letter in ("v", "Dn", "DF16b")}
+    | {letter: _Value(_UNKNOWN) for letter in "eg"}  # long double: double on a GPU
+)
+_BUILTIN: Final = re.compile(r"DF[0-9]+[_b]|D[isuhn]|[a-z]")
+
+_VECTOR_BASES: Final = ("char", "short", "int", "long", "longlong")
+_KNOWN: Final[dict[str, _Value]] = {
+    f"{base}{count}": _Value(_OTHER)
+    for base in (*_VECTOR_BASES, *(f"u{base}" for base in _VECTOR_BASES), "float", "double")
+    for count in "1234"
+} | {
+    "__half": _Value(_FLOAT, 2),
+    "__half2": _Value(_OTHER),
+    "__nv_bfloat16": _Value(_OTHER),
+    "__nv_bfloat162": _Value(_OTHER),
+    "dim3": _Value(_OTHER),
+}
+"""Types of CUDA's headers. A __half is a struct in form and a number in fact."""
+
+_ENUMERATIONS: Final = (1, 2, 4, 8)
+"""Their sizes: what has another one is a struct."""
+
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}|0")
+_SEQUENCE: Final = re.compile(r"[ST]([0-9A-Z]{0,6})_")
+_LITERAL: Final = re.compile(r"n?[0-9]+E")
+_MOST_NESTED: Final = 100
+_POINTER_BYTES: Final = 8
+_LONGEST: Final = 4096
+"""Characters of a name that are read at all: packs multiply."""
 
 
-def _kind(type_: str, size: int) -> ParamKind | None:
-    """Of a type as `_Name.type` gives it; None if it does not have that size."""
-    if type_ in _SIZES and _SIZES[type_] != size:
-        return None
-    if type_ in _INTEGERS:
-        return ParamKind.INTEGER
-    if type_ in _FLOATS or (type_ == _HALF and size == 2):
-        return ParamKind.FLOAT
-    if type_ in _POINTERS:
-        return ParamKind.POINTER if size == 8 else None
-    return ParamKind.UNKNOWN if size in {1, 2, 4, 8} else ParamKind.OTHER  # by its size, it could be an enumeration
+class _UnsureError(Exception):
+    """The name is not mangled, or has something in it that is not read here."""
 
 
-class _Name:
-    """A mangled name that is read from left to right. A type is its letter, a struct's name, or "" if it matters not."""
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """A type, a name that leads to one, or a template's argument. Of a pack: what each of its members is."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._depth = 0
-        self._named: list[str] = []
-        """What ``S_``, ``S0_`` and so on stand for."""
-        self._template: list[str] = []
+    values: tuple[_Value, ...]
+    is_pack: bool = False
 
-    def params(self) -> list[str]:
-        """Types of the function's parameters.
+    def made(self, kind: ParamKind, size: int = 0) -> _Type:
+        """Something of `kind` made of this: a pointer to it, say. Of a pack: of each of its members."""
+        return _Type((_Value(kind, size),) * len(self.values), self.is_pack)
 
-        :raise _UnreadError: it is no function's name, or has types that are not read here.
-        """
-        self._take("_Z")
-        if self._function_name():
-            self.type()  # only templates have their result's type
-        types = []
-        while self._at < len(self._text):
-            types.append(self.type())
-        return types
+    @property
+    def value(self) -> _Value:
+        if self.is_pack:
+            raise _UnsureError
+        return self.values[0]
 
-    # ---- names -------------------------------------------------------------------------------------------
 
-    def _function_name(self) -> bool:
-        """Reads it; is it a template? Namespaces, and a template without its arguments, count as named."""
-        nested = self._skip("N")
-        self._function_part()
-        while nested and not self._sees("E", "I"):
-            self._named.append("")
-            self._function_part()
-        is_template = self._sees("I")
-        if is_template:
-            self._named.append("")
-            self._template = self._arguments()
-        if nested:
-            self._take("E")
-        return is_template
+_SOMETHING: Final = _Type((_Value(_UNKNOWN),))
+_STRUCT: Final = _Type((_Value(_OTHER),))
 
-    def _function_part(self) -> None:
-        self._skip("St")
-        self._skip("L")
-        self._source_name()
+
+@dataclass(slots=True)
+class _Reader:
+    text: str
+    at: int = 0
+    depth: int = 0
+    substitutions: list[_Type] = field(default_factory=list)
+    arguments: list[_Type] | None = None
+    """Of the kernel's template, once they have been read."""
+
+    def kernel(self) -> tuple[_Value, ...]:
+        """``_Z NAME [RETURN_TYPE] PARAMETER...``; only templates tell their return type."""
+        if not self._take("_Z"):
+            raise _UnsureError
+        self.arguments = self._function_name()
+        if self.arguments is not None:
+            self._type()
+        found: list[_Value] = []
+        if self._rest() == "v":
+            return ()
+        while True:
+            is_expansion = self._sees("Dp")
+            type_ = self._type()
+            found += type_.values if is_expansion else (type_.value,)
+            if self.at == len(self.text) or self.text[self.at] == ".":
+                return tuple(found)
+
+    # ---- characters ----------------------------------------------------------------------------------------------
+
+    def _rest(self) -> str:
+        """Up to what compilers put behind names of their own making."""
+        return self.text[self.at :].partition(".")[0]
+
+    def _sees(self, word: str) -> bool:
+        return self.text.startswith(word, self.at)
+
+    def _take(self, word: str) -> bool:
+        found = self._sees(word)
+        self.at += len(word) if found else 0
+        return found
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise _UnsureError
+        self.at = found.end()
+        return found[0]
+
+    # ---- names ---------------------------------------------------------------------------------------------------
 
     def _source_name(self) -> str:
-        length = self._match(_LENGTH)
-        end = self._at + int(length[0])
-        if end > len(self._text):
-            raise _UnreadError
-        name, self._at = self._text[self._at : end], end
+        """``[L] LENGTH CHARACTERS [B TAG]...``: L says internal linkage."""
+        self._take("L")
+        length = int(self._match(_NUMBER))
+        name = self.text[self.at : self.at + length]
+        if length == 0 or len(name) < length:
+            raise _UnsureError
+        self.at += length
+        while self._take("B"):
+            self._source_name()
         return name
 
-    def _class_name(self) -> str:
-        """A struct's or enumeration's, in namespaces or not; "" if it is one of a template."""
-        nested = self._skip("N")
-        name = self._class_part()
-        while self._sees("I") or (nested and not self._sees("E")):
-            name = self._class_part()
-        if nested:
-            self._take("E")
-        return name
-
-    def _class_part(self) -> str:
-        """A namespace, a name or arguments; with what is before it, it counts as named."""
-        if self._sees("S") and not self._sees("St"):
-            return self._back()
-        if self._sees("I"):
-            self._arguments()
-            return self._remember("")
-        self._skip("St")
-        return self._remember(self._source_name())
-
-    def _back(self) -> str:
-        digits = self._match(_BACK)[1]
-        index = int(digits, 36) + 1 if digits else 0
-        if index >= len(self._named):
-            raise _UnreadError
-        return self._named[index]
-
-    # ---- types -------------------------------------------------------------------------------------------
-
-    def type(self) -> str:
-        """Reads a type."""
-        self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise _UnreadError
-        found = self._type()
-        self._depth -= 1
-        return found
-
-    def _type(self) -> str:
-        letter = self._peek()
-        if letter in _SIZES or letter == "v":
-            self._at += 1
-            return letter
-        if letter.isdigit() or self._sees("N", "St"):
-            return self._class_name()
-        if letter == "S":
-            return self._again()
-        return self._remember(self._compound(letter))
-
-    def _again(self) -> str:
-        """A type that was named before, or a template of which there are arguments now."""
-        found = self._back()
-        if not self._sees("I"):
-            return found
-        self._arguments()
-        return self._remember("")
-
-    def _compound(self, letter: str) -> str:
-        if letter in _POINTERS:
-            self._at += 1
-            self.type()
-            return letter
-        if letter in "rVK":
-            self._match(_QUALIFIERS)
-            return self.type()
-        if letter == "T":
-            digits = self._match(_TEMPLATE_PARAM)[1]
-            index = int(digits) + 1 if digits else 0
-            if index >= len(self._template):
-                raise _UnreadError
-            return self._template[index]
-        if self._skip("A"):
-            self._match(_NUMBER)
-            self._take("_")
-            self.type()
-            return ""
-        self._take("F")
-        while not self._skip("E"):
-            self.type()
-        return ""
-
-    def _arguments(self) -> list[str]:
-        """Of a template: types, and "" for values."""
-        self._take("I")
-        found = []
-        while not self._skip("E"):
-            if self._sees("L", "X"):
-                self._match(_VALUE)
-                found.append("")
-            else:
-                found.append(self.type())
-        return found
-
-    def _remember(self, type_: str) -> str:
-        self._named.append(type_)
+    def _remember(self, type_: _Type) -> _Type:
+        self.substitutions.append(type_)
         return type_
 
-    # ---- characters --------------------------------------------------------------------------------------
+    def _function_name(self) -> list[_Type] | None:
+        """Reads over the kernel's name; its template's arguments if it is one."""
+        if self._take("N"):
+            return self._nested()[1]
+        self._take("St")
+        self._source_name()
+        if not self._sees("I"):
+            return None
+        self._remember(_SOMETHING)
+        return self._template_arguments()
 
-    def _peek(self) -> str:
-        """The next character.
+    def _nested(self) -> tuple[_Type, list[_Type] | None]:
+        """``N PREFIX... E``, behind the N: what it names, and the template arguments that it ends with."""
+        named = _SOMETHING
+        arguments = None
+        depth = 0
+        while not self._take("E"):
+            is_new = True
+            if self._sees("I") and depth > 0:
+                arguments = self._template_arguments()
+                named = _STRUCT
+            elif self._take("St"):
+                is_new = False
+            elif self._sees("S"):
+                self._substitution()
+                is_new, arguments = False, None
+            elif self._sees("T"):
+                self._template_parameter()
+                is_new, arguments = False, None
+            else:
+                self._source_name()
+                named, arguments = _SOMETHING, None
+            depth += 1
+            if is_new and not self._sees("E"):
+                self._remember(named)
+        return named, arguments
 
-        :raise _UnreadError: there is none.
-        """
-        if self._at >= len(self._text):
-            raise _UnreadError
-        return self._text[self._at]
+    def _template_arguments(self) -> list[_Type]:
+        """``I ARGUMENT... E``."""
+        self._match(re.compile("I"))
+        return self._list_of_arguments()
 
-    def _sees(self, *texts: str) -> bool:
-        return self._text.startswith(texts, self._at)
-
-    def _skip(self, text: str) -> bool:
-        found = self._text.startswith(text, self._at)
-        self._at += len(text) if found else 0
+    def _list_of_arguments(self) -> list[_Type]:
+        found = []
+        while not self._take("E"):
+            found.append(self._argument())
         return found
 
-    def _take(self, text: str) -> None:
-        if not self._skip(text):
-            raise _UnreadError
+    def _argument(self) -> _Type:
+        if self._take("J"):
+            members = self._list_of_arguments()
+            return _Type(tuple(member.value for member in members), is_pack=True)
+        if self._take("X"):  # a parameter of the kernel's template that is a number: X T_ E
+            self._index(10)
+            if not self._take("E"):
+                raise _UnsureError
+            return _SOMETHING
+        if self._take("L"):  # a number: L TYPE VALUE E
+            self._type()
+            self._match(_LITERAL)
+            return _SOMETHING
+        return self._type()
 
-    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        found = pattern.match(self._text, self._at)
-        if found is None:
-            raise _UnreadError
-        self._at = found.end()
+    # ---- what was there before -----------------------------------------------------------------------------------
+
+    def _index(self, base: int) -> int:
+        """``_`` is the first, ``0_`` the second."""
+        digits = self._match(_SEQUENCE)[1:-1]
+        try:
+            return int(digits, base) + 1 if digits else 0
+        except ValueError:
+            raise _UnsureError from None
+
+    def _substitution(self) -> _Type:
+        if self.text[self.at + 1 : self.at + 2] in ("a", "b", "s", "i", "o", "d"):  # std::string and its like
+            self.at += 2
+            return _STRUCT
+        index = self._index(36)
+        if index >= len(self.substitutions):
+            raise _UnsureError
+        return self.substitutions[index]
+
+    def _template_parameter(self) -> _Type:
+        index = self._index(10)
+        if self.arguments is None or index >= len(self.arguments):
+            raise _UnsureError
+        return self._remember(self.arguments[index])
+
+    # ---- types ---------------------------------------------------------------------------------------------------
+
+    def _type(self) -> _Type:
+        self.depth += 1
+        if self.depth > _MOST_NESTED or self.at >= len(self.text):
+            raise _UnsureError
+        found = self._any_type()
+        self.depth -= 1
         return found
+
+    def _any_type(self) -> _Type:
+        letter = self.text[self.at]
+        if letter in "rVK":
+            self._match(re.compile("r?V?K?"))
+            return self._remember(self._type())
+        if letter in "PRO":
+            self.at += 1
+            return self._remember(self._type().made(_POINTER, _POINTER_BYTES))
+        if letter == "S" and not self._sees("St"):
+            return self._templated(self._substitution())
+        if letter == "T":
+            return self._templated(self._template_parameter())
+        if letter.isdigit() or letter in "NS":
+            return self._class()
+        if letter in "FMAC" or self._sees("Dv") or self._sees("Dp") or self._sees("Do"):
+            return self._remember(self._compound())
+        return self._builtin()
+
+    def _builtin(self) -> _Type:
+        value = _BUILTINS.get(self._match(_BUILTIN))
+        if value is None:
+            raise _UnsureError
+        return _Type((value,))
+
+    def _templated(self, found: _Type) -> _Type:
+        """A type of before, or a template of before with other arguments."""
+        if not self._sees("I"):
+            return found
+        self._template_arguments()
+        return self._remember(_STRUCT)
+
+    def _class(self) -> _Type:
+        """A struct, union or enumeration; with template arguments it is no enumeration."""
+        if self._take("N"):
+            return self._remember(self._nested()[0])
+        in_std = self._take("St")
+        name = self._source_name()
+        found = self._remember(_SOMETHING if in_std or name not in _KNOWN else _Type((_KNOWN[name],)))
+        return self._templated(found)
+
+    def _compound(self) -> _Type:
+        if self._take("Dp"):
+            found = self._type()
+            if not found.is_pack:
+                raise _UnsureError
+            return found
+        if self._take("Do"):  # a function that does not throw
+            if not self._sees("F"):
+                raise _UnsureError
+            return self._function()
+        match self.text[self.at]:
+            case "F":
+                return self._function()
+            case "M":  # a pointer to a member: its class, its type
+                self.at += 1
+                self._type()
+                return self._type().made(_OTHER)
+            case "C":
+                self.at += 1
+                return self._type().made(_OTHER)
+            case _:  # Dv LENGTH _ TYPE, A [LENGTH] _ TYPE
+                self._match(re.compile(r"(Dv[0-9]+|A[0-9]*)_"))
+                return self._type().made(_OTHER)
+
+    def _function(self) -> _Type:
+        """``F [Y] TYPE... E``."""
+        self.at += 1
+        self._take("Y")
+        while not self._take("E"):
+            self._type()
+        return _STRUCT
+
+
+def _values(mangled: str) -> tuple[_Value, ...] | None:
+    if len(mangled) > _LONGEST:
+        return None
+    try:
+        return _Reader(mangled).kernel()
+    except _UnsureError:
+        return None
+
+
+def kinds_in_name(mangled: str) -> Kinds | None:
+    """The kinds of a function's parameters, in their order.
+
+    None when the name does not tell (``extern "C"``), or has something in it that is not read here.
+    """
+    values = _values(mangled)
+    return None if values is None else tuple(value.kind for value in values)
+
+
+def param_kinds(mangled: str, sizes: Sequence[int]) -> Kinds:
+    """`ParamKind` of each parameter of these sizes, which the cubin tells; () where nothing is known of any.
+
+    Nothing is known either if a size is none that its type has. What is too large for an enumeration is none.
+    """
+    values = _values(mangled)
+    if values is None or len(values) != len(sizes):
+        return ()
+    pairs = list(zip(values, sizes, strict=True))
+    if any(value.size not in (0, size) for value, size in pairs):
+        return ()
+    return tuple(
+        _OTHER if value.kind is _UNKNOWN and size not in _ENUMERATIONS else value.kind for value, size in pairs
+    )

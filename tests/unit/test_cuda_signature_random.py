@@ -1,4 +1,4 @@
-"""What names of kernels tell of their parameters, for names that compilers make of random signatures."""
+"""What names of kernels tell of their parameters: names that compilers make of random signatures, and nonsense."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.unit.cuda_images import compiled
 from vhost_backend.engines.cuda import cubin
-from vhost_backend.engines.mangled import param_kinds, param_kinds_of_sizes
+from vhost_backend.engines.cuda.signature import kinds_in_name, param_kinds
 from virtio_proto.schema import ParamKind
 
 INTEGER, FLOAT, POINTER, OTHER, UNKNOWN = (
@@ -62,22 +62,18 @@ INTEGER, FLOAT, POINTER, OTHER, UNKNOWN = (
         ("_Z1kIXadL_Z1fvEEEvv", None),
         ("_Z" + "9" * 5000 + "k", None),
         ("_Z1k" + "P" * 10_000 + "i", None),
-        ("_Z1k" + "i" * 5000, (INTEGER,) * 5000),
+        ("_Z1k" + "i" * 4000, (INTEGER,) * 4000),
+        ("_Z1k" + "i" * 5000, None),
+        ("_Z1k" + "P" * 4000 + "i", None),
+        ("_Z1kI" + "i" * 11 + "PffEvT10_T9_T11_", (POINTER, INTEGER, FLOAT)),
     ],
 )
 def test_names_tell_what_parameters_are(name: str, kinds: tuple[ParamKind, ...] | None) -> None:
-    assert param_kinds(name) == kinds
-
-
-def test_what_disagrees_with_the_sizes_is_unknown() -> None:
-    assert param_kinds_of_sizes("_Z1kiPff", (4, 8, 4)) == (INTEGER, POINTER, FLOAT)
-    assert param_kinds_of_sizes("_Z1kiPff", (3, 4, 1)) == (UNKNOWN, UNKNOWN, UNKNOWN)
-    assert param_kinds_of_sizes("_Z1kiPff", (4, 8)) == (UNKNOWN, UNKNOWN)
-    assert param_kinds_of_sizes("k", (4, 12)) == (UNKNOWN, UNKNOWN)
+    assert kinds_in_name(name) == kinds
 
 
 def test_what_is_too_large_for_an_enumeration_is_none() -> None:
-    assert param_kinds_of_sizes("_Z1k4Mode5PlainNS_5OtherE", (4, 16, 12)) == (UNKNOWN, OTHER, OTHER)
+    assert param_kinds("_Z1k4Mode5PlainNS_5OtherE", (4, 16, 12)) == (UNKNOWN, OTHER, OTHER)
 
 
 # ---- names that compilers make -------------------------------------------------------------------
@@ -164,18 +160,18 @@ class Signatures:
         given_a, given_b = self.type(2), self.type(2)
         pack = [self.type(1) for _ in range(self._random.randint(0, 3))]
         pack = [made for made in pack if not made[0].startswith("Const<")]  # g++ finds no template for those
-        types = [self.type(2, (("A", given_a[1]), ("B", given_b[1]))) for _ in range(self._random.randint(1, 5))]
+        names = (("A", given_a[1]), ("B", given_b[1]), ("Row<N, A, A>", OTHER))
+        types = [self.type(2, names) for _ in range(self._random.randint(1, 5))]
         by_pointer = self._random.random() < 0.5
         member = "Ptr<{}>" if by_pointer else "{}"
         texts = [text for text, _ in types]
         head = f"template <class A, int N, class B, bool F, class... P> __global__ void {name}"
         definition = f"{head}({', '.join([*texts, member.format('P') + '... rest'])}) {{}}"
-        names = {"A": given_a[0], "B": given_b[0]}
-        made = [re.sub(r"\b[AB]\b(?!:)", lambda found: names[found[0]], text) for text in texts]
+        number = str(self._random.randint(-9, 99))
+        stand_for = {"A": given_a[0], "B": given_b[0], "N": number}
+        made = [re.sub(r"\b[ABN]\b", lambda found: stand_for[found[0]], text) for text in texts]
         made += [member.format(text) for text, _ in pack]
-        arguments = ", ".join(
-            [given_a[0], str(self._random.randint(-9, 99)), given_b[0], "true", *(t for t, _ in pack)]
-        )
+        arguments = ", ".join([given_a[0], number, given_b[0], "true", *(t for t, _ in pack)])
         kinds = [kind for _, kind in types] + [POINTER if by_pointer else kind for _, kind in pack]
         return Kernel(
             name, f"{definition}\ntemplate __global__ void {name}<{arguments}>({', '.join(made)});", tuple(kinds)
@@ -207,7 +203,7 @@ def test_kinds_are_those_of_the_source(compiler: str, tmp_path: Path) -> None:
     symbols = symbols_of_host(compiler, "\n".join(kernel.source for kernel in kernels), tmp_path)
     for kernel in kernels:
         name = mangled_name(kernel, symbols)
-        assert param_kinds(name) == kernel.kinds, f"{name}: {kernel.source}"
+        assert kinds_in_name(name) == kernel.kinds, f"{name}: {kernel.source}"
 
 
 @functools.cache
@@ -222,7 +218,7 @@ def test_kinds_of_cubins_are_those_of_the_source() -> None:
     for kernel in kernels:
         name = mangled_name(kernel, list(by_name))
         sizes = [size for _, size in by_name[name].params]
-        assert param_kinds_of_sizes(name, sizes) == kernel.kinds, f"{name}: {kernel.source}"
+        assert param_kinds(name, sizes) == kernel.kinds, f"{name}: {kernel.source}"
 
 
 # ---- names that nobody makes ---------------------------------------------------------------------
@@ -233,7 +229,7 @@ ALPHABET: Final = "_ZNILSTEPRKVDMFACJXOpvtifdbjhlmxyo0123456789abk."
 @given(st.text(ALPHABET, max_size=60))
 def test_nonsense_is_read_without_a_trace(text: str) -> None:
     for name in (text, "_Z" + text, "_Z1k" + text, "_ZN1kI" + text):
-        kinds = param_kinds(name)
+        kinds = kinds_in_name(name)
         assert kinds is None or all(isinstance(kind, ParamKind) for kind in kinds)
 
 
@@ -241,7 +237,7 @@ def test_nonsense_is_read_without_a_trace(text: str) -> None:
 def test_damaged_names_are_read_without_a_trace(index: int, at: int, text: str) -> None:
     name = damaged_names()[index]
     for changed in (name[:at], name[:at] + text + name[at:], name[:at] + text + name[at + len(text) :]):
-        kinds = param_kinds(changed)
+        kinds = kinds_in_name(changed)
         assert kinds is None or all(isinstance(kind, ParamKind) for kind in kinds)
 
 
