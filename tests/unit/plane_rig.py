@@ -17,6 +17,7 @@ from vhost_backend.engines.base import Engine
 from vhost_backend.engines.null import NullEngine
 from vhost_backend.sandbox import memfd
 from vhost_backend.worker import codec
+from vhost_backend.worker.changes import SETTLE_MS
 from vhost_backend.worker.cold import ColdServer
 from vhost_backend.worker.plane import DataPlane, PlaneLimits, RingFds, Usage
 from vhost_backend.worker.protocol import Compile, MemRegion, Program, VringStart, WorkerMessage
@@ -84,6 +85,12 @@ class Rig:
         assert poller.poll(TIMEOUT_MS), "nothing for Python"
         self.plane.clear_notification()
         self.server.serve()
+        self.settle()
+
+    def settle(self) -> None:
+        """Waits until the engine lets programs change."""
+        while not self.server.settle():
+            select.poll().poll(SETTLE_MS)
 
     def load(self, context: int, program: str | bytes) -> dict[str, int]:
         """Loads an image through PROGRAM_LOAD (a null program is its own image): function ids by name."""
@@ -107,6 +114,7 @@ class Rig:
         request, source = self.compiles.pop(0)
         answer = Program(0, request.request, ok, log, len(log), False)
         self.server.on_program(answer, (memfd.sealed("image", source),) if ok else ())
+        self.settle()
 
     def usage(self) -> Usage:
         return self.plane.usage()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import struct
-import threading
-import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
-from tests.unit.cuda_direct import TIMEOUT_S, Direct, direct, text
+from tests.unit.cuda_direct import Direct, direct, text
 from tests.unit.cuda_rig import MIB
 from vhost_backend._dataplane import ffi, lib
 from virtio_proto.schema import Status
@@ -88,7 +88,7 @@ def test_launches_that_end_together_share_their_time(words: Direct) -> None:
     """None is counted twice."""
     test_short_kernels_share_the_marker_of_their_round(words)
     launches = words.finished[-10:]
-    assert all(a.end_ns == b.start_ns for a, b in zip(launches, launches[1:], strict=False))
+    assert all(a.end_ns == b.start_ns for a, b in pairwise(launches))
 
 
 def test_a_launch_that_does_not_run_yet_has_no_start(gpu: Direct) -> None:
@@ -326,6 +326,16 @@ def test_memory_is_trimmed_before_there_is_none(gpu: Direct) -> None:
     assert gpu.driver.count("cuMemPoolTrimTo") == 1
 
 
+@pytest.mark.parametrize("trim_error", [0, 1])
+def test_no_memory_is_an_error_of_the_request(gpu: Direct, trim_error: int) -> None:
+    gpu.driver.inject("cuMemAllocFromPoolAsync", 2, times=2)
+    if trim_error:
+        gpu.driver.inject("cuMemPoolTrimTo", trim_error)
+    address = ffi.new("uint64_t *")
+    assert gpu.handle.ops.alloc(gpu.handle, 1000, address) == -errno.ENOMEM
+    gpu.driver.inject("cuMemAllocFromPoolAsync", 2, times=0)
+
+
 # ---- launches ------------------------------------------------------------------------------------
 
 
@@ -430,24 +440,26 @@ def test_the_launch_that_began_last_decides_about_naps(gpu: Direct) -> None:
     gpu.wait(old, young)
 
 
-# ---- loading while something runs ----------------------------------------------------------------
+# ---- pauses --------------------------------------------------------------------------------------
 
 
-def test_programs_are_loaded_when_nothing_runs(gpu: Direct) -> None:
-    """Whoever waits inside the driver cannot end a kernel that hangs."""
+def test_a_pause_is_granted_when_nothing_runs_and_nothing_starts_before_it_ends(gpu: Direct) -> None:
+    """Loading may make the driver wait for what runs, and whoever waits in there cannot end a kernel that hangs."""
     hang = gpu.launch("hang")
     gpu.driver.await_hanging()
     lib.vgc_engine_leave(gpu.handle)
-    before = gpu.driver.count("cuModuleLoadData")
-    turns = gpu.driver.count("cuCtxSetCurrent")
-    loader = threading.Thread(target=gpu.load)
-    loader.start()
-    deadline = time.monotonic() + TIMEOUT_S
-    while gpu.driver.count("cuCtxSetCurrent") < turns + 10:  # it comes and goes
-        assert time.monotonic() < deadline
-    assert gpu.driver.count("cuModuleLoadData") == before
-    gpu.driver.release()
-    loader.join(TIMEOUT_S)
+    assert not lib.vgc_cuda_engine_pause(gpu.handle)
+
     lib.vgc_engine_enter(gpu.handle)
-    gpu.wait(hang, gpu.launch("empty"))
-    assert gpu.driver.count("cuModuleLoadData") == before + 1
+    launches = gpu.driver.count("cuLaunchKernel")
+    held = gpu.launch("empty", stream=1)
+    gpu.poll()
+    assert gpu.driver.count("cuLaunchKernel") == launches
+    gpu.driver.release()
+    gpu.wait(hang)
+    lib.vgc_engine_leave(gpu.handle)
+
+    assert lib.vgc_cuda_engine_pause(gpu.handle)
+    lib.vgc_cuda_engine_resume(gpu.handle)
+    lib.vgc_engine_enter(gpu.handle)
+    gpu.wait(held)

@@ -141,6 +141,16 @@ class Engine(ABC):
     def start(self) -> None:  # noqa: B027  most engines have nothing to do
         """Called once, behind the sandbox's walls and before the first operation: threads start here."""
 
+    def pause(self) -> bool:
+        """Starts no more work on the device; True once nothing runs there that loading or unloading would wait for.
+
+        False: ask again soon, the calling thread has other things to do. Ended by `resume`.
+        """
+        return True
+
+    def resume(self) -> None:  # noqa: B027  most engines have nothing to do
+        """Ends a `pause`, granted or not."""
+
     @abstractmethod
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         """Loads a compiled image from a sealed memfd, which stays the caller's.

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 
 from vhost_backend.engines.base import Engine, ProgramError
 from vhost_backend.errors import DriverError
-from vhost_backend.worker.codec import ProtocolError, encode
+from vhost_backend.worker.changes import Changes
+from vhost_backend.worker.codec import ProtocolError, close_fds, encode
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
 from vhost_backend.worker.protocol import (
@@ -36,6 +37,7 @@ class ColdServer:
         self._plane = plane
         self._send = send
         self._programs = Programs(engine, plane)
+        self._changes = Changes(engine, plane)
         self._sources = sources or SourceFiles()
         self._waiting: deque[ColdRequest] = deque()
         """Loads whose source has still to be sent: it stays in guest memory until then."""
@@ -52,30 +54,37 @@ class ColdServer:
 
     def close(self) -> None:
         """Unloads every program; only after the data plane has stopped."""
+        self._changes.close()
         self._programs.close()
         self._sources.close()
 
     def serve(self) -> None:
-        """Serves everything that is there."""
+        """Serves everything that is there; `settle` may be needed for the rest."""
         while (request := self._plane.take_cold()) is not None:
             try:
                 self._serve[request.opcode](request)
             except DriverError as error:
                 self._plane.complete(request.token, error.status, text=str(error))
+        self.settle()
+
+    def settle(self) -> bool:
+        """Goes on with what waits for the engine. False: call again after `changes.SETTLE_MS`."""
+        return self._changes.settle()
 
     def on_program(self, answer: Program, fds: tuple[int, ...]) -> None:
         """The daemon's answer to a `Compile`. Takes `fds` over."""
         compiling = self._compiling.pop(answer.request, None)
-        try:
-            if compiling is not None:
-                request, source_fd = compiling
-                self._sources.release(source_fd)
-                self._finish_load(request, answer, fds)
-        except DriverError as error:
-            self._plane.complete(request.token, error.status, text=str(error))
-        finally:
-            for fd in fds:
-                os.close(fd)
+        if compiling is None:
+            close_fds(fds)
+            return
+        request, source_fd = compiling
+        self._sources.release(source_fd)
+        if answer.ok:
+            self._changes.add(request, lambda: self._finish_load(request, answer.log, fds[0]), fds)
+            self.settle()
+        else:
+            close_fds(fds)
+            self._reply(request, answer.log.encode(), Status.COMPILE_FAILED, full_bytes=answer.log_bytes)
         self._compile_waiting()
 
     # ---- programs --------------------------------------------------------------------------------
@@ -111,22 +120,30 @@ class ColdServer:
         self._compiling[number] = (request, fd)
         self._send(message, (fd,))
 
-    def _finish_load(self, request: ColdRequest, answer: Program, fds: tuple[int, ...]) -> None:
-        if not answer.ok:
-            self._reply(request, answer.log.encode(), Status.COMPILE_FAILED, full_bytes=answer.log_bytes)
-            return
+    def _finish_load(self, request: ColdRequest, log: str, image_fd: int) -> None:
         try:
-            loaded = self._engine.load_program(fds[0], os.fstat(fds[0]).st_size, request.engine_context)
+            loaded = self._engine.load_program(image_fd, os.fstat(image_fd).st_size, request.engine_context)
         except ProgramError as error:
             raise DriverError(Status.COMPILE_FAILED, f"the image cannot be loaded: {error}") from error
         entry = self._programs.add(request.engine_context, loaded)
-        self._reply(request, program_table(entry, answer.log), value=entry.id)
+        self._reply(request, program_table(entry, log), value=entry.id)
 
     def _program_unload(self, request: ColdRequest) -> None:
-        self._programs.remove(schema.BODY_PROGRAM_UNLOAD.construct.parse(request.body).program)
-        self._plane.complete(request.token)
+        program = schema.BODY_PROGRAM_UNLOAD.construct.parse(request.body).program
+
+        def unload() -> None:
+            self._programs.remove(program)
+            self._plane.complete(request.token)
+
+        self._changes.add(request, unload)
 
     def _context_destroy(self, request: ColdRequest) -> None:
+        if self._programs.any_of(request.engine_context):
+            self._changes.add(request, lambda: self._finish_destroy(request))
+        else:
+            self._finish_destroy(request)
+
+    def _finish_destroy(self, request: ColdRequest) -> None:
         self._programs.remove_context(request.engine_context)
         self._plane.free_context(request.engine_context)
         self._plane.complete(request.token)

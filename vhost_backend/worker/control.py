@@ -10,6 +10,7 @@ from typing import Final
 
 from vhost_backend.engines.base import Engine
 from vhost_backend.worker import codec, protocol
+from vhost_backend.worker.changes import SETTLE_MS
 from vhost_backend.worker.cold import ColdServer
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, RingFds
 from vhost_backend.worker.protocol import (
@@ -47,7 +48,10 @@ class Control:
         poller.register(self._daemon, select.POLLIN)
         poller.register(self._plane.notify_fd, select.POLLIN)
         while self._running:
-            ready = dict(poller.poll(self._stats.wait_ms()))
+            wait_ms = self._stats.wait_ms()
+            if not self._cold.settle():
+                wait_ms = SETTLE_MS
+            ready = dict(poller.poll(wait_ms))
             if self._plane.notify_fd in ready:
                 self._plane.clear_notification()
                 self._stats.start()

@@ -66,6 +66,10 @@ class Programs:
         self._plane.remove_program(program)
         self._engine.unload_program(entry.loaded)
 
+    def any_of(self, context: int) -> bool:
+        """Has the context programs?"""
+        return any(entry.context == context for entry in self._entries.values())
+
     def remove_context(self, context: int) -> None:
         for entry in [entry for entry in self._entries.values() if entry.context == context]:
             self.remove(entry.id)

@@ -27,6 +27,9 @@ struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char 
 /* Makes memory pool and marker page and does a round trip through the GPU; once, before the first operation.
  * 0, or -1 with the reason in `why`. */
 int vgc_cuda_engine_start(struct vgc_engine *engine, char *why);
+/* Starts nothing more; true once nothing runs that loading or unloading would make the caller wait for. */
+bool vgc_cuda_engine_pause(struct vgc_engine *engine);
+void vgc_cuda_engine_resume(struct vgc_engine *engine);
 /* Frees the engine. Nothing may be running, programs must have been unloaded; the context stays. */
 void vgc_cuda_engine_close(struct vgc_engine *engine);
 /* VGC_CUDA_MEMORY or VGC_CUDA_EVENT, once started. */
@@ -44,8 +47,8 @@ struct vgc_cuda_kernel_spec {
 
 struct vgc_cuda_program;
 
-/* Loads a cubin for the context of that number; NULL on failure, with the reason in `why`. Waits until nothing runs:
- * the driver may, and while it does nobody could end a launch that is past its deadline. */
+/* Loads a cubin for the context of that number; NULL on failure, with the reason in `why`. The driver may wait for
+ * what runs, and while it does nobody could end a launch that is past its deadline: pause first. */
 struct vgc_cuda_program *vgc_cuda_program_load(struct vgc_engine *engine, const void *image, uint64_t size,
                                                uint32_t context, const struct vgc_cuda_kernel_spec *kernels,
                                                uint32_t num_kernels, char *why);
@@ -56,7 +59,7 @@ uint32_t vgc_cuda_program_local_bytes(struct vgc_cuda_program *program);
 /* Where a variable is: 0, or -1 with the reason in `why`. */
 int vgc_cuda_program_global(struct vgc_cuda_program *program, const char *name, uint64_t *address, uint64_t *size,
                             char *why);
-/* None of its kernels may be running. Waits like vgc_cuda_program_load. */
+/* None of its kernels may be running. Pause first, as for vgc_cuda_program_load. */
 void vgc_cuda_program_unload(struct vgc_cuda_program *program);
 
 #endif

@@ -5,7 +5,7 @@
  *   stream.c   CUstreams and the markers in them        events.c   the guest's events, and the GPU's clock
  *   submit.c   one operation becomes driver calls       output.c   what kernels print
  *   step.c     operations that take several turns       fault.c    driver errors: whose, and how bad
- *   driver.c   the driver's functions                   quiet.c    waiting until nothing runs
+ *   driver.c   the driver's functions                   pause.c    until nothing runs
  *
  * Words: a *lane* is what the guest calls a stream, the operations of one (context, stream) in order. While some of
  * them are *submitted* it has a CUstream; the rest of them are *pending*. A *marker* behind submitted operations makes
@@ -107,7 +107,7 @@ struct cuda_engine {
     struct vgc_cuda_setup setup; /* without `driver` */
     drv_result entered;          /* by the last enter */
     bool uses_events;            /* for markers */
-    bool draining;               /* nothing may be submitted: see quiet.c */
+    bool draining;               /* nothing may be submitted: see pause.c */
     bool lost;                   /* and about to end the process: see fault.c */
 
     /* lanes and streams */
@@ -250,11 +250,6 @@ uint8_t *cuda_host_of(const struct cuda_engine *engine, uint64_t address);
 drv_result cuda_output_collect(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op);
 uint32_t cuda_take_output(struct vgc_engine *base, uint32_t context, char *to, uint32_t size, uint32_t *left,
                           uint64_t *lost);
-
-/* ---- quiet.c ---- */
-/* Enters the engine when nothing runs on the GPU, and keeps it so until cuda_quiet_leave. */
-void cuda_quiet_enter(struct cuda_engine *engine);
-void cuda_quiet_leave(struct cuda_engine *engine);
 
 /* ---- fault.c ---- */
 /* "CUDA_ERROR_X (what it means)". */

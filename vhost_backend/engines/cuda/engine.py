@@ -85,6 +85,12 @@ class CudaEngine(Engine):
         if lib.vgc_cuda_engine_start(self.handle, self._why) != 0:
             raise EngineError(f"cuda engine: {self._reason()}")
 
+    def pause(self) -> bool:
+        return bool(lib.vgc_cuda_engine_pause(self.handle))
+
+    def resume(self) -> None:
+        lib.vgc_cuda_engine_resume(self.handle)
+
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         image = memfd.read(image_fd, size)
         parsed = self._parse(image)

@@ -102,7 +102,7 @@ static drv_result load_kernel(struct vgc_cuda_program *program, struct cuda_kern
     return error == DRV_SUCCESS ? allow_shared(program->engine, kernel) : error;
 }
 
-/* Engine entered, nothing runs. */
+/* Engine entered. */
 static int load(struct vgc_cuda_program *program, const void *image, const struct vgc_cuda_kernel_spec *specs,
                 char *why)
 {
@@ -137,9 +137,9 @@ struct vgc_cuda_program *vgc_cuda_program_load(struct vgc_engine *base, const vo
     program->engine = engine;
     program->num_kernels = num_kernels;
     copy_specs(program, kernels, context);
-    cuda_quiet_enter(engine);
+    vgc_engine_enter(&engine->base);
     int error = load(program, image, kernels, why);
-    cuda_quiet_leave(engine);
+    vgc_engine_leave(&engine->base);
     if (error == 0)
         return program;
     free_program(program);
@@ -180,8 +180,8 @@ int vgc_cuda_program_global(struct vgc_cuda_program *program, const char *name, 
 void vgc_cuda_program_unload(struct vgc_cuda_program *program)
 {
     struct cuda_engine *engine = program->engine;
-    cuda_quiet_enter(engine);
+    vgc_engine_enter(&engine->base);
     cuda_check(engine, engine->driver.cuModuleUnload(program->module));
-    cuda_quiet_leave(engine);
+    vgc_engine_leave(&engine->base);
     free_program(program);
 }
