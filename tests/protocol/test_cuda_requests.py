@@ -16,6 +16,7 @@ import pytest
 
 from tests.fakes.vm import FakeVm
 from tests.protocol.cuda_host import MEMORY_BYTES, PRINTS, SOURCE, CudaGuest, Settings, cuda_host
+from tests.protocol.worker_rig import needs_walls
 from vhost_backend.config import MIB
 from virtio_proto import schema
 from virtio_proto.schema import EngineKind, Health, Opcode, ProgramKind, Status
@@ -233,6 +234,7 @@ def test_second_gpu_is_had_by_number_and_by_uuid(tmp_path: Path) -> None:
             assert engine_name(vm) == "Other GPU, 48 of 132 SMs"
 
 
+@needs_walls
 def test_best_effort_computes_too(tmp_path: Path, logs: io.StringIO) -> None:
     with cuda_host(tmp_path, Settings(sandbox="best-effort")) as (vm,):
         assert CudaGuest(vm).computes()

@@ -18,17 +18,21 @@ enum {
     SYSTEM_SHARED = 1024, /* what since sm_90 precedes a kernel's own shared memory, in its section's size */
 };
 
+/* ptxas aligns its tables to four bytes. */
+typedef Elf64_Shdr section_header __attribute__((aligned(4)));
+typedef Elf64_Sym symbol_entry __attribute__((aligned(4)));
+
 struct image {
     const char *bytes;
     const Elf64_Ehdr *header;
-    const Elf64_Shdr *sections;
+    const section_header *sections;
     const char *names;
-    const Elf64_Sym *symbols;
+    const symbol_entry *symbols;
     size_t num_symbols;
     const char *strings;
 };
 
-static const Elf64_Shdr *section(const struct image *image, const char *prefix, const char *name)
+static const section_header *section(const struct image *image, const char *prefix, const char *name)
 {
     size_t len = strlen(prefix);
     for (int i = 0; i < image->header->e_shnum; i++) {
@@ -79,7 +83,7 @@ static void take(struct fake_function *function, unsigned int attribute, const c
         function->num_regs = (int)word_at(payload + 4);
 }
 
-static void read_info(const struct image *image, const Elf64_Shdr *info, struct fake_function *function,
+static void read_info(const struct image *image, const section_header *info, struct fake_function *function,
                       uint32_t symbol)
 {
     const char *at = image->bytes + info->sh_offset, *end = at + info->sh_size;
@@ -93,13 +97,13 @@ static void read_info(const struct image *image, const Elf64_Shdr *info, struct 
     }
 }
 
-static void add_function(const struct image *image, struct fake_module *module, const Elf64_Sym *symbol)
+static void add_function(const struct image *image, struct fake_module *module, const symbol_entry *symbol)
 {
     const char *name = image->strings + symbol->st_name;
     struct fake_function *function = &module->functions[module->num_functions++];
     *function = (struct fake_function){.module = module, .name = strdup(name), .max_threads = 1024, .num_regs = 32};
-    const Elf64_Shdr *own = section(image, ".nv.info.", name), *common = section(image, ".nv.info", "");
-    const Elf64_Shdr *shared = section(image, ".nv.shared.", name);
+    const section_header *own = section(image, ".nv.info.", name), *common = section(image, ".nv.info", "");
+    const section_header *shared = section(image, ".nv.shared.", name);
     uint32_t index = (uint32_t)(symbol - image->symbols);
     if (common)
         read_info(image, common, function, index);
@@ -111,9 +115,9 @@ static void add_function(const struct image *image, struct fake_module *module, 
         function->shared_bytes -= SYSTEM_SHARED;
 }
 
-static void add_global(const struct image *image, struct fake_module *module, const Elf64_Sym *symbol)
+static void add_global(const struct image *image, struct fake_module *module, const symbol_entry *symbol)
 {
-    const Elf64_Shdr *in = &image->sections[symbol->st_shndx];
+    const section_header *in = &image->sections[symbol->st_shndx];
     const char *init = in->sh_type == SHT_NOBITS ? NULL : image->bytes + in->sh_offset + symbol->st_value;
     module->globals[module->num_globals++] =
         (struct fake_global){.name = strdup(image->strings + symbol->st_name), .size = symbol->st_size, .init = init};
@@ -126,7 +130,7 @@ static void read_symbols(const struct image *image, struct fake_module *module)
     if (!module->functions || !module->globals)
         abort();
     for (size_t i = 0; i < image->num_symbols; i++) {
-        const Elf64_Sym *symbol = &image->symbols[i];
+        const symbol_entry *symbol = &image->symbols[i];
         bool defined = symbol->st_shndx != SHN_UNDEF && symbol->st_shndx < image->header->e_shnum;
         if (defined && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && (symbol->st_other & ENTRY))
             add_function(image, module, symbol);
@@ -147,16 +151,16 @@ CUresult fake_cubin_read(const void *bytes, struct fake_module *module)
     if (memcmp(bytes, ELFMAG, SELFMAG) != 0)
         return CUDA_ERROR_INVALID_IMAGE;
     if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != MACHINE_CUDA ||
-        header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shstrndx >= header->e_shnum)
+        header->e_shentsize != sizeof(section_header) || header->e_shstrndx >= header->e_shnum)
         return CUDA_ERROR_INVALID_IMAGE;
     struct image image = {.bytes = bytes, .header = header};
-    image.sections = (const Elf64_Shdr *)(const void *)(image.bytes + header->e_shoff);
+    image.sections = (const section_header *)(const void *)(image.bytes + header->e_shoff);
     image.names = image.bytes + image.sections[header->e_shstrndx].sh_offset;
-    const Elf64_Shdr *symbols = section(&image, ".symtab", "");
+    const section_header *symbols = section(&image, ".symtab", "");
     if (!symbols || symbols->sh_link >= header->e_shnum)
         return CUDA_ERROR_INVALID_IMAGE;
-    image.symbols = (const Elf64_Sym *)(const void *)(image.bytes + symbols->sh_offset);
-    image.num_symbols = symbols->sh_size / sizeof(Elf64_Sym);
+    image.symbols = (const symbol_entry *)(const void *)(image.bytes + symbols->sh_offset);
+    image.num_symbols = symbols->sh_size / sizeof(symbol_entry);
     image.strings = image.bytes + image.sections[symbols->sh_link].sh_offset;
     module->arch = architecture(header);
     read_symbols(&image, module);
