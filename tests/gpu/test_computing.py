@@ -89,7 +89,6 @@ def test_streams_wait_for_events(dev: vgc.Device) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.usefixtures("real_gpu")
 def test_examples_run(real_gpu: Gpu, tmp_path: Path) -> None:
     """The same programs that the README shows, on hardware."""
     np.save(tmp_path / "picture.npy", np.random.default_rng(1).integers(0, 256, (120, 160, 3), np.uint8))

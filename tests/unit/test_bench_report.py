@@ -61,6 +61,9 @@ def test_every_figure_that_was_asked_for_has_a_row() -> None:
         null_polled_us_p50 null_polled_us_p99 null_sleeping_us_p50 eventfd_ping_pong_us_p50 null_pipelined_per_s
         peer_null_us_p50 peer_null_pipelined_per_s copy_in_gbps copy_out_gbps launch_us_p50 saxpy matmul reduce nbody
         histogram compile_cold_ms compile_cached_ms idle_cpu_percent worker_rss_mib daemon_rss_mib guest_null_us_p50
+        cuda_null_launch_us_p50 cuda_pipelined_launches_per_s cuda_copy_in_256m_gbps cuda_copy_out_256m_gbps
+        cuda_saxpy_64m_per_s cuda_matmul_64m_per_s cuda_reduce_64m_per_s cuda_stencil_64m_per_s cuda_nbody_128k_per_s
+        cuda_compile_cached_ms cuda_8_vms_busy_per_s quota_pe_error_percent cuda_idle_cpu_percent
     """
     assert set(asked.split()) <= {name for known in ROWS for name in known.names}
 
