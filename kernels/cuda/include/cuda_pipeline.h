@@ -1,4 +1,5 @@
-/* NVIDIA's, which under NVRTC makes uint64_t an unsigned long long, against the host's unsigned long. None but it sees that. */
+/* NVIDIA's, which under NVRTC makes uint64_t an unsigned long long, against the host's unsigned long. None but it sees
+ * that. */
 #pragma once
 #include <stdint.h>
 #define uint64_t __vgc_long_long_uint64_t

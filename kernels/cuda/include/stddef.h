@@ -16,5 +16,5 @@ typedef struct {
 #endif
 #endif
 #ifndef offsetof /* which CUDA 13.0 and older do not take for a constant */
-#define offsetof(type, member) ((size_t) & ((type *)0)->member)
+#define offsetof(type, member) ((size_t)&((type *)0)->member)
 #endif
