@@ -48,10 +48,19 @@ void vgc_notify(struct vgc_dp *dp)
 
 /* ---- lock --------------------------------------------------------------------------------------------------- */
 
+/* The mutex's owner gets on. */
+static void beat(struct vgc_dp *dp)
+{
+    uint32_t count = atomic_load_explicit(&dp->beat, memory_order_relaxed);
+    atomic_store_explicit(&dp->beat, count + 1, memory_order_relaxed);
+}
+
 /* Who has the mutex may call the engine, and nobody else may. */
 static void take_mutex(struct vgc_dp *dp)
 {
     pthread_mutex_lock(&dp->mutex);
+    beat(dp);
+    atomic_store_explicit(&dp->held, true, memory_order_relaxed);
     if (dp->engine->ops->enter != NULL)
         dp->engine->ops->enter(dp->engine);
 }
@@ -60,6 +69,7 @@ static void give_mutex(struct vgc_dp *dp)
 {
     if (dp->engine->ops->leave != NULL)
         dp->engine->ops->leave(dp->engine);
+    atomic_store_explicit(&dp->held, false, memory_order_relaxed);
     pthread_mutex_unlock(&dp->mutex);
 }
 
@@ -179,11 +189,14 @@ void vgc_dp_run(struct vgc_dp *dp)
 {
     uint64_t idle_since_ns = 0; /* 0: not idle */
     uint32_t rounds = 0;
+    if (vgc_watch_start(dp) != 0)
+        vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0, "");
     take_mutex(dp);
     while (!atomic_load_explicit(&dp->stopping, memory_order_relaxed)) {
         if (VGC_UNLIKELY(atomic_load_explicit(&dp->lock_wanted, memory_order_relaxed) != 0))
             make_way(dp);
         rounds++;
+        beat(dp);
         if (work_once(dp)) {
             idle_since_ns = 0;
             if (VGC_UNLIKELY(atomic_load_explicit(&dp->armed, memory_order_relaxed))) {
@@ -209,6 +222,7 @@ void vgc_dp_run(struct vgc_dp *dp)
         }
     }
     give_mutex(dp);
+    vgc_watch_stop(dp);
 }
 
 void vgc_dp_stop(struct vgc_dp *dp)

@@ -2,12 +2,13 @@
  *
  *   dataplane.c   life, lock, the loop, sleeping        request.c   from chain to handler: copy once, validate
  *   queue.c       serving, starting, stopping rings     memory.c    ALLOC, FREE, COPY, FILL; allocation table
- *   region.c      mapping guest memory, SIGBUS          launch.c    LAUNCH; deadline watch
+ *   region.c      mapping guest memory, SIGBUS          launch.c    LAUNCH; deadlines
  *   chain.c       bytes of a chain, whatever framing    call.c      CALL
  *   complete.c    response, push, park                  context.c   contexts, events
  *   inflight.c    in-flight memory, recovery            program.c   programs, functions, names
  *   engine.c      finished ops, last words              cold.c      requests for Python
  *   null_engine.c the template of engines               line.c      what must wait for everything before it
+ *   watch.c       deadlines while the driver is stuck
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -179,6 +180,14 @@ struct vgc_temp {
     uint64_t size;
 };
 
+/* The thread that watches whether the mutex's owner gets on: see watch.c. */
+struct vgc_watch {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool is_over;
+};
+
 struct vgc_dp {
     /* read in every round */
     struct vgc_engine *engine;
@@ -198,6 +207,9 @@ struct vgc_dp {
     uint64_t requests_failed;
     uint64_t busy_ns;
     uint64_t sleeps;
+    atomic_uint beat; /* counted up by the mutex's owner while it gets on */
+    atomic_bool held; /* the mutex has an owner */
+    struct vgc_watch watch;
 
     /* requests */
     struct vgc_req *reqs; /* queue_depth + 1 */
@@ -376,6 +388,11 @@ void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
 void vgc_launch_unwatch(struct vgc_dp *dp, struct vgc_req *req);
 /* Ends the process if a launch is past its deadline; ns until the next may be, UINT64_MAX: none runs. */
 uint64_t vgc_deadlines_check(struct vgc_dp *dp, uint64_t now_ns);
+
+/* ---- watch.c ---- */
+/* For as long as the loop runs; 0 or -errno. */
+int vgc_watch_start(struct vgc_dp *dp);
+void vgc_watch_stop(struct vgc_dp *dp);
 
 /* ---- call.c ---- */
 void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req);
