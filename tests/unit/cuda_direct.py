@@ -45,6 +45,26 @@ class Direct:
         self.programs.append(program)
         return program
 
+    def pause(self) -> bool:
+        """Is it granted?"""
+        with self.left():
+            granted = self.engine.pause()
+        self._take_finished()
+        return granted
+
+    def resume(self) -> None:
+        with self.left():
+            self.engine.resume()
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """For what enters the engine itself."""
+        lib.vgc_engine_leave(self.handle)
+        try:
+            yield
+        finally:
+            lib.vgc_engine_enter(self.handle)
+
     # ---- memory ----------------------------------------------------------------------------------
 
     def alloc(self, size: int) -> int:
@@ -52,10 +72,6 @@ class Direct:
         assert self.handle.ops.alloc(self.handle, size, address) == 0
         self._allocations.append(address[0])
         return int(address[0])
-
-    def free_all(self) -> None:
-        for address in self._allocations:
-            assert self.handle.ops.free(self.handle, address, 1) == 0
 
     def map_region(self, memory: Any) -> int:
         """Where kernels see it; 0: they do not."""
@@ -117,23 +133,38 @@ class Direct:
 
     def poll(self) -> bool:
         any_done = bool(self.handle.ops.poll(self.handle))
+        self._take_finished()
+        return any_done
+
+    def _take_finished(self) -> None:
         op = lib.vgc_engine_take_finished(self.handle)
         while op != ffi.NULL:
             assert op not in self.finished, "an operation was finished twice"
             self.finished.append(op)
             op = op.next
-        return any_done
 
     def is_done(self, *ops: Any) -> bool:
         return all(op in self.finished for op in ops)
 
     def wait(self, *ops: Any, status: Status = Status.OK) -> None:
         """Polls until they are done; they must have ended so."""
+        self._finish(*ops)
+        assert [Status(op.status) for op in ops] == [status] * len(ops), [text(op) for op in ops]
+
+    def _finish(self, *ops: Any) -> None:
         deadline = time.monotonic() + TIMEOUT_S
         while not self.is_done(*ops):
             assert time.monotonic() < deadline, "an operation was not finished"
             self.poll()
-        assert [Status(op.status) for op in ops] == [status] * len(ops), [text(op) for op in ops]
+
+    def end(self) -> None:
+        """Lets everything go on to its end, and gives memory back."""
+        self.driver.go_on()
+        self.driver.release()
+        self._finish(*(op for op, _ in self._kept))
+        self.map_region(None)
+        for address in self._allocations:
+            assert self.handle.ops.free(self.handle, address, 1) == 0
 
     def read(self, address: int, size: int) -> bytes:
         """What device memory holds once everything of stream 63 is done."""
@@ -172,10 +203,7 @@ def direct(
             try:
                 yield made
             finally:
-                driver.go_on()
-                driver.release()
-            made.map_region(None)
-            made.free_all()
+                made.end()
             lib.vgc_engine_leave(engine.handle)
             for program in made.programs:
                 engine.unload_program(program)

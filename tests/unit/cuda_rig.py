@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from tests.fakes import cuda_cubin
@@ -51,6 +52,7 @@ class CHalf(Engine):
         memory_bytes: int = 64 * MIB,
         completion: int = lib.VGC_CUDA_MEMORY,
         output_fd: int = -1,
+        library: str = "",
     ) -> None:
         self.name, self.num_pes = "fake GPU", pes
         self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
@@ -60,7 +62,8 @@ class CHalf(Engine):
         context = ctypes.c_void_p()
         _call(driver, "cuInit", 0)
         _call(driver, "cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        path = ffi.new("char[]", os.fsencode(driver.path))
+        self._retained = True
+        path = ffi.new("char[]", os.fsencode(library or driver.path))
         setup = ffi.new("struct vgc_cuda_setup *")
         setup.driver, setup.context = path, ffi.cast("void *", context.value)
         setup.num_pes, setup.max_shared_bytes, setup.memory_bytes = pes, 227 << 10, memory_bytes
@@ -79,6 +82,12 @@ class CHalf(Engine):
     def start(self) -> None:
         if lib.vgc_cuda_engine_start(self.handle, self._why) != 0:
             raise EngineError(self._reason())
+
+    def pause(self) -> bool:
+        return bool(lib.vgc_cuda_engine_pause(self.handle))
+
+    def resume(self) -> None:
+        lib.vgc_cuda_engine_resume(self.handle)
 
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         image = os.pread(image_fd, size, 0)
@@ -103,6 +112,8 @@ class CHalf(Engine):
         if self.handle != ffi.NULL:
             lib.vgc_cuda_engine_close(self.handle)
             self.handle = ffi.NULL
+        if self._retained:
+            self._retained = False
             _call(self._driver, "cuDevicePrimaryCtxRelease_v2", 0)
 
     @property
@@ -147,9 +158,9 @@ def check_driver(driver: FakeDriver) -> None:
 
 
 @contextmanager
-def fake_driver(*settings: str) -> Iterator[FakeDriver]:
+def fake_driver(*settings: str, path: Path | None = None) -> Iterator[FakeDriver]:
     """The fake as in a fresh process. At the end, its caller must have kept to its rules and left nothing behind."""
-    driver = FakeDriver()
+    driver = FakeDriver(path)
     driver.reset()
     driver.set(*settings)
     try:
@@ -187,20 +198,29 @@ def gpu(
     *settings: str,
     limits: PlaneLimits = CUDA_LIMITS,
     completion: int = lib.VGC_CUDA_MEMORY,
-    output_fd: int = -1,
+    inflight_fd: int = -1,
 ) -> Iterator[Gpu]:
     """A running data plane on the fake driver, with one context and the fake's kernels loaded."""
-    with fake_driver(*settings) as driver:
-        engine = CHalf(driver, memory_bytes=limits.memory_bytes, completion=completion, output_fd=output_fd)
+    with fake_driver(*settings) as driver, plane(driver, limits, completion, inflight_fd) as rig:
+        made = Gpu(driver, rig)
         try:
-            engine.start()
-        except EngineError:
-            engine.close()
-            raise
-        with plane_rig(limits, engine=engine) as rig:
-            made = Gpu(driver, rig)
-            try:
-                yield made
-            finally:
-                driver.go_on()
-                driver.release()
+            yield made
+        finally:
+            driver.go_on()
+            driver.release()
+
+
+@contextmanager
+def plane(driver: FakeDriver, limits: PlaneLimits, completion: int, inflight_fd: int = -1) -> Iterator[Rig]:
+    """A running data plane on an engine of its own.
+
+    :raise EngineError: the engine does not start; nothing is left of it.
+    """
+    engine = CHalf(driver, memory_bytes=limits.memory_bytes, completion=completion)
+    try:
+        engine.start()
+    except EngineError:
+        engine.close()
+        raise
+    with plane_rig(limits, engine=engine, inflight_fd=inflight_fd) as rig:
+        yield rig

@@ -447,19 +447,32 @@ def test_a_pause_is_granted_when_nothing_runs_and_nothing_starts_before_it_ends(
     """Loading may make the driver wait for what runs, and whoever waits in there cannot end a kernel that hangs."""
     hang = gpu.launch("hang")
     gpu.driver.await_hanging()
-    lib.vgc_engine_leave(gpu.handle)
-    assert not lib.vgc_cuda_engine_pause(gpu.handle)
+    assert not gpu.pause()
 
-    lib.vgc_engine_enter(gpu.handle)
     launches = gpu.driver.count("cuLaunchKernel")
     held = gpu.launch("empty", stream=1)
     gpu.poll()
     assert gpu.driver.count("cuLaunchKernel") == launches
     gpu.driver.release()
     gpu.wait(hang)
-    lib.vgc_engine_leave(gpu.handle)
 
-    assert lib.vgc_cuda_engine_pause(gpu.handle)
-    lib.vgc_cuda_engine_resume(gpu.handle)
-    lib.vgc_engine_enter(gpu.handle)
+    assert gpu.pause()
+    gpu.resume()
     gpu.wait(held)
+
+
+def test_a_pause_stops_an_operation_between_its_steps(words: Direct) -> None:
+    address = words.alloc(40 * MIB)
+    words.driver.hold()
+    move = words.move(address, address + 1, 40 * MIB - 1)
+    words.poll()
+    assert not words.pause()
+    words.driver.go_on()
+    while not words.pause():
+        words.poll()
+    assert not words.is_done(move)
+    before = words.driver.count("cuMemcpyDtoDAsync_v2")
+    words.poll()
+    assert words.driver.count("cuMemcpyDtoDAsync_v2") == before
+    words.resume()
+    words.wait(move)

@@ -20,6 +20,7 @@ struct vgc_cuda_setup {
     uint64_t memory_bytes;     /* the VM's quota */
     uint32_t completion;       /* enum vgc_cuda_completion */
     int32_t output_fd;         /* the file that is this process's stdout, for what kernels print; -1: they cannot */
+    int32_t errors_fd;         /* ditto stderr, for what a failed assertion says; 0: nobody hears it */
 };
 
 /* Finds the driver's functions; touches no GPU. NULL on failure, with the reason in `why`. */

@@ -248,6 +248,8 @@ uint8_t *cuda_host_of(const struct cuda_engine *engine, uint64_t address);
 /* ---- output.c ---- */
 /* Takes what the kernels of a finished launch printed; `stream` is done. Sets op->output_bytes. */
 drv_result cuda_output_collect(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op);
+/* The first line that the driver wrote about a failed assertion of the lane's kernel, "" if there is none. */
+void cuda_output_assertion(struct cuda_engine *engine, const struct cuda_lane *lane, char *text, uint32_t size);
 uint32_t cuda_take_output(struct vgc_engine *base, uint32_t context, char *to, uint32_t size, uint32_t *left,
                           uint64_t *lost);
 

@@ -4,6 +4,7 @@
 #include "cuda_engine.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Errors after which the context is as it was. Any other one may have lost it, and a worker that starts anew is better
  * than one that can never do anything again. */
@@ -145,10 +146,20 @@ static void company(const struct suspects *suspects, char *text, uint32_t size)
     snprintf(text, size, "%s%s", beside, behind);
 }
 
+/* Behind the error's name, what the driver says of the assertion: file, line, block, thread, expression. */
+static void quote_assertion(struct cuda_engine *engine, const struct vgc_op *op, char *reason, size_t size)
+{
+    char line[384];
+    size_t used = strlen(reason);
+    cuda_output_assertion(engine, cuda_lane_of(engine, op->context, op->stream), line, sizeof(line));
+    if (line[0] != '\0')
+        snprintf(reason + used, size - used, "; %s", line);
+}
+
 void cuda_lost(struct cuda_engine *engine, const struct vgc_op *hint, drv_result error)
 {
     char text[VGC_BLACK_BOX_TEXT];
-    char reason[256];
+    char reason[480];
     char others[128];
     uint32_t hint_is_launch = hint != NULL && hint->kind == VGC_OPK_LAUNCH;
     cuda_error_text(engine, error, reason, sizeof(reason));
@@ -158,8 +169,10 @@ void cuda_lost(struct cuda_engine *engine, const struct vgc_op *hint, drv_result
     look_once_more(engine);
     struct suspects suspects = find_suspects(engine);
     company(&suspects, others, sizeof(others));
+    if (error == DRV_ERROR_ASSERT && suspects.first != NULL)
+        quote_assertion(engine, suspects.first, reason, sizeof(reason));
     if (suspects.first != NULL)
-        snprintf(text, sizeof(text), "kernel %.500s: %s%s", suspects.first->kernel->name, reason, others);
+        snprintf(text, sizeof(text), "kernel %.400s: %s%s", suspects.first->kernel->name, reason, others);
     else if (hint_is_launch)
         snprintf(text, sizeof(text), "kernel %.500s: %s", hint->kernel->name, reason);
     else

@@ -39,15 +39,18 @@ static drv_result take_from_pool(struct cuda_engine *engine, uint64_t size, drv_
 
 static drv_result allocate(struct cuda_engine *engine, uint64_t size, drv_address *address)
 {
-    drv_result error = take_from_pool(engine, size, address);
+    drv_address found = 0;
+    drv_result error = take_from_pool(engine, size, &found);
     if (error != DRV_SUCCESS)
         return error;
     error = engine->driver.cuEventRecord(engine->alloc_event, engine->alloc_stream);
-    if (error == DRV_SUCCESS)
-        engine->allocs++;
-    else
-        engine->driver.cuMemFreeAsync(*address, engine->alloc_stream);
-    return error;
+    if (error != DRV_SUCCESS) {
+        engine->driver.cuMemFreeAsync(found, engine->alloc_stream);
+        return error;
+    }
+    engine->allocs++;
+    *address = found;
+    return DRV_SUCCESS;
 }
 
 int cuda_alloc(struct vgc_engine *base, uint64_t size, uint64_t *address)

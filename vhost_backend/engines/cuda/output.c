@@ -58,6 +58,19 @@ drv_result cuda_output_collect(struct cuda_engine *engine, struct cuda_stream *s
     return error;
 }
 
+/* The driver says it when somebody synchronises, which the context being lost is at once. */
+void cuda_output_assertion(struct cuda_engine *engine, const struct cuda_lane *lane, char *text, uint32_t size)
+{
+    text[0] = '\0';
+    if (engine->setup.errors_fd <= 0 || lane->stream == NULL)
+        return;
+    engine->driver.cuStreamSynchronize(lane->stream->handle);
+    fflush(stderr);
+    ssize_t got = pread(engine->setup.errors_fd, text, size - 1, 0);
+    text[got < 0 ? 0 : got] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
 static void drop_front(struct cuda_output *output, uint32_t count)
 {
     output->len -= count;

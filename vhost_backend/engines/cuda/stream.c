@@ -16,8 +16,10 @@ static drv_result make_stream(struct cuda_engine *engine)
     if (error != DRV_SUCCESS)
         return error;
     size_t offset = (size_t)engine->num_streams * LINE;
-    stream->word = (uint32_t *)(void *)(engine->words + offset);
-    stream->word_address = engine->words_address + offset;
+    if (!engine->uses_events) {
+        stream->word = (uint32_t *)(void *)(engine->words + offset);
+        stream->word_address = engine->words_address + offset;
+    }
     engine->num_streams++;
     cuda_stream_put(engine, stream);
     return DRV_SUCCESS;
@@ -110,23 +112,31 @@ static drv_result try_word(struct cuda_engine *engine, struct cuda_stream *strea
     return error;
 }
 
+/* Decides, once there is a stream to try it with. */
+static drv_result choose_markers(struct cuda_engine *engine)
+{
+    drv_result error = try_word(engine, engine->free_streams);
+    if (error == DRV_SUCCESS || engine->setup.completion == VGC_CUDA_MEMORY)
+        return error;
+    engine->uses_events = true;
+    return DRV_SUCCESS;
+}
+
 int cuda_streams_start(struct cuda_engine *engine, char *why)
 {
-    drv_result error = make_words(engine);
+    drv_result error = DRV_SUCCESS;
+    engine->uses_events = engine->setup.completion == VGC_CUDA_EVENT;
+    if (!engine->uses_events)
+        error = make_words(engine);
     if (error != DRV_SUCCESS)
         return cuda_why(engine, why, "no pinned memory for markers", error);
     for (uint32_t i = 0; i < AT_START && error == DRV_SUCCESS; i++)
         error = make_stream(engine);
     if (error != DRV_SUCCESS)
         return cuda_why(engine, why, "no stream can be made", error);
-    engine->uses_events = engine->setup.completion == VGC_CUDA_EVENT;
-    if (engine->uses_events)
-        return 0;
-    error = try_word(engine, engine->free_streams);
-    engine->uses_events = error != DRV_SUCCESS && engine->setup.completion == VGC_CUDA_AUTO;
-    if (error != DRV_SUCCESS && !engine->uses_events)
-        return cuda_why(engine, why, "the GPU does not write markers to pinned memory", error);
-    return 0;
+    if (!engine->uses_events)
+        error = choose_markers(engine);
+    return error == DRV_SUCCESS ? 0 : cuda_why(engine, why, "the GPU does not write markers to pinned memory", error);
 }
 
 static void close_stream(struct cuda_engine *engine, struct cuda_stream *stream)
