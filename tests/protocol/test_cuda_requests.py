@@ -168,6 +168,11 @@ def test_part_of_the_gpu_is_what_it_can_divide(
     [
         ("illegal_address", Status.FAULT, "CUDA_ERROR_ILLEGAL_ADDRESS"),
         ("fails", Status.ASSERT, "CUDA_ERROR_ASSERT"),
+        (
+            "fails",
+            Status.ASSERT,
+            "source.cu:20: void fails(): block: [0,0,0], thread: [0,0,0] Assertion `threadIdx.x != 0` failed.",
+        ),
         ("hang", Status.TIMEOUT, "hang"),
     ],
 )
@@ -239,3 +244,12 @@ def test_best_effort_computes_too(tmp_path: Path, logs: io.StringIO) -> None:
     with cuda_host(tmp_path, Settings(sandbox="best-effort")) as (vm,):
         assert CudaGuest(vm).computes()
     assert "no system call filter: left out" in logs.getvalue()
+
+
+def test_mig_instance_is_had_by_its_uuid(tmp_path: Path) -> None:
+    """Beside a GPU with more multiprocessors; the driver lists an instance only to who asks for it."""
+    uuid = "MIG-33333333-3333-3333-3333-333333333333"
+    fake = f"devices 2\n1.mig {uuid}\n1.name NVIDIA H200 MIG 1g.18gb\n1.sms 16\n"
+    with cuda_host(tmp_path, Settings(pes=None, options={"device": uuid}), fake=fake) as (vm,):
+        assert CudaGuest(vm).computes()
+        assert engine_name(vm) == "NVIDIA H200 MIG 1g.18gb, 16 of 16 SMs"

@@ -186,7 +186,7 @@ def test_what_the_driver_opened_stays_open_behind_the_walls(fake: FakeDriver) ->
     before = os.open("/dev/null", os.O_RDONLY)
     engine = opened(fake)
     kept = engine.needs.kept_fds
-    assert engine._output in kept
+    assert {engine._stdout.fd, engine._stderr.fd} <= set(kept)
     assert before not in kept
     os.close(before)
     engine.close()

@@ -217,6 +217,13 @@ void fake_context_print(struct fake_context *context, const char *text)
     }
 }
 
+void fake_context_tell_assertion(struct fake_context *context)
+{
+    if (context->primary->assertion)
+        fputs(context->primary->assertion, stderr);
+    context->primary->assertion = NULL;
+}
+
 CUresult fake_context_flush(struct fake_context *context)
 {
     struct fake_context *primary = context->primary;

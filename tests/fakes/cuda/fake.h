@@ -90,7 +90,8 @@ struct fake_context {
     struct fake_stream *null_stream;
     unsigned int threads; /* of streams */
     size_t limits[FAKE_LIMITS];
-    char *fifo; /* what kernels printed */
+    char *fifo;            /* what kernels printed */
+    const char *assertion; /* what a kernel failed by, until it is told */
     size_t fifo_len;
 };
 
@@ -166,8 +167,10 @@ void fake_current_forget(void);
 void fake_context_end(struct fake_context *context);
 /* Its last user's release ends it with everything in it. */
 void fake_primary_release(struct fake_context *primary);
-void fake_contexts_end(void);                              /* all of them, whoever uses them */
-CUresult fake_context_flush(struct fake_context *context); /* print what its kernels printed */
+void fake_contexts_end(void); /* all of them, whoever uses them */
+CUresult fake_context_flush(struct fake_context *context);
+void fake_context_tell_assertion(struct fake_context *context);
+    /* lock held; to stderr, once */ /* print what its kernels printed */
 void fake_context_print(struct fake_context *context, const char *text);
 
 /* ---- memory.c: device memory, at addresses at which the host has nothing ---- */

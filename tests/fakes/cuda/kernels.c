@@ -126,13 +126,22 @@ static CUresult run_prints(struct fake_launch *launch)
     return CUDA_SUCCESS;
 }
 
+/* The driver says what has failed when somebody synchronises next. */
+static CUresult run_fails(struct fake_launch *launch)
+{
+    pthread_mutex_lock(&fake.lock);
+    launch->op.context->primary->assertion =
+        "source.cu:20: void fails(): block: [0,0,0], thread: [0,0,0] Assertion `threadIdx.x != 0` failed.\n";
+    pthread_mutex_unlock(&fake.lock);
+    return CUDA_ERROR_ASSERT;
+}
+
 #define FAKE_FAULT(name, error)                                                                                        \
     static CUresult run_##name(struct fake_launch *launch)                                                             \
     {                                                                                                                  \
         (void)launch;                                                                                                  \
         return error;                                                                                                  \
     }
-FAKE_FAULT(fails, CUDA_ERROR_ASSERT)
 FAKE_FAULT(illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS)
 FAKE_FAULT(misaligned, CUDA_ERROR_MISALIGNED_ADDRESS)
 FAKE_FAULT(illegal_instruction, CUDA_ERROR_ILLEGAL_INSTRUCTION)

@@ -201,6 +201,8 @@ FAKE_API CUresult cuStreamSynchronize(CUstream handle)
     struct fake_stream *stream = fake_stream_get(handle, call.context, &result);
     if (stream)
         result = fake_stream_wait(stream);
+    if (call.context)
+        fake_context_tell_assertion(call.context);
     if (!result)
         result = fake_context_flush(call.context);
     FAKE_LEAVE("%p", (void *)handle);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self
@@ -20,6 +19,7 @@ from vhost_backend.engines.base import (
     WorkerNeeds,
 )
 from vhost_backend.engines.cuda import cubin, device, host, partition, toolchain
+from vhost_backend.engines.cuda.capture import Capture
 from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Kernel
 from vhost_backend.engines.cuda.driver import Driver, start
 from vhost_backend.engines.cuda.names import short_name
@@ -48,8 +48,8 @@ class CudaEngine(Engine):
         driver = start(options.driver, device.visible_name(options.device))
         self._device = device.find(driver, options.device)
         self._partition = partition.take(driver, self._device, pes)
-        self._output = _output_file()
-        self._stdout = -1
+        self._stdout = Capture(1, "cuda-output")
+        self._stderr = Capture(2, "cuda-errors")
         self.num_pes = self._partition.given
         self.name = _name(self._device, self.num_pes)
         self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
@@ -76,12 +76,12 @@ class CudaEngine(Engine):
         return self._needs
 
     def start(self) -> None:
-        """From here on, what this process prints on stdout is what kernels print.
+        """From here on, what this process prints is what kernels do.
 
         :raise EngineError: the GPU does not answer, or has no memory.
         """
-        self._stdout = os.dup(1)
-        os.dup2(self._output, 1)
+        self._stdout.begin()
+        self._stderr.begin()
         if lib.vgc_cuda_engine_start(self.handle, self._why) != 0:
             raise EngineError(f"cuda engine: {self._reason()}")
 
@@ -107,17 +107,13 @@ class CudaEngine(Engine):
         lib.vgc_cuda_program_unload(program.private)
 
     def close(self) -> None:
-        """Ends the context; stdout is what it was before."""
+        """Ends the context; stdout and stderr are what they were before."""
         if self.handle != ffi.NULL:
             lib.vgc_cuda_engine_close(self.handle)
             self.handle = ffi.NULL
-        if self._stdout >= 0:
-            os.dup2(self._stdout, 1)
-            os.close(self._stdout)
-            self._stdout = -1
-        if self._output >= 0:
-            os.close(self._output)
-            self._output = -1
+        if self._stdout.fd >= 0:
+            self._stdout.close()
+            self._stderr.close()
             self._partition.release()
 
     @staticmethod
@@ -134,7 +130,8 @@ class CudaEngine(Engine):
         setup.max_shared_bytes = self._device.max_shared_bytes
         setup.memory_bytes = memory_bytes
         setup.completion = getattr(lib, f"VGC_CUDA_{completion.upper()}")
-        setup.output_fd = self._output
+        setup.output_fd = self._stdout.fd
+        setup.errors_fd = self._stderr.fd
         self.handle = lib.vgc_cuda_engine_new(setup, self._why)
         if self.handle == ffi.NULL:
             raise EngineError(f"cuda engine: {self._reason()}")
@@ -180,13 +177,6 @@ class CudaEngine(Engine):
 def _name(gpu: device.Device, given: int) -> str:
     share = f", {given} of {gpu.num_pes} SMs"
     return gpu.name.encode()[: _NAME_BYTES - len(share)].decode(errors="ignore") + share
-
-
-def _output_file() -> int:
-    """An empty file that is only ever appended to, so that whoever empties it meanwhile leaves no hole."""
-    fd = os.memfd_create("cuda-output", os.MFD_CLOEXEC)
-    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
-    return fd
 
 
 def _set_limits(driver: Driver, primary: int, heap_bytes: int) -> None:
