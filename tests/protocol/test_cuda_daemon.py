@@ -97,6 +97,17 @@ def load(worker: WorkerDouble, kind: ProgramKind) -> protocol.Program:
     return worker.expect(protocol.Program)
 
 
+def test_what_the_host_has_is_logged_once(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
+) -> None:
+    stage = make(TWO, vm("a", "cuda"), vm("b", "auto"))
+    stage.set_up("a")
+    stage.set_up("b")
+    (line,) = (line for line in logs.getvalue().splitlines() if "gpus_found" in line)
+    assert "['0: GPU 0', '1: GPU 1']" in line
+    assert "driver=13.0" in line
+
+
 def test_worker_is_told_which_gpu_and_how_much_of_it(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
     stage = make(TWO, vm("a", "cuda", 48, device=1, heap=1 << 20))
     setup, _ = stage.set_up("a")

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from vhost_backend.config import EngineConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.process import sandboxed_worker
+from vhost_backend.engines.base import HostView
 from vhost_backend.engines.cuda import host
+from vhost_backend.engines.cuda.engine import CudaEngine
+from vhost_backend.errors import HostError
 from vhost_backend.sandbox.policy import HOSTILE, worker_policy
 from vhost_backend.sandbox.seccomp import Action
 from vhost_backend.sandbox.syscalls import X86_64
@@ -92,3 +97,22 @@ def test_no_call_of_the_drivers_is_hostile_or_unknown() -> None:
     assert HOSTILE.isdisjoint(calls)
     assert set(calls) <= X86_64.keys()
     assert worker_policy(os.getpid(), calls).rules["ioctl"] is Action.ALLOW
+
+
+def shown_to_worker(engine: EngineConfig) -> tuple[str, ...]:
+    """The launcher's arguments that say what a worker sees, but for what is read-only."""
+    config = VmConfig("a", vm_uuid("a"), engine=engine)
+    return tuple(word for word in sandboxed_worker(config, 3) if word.startswith(("--device", "--proc")))
+
+
+def test_workers_on_gpus_alone_are_shown_devices_and_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = HostView(devices=(Path("/dev/zero"),), proc=True)
+    monkeypatch.setattr(CudaEngine, "view", staticmethod(lambda _options: view))
+    assert shown_to_worker(EngineConfig("cuda")) == ("--device=/dev/zero=/dev/zero", "--proc")
+    assert shown_to_worker(EngineConfig("cpu")) == shown_to_worker(EngineConfig("null")) == ()
+
+
+def test_driver_that_lies_where_nothing_may_be_shown_is_refused() -> None:
+    engine = EngineConfig("cuda", {"driver": "/run/libcuda.so.1"})
+    with pytest.raises(HostError, match="/run must not be shown to a sandboxed process"):
+        sandboxed_worker(VmConfig("a", vm_uuid("a"), engine=engine), 3)

@@ -14,6 +14,7 @@ from vhost_backend.config import EngineConfig, VmConfig
 from vhost_backend.daemon.gpus import Gpu, Survey, survey
 from vhost_backend.engine_config import MIG_PREFIX, EngineName
 from vhost_backend.errors import EngineError, HostError
+from vhost_backend.log import get_logger
 from vhost_backend.yaml_values import Scalar
 
 Surveyor: TypeAlias = Callable[[str | None, str | None], Awaitable[Survey]]
@@ -69,9 +70,8 @@ class Engines:
 
     def begin(self, configs: Iterable[EngineConfig]) -> None:
         """Has the drivers asked that will be needed, so that nobody waits for them later."""
-        for config in configs:
-            if config.kind in _ON_GPUS:
-                self._asked(config)
+        for task in {self._asked(config) for config in configs if config.kind in _ON_GPUS}:
+            task.add_done_callback(_log_found)
 
     async def close(self) -> None:
         """Stops asking; no process is left."""
@@ -117,8 +117,8 @@ class Engines:
         """Why nothing compiles for `gpu`; "" if something does."""
         try:
             return self._compiler_problem(gpu.arch, found.driver_version, compiler) or ""
-        except HostError as error:
-            return str(error)
+        except (HostError, OSError, ImportError) as error:
+            return f"CUDA programs cannot be compiled here: {error}"
 
     def _on_gpu(self, config: VmConfig, found: Survey, problems: Mapping[str, str]) -> Choice:
         """:raise EngineError: there is no such GPU, or nothing compiles for it."""
@@ -165,6 +165,14 @@ class Engines:
 
 async def _asked(surveyor: Surveyor, key: tuple[str | None, str | None]) -> Survey:
     return await surveyor(*key)
+
+
+def _log_found(task: asyncio.Task[Survey]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        found = task.result()
+        names = [f"{gpu.index}: {gpu.name}" for gpu in found.gpus]
+        about = {"driver": found.driver_version, "problem": found.problem}
+        get_logger().info("gpus_found", gpus=names, **{name: value for name, value in about.items() if value})
 
 
 def _is_mig(device: Scalar) -> TypeGuard[str]:
