@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tools import gpu
 
 @pytest.fixture
 def job(tmp_path: Path) -> gpu.Job:
-    return gpu.Job(tmp_path, driver=None, quick=True, more_tests=False)
+    return gpu.Job(tmp_path, driver=None, quick=True, more_tests=False, until=time.monotonic() + 60)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *argv: str) -> int:
@@ -73,3 +74,10 @@ def test_missing_packages_are_named_as_pip_knows_them(monkeypatch: pytest.Monkey
     good, facts = gpu.look(job)
     assert not good
     assert any("missing Python packages: some-package another" in fact for fact in facts)
+
+
+def test_stages_share_the_time(job: gpu.Job) -> None:
+    assert job.left(5) == 5
+    assert 5 < job.left() <= 60
+    late = gpu.Job(job.out, driver=None, quick=True, more_tests=False, until=time.monotonic() - 1)
+    assert late.left(5) == 1
