@@ -221,13 +221,19 @@ def test_root_that_is_kept_shows_what_it_was_built_of() -> None:
         ("see_host", "ENOENT"),
         ("see_processes", "1 me"),
         ("see_init", "EACCES"),
-        ("write_proc", "EROFS"),
+        ("name_init", "EACCES"),
+        ("see_writable", "/dev/null /dev/zero /proc"),
         ("write_root", "EROFS"),
         ("hidden_call", "EPERM"),
     ],
 )
 def test_kept_root_is_no_way_out(name: str, outcome: str) -> None:
     assert attempt(name, gpu=True) == outcome
+
+
+def test_threads_can_be_named_through_proc() -> None:
+    """NVIDIA's driver does so from 570 on, and does not start where it cannot."""
+    assert attempt("name_itself", gpu=True) == "named"
 
 
 def test_no_engine_gets_a_hostile_call() -> None:

@@ -128,6 +128,19 @@ def processes_in_sight() -> str:
     return " ".join("me" if number == str(os.getpid()) else number for number in numbers)
 
 
+def name_itself() -> str:
+    """As NVIDIA's driver names its threads."""
+    path = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
+    path.write_text("named")
+    return path.read_text().strip()
+
+
+def writable_mounts() -> str:
+    """Where something could be written to, if its permissions let one."""
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return " ".join(sorted(mount[4] for mount in mounts if "rw" in mount[5].split(",")))
+
+
 SEEING: Final[dict[str, Callable[[], str]]] = {
     "see_root": lambda: names_in("/"),
     "see_dev": lambda: names_in("/dev"),
@@ -135,7 +148,9 @@ SEEING: Final[dict[str, Callable[[], str]]] = {
     "see_host": lambda: call("open", b"/etc/passwd", 0),
     "see_processes": processes_in_sight,
     "see_init": lambda: call("readlink", b"/proc/1/cwd", bytes(64), 64),
-    "write_proc": lambda: call("open", b"/proc/self/comm", os.O_WRONLY),
+    "name_itself": name_itself,
+    "name_init": lambda: call("open", b"/proc/1/comm", os.O_WRONLY),
+    "see_writable": writable_mounts,
     "write_root": lambda: call("mkdir", b"/x", 0o700),
     "hidden_call": lambda: call("socket", socket.AF_UNIX, socket.SOCK_STREAM, 0),
 }

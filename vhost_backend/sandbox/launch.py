@@ -58,7 +58,7 @@ class LaunchSpec:
     devices: Iterable[Path] = ()
     """Device nodes that it can open, and folders of such."""
     proc: bool = False
-    """A read-only /proc of its own pid namespace."""
+    """A /proc of its own pid namespace, read-only but for what belongs to the job."""
     limits: Mapping[str, int] = field(default_factory=dict)
     timeout_ms: int | None = None
     work: WorkFiles | None = None

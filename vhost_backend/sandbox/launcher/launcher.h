@@ -47,7 +47,7 @@ struct vgc_options {
     size_t num_binds;
     size_t num_links;
     size_t num_devices;
-    bool show_proc; /* a read-only /proc of the new pid namespace */
+    bool show_proc; /* a /proc of the new pid namespace */
     struct vgc_limit limits[VGC_MAX_LIMITS];
     size_t num_limits;
     int kept_fds[VGC_MAX_KEPT_FDS]; /* besides 0, 1, 2 */

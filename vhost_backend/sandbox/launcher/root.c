@@ -88,17 +88,31 @@ static void mount_tmpfs(const char *path, const char *options, unsigned long fla
         vgc_die(FEATURE, "mount tmpfs on %s: %s", path, strerror(errno));
 }
 
+/* If it is there. */
+static void make_read_only(const char *path)
+{
+    if (mount(path, path, NULL, MS_BIND | MS_REC, NULL) == 0)
+        set_attributes(path, MOUNT_ATTR_RDONLY, AT_RECURSIVE);
+    else if (errno != ENOENT)
+        vgc_die(FEATURE, "bind %s: %s", path, strerror(errno));
+}
+
 /* A procfs shows the pid namespace of whoever mounts it: a child's, as the launcher's own is the host's. Without
  * privilege on the host it takes a procfs in sight that hides nothing, and that is the host's below /old.
+ *
+ * A job can write to what is its own there: NVIDIA's driver gives its threads names that way, and does not start where
+ * it cannot. What is not a process stays read-only, even where its owner could not write anyway.
  */
 static void mount_proc(void)
 {
+    static const char *const not_processes[] = {"/new/proc/bus", "/new/proc/fs", "/new/proc/irq", "/new/proc/sys",
+                                                "/new/proc/sysrq-trigger"};
     int status = 0;
     make_directory("/new/proc");
     pid_t child = fork();
     vgc_check(child, "a /proc of its own", "fork");
     if (child == 0) {
-        if (mount("proc", "/new/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+        if (mount("proc", "/new/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
             vgc_die("a /proc of its own", "mount: %s", strerror(errno));
         _exit(0);
     }
@@ -106,6 +120,8 @@ static void mount_proc(void)
         ;
     if (status != 0)
         _exit(VGC_EXIT_SETUP); /* the child has said why */
+    for (size_t i = 0; i < sizeof(not_processes) / sizeof(not_processes[0]); i++)
+        make_read_only(not_processes[i]);
 }
 
 /* A scratch root with the host's root below /old: from here on no path of the host is in the way. */
