@@ -114,6 +114,7 @@ struct cuda_engine {
     struct cuda_lane *active; /* lanes that have operations */
     uint32_t commands;        /* submitted and not finished */
     uint64_t looked_ns;       /* for errors */
+    uint32_t look_turn;       /* which of the lanes is asked next */
     struct cuda_stream *free_streams;
     struct cuda_stream *streams; /* CUDA_STREAMS */
     uint32_t num_streams;

@@ -38,21 +38,30 @@ static int submit(struct vgc_engine *base, struct vgc_op *op)
     return VGC_QUEUED;
 }
 
-/* Nothing ends: is it because the context is lost? Any stream knows. */
+static const struct cuda_lane *first_on_gpu(const struct cuda_lane *lane)
+{
+    while (lane != NULL && lane->stream == NULL)
+        lane = lane->next;
+    return lane;
+}
+
+/* Nothing ends: is it because the context is lost? Lanes are asked in turn, for it may be that only the stream of the
+ * kernel at fault knows. */
 static void look_for_errors(struct cuda_engine *engine)
 {
     uint64_t now_ns = cuda_now_ns();
-    if (now_ns - engine->looked_ns < CUDA_ERROR_LOOK_NS)
+    const struct cuda_lane *first = first_on_gpu(engine->active);
+    if (first == NULL || now_ns - engine->looked_ns < CUDA_ERROR_LOOK_NS)
         return;
     engine->looked_ns = now_ns;
-    for (const struct cuda_lane *lane = engine->active; lane != NULL; lane = lane->next) {
-        if (lane->stream == NULL)
-            continue;
-        drv_result error = engine->driver.cuStreamQuery(lane->stream->handle);
-        if (error != DRV_SUCCESS && error != DRV_ERROR_NOT_READY)
-            cuda_lost(engine, lane->head, error);
-        return;
-    }
+    const struct cuda_lane *lane = first;
+    for (uint32_t i = 0; i < engine->look_turn && lane != NULL; i++)
+        lane = first_on_gpu(lane->next);
+    engine->look_turn = lane != NULL ? engine->look_turn + 1 : 1;
+    lane = lane != NULL ? lane : first;
+    drv_result error = engine->driver.cuStreamQuery(lane->stream->handle);
+    if (error != DRV_SUCCESS && error != DRV_ERROR_NOT_READY)
+        cuda_lost(engine, lane->head, error);
 }
 
 bool cuda_poll(struct vgc_engine *base)
