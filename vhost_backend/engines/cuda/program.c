@@ -71,15 +71,16 @@ static void copy_specs(struct vgc_cuda_program *program, const struct vgc_cuda_k
 
 /* ---- what the driver says ----------------------------------------------------------------------------------- */
 
-/* More dynamic shared memory than 48 KiB must be asked for: once, all that there is. */
-static drv_result allow_shared(const struct cuda_engine *engine, const struct cuda_kernel *kernel)
+/* More dynamic shared memory than 48 KiB must be asked for: once, all that there is. A kernel that cannot have it is
+ * good for launches with less, and the driver refuses the others. */
+static void allow_shared(struct cuda_engine *engine, const struct cuda_kernel *kernel)
 {
     enum { FREE_BYTES = 48 << 10 };
     uint32_t most = engine->base.max_shared_bytes;
     if (most <= FREE_BYTES || kernel->base.shared_bytes >= most)
-        return DRV_SUCCESS;
-    return engine->driver.cuFuncSetAttribute(kernel->function, DRV_FUNC_MAX_DYNAMIC_SHARED,
-                                             (int)(most - kernel->base.shared_bytes));
+        return;
+    cuda_check(engine, engine->driver.cuFuncSetAttribute(kernel->function, DRV_FUNC_MAX_DYNAMIC_SHARED,
+                                                         (int)(most - kernel->base.shared_bytes)));
 }
 
 static drv_result load_kernel(struct vgc_cuda_program *program, struct cuda_kernel *kernel, const char *name)
@@ -99,7 +100,9 @@ static drv_result load_kernel(struct vgc_cuda_program *program, struct cuda_kern
     kernel->base.shared_bytes = (uint32_t)shared;
     if ((uint32_t)local > program->local_bytes)
         program->local_bytes = (uint32_t)local;
-    return error == DRV_SUCCESS ? allow_shared(program->engine, kernel) : error;
+    if (error == DRV_SUCCESS)
+        allow_shared(program->engine, kernel);
+    return error;
 }
 
 /* Engine entered. */
