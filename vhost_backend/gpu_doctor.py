@@ -111,11 +111,11 @@ def _group_name(gid: int) -> str:
 
 
 def _compilers(found: Survey, check: CompilerCheck) -> Iterator[Finding]:
-    """Of each kind of GPU that is here."""
+    """For each kind of GPU that is here. A problem says what to do about it."""
     for arch in dict.fromkeys(gpu.arch for gpu in found.gpus):
         problem = check(arch, found.driver_version, "auto")
         name = f"CUDA compiler for {arch}"
-        yield _optional(name, problem is None, problem or f"takes programs for CUDA {found.driver_version}", _INSTALL)
+        yield _optional(name, problem is None, problem or f"there is one for CUDA {found.driver_version}")
 
 
 def _sandbox() -> Iterator[Finding]:

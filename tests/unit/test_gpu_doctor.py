@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import cuda_driver
 from vhost_backend import doctor, gpu_doctor
+from vhost_backend.daemon.engines import compiler_problem
 from vhost_backend.finding import Finding, describe
 from vhost_backend.gpu_doctor import Places
 from vhost_backend.sandbox.launch import SandboxError
@@ -88,7 +90,14 @@ def test_missing_compiler_is_explained_for_each_kind_of_gpu(host: Callable[..., 
     for arch in ("sm_90", "sm_80"):
         (compiler,) = found(places, f"CUDA compiler for {arch}")
         assert (compiler.ok, compiler.text) == (False, "NVRTC 13.5 is newer than the driver")
-        assert "pip install" in compiler.hint
+
+
+def test_toolkit_that_is_newer_than_the_driver_is_told_with_the_packages_that_fit(host: Callable[..., Places]) -> None:
+    places = replace(host("driver_version 12040\n"), compiler=compiler_problem)
+    (compiler,) = found(places, "CUDA compiler for sm_90")
+    assert not compiler.ok
+    assert "is newer than the driver" in compiler.text
+    assert "pip install nvidia-cuda-nvrtc-cu12" in compiler.text
 
 
 @pytest.mark.parametrize("uid", [0, 1000])
