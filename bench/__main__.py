@@ -10,9 +10,9 @@ from pathlib import Path
 
 from bench import rows
 from bench.lab import Lab
-from bench.provenance import provenance, save
+from bench.provenance import Provenance, provenance, save
 from bench.registry import ROWS, select
-from bench.results import markdown, table, write_json
+from bench.results import SkipRow, markdown, table, write_json
 from bench.runner import run_rows
 
 OUT = Path(__file__).resolve().parent / "out"
@@ -33,6 +33,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _where_from(args: argparse.Namespace) -> Provenance | None:
+    """What is kept beside the figures, if they are to be kept.
+
+    :raise SkipRow: when they cannot be; said before time is spent on them.
+    """
+    if args.save and args.smoke:
+        raise SkipRow("the figures of --smoke mean nothing; leave one out")
+    return provenance(args.driver) if args.save else None
+
+
 def main(argv: list[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     rows.load()
@@ -44,8 +54,10 @@ def main(argv: list[str] | None = None) -> int:
     if args.list:
         print("\n".join(name for known in chosen for name in known.names))
         return 0
-    if args.save and args.smoke:
-        print("bench: --save keeps figures, and those of --smoke mean nothing; leave one out", file=sys.stderr)
+    try:
+        where_from = _where_from(args)
+    except SkipRow as reason:
+        print(f"bench: --save: {reason}", file=sys.stderr)
         return 2
     with Lab(quick=args.quick, threads=args.threads, driver=args.driver, smoke=args.smoke) as lab:
         until = time.monotonic() + args.limit
@@ -54,8 +66,8 @@ def main(argv: list[str] | None = None) -> int:
         )
     print(markdown(results) if args.markdown else table(results, skipped))
     print(f"written: {write_json(args.out, results, skipped)}", file=sys.stderr)
-    if args.save:
-        print(f"written: {save(args.save, results, provenance(args.driver))}", file=sys.stderr)
+    if where_from:
+        print(f"written: {save(args.save, results, where_from)}", file=sys.stderr)
     return 0
 
 

@@ -194,3 +194,17 @@ def test_figures_of_small_sizes_are_not_kept(tmp_path: Path, capsys: pytest.Capt
     assert main(["cuda_*", "--smoke", "--save", str(tmp_path / "kept.json")]) == 2
     assert "mean nothing" in capsys.readouterr().err
     assert not (tmp_path / "kept.json").exists()
+
+
+def test_figures_are_kept_of_gpus_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = str(tmp_path / "libcuda.so.1")
+    assert main(["cuda_*", "--driver", missing, "--save", str(tmp_path / "kept.json")]) == 2
+    assert "bench: --save: no GPU: " in capsys.readouterr().err
+
+
+def test_what_was_measured_is_kept_with_the_gpu(gpu: Gpu, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    options = ["--driver", str(gpu.driver), "--quick", "--limit", "-1", "--save", str(kept), "--out", str(tmp_path)]
+    assert main(["cuda_compile_cached_ms", *options]) == 0
+    assert json.loads(kept.read_text()) == []
+    assert "no time was left" in (tmp_path / "skipped.json").read_text()
