@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import struct
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from tests.unit.fake_cuda_rig import (
     NON_BLOCKING,
     NOT_INITIALIZED,
     NOT_READY,
+    OPERATING_SYSTEM,
     SUCCESS,
     Resource,
     Rig,
@@ -65,6 +67,17 @@ def in_thread(work: Callable[[], int]) -> int:
 def test_nothing_works_before_init(bare: Rig) -> None:
     assert bare.code("cuDeviceGetCount", ctypes.byref(ctypes.c_int())) == NOT_INITIALIZED
     assert bare.fake.misuses() == ["cuDeviceGetCount was called before cuInit"]
+
+
+def test_it_does_not_start_where_it_cannot_open_what_it_needs(bare: Rig) -> None:
+    """A real one names a thread through /proc, for example, and ends with this error where /proc is read-only."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        assert bare.code("cuInit", 0) == OPERATING_SYSTEM
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    bare.call("cuInit", 0)
 
 
 def test_errors_have_names(bare: Rig) -> None:

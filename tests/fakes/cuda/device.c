@@ -1,7 +1,29 @@
 /* Devices: which there are, and what they can do. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "fake.h"
+
+/* What drivers from 570 on do when they start, and take it for an error if they cannot: give a thread a name through
+ * /proc, and make a file without one. */
+static bool is_at_home(void)
+{
+    char comm[64];
+    snprintf(comm, sizeof comm, "/proc/self/task/%ld/comm", syscall(SYS_gettid));
+    int name = open(comm, O_RDWR | O_CLOEXEC);
+    int file = memfd_create("fake-cuda", MFD_CLOEXEC);
+    bool both = name >= 0 && file >= 0;
+    if (name >= 0)
+        close(name);
+    if (file >= 0)
+        close(file);
+    return both;
+}
 
 static CUresult initialise(void)
 {
@@ -11,6 +33,8 @@ static CUresult initialise(void)
         return CUDA_ERROR_SYSTEM_NOT_READY;
     if (fake.settings.init_result)
         return (CUresult)fake.settings.init_result;
+    if (!is_at_home())
+        return CUDA_ERROR_OPERATING_SYSTEM;
     fake_settings_visible(&fake.settings);
     if (fake.settings.num_devices == 0)
         return CUDA_ERROR_NO_DEVICE;
