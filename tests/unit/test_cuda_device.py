@@ -215,3 +215,12 @@ def test_a_device_that_is_closed_to_all_is_left_out(fake: FakeDriver) -> None:
     usable, problems = device.devices(driver)
     assert [found.index for found in usable] == [0]
     assert problems == ["GPU 1: its compute mode is Prohibited: nvidia-smi -c DEFAULT allows programs on it"]
+
+
+def test_gpu_without_memory_pools_cannot_be_used(fake: FakeDriver) -> None:
+    """They are where the VM's quota is kept; virtual GPUs have none without unified memory."""
+    driver = started(fake, "devices 2", "0.attribute.115 0")
+    usable, problems = device.devices(driver)
+    assert [found.index for found in usable] == [1]
+    assert len(problems) == 1
+    assert problems[0].startswith("GPU 0: it has no memory pools here")

@@ -94,6 +94,8 @@ def _describe(driver: Driver, index: int) -> Device:
     handle = driver.call("cuDeviceGet", index)
     if attribute(driver, handle, "COMPUTE_MODE") == _PROHIBITED:
         raise EngineError("its compute mode is Prohibited: nvidia-smi -c DEFAULT allows programs on it")
+    if not attribute(driver, handle, "MEMORY_POOLS_SUPPORTED"):
+        raise EngineError("it has no memory pools here: as a vGPU it may need unified memory allowed in its settings")
     major, minor = (attribute(driver, handle, f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
     name = driver.call("cuDeviceGetName", _MAX_NAME, handle).split(b"\0")[0].decode(errors="replace")
     num_pes = attribute(driver, handle, "MULTIPROCESSOR_COUNT")
