@@ -32,6 +32,7 @@ from tools.common import BUILD, REPOSITORY, say
 RESULTS: Final = REPOSITORY / "bench" / "results"
 PACKAGES: Final = {
     "cffi": "cffi",
+    "setuptools": "setuptools",  # cffi builds with it, from Python 3.12 on
     "construct": "construct",
     "numpy": "numpy",
     "yaml": "pyyaml",
