@@ -27,6 +27,7 @@ _NO_DEVICE: Final = 100
 
 ENVIRONMENT: Final = {
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as nvidia-smi counts them
+    "CUDA_DEVICE_MAX_CONNECTIONS": "32",  # streams that share one wait for each other's hanging kernels
     "CUDA_MODULE_LOADING": "EAGER",  # behind the walls nothing is loaded later, and no launch waits for loading
 }
 
