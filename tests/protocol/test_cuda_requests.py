@@ -205,6 +205,16 @@ def test_fault_of_one_vm_is_nothing_to_another(tmp_path: Path) -> None:
 # ---- which engine --------------------------------------------------------------------------------
 
 
+def test_auto_goes_by_the_cpu_where_no_worker_gets_ready_on_the_gpu(tmp_path: Path, logs: io.StringIO) -> None:
+    """The probe does not see everything: it runs outside of the walls, and takes no memory."""
+    broken = "inject cuDevicePrimaryCtxRetain 2 1 99\n"
+    with cuda_host(tmp_path, Settings(kind="auto", pes=None), fake=broken) as (vm,):
+        vm.frontend.wait_health(Health.READY)
+        assert space_of(vm).engine_kind == EngineKind.CPU
+        CudaGuest(vm).ok(Opcode.ALLOC, {"size": 16})
+    assert re.search(r"engine_chosen.*engine=cpu.*no worker gets ready.*CUDA_ERROR_OUT_OF_MEMORY", logs.getvalue())
+
+
 def test_auto_takes_the_gpu(tmp_path: Path, logs: io.StringIO) -> None:
     with cuda_host(tmp_path, Settings(kind="auto")) as (vm,):
         assert CudaGuest(vm).computes()

@@ -40,6 +40,8 @@ class Choice:
     """Of `auto`: what decided."""
     problem: str = ""
     """Why nothing can: the engine that is asked for is not to be had here."""
+    fallback: Choice | None = None
+    """Of `auto` on a GPU: what computes if no worker gets ready there after all."""
 
     @property
     def engine(self) -> EngineName:
@@ -141,6 +143,7 @@ class Engines:
             pes=min(config.quota.pes or gpu.num_pes, gpu.num_pes),
             gpu=gpu,
             why=f"{gpu.name} ({gpu.arch}), CUDA {found.driver_version}",
+            fallback=_plain(config, "cpu") if config.engine.kind == "auto" else None,
         )
 
     def _pick(self, config: VmConfig, found: Survey) -> Gpu:

@@ -40,6 +40,9 @@ ACK_WAIT_S: Final = 0.07
 """How long the frontend waits for the worker to have done what it was told."""
 
 HANDOVER_S: Final = 0.5
+STILLBORN_UNTIL_FALLBACK: Final = 3
+"""So many workers in a row that do not get ready, and `auto` goes by what it would take without a GPU."""
+
 _DONT_WAIT: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
 
@@ -71,6 +74,8 @@ class Vm:
         self._link: WorkerLink | None = None  # of a worker that is ready
         self._relay: CompileRelay | None = None
         self._overdue: Answer | None = None  # what was last waited for
+        self._stillborn = 0  # workers of this choice that ended before they were ready
+        self._complaint = ""  # of the last one
         self._starters: dict[int, int] = {}  # vring -> generation of the worker that ran it last
 
     @property
@@ -130,15 +135,19 @@ class Vm:
 
     def _take(self, choice: Choice) -> None:
         """What computes for this session, or that nothing does: then the guest can see the device, and its health."""
+        self._stillborn, self._complaint = 0, ""
+        self._adopt(choice)
+        if choice.problem:
+            self._space.health = Health.FAILED
+        else:
+            self._supervisor.start()
+
+    def _adopt(self, choice: Choice) -> None:
         if choice != self._choice:
             self._log_choice(choice)
         self._choice = choice
         self._space.engine_kind = EngineKind[choice.engine.upper()]
         self._space.asked_pes = choice.pes
-        if choice.problem:
-            self._space.health = Health.FAILED
-        else:
-            self._supervisor.start()
 
     def _log_choice(self, choice: Choice) -> None:
         device = (
@@ -278,13 +287,20 @@ class Vm:
     def worker_died(self, health: Health) -> None:
         if self._relay is not None:
             self._relay.close()
+        self._stillborn += self._link is None
         self._relay = self._link = None
+        fallback = self._chosen.fallback
+        if fallback is not None and self._stillborn >= STILLBORN_UNTIL_FALLBACK and self._session is not None:
+            why = f"no worker gets ready on the GPU: {self._complaint or 'they die'}"
+            self._adopt(replace(fallback, why=why))
+            health = Health.RECOVERING
         if self._space.health != Health.STARTING or health == Health.FAILED:
             self._set_health(health)
 
     def _on_setup_answered(self, answer: Answer) -> None:
         ack = answer.result()
         if ack is not None:
+            self._complaint = ack.error
             self._log.error("worker_not_ready", error=ack.error)
 
     def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
@@ -292,6 +308,7 @@ class Vm:
         about = {"engine": ready.engine_name, "pes": ready.num_pes, **asked, "sandbox": ready.sandbox}
         self._log.info("worker_ready", **about, guest=True)
         self._link = link
+        self._stillborn = 0
         self._relay = CompileRelay(self._chosen, self._compiler, link, self._log)
         self._space.engine_name = ready.engine_name
         self._space.pes = ready.num_pes
