@@ -61,7 +61,7 @@ class Global:
 
 
 @dataclass(slots=True)
-class _Elf:
+class Elf:
     """Sections and symbols as they come; names are made unique by nobody."""
 
     sections: list[tuple[str, int, bytes, int, int, int]] = field(default_factory=list)
@@ -113,7 +113,7 @@ def _common_info(kernels: Sequence[Kernel]) -> bytes:
 
 def cubin(kernels: Sequence[Kernel], global_variables: Sequence[Global] = (), arch: int = 90) -> bytes:
     """Give a cubin for sm_`arch` with these kernels and global variables."""
-    elf, strings, symbols = _Elf(), bytearray(b"\0"), bytearray(24)
+    elf, strings, symbols = Elf(), bytearray(b"\0"), bytearray(24)
 
     def symbol(name: str, info: int, other: int, section: int, size: int) -> None:
         symbols.extend(struct.pack("<IBBHQQ", len(strings), info, other, section, 0, size))

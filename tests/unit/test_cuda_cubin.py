@@ -7,11 +7,13 @@ import random
 import shutil
 import struct
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes import cuda_cubin
 from tests.unit.cuda_images import ARCHITECTURES, compiled
 from vhost_backend.engines.cuda import cubin
 from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Variable
@@ -233,6 +235,62 @@ def test_damaged_parameters_are_refused(image: bytes, at: int, value: bytes, tex
 def test_a_kernel_without_its_section_is_refused(image: bytes) -> None:
     with pytest.raises(CubinError, match="kernel mixed has no section"):
         cubin.parse(image.replace(b".nv.info.mixed", b".nv.info.maxed"))
+
+
+# ---- what would cost the host much ---------------------------------------------------------------------
+
+
+def forged(*sections: tuple[str, bytes], symbols: Iterable[tuple[int, int, int]] = (), names: bytes = b"\0") -> bytes:
+    """A cubin with these sections of attributes, and symbols (name's offset, other, section)."""
+    elf = cuda_cubin.Elf()
+    for name, data in sections:
+        elf.add(name, 0x70000000, data)
+    table = b"".join(struct.pack("<IBBHQQ", name, 0x12, other, section, 0, 4) for name, other, section in symbols)
+    strings = elf.add(".strtab", 3, names)
+    elf.add(".symtab", 2, table, link=strings, info=1)
+    return elf.image(0x6005A04)
+
+
+def test_names_that_share_their_ends_do_not_fill_memory() -> None:
+    names = bytes(1) + b"n" * 16000 + bytes(1)
+    image = forged(symbols=((1 + at % 8000, 0, 0) for at in range(10000)), names=names)
+    with pytest.raises(CubinError, match="names together are longer than 2 times the file"):
+        cubin.parse(image)
+
+
+def test_symbols_without_end_are_refused() -> None:
+    with pytest.raises(CubinError, match="more than 131072 functions and variables"):
+        cubin.parse(forged(symbols=((0, 0, 0) for _ in range(200000))))
+
+
+def test_a_kernel_twice_is_refused() -> None:
+    with pytest.raises(CubinError, match="of its own"):
+        cubin.parse(forged((".nv.info.k", b""), symbols=[(1, 0x10, 1)] * 2, names=b"\0k\0"))
+
+
+def test_attributes_that_several_kernels_share_are_refused() -> None:
+    """Sections of one place in the file, as if each of them were the whole of it."""
+    count = 20
+    names = "".join(f"\0{chr(97 + i)}" for i in range(count)).encode() + b"\0"
+    sections = [(f".nv.info.{chr(97 + i)}", b"\3\x19\0\0" * 200) for i in range(count)]
+    image = bytearray(forged(*sections, symbols=[(1 + 2 * i, 0x10, 1) for i in range(count)], names=names))
+    table = struct.unpack_from("<Q", image, 40)[0]
+    for index in range(1, count + 1):
+        struct.pack_into("<QQ", image, table + 64 * index + 24, 64, len(image) // 2 & ~3)
+    with pytest.raises(CubinError, match="attributes"):
+        cubin.parse(bytes(image))
+
+
+def test_parameters_of_no_size_are_refused() -> None:
+    info = struct.pack("<BBHIHHI", 4, 0x17, 12, 0, 0, 0, 0)
+    with pytest.raises(CubinError, match="parameter 0 is at 0 with 0 bytes"):
+        cubin.parse(forged((".nv.info.k", info), symbols=[(1, 0x10, 1)], names=b"\0k\0"))
+
+
+def test_variables_larger_than_any_memory_are_refused() -> None:
+    image = cuda_cubin.cubin([], [cuda_cubin.Global("vast", 1 << 63)])
+    with pytest.raises(CubinError, match="bytes of memory; allowed: 281474976710656"):
+        cubin.parse(image)
 
 
 # ---- names -------------------------------------------------------------------------------------------

@@ -108,6 +108,9 @@ def test_a_kernel_without_parameters_has_none() -> None:
         ("_Z9k", [8]),
         ("_Z1k" + "P" * 5000 + "i", [8]),
         ("_Z1k" + "F" * 5000, [8]),
+        ("_Z1kI" + "J" * 4000, [8]),
+        ("_Z1kI" + "Ji" * 2000, [8]),
+        ("_Z1k" + "B1a" * 1300, []),
     ],
 )
 def test_of_other_names_nothing_is_known(mangled: str, sizes: list[int]) -> None:

@@ -18,6 +18,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 __all__ = ["Cubin", "CubinError", "Kernel", "Variable", "parse"]
@@ -55,6 +56,10 @@ _LIBRARY: Final = re.compile(r"_ZN?K?St|_ZN(?:\d+_INTERNAL_\w*?)?4cuda\d|_ZN\d+_
 # Per block and per thread: not loaded with the program.
 _NOT_LOADED: Final = (".nv.shared", ".nv.local")
 _MAX_NAME: Final = 16384
+_MAX_SYMBOLS: Final = 1 << 17
+_MAX_LOADED_BYTES: Final = 1 << 48
+_NAME_BYTES_PER_BYTE: Final = 2
+"""All names together, for each byte of the file: names may share their ends, but not so that one file fills memory."""
 
 
 class CubinError(ValueError):
@@ -117,13 +122,16 @@ def parse(image: bytes) -> Cubin:
         for section in elf.sections
         if section.flags & _SHF_ALLOC and not section.name.startswith(_NOT_LOADED)
     )
+    loaded_bytes = sum(loaded)
+    if loaded_bytes > _MAX_LOADED_BYTES:
+        raise CubinError(f"its sections take {loaded_bytes} bytes of memory; allowed: {_MAX_LOADED_BYTES}")
     return Cubin(
         capability=elf.capability,
         kernels=tuple(_kernels(elf)),
         variables=tuple(_variables(elf)),
         prints="vprintf" in names,
         mallocs=not names.isdisjoint({"malloc", "free"}),
-        loaded_bytes=sum(loaded),
+        loaded_bytes=loaded_bytes,
     )
 
 
@@ -151,6 +159,8 @@ class _Elf:
 
     def __init__(self, image: bytes) -> None:
         self._image = image
+        self.size = len(image)
+        self._name_bytes_left = _NAME_BYTES_PER_BYTE * len(image)
         if len(image) < _HEADER.size or not image.startswith(_ELF64_LITTLE):
             raise CubinError("this is not a cubin: it has no 64-bit ELF header")
         ident, _, machine, _, _, _, table, flags, *_, entry_size, count, names = _HEADER.unpack_from(image)
@@ -160,7 +170,9 @@ class _Elf:
         if entry_size != _SECTION.size:
             raise CubinError(f"section headers have {entry_size} bytes; allowed: {_SECTION.size}")
         self.sections = self._read_sections(table, count, names)
-        self.symbols = tuple(self._read_symbols())
+        self.symbols = tuple(islice(self._read_symbols(), _MAX_SYMBOLS + 1))
+        if len(self.symbols) > _MAX_SYMBOLS:
+            raise CubinError(f"it has more than {_MAX_SYMBOLS} functions and variables")
 
     def content(self, section: _Section) -> bytes:
         if section.kind == _SHT_NOBITS:
@@ -173,7 +185,7 @@ class _Elf:
             raise CubinError(f"section names are in section {names} of {len(headers)}")
         strings = self._bytes(headers[names][4], headers[names][5], "the section names")
         return tuple(
-            _Section(_string(strings, name), kind, flags, offset, size, link)
+            _Section(self._string(strings, name), kind, flags, offset, size, link)
             for name, kind, flags, _, offset, size, link, *_ in headers
         )
 
@@ -189,12 +201,24 @@ class _Elf:
         strings = self.content(self.sections[table.link])
         for name, info, other, section, _, size in _SYMBOL.iter_unpack(raw):
             if info & 0xF in {_STT_OBJECT, _STT_FUNC} or section == _SHN_UNDEF:
-                yield _Symbol(_string(strings, name), info & 0xF, other, section, size)
+                yield _Symbol(self._string(strings, name), info & 0xF, other, section, size)
 
     def _bytes(self, offset: int, size: int, what: str) -> bytes:
         if offset > len(self._image) or size > len(self._image) - offset:
             raise CubinError(f"{what}: bytes {offset} to {offset + size} of a file of {len(self._image)}")
         return self._image[offset : offset + size]
+
+    def _string(self, strings: bytes, offset: int) -> str:
+        end = strings.find(b"\0", offset, offset + _MAX_NAME)
+        if end < 0:
+            raise CubinError(f"a name at {offset} of {len(strings)} bytes of names has no end")
+        self._name_bytes_left -= end - offset
+        if self._name_bytes_left < 0:
+            raise CubinError(f"its names together are longer than {_NAME_BYTES_PER_BYTE} times the file")
+        try:
+            return strings[offset:end].decode()
+        except UnicodeDecodeError as error:
+            raise CubinError(f"a name is not UTF-8: {strings[offset:end]!r:.80}") from error
 
 
 def _capability(ident: bytes, flags: int) -> int:
@@ -205,23 +229,17 @@ def _capability(ident: bytes, flags: int) -> int:
     return capability
 
 
-def _string(strings: bytes, offset: int) -> str:
-    end = strings.find(b"\0", offset, offset + _MAX_NAME)
-    if end < 0:
-        raise CubinError(f"a name at {offset} of {len(strings)} bytes of names has no end")
-    try:
-        return strings[offset:end].decode()
-    except UnicodeDecodeError as error:
-        raise CubinError(f"a name is not UTF-8: {strings[offset:end]!r:.80}") from error
-
-
 def _kernels(elf: _Elf) -> Iterator[Kernel]:
     infos = {section.name: section for section in elf.sections if section.name.startswith(_INFO)}
+    room = elf.size
     for symbol in elf.symbols:
         if symbol.kind == _STT_FUNC and symbol.other & _STO_CUDA_ENTRY and symbol.section != _SHN_UNDEF:
-            info = infos.get(_INFO + symbol.name)
+            info = infos.pop(_INFO + symbol.name, None)
             if info is None:
-                raise CubinError(f"kernel {symbol.name:.200} has no section {_INFO}*")
+                raise CubinError(f"kernel {symbol.name:.200} has no section {_INFO}* of its own")
+            room -= info.size
+            if room < 0:
+                raise CubinError(f"kernel {symbol.name:.200}: its attributes lie over those of others")
             yield _kernel(symbol.name, elf.content(info))
 
 
@@ -269,7 +287,7 @@ def _checked(kernel: Kernel) -> Kernel:
     """The kernel, if its parameters follow one another inside its parameter bytes."""
     end = 0
     for number, (offset, size) in enumerate(kernel.params):
-        if offset < end or offset + size > kernel.param_bytes:
+        if size == 0 or offset < end or offset + size > kernel.param_bytes:
             raise CubinError(
                 f"kernel {kernel.name:.200}: parameter {number} is at {offset} with {size} bytes, outside of"
                 f" {end} to {kernel.param_bytes}"

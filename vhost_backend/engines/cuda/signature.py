@@ -148,14 +148,18 @@ class _Reader:
 
     def _source_name(self) -> str:
         """``[L] LENGTH CHARACTERS [B TAG]...``: L says internal linkage."""
+        name = self._identifier()
+        while self._take("B"):
+            self._identifier()
+        return name
+
+    def _identifier(self) -> str:
         self._take("L")
         length = int(self._match(_NUMBER))
         name = self.text[self.at : self.at + length]
         if length == 0 or len(name) < length:
             raise _UnsureError
         self.at += length
-        while self._take("B"):
-            self._source_name()
         return name
 
     def _remember(self, type_: _Type) -> _Type:
@@ -212,7 +216,9 @@ class _Reader:
 
     def _argument(self) -> _Type:
         if self._take("J"):
+            self._descend()
             members = self._list_of_arguments()
+            self.depth -= 1
             return _Type(tuple(member.value for member in members), is_pack=True)
         if self._take("X"):  # a parameter of the kernel's template that is a number: X T_ E
             self._index(10)
@@ -224,6 +230,11 @@ class _Reader:
             self._match(_LITERAL)
             return _SOMETHING
         return self._type()
+
+    def _descend(self) -> None:
+        self.depth += 1
+        if self.depth > _MOST_NESTED or self.at >= len(self.text):
+            raise _UnsureError
 
     # ---- what was there before -----------------------------------------------------------------------------------
 
@@ -253,9 +264,7 @@ class _Reader:
     # ---- types ---------------------------------------------------------------------------------------------------
 
     def _type(self) -> _Type:
-        self.depth += 1
-        if self.depth > _MOST_NESTED or self.at >= len(self.text):
-            raise _UnsureError
+        self._descend()
         found = self._any_type()
         self.depth -= 1
         return found
