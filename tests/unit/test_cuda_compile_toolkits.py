@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.unit.test_cuda_compile_binaries import fat
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import toolchain, toolkits
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 SETTINGS = {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc"}
 
 
@@ -150,8 +153,28 @@ def test_driver_that_is_too_old_for_the_toolkit(host: Path) -> None:
     root = put_cuda_13(host)
     assert toolchain.missing("sm_90", "12.4", "nvrtc") == (
         f"this host has no NVRTC for a driver of CUDA 12.4 (CUDA 13.0 in {root} is newer than the driver): "
-        "pip install nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12"
+        "pip install 'virtio-gpu-compute[cuda12]'"
     )
+
+
+def test_nvcc_compiles_where_there_is_no_nvrtc(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvcc = put_toolkit(host / "cuda", 13000) / "bin" / "nvcc"
+    put(host / "g++")
+    (host / "g++").chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(host / "cuda"))
+    monkeypatch.setenv("PATH", str(host))
+    argv = job(compiler="auto").argv
+    assert argv[argv.index("--nvcc") + 1] == str(nvcc)
+    with pytest.raises(ValueError, match="has no NVRTC for a driver"):
+        job(compiler="nvrtc")
+
+
+def test_what_is_advised_to_install_is_in_the_package() -> None:
+    package = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    for advice in (toolchain.INSTALL, toolchain.INSTALL_12):
+        name, _, extra = shlex.split(advice)[2].rstrip("]").partition("[")
+        assert name == package["name"]
+        assert extra in package["optional-dependencies"]
 
 
 def test_nvcc_needs_a_host_compiler(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:

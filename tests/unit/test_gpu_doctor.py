@@ -13,6 +13,9 @@ import pytest
 from tests.fakes import cuda_driver
 from vhost_backend import doctor, gpu_doctor
 from vhost_backend.daemon.engines import compiler_problem
+from vhost_backend.daemon.gpus import Survey
+from vhost_backend.engines.cuda import driver
+from vhost_backend.errors import EngineError
 from vhost_backend.finding import Finding, describe
 from vhost_backend.gpu_doctor import Places
 from vhost_backend.sandbox.launch import SandboxError
@@ -70,6 +73,25 @@ def test_missing_bindings_are_named_with_the_package(
     ]
 
 
+def test_driver_that_no_folder_has_is_told_with_how_to_get_it(
+    host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words are the driver's own, so that the two cannot drift apart."""
+    monkeypatch.setattr(driver, "DEFAULT_LIBRARY", "libcuda-of-nobody.so.1")
+    with pytest.raises(EngineError) as missing:
+        driver.start("libcuda-of-nobody.so.1")
+
+    async def survey(_driver: str | None) -> Survey:
+        return Survey(problem=str(missing.value))
+
+    monkeypatch.setattr(gpu_doctor, "survey", survey)
+    (finding,) = found(host(), "NVIDIA driver")
+    assert describe(finding).splitlines() == [
+        "absent   NVIDIA driver: libcuda-of-nobody.so.1 not found: install NVIDIA's driver",
+        "         to get it: NVIDIA's driver 550 or newer; on Debian: apt-get install nvidia-driver, then reboot",
+    ]
+
+
 @pytest.mark.parametrize(
     ("fake", "words"),
     [
@@ -97,7 +119,7 @@ def test_toolkit_that_is_newer_than_the_driver_is_told_with_the_packages_that_fi
     (compiler,) = found(places, "CUDA compiler for sm_90")
     assert not compiler.ok
     assert "is newer than the driver" in compiler.text
-    assert "pip install nvidia-cuda-nvrtc-cu12" in compiler.text
+    assert "pip install 'virtio-gpu-compute[cuda12]'" in compiler.text
 
 
 @pytest.mark.parametrize("uid", [0, 1000])

@@ -27,6 +27,8 @@ HERE: Final = Path(__file__).resolve().parent
 PROGRAM: Final = HERE / "compiler"
 INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cuda" / "include"
 INSTALL: Final = "pip install 'virtio-gpu-compute[cuda]'"
+INSTALL_12: Final = "pip install 'virtio-gpu-compute[cuda12]'"
+"""For drivers of CUDA 12, which do not take what a compiler of CUDA 13 makes."""
 COMPILERS: Final = ("auto", "nvrtc", "nvcc")
 """What the setting ``compiler`` may say."""
 USE_NVCC: Final = "--use-nvcc"
@@ -157,9 +159,12 @@ def _nothing(wanted: str, driver: str) -> str:
     }[wanted]
     newer = [str(kit) for kit in toolkits.installed() if kit.version[0] > toolkits.parse_version(driver)[0]]
     why = f" ({', '.join(newer)} is newer than the driver)" if newer else ""
-    major = toolkits.parse_version(driver)[0]
-    how = f"pip install nvidia-cuda-nvrtc-cu{major} nvidia-cuda-runtime-cu{major}" if newer else INSTALL
-    return f"this host has no {what} for a driver of CUDA {driver}{why}: {how}"
+    return f"this host has no {what} for a driver of CUDA {driver}{why}: {_install(driver)}"
+
+
+def _install(driver: str) -> str:
+    """How to get the compilers for it."""
+    return INSTALL_12 if toolkits.parse_version(driver)[0] == 12 else INSTALL
 
 
 def _nvrtc(kit: Toolkit, library: Path) -> _Tool:
@@ -188,7 +193,7 @@ def _ptxas(driver: str, name: str) -> _Tool:
         return _Tool(name, ("--ptxas", str(ptxas)), (ptxas,), (ptxas,))
     if name == "fatbin":
         return _Tool(name)
-    raise ValueError(f"this host has no ptxas for a driver of CUDA {driver}, which PTX needs: {INSTALL}")
+    raise ValueError(f"this host has no ptxas for a driver of CUDA {driver}, which PTX needs: {_install(driver)}")
 
 
 def _landmarks(kit: Toolkit) -> tuple[Path, ...]:
