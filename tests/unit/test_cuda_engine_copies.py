@@ -152,6 +152,22 @@ def test_a_region_that_cannot_be_registered_is_no_error(gpu: Direct) -> None:
     assert gpu.read(address, 100) == pattern(100)
 
 
+def test_the_pool_keeps_what_is_freed(words: Direct) -> None:
+    """The driver's own default is to give it back to the GPU whenever somebody waits."""
+    (call,) = words.driver.calls("cuMemPoolSetAttribute")
+    assert "threshold=0xffffffffffffffff" in call
+
+
+def test_the_pool_ends_not_far_beyond_the_quota(words: Direct) -> None:
+    """The data plane keeps the quota; this is the second fence, in the driver, and there is more memory behind it."""
+    address, taken = ffi.new("uint64_t *"), []
+    while words.handle.ops.alloc(words.handle, 8 * MIB, address) == 0:
+        taken.append(address[0])
+    assert 8 <= len(taken) <= 16
+    for held in taken:
+        assert words.handle.ops.free(words.handle, held, 8 * MIB) == 0
+
+
 def test_memory_is_trimmed_before_there_is_none(gpu: Direct) -> None:
     gpu.driver.inject("cuMemAllocFromPoolAsync", 2)
     gpu.alloc(1000)

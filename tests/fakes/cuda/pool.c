@@ -75,7 +75,7 @@ FAKE_API CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute
         pool->threshold = *(cuuint64_t *)value;
     else
         result = CUDA_ERROR_INVALID_VALUE;
-    FAKE_LEAVE("%p, %d", (void *)handle, (int)key);
+    FAKE_LEAVE("%p, %d, threshold=%#llx", (void *)handle, (int)key, (unsigned long long)pool->threshold);
 }
 
 FAKE_API CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute key, void *value)
