@@ -7,6 +7,7 @@ file beside a private copy of it (`with_settings`). In the process that loaded i
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import os
 import shutil
@@ -45,7 +46,15 @@ def _version_script(hidden: Sequence[str]) -> str:
 
 
 def build(hidden: Sequence[str] = ()) -> Path:
-    """Give the path of the library, built if it is not yet; without the symbols `hidden`, for dlsym."""
+    """Give the path of the library, built if it is not yet; without the symbols `hidden`, for dlsym.
+
+    The same one for as long as this process lives, whoever edits the sources meanwhile: it can load but one.
+    """
+    return _built(tuple(hidden))
+
+
+@functools.cache
+def _built(hidden: tuple[str, ...]) -> Path:
     folder = REPOSITORY / "build" / "fake-cuda" / _digest(hidden)
     library = folder / SONAME
     if library.exists():
