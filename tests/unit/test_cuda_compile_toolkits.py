@@ -271,6 +271,13 @@ def test_identity_changes_with_the_toolkit(host: Path) -> None:
     assert len({before, after, job().identity}) == 3
 
 
+def test_identity_changes_with_the_toolkits_headers(host: Path) -> None:
+    header = put_cuda_13(host) / "include" / "cccl" / "cuda" / "std" / "version"
+    before = job().identity
+    header.write_text("another release")
+    assert job().identity != before
+
+
 def test_identity_changes_with_our_own_headers(monkeypatch: pytest.MonkeyPatch, host: Path) -> None:
     put_cuda_13(host)
     before = job().identity
