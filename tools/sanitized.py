@@ -28,7 +28,19 @@ BEHIND_WALLS: Final = (
 """Tests whose workers run in the strict sandbox, which refuses AddressSanitizer its terabytes of address space and its
 system calls. They run unsanitized."""
 
-DEFAULT_TESTS: Final = ("-q", "tests/unit", "tests/protocol", *(f"--deselect={name}" for name in BEHIND_WALLS))
+WITHOUT_OUR_C: Final = (
+    "tests/unit/test_cuda_compile*.py",
+    "tests/unit/test_cuda_cubin.py",
+    "tests/unit/test_cuda_probe.py",
+    "tests/unit/test_cuda_signature*.py",
+)
+"""Tests of Python and of NVIDIA's compilers, which do not find their own libraries behind the sanitizers' runtime."""
+
+DEFAULT_TESTS: Final = (
+    *("-q", "tests/unit", "tests/protocol"),
+    *(f"--deselect={name}" for name in BEHIND_WALLS),
+    *(f"--ignore-glob={pattern}" for pattern in WITHOUT_OUR_C),
+)
 ENVIRONMENT: Final = {
     "VGC_SANITIZE": SANITIZERS,
     "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1",

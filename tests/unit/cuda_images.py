@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import importlib.metadata
 from typing import Any, Final
 
 import pytest
@@ -14,6 +16,7 @@ ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 def compiled(source: str, arch: str = "sm_90") -> bytes:
     """The cubin of a source; skips the test where there is no NVRTC."""
     nvrtc: Any = pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
+    _load_builtins()
     try:
         program = _ok(nvrtc.nvrtcCreateProgram(source.encode(), b"test.cu", 0, [], []))
     except RuntimeError as error:  # how cuda-bindings says that the library is missing
@@ -24,6 +27,14 @@ def compiled(source: str, arch: str = "sm_90") -> bytes:
     _ok(nvrtc.nvrtcGetCUBIN(program, image))
     _ok(nvrtc.nvrtcDestroyProgram(program))
     return image
+
+
+def _load_builtins() -> None:
+    """NVRTC looks for them beside itself, which the sanitizers' runtime keeps it from."""
+    for package in importlib.metadata.distributions(name="nvidia-cuda-nvrtc"):
+        for path in package.files or ():
+            if path.name.startswith("libnvrtc-builtins.so"):
+                ctypes.CDLL(str(path.locate()))
 
 
 def _log(nvrtc: Any, program: Any) -> str:

@@ -109,9 +109,8 @@ FATAL_ANYWAY: Final = {
     "cuMemsetD8Async",
     "cuModuleGetFunction",
     "cuModuleLoadData",
-    "cuStreamWaitEvent",
 }
-"""Called only while the engine serves."""
+"""Called only while the engine serves, and as often in every run."""
 
 
 UNUSED: Final = {"cuMemPoolTrimTo", "cuModuleGetGlobal_v2"}
