@@ -71,6 +71,14 @@ def test_a_driver_that_does_not_start_says_what_to_do(fake: FakeDriver, result: 
         started(fake, f"init_result {result}")
 
 
+def test_a_driver_that_does_not_start_is_told_with_what_it_may_not_open(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vhost_backend.engines.cuda.driver.closed_nodes", lambda: "no permission: /dev/nvidiactl")
+    with pytest.raises(EngineError, match=r"CUDA_ERROR_UNKNOWN.*; no permission: /dev/nvidiactl"):
+        started(fake, "init_result 999")
+
+
 def test_a_driver_that_is_too_old_is_refused(fake: FakeDriver) -> None:
     with pytest.raises(EngineError, match=r"knows CUDA 12.2; at least 12.4 is needed: install driver 550"):
         started(fake, "driver_version 12020")

@@ -9,9 +9,7 @@
 
 #include "fake.h"
 
-/* What drivers from 570 on do when they start, and take it for an error if they cannot: give a thread a name through
- * /proc, and make a file without one. */
-static bool is_at_home(void)
+bool fake_can_open(void)
 {
     char comm[64];
     snprintf(comm, sizeof comm, "/proc/self/task/%ld/comm", syscall(SYS_gettid));
@@ -33,7 +31,7 @@ static CUresult initialise(void)
         return CUDA_ERROR_SYSTEM_NOT_READY;
     if (fake.settings.init_result)
         return (CUresult)fake.settings.init_result;
-    if (!is_at_home())
+    if (!fake_can_open())
         return CUDA_ERROR_OPERATING_SYSTEM;
     fake_settings_visible(&fake.settings);
     if (fake.settings.num_devices == 0)

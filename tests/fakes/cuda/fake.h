@@ -149,6 +149,12 @@ __attribute__((format(printf, 1, 2))) void fake_log_note(const char *format, ...
 bool fake_log_file(const char *path);
 void fake_log_clear(void);
 
+/* ---- device.c ---- */
+
+/* Can files still be opened? Drivers from 570 on give a thread a name through /proc when they start, and make a file
+ * without one; they take it for an error if they cannot. Any driver may open more of them later, for a module, say. */
+bool fake_can_open(void);
+
 /* ---- inject.c ---- */
 
 /* The error that this call is to end with, or CUDA_SUCCESS. */
@@ -167,10 +173,9 @@ void fake_current_forget(void);
 void fake_context_end(struct fake_context *context);
 /* Its last user's release ends it with everything in it. */
 void fake_primary_release(struct fake_context *primary);
-void fake_contexts_end(void); /* all of them, whoever uses them */
-CUresult fake_context_flush(struct fake_context *context);
-void fake_context_tell_assertion(struct fake_context *context);
-    /* lock held; to stderr, once */ /* print what its kernels printed */
+void fake_contexts_end(void);                                   /* all of them, whoever uses them */
+CUresult fake_context_flush(struct fake_context *context);      /* print what its kernels printed */
+void fake_context_tell_assertion(struct fake_context *context); /* lock held; to stderr, once */
 void fake_context_print(struct fake_context *context, const char *text);
 
 /* ---- memory.c: device memory, at addresses at which the host has nothing ---- */

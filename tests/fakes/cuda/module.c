@@ -41,6 +41,8 @@ static CUresult load(CUmodule *handle, const void *image, struct fake_context *c
 {
     if (!image)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_can_open())
+        return CUDA_ERROR_OPERATING_SYSTEM;
     struct fake_module *module = calloc(1, sizeof *module);
     if (!module)
         abort();
