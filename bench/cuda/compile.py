@@ -10,6 +10,7 @@ from typing import Final
 
 from bench.cuda.gpu import Gpu
 from bench.results import SkipRow
+from vhost_backend.engines.cuda import kinds
 from vhost_backend.engines.registry import engine_class
 
 COMPILE_SECONDS: Final = 60
@@ -32,4 +33,4 @@ def cubin_of(source: bytes, gpu: Gpu, compiler: str = "auto") -> bytes:
         )
         if done.returncode != 0:
             raise SkipRow(f"a benchmark's kernel does not compile: {done.stdout}{done.stderr}".strip())
-        return (Path(folder) / job.output_name).read_bytes()
+        return kinds.split((Path(folder) / job.output_name).read_bytes())[0]

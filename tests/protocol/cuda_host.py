@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.fakes import cuda_driver
+from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import Reply
 from tests.fakes.vm import REGION_BYTES, FakeVm
@@ -128,10 +129,8 @@ def _open_to_workers(folder: Path) -> Path:
 
 
 @contextmanager
-def cuda_host(
-    folder: Path, *settings: Settings, fake: str = "", deadline_s: float = 20
-) -> Iterator[tuple[FakeVm, ...]]:
-    """The VMs, each with a frontend connected. `fake`: lines for the fake driver's settings."""
+def cuda_daemon(folder: Path, *settings: Settings, fake: str = "", deadline_s: float = 20) -> Iterator[None]:
+    """Serves each VM at a socket of its name in `folder`. `fake`: lines for the fake driver's settings."""
     library = cuda_driver.with_settings(_open_to_workers(folder / "driver"), fake)
     vms = tuple(
         VmConfig(
@@ -148,6 +147,22 @@ def cuda_host(
         for one in settings
     )
     config = DaemonConfig(vms, cache=folder / "cache")
-    daemon = DaemonThread(config, sandboxed_worker, compiler=compile_service(config), engines=host_engines())
-    with daemon, ExitStack() as stack:
+    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config), engines=host_engines()):
+        yield
+
+
+@contextmanager
+def cuda_host(
+    folder: Path, *settings: Settings, fake: str = "", deadline_s: float = 20
+) -> Iterator[tuple[FakeVm, ...]]:
+    """The VMs, each with a frontend connected."""
+    with cuda_daemon(folder, *settings, fake=fake, deadline_s=deadline_s), ExitStack() as stack:
         yield tuple(stack.enter_context(FakeVm(folder / one.name)) for one in settings)
+
+
+@contextmanager
+def cuda_link(folder: Path, settings: Settings) -> Iterator[AttachedLink]:
+    """One VM, as what runs in a guest sees it."""
+    with cuda_daemon(folder, settings), AttachedLink(folder / settings.name, region_bytes=REGION_BYTES) as link:
+        link.wait_ready()
+        yield link

@@ -11,10 +11,11 @@ from typing import Final
 
 import pytest
 
-from vhost_backend.engines.cuda import cubin, toolchain
+from vhost_backend.engines.cuda import cubin, kinds, toolchain
 from vhost_backend.engines.cuda.toolkits import Toolkit, host_compiler, installed
 from vhost_backend.sandbox import build, memfd
 from vhost_backend.sandbox.compile import CompileLimits, run_compile
+from virtio_proto.schema import ParamKind
 
 DRIVER: Final = "13.5"
 ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
@@ -40,11 +41,31 @@ def compile_image(
 
     :raise CompileError: it does not compile.
     """
-    raw = source.encode() if isinstance(source, str) else source
     settings = {"arch": arch, "driver": DRIVER, "compiler": compiler}
+    image, log = _compile(source, options, kind, settings, limits or CompileLimits())
+    return kinds.split(image)[0], log
+
+
+def compiled_kinds(
+    source: str | bytes, *options: str, kind: str = "CUDA_SOURCE", arch: str = "sm_90", compiler: str = "nvrtc"
+) -> dict[str, tuple[ParamKind, ...]]:
+    """What the engine gets to know of each kernel's parameters, by the linker's name of it."""
+    settings = {"arch": arch, "driver": DRIVER, "compiler": compiler}
+    image, declared = kinds.split(_compile(source, options, kind, settings, CompileLimits())[0])
+    return {
+        kernel.name: kinds.param_kinds(kernel.name, [size for _, size in kernel.params], declared)
+        for kernel in cubin.parse(image).kernels
+    }
+
+
+def _compile(
+    source: str | bytes, options: Sequence[str], kind: str, settings: dict[str, str], limits: CompileLimits
+) -> tuple[bytes, str]:
+    """What the sandbox gives: a cubin and its trailer, and the log."""
+    raw = source.encode() if isinstance(source, str) else source
     job = toolchain.compile_job(kind, raw, tuple(options), settings)
     _build_launcher()
-    outcome = asyncio.run(run_compile(job, raw, limits or CompileLimits(), "strict"))
+    outcome = asyncio.run(run_compile(job, raw, limits, "strict"))
     if outcome.image_fd is None:
         raise CompileError(outcome.log)
     try:

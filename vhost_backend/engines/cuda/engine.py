@@ -18,13 +18,13 @@ from vhost_backend.engines.base import (
     ProgramError,
     WorkerNeeds,
 )
-from vhost_backend.engines.cuda import cubin, device, host, partition, toolchain
+from vhost_backend.engines.cuda import cubin, device, host, kinds, partition, toolchain
 from vhost_backend.engines.cuda.capture import Capture
 from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Kernel
 from vhost_backend.engines.cuda.driver import Driver, start
+from vhost_backend.engines.cuda.kinds import Declared, TrailerError
 from vhost_backend.engines.cuda.names import short_name
 from vhost_backend.engines.cuda.options import CudaOptions
-from vhost_backend.engines.cuda.signature import param_kinds
 from vhost_backend.errors import EngineError
 from vhost_backend.sandbox import memfd
 
@@ -92,7 +92,10 @@ class CudaEngine(Engine):
         lib.vgc_cuda_engine_resume(self.handle)
 
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
-        image = memfd.read(image_fd, size)
+        try:
+            image, declared = kinds.split(memfd.read(image_fd, size))
+        except TrailerError as error:
+            raise ProgramError(str(error)) from error
         parsed = self._parse(image)
         specs, _kept = _kernel_specs(parsed)
         program = lib.vgc_cuda_program_load(
@@ -100,7 +103,7 @@ class CudaEngine(Engine):
         )
         if program == ffi.NULL:
             raise ProgramError(self._reason())
-        functions = tuple(_function(program, index, kernel) for index, kernel in enumerate(parsed.kernels))
+        functions = tuple(_function(program, index, kernel, declared) for index, kernel in enumerate(parsed.kernels))
         return LoadedProgram(functions, self._globals(program, parsed), program, self._charge(program, parsed))
 
     def unload_program(self, program: LoadedProgram) -> None:
@@ -205,7 +208,7 @@ def _kernel_specs(parsed: Cubin) -> tuple[Any, list[Any]]:
     return specs, kept
 
 
-def _function(program: Any, index: int, kernel: Kernel) -> FunctionInfo:
+def _function(program: Any, index: int, kernel: Kernel, declared: Declared) -> FunctionInfo:
     loaded = lib.vgc_cuda_program_kernel(program, index)
     return FunctionInfo(
         name=kernel.name,
@@ -215,7 +218,7 @@ def _function(program: Any, index: int, kernel: Kernel) -> FunctionInfo:
         shared_bytes=loaded.shared_bytes,
         max_threads=loaded.max_threads,
         kernel=loaded,
-        param_kinds=param_kinds(kernel.name, [size for _, size in kernel.params]),
+        param_kinds=kinds.param_kinds(kernel.name, [size for _, size in kernel.params], declared),
     )
 
 

@@ -4,14 +4,15 @@
                [--arch sm_NN] [--input FILE] [--output FILE] [-- guest options]
 
 with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or ``describe``, which prints NVRTC's
-version and architectures. Messages go to standard output, the image to ``--output``; a tool needs the options that it uses.
+version and architectures. Messages go to standard output, the image to ``--output``: a cubin and its `trailer`. A tool
+needs the options that it uses.
 """
 
 from __future__ import annotations
 
 import os
 
-from . import cubin, options, tools
+from . import cubin, options, tools, trailer
 from .errors import CompileError, ToolError
 
 
@@ -57,19 +58,19 @@ def source_by_nvrtc(line: CommandLine) -> bytes:
     guest = line.guest_options()
     arch = guest.refined(line["arch"])
     words = nvrtc.arguments(guest, arch, line.include_dirs)
-    image, log = nvrtc.Nvrtc(line["library"]).compile(line.source(), line["input"], words, guest.name_expressions)
+    image, text, log = nvrtc.Nvrtc(line["library"]).compile(line.source(), line["input"], words, guest.name_expressions)
     say(log)
     cubin.check_content(image)
-    return image
+    return trailer.with_kinds(image, text)
 
 
 def source_by_nvcc(line: CommandLine) -> bytes:
     """CUDA source to a cubin, by nvcc and the host's C++ compiler."""
     guest = line.guest_options()
     arch = guest.refined(line["arch"])
-    image = tools.nvcc(line["nvcc"], line["host-compiler"], arch, guest, line["input"])
+    image, text = tools.nvcc(line["nvcc"], line["host-compiler"], arch, guest, line["input"])
     cubin.check_content(image)
-    return image
+    return trailer.with_kinds(image, text)
 
 
 def ptx(line: CommandLine) -> bytes:
@@ -81,7 +82,7 @@ def assembled(line: CommandLine, text: bytes, guest: options.GuestOptions) -> by
     """:raise CompileError: this host cannot."""
     if not line["ptxas"]:
         raise CompileError("this program is PTX for this device, and the host has no ptxas to make code of it")
-    return tools.ptxas(line["ptxas"], line["arch"], text, guest)
+    return trailer.with_kinds(tools.ptxas(line["ptxas"], line["arch"], text, guest), text)
 
 
 def ready_cubin(line: CommandLine) -> bytes:
@@ -89,7 +90,7 @@ def ready_cubin(line: CommandLine) -> bytes:
     line.guest_options()
     image = line.source()
     cubin.check_runs_on(image, line["arch"])
-    return image
+    return trailer.with_kinds(image, b"")
 
 
 def fat_binary(line: CommandLine) -> bytes:
@@ -101,7 +102,7 @@ def fat_binary(line: CommandLine) -> bytes:
     if is_ptx:
         return assembled(line, program, guest)
     cubin.check_runs_on(program, line["arch"])
-    return program
+    return trailer.with_kinds(program, b"")
 
 
 TOOLS = {

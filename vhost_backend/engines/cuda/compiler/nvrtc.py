@@ -54,8 +54,8 @@ class Nvrtc:
         self._check("nvrtcGetSupportedArchs", supported)
         return f"{major.value}.{minor.value} {' '.join(str(number) for number in supported)}"
 
-    def compile(self, source: bytes, name: str, arguments: list[str], names: list[str]) -> tuple[bytes, str]:
-        """The cubin and the log.
+    def compile(self, source: bytes, name: str, arguments: list[str], names: list[str]) -> tuple[bytes, bytes, str]:
+        """The cubin, the PTX that it was made of, and the log.
 
         :raise ToolError: with the log, when the source is wrong.
         :raise CompileError: when NVRTC cannot be used.
@@ -75,7 +75,7 @@ class Nvrtc:
             raise ToolError(log + (_HINT if b"<<<" in source else ""))
         if result != 0:
             raise CompileError(f"{log}NVRTC: {self._library.nvrtcGetErrorString(result).decode()}")
-        return self._fetch("nvrtcGetCUBIN"), log
+        return self._fetch("nvrtcGetCUBIN"), self._fetch("nvrtcGetPTX"), log
 
     def _fetch(self, function: str) -> bytes:
         size = ctypes.c_size_t()

@@ -47,14 +47,17 @@ def _variant(text: bytes, arch: str) -> str:
     return "f" if target and target[0].startswith(b"sm_") and target[0].endswith(b"f") else ""
 
 
-def nvcc(program: str, host_compiler: str, arch: str, options: GuestOptions, source: str) -> bytes:
-    """A cubin of CUDA source. Definitions go through a file, because nvcc hands its arguments to a shell."""
+def nvcc(program: str, host_compiler: str, arch: str, options: GuestOptions, source: str) -> tuple[bytes, bytes]:
+    """A cubin of CUDA source, and the PTX that it was made of.
+
+    Definitions go through a file, because nvcc hands its arguments to a shell.
+    """
     write(_MACROS, "".join(_directive(*macro) for macro in options.macros).encode())
-    command = [program, "-cubin", f"-arch={arch}", f"-std={options.standard}", f"-ccbin={host_compiler}"]
+    command = [program, "-cubin", "--keep", f"-arch={arch}", f"-std={options.standard}", f"-ccbin={host_compiler}"]
     command += ["--diag-suppress=177", "-Wno-deprecated-gpu-targets", f"--pre-include={_MACROS}"]
-    command += [*options.common, *options.nvcc, _with_instantiations(options.name_expressions, source), "-o", _BUILT]
-    run(command)
-    return read(_BUILT)
+    compiled = _with_instantiations(options.name_expressions, source)
+    run([*command, *options.common, *options.nvcc, compiled, "-o", _BUILT])
+    return read(_BUILT), read(compiled.removesuffix(".cu") + ".ptx")
 
 
 def _directive(letter: str, text: str) -> str:
