@@ -1,6 +1,6 @@
 """A worker in miniature whose driver keeps the data plane's thread behind a kernel that hangs.
 
-Run as a process of its own by test_dataplane_watch: ``python -m tests.unit.stuck_driver_child INFLIGHT_FD DEADLINE_NS``
+Run as a process of its own by test_dataplane_watch: ``python -m tests.unit.stuck_driver_child INFLIGHT_FD DEADLINE_NS STUCK_NS``
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ DEPTH: Final = 4
 """Of the driver's queues: far less than the engine counts on."""
 
 
-def main(inflight_fd: str, deadline_ns: str) -> None:
+def main(inflight_fd: str, deadline_ns: str, stuck_ns: str) -> None:
     """Launch a kernel that hangs, and behind it more than the driver takes: the call that is too much does not return."""
-    limits = dataclasses.replace(CUDA_LIMITS, deadline_ns=int(deadline_ns))
+    limits = dataclasses.replace(CUDA_LIMITS, deadline_ns=int(deadline_ns), stuck_ns=int(stuck_ns))
     with gpu(f"queue_depth {DEPTH}", limits=limits, inflight_fd=int(inflight_fd)) as made:
         hangs = made.launch("hang")
         made.driver.await_hanging(1)

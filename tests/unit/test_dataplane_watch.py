@@ -1,4 +1,4 @@
-"""A driver that does not return keeps nobody from ending a launch that is past its deadline."""
+"""A driver that does not return keeps nobody from ending a launch that is past its deadline, nor the worker."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend._dataplane import lib
-from vhost_backend.worker.inflight import InflightMemory
+from vhost_backend.worker.inflight import BlackBox, InflightMemory
 from virtio_proto.schema import Status
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 
-def test_a_launch_past_its_deadline_is_ended_while_the_driver_keeps_the_data_plane_waiting() -> None:
+def end_of_a_stuck_worker(deadline_ns: int, stuck_ns: int) -> BlackBox | None:
     with InflightMemory() as memory:
-        argv = [sys.executable, "-m", "tests.unit.stuck_driver_child", str(memory.fd), str(100_000_000)]
+        argv = [sys.executable, "-m", "tests.unit.stuck_driver_child", str(memory.fd), str(deadline_ns), str(stuck_ns)]
         died = subprocess.run(
             argv, cwd=ROOT, pass_fds=[memory.fd], capture_output=True, text=True, check=False, timeout=60
         )
         assert died.returncode == lib.VGC_EXIT_FATAL, died.stderr
-        box = memory.black_box()
+        return memory.black_box()
+
+
+def test_a_launch_past_its_deadline_is_ended_while_the_driver_keeps_the_data_plane_waiting() -> None:
+    box = end_of_a_stuck_worker(deadline_ns=100_000_000, stuck_ns=0)
     assert box is not None
     assert box.status == Status.TIMEOUT
     assert box.text.startswith("kernel hang ran longer than 100 ms; on the GPU since ")
+
+
+def test_a_driver_that_does_not_return_ends_the_worker_though_no_launch_is_overdue() -> None:
+    assert end_of_a_stuck_worker(deadline_ns=3600 * 10**9, stuck_ns=100_000_000) is None

@@ -28,6 +28,7 @@ struct vgc_dp_config {
     uint32_t queue_depth; /* requests in flight at once */
     uint64_t memory_bytes;
     uint64_t deadline_ns; /* longest run of a launch */
+    uint64_t stuck_ns;    /* longest call of an engine's driver; 0: no bound */
     uint32_t max_contexts;
     uint32_t max_streams;
     uint32_t generation;

@@ -3,14 +3,18 @@
  * Whoever has the mutex may be inside a call of the engine's driver, and a driver can make its caller wait for what
  * runs on the device: when the first launch of a kernel needs larger stacks, say. A kernel that hangs would then never
  * be ended. So with engines that have a driver a thread watches whether the mutex's owner gets on. It takes no lock;
- * what it reads stands still, for only the owner changes it. */
+ * what it reads stands still, for only the owner changes it. A driver that makes its caller wait for far longer, with
+ * nothing overdue, is broken: loading a program, say, which no launch's deadline bounds. */
 #include "internal.h"
 
 enum { LOOKS = 4, SHORTEST_NS = 10000000, LONGEST_NS = 500000000 }; /* looks per deadline, and the time between two */
 
 static uint64_t time_between_looks(const struct vgc_dp *dp)
 {
-    uint64_t wanted_ns = dp->config.deadline_ns / LOOKS;
+    uint64_t bound_ns = dp->config.deadline_ns;
+    if (dp->config.stuck_ns != 0 && dp->config.stuck_ns < bound_ns)
+        bound_ns = dp->config.stuck_ns;
+    uint64_t wanted_ns = bound_ns / LOOKS;
     return wanted_ns < SHORTEST_NS ? SHORTEST_NS : wanted_ns > LONGEST_NS ? LONGEST_NS : wanted_ns;
 }
 
@@ -40,6 +44,8 @@ static void *keep_watch(void *argument)
         last_beat = beat;
         if (stuck_ns >= dp->config.deadline_ns)
             vgc_deadlines_check(dp, vgc_now_ns());
+        if (dp->config.stuck_ns != 0 && stuck_ns >= dp->config.stuck_ns)
+            vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_DEVICE_LOST, 0, "the engine's driver does not return");
     }
     return NULL;
 }

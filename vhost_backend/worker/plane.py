@@ -18,6 +18,9 @@ from vhost_backend.worker.protocol import MemRegion, VringStart
 DEFAULT_SPIN_NS: Final = 50_000
 """How long the data plane polls before it sleeps."""
 
+DEFAULT_STUCK_NS: Final = 90 * 10**9
+"""Longer than a driver takes for anything, a large region's registration included."""
+
 
 class DataPlaneError(Exception):
     """The data plane refused; the text says what is wrong, `number` is the errno."""
@@ -39,6 +42,7 @@ class PlaneLimits:
     max_streams: int
     generation: int = 0
     spin_ns: int = DEFAULT_SPIN_NS
+    stuck_ns: int = DEFAULT_STUCK_NS
 
 
 @dataclass(frozen=True, slots=True)
