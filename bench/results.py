@@ -148,7 +148,7 @@ def table(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> str:
         for row in rows
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    lines += [f"skipped {names}: {reason}" for reason, names in _by_reason(skipped).items()]
+    lines += [f"skipped ({reason}): {names}" for reason, names in _by_reason(skipped).items()]
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -3,7 +3,7 @@
 Needs no network, no root rights and no ``.venv``: what it takes is a Python of 3.11 or newer that finds the project's
 packages (in an environment, or on ``PYTHONPATH``), gcc with Python's headers, and NVIDIA's driver. It says what is
 missing, builds the C parts, runs ``tests/gpu`` and the CUDA rows of the benchmarks, keeps their figures, and ends with
-a summary. A stage that fails keeps no other from running.
+a summary. A stage that fails keeps no other from running; only where there is no GPU, nothing does.
 
     python3 -m tools.gpu                     on a machine with a GPU
     python3 -m tools.gpu --out DIR           logs and results go there too (default: build/gpu)
@@ -52,6 +52,9 @@ BUILD_S, TESTS_S, CONTRACT_S = 90, 120, 80
 
 SPARE_S: Final = 70
 """For the row that runs when time is up: the longest that one waits for a device that does not answer."""
+
+NO_GPU: Final = "no GPU"
+"""What a fact of `look` begins with where there is none."""
 
 CONTRACT: Final = "tests/gpu/test_contract.py"
 
@@ -127,7 +130,11 @@ def look(job: Job) -> tuple[bool, list[str]]:
     facts += [f"missing program: {name}" for name in ("gcc", "g++", "make") if shutil.which(name) is None]
     problems = len(facts) - 1
     facts += _driver_facts(job)
-    return problems == 0 and not any("no GPU" in fact for fact in facts), facts
+    return problems == 0 and not _has_no_gpu(facts), facts
+
+
+def _has_no_gpu(facts: Sequence[str]) -> bool:
+    return any(fact.startswith(NO_GPU) for fact in facts)
 
 
 def _has_module(name: str) -> bool:
@@ -152,7 +159,7 @@ def _driver_facts(job: Job) -> list[str]:
     driver = ["--driver", str(job.driver)] if job.driver else []
     argv = [sys.executable, "-m", "vhost_backend.engines.cuda.probe", *driver]
     _, text = _run(job, "probe.log", argv, job.left(60))
-    verdict = "no GPU" if '"devices": []' in text else "GPU"
+    verdict = NO_GPU if '"devices": []' in text else "GPU"
     return [*facts, f"{verdict}: {text.strip()[:600]}"]
 
 
@@ -272,7 +279,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     until = time.monotonic() + args.seconds
     job = Job(args.out.resolve(), driver, quick=args.quick, more_tests=args.more, until=until)
     job.out.mkdir(parents=True, exist_ok=True)
-    done = [_stage(name, job) for name in args.stages or STAGES]
+    done: list[Stage] = []
+    for name in args.stages or STAGES:
+        done.append(_stage(name, job))
+        if name == "look" and _has_no_gpu(done[-1].facts):
+            break  # of the others, all would be skipped
     summary = "\n".join(map(str, done))
     (job.out / "summary.txt").write_text(summary + "\n")
     print(f"\n{summary}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast
 
 from vhost_backend.yaml_values import (
     GIB,
@@ -63,8 +63,10 @@ def _named(problems: Problems, path: str, at: Located) -> EngineConfig:
     if at.value in ENGINES:
         return EngineConfig(cast("EngineName", at.value))
     if kind == "cuda" and colon:
-        found = _device(problems, path, Located(int(device) if device.isdecimal() else device, at.line))
-        return EngineConfig("cuda", {} if found is None else {"device": found})
+        found = int(device) if device.isdecimal() else device
+        if not _can_be_device(found):
+            problems.add(at, path, f"cuda: and {_DEVICE}")
+        return EngineConfig("cuda", {"device": found})
     problems.add(at, path, f"{' or '.join(ENGINES)}, or cuda with a device: cuda:1, cuda:GPU-<uuid>, cuda:MIG-<uuid>")
     return EngineConfig()
 
@@ -80,12 +82,16 @@ def _options(problems: Problems, path: str, at: Located, kind: EngineName) -> di
 
 def _device(problems: Problems, path: str, at: Located) -> int | str | None:
     value = at.value
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_DEVICES:
-        return value
-    if isinstance(value, str) and _UUID.fullmatch(value):
+    if _can_be_device(value):
         return value
     problems.add(at, path, _DEVICE)
     return None
+
+
+def _can_be_device(value: object) -> TypeGuard[int | str]:
+    if isinstance(value, str):
+        return _UUID.fullmatch(value) is not None
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_DEVICES
 
 
 def _driver(problems: Problems, path: str, at: Located) -> str | None:

@@ -19,7 +19,9 @@ from vhost_backend.finding import Finding
 from vhost_backend.sandbox import build, launch
 
 _INSTALL: Final = "pip install 'virtio-gpu-compute[cuda]'"
-_DRIVER_HINT: Final = "NVIDIA's driver 550 or newer; on Debian: apt-get install nvidia-driver, then reboot"
+_DRIVER_HINT: Final = (
+    "NVIDIA's driver 550 or newer: NVIDIA's own packages, or nvidia-driver of Debian 13 (Debian 12 has 535)"
+)
 _NODE: Final = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm")
 _ALL: Final = stat.S_IROTH | stat.S_IWOTH
 _MPS_FOLDER: Final = "/tmp/nvidia-mps"  # noqa: S108  looked at, never written

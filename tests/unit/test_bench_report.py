@@ -143,7 +143,7 @@ def test_table_has_a_line_per_result_and_names_what_was_skipped() -> None:
     assert lines[2].split() == ["fast", "0.5", "us", "2", "0.25", "3%", "<", "1", "met", "a", "peer"]
     assert lines[3].split() == ["slow", "3", "GB/s", "4", "0.75", "-", "ratio", ">=", "0.95", "MISSED", "memcpy"]
     assert lines[4].split() == ["alone", "1,234,567", "1/s", "-", "-", "-"]
-    assert lines[5] == "skipped gone, too: no device"
+    assert lines[5] == "skipped (no device): gone, too"
 
 
 def test_markdown_has_a_row_per_result() -> None:

@@ -88,7 +88,7 @@ def test_driver_that_no_folder_has_is_told_with_how_to_get_it(
     (finding,) = found(host(), "NVIDIA driver")
     assert describe(finding).splitlines() == [
         "absent   NVIDIA driver: libcuda-of-nobody.so.1 not found: install NVIDIA's driver",
-        "         to get it: NVIDIA's driver 550 or newer; on Debian: apt-get install nvidia-driver, then reboot",
+        "         to get it: NVIDIA's driver 550 or newer: NVIDIA's own packages, or nvidia-driver of Debian 13 (Debian 12 has 535)",
     ]
 
 

@@ -39,6 +39,13 @@ def test_only_the_named_stages_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert run(monkeypatch, tmp_path, "works") == 0
 
 
+def test_where_there_is_no_gpu_nothing_else_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stages = {"look": lambda _job: (False, ["no GPU: {}"]), "works": lambda _job: (True, ["all 9"])}
+    monkeypatch.setattr(gpu, "STAGES", stages)
+    assert gpu.main(["--out", str(tmp_path)]) == 1
+    assert [line.strip() for line in (tmp_path / "summary.txt").read_text().splitlines()[1:]] == ["no GPU: {}"]
+
+
 def test_unknown_stage_is_refused_with_those_there_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
