@@ -253,6 +253,7 @@ def test_a_full_queue_blocks_until_there_is_room(bare: Rig) -> None:
     while bare.fake.number("blocked") == 0:
         pass
     assert thread.is_alive()
+    bare.fake.await_hanging()
     bare.fake.release()
     thread.join()
     bare.call("cuStreamSynchronize", stream)
