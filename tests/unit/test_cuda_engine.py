@@ -317,6 +317,20 @@ def test_a_program_beyond_the_quota_is_unloaded_again(fake: FakeDriver) -> None:
         assert fake.number("modules") == 0
 
 
+def test_variables_beyond_the_quota_are_never_on_the_gpu(fake: FakeDriver) -> None:
+    """Other VMs have the rest of it."""
+    image = cuda_cubin.cubin([one_kernel()], [cuda_cubin.Global("vast", 65 * MIB)])
+    with rig_of(fake) as rig:
+        body = {"kind": 1, "source_len": len(image)}
+        pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, image, context=rig.context(), writable_len=4096)
+        rig.serve_cold()
+        rig.answer_compile()
+        reply = rig.driver.wait(pending)
+        assert reply.status is Status.OUT_OF_MEMORY
+        assert reply.text.endswith(f"the quota is {64 * MIB}")
+        assert fake.count("cuModuleLoadData") == 0
+
+
 # ---- printing ----------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "HostView",
     "LoadedProgram",
     "ProgramError",
+    "ProgramMemoryError",
     "WorkerNeeds",
 ]
 
@@ -32,6 +33,10 @@ EngineOptions = Mapping[str, str | int | float | bool | None]
 
 class ProgramError(Exception):
     """An image cannot be loaded; the text goes to the guest."""
+
+
+class ProgramMemoryError(ProgramError):
+    """There is not so much device memory for it."""
 
 
 @dataclass(frozen=True, slots=True)

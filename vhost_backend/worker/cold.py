@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from vhost_backend.engines.base import Engine, ProgramError
+from vhost_backend.engines.base import Engine, ProgramError, ProgramMemoryError
 from vhost_backend.errors import DriverError
 from vhost_backend.worker.changes import Changes
 from vhost_backend.worker.codec import ProtocolError, close_fds, encode
@@ -123,6 +123,8 @@ class ColdServer:
     def _finish_load(self, request: ColdRequest, log: str, image_fd: int) -> None:
         try:
             loaded = self._engine.load_program(image_fd, os.fstat(image_fd).st_size, request.engine_context)
+        except ProgramMemoryError as error:
+            raise DriverError(Status.OUT_OF_MEMORY, str(error)) from error
         except ProgramError as error:
             raise DriverError(Status.COMPILE_FAILED, f"the image cannot be loaded: {error}") from error
         entry = self._programs.add(request.engine_context, loaded)

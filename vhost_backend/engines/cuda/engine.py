@@ -16,6 +16,7 @@ from vhost_backend.engines.base import (
     HostView,
     LoadedProgram,
     ProgramError,
+    ProgramMemoryError,
     WorkerNeeds,
 )
 from vhost_backend.engines.cuda import cubin, device, host, kinds, partition, toolchain
@@ -45,6 +46,7 @@ class CudaEngine(Engine):
         self._why = ffi.new("char[]", lib.VGC_CUDA_WHY)
         before = host.open_fds()
         self._heap_bytes = options.heap
+        self._memory_bytes = memory_bytes
         driver = start(options.driver, device.visible_name(options.device))
         self._device = device.find(driver, options.device)
         self._partition = partition.take(driver, self._device, pes)
@@ -97,6 +99,7 @@ class CudaEngine(Engine):
         except TrailerError as error:
             raise ProgramError(str(error)) from error
         parsed = self._parse(image)
+        self._check_fits(parsed)
         specs, _kept = _kernel_specs(parsed)
         program = lib.vgc_cuda_program_load(
             self.handle, image, len(image), context, specs, len(parsed.kernels), self._why
@@ -157,6 +160,17 @@ class CudaEngine(Engine):
                 )
         return parsed
 
+    def _check_fits(self, parsed: Cubin) -> None:
+        """The data plane counts what has been loaded; what never can be of the quota must not even be for a moment.
+
+        :raise ProgramMemoryError: it is more than the VM has in all.
+        """
+        needed = self._static_bytes(parsed)
+        if needed > self._memory_bytes:
+            raise ProgramMemoryError(
+                f"the program takes {needed} bytes of device memory; the quota is {self._memory_bytes}"
+            )
+
     def _globals(self, program: Any, parsed: Cubin) -> tuple[GlobalInfo, ...]:
         """Those that the driver has placed: it leaves out what no kernel uses."""
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
@@ -167,11 +181,15 @@ class CudaEngine(Engine):
         )
 
     def _charge(self, program: Any, parsed: Cubin) -> int:
-        """Code and variables, a stack for each thread that can be resident, heap and print buffer if it uses them."""
+        """What it takes before it runs, and a stack for each thread that can be resident."""
         threads = self._device.max_threads_per_pe * self.num_pes
         stacks: int = lib.vgc_cuda_program_local_bytes(program) * threads
+        return self._static_bytes(parsed) + stacks
+
+    def _static_bytes(self, parsed: Cubin) -> int:
+        """Code and variables, heap and print buffer if it uses them."""
         heap = self._heap_bytes if parsed.mallocs else 0
-        return parsed.loaded_bytes + stacks + heap + (_PRINTF_BYTES if parsed.prints else 0)
+        return parsed.loaded_bytes + heap + (_PRINTF_BYTES if parsed.prints else 0)
 
     def _reason(self) -> str:
         return _text(self._why)
