@@ -34,6 +34,7 @@ _DEVICE: Final = (
     f"a device number of 0 to {MAX_DEVICES - 1}, or a UUID such as `nvidia-smi -L` lists: GPU-... or MIG-..."
 )
 _HEX: Final = "[0-9a-f]"
+_NUMBER: Final = re.compile("[0-9]{1,9}")
 _UUID: Final = re.compile(
     rf"GPU-{_HEX}[0-9a-f-]{{0,35}}|MIG-{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}", re.IGNORECASE
 )

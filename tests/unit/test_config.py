@@ -163,6 +163,7 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {engine: 3}}", "engine is 3; allowed: auto or"),
         ("vms: {a: {engine: 'cuda:'}}", "engine is 'cuda:'; allowed: cuda: and a device number of 0 to 63, or a UUID"),
         ("vms: {a: {engine: 'cuda:64'}}", "engine is 'cuda:64'; allowed: cuda: and a device number"),
+        ("vms: {a: {engine: 'cuda:" + 5000 * "1" + "'}}", "allowed: cuda: and a device number"),
         ("vms: {a: {engine: 'cuda:GPU-x'}}", "engine is 'cuda:GPU-x'; allowed: cuda: and a device number"),
         (
             "vms: {a: {engine: 'cuda:MIG-8f6d2a1e'}}",
