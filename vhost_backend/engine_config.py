@@ -64,7 +64,7 @@ def _named(problems: Problems, path: str, at: Located) -> EngineConfig:
     if at.value in ENGINES:
         return EngineConfig(cast("EngineName", at.value))
     if kind == "cuda" and colon:
-        found = int(device) if device.isdecimal() else device
+        found = int(device) if _NUMBER.fullmatch(device) else device
         if not _can_be_device(found):
             problems.add(at, path, f"cuda: and {_DEVICE}")
         return EngineConfig("cuda", {"device": found})
