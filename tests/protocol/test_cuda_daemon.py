@@ -169,6 +169,7 @@ def test_vm_that_wants_a_gpu_where_none_is_has_failed_and_the_others_serve(
     assert space_of(failed).health == Health.FAILED
     complaint = next(line for line in logs.getvalue().splitlines() if "engine_unavailable" in line)
     assert "libcuda.so.1 not found: install NVIDIA's driver" in complaint
+    assert any("warning" in line and "gpus_found" in line for line in logs.getvalue().splitlines())
 
 
 @pytest.mark.parametrize("kind", [ProgramKind.PTX, ProgramKind.CUBIN, ProgramKind.FATBIN])

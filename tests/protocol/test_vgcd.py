@@ -179,7 +179,10 @@ def context_switches(pid: int) -> int:
     [
         ([], "nothing to do"),
         (["--socket-path", "/nowhere/s", "--region", "3"], "vms.vm.region is '3'"),
-        (["--socket-path", "/nowhere/s", "--engine", "cuda:x"], "vms.vm.engine is 'x'; allowed: a device number"),
+        (
+            ["--socket-path", "/nowhere/s", "--engine", "cuda:x"],
+            "vms.vm.engine is 'cuda:x'; allowed: cuda: and a device number",
+        ),
         (["--fd", "999"], "fd 999"),
         (["--fd", "0"], "fd 0"),
         (["run", "--config", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),

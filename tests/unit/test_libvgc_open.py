@@ -63,6 +63,9 @@ def test_device_that_never_answers_is_reported(link: GuestLink, tmp_path: Path) 
     """QEMU says that all is well even when the backend refused the rings."""
     with pytest.raises(vgc.NoAnswer, match="does not answer"):
         open_device(link, tmp_path, open_timeout_s=0.05)
+    link.set_config(health=Health.FAILED)
+    with pytest.raises(vgc.NoAnswer, match="no engine that works for this VM"):
+        open_device(link, tmp_path, open_timeout_s=0.05)
 
 
 def test_worker_that_is_not_ready_is_waited_for_and_reported(link: GuestLink, tmp_path: Path) -> None:

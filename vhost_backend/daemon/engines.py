@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeAlias, TypeGuard
 
 from vhost_backend.compiler.job import Target
@@ -72,8 +73,13 @@ class Engines:
 
     def begin(self, configs: Iterable[EngineConfig]) -> None:
         """Has the drivers asked that will be needed, so that nobody waits for them later."""
-        for task in {self._asked(config) for config in configs if config.kind in _ON_GPUS}:
-            task.add_done_callback(_log_found)
+        needed: dict[asyncio.Task[Survey], bool] = {}
+        for config in configs:
+            if config.kind in _ON_GPUS:
+                task = self._asked(config)
+                needed[task] = needed.get(task, False) or config.kind == "cuda"
+        for task, is_needed in needed.items():
+            task.add_done_callback(partial(_log_found, is_needed))
 
     async def close(self) -> None:
         """Stops asking; no process is left."""
@@ -170,12 +176,14 @@ async def _asked(surveyor: Surveyor, key: tuple[str | None, str | None]) -> Surv
     return await surveyor(*key)
 
 
-def _log_found(task: asyncio.Task[Survey]) -> None:
+def _log_found(is_needed: bool, task: asyncio.Task[Survey]) -> None:
+    """A warning where a VM that must have a GPU cannot get one: it would be an error only when that VM connects."""
     if not task.cancelled() and task.exception() is None:
         found = task.result()
         names = [f"{gpu.index}: {gpu.name}" for gpu in found.gpus]
         about = {"driver": found.driver_version, "problem": found.problem}
-        get_logger().info("gpus_found", gpus=names, **{name: value for name, value in about.items() if value})
+        log = get_logger().warning if is_needed and not found.gpus else get_logger().info
+        log("gpus_found", gpus=names, **{name: value for name, value in about.items() if value})
 
 
 def _is_mig(device: Scalar) -> TypeGuard[str]:

@@ -19,6 +19,9 @@ from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
 WorkerCommand: TypeAlias = Callable[[VmConfig, int], Sequence[str]]
 """The command line of a VM's worker that inherits the given descriptor."""
 
+EXIT_FATAL: Final = 86
+"""VGC_EXIT_FATAL of vgc_engine.h."""
+
 KILL_GRACE_S: Final = 0.1
 """Between SIGTERM, which has the launcher kill everything of its worker, and SIGKILL for the launcher itself."""
 
@@ -131,6 +134,8 @@ class WorkerProcess:
 
 def describe_exit(code: int) -> str:
     """`code` as a person would say it."""
+    if code == EXIT_FATAL:
+        return f"could not go on (exit code {code}): the guest's code faulted or ran too long, or the GPU was lost"
     if code >= 0:
         return f"exited with {code}"
     try:

@@ -57,12 +57,18 @@ static int first_answer(struct vgc_device *device, uint64_t deadline_ns)
     uint64_t now = vgc_now_ns();
     result = vgc_job_wait(message.job, deadline_ns > now ? deadline_ns - now : 0);
     vgc_job_release(message.job);
-    if (result == VGC_PENDING)
+    if (result != VGC_PENDING)
+        return result;
+    struct vgc_config config;
+    if (device->transport->ops->read_config(device->transport, &config) == VGC_OK &&
+        vgc_check_config(&config) == VGC_OK && config.health == VGC_HEALTH_FAILED)
         return vgc_fail(VGC_NO_ANSWER,
-                        "%s was set up but does not answer: the host's backend refused the queues or does not run; "
-                        "its log on the host says why",
+                        "%s does not answer: the host has no engine that works for this VM; its log says why",
                         device->transport->name);
-    return result;
+    return vgc_fail(VGC_NO_ANSWER,
+                    "%s was set up but does not answer: the host's backend refused the queues or does not run; "
+                    "its log on the host says why",
+                    device->transport->name);
 }
 
 static int wait_until_ready(struct vgc_device *device, uint64_t deadline_ns)
