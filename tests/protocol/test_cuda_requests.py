@@ -187,6 +187,12 @@ def test_fault_is_named_and_the_vm_goes_on(victim: CudaGuest, kernel: str, statu
     assert again.generation() == 2
 
 
+def test_the_log_says_what_a_worker_ended_of(victim: CudaGuest, logs: io.StringIO) -> None:
+    victim.launch("illegal_address")
+    CudaGuest(victim.vm)
+    assert re.search(r"worker_last_words.*illegal_address.*CUDA_ERROR_ILLEGAL_ADDRESS", logs.getvalue())
+
+
 def test_fault_of_one_vm_is_nothing_to_another(tmp_path: Path) -> None:
     with cuda_host(tmp_path, Settings("a"), Settings("b"), deadline_s=0.5) as vms:
         guilty, other = (CudaGuest(vm) for vm in vms)

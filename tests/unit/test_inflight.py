@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import re
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,15 @@ def test_the_file_cannot_change_its_size() -> None:
                 os.ftruncate(memory.fd, size)
 
 
+def test_last_words_over_no_request_are_told_once() -> None:
+    with InflightMemory() as memory:
+        for valid, again in ((1, "stuck"), (2, "")):
+            words = struct.pack("<6I", valid, 0, 0, 11, 0, 5) + b"stuck"
+            memory._map[inflight.BLACK_BOX_OFFSET : inflight.BLACK_BOX_OFFSET + len(words)] = words
+            assert [memory.last_words(), memory.last_words()] == ["stuck", again]
+        assert memory.black_box() is None
+
+
 def test_reset_forgets_everything() -> None:
     with InflightMemory() as memory:
         memory._map[64:] = b"\xff" * (inflight.SIZE_BYTES - 64)
@@ -83,3 +93,4 @@ def test_random_contents_raise_nothing(content: bytes, offset: int) -> None:
             assert all(head < 256 for head in state.heads)
         box = memory.black_box()
         assert box is None or (box.queue < 64 and box.head < 256)
+        assert isinstance(memory.last_words(), str)

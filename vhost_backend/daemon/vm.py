@@ -287,6 +287,8 @@ class Vm:
     def worker_died(self, health: Health) -> None:
         if self._relay is not None:
             self._relay.close()
+        if words := self._inflight.last_words():
+            self._log.warning("worker_last_words", said=words, guest=True)
         self._stillborn += self._link is None
         self._relay = self._link = None
         fallback = self._chosen.fallback

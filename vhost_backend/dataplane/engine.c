@@ -49,15 +49,15 @@ static void write_black_box(struct vgc_black_box *box, const struct vgc_op *op, 
                             const char *text)
 {
     uint32_t len = 0;
-    box->queue = op->queue;
-    box->head = op->head;
+    box->queue = op == NULL ? 0 : op->queue;
+    box->head = op == NULL ? 0 : op->head;
     box->status = status;
     box->detail = detail;
     for (; len < VGC_BLACK_BOX_TEXT && text[len] != '\0'; len++)
         box->text[len] = (uint8_t)text[len];
     box->text_len = len;
     atomic_thread_fence(memory_order_seq_cst);
-    *(volatile uint32_t *)&box->valid = 1;
+    *(volatile uint32_t *)&box->valid = op == NULL ? VGC_BLACK_BOX_NO_REQUEST : VGC_BLACK_BOX_REQUEST;
 }
 
 void vgc_engine_fatal(struct vgc_engine *engine, const struct vgc_op *op, enum vgc_status status, uint32_t detail,
@@ -66,7 +66,7 @@ void vgc_engine_fatal(struct vgc_engine *engine, const struct vgc_op *op, enum v
     static atomic_flag taken = ATOMIC_FLAG_INIT;
     while (atomic_flag_test_and_set(&taken))
         pause(); /* the first caller is about to end the process */
-    if (engine->black_box != NULL && op != NULL)
+    if (engine->black_box != NULL && (op != NULL || text[0] != '\0'))
         write_black_box(engine->black_box, op, status, detail, text);
     _exit(VGC_EXIT_FATAL);
 }

@@ -55,8 +55,8 @@ static void settle(struct vgc_queue *queue)
 static void describe_loss(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_black_box *box = &dp->shared->black_box;
-    bool named = box->valid == 1 && box->queue == req->queue->index && box->head == req->chain.head &&
-                 box->status != VGC_STATUS_OK && box->status <= VGC_STATUS_INTERNAL;
+    bool named = box->valid == VGC_BLACK_BOX_REQUEST && box->queue == req->queue->index &&
+                 box->head == req->chain.head && box->status != VGC_STATUS_OK && box->status <= VGC_STATUS_INTERNAL;
     if (!named) {
         req->response.status = VGC_STATUS_DEVICE_LOST;
         strcpy(req->op.error, "the device's worker died while this request was in flight; contexts, programs and "
@@ -98,6 +98,6 @@ void vgc_inflight_recover(struct vgc_dp *dp, struct vgc_queue *queue)
         else
             shared->heads[head / 64] &= ~(UINT64_C(1) << (head % 64));
     }
-    if (dp->shared->black_box.valid == 1 && dp->shared->black_box.queue == queue->index)
+    if (dp->shared->black_box.valid == VGC_BLACK_BOX_REQUEST && dp->shared->black_box.queue == queue->index)
         dp->shared->black_box.valid = 0;
 }

@@ -40,8 +40,10 @@ struct vgc_inflight_queue {
 
 /* A worker that dies over a request says so here before it exits; the next worker answers that request with
  * this status and text, and clears `valid`. */
+enum { VGC_BLACK_BOX_REQUEST = 1, VGC_BLACK_BOX_NO_REQUEST = 2 }; /* only text, for the daemon's log */
+
 struct vgc_black_box {
-    uint32_t valid; /* written last */
+    uint32_t valid; /* 0, or one of the above; written last */
     uint32_t queue;
     uint32_t head;
     uint32_t status; /* enum vgc_status */

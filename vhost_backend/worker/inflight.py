@@ -29,6 +29,8 @@ _HEADER: Final = struct.Struct("<IIQ")
 _QUEUE: Final = struct.Struct("<IHHH22x4Q")
 _BLACK_BOX: Final = struct.Struct("<6I")
 _MAX_STATUS: Final = 17
+_REQUEST: Final = 1
+_NO_REQUEST: Final = 2
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -111,10 +113,26 @@ class InflightMemory:
         return QueueState(started == 1, last_avail, used_idx, heads)
 
     def black_box(self) -> BlackBox | None:
-        """The last words of a worker, if it left any that make sense."""
-        valid, queue, head, status, detail, text_len = _BLACK_BOX.unpack_from(self._map, BLACK_BOX_OFFSET)
-        if valid != 1 or queue >= MAX_QUEUES or head >= 256 or not 0 < status <= _MAX_STATUS:
+        """Why a worker died over a request, if it left anything that makes sense."""
+        valid, queue, head, status, detail, _ = _BLACK_BOX.unpack_from(self._map, BLACK_BOX_OFFSET)
+        if valid != _REQUEST or queue >= MAX_QUEUES or head >= 256 or not 0 < status <= _MAX_STATUS:
             return None
+        return BlackBox(queue, head, status, detail, self._text())
+
+    def last_words(self) -> str:
+        """What the last worker said when it ended, over a request or not; "" if it said nothing. For the log.
+
+        Said once only if it was over no request; else the next worker takes it away.
+        """
+        valid = _BLACK_BOX.unpack_from(self._map, BLACK_BOX_OFFSET)[0]
+        if valid not in {_REQUEST, _NO_REQUEST}:
+            return ""
+        if valid == _NO_REQUEST:
+            struct.pack_into("<I", self._map, BLACK_BOX_OFFSET, 0)
+        return self._text()
+
+    def _text(self) -> str:
+        text_len = _BLACK_BOX.unpack_from(self._map, BLACK_BOX_OFFSET)[5]
         start = BLACK_BOX_OFFSET + _BLACK_BOX.size
         raw = self._map[start : start + min(text_len, BLACK_BOX_TEXT)]
-        return BlackBox(queue, head, status, detail, raw.decode(errors="replace"))
+        return bytes(raw).decode(errors="replace")
