@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import struct
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ def layout() -> FFI:
     structs = re.findall(r"^struct \w+ \{.*?^\};", text, re.DOTALL | re.MULTILINE)
     ffi = FFI()
     constants = {"VGC_MAX_QUEUE_SIZE / 64": "4", "VGC_MAX_QUEUES": "64", "VGC_BLACK_BOX_TEXT": "1024"}
-    for struct in structs:
+    for text in structs:
         for name, value in constants.items():
-            struct = struct.replace(name, value)  # noqa: PLW2901  the same text, further on
-        ffi.cdef(struct)
+            text = text.replace(name, value)  # noqa: PLW2901  the same text, further on
+        ffi.cdef(text)
     return ffi
 
 
