@@ -40,6 +40,7 @@ from guest_driver.errors import (
     OutOfMemory,
     Pending,
     ResourcesExhausted,
+    ShadowMismatch,
     SystemFailure,
     Timeout,
     Unsupported,
@@ -48,6 +49,7 @@ from guest_driver.errors import (
 from guest_driver.job import Job, Timing
 from guest_driver.memory import DeviceArray, DeviceMemory
 from guest_driver.program import Function, Program
+from guest_driver.shadow import ShadowArray, ShadowDevice
 from guest_driver.stream import Event, Stream
 
 __all__ = [
@@ -83,6 +85,9 @@ __all__ = [
     "Pending",
     "Program",
     "ResourcesExhausted",
+    "ShadowArray",
+    "ShadowDevice",
+    "ShadowMismatch",
     "Stream",
     "SystemFailure",
     "Timeout",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from guest_driver import bench, doctor, runner
 from guest_driver.device import Device, DeviceInfo, Usage
 from guest_driver.errors import VgcError
+from guest_driver.shadow import ShadowDevice
 
 MIB = 1 << 20
 
@@ -35,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
     run.add_argument("--arg", action="append", default=[], metavar="SPEC", help="one per parameter, see above")
     run.add_argument("--option", action="append", default=[], help="for the compiler, such as --option=-DN=3")
+    run.add_argument(
+        "--shadow", metavar="ADDRESS", help="run it on this device too; fail unless everything comes out the same"
+    )
     measure = commands.add_parser("bench", help="latency, copies and launches")
     measure.add_argument("--seconds", type=float, default=1.0, help="per row (default: 1)")
     return parser
@@ -57,6 +63,17 @@ def describe(info: DeviceInfo, usage: Usage) -> str:
     return "\n".join(f"{name:<12} {value}" for name, value in rows.items())
 
 
+def _open_for_run(arguments: argparse.Namespace) -> Device | ShadowDevice:
+    if arguments.shadow is None:
+        return Device(address=arguments.device)
+    with ExitStack() as opened:
+        primary = opened.enter_context(Device(address=arguments.device))
+        shadow = opened.enter_context(Device(address=arguments.shadow, output=io.StringIO()))  # prints are seen once
+        pair = ShadowDevice(primary, shadow)
+        opened.pop_all()  # which owns them now
+    return pair
+
+
 def _dispatch(arguments: argparse.Namespace) -> int:
     match arguments.command:
         case "info":
@@ -67,7 +84,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             print("\n".join(map(str, findings)))
             return 0 if findings[-1].well else 1  # the last one is the proof
         case "run":
-            with Device(address=arguments.device) as device:
+            with _open_for_run(arguments) as device:
                 print(runner.run(device, arguments))
         case "bench":
             print(bench.run(arguments.device, arguments.seconds))

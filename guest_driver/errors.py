@@ -155,6 +155,12 @@ class SystemFailure(VgcError):
     result = 105
 
 
+class ShadowMismatch(VgcError):
+    """The two devices of a `ShadowDevice` disagree; the text says in what. No result of libvgc."""
+
+    result = -2
+
+
 def _all_errors(base: type[VgcError]) -> dict[int, type[VgcError]]:
     found = {base.result: base}
     for derived in base.__subclasses__():

@@ -11,6 +11,7 @@ from guest_driver.arguments import In, Param, check_buffer, pack
 from guest_driver.device import Device
 from guest_driver.job import Timing
 from guest_driver.memory import DeviceArray
+from guest_driver.shadow import ShadowArray, ShadowDevice, ShadowFunction
 from guest_driver.steps import Steps
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _allowed(param: Param) -> str:
     return ", ".join(forms) or "none: use the Python binding"
 
 
-def check(kernel: Function, given: Sequence[Argument]) -> None:
+def check(kernel: Function | ShadowFunction, given: Sequence[Argument]) -> None:
     """Refuses arguments that are not what the kernel takes.
 
     :raise ValueError: the text names argument, parameter and what is allowed.
@@ -135,8 +136,21 @@ def _summary(argument: Argument, array: NDArray[Any]) -> str:
     return f"{argument.text}: {array.dtype} {array.shape}, {edges}{where}"
 
 
-def run(device: Device, arguments: argparse.Namespace) -> str:
-    """Does what the command line says; a report for the terminal."""
+def _to_device(device: Device | ShadowDevice, argument: Argument) -> Any:
+    import numpy as np
+
+    if not isinstance(argument.value, np.ndarray):
+        return argument.value
+    if isinstance(device, ShadowDevice):
+        return device.to_device(argument.value, f"--arg {argument.text}")
+    return device.to_device(argument.value)
+
+
+def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
+    """Does what the command line says; a report for the terminal.
+
+    :raise errors.ShadowMismatch: the two devices disagree on an array; nothing is saved then.
+    """
     import numpy as np
 
     parsed = [parse(spec) for spec in arguments.arg]
@@ -148,23 +162,27 @@ def run(device: Device, arguments: argparse.Namespace) -> str:
     check(kernel, parsed)
 
     def copy_in() -> list[Any]:
-        return [device.to_device(a.value) if isinstance(a.value, np.ndarray) else a.value for a in parsed]
+        return [_to_device(device, argument) for argument in parsed]
 
     values = steps.timed("copy in", copy_in)
-    where = f"on {device.info().engine_name}"
+    shadowed = isinstance(device, ShadowDevice)
+    where = f"on {' and '.join(device.sides.names) if isinstance(device, ShadowDevice) else device.info().engine_name}"
     timing = steps.timed(
         "launch",
         lambda: kernel.launch(arguments.grid, arguments.block, *values, shared_bytes=arguments.shared),
         where,
     )
+    if isinstance(device, ShadowDevice):
+        steps.timed("compare", device.check)
     outputs = steps.timed(
-        "copy out", lambda: [value.get() if isinstance(value, DeviceArray) else None for value in values]
+        "copy out",
+        lambda: [value.get() if isinstance(value, DeviceArray | ShadowArray) else None for value in values],
     )
     lines = [program.log.rstrip()] if program.log else []
     for argument, array in zip(parsed, outputs, strict=True):
         if argument.is_output and array is not None:
             if argument.save_to is not None:
                 np.save(argument.save_to, array)
-            lines.append(_summary(argument, array))
+            lines.append(_summary(argument, array) + (", same on both engines" if shadowed else ""))
     assert isinstance(timing, Timing)
     return "\n".join([*lines, str(steps), f"the kernel itself: {timing.exec_ns / 1e6:.3f} ms"])
