@@ -11,7 +11,7 @@ from pathlib import Path
 
 from guest_driver import bench, doctor, runner
 from guest_driver.device import Device, DeviceInfo, Usage
-from guest_driver.errors import VgcError
+from guest_driver.errors import InvalidArgument, VgcError
 from guest_driver.shadow import ShadowDevice
 
 MIB = 1 << 20
@@ -68,6 +68,8 @@ def _open_for_run(arguments: argparse.Namespace) -> Device | ShadowDevice:
         return Device(address=arguments.device)
     with ExitStack() as opened:
         primary = opened.enter_context(Device(address=arguments.device))
+        if arguments.shadow == primary.info().address:
+            raise InvalidArgument(f"--shadow {arguments.shadow}: the device itself; allowed: another one's address")
         shadow = opened.enter_context(Device(address=arguments.shadow, output=io.StringIO()))  # prints are seen once
         pair = ShadowDevice(primary, shadow)
         opened.pop_all()  # which owns them now

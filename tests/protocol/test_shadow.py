@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import guest_driver as vgc
-from guest_driver import cli, runner
+from guest_driver import cli
 from guest_driver.difference import find
 from guest_driver.shadow import ShadowProgram
 from tests.fakes.guest import open_device
@@ -221,11 +221,19 @@ def arguments(folder: Path, options: list[str]) -> list[str]:
 
 
 def test_run_says_that_both_are_the_same(left: GuestHost, tmp_path: Path) -> None:
-    """The links of tests stand for one device each, which is its own shadow here."""
+    """The link of a test is the device at every address, so this one is compared with itself."""
     done = left.python("-m", "guest_driver", *arguments(tmp_path, ["--shadow", "0000:00:05.0"]))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(", same on both engines") == 2
     assert np.load(tmp_path / "n.npy").tolist() == [1] * 4
+
+
+def test_run_refuses_a_device_as_its_own_shadow(left: GuestHost, tmp_path: Path) -> None:
+    with open_device(left.link, left.state_dir) as device:
+        address = device.info().address
+    done = left.python("-m", "guest_driver", *arguments(tmp_path, ["--shadow", address]))
+    assert done.returncode == 1
+    assert done.stderr == f"vgc: --shadow {address}: the device itself; allowed: another one's address\n"
 
 
 def test_run_shows_differences_and_fails(
@@ -251,4 +259,3 @@ def test_run_without_a_shadow_says_nothing_of_one(left: GuestHost, tmp_path: Pat
     done = left.python("-m", "guest_driver", *arguments(tmp_path, []))
     assert done.returncode == 0, done.stderr
     assert "engines" not in done.stdout
-    assert "same on" not in runner.HELP
