@@ -31,12 +31,15 @@ class Device:
     virtio_id: int = 38
 
     def argv(self, region_fd: int) -> list[str]:
-        region = f"memory-backend-file,id=region,share=on,mem-path=/proc/self/fd/{region_fd},size={self.region_bytes}"
+        name = self.socket.stem  # a machine may have several
+        region = (
+            f"memory-backend-file,id=region-{name},share=on,mem-path=/proc/self/fd/{region_fd},size={self.region_bytes}"
+        )
         shape = f"virtio-id={self.virtio_id},num_vqs={self.num_queues},vq_size={self.queue_size}"
         return [
-            *("-object", region, "-device", "ivshmem-plain,memdev=region"),
-            *("-chardev", f"socket,id=vgc,path={self.socket}"),
-            *("-device", f"{qemu.DEVICE},chardev=vgc,{shape},config_size={self.config_bytes}"),
+            *("-object", region, "-device", f"ivshmem-plain,memdev=region-{name}"),
+            *("-chardev", f"socket,id=vgc-{name},path={self.socket}"),
+            *("-device", f"{qemu.DEVICE},chardev=vgc-{name},{shape},config_size={self.config_bytes}"),
         ]
 
     @contextmanager

@@ -55,8 +55,8 @@ class Result:
 class Guest:
     """One virtual machine, from power-on (entering) to power-off (leaving)."""
 
-    def __init__(self, device: Device | None = None, *, memory_mib: int = 512, cpus: int = 2) -> None:
-        self.device = device
+    def __init__(self, *devices: Device, memory_mib: int = 512, cpus: int = 2) -> None:
+        self.devices = devices
         self.machine = machine(memory_mib=memory_mib, cpus=cpus)
         self._stack = ExitStack()
 
@@ -153,9 +153,9 @@ class Guest:
             argv = self.machine.argv(PANIC_ENDS_QEMU)
             argv += ["-serial", f"file:{self.folder / 'serial.log'}", *_control_argv(qmp_peer, agent_peer)]
             passed = [qmp_peer, agent_peer]
-            if self.device is not None:
-                region = handed.enter_context(self.device.region())
-                argv += self.device.argv(region)
+            for device in self.devices:
+                region = handed.enter_context(device.region())
+                argv += device.argv(region)
                 passed.append(region)
             log = handed.enter_context((self.folder / "qemu.log").open("wb"))
             self.process = subprocess.Popen(
