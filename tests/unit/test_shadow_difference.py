@@ -62,6 +62,12 @@ def test_relative_tolerance_is_of_the_first(value: float, factor: float, dtype: 
     assert (found is None) == (apart <= 0.01 * abs(float(first[0])))
 
 
+def test_relative_tolerance_is_not_of_the_second() -> None:
+    first, second = np.array([100.0]), np.array([101.0])
+    assert find(first, second, rtol=0.00995, atol=0) is not None
+    assert find(second, first, rtol=0.00995, atol=0) is None
+
+
 def test_nan_equals_nan_only() -> None:
     assert exact([np.nan, 1], [np.nan, 1], "float32") is None
     found = exact([np.nan, 1], [1, np.nan], "float32")
@@ -74,9 +80,10 @@ def test_infinity_is_within_no_tolerance(pair: tuple[float, float]) -> None:
 
 
 def test_half_precision_is_compared_in_a_wider_type() -> None:
-    """In which the tolerance of a small number is not rounded to nothing, nor a large difference to infinity."""
-    small = np.array([2e-6, 6e4], "float16")
-    assert find(small, np.array([2e-6, -6e4], "float16"), rtol=1e-5, atol=2e5) is None
+    """In its own, the difference and the tolerance would both be infinite."""
+    first, second = np.array([6e4], "float16"), np.array([-6e4], "float16")
+    assert find(first, second, rtol=0, atol=1.1e5) is not None
+    assert find(first, second, rtol=0, atol=1.3e5) is None
 
 
 def test_complex_numbers_differ_in_either_part() -> None:
