@@ -96,6 +96,13 @@ def test_headers_of_the_host_are_out_of_reach(header: str) -> None:
     assert f'cannot open source file "{header}"' in log_of(f"#include <{header}>\n{EMPTY}")
 
 
+def test_errors_in_headers_name_no_folder_of_the_host() -> None:
+    log = log_of(f"#define half )\n#include <cuda_fp16.h>\n{EMPTY}")
+    assert "cuda_fp16.h" in log
+    assert "site-packages" not in log
+    assert "/include/" not in log
+
+
 def test_endless_compilation_is_stopped() -> None:
     with pytest.raises(CompileError, match=r"stopped after 0\.5 s"):
         compile_image(EXPONENTIAL, limits=CompileLimits(wall_seconds=0.5))

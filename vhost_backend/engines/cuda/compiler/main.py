@@ -42,6 +42,12 @@ class CommandLine:
         """What the guest sent."""
         return tools.read(self["input"])
 
+    def without_folders(self, log: str) -> str:
+        """A log in which headers have the names that programs include them by: folders are the host's affair."""
+        for folder in sorted(self.include_dirs, key=len, reverse=True):
+            log = log.replace(f"{folder}/", "")
+        return log
+
 
 def describe(line: CommandLine) -> bytes:
     """Prints NVRTC's version and architectures."""
@@ -59,7 +65,7 @@ def source_by_nvrtc(line: CommandLine) -> bytes:
     arch = guest.refined(line["arch"])
     words = nvrtc.arguments(guest, arch, line.include_dirs)
     image, text, log = nvrtc.Nvrtc(line["library"]).compile(line.source(), line["input"], words, guest.name_expressions)
-    say(log)
+    say(line.without_folders(log))
     cubin.check_content(image)
     return trailer.with_kinds(image, text)
 
@@ -123,7 +129,7 @@ def main(words: list[str]) -> int:
         if image:
             tools.write(line["output"], image)
     except ToolError as error:
-        say(str(error))
+        say(line.without_folders(str(error)))
         return 1
     except CompileError as error:
         say(f"vgc-cudacc: error: {error}")
