@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import pytest
+
 from tests.fakes.cuda_driver import FakeDriver
 from tests.unit.cuda_rig import IMAGE, MIB, CHalf, fake_driver
 from vhost_backend._dataplane import ffi, lib
@@ -209,3 +211,17 @@ def direct(
                 engine.unload_program(program)
         finally:
             engine.close()
+
+
+@pytest.fixture(params=["words", "events"])
+def gpu(request: pytest.FixtureRequest) -> Iterator[Direct]:
+    """With each way of seeing the end of work."""
+    completion = {"words": lib.VGC_CUDA_MEMORY, "events": lib.VGC_CUDA_EVENT}[request.param]
+    with direct(completion=completion) as made:
+        yield made
+
+
+@pytest.fixture
+def words() -> Iterator[Direct]:
+    with direct() as made:
+        yield made

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
+
+import pytest
 
 from tests.fakes.cuda_cubin import all_kernels
 from tests.fakes.cuda_driver import FakeDriver
@@ -160,3 +162,13 @@ class Rig:
 
     def add_one(self, kernel: int, address: int, count: int, stream: int = 0) -> None:
         self.launch(kernel, struct.pack("<Q", address), struct.pack("<I", count), stream=stream)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDriver]:
+    """The fake as it is before anything was called; nothing of it runs on afterwards."""
+    driver = FakeDriver()
+    driver.reset()
+    yield driver
+    driver.reset()
+    assert driver.number("threads") == 0

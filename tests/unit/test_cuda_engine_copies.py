@@ -5,29 +5,16 @@ from __future__ import annotations
 import errno
 import mmap
 import struct
-from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.cuda_direct import Direct, direct
+from tests.unit.cuda_direct import Direct, gpu, words
 from tests.unit.cuda_rig import MIB
 from vhost_backend._dataplane import ffi, lib
 
+__all__ = ["gpu", "words"]
+
 COPY_IN, COPY_OUT = lib.VGC_OPK_COPY_IN, lib.VGC_OPK_COPY_OUT
-
-
-@pytest.fixture(params=["words", "events"])
-def gpu(request: pytest.FixtureRequest) -> Iterator[Direct]:
-    """With each way of seeing the end of work."""
-    completion = {"words": lib.VGC_CUDA_MEMORY, "events": lib.VGC_CUDA_EVENT}[request.param]
-    with direct(completion=completion) as made:
-        yield made
-
-
-@pytest.fixture
-def words() -> Iterator[Direct]:
-    with direct() as made:
-        yield made
 
 
 def pattern(size: int, step: int = 7) -> bytearray:

@@ -9,28 +9,16 @@ from itertools import pairwise
 
 import pytest
 
-from tests.unit.cuda_direct import Direct, direct, text
+from tests.unit.cuda_direct import Direct, direct, gpu, text, words
 from tests.unit.cuda_rig import MIB
 from vhost_backend._dataplane import ffi, lib
 from virtio_proto.schema import Status
 
+__all__ = ["gpu", "words"]
+
 COPY_IN, COPY_OUT = lib.VGC_OPK_COPY_IN, lib.VGC_OPK_COPY_OUT
 LANE_COMMANDS = 64
 SHORT_NS = 200_000
-
-
-@pytest.fixture(params=["words", "events"])
-def gpu(request: pytest.FixtureRequest) -> Iterator[Direct]:
-    """With each way of seeing the end of work."""
-    completion = {"words": lib.VGC_CUDA_MEMORY, "events": lib.VGC_CUDA_EVENT}[request.param]
-    with direct(completion=completion) as made:
-        yield made
-
-
-@pytest.fixture
-def words() -> Iterator[Direct]:
-    with direct() as made:
-        yield made
 
 
 @pytest.fixture

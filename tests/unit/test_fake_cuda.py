@@ -8,7 +8,7 @@ import resource
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,16 +28,10 @@ from tests.unit.fake_cuda_rig import (
     SUCCESS,
     Resource,
     Rig,
+    fake,
 )
 
-
-@pytest.fixture
-def fake() -> Iterator[FakeDriver]:
-    driver = FakeDriver()
-    driver.reset()
-    yield driver
-    driver.reset()
-    assert driver.number("threads") == 0
+__all__ = ["fake"]
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,17 +21,12 @@ from tests.unit.fake_cuda_rig import (
     OUT_OF_MEMORY,
     SUCCESS,
     Rig,
+    fake,
 )
 
+__all__ = ["fake"]
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDriver]:
-    driver = FakeDriver()
-    driver.reset()
-    yield driver
-    driver.reset()
 
 
 @pytest.fixture

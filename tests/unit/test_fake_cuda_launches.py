@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,15 +21,10 @@ from tests.unit.fake_cuda_rig import (
     NOT_FOUND,
     SUCCESS,
     Rig,
+    fake,
 )
 
-
-@pytest.fixture
-def fake() -> Iterator[FakeDriver]:
-    driver = FakeDriver()
-    driver.reset()
-    yield driver
-    driver.reset()
+__all__ = ["fake"]
 
 
 @pytest.fixture

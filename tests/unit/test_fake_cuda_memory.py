@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,17 +19,12 @@ from tests.unit.fake_cuda_rig import (
     PORTABLE_AND_MAPPED,
     SUCCESS,
     Rig,
+    fake,
 )
 
+__all__ = ["fake"]
+
 MIB = 1 << 20
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDriver]:
-    driver = FakeDriver()
-    driver.reset()
-    yield driver
-    driver.reset()
 
 
 @pytest.fixture
