@@ -177,8 +177,8 @@ static bool sleep_once(struct vgc_dp *dp)
         give_mutex(dp);
         count = wait_for_events(dp->epoll_fd, limit_ns);
         if (count < 0 && errno == EBADF)
-            vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0,
-                             ""); /* guest code closed it: never wakes again */
+            vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0, /* it would never wake again */
+                             "guest code has closed the data plane's descriptors");
         take_mutex(dp);
     }
     awake(dp);
@@ -190,7 +190,7 @@ void vgc_dp_run(struct vgc_dp *dp)
     uint64_t idle_since_ns = 0; /* 0: not idle */
     uint32_t rounds = 0;
     if (vgc_watch_start(dp) != 0)
-        vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0, "");
+        vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0, "no thread can be had to watch deadlines");
     take_mutex(dp);
     while (!atomic_load_explicit(&dp->stopping, memory_order_relaxed)) {
         if (VGC_UNLIKELY(atomic_load_explicit(&dp->lock_wanted, memory_order_relaxed) != 0))

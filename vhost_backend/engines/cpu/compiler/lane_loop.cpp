@@ -75,7 +75,7 @@ class LaneCode::Carried
 
   private:
     struct Entry {
-        llvm::AllocaInst *slot; // the placeholder in the old code
+        llvm::AllocaInst *slot; // where the old code keeps it
         llvm::AllocaInst *array;
         llvm::AllocaInst *local;
         llvm::Type *type;

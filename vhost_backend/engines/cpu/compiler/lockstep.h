@@ -110,13 +110,13 @@ class LanePieces : protected UniformValues
 
     void find_pieces();
     bool leaves(llvm::BasicBlock *successor) const;
-    /// Moves into placeholders in memory what lanes carry from piece to piece, unless it is cheaper to compute it
+    /// Moves into slots in memory what lanes carry from piece to piece, unless it is cheaper to compute it
     /// again.
     void demote();
 
     std::vector<Piece> pieces_;
     llvm::DenseMap<llvm::BasicBlock *, unsigned> numbers_;
-    llvm::SetVector<llvm::AllocaInst *> slots_; // placeholders: one per lane
+    llvm::SetVector<llvm::AllocaInst *> slots_; // one per value; made into arrays, an element per lane
     std::vector<llvm::PHINode *> uniform_phis_;
     llvm::MapVector<llvm::Instruction *, llvm::AllocaInst *> uniform_slots_;
 
