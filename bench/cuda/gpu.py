@@ -7,13 +7,13 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench.results import SkipRow
 from tools.common import REPOSITORY
+from vhost_backend.engines.cuda.driver import DEFAULT_LIBRARY
 
 PROBE_SECONDS: Final = 60
-DEFAULT_DRIVER: Final = "libcuda.so.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,12 @@ class Gpu:
     @property
     def library(self) -> str:
         """What dlopen takes."""
-        return DEFAULT_DRIVER if self.driver is None else str(self.driver)
+        return DEFAULT_LIBRARY if self.driver is None else str(self.driver)
+
+    def engine(self, **options: Any) -> dict[str, Any]:
+        """The engine's section of a VM's configuration."""
+        driver = {} if self.driver is None else {"driver": str(self.driver)}
+        return {"kind": "cuda", "options": {"device": self.uuid} | driver | options}
 
 
 def find(driver: Path | None = None) -> Gpu:

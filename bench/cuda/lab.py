@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -102,9 +101,4 @@ class CudaLab:
 
     def cubin(self, source: str) -> bytes:
         """``bench/kernels/<source>.cu``, compiled for the GPU as the daemon does."""
-        return _cubin(source, self.gpu)
-
-
-@cache
-def _cubin(source: str, target: Gpu) -> bytes:
-    return cubin_of((KERNELS / f"{source}.cu").read_bytes(), target)
+        return self._once(f"{source}.cu", lambda: cubin_of((KERNELS / f"{source}.cu").read_bytes(), self.gpu))

@@ -30,11 +30,10 @@ class Vm:
 
     def section(self, gpu: Gpu, folder: Path) -> dict[str, Any]:
         """Its part of the configuration."""
-        options = {"device": gpu.uuid} | ({"driver": str(gpu.driver)} if gpu.driver else {}) | self.options
         return {
             "socket": str(folder / f"{self.name}.sock"),
             "region": f"{self.region_mib}M",
-            "engine": {"kind": "cuda", "options": options},
+            "engine": gpu.engine(**self.options),
             "num_queues": 1,
             "deadline": "60s",
             "sandbox": "best-effort",

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bench.device import Device
+from bench.device import Device, Prepared
 from bench.driver import nanoseconds
 from bench.lab import Lab
 from bench.native.loops import ffi, lib
@@ -40,7 +40,8 @@ def _repeats(size: int) -> int:
     return max(1, min(200, 16 * MIB // size))
 
 
-def _gbps(size: int, times: npt.NDArray[np.uint64]) -> float:
+def gbps(size: int, times: npt.NDArray[np.uint64]) -> float:
+    """Of copies of `size` bytes that took so many ns each."""
     return size / float(np.median(times))
 
 
@@ -52,25 +53,30 @@ def _memcpy(device: Device, direction: Direction, offset: int, private: Bytes, s
     times, pointer = nanoseconds(_repeats(size))
     with apart():
         lib.vgcb_memcpy(_pointer(to), _pointer(source), size, slice_bytes, len(times), pointer)
-    return _gbps(size, times)
+    return gbps(size, times)
 
 
 def _pointer(array: Bytes) -> object:
     return ffi.cast("uint8_t *", array.ctypes.data)
 
 
+def copying(ours: OurDevice, copy: Prepared, size: int, repeats: int) -> Subject:
+    """One copy at a time through the device, in GB/s."""
+
+    def run() -> float:
+        with apart(ours.pids):
+            times = ours.device.driver.polled(copy.native, repeats)
+        copy.check()
+        return gbps(size, times)
+
+    return run
+
+
 def _ours(ours: OurDevice, direction: Direction, offset: int, address: int, size: int) -> Subject:
     device = ours.device
     span = (offset, size)
     copy = device.copy_in(address, span) if direction == "in" else device.copy_out(address, span)
-
-    def run() -> float:
-        with apart(ours.pids):
-            times = device.driver.polled(copy.native, _repeats(size))
-        copy.check()
-        return _gbps(size, times)
-
-    return run
+    return copying(ours, copy, size, _repeats(size))
 
 
 def _measure(lab: Lab, direction: Direction) -> Iterator[Outcome]:

@@ -7,7 +7,7 @@ Both sides are measured in this run, alternately: ours through the device, the n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from bench.placement import apart
 from bench.registry import Outcome, row
 from bench.results import Goal, outcome
 from bench.rows.compile import fresh, load_ms
+from bench.rows.copy import Bytes, Direction, copying, gbps
 from bench.rows.footprint import idle_percent, rss_mib
 from bench.rows.null import Percentiles
 from bench.stats import Subject, alternate
@@ -32,8 +33,6 @@ DEPTH: Final = 64
 NATIVE: Final = "native, same cubin"
 SIZES: Final = {"4k": 4 * KIB, "64k": 64 * KIB, "1m": MIB, "16m": 16 * MIB, "64m": 64 * MIB, "256m": 256 * MIB}
 SMOKE_LIMIT: Final = 4 * MIB
-Direction = Literal["in", "out"]
-Bytes = npt.NDArray[np.uint8]
 
 
 # ---- launches ----------------------------------------------------------------------------------
@@ -127,10 +126,6 @@ def _repeats(size: int) -> int:
     return max(1, min(200, 256 * MIB // size))
 
 
-def _gbps(size: int, times: npt.NDArray[np.uint64]) -> float:
-    return size / float(np.median(times))
-
-
 def _our_copy(ours: OurDevice, direction: Direction, offset: int, size: int, address: int) -> Subject:
     """Copies through the device; what was copied is compared first."""
     device, span = ours.device, (offset, size)
@@ -143,15 +138,7 @@ def _our_copy(ours: OurDevice, direction: Direction, offset: int, size: int, add
     device.run(back)
     if not np.array_equal(view, data):
         raise ArithmeticError(f"{size} bytes copied in and out again are not what they were")
-    copy = there if direction == "in" else back
-
-    def run() -> float:
-        with apart(ours.pids):
-            times = device.driver.polled(copy.native, _repeats(size))
-        copy.check()
-        return _gbps(size, times)
-
-    return run
+    return copying(ours, there if direction == "in" else back, size, _repeats(size))
 
 
 def _native_copy(native: NativeGpu, direction: Direction, host: Bytes, address: int) -> Subject:
@@ -160,7 +147,7 @@ def _native_copy(native: NativeGpu, direction: Direction, host: Bytes, address: 
 
     def run() -> float:
         with apart():
-            return _gbps(host.nbytes, native.round_trips(copy, _repeats(host.nbytes)))
+            return gbps(host.nbytes, native.round_trips(copy, _repeats(host.nbytes)))
 
     return run
 

@@ -21,16 +21,10 @@ DEADLINE_S: Final = 1
 """Of a launch: long for a kernel of these tests, short for one that hangs."""
 
 
-def engine(gpu: Gpu, **options: Any) -> dict[str, Any]:
-    """The engine's section of a VM's configuration."""
-    driver = {} if gpu.driver is None else {"driver": str(gpu.driver)}
-    return {"kind": "cuda", "options": {"device": gpu.uuid} | driver | options}
-
-
 def vm(gpu: Gpu, name: str = "a", *, pes: int | None = None, memory: str = "256M", **extra: Any) -> VmSettings:
     """A VM with the whole GPU unless told otherwise; `extra` replaces keys of its section."""
     section = {
-        "engine": engine(gpu),
+        "engine": gpu.engine(),
         "sandbox": "best-effort",
         "deadline": f"{DEADLINE_S}s",
         "quota": {"pes": pes or gpu.num_pes, "memory": memory},

@@ -13,7 +13,7 @@ import pytest
 
 import guest_driver as vgc
 from bench.cuda.gpu import Gpu
-from tests.gpu.gpu_host import GpuHost, engine, gpu_host, vm
+from tests.gpu.gpu_host import GpuHost, gpu_host, vm
 from vhost_backend.engines.cuda.toolkits import host_compiler, parse_version, usable
 
 SOURCE = """
@@ -46,7 +46,7 @@ def binary(kind: str, gpu: Gpu) -> bytes:
 
 @pytest.fixture(scope="module")
 def host(any_gpu: Gpu) -> Iterator[GpuHost]:
-    trusted = vm(any_gpu, "trusted", engine=engine(any_gpu, binaries=True))
+    trusted = vm(any_gpu, "trusted", engine=any_gpu.engine(binaries=True))
     with gpu_host(trusted, vm(any_gpu, "other")) as made:
         yield made
 

@@ -85,6 +85,15 @@ def test_options_for_ptx() -> None:
     assert "option '-o' is not allowed" in log_of(ptx, "-o", "/tmp/x", kind="PTX")
 
 
+@pytest.mark.parametrize("option", ["--fmad=false", "--ptxas-options=-fmad=false"])
+def test_rounding_of_ptx_is_as_the_options_say(option: str) -> None:
+    """A product and a sum that may be fused, or may not."""
+    body = ".reg .b64 %p; .reg .f32 %f<4>; ld.param.u64 %p, [x]; ld.global.f32 %f0, [%p]; ld.global.f32 %f1, [%p+4];"
+    body += " mul.f32 %f2, %f0, %f1; add.f32 %f3, %f2, %f1; st.global.f32 [%p], %f3; ret;"
+    ptx = f".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry mix(.param .u64 x) {{ {body} }}\n"
+    assert compile_image(ptx, [option], kind="PTX")[0] != compile_image(ptx, kind="PTX")[0]
+
+
 # ---- cubins --------------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from vhost_backend.errors import EngineError
 __all__ = ["DEFAULT_LIBRARY", "CudaError", "Driver", "start"]
 
 DEFAULT_LIBRARY: Final = "libcuda.so.1"
-_SONAME: Final = "libcuda.so.1"
+_SONAME: Final = DEFAULT_LIBRARY
 _OLDEST: Final = (12, 4)
 _NO_DEVICE: Final = 100
 

@@ -83,7 +83,7 @@ _FLAGS = {
 _NVCC_ONLY = ("extended-lambda", "expt-relaxed-constexpr")
 _BOOLEANS = ("ftz", "prec-sqrt", "prec-div", "fmad")
 _PTXAS = ("-v", "--verbose", "-O0", "-O1", "-O2", "-O3", "--warn-on-spills", "--warn-on-local-memory-usage")
-_PTXAS_PREFIXES = ("-dlcm=", "--def-load-cache=", "-dscm=", "--def-store-cache=")
+_PTXAS_PREFIXES = ("-dlcm=", "--def-load-cache=", "-dscm=", "--def-store-cache=", "-fmad=", "--fmad=")
 
 
 class GuestOptions:
@@ -171,7 +171,7 @@ def _add_value(options: GuestOptions, kind: str, name: str, value: str) -> None:
 
 
 def _is_ptxas_option(word: str) -> bool:
-    """Whether ptxas is told. The others change no result, and some of them name files."""
+    """Whether ptxas is told. The others are left out without a word: some of them name files."""
     return word in _PTXAS or (word.startswith(_PTXAS_PREFIXES) and word.partition("=")[2].isalnum())
 
 

@@ -32,7 +32,7 @@ def run(command: list[str]) -> None:
 def ptxas(program: str, arch: str, text: bytes, options: GuestOptions) -> bytes:
     """A cubin of PTX text."""
     write(_PTX, text.rstrip(b"\0"))
-    known = ("--maxrregcount", "--device-debug", "--generate-line-info")
+    known = ("--maxrregcount", "--device-debug", "--generate-line-info", "--fmad=")
     words = [word for word in options.common if word.startswith(known)]
     words += [word.partition("=")[2] for word in options.common if word.startswith("--ptxas-options=")]
     run([program, f"-arch={arch}{_variant(text, arch)}", *words, _PTX, "-o", _BUILT])
