@@ -67,7 +67,7 @@ def _named(problems: Problems, path: str, at: Located) -> EngineConfig:
         found = int(device) if _NUMBER.fullmatch(device) else device
         if not _can_be_device(found):
             problems.add(at, path, f"cuda: and {_DEVICE}")
-        return EngineConfig("cuda", {"device": found})
+        return EngineConfig("cuda", {"device": _as_nvidia_writes(found)})
     problems.add(at, path, f"{' or '.join(ENGINES)}, or cuda with a device: cuda:1, cuda:GPU-<uuid>, cuda:MIG-<uuid>")
     return EngineConfig()
 
@@ -78,15 +78,23 @@ def _options(problems: Problems, path: str, at: Located, kind: EngineName) -> di
             text = f"{path}.{option} is not a key; allowed: nothing, the engine {kind} has no options"
             problems.note(item.line, text)
         return {}
+    if not isinstance(at.value, dict) and not ENGINE_OPTIONS[kind]:
+        problems.add(at, path, f"nothing, the engine {kind} has no options")
+        return {}
     return table_of(problems, path, at, ENGINE_OPTIONS[kind])
 
 
 def _device(problems: Problems, path: str, at: Located) -> int | str | None:
     value = at.value
     if _can_be_device(value):
-        return value
+        return _as_nvidia_writes(value)
     problems.add(at, path, _DEVICE)
     return None
+
+
+def _as_nvidia_writes(device: int | str) -> int | str:
+    """A UUID's prefix in capitals, without which the driver does not know it."""
+    return device[:4].upper() + device[4:] if isinstance(device, str) else device
 
 
 def _can_be_device(value: object) -> TypeGuard[int | str]:

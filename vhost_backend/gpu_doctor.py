@@ -15,10 +15,10 @@ from typing import Final
 
 from vhost_backend.daemon.engines import CompilerCheck, compiler_problem
 from vhost_backend.daemon.gpus import Gpu, Survey, survey
+from vhost_backend.engines.cuda.driver import INSTALL
 from vhost_backend.finding import Finding
 from vhost_backend.sandbox import build, launch
 
-_INSTALL: Final = "pip install 'virtio-gpu-compute[cuda]'"
 _DRIVER_HINT: Final = (
     "NVIDIA's driver 550 or newer: NVIDIA's own packages, or nvidia-driver of Debian 13 (Debian 12 has 535)"
 )
@@ -61,7 +61,7 @@ def _bindings() -> Finding:
         there = importlib.util.find_spec("cuda.bindings.driver") is not None
     except ModuleNotFoundError:
         there = False
-    return _optional("Python module cuda.bindings", there, "found" if there else "missing", _INSTALL)
+    return _optional("Python module cuda.bindings", there, "found" if there else "missing", INSTALL)
 
 
 def _driver(found: Survey) -> Finding:

@@ -42,14 +42,14 @@ class Problems:
         self.found: list[str] = []
 
     def add(self, at: Located, path: str, allowed: str) -> None:
-        self.note(at.line, f"{path} is {shown(at.value)}; allowed: {allowed}")
+        self.note(at.line, f"{path} is {_shown(at.value)}; allowed: {allowed}")
 
     def note(self, line: int, text: str) -> None:
         where = f"{self._file}:{line}" if self._numbered else self._file
         self.found.append(f"{where}: {text}")
 
 
-def shown(value: object) -> str:
+def _shown(value: object) -> str:
     match value:
         case dict():
             return "a mapping"

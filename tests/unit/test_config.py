@@ -220,3 +220,17 @@ def test_unreadable_file_is_explained(tmp_path: Path) -> None:
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\xfd")
     with pytest.raises(ConfigError, match="not UTF-8"):
         config.load(tmp_path / "binary.yaml")
+
+
+@pytest.mark.parametrize("options", ["5", "[1]"])
+def test_options_that_are_none_are_refused_where_an_engine_has_none(options: str) -> None:
+    with pytest.raises(ConfigError, match=r"vms\.a\.engine\.options is .*; allowed: nothing, the engine cpu has no"):
+        config.parse(f"vms: {{a: {{engine: {{kind: cpu, options: {options}}}}}}}")
+
+
+@pytest.mark.parametrize("prefix", ["GPU", "MIG"])
+def test_uuid_of_a_device_is_kept_as_nvidia_writes_it(prefix: str) -> None:
+    """The driver knows no other."""
+    uuid = "12345678-1234-1234-1234-123456789abc"
+    parsed = config.parse(f"vms: {{a: {{engine: 'cuda:{prefix.lower()}-{uuid}'}}}}")
+    assert parsed.vms[0].engine.options == {"device": f"{prefix}-{uuid}"}

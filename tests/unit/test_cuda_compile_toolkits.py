@@ -15,7 +15,7 @@ import pytest
 from tests.unit.cuda_compile_rig import DRIVER, EMPTY, compile_image, log_of, needs_nvcc, needs_nvrtc
 from tests.unit.test_cuda_compile_binaries import fat
 from vhost_backend.compiler.job import CompileJob
-from vhost_backend.engines.cuda import toolchain, toolkits
+from vhost_backend.engines.cuda import driver, toolchain, toolkits
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SETTINGS = {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc"}
@@ -171,7 +171,7 @@ def test_nvcc_compiles_where_there_is_no_nvrtc(host: Path, monkeypatch: pytest.M
 
 def test_what_is_advised_to_install_is_in_the_package() -> None:
     package = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    for advice in (toolchain.INSTALL, toolchain.INSTALL_12):
+    for advice in (driver.INSTALL, toolchain.INSTALL_12):
         name, _, extra = shlex.split(advice)[2].rstrip("]").partition("[")
         assert name == package["name"]
         assert extra in package["optional-dependencies"]

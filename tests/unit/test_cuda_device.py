@@ -149,7 +149,6 @@ def test_a_device_is_described(fake: FakeDriver) -> None:
         min_pes=8,
         max_shared_bytes=227 << 10,
         max_threads_per_pe=2048,
-        stream_memops=True,
     )
 
 

@@ -187,7 +187,7 @@ def _log_found(is_needed: bool, task: asyncio.Task[Survey]) -> None:
 
 
 def _is_mig(device: Scalar) -> TypeGuard[str]:
-    return isinstance(device, str) and device.upper().startswith(MIG_PREFIX)
+    return isinstance(device, str) and device.startswith(MIG_PREFIX)
 
 
 def _is_meant(gpu: Gpu, wanted: Scalar) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Final
 
 from vhost_backend.engines.base import Engine
 from vhost_backend.errors import DriverError
+from vhost_backend.worker.codec import close_fds
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 
 SETTLE_MS: Final = 1
@@ -53,7 +53,7 @@ class Changes:
         if self._held:
             self._engine.resume()
         while self._held:
-            _close(self._held.popleft().fds)
+            close_fds(self._held.popleft().fds)
 
     def _do(self, change: _Change) -> None:
         try:
@@ -61,9 +61,4 @@ class Changes:
         except DriverError as error:
             self._plane.complete(change.request.token, error.status, text=str(error))
         finally:
-            _close(change.fds)
-
-
-def _close(fds: Sequence[int]) -> None:
-    for fd in fds:
-        os.close(fd)
+            close_fds(change.fds)

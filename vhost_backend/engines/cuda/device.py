@@ -39,8 +39,6 @@ class Device:
     """Of a block, if it asks for as much as it may."""
     max_threads_per_pe: int
     """That can be resident on an SM."""
-    stream_memops: bool
-    """Streams can write to memory."""
 
 
 def devices(driver: Driver) -> tuple[list[Device], list[str]]:
@@ -113,7 +111,6 @@ def _describe(driver: Driver, index: int) -> Device:
         min_pes=least,
         max_shared_bytes=attribute(driver, handle, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         max_threads_per_pe=attribute(driver, handle, "MAX_THREADS_PER_MULTIPROCESSOR"),
-        stream_memops=bool(attribute(driver, handle, "CAN_USE_64_BIT_STREAM_MEM_OPS")),
     )
 
 

@@ -18,9 +18,12 @@ from typing import Any, Final
 
 from vhost_backend.errors import EngineError
 
-__all__ = ["DEFAULT_LIBRARY", "CudaError", "Driver", "start"]
+__all__ = ["DEFAULT_LIBRARY", "INSTALL", "CudaError", "Driver", "start"]
 
 DEFAULT_LIBRARY: Final = "libcuda.so.1"
+INSTALL: Final = "pip install 'virtio-gpu-compute[cuda]'"
+"""How to get everything of the engine that is not the driver."""
+
 _SONAME: Final = DEFAULT_LIBRARY
 _OLDEST: Final = (12, 4)
 _NO_DEVICE: Final = 100
@@ -145,7 +148,7 @@ def _bindings() -> Any:
         with _no_search():
             return importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
-        raise EngineError(f"{error}: pip install 'virtio-gpu-compute[cuda]'") from error
+        raise EngineError(f"{error}: {INSTALL}") from error
 
 
 def _load(library: str) -> str:

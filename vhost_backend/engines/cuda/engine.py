@@ -59,7 +59,7 @@ class CudaEngine(Engine):
             self.features |= lib.VGC_F_BINARY_PROGRAMS
         try:
             _set_limits(driver, self._partition.primary, options.heap)
-            self._make(driver.library, memory_bytes, options.completion)
+            self._make(driver.library, options.completion)
         except EngineError:
             self.close()
             raise
@@ -126,7 +126,7 @@ class CudaEngine(Engine):
     def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
         return toolchain.compile_job(kind, source, options, settings)
 
-    def _make(self, library: str, memory_bytes: int, completion: str) -> None:
+    def _make(self, library: str, completion: str) -> None:
         path = ffi.new("char[]", os.fsencode(library))
         setup = ffi.new("struct vgc_cuda_setup *")
         setup.driver = path
@@ -134,7 +134,7 @@ class CudaEngine(Engine):
         setup.device = int(self._partition.handle)
         setup.num_pes = self.num_pes
         setup.max_shared_bytes = self._device.max_shared_bytes
-        setup.memory_bytes = memory_bytes
+        setup.memory_bytes = self._memory_bytes
         setup.completion = getattr(lib, f"VGC_CUDA_{completion.upper()}")
         setup.output_fd = self._stdout.fd
         setup.errors_fd = self._stderr.fd
@@ -192,7 +192,7 @@ class CudaEngine(Engine):
         return parsed.loaded_bytes + heap + (_PRINTF_BYTES if parsed.prints else 0)
 
     def _reason(self) -> str:
-        return _text(self._why)
+        return str(ffi.string(self._why), errors="replace")
 
 
 def _name(gpu: device.Device, given: int) -> str:
@@ -238,7 +238,3 @@ def _function(program: Any, index: int, kernel: Kernel, declared: Declared) -> F
         kernel=loaded,
         param_kinds=kinds.param_kinds(kernel.name, [size for _, size in kernel.params], declared),
     )
-
-
-def _text(pointer: Any) -> str:
-    return str(ffi.string(pointer), errors="replace")

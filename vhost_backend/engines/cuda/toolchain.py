@@ -19,6 +19,7 @@ from typing import Final
 
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import toolkits
+from vhost_backend.engines.cuda.driver import INSTALL
 from vhost_backend.engines.cuda.toolkits import Toolkit, Version, version_text
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.launch import SYSTEM_PATHS
@@ -26,7 +27,6 @@ from vhost_backend.sandbox.launch import SYSTEM_PATHS
 HERE: Final = Path(__file__).resolve().parent
 PROGRAM: Final = HERE / "compiler"
 INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cuda" / "include"
-INSTALL: Final = "pip install 'virtio-gpu-compute[cuda]'"
 INSTALL_12: Final = "pip install 'virtio-gpu-compute[cuda12]'"
 """For drivers of CUDA 12, which do not take what a compiler of CUDA 13 makes."""
 COMPILERS: Final = ("auto", "nvrtc", "nvcc")

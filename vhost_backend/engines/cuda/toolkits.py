@@ -24,7 +24,7 @@ _INSTALLED: Final = ("/usr/local/cuda", "/opt/cuda")
 
 @dataclass(frozen=True, slots=True)
 class Toolkit:
-    """The compilers of one CUDA version, or some of them. A sandboxed process that uses one sees `roots`."""
+    """The compilers of one CUDA version, or some of them. nvcc sees `roots` in its sandbox, NVRTC and ptxas less."""
 
     version: Version
     roots: tuple[Path, ...]
