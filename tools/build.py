@@ -49,7 +49,15 @@ PARTS: Final = (
     Part(
         "data plane extension",
         "vhost_backend/dataplane/build.py",
-        (*WIRE, "vhost_backend/dataplane", "vhost_backend/engines/cpu", "vhost_backend/engines/cuda", "kernels/cpu"),
+        (
+            *WIRE,
+            "vhost_backend/dataplane",
+            "vhost_backend/control/driver",
+            "vhost_backend/engines/cpu",
+            "vhost_backend/engines/cuda",
+            "kernels/cpu",
+            "kernels/control",
+        ),
         ("vhost_backend/_dataplane*.so",),
     ),
     Part(

@@ -27,6 +27,9 @@ PACKAGES: Final = {
     "gcc": "C extension modules",
     "g++": "baselines of the benchmarks",
     "libc6-dev": "C headers",
+    "chromium": "tests of the control centre's page",
+    "fonts-dejavu-core": "text in it",
+    "postgresql": "tests of recordings in PostgreSQL",
     "e2fsprogs": "the guest's file system",
     "dpkg": "unpacks the guest's packages",
     "debian-archive-keyring": "authenticates the guest's packages",
@@ -93,7 +96,7 @@ def make_environment() -> None:
         venv.create(VENV, with_pip=True)
     say("installing Python packages")
     pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, "--editable", f"{REPOSITORY}[dev,cuda]"], check=False)
+    done = subprocess.run([*pip, "--editable", f"{REPOSITORY}[dev,cuda,control,postgres]"], check=False)
     if done.returncode != 0:
         die("pip could not install the project's dependencies", hint="its own message is above")
 

@@ -13,7 +13,7 @@ ALLOWED = {
     "kernels": set[str](),
     "vhost_backend": {"virtio_proto", "kernels"},
     "guest_driver": {"virtio_proto"},
-    "control_center": set[str](),
+    "control_center": {"virtio_proto"},
     "libvirt_xml": set[str](),
 }
 """What each package may import of ours; itself always."""

@@ -1,7 +1,7 @@
 """Builds ``vhost_backend._dataplane``: the data plane and the engines that are written in C.
 
-``python -m vhost_backend.dataplane.build`` compiles it next to the package. Every engine folder
-``vhost_backend/engines/*/`` takes part: its ``*.c`` are compiled in, and its ``cdef.h``, if it has one, is
+``python -m vhost_backend.dataplane.build`` compiles it next to the package. The control system's
+driver, ``vhost_backend/control/driver/``, is part of it. Every engine folder ``vhost_backend/engines/*/`` takes part: its ``*.c`` are compiled in, and its ``cdef.h``, if it has one, is
 declared to Python as is. ``VGC_ENGINES=a,b`` builds with those folders only.
 """
 
@@ -24,6 +24,8 @@ from virtio_proto.build_vring import SOURCES as VRING_SOURCES
 HERE: Final = Path(__file__).resolve().parent
 PACKAGE_DIR: Final = HERE.parent
 ENGINES_DIR: Final = PACKAGE_DIR / "engines"
+CONTROL_DIR: Final = PACKAGE_DIR / "control" / "driver"
+REPOSITORY: Final = PACKAGE_DIR.parent
 
 _ENGINE_TAIL: Final = re.compile(r"    struct vgc_black_box \*black_box;.*?^};", re.DOTALL | re.MULTILINE)
 
@@ -42,7 +44,7 @@ def _engine_folders() -> list[Path]:
 
 
 def _sources() -> list[str]:
-    own = sorted(HERE.glob("*.c"))
+    own = [*sorted(HERE.glob("*.c")), *sorted(CONTROL_DIR.glob("*.c"))]
     engines = [source for folder in _engine_folders() for source in sorted(folder.glob("*.c"))]
     return [str(path) for path in (*own, *VRING_SOURCES, *engines)]
 
@@ -55,8 +57,9 @@ def ffibuilder() -> cffi.FFI:
     ffi.cdef("enum { VGC_BLACK_BOX_TEXT = 1024 };")
     ffi.cdef(_engine_declarations())
     ffi.cdef(codegen.declarations(HERE / "vgc_dataplane.h"))
-    headers = ["vgc_dataplane.h", "vgc_inflight.h"]
-    for folder in _engine_folders():
+    headers = ["vgc_dataplane.h", "vgc_inflight.h", "kernels/control/vgc_control.h"]
+    ffi.cdef(codegen.declarations(REPOSITORY / "kernels" / "control" / "vgc_control.h"))
+    for folder in (CONTROL_DIR, *_engine_folders()):
         cdef = folder / "cdef.h"
         if cdef.exists():
             ffi.cdef(codegen.declarations(cdef))
@@ -65,7 +68,7 @@ def ffibuilder() -> cffi.FFI:
         "vhost_backend._dataplane",
         "".join(f'#include "{header}"\n' for header in headers),
         sources=_sources(),
-        include_dirs=[str(INCLUDE_DIR), str(HERE), str(PACKAGE_DIR)],
+        include_dirs=[str(INCLUDE_DIR), str(HERE), str(PACKAGE_DIR), str(REPOSITORY)],
         extra_compile_args=cflags(),
         extra_link_args=[*ldflags(), "-pthread"],
     )

@@ -79,6 +79,7 @@ struct vgc_op {
 
 enum { VGC_DONE = 0, VGC_QUEUED = 1 };
 
+struct vgc_ctl_pe;
 struct vgc_dp;
 struct vgc_engine;
 
@@ -124,6 +125,25 @@ struct vgc_engine_ops {
      * were not kept since the last call. `to` NULL: drops everything. May be NULL: kernels cannot print. */
     uint32_t (*take_output)(struct vgc_engine *engine, uint32_t context, char *to, uint32_t size, uint32_t *left,
                             uint64_t *lost);
+
+    /* The control system (kernels/control/). All of these may be NULL: then nothing of it is possible. They may be
+     * called from the worker's control system thread, beside the data-plane thread's calls of everything else.
+     *
+     * The VM's control area: `size` bytes of `fd` (a sealed memfd, the caller's), which the caller has mapped at
+     * `host`. *device: where processing elements see its first byte; never `host` itself. -errno on failure. Once,
+     * before the first operation. */
+    int (*control_attach)(struct vgc_engine *engine, int fd, uint8_t *host, uint64_t size, uint64_t *device);
+    /* Moves bytes of what the area holds at `offset` between host and elements, where they do not simply share them;
+     * a write of 8 aligned bytes is seen whole. NULL: the mapping at `host` is what the elements see. */
+    int (*control_write)(struct vgc_engine *engine, uint64_t offset, const void *from, uint64_t size);
+    int (*control_read)(struct vgc_engine *engine, uint64_t offset, void *to, uint64_t size);
+    /* Attention words changed: elements that sleep look at theirs. */
+    void (*control_kick)(struct vgc_engine *engine);
+    /* What the engine itself knows of an element now: kernel, launch, block, since_ns, warps. False: nothing. */
+    bool (*control_look)(struct vgc_engine *engine, uint32_t pe, struct vgc_ctl_pe *state);
+    /* Copies the text at a device address inside a loaded program's constants, NUL-terminated, cut to `size`. Its
+     * length, or -EFAULT: nothing of a program lies there. */
+    int (*control_text)(struct vgc_engine *engine, uint64_t address, char *text, uint32_t size);
 
     void (*close)(struct vgc_engine *engine);
 };

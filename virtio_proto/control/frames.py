@@ -1,0 +1,68 @@
+"""Messages of the control API on a byte stream (a UNIX socket, or TLS): length, then MessagePack.
+
+A frame is a 32-bit little-endian length and so many bytes of MessagePack, which hold one map with string keys:
+
+- a request: ``{"id": 7, "do": "open", "with": {...}}``
+- its answer: ``{"id": 7, "ok": {...}}`` or ``{"id": 7, "error": {"kind": "...", "text": "..."}}``
+- a push, of what was subscribed to: ``{"push": "records", ...}``
+
+Requests may be sent without waiting; answers come in any order. What they hold is in `virtio_proto.control.api`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any, Final, TypeAlias
+
+import msgpack
+
+MAX_FRAME_BYTES: Final = 16 << 20
+_LENGTH: Final = struct.Struct("<I")
+
+Frame: TypeAlias = dict[str, Any]
+
+
+class FrameError(Exception):
+    """The peer sent what is no frame; the text says what is allowed."""
+
+
+def encode(frame: Frame) -> bytes:
+    """`frame` as bytes for the stream.
+
+    :raise FrameError: it is longer than a frame may be.
+    """
+    body: bytes = msgpack.packb(frame)
+    if len(body) > MAX_FRAME_BYTES:
+        raise FrameError(f"a frame of {len(body)} bytes; allowed: {MAX_FRAME_BYTES}")
+    return _LENGTH.pack(len(body)) + body
+
+
+def decode(body: bytes) -> Frame:
+    """The map in `body`, which is what follows the length.
+
+    :raise FrameError: it is not MessagePack, or not a map with string keys.
+    """
+    try:
+        frame = msgpack.unpackb(body, strict_map_key=True)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise FrameError(f"a frame that is not MessagePack: {error}") from None
+    if not isinstance(frame, dict) or not all(isinstance(key, str) for key in frame):
+        raise FrameError(f"a frame that is a {type(frame).__name__}; allowed: a map with string keys")
+    return frame
+
+
+async def read(stream: asyncio.StreamReader) -> Frame | None:
+    """The next frame; None at the end of the stream.
+
+    :raise FrameError: the peer sent something else, or ended in the middle of a frame.
+    """
+    try:
+        (length,) = _LENGTH.unpack(await stream.readexactly(_LENGTH.size))
+        if length > MAX_FRAME_BYTES:
+            raise FrameError(f"a frame of {length} bytes; allowed: {MAX_FRAME_BYTES}")
+        return decode(await stream.readexactly(length))
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise FrameError("the stream ended in the middle of a frame") from None
+        return None
