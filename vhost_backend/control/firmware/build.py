@@ -1,0 +1,46 @@
+"""Makes the source of a firmware image: one file, out of the GPU domain's own headers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from virtio_proto.control.firmware import ImageError
+
+SOURCES: Final = Path(__file__).resolve().parents[3] / "kernels" / "control"
+MAIN: Final = "firmware.cu"
+_INCLUDE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
+
+
+def amalgamate(folder: Path = SOURCES, main: str = MAIN) -> str:
+    """`main` with every ``#include "..."`` of a file in `folder` replaced by that file, each once.
+
+    Includes in angle brackets stay: they are the compiler's.
+
+    :raise ImageError: a file is missing, or lies outside of `folder`.
+    """
+    return _expand(folder.resolve(), folder.resolve() / main, set())
+
+
+def _expand(folder: Path, path: Path, seen: set[Path]) -> str:
+    seen.add(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ImageError(f"{path}: {error.strerror}; allowed: files of {folder}") from None
+
+    def include(match: re.Match[str]) -> str:
+        wanted = (path.parent / match[1]).resolve()
+        if not wanted.is_relative_to(folder):
+            raise ImageError(f"{path}: includes {match[1]}; allowed: files of {folder}")
+        return "" if wanted in seen else _expand(folder, wanted, seen)
+
+    return _INCLUDE.sub(include, text)
+
+
+def abi() -> int:
+    """The interface between hooks and firmware that this installation has."""
+    from vhost_backend._dataplane import lib
+
+    return int(lib.VGC_CTL_ABI)
