@@ -140,15 +140,19 @@ def expand(template: str, arguments: bytes) -> str:
         flags, width, precision, size, conversion = match.groups()
         if conversion == "%":
             return "%"
-        stars = [take() if part == "*" else part for part in (width, precision)]
-        width, precision = (None if part is None else str(int(part) & 0xFF if part == "*" else part) for part in stars)
+        width, precision = (_at_most_255(take() if part == "*" else part) for part in (width, precision))
         word = take()
         if word is None:
             return "<?>"
         spec = "%" + flags + (width or "") + ("." + precision if precision is not None else "")
-        return _convert(spec[:12], size, conversion, word, arguments)
+        return _convert(spec, size, conversion, word, arguments)
 
     return _CONVERSION.sub(replace, template)
+
+
+def _at_most_255(part: str | int | None) -> str | None:
+    """A width or precision, as a guest's format has it."""
+    return None if part is None else str(min(int(part), 255))
 
 
 def _convert(spec: str, size: str | None, conversion: str, word: int, arguments: bytes) -> str:
@@ -156,7 +160,9 @@ def _convert(spec: str, size: str | None, conversion: str, word: int, arguments:
     if conversion in "di":
         value = word & (1 << bits) - 1
         return (spec + "d") % (value - (1 << bits) if value >> bits - 1 else value)
-    if conversion in "ouxX":
+    if conversion == "o":
+        return (spec.replace("#", "") + "s") % (("0" if "#" in spec else "") + format(word & (1 << bits) - 1, "o"))
+    if conversion in "uxX":
         return (spec + ("d" if conversion == "u" else conversion)) % (word & (1 << bits) - 1)
     if conversion == "c":
         return (spec + "c") % chr(word & 0xFF)

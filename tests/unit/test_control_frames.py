@@ -1,0 +1,71 @@
+"""Frames of the control API."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtio_proto.control import frames
+from virtio_proto.control.frames import FrameError
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=8) | st.binary(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def read_all(data: bytes) -> list[frames.Frame]:
+    async def run() -> list[frames.Frame]:
+        stream = asyncio.StreamReader()
+        stream.feed_data(data)
+        stream.feed_eof()
+        found = []
+        while (frame := await frames.read(stream)) is not None:
+            found.append(frame)
+        return found
+
+    return asyncio.run(run())
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=6), values, max_size=4), max_size=3))
+def test_frames_come_back_in_order(sent: list[frames.Frame]) -> None:
+    assert read_all(b"".join(map(frames.encode, sent))) == sent
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"\xc1", "not MessagePack"),
+        (b"\x81\xa1a", "not MessagePack"),
+        (msgpack.packb([1]), "a list; allowed: a map with string keys"),
+        (msgpack.packb({1: 2}), "not MessagePack|string keys"),
+        (msgpack.packb({b"a": 2}), "string keys"),
+        (b"", "not MessagePack"),
+    ],
+)
+def test_what_is_no_frame_is_named(body: bytes, said: str) -> None:
+    with pytest.raises(FrameError, match=said):
+        read_all(len(body).to_bytes(4, "little") + body)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_frames_or_a_frame_error(data: bytes) -> None:
+    try:
+        read_all(data)
+    except FrameError:
+        return
+
+
+def test_length_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(FrameError, match=f"allowed: {frames.MAX_FRAME_BYTES}"):
+        read_all(b"\xff\xff\xff\xff")
+
+
+def test_end_in_the_middle_is_an_error() -> None:
+    with pytest.raises(FrameError, match="middle of a frame"):
+        read_all(frames.encode({"a": 1})[:-1])
