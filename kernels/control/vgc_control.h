@@ -16,7 +16,10 @@
 enum {
     VGC_CTL_MAGIC = 0x4C544356,
     VGC_CTL_VERSION = 1,
-    VGC_CTL_ABI = 1, /* between hooks and firmware: struct vgc_ctl_modules */
+    VGC_CTL_ABI = 1,            /* between hooks and firmware: struct vgc_ctl_modules */
+    VGC_CTL_BUILT_IN_MAJOR = 1, /* version of the control code that engines are built with */
+    VGC_CTL_BUILT_IN_MINOR = 0,
+    VGC_CTL_BUILT_IN_PATCH = 0,
     VGC_CTL_FUNCTIONS = 8, /* places per processing element in the binding table */
     VGC_CTL_MAX_PES = 4096,
     VGC_CTL_MAX_CHANNELS = 16384, /* channel 0 is none */

@@ -44,3 +44,10 @@ def abi() -> int:
     from vhost_backend._dataplane import lib
 
     return int(lib.VGC_CTL_ABI)
+
+
+def built_in() -> str:
+    """The version of the control code that engines are built with."""
+    from vhost_backend._dataplane import lib
+
+    return f"{lib.VGC_CTL_BUILT_IN_MAJOR}.{lib.VGC_CTL_BUILT_IN_MINOR}.{lib.VGC_CTL_BUILT_IN_PATCH}"

@@ -1,0 +1,341 @@
+"""Firmware management: staging, changing a few elements first, taking back what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from vhost_backend.compiler.job import Target
+from vhost_backend.compiler.service import CompileResult
+from vhost_backend.control.firmware import build, signing
+from vhost_backend.control.firmware.elements import FirmwareError, FirmwareReport, SlotState
+from vhost_backend.control.firmware.manager import MAX_IMAGES, PROBATION_S, FirmwareManager
+from vhost_backend.sandbox import memfd
+from virtio_proto.control.firmware import Manifest
+from virtio_proto.schema import ProgramKind
+
+KEY = Ed25519PrivateKey.generate()
+KEYS = {signing.key_id(KEY.public_key()): KEY.public_key()}
+BUILT_IN = build.built_in()
+
+
+def image(version: str = "2.0.0", source: str = "good", abi: int | None = None) -> bytes:
+    made = Manifest(version, build.abi() if abi is None else abi, "test", 0, next(iter(KEYS)))
+    return signing.sign(made, source, KEY)
+
+
+class FakeCompiler:
+    """Compiles everything but sources with ``error`` in them."""
+
+    def submit(
+        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target
+    ) -> asyncio.Future[CompileResult]:
+        source = memfd.read(source_fd, 1 << 20)
+        os.close(source_fd)
+        assert (vm, kind, options) == ("firmware", ProgramKind.CUDA_SOURCE, ())
+        ok = b"error" not in source
+        fd = memfd.sealed("image", target.engine.encode() + b":" + source) if ok else None
+        done: asyncio.Future[CompileResult] = asyncio.get_running_loop().create_future()
+        done.set_result(CompileResult(ok, fd, "" if ok else "firmware.cu:1: error", False, 0.0))
+        return done
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class FakeElements:
+    """Elements that report at once what they are told to."""
+
+    vm: str
+    manager: FirmwareManager
+    num_pes: int = 4
+    gpu: str = "cpu"
+    target: Target = field(default_factory=lambda: Target("cpu"))
+    failing: set[int] = field(default_factory=set)
+    silent: set[int] = field(default_factory=set)
+    dies_when_activated: bool = False
+    loaded: dict[int, bytes] = field(default_factory=dict)
+    asked: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+
+    async def stage_firmware(self, slot: int, version: int, image_fd: int) -> None:
+        self.loaded[slot] = memfd.read(image_fd, 1000)
+        assert version >> 32 >= 2
+
+    async def activate_firmware(self, slot: int, pes: Collection[int]) -> None:
+        self.asked.append((slot, tuple(pes)))
+        if self.dies_when_activated:
+            self.manager.worker_lost(self.vm)
+            return
+        for pe in pes:
+            if pe in self.silent:
+                continue
+            bad = slot == 1 and pe in self.failing
+            state = SlotState.ROLLED_BACK if bad else SlotState.ACTIVE
+            self.manager.reported(self.vm, FirmwareReport(pe, slot, 0, state, 7 if bad else 0))
+
+
+class Rig:
+    """A manager, a clock that is moved by hand, and what it told."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.told: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.manager = FirmwareManager(KEYS, FakeCompiler(), self._tell, lambda: int(self.now_s * 1e9))
+
+    def _tell(self, event: str, vm: str | None, detail: dict[str, Any]) -> None:
+        self.told.append((event, vm, detail))
+
+    async def add(self, vm: str, **options: Any) -> FakeElements:
+        elements = FakeElements(vm, self.manager, **options)
+        await self.manager.worker_ready(elements)
+        return elements
+
+    def active(self, vm: str = "web1") -> list[str]:
+        return [row["active"] for row in self.manager.info()["pes"] if row["vm"] == vm]
+
+
+def run(test: Callable[[Rig], Awaitable[None]]) -> None:
+    async def inside() -> None:
+        await test(Rig())
+
+    asyncio.run(inside())
+
+
+def test_elements_begin_with_what_the_engine_is_built_with() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1", num_pes=2)
+        assert rig.active() == [BUILT_IN] * 2
+        assert rig.manager.active("web1") == BUILT_IN
+        assert rig.manager.active("web2") == ""
+
+    run(test)
+
+
+def test_staged_image_is_compiled_for_each_engine_and_changes_nothing_yet() -> None:
+    async def test(rig: Rig) -> None:
+        soft, hard = await rig.add("web1"), await rig.add("web2", target=Target("cuda", (("arch", "sm_90"),)))
+        assert await rig.manager.stage(image(), ["web1", "web2"]) == {"version": "2.0.0", "vms": ["web1", "web2"]}
+        assert (soft.loaded, hard.loaded) == ({1: b"cpu:good"}, {1: b"cuda:good"})
+        assert rig.active() == [BUILT_IN] * 4
+        (shown,) = rig.manager.info()["images"]
+        assert (shown["version"], shown["engine"], shown["key"]) == ("2.0.0", "cpu|cuda", next(iter(KEYS)))
+
+    run(test)
+
+
+def test_one_element_goes_first_and_the_others_follow() -> None:
+    async def test(rig: Rig) -> None:
+        elements = await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        result = await rig.manager.activate("2.0.0", {"web1": [0, 1, 3]})
+        assert result["state"] == "active"
+        assert elements.asked == [(1, (0,)), (1, (1, 3))]
+        assert rig.active() == ["2.0.0", "2.0.0", BUILT_IN, "2.0.0"]
+        assert rig.manager.active("web1") == "mixed"
+
+    run(test)
+
+
+def test_failed_self_test_of_the_first_element_spares_the_others() -> None:
+    async def test(rig: Rig) -> None:
+        elements = await rig.add("web1", failing={0})
+        await rig.manager.stage(image(), ["web1"])
+        result = await rig.manager.activate("2.0.0", {"web1": range(4)})
+        assert result["state"] == "rolled back"
+        assert result["problems"] == [
+            {"vm": "web1", "pe": 0, "text": "2.0.0 failed its self test with code 7"},
+        ]
+        assert all(slot == 0 or pes == (0,) for slot, pes in elements.asked)
+        assert rig.active() == [BUILT_IN] * 4
+
+    run(test)
+
+
+def test_failed_self_test_of_one_element_takes_all_back_on_every_vm() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1", failing={2})
+        await rig.add("web2")
+        await rig.manager.stage(image(), ["web1", "web2"])
+        result = await rig.manager.activate("2.0.0", {"web1": range(4), "web2": range(4)})
+        assert [(row["vm"], row["pe"]) for row in result["problems"]] == [("web1", 2)]
+        assert rig.active("web1") == rig.active("web2") == [BUILT_IN] * 4
+
+    run(test)
+
+
+def test_element_without_poll_point_is_named_and_told_to_stay() -> None:
+    async def test(rig: Rig) -> None:
+        elements = await rig.add("web1", silent={1})
+        await rig.manager.stage(image(), ["web1"])
+        result = await rig.manager.activate("2.0.0", {"web1": range(4)}, within_s=0.01)
+        assert result["problems"] == [{"vm": "web1", "pe": 1, "text": "came to no poll point in time"}]
+        assert (0, (1,)) in elements.asked
+        assert rig.active() == [BUILT_IN] * 4
+
+    run(test)
+
+
+def test_rollback_goes_to_the_other_slot_and_back_again() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        assert (await rig.manager.roll_back({"web1": range(4)}))["versions"] == {"web1": BUILT_IN}
+        assert rig.active() == [BUILT_IN] * 4
+        await rig.manager.roll_back({"web1": range(4)})
+        assert rig.active() == ["2.0.0"] * 4
+
+    run(test)
+
+
+def test_rollback_without_another_version_is_refused() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        with pytest.raises(FirmwareError, match="without another version"):
+            await rig.manager.roll_back({"web1": range(4)})
+
+    run(test)
+
+
+def test_third_version_waits_until_one_runs_everywhere() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": [0]})
+        with pytest.raises(FirmwareError, match=r"run .* and .*activate or roll back the rest first") as refused:
+            await rig.manager.stage(image("3.0.0"), ["web1"])
+        assert refused.value.kind == "busy"
+
+    run(test)
+
+
+def test_new_worker_gets_what_the_old_one_ran() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        rig.now_s += PROBATION_S + 1
+        rig.manager.worker_lost("web1")
+        assert rig.manager.active("web1") == ""
+        await rig.add("web1", num_pes=8)
+        assert rig.active() == ["2.0.0"] * 8
+
+    run(test)
+
+
+def test_image_that_a_worker_died_of_is_not_given_to_that_vm_again() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.add("web2")
+        await rig.manager.stage(image(), ["web1", "web2"])
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        rig.now_s += PROBATION_S - 1
+        rig.manager.worker_lost("web1")
+        await rig.add("web1")
+        assert rig.active() == [BUILT_IN] * 4
+        with pytest.raises(FirmwareError, match="a worker died soon after"):
+            await rig.manager.stage(image(), ["web1"])
+        assert (await rig.manager.activate("2.0.0", {"web2": range(4)}))["state"] == "active"
+
+    run(test)
+
+
+def test_worker_that_dies_while_it_changes_is_a_failed_change() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1", dies_when_activated=True)
+        await rig.manager.stage(image(), ["web1"])
+        result = await rig.manager.activate("2.0.0", {"web1": range(4)})
+        assert result["state"] == "rolled back"
+        assert result["problems"] == [{"vm": "web1", "pe": 0, "text": "its worker died"}]
+
+    run(test)
+
+
+def test_source_that_does_not_compile_is_shown_with_the_compilers_words() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        with pytest.raises(FirmwareError, match=r"does not compile for cpu: firmware\.cu:1: error"):
+            await rig.manager.stage(image(source="error"), ["web1"])
+        assert rig.manager.info()["images"] == []
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "said"),
+    [
+        (b"nonsense", "malformed", "not a firmware image"),
+        (image()[:-1] + b"\0", "denied", "signature is wrong"),
+        (image(abi=99), "malformed", "abi 99; allowed:"),
+        (image(BUILT_IN), "malformed", "allowed: a new version"),
+    ],
+)
+def test_image_that_is_not_acceptable_says_why(data: bytes, kind: str, said: str) -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        with pytest.raises(FirmwareError, match=said) as refused:
+            await rig.manager.stage(data, ["web1"])
+        assert refused.value.kind == kind
+
+    run(test)
+
+
+def test_two_images_cannot_be_one_version() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.stage(image(), ["web1"])
+        with pytest.raises(FirmwareError, match=r"another image is version 2\.0\.0 already"):
+            await rig.manager.stage(image(source="other"), ["web1"])
+
+    run(test)
+
+
+def test_images_are_bounded() -> None:
+    async def test(rig: Rig) -> None:
+        for minor in range(MAX_IMAGES):
+            await rig.manager.stage(image(f"2.{minor}.0"), [])
+        with pytest.raises(FirmwareError, match="16 images are staged") as refused:
+            await rig.manager.stage(image("3.0.0"), [])
+        assert refused.value.kind == "quota"
+
+    run(test)
+
+
+def test_unknown_version_and_vm_without_worker_are_named() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        with pytest.raises(FirmwareError, match=f"has no firmware 9.9.9; allowed: {BUILT_IN}"):
+            await rig.manager.activate("9.9.9", {"web1": [0]})
+        with pytest.raises(FirmwareError, match="web2 has no worker now"):
+            await rig.manager.activate("9.9.9", {"web2": [0]})
+
+    run(test)
+
+
+def test_reports_about_elements_that_are_not_there_change_nothing() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        for pe, slot in ((99, 1), (-1, 1), (0, 2)):
+            rig.manager.reported("web1", FirmwareReport(pe, slot, 0, SlotState.ACTIVE, 0))
+        rig.manager.reported("nobody", FirmwareReport(0, 1, 0, SlotState.ACTIVE, 0))
+        assert rig.active() == [BUILT_IN] * 4
+
+    run(test)
+
+
+def test_vm_that_the_asker_may_not_see_is_left_out() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.add("web2")
+        shown = rig.manager.info(lambda vm: vm == "web2")
+        assert {row["vm"] for row in shown["pes"]} == {"web2"}
+
+    run(test)

@@ -1,0 +1,271 @@
+"""Firmware management of one host: images are checked, compiled, staged, activated a few elements first, taken back.
+
+What goes wrong on one element takes the whole rollout back. An image whose worker dies soon after it was activated is
+not given to that VM again: the next worker starts with what ran before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from vhost_backend.control.firmware import build, signing
+from vhost_backend.control.firmware.elements import Elements, FirmwareError, FirmwareReport
+from vhost_backend.control.firmware.unit import Activation, Unit
+from vhost_backend.daemon.ports import Compiler
+from vhost_backend.sandbox import memfd
+from virtio_proto.control.api import FirmwareInfo
+from virtio_proto.control.firmware import Image, ImageError
+from virtio_proto.schema import ProgramKind
+
+MAX_IMAGES: Final = 16
+WITHIN_S: Final = 5.0
+"""How long elements may take to come to a poll point."""
+PROBATION_S: Final = 10.0
+"""A worker that dies so soon after a change is taken to have died of it."""
+
+Chosen: TypeAlias = Mapping[str, Sequence[int]]
+"""By VM: elements."""
+
+Tell: TypeAlias = Callable[[str, str | None, dict[str, Any]], None]
+"""(event, vm, detail): for whoever listens to the host's events."""
+
+
+@dataclass(slots=True)
+class Staged:
+    """An image that this host has accepted."""
+
+    image: Image
+    staged_ns: int
+    engines: set[str]
+
+
+@dataclass(slots=True)
+class Standing:
+    """What a VM's elements shall run, whichever worker they are of."""
+
+    version: str
+    since_s: float
+    before: str | None
+
+
+class FirmwareManager:
+    """Serves the control API's firmware verbs. All methods belong to the event loop's thread."""
+
+    def __init__(
+        self, keys: signing.Keys, compiler: Compiler, tell: Tell, now_ns: Callable[[], int], built_in: str = ""
+    ) -> None:
+        self._keys = keys
+        self._compiler = compiler
+        self._tell = tell
+        self._now_ns = now_ns
+        self._built_in = built_in or build.built_in()
+        self._images: dict[str, Staged] = {}
+        self._units: dict[str, Unit] = {}
+        self._standing: dict[str, Standing] = {}
+        self._condemned: set[tuple[str, str]] = set()  # (vm, version)
+
+    # ---- workers come and go -----------------------------------------------------------------------
+
+    async def worker_ready(self, elements: Elements) -> None:
+        """A VM has elements (again): they get what they shall run."""
+        unit = self._units[elements.vm] = Unit(elements, self._built_in)
+        standing = self._standing.get(elements.vm)
+        if standing is None or standing.version not in self._images:
+            return
+        try:
+            await self._stage_on(unit, self._images[standing.version])
+            await unit.activate(unit.slot_of(standing.version), range(elements.num_pes), WITHIN_S)
+        except FirmwareError as error:
+            self._tell("firmware", elements.vm, {"version": standing.version, "problem": str(error)})
+
+    def worker_lost(self, vm: str) -> None:
+        """A VM's worker is gone; if it had just been changed, that is taken back."""
+        unit = self._units.pop(vm, None)
+        if unit is not None:
+            unit.lose()
+        standing = self._standing.get(vm)
+        if standing is None or self._seconds() - standing.since_s > PROBATION_S:
+            return
+        self._condemned.add((vm, standing.version))
+        self._tell("firmware", vm, {"version": standing.version, "problem": "the worker died soon after the change"})
+        if standing.before is None or standing.before == self._built_in:
+            del self._standing[vm]
+        else:
+            self._standing[vm] = Standing(standing.before, self._seconds() - PROBATION_S, None)
+
+    def reported(self, vm: str, report: FirmwareReport) -> None:
+        """An element of a VM said something."""
+        unit = self._units.get(vm)
+        if unit is not None:
+            unit.reported(report)
+
+    # ---- verbs -------------------------------------------------------------------------------------
+
+    def info(self, visible: Callable[[str], bool] = lambda _vm: True) -> FirmwareInfo:
+        """Images, and what runs where, on VMs that the asker may see."""
+        images = [
+            {
+                "version": version,
+                "key": staged.image.manifest.key,
+                "name": staged.image.manifest.name,
+                "staged_ns": staged.staged_ns,
+                "engine": "|".join(sorted(staged.engines)),
+            }
+            for version, staged in self._images.items()
+        ]
+        return {
+            "images": images,
+            "pes": [row for vm, unit in self._units.items() if visible(vm) for row in unit.table()],
+        }
+
+    def active(self, vm: str) -> str:
+        """The version on a VM's elements; ``mixed`` if they differ, "" if it has none now."""
+        unit = self._units.get(vm)
+        return "" if unit is None else unit.active()
+
+    async def stage(self, data: bytes, vms: Sequence[str]) -> dict[str, Any]:
+        """Checks an image and puts it into the spare slot of these VMs.
+
+        :raise FirmwareError: it is no image, nobody trusted signed it, it does not compile, or does not go in.
+        """
+        staged = self._accept(data)
+        version = staged.image.manifest.version
+        for vm in vms:
+            unit = self._unit(vm)
+            if (vm, version) in self._condemned:
+                raise FirmwareError("denied", f"{vm}: a worker died soon after it was given firmware {version}")
+            if version not in unit.versions:
+                await self._stage_on(unit, staged)
+        self._images[version] = staged
+        self._tell("firmware", None, {"staged": version, "vms": list(vms)})
+        return {"version": version, "vms": list(vms)}
+
+    async def activate(self, version: str, chosen: Chosen, within_s: float = WITHIN_S) -> dict[str, Any]:
+        """Changes elements to a staged version: of each VM one first, and the others if that one is well.
+
+        :raise FirmwareError: a VM does not have it. What happened on elements is in the result.
+        """
+        return await self._change(dict.fromkeys(chosen, version), chosen, within_s)
+
+    async def roll_back(self, chosen: Chosen, within_s: float = WITHIN_S) -> dict[str, Any]:
+        """Changes elements to what is in their other slot.
+
+        :raise FirmwareError: there is nothing.
+        """
+        targets = {}
+        for vm, pes in chosen.items():
+            unit = self._unit(vm)
+            slots = {1 - unit.pes[pe].slot for pe in pes}
+            version = unit.versions[slots.pop()] if len(slots) == 1 else None
+            if version is None:
+                raise FirmwareError("busy", f"{vm}: elements without another version, or with different ones")
+            targets[vm] = version
+        return await self._change(targets, chosen, within_s)
+
+    # ---- how ---------------------------------------------------------------------------------------
+
+    def _seconds(self) -> float:
+        return self._now_ns() / 1e9
+
+    def _unit(self, vm: str) -> Unit:
+        unit = self._units.get(vm)
+        if unit is None:
+            raise FirmwareError("busy", f"{vm} has no worker now; allowed: VMs that run")
+        return unit
+
+    def _accept(self, data: bytes) -> Staged:
+        try:
+            image = signing.verify(data, self._keys)
+        except ImageError as error:
+            raise FirmwareError("denied" if "sign" in str(error) else "malformed", str(error)) from None
+        made = image.manifest
+        if made.abi != build.abi():
+            raise FirmwareError("malformed", f"image for abi {made.abi}; allowed: {build.abi()}, this host's hooks")
+        known = self._images.get(made.version)
+        if made.version == self._built_in or (known is not None and known.image.signed != image.signed):
+            raise FirmwareError("malformed", f"another image is version {made.version} already; allowed: a new version")
+        if known is None and len(self._images) >= MAX_IMAGES:
+            raise FirmwareError("quota", f"{MAX_IMAGES} images are staged; allowed: no more until the daemon restarts")
+        return known or Staged(image, self._now_ns(), set())
+
+    async def _stage_on(self, unit: Unit, staged: Staged) -> None:
+        slot = unit.spare_slot()
+        target = unit.elements.target
+        source_fd = memfd.sealed("vgc-firmware", staged.image.source.encode())
+        result = await self._compiler.submit("firmware", ProgramKind.CUDA_SOURCE, source_fd, (), target)
+        try:
+            if result.image_fd is None:
+                raise FirmwareError("failed", f"does not compile for {target.engine}: {result.log[:2000]}")
+            await unit.stage(slot, staged.image.manifest.version, result.image_fd)
+        finally:
+            if result.image_fd is not None:
+                os.close(result.image_fd)
+        staged.engines.add(target.engine)
+
+    async def _change(self, versions: Mapping[str, str], chosen: Chosen, within_s: float) -> dict[str, Any]:
+        slots = {vm: self._unit(vm).slot_of(version) for vm, version in versions.items()}
+        before = {vm: {pe: self._unit(vm).pes[pe].slot for pe in pes} for vm, pes in chosen.items()}
+        self._stand(versions)
+        first = {vm: pes[:1] for vm, pes in chosen.items()}
+        rest = {vm: pes[1:] for vm, pes in chosen.items()}
+        for stage in (first, rest):
+            done = await self._activate(slots, stage, within_s)
+            if any(result.refused or result.silent for result in done.values()):
+                await self._restore(before, within_s)
+                self._unstand(versions)
+                return self._result(versions, chosen, done, "rolled back")
+        return self._result(versions, chosen, {}, "active")
+
+    def _stand(self, versions: Mapping[str, str]) -> None:
+        """From here on a dying worker is blamed on the change."""
+        for vm, version in versions.items():
+            self._standing[vm] = Standing(version, self._seconds(), self._unit(vm).active())
+
+    def _unstand(self, versions: Mapping[str, str]) -> None:
+        for vm in versions:
+            standing = self._standing.pop(vm, None)
+            if standing is not None and standing.before in self._images:
+                self._standing[vm] = Standing(standing.before, self._seconds() - PROBATION_S, None)
+
+    async def _activate(self, slots: Mapping[str, int], chosen: Chosen, within_s: float) -> dict[str, Activation]:
+        async def one(vm: str) -> Activation:
+            try:
+                return await self._unit(vm).activate(slots[vm], chosen[vm], within_s)
+            except asyncio.CancelledError:
+                if vm in self._units:
+                    raise
+                return Activation((), tuple(chosen[vm]), ())  # its worker died of it
+            except FirmwareError:
+                return Activation((), tuple(chosen[vm]), ())
+
+        results = await asyncio.gather(*(one(vm) for vm in chosen))
+        return dict(zip(chosen, results, strict=True))
+
+    async def _restore(self, before: Mapping[str, Mapping[int, int]], within_s: float) -> None:
+        for vm, slots in before.items():
+            unit = self._units.get(vm)
+            if unit is None:
+                continue
+            for slot in set(slots.values()):
+                pes = [pe for pe, was in slots.items() if was == slot]
+                await self._activate({vm: slot}, {vm: pes}, within_s)
+
+    def _result(
+        self, versions: Mapping[str, str], chosen: Chosen, failed: Mapping[str, Activation], state: str
+    ) -> dict[str, Any]:
+        problems = [
+            {"vm": vm, "pe": pe, "text": self._why(vm, pe)}
+            for vm, result in failed.items()
+            for pe in (*result.refused, *result.silent)
+        ]
+        detail = {"state": state, "versions": dict(versions), "problems": problems}
+        self._tell("firmware", None, detail)
+        return detail | {"pes": {vm: list(pes) for vm, pes in chosen.items()}}
+
+    def _why(self, vm: str, pe: int) -> str:
+        unit = self._units.get(vm)
+        return "its worker died" if unit is None else unit.pes[pe].text or "the worker refused"
