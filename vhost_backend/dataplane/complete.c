@@ -53,6 +53,8 @@ void vgc_deliver(struct vgc_dp *dp, struct vgc_req *req)
     queue->in_flight--;
     dp->in_flight--;
     vgc_req_put(dp, req);
+    if (VGC_UNLIKELY(dp->holding) && dp->in_flight == 0)
+        vgc_notify(dp); /* somebody waits for it: see moving.c */
 }
 
 /* A stopped ring gets its chains back when it starts again, a broken one never. */

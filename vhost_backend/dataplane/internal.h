@@ -8,7 +8,8 @@
  *   inflight.c    in-flight memory, recovery            program.c   programs, functions, names
  *   engine.c      finished ops, last words              cold.c      requests for Python
  *   null_engine.c the template of engines               line.c      what must wait for everything before it
- *   watch.c       deadlines while the driver is stuck
+ *   watch.c       deadlines while the driver is stuck            moving.c    the work goes to another worker
+ *   arena.c       addresses of the VM's own
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -200,6 +201,7 @@ struct vgc_dp {
     struct vgc_queue *active[VGC_MAX_QUEUES];
     struct vgc_req *free_reqs;
     uint32_t in_flight;
+    bool holding;        /* takes no more requests: see moving.c */
     uint32_t ops_queued; /* the engine's at the moment */
     struct vgc_inflight *shared;
     struct vgc_dp_config config;
@@ -374,6 +376,8 @@ int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc);
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc);
 /* Drops every allocation of a context, or, with an index, every global of that program. */
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
+/* What the quota counts for `size` bytes; UINT64_MAX if that cannot be. */
+uint64_t vgc_charge_of(const struct vgc_dp *dp, uint64_t size);
 /* Device memory for a CALL; rounds *size up. -ENOMEM. */
 int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address);
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size);

@@ -94,8 +94,7 @@ static bool check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address
 
 /* ---- quota -------------------------------------------------------------------------------------------------- */
 
-/* What the quota counts for `size` bytes; UINT64_MAX if that cannot be. */
-static uint64_t charge_of(const struct vgc_dp *dp, uint64_t size)
+uint64_t vgc_charge_of(const struct vgc_dp *dp, uint64_t size)
 {
     uint64_t granularity = dp->engine->alloc_granularity != 0 ? dp->engine->alloc_granularity : 1;
     uint64_t padded;
@@ -133,17 +132,17 @@ int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address)
         *temp = (struct vgc_temp){0};
         return 0;
     }
-    if (take_memory(dp, rounded, charge_of(dp, rounded), address) == 0) {
+    if (take_memory(dp, rounded, vgc_charge_of(dp, rounded), address) == 0) {
         *size = rounded;
         return 0;
     }
-    return take_memory(dp, *size, charge_of(dp, *size), address);
+    return take_memory(dp, *size, vgc_charge_of(dp, *size), address);
 }
 
 static void temp_free(struct vgc_dp *dp, struct vgc_temp temp)
 {
     dp->engine->ops->free(dp->engine, temp.address, temp.size);
-    dp->memory_used -= charge_of(dp, temp.size);
+    dp->memory_used -= vgc_charge_of(dp, temp.size);
 }
 
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size)
@@ -173,7 +172,7 @@ void vgc_temp_drop_all(struct vgc_dp *dp)
 void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req)
 {
     uint64_t size = req->body.alloc.size;
-    uint64_t charge = charge_of(dp, size);
+    uint64_t charge = vgc_charge_of(dp, size);
     uint64_t address = 0;
     if (size == 0) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "an allocation of 0 bytes; allowed: 1 or more");

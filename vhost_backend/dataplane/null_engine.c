@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+#define LOWEST_ADDRESS (UINT64_C(1) << 32)
+#define LARGEST (UINT64_C(1) << 46)
+
 struct null_engine {
     struct vgc_engine base;
     uint64_t next_address;
@@ -31,7 +34,7 @@ static int null_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *addres
 {
     struct null_engine *self = self_of(engine);
     uint64_t granularity = engine->alloc_granularity;
-    if (size > UINT64_C(1) << 46)
+    if (size > LARGEST)
         return -ENOMEM;
     *address = self->next_address;
     self->next_address += ((size + granularity - 1) & ~(granularity - 1)) + granularity; /* a gap behind each */
@@ -41,6 +44,32 @@ static int null_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *addres
 static int null_free(struct vgc_engine *engine, uint64_t address, uint64_t size)
 {
     (void)engine, (void)address, (void)size;
+    return 0;
+}
+
+/* Any address that it could have given: what comes later comes behind it. */
+static int null_alloc_at(struct vgc_engine *engine, uint64_t address, uint64_t size)
+{
+    struct null_engine *self = self_of(engine);
+    uint64_t granularity = engine->alloc_granularity;
+    if (address < LOWEST_ADDRESS || address % granularity != 0 || address > LARGEST || size > LARGEST)
+        return -EINVAL;
+    uint64_t end = address + ((size + granularity - 1) & ~(granularity - 1)) + granularity;
+    if (end > self->next_address)
+        self->next_address = end;
+    return 0;
+}
+
+/* There is nothing in it. */
+static int64_t null_save(struct vgc_engine *engine, uint64_t address, uint64_t size, uint8_t *to)
+{
+    (void)engine, (void)address, (void)size, (void)to;
+    return 0;
+}
+
+static int null_restore(struct vgc_engine *engine, uint64_t address, uint64_t size, const uint8_t *from)
+{
+    (void)engine, (void)address, (void)size, (void)from;
     return 0;
 }
 
@@ -184,6 +213,9 @@ static const struct vgc_engine_ops NULL_OPS = {
     .alloc = null_alloc,
     .free = null_free,
     .map_region = null_map_region,
+    .alloc_at = null_alloc_at,
+    .save = null_save,
+    .restore = null_restore,
     .submit = null_submit,
     .poll = null_poll,
     .describe = null_describe,
@@ -201,6 +233,6 @@ struct vgc_engine *vgc_null_engine_new(uint32_t num_pes)
     self->base.max_shared_bytes = 96 << 10;
     self->base.alloc_granularity = 4096;
     self->base.wake_fd = -1;
-    self->next_address = UINT64_C(1) << 32;
+    self->next_address = LOWEST_ADDRESS;
     return &self->base;
 }

@@ -11,6 +11,18 @@ static struct vgc_program *program_find(struct vgc_dp *dp, uint32_t id)
     return index < VGC_MAX_PROGRAMS && dp->programs[index].id == id ? &dp->programs[index] : NULL;
 }
 
+/* The program goes to a free place. */
+static int program_place(struct vgc_dp *dp, uint32_t index, uint32_t id, uint32_t engine_context, uint64_t charged)
+{
+    if (charged > dp->config.memory_bytes - dp->memory_used)
+        return -EDQUOT;
+    dp->programs[index] =
+        (struct vgc_program){.id = id, .serial = id >> 16, .context = engine_context, .charged = charged};
+    dp->program_order[dp->num_programs++] = index;
+    dp->memory_used += charged;
+    return (int)id;
+}
+
 static int program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t charged)
 {
     uint32_t index = 0;
@@ -18,15 +30,23 @@ static int program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t char
         index++;
     if (index == VGC_MAX_PROGRAMS)
         return -ENOSPC;
-    if (charged > dp->config.memory_bytes - dp->memory_used)
-        return -EDQUOT;
-    struct vgc_program *program = &dp->programs[index];
-    uint32_t serial = program->serial;
-    uint32_t id = vgc_make_id(&serial, index);
-    *program = (struct vgc_program){.id = id, .serial = serial, .context = engine_context, .charged = charged};
-    dp->program_order[dp->num_programs++] = index;
-    dp->memory_used += charged;
-    return (int)id;
+    uint32_t serial = dp->programs[index].serial;
+    return program_place(dp, index, vgc_make_id(&serial, index), engine_context, charged);
+}
+
+int vgc_dp_program_load(struct vgc_dp *dp, uint32_t id, uint32_t engine_context, uint64_t charged)
+{
+    uint32_t index = vgc_index_of(id);
+    if (index >= VGC_MAX_PROGRAMS || id > INT32_MAX || engine_context == 0 || engine_context > VGC_MAX_CONTEXTS)
+        return -EINVAL;
+    vgc_dp_lock(dp);
+    int error = -EEXIST;
+    if (dp->contexts[engine_context - 1].id == 0)
+        error = -EINVAL;
+    else if (dp->programs[index].id == 0)
+        error = program_place(dp, index, id, engine_context, charged);
+    vgc_dp_unlock(dp);
+    return error < 0 ? error : 0;
 }
 
 int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t charged)
@@ -157,10 +177,29 @@ static bool params_are_sound(const struct vgc_kernel *kernel)
     return true;
 }
 
+/* The function goes to a free place; those before it that nobody has taken are free. */
+static int function_place(struct vgc_dp *dp, uint32_t index, uint32_t id, const struct vgc_program *program,
+                          const struct vgc_kernel *kernel, const char *name, const char *short_name)
+{
+    struct vgc_function *function = &dp->functions[index];
+    *function = (struct vgc_function){.id = id,
+                                      .program_index = (uint32_t)(program - dp->programs),
+                                      .kernel = kernel,
+                                      .name = strdup(name),
+                                      .short_name = strdup(short_name)};
+    if (index >= dp->num_functions)
+        dp->num_functions = index + 1;
+    if (function->name == NULL || function->short_name == NULL) {
+        forget_function(function);
+        return -ENOMEM;
+    }
+    return (int)function->id;
+}
+
 static int function_add(struct vgc_dp *dp, uint32_t program_id, const struct vgc_kernel *kernel, const char *name,
                         const char *short_name)
 {
-    struct vgc_program *program = program_find(dp, program_id);
+    const struct vgc_program *program = program_find(dp, program_id);
     uint32_t index = 0;
     if (program == NULL)
         return -ENOENT;
@@ -170,19 +209,32 @@ static int function_add(struct vgc_dp *dp, uint32_t program_id, const struct vgc
         index++;
     if (index == VGC_MAX_FUNCTIONS - 1)
         return -ENOSPC;
-    struct vgc_function *function = &dp->functions[index];
-    *function = (struct vgc_function){.id = vgc_make_id(&dp->function_serial, index),
-                                      .program_index = (uint32_t)(program - dp->programs),
-                                      .kernel = kernel,
-                                      .name = strdup(name),
-                                      .short_name = strdup(short_name)};
-    if (index == dp->num_functions)
-        dp->num_functions++;
-    if (function->name == NULL || function->short_name == NULL) {
-        forget_function(function);
-        return -ENOMEM;
-    }
-    return (int)function->id;
+    uint32_t id = vgc_make_id(&dp->function_serial, index);
+    return function_place(dp, index, id, program, kernel, name, short_name);
+}
+
+static int function_load(struct vgc_dp *dp, uint32_t program_id, uint32_t id, const struct vgc_kernel *kernel,
+                         const char *name, const char *short_name)
+{
+    const struct vgc_program *program = program_find(dp, program_id);
+    uint32_t index = vgc_index_of(id);
+    if (program == NULL)
+        return -ENOENT;
+    if (index >= VGC_MAX_FUNCTIONS - 1 || id > INT32_MAX || !params_are_sound(kernel))
+        return -EINVAL;
+    if (dp->functions[index].id != 0)
+        return -EEXIST;
+    int placed = function_place(dp, index, id, program, kernel, name, short_name);
+    return placed < 0 ? placed : 0;
+}
+
+int vgc_dp_function_load(struct vgc_dp *dp, uint32_t program, uint32_t id, const struct vgc_kernel *kernel,
+                         const char *name, const char *short_name)
+{
+    vgc_dp_lock(dp);
+    int error = function_load(dp, program, id, kernel, name, short_name);
+    vgc_dp_unlock(dp);
+    return error;
 }
 
 int vgc_dp_function_add(struct vgc_dp *dp, uint32_t program, const struct vgc_kernel *kernel, const char *name,

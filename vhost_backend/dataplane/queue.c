@@ -31,7 +31,7 @@ void vgc_queues_rebuild_active(struct vgc_dp *dp)
     dp->num_active = 0;
     for (uint32_t i = 0; i < dp->config.num_queues; i++) {
         struct vgc_queue *queue = &dp->queues[i];
-        if (vgc_queue_can_push(queue) && queue->enabled)
+        if (vgc_queue_can_push(queue) && queue->enabled && !dp->holding)
             dp->active[dp->num_active++] = queue;
     }
 }

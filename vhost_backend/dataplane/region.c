@@ -13,7 +13,7 @@
 
 /* ---- SIGBUS ------------------------------------------------------------------------------------------------- */
 
-enum { MAX_GUARDED = 256, PAGE = 4096 };
+enum { MAX_GUARDED = 256, PAGE = 4096, REGION_ALIGN = 1 << 30 }; /* files may be of huge pages */
 
 struct guarded {
     _Atomic uintptr_t begin; /* 0: free */
@@ -107,7 +107,7 @@ static void unmap(struct vgc_dp *dp, struct vgc_mapping *mapping)
         dp->region_address = 0;
     }
     unguard(mapping->base);
-    munmap(mapping->base, mapping->mapped_size);
+    vgc_arena_unmap(dp->engine, mapping->base, mapping->mapped_size);
     *mapping = (struct vgc_mapping){0};
 }
 
@@ -140,14 +140,16 @@ static int map_new(struct vgc_dp *dp, struct vgc_mapping *mapping, const struct 
                    const struct stat *file, char *why)
 {
     uint64_t skip = region->offset % PAGE;
-    uint64_t length = region->size + skip;
-    uint8_t *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, (off_t)(region->offset - skip));
+    uint64_t length = (region->size + skip + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    uint64_t at = region->at != 0 ? region->at - skip : 0;
+    uint8_t *base = vgc_arena_map(dp->engine, at, REGION_ALIGN, length, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd,
+                                  (int64_t)(region->offset - skip));
     if (base == MAP_FAILED)
         return vgc_why(why, -errno, "cannot map a region of %lu bytes: %s", (unsigned long)region->size,
                        strerror(errno));
     madvise(base, length, MADV_DONTDUMP);
-    if (guard(base, (length + PAGE - 1) & ~(uint64_t)(PAGE - 1), &dp->region_lost) != 0) {
-        munmap(base, length);
+    if (guard(base, length, &dp->region_lost) != 0) {
+        vgc_arena_unmap(dp->engine, base, length);
         return vgc_why(why, -ENOSPC, "more than %d regions in one process", MAX_GUARDED);
     }
     *mapping = (struct vgc_mapping){.base = base,
@@ -232,6 +234,16 @@ static bool goes_away(const struct vgc_dp *dp, const struct vgc_mem *mem)
     return false;
 }
 
+/* Do kernels see the region where they must? */
+static int check_addresses(const struct vgc_dp *dp, const struct vgc_dp_region *regions, uint32_t count, char *why)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (regions[i].at != 0 && dp->region_address != regions[i].at)
+            return vgc_why(why, -EADDRNOTAVAIL, "kernels see the region at %#lx; they must at %#lx",
+                           (unsigned long)dp->region_address, (unsigned long)regions[i].at);
+    return 0;
+}
+
 /* An empty table keeps the mappings: a guest that moves its BAR gets here with none, then with the same again. */
 static int replace_table(struct vgc_dp *dp, const struct vgc_dp_region *regions, uint32_t count, char *why)
 {
@@ -251,7 +263,7 @@ static int replace_table(struct vgc_dp *dp, const struct vgc_dp_region *regions,
         unmap_unused(dp, &mem);
     tell_engine(dp);
     vgc_queues_remap(dp);
-    return 0;
+    return check_addresses(dp, regions, count, why);
 }
 
 int vgc_dp_set_memory(struct vgc_dp *dp, const struct vgc_dp_region *regions, uint32_t count, char *why)

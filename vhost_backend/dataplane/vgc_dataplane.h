@@ -58,12 +58,14 @@ struct vgc_dp_region {
     uint64_t uva;
     uint64_t size;
     uint64_t offset;
-    int fd; /* stays the caller's */
+    int fd;      /* stays the caller's */
+    uint64_t at; /* where kernels must see its first byte, if it is the largest; 0: anywhere */
 };
 
 /* Replaces the memory table; started rings are translated again. A piece of a file that is mapped already stays
- * where it is. -ERANGE: a file is shorter than its region; -EBUSY: requests in flight use what would go. After
- * a failure the table is as before. */
+ * where it is. -ERANGE: a file is shorter than its region; -EBUSY: requests in flight use what would go;
+ * -EADDRNOTAVAIL: kernels do not see it where they must, though the table is in force; after any other failure it is
+ * as before. */
 int vgc_dp_set_memory(struct vgc_dp *dp, const struct vgc_dp_region *regions, uint32_t count, char *why);
 
 /* Where kernels see the first byte of the (largest) region; 0: nowhere. */
@@ -134,6 +136,90 @@ int vgc_dp_program_publish(struct vgc_dp *dp);
 int vgc_dp_program_remove(struct vgc_dp *dp, uint32_t program);
 /* Frees allocations and events of a context whose CONTEXT_DESTROY is being served, and its number. */
 int vgc_dp_context_free(struct vgc_dp *dp, uint32_t engine_context);
+
+/* ---- moving to another worker ---------------------------------------------------------------------------------
+ *
+ * One worker holds, lets everything in flight finish and saves; another one, set up alike, loads, and starts the rings
+ * where the first has stopped taking requests. To the guest every address and id stays what it was. Who loads believes
+ * nothing: a worker that runs guest code may have written anything. After a failed load the data plane is good for
+ * nothing but vgc_dp_destroy(). */
+
+/* Takes no more requests from now on; those in flight go on. Notifies when none is left. */
+void vgc_dp_hold(struct vgc_dp *dp);
+/* Takes requests again. */
+void vgc_dp_release(struct vgc_dp *dp);
+/* Requests that are not returned yet. While rings are stopped or broken, theirs may stay for ever. */
+uint32_t vgc_dp_in_flight(struct vgc_dp *dp);
+
+enum { VGC_MOVED_MAGIC = 0x564D4756, VGC_MOVED_VERSION = 1, VGC_MOVED_PROGRAMS = 4096 };
+
+struct vgc_moved_context {
+    uint32_t id; /* the driver's; 0: free */
+    uint32_t serial;
+};
+
+struct vgc_moved_event {
+    uint32_t id; /* 0: free */
+    uint32_t serial;
+    uint32_t context; /* engine's number */
+    uint32_t reserved;
+};
+
+struct vgc_moved_alloc {
+    uint64_t address;
+    uint64_t size;    /* as the guest asked */
+    uint32_t context; /* engine's number */
+    uint32_t reserved;
+};
+
+/* Everything but programs, what is in device memory, and what kernels printed. */
+struct vgc_moved {
+    uint32_t magic;
+    uint32_t version;
+    uint64_t fingerprint; /* of the wire format */
+    uint64_t requests_done;
+    uint64_t requests_failed;
+    uint64_t busy_ns;
+    uint32_t num_allocs; /* the guest's own: variables of programs come with those */
+    uint32_t function_serial;
+    struct vgc_moved_context contexts[256];
+    struct vgc_moved_event events[4096];
+    uint32_t program_serials[4096]; /* of every place, so that no id comes back too soon */
+};
+
+/* Allocations of the guest. */
+uint32_t vgc_dp_num_allocs(struct vgc_dp *dp);
+/* `allocs` has room for vgc_dp_num_allocs(). -EBUSY: not held, or requests are in flight; -ENOTSUP: this engine's work
+ * cannot be moved; -ENOSPC: no room. */
+int vgc_dp_save(struct vgc_dp *dp, struct vgc_moved *moved, struct vgc_moved_alloc *allocs, uint32_t room, char *why);
+int vgc_dp_load(struct vgc_dp *dp, const struct vgc_moved *moved, const struct vgc_moved_alloc *allocs, char *why);
+
+/* As vgc_dp_program_add and vgc_dp_function_add, with the id that it had; in the order in which they were loaded.
+ * -EINVAL: no such id can be; -EEXIST: it is taken. */
+int vgc_dp_program_load(struct vgc_dp *dp, uint32_t id, uint32_t engine_context, uint64_t charged);
+int vgc_dp_function_load(struct vgc_dp *dp, uint32_t program, uint32_t id, const struct vgc_kernel *kernel,
+                         const char *name, const char *short_name);
+
+/* The file by which everything travels: `size` bytes, mapped as a whole. `fd` stays the caller's, and open. NULL with
+ * `why`. */
+struct vgc_transfer;
+struct vgc_transfer *vgc_transfer_open(int fd, uint64_t size, bool writable, char *why);
+void vgc_transfer_close(struct vgc_transfer *transfer);
+/* Private copies from and to it. -ERANGE: it is not so long. */
+int vgc_transfer_read(const struct vgc_transfer *transfer, uint64_t offset, void *to, uint64_t size);
+int vgc_transfer_write(struct vgc_transfer *transfer, uint64_t offset, const void *from, uint64_t size);
+/* Contents of device memory, which must be the guest's or a program's, to bytes of the transfer that hold zeroes, and
+ * from there; `fresh`: the memory holds zeroes, so where the file has holes nothing is done. The first returns how many
+ * bytes were not zeroes. -ERANGE as above, -ENOTSUP as vgc_dp_save. */
+int64_t vgc_dp_save_contents(struct vgc_dp *dp, struct vgc_transfer *transfer, uint64_t offset, uint64_t address,
+                             uint64_t size);
+int vgc_dp_load_contents(struct vgc_dp *dp, const struct vgc_transfer *transfer, uint64_t offset, uint64_t address,
+                         uint64_t size, bool fresh);
+
+/* What kernels of a context printed and nobody has taken: read without taking it, and put into another. The first
+ * returns the length of the text. */
+int vgc_dp_save_output(struct vgc_dp *dp, uint32_t engine_context, char *to, uint32_t size, uint64_t *lost);
+int vgc_dp_load_output(struct vgc_dp *dp, uint32_t engine_context, const char *text, uint32_t size, uint64_t lost);
 
 /* ---- figures ------------------------------------------------------------------------------------------------- */
 

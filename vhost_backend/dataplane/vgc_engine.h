@@ -145,6 +145,20 @@ struct vgc_engine_ops {
      * length, or -EFAULT: nothing of a program lies there. */
     int (*control_text)(struct vgc_engine *engine, uint64_t address, char *text, uint32_t size);
 
+    /* Moving a VM's work to another worker, see "moving" in vgc_dataplane.h. All of these may be NULL: then it stays.
+     * Nothing of the engine's runs when they are called.
+     *
+     * As alloc, but at the address that another engine of this kind gave for the same size. -EINVAL: it gives no such
+     * addresses; -EEXIST: something is there. */
+    int (*alloc_at)(struct vgc_engine *engine, uint64_t address, uint64_t size);
+    /* Copies device memory that the engine gave (allocations, programs) to `to`, which holds zeroes: zeroes may be left
+     * out. The bytes that were copied, or -errno. */
+    int64_t (*save)(struct vgc_engine *engine, uint64_t address, uint64_t size, uint8_t *to);
+    /* The other way, zeroes and all. */
+    int (*restore)(struct vgc_engine *engine, uint64_t address, uint64_t size, const uint8_t *from);
+    /* What take_output took, there again in front of everything that was printed since. Needed where take_output is. */
+    int (*put_output)(struct vgc_engine *engine, uint32_t context, const char *text, uint32_t size, uint64_t lost);
+
     void (*close)(struct vgc_engine *engine);
 };
 
@@ -159,7 +173,27 @@ struct vgc_engine {
     _Atomic(struct vgc_op *) finished; /* Treiber stack of finished ops, newest first */
     atomic_bool sleeping;              /* the data plane sleeps on wake_fd */
     int wake_fd;                       /* eventfd */
+    uint64_t arena_base;               /* see vgc_engine_set_arena; size 0: none */
+    uint64_t arena_size;
+    _Atomic uint64_t arena_next;
 };
+
+/* Addresses of the VM's own: everything whose address guests get to know lies there. It is a range of this process's
+ * addresses far from where the kernel puts libraries and stacks, and the same for every worker of a VM, so that what
+ * one worker has at an address another can have there too. Nothing is reserved. Before anything is mapped; -EINVAL: it
+ * is not of whole pages, or not inside a process's addresses. */
+int vgc_engine_set_arena(struct vgc_engine *engine, uint64_t base, uint64_t size);
+
+/* mmap() of `size` bytes, a multiple of the page size, in the arena (anywhere if there is none) at a multiple of
+ * `align`, a power of two; or, if `at` is not 0, exactly there. MAP_FAILED with errno: EEXIST if `at` is taken, EINVAL
+ * if it is not in the arena. Any thread. */
+void *vgc_arena_map(struct vgc_engine *engine, uint64_t at, uint64_t align, uint64_t size, int protection, int flags,
+                    int fd, int64_t offset);
+/* munmap(), and the addresses are the next to be given again if they were the last that were given. */
+void vgc_arena_unmap(struct vgc_engine *engine, void *base, uint64_t size);
+
+/* Copies `size` bytes but for pages of zeroes; how many were copied. */
+uint64_t vgc_copy_without_zeroes(uint8_t *to, const uint8_t *from, uint64_t size);
 
 /* For an engine's own functions that Python calls (a program is loaded): between these two nobody else calls the
  * engine. Waits for the data plane to make way, if there is one. */

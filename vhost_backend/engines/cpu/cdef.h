@@ -23,6 +23,17 @@ void vgc_cpu_engine_close(struct vgc_engine *engine);
 /* Loads an image that vgc-cpucc made from `size` bytes of `fd`; NULL on failure, with the reason in `why`. */
 struct vgc_cpu_program *vgc_cpu_program_load(struct vgc_engine *engine, int fd, uint64_t size, uint32_t context,
                                              char *why);
+/* As it was loaded in another process, where vgc_cpu_program_base() was `base`: from a copy of the image. */
+struct vgc_cpu_program *vgc_cpu_program_load_at(struct vgc_engine *engine, const uint8_t *image, uint64_t size,
+                                                uint32_t context, uint64_t base, char *why);
+/* What it was loaded from, for as long as it is. */
+const uint8_t *vgc_cpu_program_image(const struct vgc_cpu_program *program, uint64_t *size);
+uint64_t vgc_cpu_program_base(const struct vgc_cpu_program *program);
+/* The index-th part of it that its code may write to; false if there are not so many. */
+bool vgc_cpu_program_writable(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address, uint64_t *size);
+/* After its writable parts have got the contents that they had in another process. 0, or -1 with the reason in `why`.
+ */
+int vgc_cpu_program_settle(struct vgc_cpu_program *program, char *why);
 /* None of its kernels may be running. */
 void vgc_cpu_program_unload(struct vgc_cpu_program *program);
 

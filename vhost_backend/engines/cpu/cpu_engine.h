@@ -4,6 +4,7 @@
  *   memory.c    device memory                   schedule.c  one block: regions, barriers, warp operations
  *   loader.c    images                          fault.c     signals: whose fault, where
  *   program.c   kernels and variables           device.c    what kernels call: printf, assert, timers
+ *   moving.c    the work of another worker
  */
 #ifndef VGC_CPU_ENGINE_H
 #define VGC_CPU_ENGINE_H
@@ -103,15 +104,37 @@ static inline struct cpu_engine *cpu_engine_of(struct vgc_engine *engine)
 
 /* memory.c */
 int cpu_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address);
+int cpu_alloc_at(struct vgc_engine *engine, uint64_t address, uint64_t size);
 int cpu_free(struct vgc_engine *engine, uint64_t address, uint64_t size);
+/* As cpu_map_guarded() with CPU_GUARD, in the VM's arena: for everything whose address guests get to know. At `at` if
+ * that is not 0. */
+uint8_t *cpu_map_device(struct cpu_engine *engine, uint64_t at, size_t size);
+void cpu_unmap_device(struct cpu_engine *engine, uint8_t *base, size_t size);
 /* `size` bytes, page-aligned, readable and writable, between `guard` inaccessible bytes on either side, a multiple of
  * CPU_GUARD; NULL if there is no memory. */
 uint8_t *cpu_map_guarded(size_t size, size_t guard);
 void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard);
 
-/* loader.c: maps an ELF image; *base and *size are what cpu_elf_unload wants. 0 or -1 with `why`. */
-int cpu_elf_load(int fd, uint64_t size, uint8_t **base, size_t *mapped, const struct vgc_cpu_image **image, char *why);
-void cpu_elf_unload(uint8_t *base, size_t mapped);
+/* moving.c */
+int64_t cpu_save(struct vgc_engine *engine, uint64_t address, uint64_t size, uint8_t *to);
+int cpu_restore(struct vgc_engine *engine, uint64_t address, uint64_t size, const uint8_t *from);
+int cpu_put_output(struct vgc_engine *engine, uint32_t context, const char *text, uint32_t size, uint64_t lost);
+
+/* loader.c: a loaded ELF image. */
+struct cpu_elf {
+    const uint8_t *file; /* what it was loaded from: must stay as long */
+    uint64_t file_size;
+    uint8_t *base;
+    size_t mapped;
+};
+/* Loads elf->file into the VM's arena, at `at` if that is not 0, and fills in the rest. 0 or -1 with `why`. */
+int cpu_elf_load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, const struct vgc_cpu_image **image,
+                 char *why);
+void cpu_elf_unload(struct cpu_engine *engine, const struct cpu_elf *elf);
+/* The index-th part of it that code may write to; false if there are not so many. */
+bool cpu_elf_writable(const struct cpu_elf *elf, uint32_t index, uint64_t *address, uint64_t *size);
+/* Its writable parts came from another process: puts the runtime's addresses in this one in again. */
+int cpu_elf_settle(const struct cpu_elf *elf, char *why);
 
 /* pe.c */
 int cpu_pes_start(struct cpu_engine *engine, char *why);

@@ -425,6 +425,10 @@ static const struct vgc_engine_ops CPU_OPS = {
     .describe = cpu_describe_op,
     .cancel = cpu_cancel,
     .take_output = cpu_take_output,
+    .alloc_at = cpu_alloc_at,
+    .save = cpu_save,
+    .restore = cpu_restore,
+    .put_output = cpu_put_output,
     .close = cpu_close,
 };
 

@@ -16,10 +16,13 @@
 enum { PAGE = 4096, MAX_IMAGE = 256 << 20 };
 
 struct loader {
+    struct cpu_engine *engine;
+    uint64_t at; /* 0: anywhere */
     const uint8_t *file;
     uint64_t file_size;
     uint8_t *base;
     size_t mapped;
+    bool imports_only; /* everything else is relocated already */
     const Elf64_Sym *symbols;
     const char *strings;
     const uint32_t *hash;
@@ -87,6 +90,14 @@ static int resolve_tls(struct loader *loader, uint32_t index, int64_t *offset)
 
 /* ---- relocation --------------------------------------------------------------------------------------------- */
 
+/* Has it to do with where the runtime is in this process? */
+static bool is_import(const struct loader *loader, const Elf64_Rela *entry)
+{
+    uint32_t type = (uint32_t)ELF64_R_TYPE(entry->r_info);
+    return type == R_X86_64_TPOFF64 ||
+           (type != R_X86_64_RELATIVE && loader->symbols[ELF64_R_SYM(entry->r_info)].st_shndx == SHN_UNDEF);
+}
+
 static int relocate_one(struct loader *loader, const Elf64_Rela *entry)
 {
     uint32_t symbol = (uint32_t)ELF64_R_SYM(entry->r_info);
@@ -95,6 +106,8 @@ static int relocate_one(struct loader *loader, const Elf64_Rela *entry)
     int64_t offset = 0;
     if (entry->r_offset > loader->mapped - sizeof(uint64_t))
         return refuse(loader, "relocates what is outside of it", "");
+    if (loader->imports_only && !is_import(loader, entry))
+        return 0;
     switch (ELF64_R_TYPE(entry->r_info)) {
     case R_X86_64_RELATIVE:
         *place = (uint64_t)(uintptr_t)loader->base + (uint64_t)entry->r_addend;
@@ -221,9 +234,9 @@ static int load(struct loader *loader, const struct vgc_cpu_image **image)
     const Elf64_Phdr *segments = (const Elf64_Phdr *)(loader->file + header->e_phoff);
     if (check_segments(loader, segments, header->e_phnum) != 0)
         return -1;
-    loader->base = cpu_map_guarded(loader->mapped, CPU_GUARD);
+    loader->base = cpu_map_device(loader->engine, loader->at, loader->mapped);
     if (loader->base == NULL)
-        return refuse(loader, "does not fit into memory", "");
+        return refuse(loader, loader->at != 0 ? "does not fit where it was" : "does not fit into memory", "");
     copy_segments(loader, segments, header->e_phnum);
     const Elf64_Dyn *dynamic = find_dynamic(loader, segments, header->e_phnum);
     if (dynamic == NULL)
@@ -236,25 +249,61 @@ static int load(struct loader *loader, const struct vgc_cpu_image **image)
     return protect_segments(loader, segments, header->e_phnum);
 }
 
-int cpu_elf_load(int fd, uint64_t size, uint8_t **base, size_t *mapped, const struct vgc_cpu_image **image, char *why)
+int cpu_elf_load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, const struct vgc_cpu_image **image,
+                 char *why)
 {
-    struct loader loader = {.file_size = size, .why = why};
-    if (size == 0 || size > MAX_IMAGE)
+    struct loader loader = {.engine = engine, .at = at, .file = elf->file, .file_size = elf->file_size, .why = why};
+    if (elf->file_size == 0 || elf->file_size > MAX_IMAGE)
         return refuse(&loader, "has an impossible size", "");
-    uint8_t *file = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (file == MAP_FAILED)
-        return refuse(&loader, "cannot be mapped", "");
-    loader.file = file;
     int result = load(&loader, image);
-    munmap(file, size);
+    elf->base = loader.base;
+    elf->mapped = loader.mapped;
     if (result != 0 && loader.base != NULL)
-        cpu_elf_unload(loader.base, loader.mapped);
-    *base = loader.base;
-    *mapped = loader.mapped;
+        cpu_elf_unload(engine, elf);
     return result;
 }
 
-void cpu_elf_unload(uint8_t *base, size_t mapped)
+void cpu_elf_unload(struct cpu_engine *engine, const struct cpu_elf *elf)
 {
-    cpu_unmap_guarded(base, mapped, CPU_GUARD);
+    cpu_unmap_device(engine, elf->base, elf->mapped);
+}
+
+/* ---- moving ------------------------------------------------------------------------------------------------- */
+
+static const Elf64_Phdr *segments_of(const struct cpu_elf *elf, uint32_t *count)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)elf->file;
+    *count = header->e_phnum;
+    return (const Elf64_Phdr *)(elf->file + header->e_phoff);
+}
+
+bool cpu_elf_writable(const struct cpu_elf *elf, uint32_t index, uint64_t *address, uint64_t *size)
+{
+    uint32_t count, found = 0;
+    const Elf64_Phdr *segments = segments_of(elf, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (segments[i].p_type != PT_LOAD || (segments[i].p_flags & PF_W) == 0 || found++ != index)
+            continue;
+        *address = (uint64_t)(uintptr_t)elf->base + segments[i].p_vaddr;
+        *size = segments[i].p_memsz;
+        return true;
+    }
+    return false;
+}
+
+/* Where everything is, is read off the file: what came from the other process is written to, but not believed. */
+int cpu_elf_settle(const struct cpu_elf *elf, char *why)
+{
+    struct loader loader = {.file = elf->file,
+                            .file_size = elf->file_size,
+                            .base = elf->base,
+                            .mapped = elf->mapped,
+                            .imports_only = true,
+                            .why = why};
+    uint32_t count;
+    const Elf64_Phdr *segments = segments_of(elf, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (segments[i].p_type == PT_DYNAMIC)
+            return relocate(&loader, (const Elf64_Dyn *)(elf->file + segments[i].p_offset));
+    return refuse(&loader, "has no dynamic section", "");
 }

@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct vgc_cpu_program {
-    uint8_t *base;
-    size_t mapped;
+    struct cpu_engine *engine;
+    struct cpu_elf elf; /* its file is a mapping of ours */
     const struct vgc_cpu_image *image;
     struct vgc_kernel kernels[]; /* image->num_kernels */
 };
@@ -33,33 +34,90 @@ static void describe_kernel(struct vgc_kernel *kernel, const struct vgc_cpu_kern
     };
 }
 
-struct vgc_cpu_program *vgc_cpu_program_load(struct vgc_engine *engine, int fd, uint64_t size, uint32_t context,
-                                             char *why)
+static void unmap_file(const struct cpu_elf *elf)
 {
-    uint8_t *base = NULL;
-    size_t mapped = 0;
+    munmap((void *)(uintptr_t)elf->file, elf->file_size);
+}
+
+/* Takes the file's mapping over. */
+static struct vgc_cpu_program *load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, uint32_t context,
+                                    char *why)
+{
     const struct vgc_cpu_image *image = NULL;
-    (void)engine;
-    if (cpu_elf_load(fd, size, &base, &mapped, &image, why) != 0)
+    if (cpu_elf_load(engine, elf, at, &image, why) != 0) {
+        unmap_file(elf);
         return NULL;
+    }
     struct vgc_cpu_program *program = calloc(1, sizeof(*program) + image->num_kernels * sizeof(struct vgc_kernel));
     if (program == NULL) {
-        cpu_elf_unload(base, mapped);
+        cpu_elf_unload(engine, elf);
+        unmap_file(elf);
         snprintf(why, VGC_CPU_WHY, "no memory for the program's table");
         return NULL;
     }
-    program->base = base;
-    program->mapped = mapped;
+    program->engine = engine;
+    program->elf = *elf;
     program->image = image;
     for (uint32_t i = 0; i < image->num_kernels; i++)
         describe_kernel(&program->kernels[i], &image->kernels[i], context);
     return program;
 }
 
+struct vgc_cpu_program *vgc_cpu_program_load(struct vgc_engine *engine, int fd, uint64_t size, uint32_t context,
+                                             char *why)
+{
+    const uint8_t *file = size == 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    struct cpu_elf elf = {.file = file, .file_size = size};
+    if (file == MAP_FAILED) {
+        snprintf(why, VGC_CPU_WHY, "the image of %lu bytes cannot be mapped", (unsigned long)size);
+        return NULL;
+    }
+    return load(cpu_engine_of(engine), &elf, 0, context, why);
+}
+
+struct vgc_cpu_program *vgc_cpu_program_load_at(struct vgc_engine *engine, const uint8_t *image, uint64_t size,
+                                                uint32_t context, uint64_t base, char *why)
+{
+    uint8_t *file = base == 0 || size == 0
+                        ? MAP_FAILED
+                        : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (file == MAP_FAILED) {
+        snprintf(why, VGC_CPU_WHY, "no memory for an image of %lu bytes at %#lx", (unsigned long)size,
+                 (unsigned long)base);
+        return NULL;
+    }
+    memcpy(file, image, size);
+    mprotect(file, size, PROT_READ);
+    struct cpu_elf elf = {.file = file, .file_size = size};
+    return load(cpu_engine_of(engine), &elf, base, context, why);
+}
+
 void vgc_cpu_program_unload(struct vgc_cpu_program *program)
 {
-    cpu_elf_unload(program->base, program->mapped);
+    cpu_elf_unload(program->engine, &program->elf);
+    unmap_file(&program->elf);
     free(program);
+}
+
+const uint8_t *vgc_cpu_program_image(const struct vgc_cpu_program *program, uint64_t *size)
+{
+    *size = program->elf.file_size;
+    return program->elf.file;
+}
+
+uint64_t vgc_cpu_program_base(const struct vgc_cpu_program *program)
+{
+    return (uint64_t)(uintptr_t)program->elf.base;
+}
+
+bool vgc_cpu_program_writable(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address, uint64_t *size)
+{
+    return cpu_elf_writable(&program->elf, index, address, size);
+}
+
+int vgc_cpu_program_settle(struct vgc_cpu_program *program, char *why)
+{
+    return cpu_elf_settle(&program->elf, why);
 }
 
 uint32_t vgc_cpu_program_num_kernels(const struct vgc_cpu_program *program)

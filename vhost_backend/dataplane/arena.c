@@ -1,0 +1,108 @@
+/* Addresses of the VM's own: see vgc_engine_set_arena(). They are given in a row, so that none comes back soon. */
+#include "internal.h"
+
+#include <sys/mman.h>
+
+enum { PAGE = 4096 };
+
+#define LOWEST_ADDRESS (UINT64_C(1) << 32)
+#define END_OF_ADDRESSES (UINT64_C(1) << 47)
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+int vgc_engine_set_arena(struct vgc_engine *engine, uint64_t base, uint64_t size)
+{
+    if (base % PAGE != 0 || size % PAGE != 0 || base < LOWEST_ADDRESS || base >= END_OF_ADDRESSES || size == 0 ||
+        size > END_OF_ADDRESSES - base)
+        return -EINVAL;
+    engine->arena_base = base;
+    engine->arena_size = size;
+    atomic_store(&engine->arena_next, base);
+    return 0;
+}
+
+/* Kernels before 4.17 take the address for a wish. */
+static void *map_exactly(uint64_t at, uint64_t size, int protection, int flags, int fd, int64_t offset)
+{
+    void *wanted = (void *)(uintptr_t)at;
+    void *got = mmap(wanted, size, protection, flags | MAP_FIXED_NOREPLACE, fd, (off_t)offset);
+    if (got != MAP_FAILED && got != wanted) {
+        munmap(got, size);
+        errno = EEXIST;
+        return MAP_FAILED;
+    }
+    return got;
+}
+
+static bool is_inside(const struct vgc_engine *engine, uint64_t at, uint64_t size)
+{
+    if (engine->arena_size == 0)
+        return at >= LOWEST_ADDRESS && at < END_OF_ADDRESSES && size <= END_OF_ADDRESSES - at;
+    return at >= engine->arena_base && at - engine->arena_base <= engine->arena_size &&
+           size <= engine->arena_size - (at - engine->arena_base);
+}
+
+/* What follows goes behind it, if it has come so far. */
+static void move_on(struct vgc_engine *engine, uint64_t end)
+{
+    uint64_t next = atomic_load(&engine->arena_next);
+    while (next < end && !atomic_compare_exchange_weak(&engine->arena_next, &next, end))
+        ;
+}
+
+static void *map_at(struct vgc_engine *engine, uint64_t at, uint64_t size, int protection, int flags, int fd,
+                    int64_t offset)
+{
+    if (at % PAGE != 0 || !is_inside(engine, at, size)) {
+        errno = EINVAL;
+        return MAP_FAILED;
+    }
+    void *got = map_exactly(at, size, protection, flags, fd, offset);
+    if (got != MAP_FAILED && engine->arena_size != 0)
+        move_on(engine, at + size);
+    return got;
+}
+
+/* Tries one place after another, from the one behind the last, at most once round. */
+static void *map_next(struct vgc_engine *engine, uint64_t align, uint64_t size, int protection, int flags, int fd,
+                      int64_t offset)
+{
+    uint64_t at = (atomic_load(&engine->arena_next) + align - 1) & ~(align - 1);
+    bool wrapped = false;
+    while (true) {
+        if (!is_inside(engine, at, size)) {
+            if (wrapped)
+                break;
+            wrapped = true;
+            at = (engine->arena_base + align - 1) & ~(align - 1);
+            continue;
+        }
+        void *got = map_exactly(at, size, protection, flags, fd, offset);
+        if (got != MAP_FAILED)
+            atomic_store(&engine->arena_next, at + size);
+        if (got != MAP_FAILED || errno != EEXIST)
+            return got;
+        at = (at + size + align - 1) & ~(align - 1);
+    }
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+void *vgc_arena_map(struct vgc_engine *engine, uint64_t at, uint64_t align, uint64_t size, int protection, int flags,
+                    int fd, int64_t offset)
+{
+    if (at != 0)
+        return map_at(engine, at, size, protection, flags, fd, offset);
+    if (engine->arena_size == 0)
+        return mmap(NULL, size, protection, flags, fd, (off_t)offset);
+    return map_next(engine, align, size, protection, flags, fd, offset);
+}
+
+void vgc_arena_unmap(struct vgc_engine *engine, void *base, uint64_t size)
+{
+    uint64_t end = (uint64_t)(uintptr_t)base + size;
+    munmap(base, size);
+    atomic_compare_exchange_strong(&engine->arena_next, &end, (uint64_t)(uintptr_t)base);
+}
