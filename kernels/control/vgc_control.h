@@ -94,7 +94,8 @@ enum vgc_ctl_firmware_state {
 };
 
 /* One slot of a link. Payload first, `commit` last (release): a slot at position p is there when commit == p + 1.
- * Records of more than VGC_CTL_FIRST_PAYLOAD bytes go on in the following slots (struct vgc_ctl_more). */
+ * Records of more than VGC_CTL_FIRST_PAYLOAD bytes go on in the following slots (struct vgc_ctl_more), whose commit
+ * is p + 1 with the top bit set (link.h: VGC_CTL_MORE) and which are written before the first one's commit. */
 struct vgc_ctl_record {
     uint64_t commit;
     uint64_t time_ns;       /* of the device; CPU engine: CLOCK_MONOTONIC */
@@ -158,10 +159,11 @@ struct vgc_ctl_pe {
     uint64_t launches;
     uint64_t launches_seen;
     uint64_t faults;
-    uint64_t reserved3;
+    uint64_t ended_ns; /* of the last block, while blocks are attended */
     struct vgc_ctl_gauge gauges[8];
     struct vgc_ctl_counter counters[24];
-    uint64_t reserved4[16];
+    uint64_t snapshot_seen; /* generation of the snapshot binding that it has answered */
+    uint64_t reserved4[15];
 };
 
 /* One channel: 256 bytes. */
@@ -193,7 +195,8 @@ struct vgc_ctl_channel {
     uint64_t reserved2[8];
 };
 
-/* The area begins with this; offsets are from its first byte. */
+/* The area begins with this; offsets are from its first byte, multiples of 64 and known before anybody maps it: written
+ * by the host before control_attach(), which refuses what does not fit. */
 struct vgc_ctl_area {
     uint32_t magic;
     uint32_t version;
