@@ -12,7 +12,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, fields
+from dataclasses import MISSING, field, fields
 from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypeVar, cast
 
 from vhost_backend.rights import receive_with_fds
@@ -47,20 +47,20 @@ _M = TypeVar("_M", bound=Sendable)
 Parser: TypeAlias = Callable[[str, object], Any]
 
 
-def integer(maximum: int, minimum: int = 0) -> Any:
-    """A field that is an integer of minimum..maximum."""
+def integer(maximum: int, minimum: int = 0, default: object = MISSING) -> Any:
+    """A field that is an integer of minimum..maximum. `default` is as for `part`."""
 
     def parse(path: str, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
             raise ProtocolError(f"{path} is {value!r:.80}; allowed: an integer of {minimum}..{maximum}")
         return value
 
-    return field(metadata={"parse": parse})
+    return field(default=default, metadata={"parse": parse})
 
 
-def unsigned(bits: int) -> Any:
-    """A field that is an integer of so many bits, without sign."""
-    return integer((1 << bits) - 1)
+def unsigned(bits: int, default: object = MISSING) -> Any:
+    """A field that is an integer of so many bits, without sign. `default` is as for `part`."""
+    return integer((1 << bits) - 1, default=default)
 
 
 def _parse_flag(path: str, value: object) -> bool:
@@ -124,9 +124,14 @@ def part_parser(cls: type) -> Parser:
     return parse
 
 
-def part(cls: type) -> Any:
-    """A field that is an object (see `part_parser`)."""
-    return field(metadata={"parse": part_parser(cls)})
+def part(cls: type, default: object = MISSING) -> Any:
+    """A field that is an object (see `part_parser`). `default` is for whoever makes one: packets have all fields."""
+    return field(default=default, metadata={"parse": part_parser(cls)})
+
+
+def parsed(parser: Parser) -> Any:
+    """A field of any other kind, as `parser` wants it."""
+    return field(metadata={"parse": parser})
 
 
 def _parse_scalars(path: str, value: object) -> dict[str, Scalar]:

@@ -36,7 +36,7 @@ class ColdServer:
         self._engine = engine
         self._plane = plane
         self._send = send
-        self._programs = Programs(engine, plane)
+        self.programs = Programs(engine, plane)
         self._changes = Changes(engine, plane)
         self._sources = sources or SourceFiles()
         self._waiting: deque[ColdRequest] = deque()
@@ -55,7 +55,7 @@ class ColdServer:
     def close(self) -> None:
         """Unloads every program; only after the data plane has stopped."""
         self._changes.close()
-        self._programs.close()
+        self.programs.close()
         self._sources.close()
 
     def serve(self) -> None:
@@ -66,6 +66,10 @@ class ColdServer:
             except DriverError as error:
                 self._plane.complete(request.token, error.status, text=str(error))
         self.settle()
+
+    def is_compiling(self) -> bool:
+        """Does a load wait for the compiler, or for a file to send its source in?"""
+        return bool(self._compiling or self._waiting)
 
     def settle(self) -> bool:
         """Goes on with what waits for the engine. False: call again after `changes.SETTLE_MS`."""
@@ -127,37 +131,37 @@ class ColdServer:
             raise DriverError(Status.OUT_OF_MEMORY, str(error)) from error
         except ProgramError as error:
             raise DriverError(Status.COMPILE_FAILED, f"the image cannot be loaded: {error}") from error
-        entry = self._programs.add(request.engine_context, loaded)
+        entry = self.programs.add(request.engine_context, loaded)
         self._reply(request, program_table(entry, log), value=entry.id)
 
     def _program_unload(self, request: ColdRequest) -> None:
         program = schema.BODY_PROGRAM_UNLOAD.construct.parse(request.body).program
 
         def unload() -> None:
-            self._programs.remove(program)
+            self.programs.remove(program)
             self._plane.complete(request.token)
 
         self._changes.add(request, unload)
 
     def _context_destroy(self, request: ColdRequest) -> None:
-        if self._programs.any_of(request.engine_context):
+        if self.programs.any_of(request.engine_context):
             self._changes.add(request, lambda: self._finish_destroy(request))
         else:
             self._finish_destroy(request)
 
     def _finish_destroy(self, request: ColdRequest) -> None:
-        self._programs.remove_context(request.engine_context)
+        self.programs.remove_context(request.engine_context)
         self._plane.free_context(request.engine_context)
         self._plane.complete(request.token)
 
     # ---- lookups ---------------------------------------------------------------------------------
 
     def _function_lookup(self, request: ColdRequest) -> None:
-        function = self._programs.find_function(request.engine_context, *self._name(request))
+        function = self.programs.find_function(request.engine_context, *self._name(request))
         self._reply(request, function_payload(function), value=function.id)
 
     def _global_lookup(self, request: ColdRequest) -> None:
-        variable = self._programs.find_global(request.engine_context, *self._name(request))
+        variable = self.programs.find_global(request.engine_context, *self._name(request))
         self._reply(request, global_payload(variable), value=variable.address)
 
     def _name(self, request: ColdRequest) -> tuple[int, str]:

@@ -12,6 +12,16 @@ from vhost_backend.engines.base import Engine
 from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.changes import SETTLE_MS
 from vhost_backend.worker.cold import ColdServer
+from vhost_backend.worker.moving import Mover
+from vhost_backend.worker.moving_messages import (
+    Measured,
+    MoveHold,
+    MoveLoad,
+    MoveMeasure,
+    MoveRelease,
+    MoveSave,
+    Saved,
+)
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, RingFds
 from vhost_backend.worker.protocol import (
     Ack,
@@ -39,6 +49,7 @@ class Control:
         self._daemon = daemon
         self._plane = plane
         self._cold = ColdServer(engine, plane, self._send, sources)
+        self._mover = Mover(engine, plane, self._cold.programs, self._cold.is_compiling, self)
         self._stats = StatsReporter(plane, self._send)
         self._running = True
 
@@ -48,7 +59,7 @@ class Control:
         poller.register(self._daemon, select.POLLIN)
         poller.register(self._plane.notify_fd, select.POLLIN)
         while self._running:
-            wait_ms = self._stats.wait_ms()
+            wait_ms = self._mover.wait_ms(self._stats.wait_ms())
             if not self._cold.settle():
                 wait_ms = SETTLE_MS
             ready = dict(poller.poll(wait_ms))
@@ -59,7 +70,19 @@ class Control:
                 self._report_broken()
             if self._daemon.fileno() in ready:
                 self._receive()
+            self._mover.step()
             self._stats.report_if_due()
+
+    # ---- the mover's Answering -------------------------------------------------------------------
+
+    def ack(self, seq: int, error: str = "") -> None:
+        """Tells the daemon that its message is done, or what is wrong."""
+        self._send(Ack(seq, not error, error[:2048], 0, self._plane.region_address))
+
+    def tell(self, message: Measured | Saved) -> None:
+        self._send(message)
+
+    # ----------------------------------------------------------------------------------------------
 
     def _send(self, message: protocol.WorkerMessage, fds: tuple[int, ...] = ()) -> None:
         try:
@@ -87,6 +110,8 @@ class Control:
                 self._cold.on_program(message, fds)
             case Shutdown():
                 self._running = False
+            case MoveHold() | MoveMeasure() | MoveSave() | MoveLoad() | MoveRelease():
+                self._mover.handle(message, fds)
             case _:
                 self._answer(message.seq, lambda: self._do(message, fds))
 
@@ -108,7 +133,7 @@ class Control:
         match message:
             case MemTable():
                 try:
-                    plane.set_memory(message.regions, fds)
+                    plane.set_memory(message.regions, fds, message.region_address)
                 finally:
                     codec.close_fds(fds)
             case VringStart():

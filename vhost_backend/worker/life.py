@@ -66,6 +66,8 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
         engine = engine_class(setup.engine.kind).open(
             setup.engine.options, setup.quota.pes, setup.quota.memory_bytes, setup.deadline_ns
         )
+        if setup.arena.size:
+            engine.set_arena(setup.arena.base, setup.arena.size)
         sources = SourceFiles()
         needs = engine.needs
         kept_fds = (daemon.fileno(), inflight_fd, *sources.fds, *needs.kept_fds)

@@ -126,17 +126,26 @@ class DataPlane:
     def stop(self) -> None:
         lib.vgc_dp_stop(self._dp)
 
+    @property
+    def handle(self) -> Any:
+        """``struct vgc_dp *``, for other faces of it."""
+        return self._dp
+
     # ---- memory and queues -----------------------------------------------------------------------
 
-    def set_memory(self, regions: Sequence[MemRegion], fds: Sequence[int]) -> None:
-        """Replaces the memory table; `fds` stay the caller's.
+    def set_memory(self, regions: Sequence[MemRegion], fds: Sequence[int], region_address: int = 0) -> None:
+        """Replaces the memory table; `fds` stay the caller's. `region_address`: what it must be then, if not 0.
 
-        :raise DataPlaneError: a file is too short, or requests in flight use what would go; nothing has changed.
+        :raise DataPlaneError: a file is too short, or requests in flight use what would go; nothing has changed. Or the
+            region cannot be where it must.
         """
+        largest = max((region.size for region in regions), default=0)
         table = ffi.new("struct vgc_dp_region[]", len(regions))
         for entry, region, fd in zip(table, regions, fds, strict=True):
             entry.gpa, entry.uva, entry.size, entry.offset = region.gpa, region.uva, region.size, region.offset
             entry.fd = fd
+            if region.size == largest:
+                entry.at, region_address = region_address, 0
         self._check(lib.vgc_dp_set_memory(self._dp, table, len(regions), self._why))
 
     @property

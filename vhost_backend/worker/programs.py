@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vhost_backend.engines.base import Engine, FunctionInfo, GlobalInfo, LoadedProgram
 from vhost_backend.errors import DriverError
+from vhost_backend.worker.moving_plane import MovingPlane
 from vhost_backend.worker.plane import DataPlane, DataPlaneError
 from virtio_proto import schema
 from virtio_proto.schema import Status
@@ -59,6 +60,30 @@ class Programs:
         entry = LoadedEntry(program, context, loaded, functions)
         self._entries[program] = entry
         return entry
+
+    def add_moved(
+        self, moving: MovingPlane, program: int, context: int, loaded: LoadedProgram, function_ids: Sequence[int]
+    ) -> None:
+        """Registers a program with the ids that another worker gave it; `publish` must follow.
+
+        :raise DataPlaneError: ids or addresses are taken, or the quota does not allow it.
+        """
+        moving.load_program(program, context, loaded.charged_bytes)
+        functions = tuple(Function(*pair) for pair in zip(function_ids, loaded.functions, strict=True))
+        for function in functions:
+            info = function.info
+            moving.load_function(program, function.id, info.kernel, info.name, info.short_name)
+        for variable in loaded.globals:
+            self._plane.add_global(program, variable.address, variable.size)
+        self._entries[program] = LoadedEntry(program, context, loaded, functions)
+
+    def publish(self) -> None:
+        """Lets functions be called by name."""
+        self._plane.publish_programs()
+
+    def __iter__(self) -> Iterator[LoadedEntry]:
+        """In order of loading."""
+        return iter(self._entries.values())
 
     def remove(self, program: int) -> None:
         """Unloads; the data plane has seen to it that nothing of it runs."""

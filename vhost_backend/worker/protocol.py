@@ -9,11 +9,15 @@ A worker may contain guest code, so the daemon treats whatever receiving raises 
 The conversation::
 
     daemon                          worker
-    setup            ->                       fds: in-flight memory
+    setup            ->                       fds: in-flight memory; control area and record socket, if there is one
                      <-             ready     (or ack ok=false, and the worker exits)
     mem_table        ->                       fds: one per region
                      <-             ack       region_device_address
     vring_start      ->                       fds: kick, call, err as far as has_* says
+                     <-             ack
+    control_*        ->                       see `vhost_backend.worker.control_messages`
+                     <-             ack
+    move_*           ->                       see `vhost_backend.worker.moving_messages`
                      <-             ack
     vring_call, vring_kick, vring_enable ->   swaps and switches of a running ring
                      <-             ack
@@ -49,6 +53,15 @@ from vhost_backend.worker.codec import (
     text_parser,
     tuple_of,
     unsigned,
+)
+from vhost_backend.worker.control_messages import CONTROL_MESSAGES, NO_CONTROL, ControlMessage, ControlSetup
+from vhost_backend.worker.moving_messages import (
+    MOVE_MESSAGES,
+    NO_ARENA,
+    ArenaSetup,
+    Measured,
+    MoveMessage,
+    Saved,
 )
 
 MAX_REGIONS: Final = 32
@@ -110,7 +123,11 @@ class MemRegion:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """First message: what to be. One fd: the in-flight memory (see `vhost_backend.worker.inflight`)."""
+    """First message: what to be.
+
+    fds: the in-flight memory (see `vhost_backend.worker.inflight`); with a control system also its area, a sealed
+    memfd, and the worker's end of the record socket (`SOCK_SEQPACKET`, see `vhost_backend.control.driver.packets`).
+    """
 
     TYPE: ClassVar[str] = "setup"
     seq: int = unsigned(32)
@@ -123,9 +140,11 @@ class Setup:
     max_streams: int = integer(64, minimum=1)
     generation: int = unsigned(32)
     sandbox: SandboxMode = text(16, ("strict", "best-effort", "off"))
+    control: ControlSetup = part(ControlSetup, default=NO_CONTROL)
+    arena: ArenaSetup = part(ArenaSetup, default=NO_ARENA)
 
     def num_fds(self) -> int:
-        return 1
+        return 3 if self.control.area_bytes else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +154,7 @@ class MemTable:
     TYPE: ClassVar[str] = "mem_table"
     seq: int = unsigned(32)
     regions: tuple[MemRegion, ...] = tuple_of(part_parser(MemRegion), MAX_REGIONS)
+    region_address: int = unsigned(64, default=0)  # where kernels must see the largest; 0: anywhere
 
     def num_fds(self) -> int:
         return len(self.regions)
@@ -334,9 +354,19 @@ class Log:
 
 
 DaemonMessage: TypeAlias = (
-    Setup | MemTable | VringStart | VringCall | VringKick | VringEnable | VringStop | Program | Shutdown
+    Setup
+    | MemTable
+    | VringStart
+    | VringCall
+    | VringKick
+    | VringEnable
+    | VringStop
+    | Program
+    | Shutdown
+    | ControlMessage
+    | MoveMessage
 )
-WorkerMessage: TypeAlias = Ready | Ack | Compile | VringBroken | Stats | Log
+WorkerMessage: TypeAlias = Ready | Ack | Compile | VringBroken | Stats | Log | Measured | Saved
 Message: TypeAlias = DaemonMessage | WorkerMessage
 
 DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
@@ -349,8 +379,19 @@ DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
     VringStop,
     Program,
     Shutdown,
+    *CONTROL_MESSAGES,
+    *MOVE_MESSAGES,
 )
-WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (Ready, Ack, Compile, VringBroken, Stats, Log)
+WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (
+    Ready,
+    Ack,
+    Compile,
+    VringBroken,
+    Stats,
+    Log,
+    Measured,
+    Saved,
+)
 
 
 # --------------------------------------------------------------------------------------------------
