@@ -10,9 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
+from vhost_backend._dataplane import lib
 from vhost_backend.compiler.job import CompileJob
+from vhost_backend.errors import EngineError
 from virtio_proto.schema import ParamKind
 
 __all__ = [
@@ -25,8 +27,11 @@ __all__ = [
     "LoadedProgram",
     "ProgramError",
     "ProgramMemoryError",
+    "ProgramPlace",
     "WorkerNeeds",
 ]
+
+Buffer: TypeAlias = bytes | memoryview
 
 EngineOptions = Mapping[str, str | int | float | bool | None]
 
@@ -79,6 +84,16 @@ class LoadedProgram:
     private: Any = None
     charged_bytes: int = 0
     """Of the VM's memory quota, for as long as it is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPlace:
+    """Where a loaded program is, and what of it is not as its image says any more."""
+
+    base: int
+    """What the engine must be told to load it there again."""
+    writable: tuple[tuple[int, int], ...]
+    """Address and size of the parts that kernels may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +158,14 @@ class Engine(ABC):
         """What the engine, which is open by now, needs behind the walls; asked once, before they are built."""
         return WorkerNeeds()
 
+    def set_arena(self, base: int, size: int) -> None:
+        """Addresses of the VM's own (``vgc_engine_set_arena``): right after it was opened.
+
+        :raise EngineError: no process can have them.
+        """
+        if lib.vgc_engine_set_arena(self.handle, base, size) != 0:
+            raise EngineError(f"{size} bytes of addresses from {base:#x} are none that a process can have")
+
     def start(self) -> None:  # noqa: B027  most engines have nothing to do
         """Called once, behind the sandbox's walls and before the first operation: threads start here."""
 
@@ -166,6 +189,35 @@ class Engine(ABC):
     @abstractmethod
     def unload_program(self, program: LoadedProgram) -> None:
         """Frees a program of which no launch is in flight."""
+
+    # ---- moving a VM's work to another worker ----
+
+    def program_place(self, program: LoadedProgram) -> ProgramPlace:  # noqa: ARG002  most cannot
+        """Where it is.
+
+        :raise ProgramError: programs of this engine cannot be moved.
+        """
+        raise ProgramError(f"programs of the {self.kind} engine cannot be moved to another worker")
+
+    def program_image(self, program: LoadedProgram) -> Buffer:  # noqa: ARG002  most cannot
+        """What it was loaded from, readable for as long as it is loaded.
+
+        :raise ProgramError: as `program_place`.
+        """
+        raise ProgramError(f"programs of the {self.kind} engine cannot be moved to another worker")
+
+    def load_program_at(self, image: bytes, context: int, base: int) -> LoadedProgram:  # noqa: ARG002  most cannot
+        """As `load_program`, where another worker of the VM had it: addresses are the same.
+
+        :raise ProgramError: it cannot be there, or as `program_place`.
+        """
+        raise ProgramError(f"the {self.kind} engine loads no programs at fixed addresses")
+
+    def settle_program(self, program: LoadedProgram) -> None:  # noqa: B027  most have nothing to settle
+        """After its writable parts have got the contents that they had in another worker.
+
+        :raise ProgramError: it is not what it was.
+        """
 
     @abstractmethod
     def close(self) -> None:

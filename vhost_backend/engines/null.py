@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import (
+    Buffer,
     CompileJob,
     Engine,
     EngineOptions,
@@ -28,6 +30,7 @@ from vhost_backend.engines.base import (
     GlobalInfo,
     LoadedProgram,
     ProgramError,
+    ProgramPlace,
 )
 from vhost_backend.errors import EngineError
 from virtio_proto.schema import ParamKind
@@ -45,6 +48,14 @@ _SIZES: Final[dict[ParamKind, tuple[int, ...]]] = {ParamKind.FLOAT: (2, 4, 8), P
 """Those that a kind can have, where it has not all."""
 _GLOBALS_BASE: Final = 1 << 60
 _MOST_BYTES: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Private:
+    """Of a loaded program: where its variables begin, and its text."""
+
+    base: int
+    image: bytes
 
 
 class NullEngine(Engine):
@@ -68,7 +79,11 @@ class NullEngine(Engine):
         return cls(pes)
 
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
-        text = os.pread(image_fd, size, 0).decode(errors="replace")
+        return self._load(os.pread(image_fd, size, 0), context)
+
+    def _load(self, image: bytes, context: int) -> LoadedProgram:
+        text = image.decode(errors="replace")
+        base = self._next_global
         functions: list[FunctionInfo] = []
         variables: list[GlobalInfo] = []
         charged = 0
@@ -86,10 +101,26 @@ class NullEngine(Engine):
                     raise ProgramError(
                         f"line {number}: {line!r:.80}; allowed: kernel NAME ..., global NAME SIZE, bytes N"
                     )
-        return LoadedProgram(tuple(functions), tuple(variables), charged_bytes=charged)
+        return LoadedProgram(tuple(functions), tuple(variables), _Private(base, image), charged)
 
     def unload_program(self, program: LoadedProgram) -> None:
         """Nothing to do: the kernels go with their last reference."""
+
+    def program_place(self, program: LoadedProgram) -> ProgramPlace:
+        return ProgramPlace(program.private.base, ())
+
+    def program_image(self, program: LoadedProgram) -> Buffer:
+        image: bytes = program.private.image
+        return image
+
+    def load_program_at(self, image: bytes, context: int, base: int) -> LoadedProgram:
+        if base < _GLOBALS_BASE:
+            raise ProgramError(f"variables at {base:#x}; allowed: {_GLOBALS_BASE:#x} and above")
+        furthest, self._next_global = self._next_global, base
+        try:
+            return self._load(image, context)
+        finally:
+            self._next_global = max(furthest, self._next_global)
 
     def close(self) -> None:
         if self.handle != ffi.NULL:

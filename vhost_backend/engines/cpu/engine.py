@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import (
+    Buffer,
     CompileJob,
     Engine,
     EngineOptions,
@@ -14,6 +15,7 @@ from vhost_backend.engines.base import (
     GlobalInfo,
     LoadedProgram,
     ProgramError,
+    ProgramPlace,
 )
 from vhost_backend.engines.cpu import toolchain
 from vhost_backend.errors import EngineError
@@ -57,6 +59,10 @@ class CpuEngine(Engine):
 
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         program = lib.vgc_cpu_program_load(self.handle, image_fd, size, context, self._why)
+        return self._loaded(program)
+
+    def _loaded(self, program: Any) -> LoadedProgram:
+        """:raise ProgramError: it is not there."""
         if program == ffi.NULL:
             raise ProgramError(self._reason())
         functions = tuple(_function(program, index) for index in range(lib.vgc_cpu_program_num_kernels(program)))
@@ -65,6 +71,25 @@ class CpuEngine(Engine):
 
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cpu_program_unload(program.private)
+
+    def program_place(self, program: LoadedProgram) -> ProgramPlace:
+        address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        writable: list[tuple[int, int]] = []
+        while lib.vgc_cpu_program_writable(program.private, len(writable), address, size):
+            writable.append((int(address[0]), int(size[0])))
+        return ProgramPlace(int(lib.vgc_cpu_program_base(program.private)), tuple(writable))
+
+    def program_image(self, program: LoadedProgram) -> Buffer:
+        size = ffi.new("uint64_t *")
+        return memoryview(ffi.buffer(lib.vgc_cpu_program_image(program.private, size), size[0]))
+
+    def load_program_at(self, image: bytes, context: int, base: int) -> LoadedProgram:
+        view = ffi.from_buffer(image)
+        return self._loaded(lib.vgc_cpu_program_load_at(self.handle, view, len(image), context, base, self._why))
+
+    def settle_program(self, program: LoadedProgram) -> None:
+        if lib.vgc_cpu_program_settle(program.private, self._why) != 0:
+            raise ProgramError(self._reason())
 
     def close(self) -> None:
         if self.handle != ffi.NULL:
