@@ -39,6 +39,8 @@ VERBS: Final[dict[str, Role]] = {
     "migrate": "operate",
     "balance": "operate",
     "reset_worker": "operate",
+    "quiesce": "operate",
+    "resume": "operate",
     "set_policies": "admin",
     "stage_firmware": "admin",
     "activate_firmware": "admin",
@@ -54,6 +56,24 @@ ERROR_KINDS: Final = (
     "busy",  # it cannot be done now: the VM has no worker, a migration runs
     "failed",  # it was tried, and did not work
 )
+
+# Fields of each verb and what it answers, where no class below says so. Lists are answered in a map, by name.
+#   hello {version, token?} -> Hello               topology {} -> Topology            self {} -> SelfInfo
+#   ls {selector?, totals?} -> {instances: [InstanceInfo]}; with totals: no channels, but `totals` of them
+#   stat {selector?} -> {pes: [PeStat]}            load {selector?} -> LoadInfo
+#   snapshot {selector?, deadline_ms?} -> SnapshotInfo
+#   faults {selector?, cleared?} -> {faults: [FaultInfo]}; with cleared: those as well
+#   clear_faults {selector?|faults?: [number]} -> {cleared: number of them}
+#   policies {} -> {policies: [PolicyInfo]}        set_policies {policies} -> {policies: [PolicyInfo]}
+#   migrations {} -> {migrations: [MigrationInfo]}
+#   migrate {vm, gpu?, pes?} and confine {vm, pes} -> MigrationInfo
+#   balance {apply?} -> {moves: [MoveInfo]}        reset_worker {vm} -> {}
+#   subscribe and unsubscribe {records?: [instance], events?: bool} -> {}
+#   open OpenRequest -> InstanceInfo               set {instance, level?, sample?, ttl_s?} -> InstanceInfo
+#   close {instance} -> InstanceInfo, its last     send SendRequest -> {elements: to how many it went}
+#   threshold {selector, name, low?, high?} -> {elements: to how many it applies}
+#   firmware {}, stage_firmware {image, selector?}, activate_firmware {selector?, version},
+#   rollback_firmware {selector?} -> FirmwareInfo
 
 
 class Error(TypedDict):
@@ -103,6 +123,8 @@ class VmInfo(TypedDict):
     """Its processing elements are numbered 0..pes-1 on the CPU engine, and as the device numbers its SMs on CUDA."""
     confined_to: list[int] | None
     state: Literal["stopped", "starting", "ready", "recovering", "failed", "migrating"]
+    quiesced: NotRequired[bool]
+    """It takes no new requests: ``quiesce {"vm": ...}`` or a policy had it so, until ``resume {"vm": ...}``."""
     generation: int
     """Of its worker: rises when a worker is replaced."""
     memory_quota_bytes: int
@@ -127,7 +149,14 @@ class Topology(TypedDict):
 
 
 class OpenRequest(TypedDict):
-    """``open``: channels from one function to all elements that the selector chooses, as one instance."""
+    """``open``: channels from one function to all elements that the selector chooses, as one instance.
+
+    A VM without a worker is no error: its channels are opened when a worker is ready, and again in every worker after
+    that (`InstanceInfo.channels` is empty for it until then). Records that nobody has subscribed to yet are kept for
+    the first who does, within bounds. Instances of one function share an element's channel, at the highest level, the
+    least sampling and the shortest period of all, with the policy of whoever was first. ``close {"instance": ...}`` or
+    ``close {"selector": ...}`` ends instances.
+    """
 
     selector: str
     """Must name one function; ``host`` in it is ignored."""
@@ -167,6 +196,17 @@ class ChannelInfo(TypedDict):
     """In force now: the governor raises it when the channel costs more than its budget."""
 
 
+class Totals(TypedDict):
+    """Of an instance's channels together."""
+
+    channels: int
+    records: int
+    lost: int
+    skipped: int
+    forged: int
+    cost_ns: int
+
+
 class InstanceInfo(TypedDict):
     instance: int
     function: str
@@ -177,6 +217,7 @@ class InstanceInfo(TypedDict):
     opened_ns: int
     expires_ns: int | None
     channels: list[ChannelInfo]
+    totals: NotRequired[Totals]
 
 
 class SendRequest(TypedDict):
@@ -292,6 +333,17 @@ class MigrationInfo(TypedDict):
     text: str
 
 
+class MoveInfo(TypedDict):
+    """What the load strategy proposes, or with ``apply`` has started."""
+
+    vm: str
+    source: str
+    target: str
+    reason: str
+    migration: int | None
+    """Its number, if it was started."""
+
+
 class FirmwareInfo(TypedDict):
     """``firmware {}`` lists images and what runs where; ``stage_firmware {"image": bytes, "selector": ...}``"""
 
@@ -332,8 +384,12 @@ class RecordsPush(TypedDict):
     """Of this channel so far."""
     data: bytes
     """A batch of `virtio_proto.control.records`."""
+    dropped: NotRequired[int]
+    """Pushes that this connection was too slow for since the last one."""
     dictionary: dict[str, str]
     """Formats and names that are new in this batch: address in hexadecimal -> text."""
+    dropped: NotRequired[int]
+    """Pushes to this peer that were dropped since the last one that it got: it reads too slowly."""
 
 
 class EventPush(TypedDict):
