@@ -384,8 +384,6 @@ class RecordsPush(TypedDict):
     """Of this channel so far."""
     data: bytes
     """A batch of `virtio_proto.control.records`."""
-    dropped: NotRequired[int]
-    """Pushes that this connection was too slow for since the last one."""
     dictionary: dict[str, str]
     """Formats and names that are new in this batch: address in hexadecimal -> text."""
     dropped: NotRequired[int]
