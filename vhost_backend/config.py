@@ -6,7 +6,6 @@ Every problem is reported, not only the first, and each names file and line, key
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from vhost_backend.control_config import ControlConfig, parse_control
 from vhost_backend.engine_config import EngineConfig, parse_engine
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import LogFormat, LogLevel
@@ -31,11 +31,23 @@ from vhost_backend.yaml_values import (
     path_of,
     read_yaml,
     scaled,
+    socket_path,
     table_of,
 )
 from virtio_proto.schema import LIMITS
 
-__all__ = ["MIB", "DaemonConfig", "EngineConfig", "LogConfig", "QuotaConfig", "VmConfig", "load", "parse", "vm_uuid"]
+__all__ = [
+    "MIB",
+    "ControlConfig",
+    "DaemonConfig",
+    "EngineConfig",
+    "LogConfig",
+    "QuotaConfig",
+    "VmConfig",
+    "load",
+    "parse",
+    "vm_uuid",
+]
 
 SandboxMode: TypeAlias = Literal["strict", "best-effort", "off"]
 """A file cannot say "off": that is for tests, whose guests are their own."""
@@ -85,6 +97,7 @@ class DaemonConfig:
     log: LogConfig = field(default_factory=LogConfig)
     cache: Path | None = None
     """Folder of compiled programs; None: one under the user's cache folder."""
+    control: ControlConfig = field(default_factory=ControlConfig)
 
 
 def vm_uuid(name: str) -> uuid.UUID:
@@ -101,14 +114,6 @@ def _region(problems: Problems, path: str, at: Located) -> int | None:
         problems.add(at, path, "a power of two, as the guest sees the region as a PCI BAR")
         return None
     return size
-
-
-def _socket_path(problems: Problems, path: str, at: Located) -> Path | None:
-    found = path_of(problems, path, at)
-    if found is not None and len(os.fsencode(found)) > 107:  # sun_path
-        problems.add(at, path, "an absolute path of at most 107 bytes")
-        return None
-    return found
 
 
 def _uuid(problems: Problems, path: str, at: Located) -> uuid.UUID | None:
@@ -149,7 +154,7 @@ def _log(problems: Problems, path: str, at: Located) -> LogConfig:
 
 
 _VM_KEYS: Final[dict[str, Parser[Any]]] = {
-    "socket": _socket_path,
+    "socket": socket_path,
     "uuid": _uuid,
     "region": _region,
     "engine": parse_engine,
@@ -214,6 +219,7 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
     if problems.found:
         raise ConfigError(problems.found)
     keys: dict[str, Parser[Any]] = {"vms": _unparsed, "defaults": _unparsed, "log": _log, "cache": path_of}
+    keys["control"] = parse_control
     table = table_of(problems, "", root, keys)
     vms = _vms(problems, table.pop("vms", None), _defaults(problems, table.pop("defaults", None)))
     if problems.found:

@@ -5,6 +5,7 @@ Every problem is collected, not only the first, and each names file and line, ke
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -139,6 +140,15 @@ def path_of(problems: Problems, path: str, at: Located) -> Path | None:
         return Path(at.value)
     problems.add(at, path, "an absolute path")
     return None
+
+
+def socket_path(problems: Problems, path: str, at: Located) -> Path | None:
+    """The path of a UNIX socket."""
+    found = path_of(problems, path, at)
+    if found is not None and len(os.fsencode(found)) > 107:  # sun_path
+        problems.add(at, path, "an absolute path of at most 107 bytes")
+        return None
+    return found
 
 
 def table_of(problems: Problems, path: str, at: Located, keys: Mapping[str, Parser[Any]]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ BACKLOG: Final = 4
 
 
 @contextlib.contextmanager
-def bound(path: Path) -> Iterator[socket.socket]:
-    """A socket listening at `path`, which is unlinked at the end. A stale socket file is replaced.
+def bound(path: Path, mode: int = 0o660) -> Iterator[socket.socket]:
+    """A socket listening at `path` with permissions `mode`, unlinked at the end. A stale socket file is replaced.
 
     :raise HostError: something listens there, or it cannot be bound.
     """
@@ -25,8 +25,9 @@ def bound(path: Path) -> Iterator[socket.socket]:
     with listener:
         try:
             _remove_stale(path)
+            os.fchmod(listener.fileno(), mode)  # the file's, from its first moment, but for the umask
             listener.bind(os.fsencode(path))
-            path.chmod(0o660)
+            path.chmod(mode)
             listener.listen(BACKLOG)
         except FileNotFoundError:
             raise HostError(f"cannot listen at {path}: there is no folder {path.parent}", "make it") from None

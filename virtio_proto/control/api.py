@@ -70,7 +70,9 @@ ERROR_KINDS: Final = (
 #   balance {apply?} -> {moves: [MoveInfo]}        reset_worker {vm} -> {}
 #   subscribe and unsubscribe {records?: [instance], events?: bool} -> {}
 #   open OpenRequest -> InstanceInfo               set {instance, level?, sample?, ttl_s?} -> InstanceInfo
-#   close {instance} -> InstanceInfo, its last     send SendRequest -> {elements: to how many it went}
+#   close {instance} -> InstanceInfo, its last; close {selector} -> {closed: [instance]}
+#   quiesce {vm} -> {}                             resume {vm} -> {}
+#   send SendRequest -> {elements: to how many it went}
 #   threshold {selector, name, low?, high?} -> {elements: to how many it applies}
 #   firmware {}, stage_firmware {image, selector?}, activate_firmware {selector?, version},
 #   rollback_firmware {selector?} -> FirmwareInfo

@@ -52,15 +52,15 @@ def decode(body: bytes) -> Frame:
     return frame
 
 
-async def read(stream: asyncio.StreamReader) -> Frame | None:
-    """The next frame; None at the end of the stream.
+async def read(stream: asyncio.StreamReader, max_bytes: int = MAX_FRAME_BYTES) -> Frame | None:
+    """The next frame, of at most `max_bytes`; None at the end of the stream.
 
     :raise FrameError: the peer sent something else, or ended in the middle of a frame.
     """
     try:
         (length,) = _LENGTH.unpack(await stream.readexactly(_LENGTH.size))
-        if length > MAX_FRAME_BYTES:
-            raise FrameError(f"a frame of {length} bytes; allowed: {MAX_FRAME_BYTES}")
+        if length > max_bytes:
+            raise FrameError(f"a frame of {length} bytes; allowed: {max_bytes}")
         return decode(await stream.readexactly(length))
     except asyncio.IncompleteReadError as error:
         if error.partial:

@@ -1,0 +1,182 @@
+"""A VM of the control system without a worker: its channels do what a test says, and note what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from vhost_backend.control.channel_port import (
+    Batch,
+    Binding,
+    ChannelError,
+    ElementFigures,
+    ElementState,
+    Listener,
+    Terms,
+    WorkerGoneError,
+)
+from vhost_backend.control.vm_port import VmFacts
+from virtio_proto.control import records
+from virtio_proto.control.api import GpuInfo
+from virtio_proto.control.records import Function, Level, Record
+
+CLOCK_NS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A channel as the fake worker has it."""
+
+    function: Function
+    terms: Terms
+    binding: Binding
+
+
+class FakeChannels:
+    """`VmChannels` of a VM with `num_pes` elements. `refuse` makes commands fail, `hold` keeps them waiting."""
+
+    def __init__(self, num_pes: int = 4, *, ready: bool = True) -> None:
+        self.bound: dict[int, Bound] = {}
+        self.told: list[tuple[Any, ...]] = []
+        self.refuse: dict[str, str] = {}
+        self.hold: asyncio.Event | None = None
+        self.states: list[ElementState] = []
+        self._num_pes = num_pes
+        self._ready = ready
+        self._listener: Listener | None = None
+        self._sequence: dict[int, int] = {}
+
+    # ---- the port --------------------------------------------------------------------------------
+
+    def listen(self, listener: Listener) -> None:
+        self._listener = listener
+
+    @property
+    def ready(self) -> bool:
+        return self._ready
+
+    @property
+    def num_pes(self) -> int:
+        return self._num_pes if self._ready else 0
+
+    async def _do(self, command: str, *what: Any) -> None:
+        if self.hold is not None:
+            await self.hold.wait()
+        if not self._ready:
+            raise WorkerGoneError("there is no worker")
+        if command in self.refuse:
+            raise ChannelError(self.refuse[command])
+        self.told.append((command, *what))
+
+    async def open(self, function: Function, terms: Terms, bindings: Sequence[Binding]) -> None:
+        await self._do("open", function, terms, tuple(bindings))
+        for binding in bindings:
+            assert binding.channel not in self.bound, "a number that is in use"
+            self.bound[binding.channel] = Bound(function, terms, binding)
+
+    async def close(self, channels: Sequence[int]) -> None:
+        await self._do("close", tuple(channels))
+        for channel in channels:
+            del self.bound[channel]
+
+    async def set(self, channels: Sequence[int], level: int, sample: int) -> None:
+        await self._do("set", tuple(channels), level, sample)
+        for channel in channels:
+            bound = self.bound[channel]
+            self.bound[channel] = replace(bound, terms=replace(bound.terms, level=level, sample=sample))
+
+    async def send(self, channel: int, data: bytes, *, eof: bool) -> None:
+        await self._do("send", channel, data, eof)
+
+    async def threshold(self, pes: Sequence[int], name: str, low: float, high: float) -> None:
+        await self._do("threshold", tuple(pes), name, low, high)
+
+    async def snapshot(self, deadline_ms: int) -> Sequence[ElementState]:
+        await self._do("snapshot", deadline_ms)
+        return self.states
+
+    async def confine(self, pes: Sequence[int]) -> None:
+        await self._do("confine", tuple(pes))
+
+    # ---- what a worker does by itself ------------------------------------------------------------
+
+    @property
+    def listener(self) -> Listener:
+        assert self._listener is not None, "nobody listens"
+        return self._listener
+
+    def lose(self, reason: str = "killed") -> None:
+        self._ready = False
+        self.bound.clear()
+        self.listener.on_lost(reason)
+
+    def come(self, num_pes: int | None = None) -> None:
+        """A worker is ready."""
+        self._num_pes = num_pes or self._num_pes
+        self._ready = True
+        self.listener.on_ready(self._num_pes)
+
+    def on(self, pe: int, function: Function) -> Bound:
+        """The channel of a place."""
+        return next(b for b in self.bound.values() if b.binding.pe == pe and b.function == function)
+
+    def emit(self, pe: int, *batch: Record, lost: int = 0, texts: Mapping[int, str] | None = None) -> None:
+        """Records of one element, all of one function."""
+        binding = self.on(pe, batch[0].function).binding
+        count = self._sequence[binding.channel] = self._sequence.get(binding.channel, 0) + len(batch) + lost
+        if texts:
+            self.listener.on_texts(texts)
+        data = b"".join(records.pack(record) for record in batch)
+        self.listener.on_batch(Batch(binding.channel, binding.generation, count, lost, 0, 0, 500, CLOCK_NS, data))
+
+    def figure(self, time_ns: int, *figures: ElementFigures) -> None:
+        self.listener.on_figures(time_ns, figures)
+
+
+class FakeControlledVm:
+    """`ControlledVm` over fake channels."""
+
+    def __init__(self, name: str, num_pes: int = 4, *, ready: bool = True, gpu: str = "cpu") -> None:
+        self.channels = FakeChannels(num_pes, ready=ready)
+        self.gpu = gpu
+        self.resets: list[str] = []
+        self.quiesced = False
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def facts(self) -> VmFacts:
+        ready = self.channels.ready
+        return VmFacts(
+            vm=self._name,
+            uuid="00000000-0000-0000-0000-000000000000",
+            gpu=self.gpu,
+            gpu_uuid=f"GPU-{self.gpu}" if self.gpu else "",
+            pes=self.channels.num_pes,
+            state="ready" if ready else "stopped",
+            generation=1,
+            memory_quota_bytes=1 << 28,
+            quiesced=self.quiesced,
+        )
+
+    async def reset(self, reason: str) -> None:
+        self.resets.append(reason)
+
+    async def quiesce(self, *, on: bool) -> None:
+        self.quiesced = on
+
+
+class FakeHost:
+    """A host with the software GPU."""
+
+    async def gpus(self) -> tuple[GpuInfo, ...]:
+        return ({"gpu": "cpu", "uuid": "GPU-cpu", "name": "software GPU", "kind": "cpu", "pes": 4, "memory_bytes": 1},)
+
+
+def text(pe: int, said: str, level: int = Level.INFO, function: Function = Function.STDIO, kind: int = 1) -> Record:
+    """A record with a text."""
+    return Record(1000, function, level, kind, pe, 0, 0, 0, said.encode())

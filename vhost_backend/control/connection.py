@@ -1,0 +1,163 @@
+"""One connection to the control API: frames in, answers and pushes out, within bounds.
+
+A peer may have `MAX_OUTSTANDING` requests under way and `MAX_UNREAD_BYTES` of answers unread before it is not read
+from any more; pushes that it does not take in time are dropped and counted, never kept. What is malformed in a request
+is answered; what is no frame ends the connection, and this one only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from vhost_backend.control.access import Peer
+from vhost_backend.control.commands import Caller, Commands
+from vhost_backend.control.events import EventHub
+from vhost_backend.control.refusal import RefusedError
+from vhost_backend.log import Logger
+from virtio_proto.control import frames
+from virtio_proto.control.frames import Frame, FrameError
+
+HELLO_S: Final = 10.0
+HELLO_BYTES: Final = 4096
+MAX_OUTSTANDING: Final = 32
+MAX_UNREAD_BYTES: Final = 1 << 20
+MAX_UNREAD_PUSHES_BYTES: Final = 4 << 20
+MAX_ID: Final = (1 << 63) - 1
+
+Greeter = Callable[[Frame], Awaitable[tuple[Peer, dict[str, Any]]]]
+"""Takes the fields of ``hello``; who that is, and what is answered. Raises `RefusedError`."""
+
+_numbers = itertools.count(1)
+
+
+class Connection:
+    """Serves one peer until it hangs up, or does not keep to the protocol."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        commands: Commands,
+        hub: EventHub,
+        log: Logger,
+    ) -> None:
+        self.number = next(_numbers)
+        self._reader = reader
+        self._writer = writer
+        self._commands = commands
+        self._hub = hub
+        self._log = log
+        self._peer: Peer | None = None
+        self._room = asyncio.Semaphore(MAX_OUTSTANDING)
+        self._tasks: set[asyncio.Task[None]] = set()
+        writer.transport.set_write_buffer_limits(high=MAX_UNREAD_BYTES)
+
+    # ---- the hub's Subscriber --------------------------------------------------------------------
+
+    def push(self, frame: Frame) -> bool:
+        if self._writer.transport.get_write_buffer_size() > MAX_UNREAD_PUSHES_BYTES or self._writer.is_closing():
+            return False
+        self._writer.write(frames.encode(frame))
+        return True
+
+    def sees(self, vm: str | None) -> bool:
+        return self._peer is not None and self._peer.sees(vm)
+
+    # ---- serving ---------------------------------------------------------------------------------
+
+    async def serve(self, greet: Greeter) -> None:
+        """Returns when the connection has ended and everything that it asked for has been answered or given up."""
+        try:
+            self._peer = await self._hello(greet)
+            if self._peer is not None:
+                await self._requests(Caller(self._peer, self.number, self))
+        except FrameError as error:
+            self._log.warning("control_peer_dropped", error=str(error), guest=True)
+        except (OSError, EOFError) as error:
+            self._log.info("control_peer_lost", error=str(error), guest=True)
+        finally:
+            self._hub.unsubscribe(self)
+            await self._end()
+
+    async def _end(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _hello(self, greet: Greeter) -> Peer | None:
+        """The first request must be ``hello``, soon and short; anything else is refused and ends the connection."""
+        try:
+            async with asyncio.timeout(HELLO_S):
+                frame = await frames.read(self._reader, HELLO_BYTES)
+        except TimeoutError:
+            raise FrameError(f"no hello within {HELLO_S:g} s") from None
+        if frame is None:
+            return None
+        try:
+            number = _number(frame)
+        except RefusedError as error:
+            raise FrameError(str(error)) from None
+        try:
+            if frame.get("do") != "hello":
+                raise RefusedError("malformed", f"the first request is {frame.get('do')!r:.80}; allowed: hello")  # noqa: TRY301
+            peer, answer = await greet(frame)
+        except RefusedError as error:
+            self._log.warning("control_peer_refused", error=str(error), guest=True)
+            await self._send({"id": number, "error": {"kind": error.kind, "text": str(error)}})
+            return None
+        self._log.info("control_peer_connected", peer=peer.name, role=peer.role, guest=True)
+        await self._send({"id": number, "ok": answer})
+        return peer
+
+    async def _requests(self, caller: Caller) -> None:
+        while (frame := await frames.read(self._reader)) is not None:
+            try:
+                number = _number(frame)
+            except RefusedError as error:
+                raise FrameError(str(error)) from None
+            await self._room.acquire()
+            task = asyncio.ensure_future(self._answer(caller, number, frame))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+            await self._writer.drain()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.release()
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, OSError):
+            self._log.error("control_command_failed", error=repr(error))
+
+    async def _answer(self, caller: Caller, number: int, frame: Frame) -> None:
+        """Answers one request, whatever comes of it."""
+        try:
+            answer: Frame = {"id": number, "ok": await self._commands.do(caller, frame.get("do"), frame.get("with"))}
+        except RefusedError as error:
+            answer = {"id": number, "error": {"kind": error.kind, "text": str(error)}}
+        except Exception:  # noqa: BLE001  a bug of ours costs this request its answer, and nobody else anything
+            self._log.exception("control_command_failed", verb=str(frame.get("do"))[:40])
+            answer = {"id": number, "error": {"kind": "failed", "text": "an error in the daemon, see its log"}}
+        await self._send(answer)
+
+    async def _send(self, frame: Frame) -> None:
+        try:
+            data = frames.encode(frame)
+        except FrameError as error:
+            text = f"the answer is {error}: ask for less"
+            data = frames.encode({"id": frame["id"], "error": {"kind": "failed", "text": text}})
+        if not self._writer.is_closing():
+            self._writer.write(data)
+            await self._writer.drain()
+
+
+def _number(frame: Frame) -> int:
+    """The request's number, without which nothing can be answered."""
+    number = frame.get("id")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_ID:
+        raise RefusedError("malformed", f"id is {number!r:.80}; allowed: an integer of 0 to 2**63-1")
+    return number

@@ -1,0 +1,182 @@
+"""What happens, to those who have subscribed: records of instances, and events of the host.
+
+Nobody is ever waited for: a subscriber that does not take a push in time loses it, and is told how many it has lost.
+Records of an instance that nobody has subscribed to yet are kept for the first who does, up to a bound of all
+instances together; what is dropped of them is counted the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from vhost_backend.log import Logger
+from virtio_proto.control.frames import Frame
+
+MAX_KEPT_BYTES: Final = 32 << 20
+"""Of all records that wait for a first subscriber."""
+
+MAX_KEPT_OF_ONE_BYTES: Final = 1 << 20
+"""Of one instance's."""
+
+MAX_TEXTS: Final = 1 << 16
+MAX_TEXT_CHARS: Final = 1024
+
+
+class Lexicon:
+    """Formats and names of one worker, by device address, in the order in which they came; so many and no more."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, str] = {}
+        self._order: list[int] = []
+
+    def add(self, texts: Mapping[int, str]) -> None:
+        """More of them; what another program has put at a known address takes its place."""
+        for address, text in texts.items():
+            if self.names.get(address) != text and len(self._order) < MAX_TEXTS:
+                self.names[address] = text[:MAX_TEXT_CHARS]
+                self._order.append(address)
+
+    def since(self, count: int) -> dict[str, str]:
+        """Those after the first `count`, as the API spells them."""
+        return {f"{address:x}": self.names[address] for address in self._order[count:]}
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+
+@dataclass(slots=True)
+class RecordsOf:
+    """A batch on its way to subscribers; `lexicon` explains its addresses."""
+
+    instance: int
+    frame: Frame
+    lexicon: Lexicon
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.frame["data"]) + 256
+
+
+class Subscriber(Protocol):
+    """One connection."""
+
+    def push(self, frame: Frame) -> bool:
+        """Hands over a frame; False if it was dropped, as the peer reads too slowly."""
+        ...
+
+    def sees(self, vm: str | None) -> bool:
+        """Whether the peer may know of this VM; None: of what concerns the host as a whole."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Subscription:
+    subscriber: Subscriber
+    instances: set[int] = field(default_factory=set)
+    events: bool = False
+    dropped: int = 0
+    known: WeakKeyDictionary[Lexicon, int] = field(default_factory=WeakKeyDictionary)
+    """How much of each lexicon the peer has."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Records of an instance without subscribers."""
+
+    batches: list[RecordsOf] = field(default_factory=list)
+    size_bytes: int = 0
+    dropped: int = 0
+
+
+class EventHub:
+    """Delivers pushes. All on the loop."""
+
+    def __init__(self, log: Logger, clock_ns: Callable[[], int]) -> None:
+        self._log = log
+        self._clock_ns = clock_ns
+        self._subscriptions: dict[Subscriber, _Subscription] = {}
+        self._kept: dict[int, _Kept] = {}
+        self._kept_bytes = 0
+        self.dropped = 0
+        """Pushes in all that nobody got."""
+
+    # ---- subscribing -----------------------------------------------------------------------------
+
+    def subscribe(self, subscriber: Subscriber, instances: set[int], *, events: bool | None) -> None:
+        """More pushes for `subscriber`; `events` None leaves that as it is."""
+        subscription = self._subscriptions.setdefault(subscriber, _Subscription(subscriber))
+        subscription.instances |= instances
+        if events is not None:
+            subscription.events = events
+        for instance in instances:
+            kept = self._take_kept(instance)
+            subscription.dropped += kept.dropped
+            for records in kept.batches:
+                self._deliver(subscription, records)
+
+    def unsubscribe(self, subscriber: Subscriber, instances: set[int] | None = None, *, events: bool = False) -> None:
+        """Fewer; without instances and events, none any more."""
+        subscription = self._subscriptions.get(subscriber)
+        if subscription is None:
+            return
+        if instances is None:
+            del self._subscriptions[subscriber]
+            return
+        subscription.instances -= instances
+        subscription.events &= not events
+
+    def forget(self, instance: int) -> None:
+        """The instance is closed."""
+        self._take_kept(instance)
+        for subscription in self._subscriptions.values():
+            subscription.instances.discard(instance)
+
+    # ---- pushing ---------------------------------------------------------------------------------
+
+    def records(self, records: RecordsOf) -> None:
+        """A batch for whoever has subscribed to its instance."""
+        taken = False
+        for subscription in self._subscriptions.values():
+            if records.instance in subscription.instances:
+                taken = True
+                self._deliver(subscription, records)
+        if not taken:
+            self._keep(records)
+
+    def _keep(self, records: RecordsOf) -> None:
+        kept = self._kept.setdefault(records.instance, _Kept())
+        size = records.size_bytes
+        if kept.size_bytes + size > MAX_KEPT_OF_ONE_BYTES or self._kept_bytes + size > MAX_KEPT_BYTES:
+            kept.dropped += 1
+            self.dropped += 1
+            return
+        kept.batches.append(records)
+        kept.size_bytes += size
+        self._kept_bytes += size
+
+    def _take_kept(self, instance: int) -> _Kept:
+        kept = self._kept.pop(instance, None) or _Kept()
+        self._kept_bytes -= kept.size_bytes
+        return kept
+
+    def _deliver(self, to: _Subscription, records: RecordsOf) -> None:
+        known = to.known.get(records.lexicon, 0)
+        frame = {**records.frame, "dictionary": records.lexicon.since(known), "dropped": to.dropped}
+        if to.subscriber.push(frame):
+            to.known[records.lexicon], to.dropped = len(records.lexicon), 0
+        else:
+            to.dropped += 1
+            self.dropped += 1
+
+    def event(self, event: str, vm: str | None, **detail: Any) -> None:
+        """Something happened on the host, or to one VM of it."""
+        frame = {"push": "event", "time_ns": self._clock_ns(), "event": event, "vm": vm, "detail": detail}
+        concerned = [item for item in self._subscriptions.values() if item.events and item.subscriber.sees(vm)]
+        for subscription in concerned:
+            if not subscription.subscriber.push(frame):
+                subscription.dropped += 1
+                self.dropped += 1
+        self._log.debug("control_event", event_name=event, of_vm=vm, detail=detail)

@@ -1,0 +1,34 @@
+"""Basic input and output: prints of an element to the host, and the host's typed input to a kernel on one element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vhost_backend.control.functions.base import WAIT_NS, FunctionModule, Host, Source
+from virtio_proto.control import records
+from virtio_proto.control.records import Function
+
+IN_BYTES: Final = 4096
+MAX_SEND_BYTES: Final = 16 << 10
+"""Of one ``send``."""
+
+_WANTS: Final = 3
+
+
+class StdioModule(FunctionModule):
+    """The user-mode basic input/output module. Prints have one level, so nothing is filtered out of them."""
+
+    function = Function.STDIO
+    in_bytes = IN_BYTES
+    wait_ns = WAIT_NS
+
+    def filter(self, data: bytes, level: int) -> bytes:
+        del level
+        return data
+
+    def digest(self, source: Source, data: bytes, names: Mapping[int, str], host: Host) -> None:
+        del names
+        for record in records.unpack(data):
+            if record.type == _WANTS:
+                host.wants_input(source, record.time_ns + source.clock_ns)

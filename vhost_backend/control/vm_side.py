@@ -1,0 +1,174 @@
+"""One VM in the control interface: its channels, what they bring, what is known of its elements."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from vhost_backend.control.channel_port import Batch, ElementFigures
+from vhost_backend.control.channel_table import ChannelTable, DeviceChannel
+from vhost_backend.control.events import EventHub, Lexicon, RecordsOf
+from vhost_backend.control.functions import base
+from vhost_backend.control.instances import Instance
+from vhost_backend.control.vm_port import ControlledVm
+from vhost_backend.log import Logger
+from virtio_proto.control.records import RecordError
+
+
+class Owner(Protocol):
+    """What a VM's side asks of the interface."""
+
+    def instances_of(self, vm: str) -> Iterable[Instance]:
+        """All instances that cover the VM."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does something in the background."""
+        ...
+
+    def function_host(self) -> base.Host:
+        """Whom function modules tell what they find."""
+        ...
+
+    def worker_changed(self, side: VmSide, *, ready: bool, reason: str) -> None:
+        """The VM's worker is ready, or gone."""
+        ...
+
+
+class VmSide:
+    """Listens to one VM's channels, and keeps its table in step with its workers."""
+
+    def __init__(self, vm: ControlledVm, quota: int, hub: EventHub, owner: Owner, log: Logger) -> None:
+        self.vm = vm
+        self.table = ChannelTable(vm.channels, quota)
+        self.lexicon = Lexicon()
+        self.figures: dict[int, ElementFigures] = {}
+        self.figures_first: dict[int, ElementFigures] = {}
+        self.figures_since_ns: dict[int, int] = {}
+        """When an element's figures were first told of, and what they were then."""
+        self.figures_ns = 0
+        self.torn = 0
+        """Batches that were no batches."""
+        self.records_seen = 0
+        self.cost_seen_ns = 0
+        self.confined_to: tuple[int, ...] | None = None
+        self.firmware = "built-in"
+        self._hub = hub
+        self._owner = owner
+        self._log = log
+        vm.channels.listen(self)
+        if vm.channels.ready:
+            self.on_ready(vm.channels.num_pes)
+
+    @property
+    def name(self) -> str:
+        return self.vm.name
+
+    def chosen_pes(self, instance: Instance) -> tuple[int, ...]:
+        """The elements of this VM that an instance is for, now that a worker is ready; none before."""
+        facts = self.vm.facts()
+        if not self.vm.channels.ready or not instance.selector.matches_gpu(*facts.gpu_names):
+            return ()
+        return instance.selector.pes_of(self.vm.channels.num_pes)
+
+    # ---- the channels' Listener ------------------------------------------------------------------
+
+    def on_ready(self, num_pes: int) -> None:
+        """A new worker gets every channel that its predecessor had, and those that waited for one."""
+        del num_pes
+        self.lexicon = Lexicon()
+        for instance in self._owner.instances_of(self.name):
+            self.table.detach(instance)
+            self.table.attach_what_fits(instance, self.chosen_pes(instance))
+        self._owner.spawn(self._settle_all())
+
+    async def _settle_all(self) -> None:
+        await self.table.settle()
+        self._owner.worker_changed(self, ready=True, reason="")
+        if troubles := {channel.problem for channel in self.table if channel.problem}:
+            self._log.warning("channels_not_bound", of_vm=self.name, problems=sorted(troubles)[:4], guest=True)
+
+    def on_lost(self, reason: str) -> None:
+        self.table.lost()
+        self.figures.clear()
+        self.figures_first.clear()
+        self.figures_since_ns.clear()
+        self._owner.worker_changed(self, ready=False, reason=reason)
+
+    def on_texts(self, texts: Mapping[int, str]) -> None:
+        self.lexicon.add(texts)
+
+    def on_batch(self, batch: Batch) -> None:
+        channel = self.table.find(batch.channel, batch.generation)
+        if channel is None:
+            return
+        before = channel.now
+        channel.count(batch)
+        self.records_seen += max(0, channel.now.records - before.records)
+        self.cost_seen_ns += max(0, channel.now.cost_ns - before.cost_ns)
+        try:
+            self._pass_on(channel, batch)
+        except RecordError as error:
+            self.torn += 1
+            self._log.warning("records_torn", of_vm=self.name, channel=batch.channel, error=str(error), guest=True)
+
+    def _pass_on(self, channel: DeviceChannel, batch: Batch) -> None:
+        """To the function's module once, and to each instance what it is for.
+
+        :raise RecordError: the batch is none.
+        """
+        facts = self.vm.facts()
+        source = base.Source(facts.gpu, self.name, channel.pe, batch.clock_ns)
+        instances = list(channel.instances.values())
+        if not instances:
+            return
+        module = instances[0].module
+        module.digest(source, batch.data, self.lexicon.names, self._owner.function_host())
+        highest = 0 if channel.bound is None else channel.bound.level
+        for instance in instances:
+            if instance.internal:
+                continue
+            level = instance.terms.level
+            data = batch.data if level >= highest else module.filter(batch.data, level)
+            if data or batch.lost:
+                self._hub.records(
+                    RecordsOf(instance.number, self._frame(instance, channel, source, data), self.lexicon)
+                )
+
+    def _frame(self, instance: Instance, channel: DeviceChannel, source: base.Source, data: bytes) -> dict[str, object]:
+        return {
+            "push": "records",
+            "instance": instance.number,
+            "channel": channel.number,
+            "gpu": source.gpu,
+            "vm": self.name,
+            "pe": channel.pe,
+            "clock_ns": source.clock_ns,
+            "lost": channel.counts.lost,
+            "data": data,
+        }
+
+    def on_figures(self, time_ns: int, figures: Sequence[ElementFigures]) -> None:
+        self.figures_ns = time_ns
+        for element in figures:
+            self.figures_since_ns.setdefault(element.pe, time_ns)
+            self.figures_first.setdefault(element.pe, element)
+            self.figures[element.pe] = element
+
+    def on_samples(self, samples: Mapping[int, int]) -> None:
+        """The governor has made channels keep fewer records, or more again."""
+        for number, sample in samples.items():
+            channel = self.table.numbered(number)
+            if channel is not None and channel.sample != sample:
+                channel.sample = sample
+                detail = {"channel": number, "pe": channel.pe, "fn": channel.function.name.lower(), "sample": sample}
+                self._hub.event("governor", self.name, **detail)
+
+    def on_firmware(self, report: Mapping[str, object]) -> None:
+        self._hub.event("firmware", self.name, **report)
+
+
+def gather_settled(sides: Iterable[VmSide]) -> asyncio.Future[list[None]]:
+    """Settles the tables of several VMs at once."""
+    return asyncio.gather(*(side.table.settle() for side in sides))
