@@ -79,7 +79,7 @@ EXAMPLES: tuple[Message, ...] = (
     ControlClose(11, (1, 2)),
     ControlSet(12, (1,), 5, 3),
     ControlSend(13, 1, "aGFsbG8=", True),
-    ControlThreshold(14, (0,), "temperature", -1.5, 80),
+    ControlThreshold(14, (0,), "temperature", -1.5, 80.0),
     ControlSnapshot(15, 7, 100),
     ControlConfine(16, ()),
     ControlFirmware(17, "stage", 1, 2 << 48, ()),
