@@ -3,31 +3,32 @@
 #ifndef VGC_CONTROL_BINDING_H
 #define VGC_CONTROL_BINDING_H
 
+#include "platform.h"
 #include "vgc_control.h"
 
-static inline uint64_t vgc_ctl_bind(uint32_t generation, uint32_t channel, uint32_t level, uint32_t sample_shift)
+VGC_CTL_FN uint64_t vgc_ctl_bind(uint32_t generation, uint32_t channel, uint32_t level, uint32_t sample_shift)
 {
     return (uint64_t)generation << 32 | (uint64_t)(channel & 0xffff) << 16 | (uint64_t)(level & 0xff) << 8 |
            (sample_shift & 0xff);
 }
 
-static inline uint32_t vgc_ctl_bind_generation(uint64_t word)
+VGC_CTL_FN uint32_t vgc_ctl_bind_generation(uint64_t word)
 {
     return (uint32_t)(word >> 32);
 }
 
-static inline uint32_t vgc_ctl_bind_channel(uint64_t word)
+VGC_CTL_FN uint32_t vgc_ctl_bind_channel(uint64_t word)
 {
     return (uint32_t)(word >> 16 & 0xffff);
 }
 
-static inline uint32_t vgc_ctl_bind_level(uint64_t word)
+VGC_CTL_FN uint32_t vgc_ctl_bind_level(uint64_t word)
 {
     return (uint32_t)(word >> 8 & 0xff);
 }
 
 /* One record of two to the power of this is kept. */
-static inline uint32_t vgc_ctl_bind_sample(uint64_t word)
+VGC_CTL_FN uint32_t vgc_ctl_bind_sample(uint64_t word)
 {
     return (uint32_t)(word & 0xff);
 }

@@ -111,13 +111,13 @@ VGC_CTL_FN void vgc_ctl_link_put(const struct vgc_ctl_link *link, uint64_t posit
 {
     struct vgc_ctl_record *first = vgc_ctl_link_first(link, position);
     uint32_t done = head->length < VGC_CTL_FIRST_PAYLOAD ? head->length : VGC_CTL_FIRST_PAYLOAD;
-    memcpy(&first->time_ns, &head->time_ns, sizeof(*head) - sizeof(head->commit) - sizeof(head->payload));
-    memcpy(first->payload, payload, done);
+    vgc_ctl_copy(&first->time_ns, &head->time_ns, sizeof(*head) - sizeof(head->commit) - sizeof(head->payload));
+    vgc_ctl_copy(first->payload, payload, done);
     for (uint64_t at = position + 1; done < head->length; at++) {
         struct vgc_ctl_more *more = vgc_ctl_link_more(link, at);
         uint32_t left = head->length - done;
         uint32_t part = left < VGC_CTL_NEXT_PAYLOAD ? left : VGC_CTL_NEXT_PAYLOAD;
-        memcpy(more->payload, payload + done, part);
+        vgc_ctl_copy(more->payload, payload + done, part);
         vgc_ctl_release64(&more->commit, (at + 1) | VGC_CTL_MORE);
         done += part;
     }

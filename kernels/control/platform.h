@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define VGC_CTL_FN __device__ static inline
@@ -19,6 +18,11 @@
 
 #if (defined(__CUDACC__) || defined(__CUDACC_RTC__)) && !defined(__VGC_CPU__)
 
+VGC_CTL_FN void vgc_ctl_copy(void *to, const void *from, uint32_t size)
+{
+    memcpy(to, from, size); /* NVRTC's own */
+}
+
 VGC_CTL_FN uint32_t vgc_ctl_load32(const uint32_t *from)
 {
     return *(const volatile uint32_t *)from;
@@ -27,6 +31,11 @@ VGC_CTL_FN uint32_t vgc_ctl_load32(const uint32_t *from)
 VGC_CTL_FN uint64_t vgc_ctl_load64(const uint64_t *from)
 {
     return *(const volatile uint64_t *)from;
+}
+
+VGC_CTL_FN void vgc_ctl_store32(uint32_t *to, uint32_t value)
+{
+    *(volatile uint32_t *)to = value;
 }
 
 VGC_CTL_FN void vgc_ctl_store64(uint64_t *to, uint64_t value)
@@ -63,6 +72,12 @@ VGC_CTL_FN bool vgc_ctl_cas64(uint64_t *to, uint64_t expected, uint64_t value)
            expected;
 }
 
+/* Adds to what this processing element alone writes. */
+VGC_CTL_FN void vgc_ctl_own_add64(uint64_t *to, uint64_t value)
+{
+    atomicAdd((unsigned long long *)to, (unsigned long long)value);
+}
+
 /* Stores before it are seen before stores behind it. */
 VGC_CTL_FN void vgc_ctl_fence(void)
 {
@@ -84,6 +99,11 @@ VGC_CTL_FN void vgc_ctl_readers_leave(uint64_t *readers)
 
 #else
 
+VGC_CTL_FN void vgc_ctl_copy(void *to, const void *from, uint32_t size)
+{
+    __builtin_memcpy(to, from, size);
+}
+
 VGC_CTL_FN uint32_t vgc_ctl_load32(const uint32_t *from)
 {
     return __atomic_load_n(from, __ATOMIC_RELAXED);
@@ -92,6 +112,11 @@ VGC_CTL_FN uint32_t vgc_ctl_load32(const uint32_t *from)
 VGC_CTL_FN uint64_t vgc_ctl_load64(const uint64_t *from)
 {
     return __atomic_load_n(from, __ATOMIC_RELAXED);
+}
+
+VGC_CTL_FN void vgc_ctl_store32(uint32_t *to, uint32_t value)
+{
+    __atomic_store_n(to, value, __ATOMIC_RELAXED);
 }
 
 VGC_CTL_FN void vgc_ctl_store64(uint64_t *to, uint64_t value)
@@ -123,6 +148,12 @@ VGC_CTL_FN uint64_t vgc_ctl_swap64(uint64_t *to, uint64_t value)
 VGC_CTL_FN bool vgc_ctl_cas64(uint64_t *to, uint64_t expected, uint64_t value)
 {
     return __atomic_compare_exchange_n(to, &expected, value, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* Adds to what this processing element alone writes. */
+VGC_CTL_FN void vgc_ctl_own_add64(uint64_t *to, uint64_t value)
+{
+    vgc_ctl_store64(to, vgc_ctl_load64(to) + value);
 }
 
 /* Stores before it are seen before stores behind it. */

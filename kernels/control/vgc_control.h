@@ -3,7 +3,7 @@
  * One area per VM, in memory that both domains map at addresses of their own (`device` and `host` addresses are never
  * mixed: every address in here is the device's). Included by C11 (worker, daemon, CPU engine), by CUDA C++ (device
  * code of both engines) and read by cffi; so: fixed-width fields, no attributes, no atomics in the types. Whoever
- * accesses a field that another thread writes does so atomically, see ring.h and binding.h.
+ * accesses a field that another thread writes does so atomically, see platform.h.
  *
  * The area is believed by nobody: guest code can write all of it. The host copies before it checks, and keeps its own
  * counts of what it has taken.

@@ -1,0 +1,136 @@
+/* The GPU control system's execution management, and the binding module in front of it: what is bound for a function
+ * on this processing element, and how a record of it is made.
+ *
+ * A released channel is freed when the element's `readers` was seen to be 0 after its word was cleared. So a hook that
+ * finds a word enters (seq_cst) and looks again; what it finds then stays until it leaves. Nothing of an execution is
+ * kept anywhere but in its channel: function modules are re-entrant.
+ */
+#ifndef VGC_CONTROL_EXECUTION_H
+#define VGC_CONTROL_EXECUTION_H
+
+#include "binding.h"
+#include "link.h"
+
+enum {
+    VGC_CTL_COST_EVERY = 64, /* one of so many records has its cost measured */
+};
+
+/* One function's channel on this element, held. */
+struct vgc_ctl_execution {
+    struct vgc_ctl_channel *channel;
+    const uint64_t *bind;
+    uint64_t word; /* what was in *bind */
+};
+
+/* A record to be made. */
+struct vgc_ctl_message {
+    uint32_t function; /* enum vgc_ctl_function */
+    uint32_t level;
+    uint32_t type;
+    uint32_t length; /* bytes of payload; what is over VGC_CTL_MAX_PAYLOAD is cut off */
+    const uint8_t *payload;
+    uint64_t time_ns; /* 0: now */
+    bool hurry;       /* does not wait, whatever the channel's policy */
+};
+
+/* ---- binding module ------------------------------------------------------------------------------------------ */
+
+/* The one load of an unbound hook. */
+VGC_CTL_FN uint64_t vgc_ctl_bound(const struct vgc_ctl_unit *unit, uint32_t function)
+{
+    return vgc_ctl_load64(&unit->pe->bind[function]);
+}
+
+/* The channel that a word names; NULL if there is none that could be meant. */
+VGC_CTL_FN struct vgc_ctl_channel *vgc_ctl_channel_of(const struct vgc_ctl_unit *unit, uint64_t word)
+{
+    uint32_t number = vgc_ctl_bind_channel(word);
+    if (unit->place == 0 || number == 0 || number >= unit->place->num_channels)
+        return 0;
+    struct vgc_ctl_channel *channel = &unit->place->channels[number];
+    return vgc_ctl_load32(&channel->generation) == vgc_ctl_bind_generation(word) ? channel : 0;
+}
+
+/* Holds what is bound for the function; false (and nothing is held) if nothing is. */
+VGC_CTL_FN bool vgc_ctl_hold(const struct vgc_ctl_unit *unit, uint32_t function, struct vgc_ctl_execution *execution)
+{
+    execution->bind = &unit->pe->bind[function];
+    if (vgc_ctl_load64(execution->bind) == 0)
+        return false;
+    vgc_ctl_readers_enter(&unit->pe->readers);
+    execution->word = vgc_ctl_load64(execution->bind);
+    execution->channel = vgc_ctl_channel_of(unit, execution->word);
+    if (execution->channel != 0)
+        return true;
+    vgc_ctl_readers_leave(&unit->pe->readers);
+    return false;
+}
+
+VGC_CTL_FN void vgc_ctl_release(const struct vgc_ctl_unit *unit)
+{
+    vgc_ctl_readers_leave(&unit->pe->readers);
+}
+
+/* ---- records ------------------------------------------------------------------------------------------------- */
+
+/* Makes a record of what was held: numbers it, finds its place in the link, or counts it as lost. */
+VGC_CTL_FN bool vgc_ctl_record(const struct vgc_ctl_unit *unit, const struct vgc_ctl_execution *execution,
+                               const struct vgc_ctl_message *message)
+{
+    struct vgc_ctl_channel *channel = execution->channel;
+    struct vgc_ctl_link link;
+    struct vgc_ctl_record head;
+    uint64_t number = vgc_ctl_add64(&channel->records, 1), position = 0;
+    uint64_t now = message->time_ns != 0 ? message->time_ns : vgc_ctl_now(unit);
+    bool measured = number % VGC_CTL_COST_EVERY == 0;
+    uint64_t begin = measured ? vgc_ctl_now(unit) : 0;
+    head.time_ns = now;
+    head.function_level = (uint8_t)(message->function << 4 | (message->level & 15));
+    head.type = (uint8_t)message->type;
+    head.length = (uint16_t)(message->length < VGC_CTL_MAX_PAYLOAD ? message->length : VGC_CTL_MAX_PAYLOAD);
+    head.pe = (uint16_t)unit->number;
+    head.warp = (uint16_t)unit->warp;
+    head.block = (uint32_t)unit->block;
+    head.sequence = (uint32_t)number;
+    if (!vgc_ctl_link_open(unit->place, channel, &link) ||
+        !vgc_ctl_link_claim(unit, &link, vgc_ctl_slots_for(head.length), execution->bind, execution->word,
+                            message->hurry, &position)) {
+        vgc_ctl_add64(&channel->lost, 1);
+        return false;
+    }
+    vgc_ctl_link_put(&link, position, &head, message->payload);
+    vgc_ctl_store64(&unit->pe->last_record_ns, now);
+    if (measured) {
+        vgc_ctl_add64(&channel->cost_ns, vgc_ctl_now(unit) - begin);
+        vgc_ctl_add64(&channel->cost_records, 1);
+    }
+    return true;
+}
+
+/* Is this one of the records that sampling keeps? `number` tells them apart. Counts it if not. */
+VGC_CTL_FN bool vgc_ctl_is_sampled(const struct vgc_ctl_execution *execution, uint64_t number)
+{
+    uint32_t shift = vgc_ctl_bind_sample(execution->word);
+    if (shift == 0 || (number & ((1ull << (shift & 63)) - 1)) == 0)
+        return true;
+    vgc_ctl_add64(&execution->channel->skipped, 1);
+    return false;
+}
+
+/* The whole way of a record: held, filtered by level, sampled, made, released. True if it is in the link. */
+VGC_CTL_FN bool vgc_ctl_emit(const struct vgc_ctl_unit *unit, const struct vgc_ctl_message *message)
+{
+    struct vgc_ctl_execution execution;
+    bool made = false;
+    if (!vgc_ctl_hold(unit, message->function, &execution))
+        return false;
+    if (message->level <= vgc_ctl_bind_level(execution.word)) {
+        bool sampled = vgc_ctl_bind_sample(execution.word) == 0 ||
+                       vgc_ctl_is_sampled(&execution, vgc_ctl_add64(&execution.channel->execution, 1));
+        made = sampled && vgc_ctl_record(unit, &execution, message);
+    }
+    vgc_ctl_release(unit);
+    return made;
+}
+
+#endif
