@@ -113,7 +113,16 @@ FATAL_ANYWAY: Final = {
 """Called only while the engine serves, and as often in every run."""
 
 
-UNUSED: Final = {"cuMemPoolTrimTo", "cuModuleGetGlobal_v2"}
+CONTROL: Final = {
+    "cuCtxPopCurrent_v2",
+    "cuCtxPushCurrent_v2",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuStreamWriteValue64_v2",
+}
+"""The control system's: see test_cuda_control.py."""
+
+UNUSED: Final = {"cuMemPoolTrimTo", "cuModuleGetGlobal_v2"} | CONTROL
 """By the session: they have tests of their own."""
 
 WORDS_ONLY: Final = {"cuMemHostAlloc", "cuMemFreeHost", "cuStreamWriteValue32_v2"}

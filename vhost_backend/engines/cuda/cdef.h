@@ -14,6 +14,7 @@ enum vgc_cuda_completion { VGC_CUDA_AUTO, VGC_CUDA_MEMORY, VGC_CUDA_EVENT };
 struct vgc_cuda_setup {
     const char *driver;        /* what dlopen() takes: libcuda.so.1, which is loaded already */
     void *context;             /* CUcontext that the engine works in; outlives the engine */
+    void *primary;             /* the device's primary CUcontext, for the control system; NULL: context is it */
     int32_t device;            /* CUdevice of that context */
     uint32_t num_pes;          /* SMs */
     uint32_t max_shared_bytes; /* per block, static and dynamic */
@@ -60,6 +61,11 @@ uint32_t vgc_cuda_program_local_bytes(struct vgc_cuda_program *program);
 /* Where a variable is: 0, or -1 with the reason in `why`. */
 int vgc_cuda_program_global(struct vgc_cuda_program *program, const char *name, uint64_t *address, uint64_t *size,
                             char *why);
+/* Tells the program where the control area is, and keeps a copy of its constants for control_text.
+ * `control`: address of its __vgc_control. `texts`: `bytes` that the program has at `address`, copied. 0, or -1 with
+ * the reason in `why`: the program runs, and nobody hears of it. Before its first launch. */
+int vgc_cuda_program_hook(struct vgc_cuda_program *program, uint64_t control, uint64_t address, const void *texts,
+                          uint64_t bytes, char *why);
 /* None of its kernels may be running. Pause first, as for vgc_cuda_program_load. */
 void vgc_cuda_program_unload(struct vgc_cuda_program *program);
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-__all__ = ["Cubin", "CubinError", "Kernel", "Variable", "parse"]
+__all__ = ["Cubin", "CubinError", "Hooks", "Kernel", "Variable", "parse"]
 
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
@@ -53,6 +53,10 @@ _INFO: Final = ".nv.info."
 _VARIABLES: Final = frozenset({".nv.global", ".nv.global.init", ".nv.constant3"})
 # Constants of the C++ library (std, and cuda::, with what is local to a source): NVRTC makes hundreds of variables of them.
 _LIBRARY: Final = re.compile(r"_ZN?K?St|_ZN(?:\d+_INTERNAL_\w*?)?4cuda\d|_ZN\d+__cccl_")
+CONTROL_LINK: Final = "__vgc_control"
+"""The variable that says where the control area is."""
+KERNEL_NAMES: Final = "__vgc_kernels"
+_OURS: Final = "__vgc_"
 # Per block and per thread: not loaded with the program.
 _NOT_LOADED: Final = (".nv.shared", ".nv.local")
 _MAX_NAME: Final = 16384
@@ -86,6 +90,17 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a program with the control system's hooks is made of beside the guest's source (``compiler/hooks.py``)."""
+
+    names_at: int
+    """Where `KERNEL_NAMES` lies in `constants`: a zero behind each."""
+    names_size: int
+    constants: bytes
+    """The section that it lies in, with all texts of the program, as it will be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cubin:
     """A parsed image."""
 
@@ -99,6 +114,8 @@ class Cubin:
     """Some function uses the heap that the driver gives to kernels."""
     loaded_bytes: int
     """Of device memory, for code, constants and variables."""
+    hooks: Hooks | None = None
+    """None: the control system does not see it."""
 
     @property
     def arch(self) -> str:
@@ -132,6 +149,7 @@ def parse(image: bytes) -> Cubin:
         prints="vprintf" in names,
         mallocs=not names.isdisjoint({"malloc", "free"}),
         loaded_bytes=loaded_bytes,
+        hooks=_hooks(elf),
     )
 
 
@@ -151,6 +169,7 @@ class _Symbol:
     kind: int
     other: int
     section: int
+    value: int
     size: int
 
 
@@ -199,9 +218,9 @@ class _Elf:
         if len(raw) % _SYMBOL.size:
             raise CubinError(f"the symbol table has {len(raw)} bytes, which is no multiple of {_SYMBOL.size}")
         strings = self.content(self.sections[table.link])
-        for name, info, other, section, _, size in _SYMBOL.iter_unpack(raw):
+        for name, info, other, section, value, size in _SYMBOL.iter_unpack(raw):
             if info & 0xF in {_STT_OBJECT, _STT_FUNC} or section == _SHN_UNDEF:
-                yield _Symbol(self._string(strings, name), info & 0xF, other, section, size)
+                yield _Symbol(self._string(strings, name), info & 0xF, other, section, value, size)
 
     def _bytes(self, offset: int, size: int, what: str) -> bytes:
         if offset > len(self._image) or size > len(self._image) - offset:
@@ -296,10 +315,23 @@ def _checked(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def _hooks(elf: _Elf) -> Hooks | None:
+    ours = {symbol.name: symbol for symbol in elf.symbols if symbol.name in {CONTROL_LINK, KERNEL_NAMES}}
+    names = ours.get(KERNEL_NAMES)
+    if len(ours) != 2 or names is None or names.section >= len(elf.sections):
+        return None
+    constants = elf.content(elf.sections[names.section])
+    if names.value > len(constants) or names.size > len(constants) - names.value:
+        raise CubinError(f"{KERNEL_NAMES} is outside of its section of {len(constants)} bytes")
+    return Hooks(names.value, names.size, constants)
+
+
 def _variables(elf: _Elf) -> Iterator[Variable]:
-    """Those of the source, not its library's; the compiler's own (``$str``, say) have names that C++ does not allow."""
+    """Those of the source, not its library's nor the control system's; the compiler's own (``$str``, say) have names that C++ does not allow."""
     for symbol in elf.symbols:
         if symbol.kind != _STT_OBJECT or symbol.section == _SHN_UNDEF or not symbol.name.isidentifier():
+            continue
+        if symbol.name.startswith(_OURS):
             continue
         if symbol.section >= len(elf.sections):
             raise CubinError(f"variable {symbol.name:.200} is in section {symbol.section} of {len(elf.sections)}")

@@ -92,12 +92,15 @@ struct drv_pool_props {
     X(cuGetErrorString, (drv_result error, const char **text))                                                         \
     X(cuDriverGetVersion, (int *version))                                                                              \
     X(cuCtxSetCurrent, (drv_context context))                                                                          \
+    X(cuCtxPushCurrent_v2, (drv_context context))                                                                      \
+    X(cuCtxPopCurrent_v2, (drv_context * context))                                                                     \
     X(cuStreamCreate, (drv_stream * stream, unsigned int flags))                                                       \
     X(cuStreamDestroy_v2, (drv_stream stream))                                                                         \
     X(cuStreamQuery, (drv_stream stream))                                                                              \
     X(cuStreamSynchronize, (drv_stream stream))                                                                        \
     X(cuStreamWaitEvent, (drv_stream stream, drv_event event, unsigned int flags))                                     \
     X(cuStreamWriteValue32_v2, (drv_stream stream, drv_address address, uint32_t value, unsigned int flags))           \
+    X(cuStreamWriteValue64_v2, (drv_stream stream, drv_address address, uint64_t value, unsigned int flags))           \
     X(cuEventCreate, (drv_event * event, unsigned int flags))                                                          \
     X(cuEventDestroy_v2, (drv_event event))                                                                            \
     X(cuEventRecord, (drv_event event, drv_stream stream))                                                             \
@@ -109,6 +112,8 @@ struct drv_pool_props {
     X(cuMemPoolTrimTo, (drv_pool pool, size_t keep_bytes))                                                             \
     X(cuMemAllocFromPoolAsync, (drv_address * address, size_t size, drv_pool pool, drv_stream stream))                 \
     X(cuMemFreeAsync, (drv_address address, drv_stream stream))                                                        \
+    X(cuMemAlloc_v2, (drv_address * address, size_t size))                                                             \
+    X(cuMemFree_v2, (drv_address address))                                                                             \
     X(cuMemHostAlloc, (void **host, size_t size, unsigned int flags))                                                  \
     X(cuMemFreeHost, (void *host))                                                                                     \
     X(cuMemHostRegister_v2, (void *host, size_t size, unsigned int flags))                                             \

@@ -6,6 +6,7 @@
  *   submit.c   one operation becomes driver calls       output.c   what kernels print
  *   step.c     operations that take several turns       fault.c    driver errors: whose, and how bad
  *   driver.c   the driver's functions                   pause.c    until nothing runs
+ *   control.c  the control area in device memory        texts.c    what programs know of it, and it of them
  *
  * Words: a *lane* is what the guest calls a stream, the operations of one (context, stream) in order. While some of
  * them are *submitted* it has a CUstream; the rest of them are *pending*. A *marker* behind submitted operations makes
@@ -13,11 +14,14 @@
 #ifndef VGC_CUDA_ENGINE_H
 #define VGC_CUDA_ENGINE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "cdef.h"
 #include "cuda_abi.h"
+#include "kernels/control/vgc_control.h"
+#include "kernels/cuda/control/vgc_cuda_link.h"
 
 #define CUDA_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -91,6 +95,10 @@ struct vgc_cuda_program {
     uint32_t local_bytes;
     struct vgc_param_entry *params;
     char *names;
+    char *texts; /* its constants, as far as records may name them: texts_bytes from texts_address on */
+    uint64_t texts_bytes;
+    drv_address texts_address;
+    struct vgc_cuda_program *next_texts; /* of those that have some */
     struct cuda_kernel kernels[];
 };
 
@@ -99,6 +107,18 @@ struct cuda_output {
     char *text; /* VGC_MAX_OUTPUT_BYTES, or NULL while there is none */
     uint32_t len;
     uint64_t lost;
+};
+
+/* The control system's link with the GPU: everything in here is used under the lock. */
+struct cuda_control {
+    pthread_mutex_t lock;
+    drv_stream stream; /* nobody else's */
+    uint8_t *staging;  /* pinned; what is copied goes through it */
+    drv_address area;  /* 0: not attached */
+    uint64_t size;
+    struct vgc_cuda_link link; /* what programs are told */
+    bool broken;               /* a copy did not end */
+    struct vgc_cuda_program *texts;
 };
 
 struct cuda_engine {
@@ -141,6 +161,8 @@ struct cuda_engine {
     uint8_t *region;
     uint64_t region_size;
     drv_address region_address; /* 0: not registered */
+
+    struct cuda_control control;
 
     /* output */
     uint32_t printing;         /* launches that may print and run */
@@ -253,6 +275,19 @@ drv_result cuda_output_collect(struct cuda_engine *engine, struct cuda_stream *s
 void cuda_output_assertion(struct cuda_engine *engine, const struct cuda_lane *lane, char *text, uint32_t size);
 uint32_t cuda_take_output(struct vgc_engine *base, uint32_t context, char *to, uint32_t size, uint32_t *left,
                           uint64_t *lost);
+
+/* ---- control.c ---- */
+int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t size, uint64_t *device);
+int cuda_control_write(struct vgc_engine *base, uint64_t offset, const void *from, uint64_t size);
+int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64_t size);
+/* To the variable of a program that is loaded and does not run yet. 0 or -errno. */
+int cuda_control_set(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size);
+void cuda_control_close(struct cuda_engine *engine);
+
+/* ---- texts.c ---- */
+int cuda_control_text(struct vgc_engine *base, uint64_t address, char *text, uint32_t size);
+/* The program is about to go. */
+void cuda_texts_forget(struct vgc_cuda_program *program);
 
 /* ---- fault.c ---- */
 /* "CUDA_ERROR_X (what it means)". */

@@ -159,6 +159,7 @@ static void free_engine(struct cuda_engine *engine)
 static void close_engine(struct vgc_engine *base)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
+    cuda_control_close(engine);
     vgc_engine_enter(base);
     cuda_events_close(engine);
     cuda_memory_close(engine);
@@ -186,6 +187,10 @@ static const struct vgc_engine_ops CUDA_OPS = {
     .describe = cuda_describe,
     .cancel = cancel,
     .take_output = cuda_take_output,
+    .control_attach = cuda_control_attach,
+    .control_write = cuda_control_write,
+    .control_read = cuda_control_read,
+    .control_text = cuda_control_text,
     .close = close_engine,
 };
 
@@ -204,6 +209,9 @@ struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char 
     }
     engine->setup = *setup;
     engine->setup.driver = NULL; /* the caller's */
+    if (setup->primary == NULL)
+        engine->setup.primary = setup->context;
+    pthread_mutex_init(&engine->control.lock, NULL);
     engine->base.ops = &CUDA_OPS;
     engine->base.num_pes = setup->num_pes;
     engine->base.max_shared_bytes = setup->max_shared_bytes;

@@ -21,7 +21,7 @@ from vhost_backend.engines.base import (
 )
 from vhost_backend.engines.cuda import cubin, device, host, kinds, partition, toolchain
 from vhost_backend.engines.cuda.capture import Capture
-from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Kernel
+from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Hooks, Kernel
 from vhost_backend.engines.cuda.driver import Driver, start
 from vhost_backend.engines.cuda.kinds import Declared, TrailerError
 from vhost_backend.engines.cuda.names import short_name
@@ -46,6 +46,8 @@ class CudaEngine(Engine):
         self._why = ffi.new("char[]", lib.VGC_CUDA_WHY)
         before = host.open_fds()
         self._heap_bytes = options.heap
+        self.unseen_programs = 0
+        """That the control system does not see: binaries of the guest, and what could not be compiled with hooks."""
         self._memory_bytes = memory_bytes
         driver = start(options.driver, device.visible_name(options.device))
         self._device = device.find(driver, options.device)
@@ -106,6 +108,7 @@ class CudaEngine(Engine):
         )
         if program == ffi.NULL:
             raise ProgramError(self._reason())
+        self._hook(program, parsed)
         functions = tuple(_function(program, index, kernel, declared) for index, kernel in enumerate(parsed.kernels))
         return LoadedProgram(functions, self._globals(program, parsed), program, self._charge(program, parsed))
 
@@ -131,6 +134,7 @@ class CudaEngine(Engine):
         setup = ffi.new("struct vgc_cuda_setup *")
         setup.driver = path
         setup.context = ffi.cast("void *", self._partition.context)
+        setup.primary = ffi.cast("void *", self._partition.primary)
         setup.device = int(self._partition.handle)
         setup.num_pes = self.num_pes
         setup.max_shared_bytes = self._device.max_shared_bytes
@@ -180,6 +184,24 @@ class CudaEngine(Engine):
             if lib.vgc_cuda_program_global(program, variable.name.encode(), address, size, self._why) == 0
         )
 
+    def _hook(self, program: Any, parsed: Cubin) -> None:
+        """Shows the program the control area. One without hooks, or whose hooks cannot be set, runs unseen."""
+        hooks = parsed.hooks
+        link = hooks and self._address(program, cubin.CONTROL_LINK)
+        names = hooks and self._address(program, cubin.KERNEL_NAMES)
+        if not (hooks and link and names):
+            self.unseen_programs += 1
+            return
+        texts = _readable(hooks)
+        if lib.vgc_cuda_program_hook(program, link, names - hooks.names_at, texts, len(texts), self._why) != 0:
+            self.unseen_programs += 1
+
+    def _address(self, program: Any, name: str) -> int:
+        """Of a variable; 0: the driver has not placed it."""
+        address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        found = lib.vgc_cuda_program_global(program, name.encode(), address, size, self._why) == 0
+        return int(address[0]) if found else 0
+
     def _charge(self, program: Any, parsed: Cubin) -> int:
         """What it takes before it runs, and a stack for each thread that can be resident."""
         threads = self._device.max_threads_per_pe * self.num_pes
@@ -224,6 +246,16 @@ def _kernel_specs(parsed: Cubin) -> tuple[Any, list[Any]]:
         spec.param_bytes, spec.num_params, spec.params = kernel.param_bytes, len(kernel.params), params
         spec.prints = parsed.prints
     return specs, kept
+
+
+def _readable(hooks: Hooks) -> bytes:
+    """The program's texts, with kernels under the names that their source has."""
+    before, after = hooks.constants[: hooks.names_at], hooks.constants[hooks.names_at + hooks.names_size :]
+    names = hooks.constants[len(before) : len(before) + hooks.names_size].split(b"\0")
+    readable = (
+        short_name(name.decode(errors="replace")).encode()[: len(name)].ljust(len(name), b"\0") for name in names
+    )
+    return before + b"\0".join(readable) + after
 
 
 def _function(program: Any, index: int, kernel: Kernel, declared: Declared) -> FunctionInfo:

@@ -29,6 +29,7 @@ static void free_program(struct vgc_cuda_program *program)
         return;
     free(program->params);
     free(program->names);
+    free(program->texts);
     free(program);
 }
 
@@ -183,6 +184,7 @@ int vgc_cuda_program_global(struct vgc_cuda_program *program, const char *name, 
 void vgc_cuda_program_unload(struct vgc_cuda_program *program)
 {
     struct cuda_engine *engine = program->engine;
+    cuda_texts_forget(program);
     vgc_engine_enter(&engine->base);
     cuda_check(engine, engine->driver.cuModuleUnload(program->module));
     vgc_engine_leave(&engine->base);

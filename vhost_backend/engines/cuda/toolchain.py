@@ -26,7 +26,10 @@ from vhost_backend.sandbox.launch import SYSTEM_PATHS
 
 HERE: Final = Path(__file__).resolve().parent
 PROGRAM: Final = HERE / "compiler"
-INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cuda" / "include"
+KERNELS: Final = HERE.parents[2] / "kernels"
+INCLUDE_DIR: Final = KERNELS / "cuda" / "include"
+CONTROL_DIRS: Final = (KERNELS / "control" / "include", KERNELS / "cuda" / "control", KERNELS / "control")
+"""The control system's device API, what its hooks call, and the GPU domain that they are made of."""
 INSTALL_12: Final = "pip install 'virtio-gpu-compute[cuda12]'"
 """For drivers of CUDA 12, which do not take what a compiler of CUDA 13 makes."""
 COMPILERS: Final = ("auto", "nvrtc", "nvcc")
@@ -34,6 +37,7 @@ COMPILERS: Final = ("auto", "nvrtc", "nvcc")
 USE_NVCC: Final = "--use-nvcc"
 """A guest's option for sources that NVRTC does not take."""
 
+_HOOKS: Final = "vgc_hooks.h"
 _START: Final = (
     f"import sys; sys.path.append({str(HERE)!r}); from compiler.main import main; sys.exit(main(sys.argv[1:]))"
 )
@@ -65,7 +69,7 @@ def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Ma
         argv=(*_interpreter(), tool.name, *tool.arguments, *paths, "--", *options),
         input_name=_INPUTS[kind],
         output_name="image",
-        readonly_paths=(*_interpreter_paths(), PROGRAM, INCLUDE_DIR, *tool.visible),
+        readonly_paths=(*_interpreter_paths(), PROGRAM, INCLUDE_DIR, *CONTROL_DIRS, *tool.visible),
         identity=_identity(tool, settings["arch"]),
     )
 
@@ -168,16 +172,27 @@ def _install(driver: str) -> str:
 
 
 def _nvrtc(kit: Toolkit, library: Path) -> _Tool:
-    includes = (INCLUDE_DIR, *kit.include_dirs)
-    arguments = ("--library", str(library), *(word for path in includes for word in ("--include", str(path))))
-    return _Tool("nvrtc", arguments, (library.parent, *kit.include_dirs), (library, *_landmarks(kit)), kit.version)
+    includes = (INCLUDE_DIR, *CONTROL_DIRS, *kit.include_dirs)
+    arguments = ("--library", str(library), *_included(includes), *_hooks(kit))
+    ptxas = () if kit.ptxas is None else (kit.ptxas,)
+    visible = (library.parent, *kit.include_dirs, *ptxas)
+    return _Tool("nvrtc", arguments, visible, (library, *ptxas, *_landmarks(kit)), kit.version)
 
 
 def _nvcc(kit: Toolkit, nvcc: Path, host: Path) -> _Tool:
     system = (Path(name) for name in ("/bin", "/usr/bin", "/usr/include", "/usr/libexec"))
     visible = (*kit.roots, host.parent, *(path for path in system if path.is_dir()))
-    arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host))
+    arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host), *_included(CONTROL_DIRS), *_hooks(kit))
     return _Tool("nvcc", arguments, visible, (nvcc, host.resolve(), *_landmarks(kit)), kit.version)
+
+
+def _included(folders: Iterable[Path]) -> Iterable[str]:
+    return (word for path in folders for word in ("--include", str(path)))
+
+
+def _hooks(kit: Toolkit) -> tuple[str, ...]:
+    """Programs get hooks where there is an assembler for what they are put into."""
+    return () if kit.ptxas is None else ("--ptxas", str(kit.ptxas), "--hooks", _HOOKS)
 
 
 @functools.cache
@@ -213,9 +228,10 @@ def _identity(tool: _Tool, arch: str) -> str:
 
 @functools.cache
 def _own_digest() -> str:
-    """Of our own headers and of the program that runs the compilers."""
+    """Of our own headers, the control system's among them, and of the program that runs the compilers."""
     digest = hashlib.sha256()
-    for path in sorted([*INCLUDE_DIR.rglob("*"), *PROGRAM.glob("*.py")]):
+    headers = (path for folder in (INCLUDE_DIR, *CONTROL_DIRS) for path in folder.rglob("*.h*"))
+    for path in sorted([*headers, *INCLUDE_DIR.rglob("*"), *PROGRAM.glob("*.py")]):
         if path.is_file():
             digest.update(f"{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()

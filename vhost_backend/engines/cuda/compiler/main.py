@@ -1,6 +1,6 @@
 """The command line::
 
-    vgc-cudacc TOOL [--library F] [--nvcc F] [--host-compiler F] [--ptxas F] [--include DIR]...
+    vgc-cudacc TOOL [--library F] [--nvcc F] [--host-compiler F] [--ptxas F] [--include DIR]... [--hooks HEADER]
                [--arch sm_NN] [--input FILE] [--output FILE] [-- guest options]
 
 with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or ``describe``, which prints NVRTC's
@@ -63,8 +63,17 @@ def source_by_nvrtc(line: CommandLine) -> bytes:
 
     guest = line.guest_options()
     arch = guest.refined(line["arch"])
+    library = nvrtc.Nvrtc(line["library"])
+    source = (line.source(), line["input"])
+    if line["hooks"]:
+        words = nvrtc.arguments(guest, arch, line.include_dirs, line["hooks"])
+        text, log = library.ptx(*source, words, guest.name_expressions)
+        image = with_hooks(line, text, guest)
+        if image:
+            say(line.without_folders(log))
+            return trailer.with_kinds(image, text)
     words = nvrtc.arguments(guest, arch, line.include_dirs)
-    image, text, log = nvrtc.Nvrtc(line["library"]).compile(line.source(), line["input"], words, guest.name_expressions)
+    image, text, log = library.compile(*source, words, guest.name_expressions)
     say(line.without_folders(log))
     cubin.check_content(image)
     return trailer.with_kinds(image, text)
@@ -74,9 +83,30 @@ def source_by_nvcc(line: CommandLine) -> bytes:
     """CUDA source to a cubin, by nvcc and the host's C++ compiler."""
     guest = line.guest_options()
     arch = guest.refined(line["arch"])
-    image, text = tools.nvcc(line["nvcc"], line["host-compiler"], arch, guest, line["input"])
+    nvcc = tools.Nvcc(line["nvcc"], line["host-compiler"], arch)
+    if line["hooks"]:
+        text = nvcc.ptx(guest, line["input"], line.include_dirs, line["hooks"])
+        image = with_hooks(line, text, guest)
+        if image:
+            return trailer.with_kinds(image, text)
+    image, text = nvcc.cubin(guest, line["input"])
     cubin.check_content(image)
     return trailer.with_kinds(image, text)
+
+
+def with_hooks(line: CommandLine, text: bytes, guest: options.GuestOptions) -> bytes:
+    """A cubin of a compiler's PTX with the control system's hooks in it; empty, and said so, if there cannot be one."""
+    from . import hooks
+
+    hooked = hooks.hooked(text)
+    try:
+        image = tools.ptxas(line["ptxas"], line["arch"], hooked, guest) if hooked is not None else b""
+        if image:
+            cubin.check_content(image)
+    except ToolError:
+        say("vgc-cudacc: note: the control system does not see this program: with its hooks it cannot be assembled")
+        return b""
+    return image
 
 
 def ptx(line: CommandLine) -> bytes:

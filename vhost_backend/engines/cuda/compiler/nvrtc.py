@@ -60,9 +60,22 @@ class Nvrtc:
         :raise ToolError: with the log, when the source is wrong.
         :raise CompileError: when NVRTC cannot be used.
         """
+        log = self._compile(source, name, arguments, names)
+        return self._fetch("nvrtcGetCUBIN"), self._fetch("nvrtcGetPTX"), log
+
+    def ptx(self, source: bytes, name: str, arguments: list[str], names: list[str]) -> tuple[bytes, str]:
+        """The PTX and the log, of arguments for a virtual architecture.
+
+        :raise ToolError, CompileError: as `compile`.
+        """
+        log = self._compile(source, name, arguments, names)
+        return self._fetch("nvrtcGetPTX"), log
+
+    def _compile(self, source: bytes, name: str, arguments: list[str], names: list[str]) -> str:
         if b"\0" in source:
             line = source[: source.index(b"\0")].count(b"\n") + 1
             raise CompileError(f"{name}({line}): error: a zero byte in the source")
+        self._program = ctypes.c_void_p()
         program = ctypes.byref(self._program)
         self._check("nvrtcCreateProgram", program, source, name.encode(), 0, None, None)
         for expression in names:
@@ -75,7 +88,7 @@ class Nvrtc:
             raise ToolError(log + (_HINT if b"<<<" in source else ""))
         if result != 0:
             raise CompileError(f"{log}NVRTC: {self._library.nvrtcGetErrorString(result).decode()}")
-        return self._fetch("nvrtcGetCUBIN"), self._fetch("nvrtcGetPTX"), log
+        return log
 
     def _fetch(self, function: str) -> bytes:
         size = ctypes.c_size_t()
@@ -90,8 +103,13 @@ class Nvrtc:
             raise CompileError(f"{function}: {self._library.nvrtcGetErrorString(result).decode()}")
 
 
-def arguments(options: GuestOptions, arch: str, include_dirs: list[str]) -> list[str]:
-    """NVRTC's options for a guest's."""
+def arguments(options: GuestOptions, arch: str, include_dirs: list[str], hooks: str = "") -> list[str]:
+    """NVRTC's options for a guest's. `hooks`: the header of the control system's, for PTX that will get them."""
     macros = [f"-{letter}{text}" for letter, text in options.macros]
     includes = [f"-I{directory}" for directory in include_dirs]
-    return [f"-arch={arch}", f"-std={options.standard}", *_ALWAYS, *macros, *includes, *options.common]
+    common = options.common
+    if hooks:  # what concerns the assembler alone is told to the assembler
+        arch = arch.replace("sm_", "compute_", 1)
+        includes.append(f"--pre-include={hooks}")
+        common = [word for word in common if not word.startswith(("--maxrregcount", "--ptxas-options"))]
+    return [f"-arch={arch}", f"-std={options.standard}", *_ALWAYS, *macros, *includes, *common]

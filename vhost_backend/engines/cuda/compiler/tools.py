@@ -47,17 +47,39 @@ def _variant(text: bytes, arch: str) -> str:
     return "f" if target and target[0].startswith(b"sm_") and target[0].endswith(b"f") else ""
 
 
-def nvcc(program: str, host_compiler: str, arch: str, options: GuestOptions, source: str) -> tuple[bytes, bytes]:
-    """A cubin of CUDA source, and the PTX that it was made of.
+class Nvcc:
+    """nvcc and the C++ compiler that it preprocesses with.
 
     Definitions go through a file, because nvcc hands its arguments to a shell.
     """
-    write(_MACROS, "".join(_directive(*macro) for macro in options.macros).encode())
-    command = [program, "-cubin", "--keep", f"-arch={arch}", f"-std={options.standard}", f"-ccbin={host_compiler}"]
-    command += ["--diag-suppress=177", "-Wno-deprecated-gpu-targets", f"--pre-include={_MACROS}"]
-    compiled = _with_instantiations(options.name_expressions, source)
-    run([*command, *options.common, *options.nvcc, compiled, "-o", _BUILT])
-    return read(_BUILT), read(compiled.removesuffix(".cu") + ".ptx")
+
+    def __init__(self, program: str, host_compiler: str, arch: str) -> None:
+        self._program = program
+        self._always = [
+            f"-arch={arch}",
+            f"-ccbin={host_compiler}",
+            "--diag-suppress=177",
+            "-Wno-deprecated-gpu-targets",
+        ]
+
+    def cubin(self, options: GuestOptions, source: str) -> tuple[bytes, bytes]:
+        """A cubin of CUDA source, and the PTX that it was made of."""
+        compiled = self._run(["-cubin", "--keep"], options, source, [_MACROS])
+        return read(_BUILT), read(compiled.removesuffix(".cu") + ".ptx")
+
+    def ptx(self, options: GuestOptions, source: str, include_dirs: list[str], hooks: str) -> bytes:
+        """PTX of CUDA source with the control system's header, for what gets its hooks."""
+        includes = [f"-I{folder}" for folder in include_dirs]
+        self._run(["-ptx", *includes], options, source, [hooks, _MACROS])
+        return read(_BUILT)
+
+    def _run(self, first: list[str], options: GuestOptions, source: str, headers: list[str]) -> str:
+        write(_MACROS, "".join(_directive(*macro) for macro in options.macros).encode())
+        command = [self._program, *first, *self._always, f"-std={options.standard}"]
+        command += [f"--pre-include={header}" for header in headers]
+        compiled = _with_instantiations(options.name_expressions, source)
+        run([*command, *options.common, *options.nvcc, compiled, "-o", _BUILT])
+        return compiled
 
 
 def _directive(letter: str, text: str) -> str:

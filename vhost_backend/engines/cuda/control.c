@@ -1,0 +1,236 @@
+/* The control system's link with the GPU: the control area in device memory, and the bytes that move there and back.
+ *
+ * The area that kernels see is a block of device memory of its own, so that hooks read through the GPU's caches and no
+ * record crosses the bus alone. The memfd, which the host has mapped, is the copy of it that outlives this process; the
+ * driver of the control system (vhost_backend/control/driver) moves between the two what it has changed, or wants to
+ * see, with the functions of this file. They copy on a stream that is the control system's alone: nothing here waits
+ * for a kernel, and no kernel for anything here.
+ *
+ * Threads: everything but attach and close may be called by the control system's thread, beside the data plane's. A
+ * green context can be current in one thread only, so the link is made in the device's primary context, which shares
+ * its memory with green ones, and may be current in any number. [CUDA driver API: cuCtxFromGreenCtx] No driver error in
+ * here ends the worker: it is the data plane's thread that finds a lost context, and says whose fault it was. */
+#include "cuda_engine.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    STAGING_BYTES = 256 << 10,
+    SPIN_NS = 50000,
+    PAUSE_NS = 20000,
+};
+#define COPY_DEADLINE_NS UINT64_C(2000000000)
+
+/* ---- the context -------------------------------------------------------------------------------------------- */
+
+static bool begin(struct cuda_engine *engine)
+{
+    pthread_mutex_lock(&engine->control.lock);
+    if (!engine->control.broken && engine->driver.cuCtxPushCurrent_v2(engine->setup.primary) == DRV_SUCCESS)
+        return true;
+    pthread_mutex_unlock(&engine->control.lock);
+    return false;
+}
+
+static int end(struct cuda_engine *engine, drv_result error)
+{
+    drv_context ours;
+    engine->driver.cuCtxPopCurrent_v2(&ours);
+    pthread_mutex_unlock(&engine->control.lock);
+    return error == DRV_SUCCESS ? 0 : error == DRV_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------- */
+
+/* Until the link's stream is empty. Not by cuStreamSynchronize, which writes what kernels have printed to stdout: whose
+ * text that is the data plane's thread knows. A copy that does not end leaves the staging memory in use: nothing is
+ * copied from then on. */
+static drv_result await(struct cuda_engine *engine)
+{
+    struct cuda_control *control = &engine->control;
+    uint64_t since_ns = cuda_now_ns();
+    for (;;) {
+        drv_result error = engine->driver.cuStreamQuery(control->stream);
+        uint64_t took_ns = cuda_now_ns() - since_ns;
+        if (error != DRV_ERROR_NOT_READY)
+            return error;
+        if (took_ns > COPY_DEADLINE_NS) {
+            control->broken = true;
+            return DRV_ERROR_LAUNCH_TIMEOUT;
+        }
+        if (took_ns < SPIN_NS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+}
+
+/* In one store, where the driver can; what a copy engine does with 8 aligned bytes is nowhere promised. */
+static drv_result write_word(struct cuda_engine *engine, drv_address to, const void *from)
+{
+    uint64_t word;
+    memcpy(&word, from, sizeof(word));
+    drv_result error =
+        engine->driver.cuStreamWriteValue64_v2(engine->control.stream, to, word, DRV_WRITE_VALUE_DEFAULT);
+    if (error != DRV_ERROR_NOT_SUPPORTED)
+        return error;
+    memcpy(engine->control.staging, from, sizeof(word));
+    return engine->driver.cuMemcpyHtoDAsync_v2(to, engine->control.staging, sizeof(word), engine->control.stream);
+}
+
+static drv_result write_bytes(struct cuda_engine *engine, drv_address to, const uint8_t *from, uint64_t size)
+{
+    struct cuda_control *control = &engine->control;
+    drv_result error = DRV_SUCCESS;
+    if (size == sizeof(uint64_t) && to % sizeof(uint64_t) == 0) {
+        error = write_word(engine, to, from);
+        return error == DRV_SUCCESS ? await(engine) : error;
+    }
+    for (uint64_t done = 0; done < size && error == DRV_SUCCESS;) {
+        uint64_t part = size - done < STAGING_BYTES ? size - done : STAGING_BYTES;
+        memcpy(control->staging, from + done, part);
+        error = engine->driver.cuMemcpyHtoDAsync_v2(to + done, control->staging, part, control->stream);
+        if (error == DRV_SUCCESS)
+            error = await(engine);
+        done += part;
+    }
+    return error;
+}
+
+static drv_result read_bytes(struct cuda_engine *engine, uint8_t *to, drv_address from, uint64_t size)
+{
+    struct cuda_control *control = &engine->control;
+    drv_result error = DRV_SUCCESS;
+    for (uint64_t done = 0; done < size && error == DRV_SUCCESS;) {
+        uint64_t part = size - done < STAGING_BYTES ? size - done : STAGING_BYTES;
+        error = engine->driver.cuMemcpyDtoHAsync_v2(control->staging, from + done, part, control->stream);
+        if (error == DRV_SUCCESS)
+            error = await(engine);
+        if (error == DRV_SUCCESS)
+            memcpy(to + done, control->staging, part);
+        done += part;
+    }
+    return error;
+}
+
+static bool is_inside(const struct cuda_engine *engine, uint64_t offset, uint64_t size)
+{
+    return engine->control.area != 0 && offset <= engine->control.size && size <= engine->control.size - offset;
+}
+
+int cuda_control_write(struct vgc_engine *base, uint64_t offset, const void *from, uint64_t size)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    if (!is_inside(engine, offset, size))
+        return -EINVAL;
+    if (!begin(engine))
+        return -EIO;
+    return end(engine, write_bytes(engine, engine->control.area + offset, from, size));
+}
+
+int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64_t size)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    if (!is_inside(engine, offset, size))
+        return -EINVAL;
+    if (!begin(engine))
+        return -EIO;
+    return end(engine, read_bytes(engine, to, engine->control.area + offset, size));
+}
+
+int cuda_control_set(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size)
+{
+    if (!begin(engine))
+        return -EIO;
+    return end(engine, write_bytes(engine, to, from, size));
+}
+
+/* ---- attaching ---------------------------------------------------------------------------------------------- */
+
+static drv_result open_link(struct cuda_engine *engine, uint64_t size)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    struct cuda_control *control = &engine->control;
+    void *staging = NULL;
+    drv_result error = driver->cuStreamCreate(&control->stream, DRV_STREAM_NON_BLOCKING);
+    if (error == DRV_SUCCESS)
+        error = driver->cuMemHostAlloc(&staging, STAGING_BYTES, DRV_HOST_ALLOC_PORTABLE);
+    control->staging = staging;
+    if (error == DRV_SUCCESS)
+        error = driver->cuMemAlloc_v2(&control->area, size);
+    if (error == DRV_SUCCESS)
+        error = driver->cuMemsetD8Async(control->area, 0, size, control->stream);
+    return error == DRV_SUCCESS ? await(engine) : error;
+}
+
+static void close_link(struct cuda_engine *engine)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    struct cuda_control *control = &engine->control;
+    if (control->stream != NULL)
+        driver->cuStreamDestroy_v2(control->stream);
+    if (control->area != 0)
+        driver->cuMemFree_v2(control->area);
+    if (control->staging != NULL)
+        driver->cuMemFreeHost(control->staging);
+    control->stream = NULL;
+    control->area = 0;
+    control->staging = NULL;
+}
+
+/* The area as its header has it, at the GPU's addresses; false: that is none. */
+static bool describe(const struct vgc_ctl_area *header, uint64_t size, drv_address area, struct vgc_cuda_link *link)
+{
+    bool fits = header->magic == VGC_CTL_MAGIC && header->version == VGC_CTL_VERSION && header->size == size &&
+                header->num_pes <= VGC_CTL_MAX_PES && header->num_channels <= VGC_CTL_MAX_CHANNELS &&
+                header->pes <= size && header->num_pes * sizeof(struct vgc_ctl_pe) <= size - header->pes &&
+                header->channels <= size &&
+                header->num_channels * sizeof(struct vgc_ctl_channel) <= size - header->channels &&
+                (header->pes | header->channels) % 64 == 0;
+    *link = (struct vgc_cuda_link){
+        .pes = area + header->pes,
+        .num_pes = header->num_pes,
+        .num_channels = header->num_channels,
+        .channels = area + header->channels,
+        .area = area,
+        .size = size,
+    };
+    return fits;
+}
+
+int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t size, uint64_t *device)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    struct cuda_control *control = &engine->control;
+    struct vgc_ctl_area header;
+    (void)fd;
+    if (control->area != 0 || size < sizeof(header))
+        return -EINVAL;
+    memcpy(&header, host, sizeof(header));
+    if (!describe(&header, size, 0, &control->link))
+        return -EINVAL;
+    if (!begin(engine))
+        return -EIO;
+    drv_result error = open_link(engine, size);
+    if (error == DRV_SUCCESS)
+        error = write_bytes(engine, control->area, (const uint8_t *)&header, sizeof(header));
+    if (error != DRV_SUCCESS)
+        close_link(engine);
+    control->size = size;
+    describe(&header, size, control->area, &control->link);
+    *device = control->area;
+    return end(engine, error);
+}
+
+void cuda_control_close(struct cuda_engine *engine)
+{
+    if (engine->control.area != 0 && begin(engine)) {
+        close_link(engine);
+        end(engine, DRV_SUCCESS);
+    }
+    pthread_mutex_destroy(&engine->control.lock);
+}
