@@ -1,0 +1,66 @@
+"""Where a daemon is: ``unix:/run/vgc/control.sock`` or ``tls://host:port``."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+ALLOWED: Final = "unix:/absolute/path or tls://host:port"
+_TLS: Final = re.compile(r"tls://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]{1,253}):(\d{1,5})/?")
+_MAX_SOCKET_PATH: Final = 107  # sun_path
+
+
+@dataclass(frozen=True, slots=True)
+class UnixAddress:
+    path: Path
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsAddress:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"tls://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+Address: TypeAlias = UnixAddress | TlsAddress
+
+
+def parse(text: str) -> Address:
+    """The address in `text`.
+
+    :raise ValueError: with what is allowed.
+    """
+    scheme, colon, path = text.partition(":")
+    if scheme == "unix" and colon and path.startswith("/") and "\0" not in path and len(path) <= _MAX_SOCKET_PATH:
+        return UnixAddress(Path(path))
+    match = _TLS.fullmatch(text)
+    if match is None or not 1 <= int(match[2]) <= 65535:
+        raise ValueError(f"{text!r:.120} is no address of a daemon; allowed: {ALLOWED}")
+    return TlsAddress(match[1].strip("[]"), int(match[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a peer shows to a daemon over TLS, and by what it knows the daemon. Over a UNIX socket none is needed."""
+
+    token: str | None = None
+    ca: Path | None = None
+    """Certificates that sign the daemon's; None: those that the system trusts."""
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """:raise OSError: a file cannot be read, or is no certificate or key."""
+        context = ssl.create_default_context(cafile=self.ca)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.key)
+        return context

@@ -1,0 +1,252 @@
+"""The client's end of a daemon's control API: one connection (`Connection`), and one that comes back (`DaemonLink`).
+
+The control centre and ``vgcctl --daemon`` share this module. The daemon is not believed: frames are bounded and
+checked, an answer that nobody waits for or a frame that is neither answer nor push ends the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, cast
+
+from control_center.address import Address, Credentials, UnixAddress
+from control_center.errors import RefusedError, UnreachableError
+from virtio_proto.control import frames
+from virtio_proto.control.api import API_VERSION, Hello
+from virtio_proto.control.frames import Frame, FrameError
+
+CONNECT_S: Final = 10.0
+ANSWER_S: Final = 30.0
+"""Until an answer is given up, unless the caller says otherwise: moving a VM may take its time."""
+MAX_OUTSTANDING: Final = 256
+"""Requests of one connection that wait for their answers; one more is refused as ``busy``."""
+FIRST_PAUSE_S: Final = 0.2
+LONGEST_PAUSE_S: Final = 10.0
+_GREETING: Final = {"version": int, "host": str, "uuid": str, "daemon": str, "role": str, "time_ns": int}
+
+PushHandler = Callable[[Frame], None]
+
+
+class Connection:
+    """One connection to a daemon, past its ``hello``; made by `connect`.
+
+    `on_push` is called for every push, from the loop, and must not wait.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_push: PushHandler) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._on_push = on_push
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._given_up: set[int] = set()
+        self.hello: Hello
+        self.closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done when the connection has ended; the reason, for people."""
+        self._task = asyncio.create_task(self._read())
+
+    async def call(self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
+        """What the daemon answers to `verb`.
+
+        :raise RefusedError: the daemon's refusal, with its kind and text.
+        :raise UnreachableError: the connection ended first, or there was no answer in time.
+        """
+        if self.closed.done():
+            raise UnreachableError(self.closed.result())
+        if len(self._waiting) + len(self._given_up) >= MAX_OUTSTANDING:
+            raise RefusedError("busy", f"{MAX_OUTSTANDING} requests to this daemon wait for their answers already")
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._writer.write(_encoded({"id": number, "do": verb, "with": dict(fields or {})}))
+                await self._writer.drain()
+                return await answer
+        except TimeoutError:
+            raise UnreachableError(f"no answer to {verb} within {timeout_s:g} s") from None
+        except OSError as error:
+            raise UnreachableError(f"the connection broke: {error}") from None
+        finally:
+            if self._waiting.pop(number, None) is not None and not self.closed.done():
+                self._given_up.add(number)
+
+    async def close(self) -> None:
+        """Ends the connection; requests under way are given up."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._end("the connection was closed")
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _read(self) -> None:
+        reason = "the daemon hung up"
+        try:
+            while (frame := await frames.read(self._reader)) is not None:
+                self._take(frame)
+        except FrameError as error:
+            reason = f"the daemon sent {error}"
+        except OSError as error:
+            reason = f"the connection broke: {error}"
+        self._end(reason)
+
+    def _take(self, frame: Frame) -> None:
+        """:raise FrameError: it is neither a push nor the answer to a request."""
+        if isinstance(frame.get("push"), str):
+            self._on_push(frame)
+            return
+        number = frame.get("id")
+        if isinstance(number, int) and number in self._given_up:
+            self._given_up.discard(number)
+            return
+        answer = self._waiting.pop(number, None) if isinstance(number, int) else None
+        if answer is None:
+            raise FrameError(f"a frame with id {number!r:.40}; allowed: a push, or the number of a request")
+        if answer.done():
+            return
+        match frame.get("error"):
+            case None if "ok" in frame:
+                answer.set_result(frame["ok"])
+            case {"kind": str(kind), "text": str(text)}:
+                answer.set_exception(RefusedError(kind, text[:4096]))
+            case _:
+                answer.set_exception(UnreachableError("the daemon's answer has neither ok nor error"))
+
+    def _end(self, reason: str) -> None:
+        if self.closed.done():
+            return
+        self.closed.set_result(reason)
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(UnreachableError(reason))
+        self._writer.close()
+
+
+def _encoded(frame: Frame) -> bytes:
+    try:
+        return frames.encode(frame)
+    except FrameError as error:
+        raise RefusedError("malformed", f"the request is {error}") from None
+
+
+async def connect(
+    address: Address,
+    credentials: Credentials | None = None,
+    on_push: PushHandler = lambda _frame: None,
+    timeout_s: float = CONNECT_S,
+) -> Connection:
+    """Connects and says hello; `Connection.hello` is what the daemon answered.
+
+    :raise RefusedError: the daemon does not let this peer in: kind "denied".
+    :raise UnreachableError: nobody answers there, or no daemon of this version does.
+    """
+    credentials = credentials or Credentials()
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            connection = Connection(*await _streams(address, credentials), on_push)
+            token = {} if credentials.token is None else {"token": credentials.token}
+            connection.hello = _greeting(await connection.call("hello", {"version": API_VERSION, **token}))
+            return connection
+    except TimeoutError:
+        error: Exception = UnreachableError(f"{address} does not answer within {timeout_s:g} s")
+    except OSError as problem:  # ssl.SSLError is one
+        error = UnreachableError(f"{address} cannot be reached: {problem.strerror or problem}")
+    except RefusedError as problem:
+        error = problem
+    if connection is not None:
+        await connection.close()
+    raise error
+
+
+async def _streams(address: Address, credentials: Credentials) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if isinstance(address, UnixAddress):
+        return await asyncio.open_unix_connection(address.path)
+    context = credentials.context()
+    return await asyncio.open_connection(address.host, address.port, ssl=context, server_hostname=address.host)
+
+
+def _greeting(answer: object) -> Hello:
+    """:raise UnreachableError: it is none, or of another version."""
+    right = isinstance(answer, dict) and all(isinstance(answer.get(key), of) for key, of in _GREETING.items())
+    if not right:
+        raise UnreachableError("who answers there is no daemon of this project: its hello lacks fields")
+    hello = cast("Hello", answer)
+    if hello["version"] != API_VERSION:
+        raise UnreachableError(
+            f"the daemon speaks version {hello['version']} of the control API; allowed: {API_VERSION}"
+        )
+    return hello
+
+
+class DaemonLink:
+    """A connection that is made again whenever it ends, after pauses that double from 0.2 s to 10 s.
+
+    `on_up` is awaited after each ``hello``, before anything else is called; what it raises of `RefusedError` ends the
+    attempt. `on_down` is told why a connection ended or could not be made.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        credentials: Credentials | None = None,
+        *,
+        on_push: PushHandler,
+        on_up: Callable[[Connection], Awaitable[None]],
+        on_down: Callable[[str], None],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.address = address
+        self._credentials = credentials
+        self._on_push = on_push
+        self._on_up = on_up
+        self._on_down = on_down
+        self._pause = pause
+        self._connection: Connection | None = None
+        self._reason = "not connected yet"
+
+    async def call(self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
+        """As `Connection.call`, on the connection that stands now.
+
+        :raise UnreachableError: there is none; with the reason.
+        """
+        if self._connection is None:
+            raise UnreachableError(self._reason)
+        return await self._connection.call(verb, fields, timeout_s)
+
+    async def run(self) -> None:
+        """Connects, and again, until cancelled."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            if await self._once():
+                pause_s = FIRST_PAUSE_S
+            await self._pause(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _once(self) -> bool:
+        """One connection from beginning to end; whether there was one."""
+        try:
+            connection = await connect(self.address, self._credentials, self._on_push)
+        except RefusedError as error:
+            self._lost(error.text)
+            return False
+        try:
+            await self._on_up(connection)
+            self._connection = connection
+            self._lost(await asyncio.shield(connection.closed))
+            return True
+        except RefusedError as error:
+            self._lost(error.text)
+            return False
+        finally:
+            self._connection = None
+            await connection.close()
+
+    def _lost(self, reason: str) -> None:
+        self._connection = None
+        self._reason = reason
+        self._on_down(reason)
