@@ -1,0 +1,117 @@
+/** The heat grid: a canvas with a cell per processing element, that moves towards the load it is told. */
+
+import { colour, fit } from "./chart.js";
+
+const CELL = 13;
+const GAP = 2;
+const STEP = CELL + GAP;
+const EASE = 0.22;
+const HUES = [205, 32, 145, 285, 60, 340, 175, 255, 95, 15];
+
+/** The colour of a VM, the same on all its cells: by its place among the VMs. */
+export function vmHue(index) {
+  return HUES[index % HUES.length];
+}
+
+const dark = () => window.matchMedia("(prefers-color-scheme: dark)").matches;
+const still = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** Colour of a cell: by VM its hue with more colour for more load; by heat from cold to hot. */
+export function cellColour(load, hue, byHeat) {
+  const part = Math.min(1, Math.max(0, load));
+  if (byHeat) return `hsl(${215 - 210 * part} ${25 + 60 * part}% ${dark() ? 17 + 38 * part : 90 - 38 * part}%)`;
+  return `hsl(${hue} ${18 + 62 * part}% ${dark() ? 16 + 46 * part : 91 - 45 * part}%)`;
+}
+
+/** The grid of one GPU: rows of cells per VM, and elements that no VM uses. */
+export class HeatGrid {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {{hover: function(object|null, MouseEvent|null), open: function(object)}} handlers with a cell
+   *   {vm, pe, load}; vm is null where no VM is
+   */
+  constructor(canvas, handlers) {
+    this.canvas = canvas;
+    this.handlers = handlers;
+    this.cells = [];
+    this.shown = new Float32Array(0);
+    this.cursor = -1;
+    this.byHeat = false;
+    this.visible = true;
+    this.frame = 0;
+    canvas.tabIndex = 0;
+    canvas.addEventListener("mousemove", (event) => this.#move(this.#at(event.offsetX, event.offsetY), event));
+    canvas.addEventListener("mouseleave", () => this.#move(-1, null));
+    canvas.addEventListener("click", () => this.#open());
+    canvas.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  /** Shows these cells: [{vm, pe, load, hue}]; `width` is what there is in CSS pixels. */
+  update(cells, width) {
+    if (cells.length !== this.cells.length) this.shown = Float32Array.from(cells, (cell) => cell.load);
+    this.cells = cells;
+    this.columns = Math.max(4, Math.min(Math.floor((width + GAP) / STEP), cells.length));
+    this.start();
+  }
+
+  /** Begins to move towards what is to be shown; ends by itself. */
+  start() {
+    if (!this.frame && this.visible) this.frame = requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw() {
+    this.frame = 0;
+    if (!this.canvas.isConnected || !this.visible) return;
+    const rows = Math.ceil(this.cells.length / this.columns);
+    const context = fit(this.canvas, this.columns * STEP - GAP, Math.max(1, rows * STEP - GAP));
+    const ease = still() ? 1 : EASE;
+    const idle = colour("track");
+    let moving = false;
+    this.cells.forEach((cell, at) => {
+      const left = cell.load - this.shown[at];
+      this.shown[at] += Math.abs(left) < 0.004 ? left : left * ease;
+      moving ||= Math.abs(left) >= 0.004;
+      context.fillStyle = cell.vm === null ? idle : cellColour(this.shown[at], cell.hue, this.byHeat);
+      context.beginPath();
+      context.roundRect((at % this.columns) * STEP, Math.floor(at / this.columns) * STEP, CELL, CELL, 2.5);
+      context.fill();
+    });
+    this.#drawCursor(context);
+    if (moving) this.start();
+  }
+
+  #drawCursor(context) {
+    if (this.cursor < 0 || this.cursor >= this.cells.length) return;
+    context.strokeStyle = colour("text");
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.roundRect((this.cursor % this.columns) * STEP + 0.75, Math.floor(this.cursor / this.columns) * STEP + 0.75, CELL - 1.5, CELL - 1.5, 2);
+    context.stroke();
+  }
+
+  #at(x, y) {
+    const column = Math.floor(x / STEP);
+    const at = Math.floor(y / STEP) * this.columns + column;
+    return column < this.columns && at < this.cells.length ? at : -1;
+  }
+
+  #move(at, event) {
+    this.cursor = at;
+    this.handlers.hover(at < 0 ? null : this.cells[at], event);
+    this.start();
+  }
+
+  #open() {
+    const cell = this.cells[this.cursor];
+    if (cell?.vm) this.handlers.open(cell);
+  }
+
+  #key(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns }[event.key];
+    if (event.key === "Enter") this.#open();
+    if (event.key === "Escape") this.#move(-1, null);
+    if (step === undefined) return;
+    event.preventDefault();
+    this.#move(Math.min(this.cells.length - 1, Math.max(0, this.cursor + step)), null);
+  }
+}

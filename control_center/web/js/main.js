@@ -1,0 +1,52 @@
+/** Where the page begins: the frame, then the view that the address names. */
+
+import * as api from "./api.js";
+import { h, toast } from "./dom.js";
+import { dialog, field, input } from "./forms.js";
+import { here } from "./router.js";
+import { buildBar, buildFoot, buildNav, markNav } from "./shell.js";
+import { Stage } from "./stage.js";
+import { store } from "./store.js";
+import { VIEWS } from "./views/index.js";
+
+let stage = null;
+
+function mount() {
+  const { view: name, params } = here();
+  const view = VIEWS.find((candidate) => candidate.name === name) ?? VIEWS[0];
+  stage?.end();
+  const root = document.getElementById("view");
+  stage = new Stage(root, params);
+  root.scrollTop = 0;
+  root.dataset.view = view.name;
+  document.title = `${view.title} · virtio-gpu-compute`;
+  markNav(view.name);
+  view.mount(stage);
+}
+
+/** Asks for a token; null when the person gives up. */
+async function askForToken(text) {
+  let given = null;
+  const secret = h("input", { name: "token", type: "password", required: true, autocomplete: "current-password" });
+  await dialog({
+    title: "Token", text: `${text}. It is kept until this tab is closed.`, action: "Use it",
+    fields: [field("Token", secret, "", true)],
+    submit: async ({ token }) => { given = token; },
+  });
+  if (given === null) return null;
+  api.setToken(given);
+  setTimeout(() => store.reconnect());
+  return given;
+}
+
+buildNav(VIEWS);
+buildBar();
+buildFoot();
+api.onUnauthorized(askForToken);
+window.addEventListener("hashchange", mount);
+store.addEventListener("role", () => {
+  toast(`You are here as ${store.role}`);
+  mount();
+}, { once: true });
+store.start();
+mount();

@@ -1,0 +1,73 @@
+/** Lines of records: bounded scrollback, losses shown where they happened. */
+
+import { h, setText } from "./dom.js";
+import { LEVEL_TONES, clock, levelName } from "./format.js";
+
+const CHANNEL = (record) => [record.host, record.vm, record.pe, record.fn].join("\n");
+
+/** Finds what is missing between records of a channel, from the count of losses that comes with each. */
+export class Gaps {
+  #lost = new Map();
+
+  /** `fresh`: channels that were opened for this, so that losses before the first record count too. */
+  constructor(fresh = false) {
+    this.fresh = fresh;
+  }
+
+  /** How many were lost just before this record. */
+  before(record) {
+    const key = CHANNEL(record);
+    const known = this.#lost.get(key) ?? (this.fresh ? 0 : record.lost ?? 0);
+    const lost = record.lost ?? 0;
+    this.#lost.set(key, lost);
+    return lost < known ? lost : lost - known; // fewer than before: the channel is a new one
+  }
+}
+
+/** A list of lines at whose end one stays, unless one has scrolled up. */
+export class Lines {
+  constructor(limit = 2000, label = "records") {
+    this.limit = limit;
+    this.dropped = 0;
+    this.element = h("div.lines", { role: "log", "aria-label": label, tabindex: "0" });
+    this.top = h("div.line.faint", { hidden: true });
+    this.element.append(this.top);
+  }
+
+  get count() {
+    return this.element.childElementCount - 1;
+  }
+
+  /** Adds a line, an element; the oldest ones go when there are too many. */
+  add(line) {
+    const atEnd = this.element.scrollHeight - this.element.scrollTop - this.element.clientHeight < 40;
+    this.element.append(line);
+    while (this.count > this.limit) {
+      this.element.children[1].remove();
+      this.dropped += 1;
+      this.top.hidden = false;
+      setText(this.top, `${this.dropped} older lines are no longer shown`);
+    }
+    if (atEnd) this.element.scrollTop = this.element.scrollHeight;
+  }
+
+  /** Shows that records are missing here. */
+  gap(lost, where = "") {
+    this.add(h("div.line.gap", null, `${lost} record${lost === 1 ? "" : "s"} lost${where}`));
+  }
+
+  clear() {
+    this.element.replaceChildren(this.top);
+    this.top.hidden = true;
+    this.dropped = 0;
+  }
+}
+
+/** A record as a line of a log. */
+export function recordLine(record) {
+  return h("div.line", { class: LEVEL_TONES[record.level] ?? "" },
+    h("time", { title: String(record.time_ns) }, clock(record.time_ns)),
+    h("span.where", { title: `block ${record.block}, warp ${record.warp}, sequence ${record.sequence}` }, `${record.host}/${record.vm}/${record.pe}`),
+    h("span.what", null, record.fn === "log" ? levelName(record.level) : record.kind === "format" || record.kind === "text" ? record.fn : `${record.fn} ${record.kind}`),
+    h("span.text", null, record.text));
+}

@@ -1,0 +1,104 @@
+/** Channels: which functions are bound to which elements, what they carry and cost. */
+
+import { empty, h, pill } from "../dom.js";
+import { confirm, select } from "../forms.js";
+import { LEVELS, count, percent, span } from "../format.js";
+import { close, idOf, openDialog, set } from "../instances.js";
+import { button, guard } from "../roles.js";
+import { matches } from "../selector.js";
+import { store } from "../store.js";
+import { Table } from "../table.js";
+
+export const channels = { name: "channels", title: "Channels", group: "Steer", mount };
+
+const sum = (instance, key) => instance.channels.reduce((total, channel) => total + (channel[key] ?? 0), 0);
+const samples = (instance) => Math.max(0, ...instance.channels.map((channel) => channel.sample));
+const tone = (value) => h("span", { class: value ? "warn" : "faint" }, count(value));
+
+function mount(stage) {
+  let chosen = null;
+  const table = new Table({
+    label: "Instances", key: idOf, columns: columns(stage), chosen: (row) => idOf(row) === chosen, sort: [0, 1],
+    empty: empty("No channel is open", "Nothing is watched, so nothing costs anything.", button("Open channels", "operate", () => openDialog(), "main")),
+  });
+  const details = new Table({ label: "Channels of the instance", key: (row) => String(row.channel), columns: DETAILS, sort: [3, 1] });
+  const below = h("section.panel", { hidden: true }, h("div.panel-head", null, h("h2", null, "Channels of "), h("span.mono")), details.element);
+  stage.show("Channels", "A function bound to elements is an instance; it has a channel per element",
+    [button("Open channels", "operate", () => openDialog(), "main")], h("section.panel", null, table.element), below);
+  stage.on(table.body, "click", (event) => {
+    const line = event.target.closest("tr");
+    if (!line || event.target.closest("button, select")) return;
+    chosen = [...table.lines].find(([, each]) => each.element === line)?.[0] ?? null;
+    update();
+  });
+  const update = () => {
+    const rows = store.instances.filter((instance) => shows(instance));
+    table.update(rows);
+    const instance = rows.find((row) => idOf(row) === chosen);
+    below.hidden = !instance;
+    if (!instance) return;
+    below.querySelector(".mono").textContent = chosen;
+    details.update(instance.channels);
+  };
+  for (const topic of ["channels", "scope", "role"]) stage.on(store, topic, update);
+  update();
+}
+
+function shows(instance) {
+  const place = { host: instance.host, fn: instance.function };
+  if (!instance.channels.length) return matches(store.scope, place);
+  return instance.channels.some((channel) => matches(store.scope, { ...channel, ...place }));
+}
+
+function columns(stage) {
+  const change = (row) => {
+    const id = idOf(row);
+    const control = select("level", LEVELS.map((name, at) => [at, name]), row.level, { class: "small", "aria-label": `Level of ${id}` });
+    control.addEventListener("change", () => stage.attempt(async () => {
+      await set(id, { level: Number(control.value) });
+      await store.refreshChannels();
+    }));
+    return guard(control, "operate");
+  };
+  const end = (row) => {
+    const id = idOf(row);
+    const ask = () => confirm("Close channels", `${id}: ${row.function} on ${row.channels.length} elements, opened by ${row.owner}.`, "Close it", "operate", () => close(id));
+    return button("Close", "operate", ask, "small danger");
+  };
+  return [
+    { title: "Instance", value: idOf, class: "mono" },
+    { title: "Function", value: (row) => row.function, show: (row) => pill(row.function, "tag") },
+    { title: "Selector", value: (row) => row.selector, class: "mono", show: (row) => h("span.selector-cell.cut", { title: row.selector }, row.selector || "everything") },
+    { title: "Owner", value: (row) => row.owner },
+    { title: "Level", value: (row) => row.level, show: change },
+    { title: "When full", value: (row) => row.policy },
+    { title: "Channels", value: (row) => row.channels.length, number: true },
+    { title: "Records", value: (row) => sum(row, "records"), show: (row) => count(sum(row, "records")), number: true },
+    { title: "Lost", value: (row) => sum(row, "lost"), show: (row) => tone(sum(row, "lost")), number: true },
+    { title: "Skipped", value: (row) => sum(row, "skipped"), show: (row) => count(sum(row, "skipped")), number: true },
+    { title: "Forged", value: (row) => sum(row, "forged"), show: (row) => tone(sum(row, "forged")), number: true },
+    { title: "Cost", value: cost, show: (row) => percent(cost(row), 2), number: true },
+    { title: "Sample", value: samples, show: (row) => (samples(row) ? pill(`1 of ${2 ** samples(row)}`, "warn") : "all"), number: true },
+    { title: "Ends", value: (row) => row.expires_ns ?? 0, show: (row) => (row.expires_ns ? `in ${span(Math.max(0, row.expires_ns - Date.now() * 1e6))}` : "never"), number: true },
+    { title: "", value: () => 0, show: end, sort: false, class: "tight" },
+  ];
+}
+
+/** Part of the elements' time since it was opened that making records took. */
+function cost(instance) {
+  const passed = Date.now() * 1e6 - instance.opened_ns;
+  return instance.channels.length && passed > 0 ? sum(instance, "cost_ns") / instance.channels.length / passed : 0;
+}
+
+const DETAILS = [
+  { title: "Channel", value: (row) => row.channel, number: true },
+  { title: "GPU", value: (row) => row.gpu },
+  { title: "VM", value: (row) => row.vm },
+  { title: "PE", value: (row) => row.pe, number: true },
+  { title: "Records", value: (row) => row.records, show: (row) => count(row.records), number: true },
+  { title: "Lost", value: (row) => row.lost, show: (row) => tone(row.lost), number: true },
+  { title: "Skipped", value: (row) => row.skipped, show: (row) => count(row.skipped), number: true },
+  { title: "Forged", value: (row) => row.forged, show: (row) => tone(row.forged), number: true },
+  { title: "Cost", value: (row) => row.cost_ns, show: (row) => span(row.cost_ns), number: true },
+  { title: "Sample", value: (row) => row.sample, show: (row) => (row.sample ? `1 of ${2 ** row.sample}` : "all"), number: true },
+];

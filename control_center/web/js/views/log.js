@@ -1,0 +1,79 @@
+/** The log: what kernels log, print and report, live and recorded. */
+
+import * as api from "../api.js";
+import { h, pill } from "../dom.js";
+import { input, select } from "../forms.js";
+import { LEVELS } from "../format.js";
+import { idOf, openDialog } from "../instances.js";
+import { Gaps, Lines, recordLine } from "../records.js";
+import { button } from "../roles.js";
+import { matches } from "../selector.js";
+import { store } from "../store.js";
+
+const SHOWN = 1500;
+const EARLIER = 300;
+
+export const log = { name: "log", title: "Log", group: "Watch", mount };
+
+function mount(stage) {
+  const lines = new Lines(SHOWN, "log");
+  let kept = [];
+  let gaps = new Gaps();
+  let paused = false;
+  const level = select("level", LEVELS.slice(1).map((name, at) => [at + 1, `up to ${name}`]), 5, { "aria-label": "Level" });
+  const functions = select("fn", [["", "all functions"], "log", "stdio", "fault", "perf"], "", { "aria-label": "Function" });
+  const text = input("text", "", { placeholder: "text", type: "search", "aria-label": "Text" });
+  const pause = h("button.button", { type: "button", "aria-pressed": "false", onclick: () => hold(!paused) }, "Pause");
+  const watched = h("span");
+  const shows = (record) => record.level <= Number(level.value) && (!functions.value || record.fn === functions.value)
+    && matches(store.scope, record) && (!text.value || record.text.toLowerCase().includes(text.value.toLowerCase()));
+  const put = (record) => {
+    const lost = gaps.before(record);
+    if (lost && matches(store.scope, record)) lines.gap(lost, ` of ${record.host}/${record.vm}/${record.pe} ${record.fn}`);
+    if (shows(record)) lines.add(recordLine(record));
+  };
+  const again = () => {
+    lines.clear();
+    gaps = new Gaps();
+    kept.forEach(put);
+  };
+  const take = (record) => {
+    kept.push(record);
+    if (kept.length > 2 * SHOWN) kept = kept.slice(-SHOWN);
+    if (!paused) put(record);
+  };
+  const hold = (wanted) => {
+    paused = wanted;
+    pause.setAttribute("aria-pressed", String(paused));
+    pause.textContent = paused ? "Go on" : "Pause";
+    if (!paused) again();
+  };
+  stage.show("Log", "Logged, printed and reported by kernels as they run", [watched, level, functions, text, pause, button("Open log channels", "operate", () => openDialog({ fn: "log" }), "main")],
+    h("section.panel.log-panel", null, lines.element));
+  for (const control of [level, functions, text]) stage.on(control, "input", again);
+  stage.on(store, "scope", again);
+  follow(stage, watched);
+  stage.attempt(async () => {
+    const earlier = await api.get("records", { selector: store.scope.text, limit: EARLIER }, stage.signal);
+    kept = [...earlier, ...kept];
+    again();
+  });
+  stage.on(store, "record", (event) => take(event.detail));
+}
+
+/** Keeps the stream subscribed to all instances whose records are text. */
+function follow(stage, watched) {
+  let unwatch = () => {};
+  let known = "";
+  const update = () => {
+    const ids = store.instances.filter((each) => ["log", "stdio", "fault", "perf"].includes(each.function)).map(idOf);
+    watched.replaceChildren(pill(ids.length ? `${ids.length} instance${ids.length === 1 ? "" : "s"} live` : "no channel open", ids.length ? "ok" : "", true));
+    if (ids.join() === known) return;
+    known = ids.join();
+    unwatch();
+    unwatch = store.watch(ids);
+  };
+  stage.on(store, "channels", update);
+  stage.leave(() => unwatch());
+  update();
+}

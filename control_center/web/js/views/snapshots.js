@@ -1,0 +1,118 @@
+/** Snapshots: what every element does at one time; hung and silent ones; two compared. */
+
+import * as api from "../api.js";
+import { empty, fill, h, pill } from "../dom.js";
+import { input, select } from "../forms.js";
+import { clock, count, percent, span } from "../format.js";
+import { button } from "../roles.js";
+import { here, href, note } from "../router.js";
+import { store } from "../store.js";
+import { Table } from "../table.js";
+
+export const snapshots = { name: "snapshots", title: "Snapshots", group: "Watch", mount };
+
+const place = (row) => `${row.host}/${row.vm}/${row.pe}`;
+const spread = (snapshot) => Object.entries(snapshot.hosts).filter(([, info]) => !info.error);
+
+function mount(stage) {
+  const body = h("div.stack");
+  const deadline = select("deadline_ms", [[50, "50 ms"], [100, "100 ms"], [500, "500 ms"], [2000, "2 s"]], 100, { "aria-label": "Deadline" });
+  const list = h("div.snapshot-list");
+  const state = { list: [], chosen: null, other: null };
+  const choose = (id, other = null) => stage.attempt(() => show(stage, body, state, id, other, draw));
+  const draw = () => fill(list, state.list.length ? state.list.map((each) => listItem(each, state, choose)) : h("p.faint", null, "none yet"));
+  const take = button("Take snapshot", "view", () => stage.attempt(async () => {
+    take.disabled = true;
+    try {
+      const made = await api.post("snapshots", { selector: store.scope.text, deadline_ms: Number(deadline.value) });
+      await refresh();
+      await show(stage, body, state, made.id, null, draw);
+    } finally {
+      take.disabled = false;
+    }
+  }), "main");
+  const refresh = async () => {
+    state.list = (await api.get("snapshots", {}, stage.signal)).sort((a, b) => timeOf(b) - timeOf(a));
+    draw();
+  };
+  stage.show("Snapshots", "What every element is doing, all asked at once", [deadline, take],
+    h("div.snapshot-columns", null, h("section.panel", null, h("div.panel-head", null, h("h2", null, "Taken")), list), body));
+  fill(body, h("section.panel", null, empty("No snapshot shown", "Take one, or choose one at the left; choose a second to compare.")));
+  stage.attempt(async () => {
+    await refresh();
+    if (stage.params.id) await show(stage, body, state, stage.params.id, stage.params.with ?? null, draw);
+  });
+}
+
+const timeOf = (snapshot) => snapshot.time_ns ?? Math.max(0, ...Object.values(snapshot.hosts ?? {}).map((info) => info.time_ns ?? 0));
+
+function listItem(snapshot, state, choose) {
+  const id = String(snapshot.id);
+  const compare = h("button.button.small", { type: "button", disabled: !state.chosen || state.chosen === id, onclick: () => choose(id < state.chosen || Number(id) < Number(state.chosen) ? id : state.chosen, id === state.chosen ? null : Number(id) < Number(state.chosen) ? state.chosen : id) }, "Compare");
+  return h("div.snapshot-item", { class: [state.chosen, state.other].includes(id) ? "chosen" : "" },
+    h("button.plain-button.grow", { type: "button", onclick: () => choose(id) }, h("b", null, `#${id}`), h("span.soft", null, clock(timeOf(snapshot)))), compare);
+}
+
+async function show(stage, body, state, id, other, draw) {
+  if (other) fill(body, diffPanel(id, other, await api.get(`snapshots/${encodeURIComponent(id)}/diff/${encodeURIComponent(other)}`, {}, stage.signal)));
+  else fill(body, ...snapshotPanels(await api.get(`snapshots/${encodeURIComponent(id)}`, {}, stage.signal)));
+  [state.chosen, state.other] = [String(id), other === null ? null : String(other)];
+  if (here().view === "snapshots") note("snapshots", { id, with: other });
+  draw();
+}
+
+function snapshotPanels(snapshot) {
+  const hosts = spread(snapshot);
+  const rows = hosts.flatMap(([host, info]) => [
+    ...info.pes.map((pe) => ({ ...pe, host, state: pe.hung ? "hung" : pe.kernel ? "running" : "idle" })),
+    ...info.silent.map((name) => silentRow(host, name)),
+  ]);
+  const silent = rows.filter((row) => row.state === "silent").length;
+  const hung = rows.filter((row) => row.state === "hung").length;
+  const coverage = rows.length ? (rows.length - silent) / rows.length : NaN;
+  const skew = Math.max(0, ...hosts.map(([, info]) => info.skew_ns));
+  const figures = [[count(rows.length), "elements", ""], [percent(coverage, coverage < 1 ? 1 : 0), "answered", coverage < 1 ? "warn" : "ok"], [count(hung), "hung", hung ? "bad" : ""], [count(silent), "silent", silent ? "warn" : ""], [span(skew), "skew", ""]];
+  const table = new Table({ label: "Elements", key: (row) => `${place(row)} ${row.state}`, columns: COLUMNS, sort: [1, 1], empty: empty("No element", "The selector chose none.") });
+  table.update(rows);
+  return [
+    h("div.figures", null, figures.map(([value, label, tone]) => h("div.figure", null, h("b", { class: tone }, value), h("span", null, label)))),
+    ...Object.entries(snapshot.hosts).filter(([, info]) => info.error).map(([host, info]) => h("p.notice", null, `${host}: ${info.error.text}`)),
+    h("section.panel", null, h("div.panel-head", null, h("h2", null, `Snapshot #${snapshot.id}`), h("span.soft", null, clock(timeOf(snapshot)))), table.element),
+  ];
+}
+
+function silentRow(host, name) {
+  const [vm, pe] = name.split("/");
+  return { host, vm, pe: Number(pe), gpu: "", state: "silent", kernel: null, launch: 0, block: 0, warps: 0, since_ns: 0, last_record_ns: 0, at_ns: 0 };
+}
+
+const ORDER = { hung: "0", silent: "1", running: "2", idle: "3" };
+const TONES = { hung: "bad", silent: "warn", running: "ok", idle: "" };
+const COLUMNS = [
+  { title: "Element", value: place, class: "mono", show: (row) => h("a", { href: href("console", { host: row.host, vm: row.vm, pe: row.pe }) }, place(row)) },
+  { title: "State", value: (row) => `${ORDER[row.state]}`, show: (row) => pill(row.state, TONES[row.state], true) },
+  { title: "Kernel", value: (row) => row.kernel ?? "", class: "mono", show: (row) => row.kernel ?? h("span.faint", null, "–") },
+  { title: "Launch", value: (row) => row.launch, number: true },
+  { title: "Block", value: (row) => row.block, number: true },
+  { title: "Warps", value: (row) => row.warps, number: true },
+  { title: "Since", value: (row) => (row.since_ns && row.at_ns ? row.at_ns - row.since_ns : 0), show: (row) => (row.since_ns ? span(Math.max(0, row.at_ns - row.since_ns)) : "–"), number: true },
+  { title: "Last record", value: (row) => row.last_record_ns, show: (row) => clock(row.last_record_ns), number: true },
+];
+
+/** Rows of a diff: [{host, vm, pe, before: PeState|null, after: PeState|null}], or grouped by kind of change. */
+function diffPanel(a, b, diff) {
+  const rows = diff.changes ?? diff.pes ?? diff;
+  const table = new Table({ label: "Changes", key: place, columns: DIFF, sort: [1, 1], empty: empty("No difference", "Every element does in both what it did.") });
+  table.update(rows);
+  return h("section.panel.diff", null, h("div.panel-head", null, h("h2", null, `Changes from #${a} to #${b}`), pill(`${rows.length} elements`, "info")), table.element);
+}
+
+const CHANGES = { stuck: "bad", silent: "warn", appeared: "ok", gone: "warn" };
+const kindOf = (row) => row.change ?? (!row.before ? "appeared" : !row.after ? "gone" : row.after.hung && !row.before.hung ? "hung" : row.before.kernel !== row.after.kernel ? "kernel" : row.before.launch !== row.after.launch ? "launch" : "progress");
+const doing = (state) => (!state ? h("span.faint", null, "–") : state.kernel ? `${state.kernel} · launch ${state.launch} · block ${state.block}` : h("span.faint", null, "idle"));
+const DIFF = [
+  { title: "Element", value: place, class: "mono" },
+  { title: "Change", value: kindOf, show: (row) => pill(kindOf(row), CHANGES[kindOf(row)] ?? (kindOf(row) === "hung" ? "bad" : "info")) },
+  { title: "Before", value: (row) => JSON.stringify(row.before), show: (row) => doing(row.before), class: "mono" },
+  { title: "After", value: (row) => JSON.stringify(row.after), show: (row) => doing(row.after), class: "mono" },
+];

@@ -1,0 +1,159 @@
+/** The time line: what was recorded, replayed at any speed, exported. */
+
+import * as api from "../api.js";
+import { Brush, TONES, total } from "../brush.js";
+import { empty, fill, h, icon, pill, setText } from "../dom.js";
+import { select } from "../forms.js";
+import { clock, count, moment, now, span } from "../format.js";
+import { ICONS } from "../icons.js";
+import { Gaps, Lines, recordLine } from "../records.js";
+import { store } from "../store.js";
+import { Stream } from "../stream.js";
+import { describe } from "./counters.js";
+
+const BINS = 160;
+const SHOWN = 1500;
+const SPANS = [["300", "last 5 minutes"], ["3600", "last hour"], ["86400", "last day"], ["", "everything"]];
+const SPEEDS = [["0.1", "0.1 ×"], ["1", "1 ×"], ["10", "10 ×"], ["100", "100 ×"], ["1000", "1000 ×"]];
+
+export const timeline = { name: "timeline", title: "Time line", group: "Watch", mount };
+
+function mount(stage) {
+  const view = new Timeline(stage);
+  view.build();
+  stage.attempt(() => view.load());
+}
+
+class Timeline {
+  constructor(stage) {
+    this.stage = stage;
+    this.stream = null;
+    this.gaps = new Gaps();
+    this.lines = new Lines(SHOWN, "replayed records");
+    this.canvas = h("canvas.timeline", { role: "slider", "aria-label": "recorded time; arrow keys move the playhead" });
+    this.brush = new Brush(this.canvas, (change) => this.#moved(change));
+    this.spans = select("span", SPANS, "300", { "aria-label": "Time shown" });
+    this.speeds = select("speed", SPEEDS, "1", { "aria-label": "Speed" });
+    this.at = h("b.mono");
+    this.range = h("span.soft");
+    this.sums = h("div.legend-row");
+    this.playing = h("span");
+    this.play = h("button.button.main", { type: "button", onclick: () => this.toggle() });
+    this.whole = h("button.button.small", { type: "button", hidden: true, onclick: () => this.#select(null) }, "Clear selection");
+    this.zoom = h("button.button.small", { type: "button", hidden: true, onclick: () => stage.attempt(() => this.load(this.brush.range)) }, "Zoom in");
+  }
+
+  build() {
+    const exports = [["perfetto", "Perfetto trace", "trace.json"], ["csv", "CSV", "records.csv"]].map(([format, label, name]) => h("button.button", { type: "button", onclick: () => this.stage.attempt(() => this.#export(format, name)) }, `Export ${label}`));
+    const chart = h("div.timeline-box", null, this.canvas);
+    this.chart = h("section.panel", null, h("div.panel-head", null, this.range, this.whole, this.zoom, h("div.tools", null, this.sums)), h("div.panel-body", null, chart));
+    const player = h("section.panel", null, h("div.panel-head", null, this.play, this.speeds, this.at, this.playing), this.lines.element);
+    this.stage.show("Time line", "What was recorded; drag to select, click to seek, play to see it again", [this.spans, exports], this.chart, player);
+    this.stage.on(this.spans, "change", () => this.stage.attempt(() => this.load()));
+    this.stage.on(this.speeds, "change", () => { if (this.stream) this.start(); });
+    this.stage.on(store, "scope", () => this.stage.attempt(() => this.load()));
+    this.stage.on(window, "resize", () => this.brush.draw());
+    this.stage.leave(() => this.stop());
+    this.#buttons();
+  }
+
+  async load(range = null) {
+    const length = Number(this.spans.value) * 1e9;
+    const [from, to] = range ?? (length ? [now() - length, now()] : [null, null]);
+    const whole = (value) => (value === null ? null : Math.round(value));
+    const bins = await api.get("timeline", { selector: store.scope.text, from_ns: whole(from), to_ns: whole(to), bins: BINS }, this.stage.signal);
+    this.brush.head = null;
+    this.brush.show(bins);
+    this.#select(null);
+    this.#sums(bins);
+    if (!bins.some((bin) => total(bin.records) + total(bin.events))) this.lines.element.replaceChildren(empty("Nothing was recorded in this time", "Records of all open channels and all events are recorded as they come."));
+    else this.lines.clear();
+  }
+
+  #sums(bins) {
+    const sums = Object.keys(TONES).map((name) => [name, bins.reduce((sum, bin) => sum + (bin.records[name] ?? 0), 0)]).filter(([, sum]) => sum);
+    const lost = bins.reduce((sum, bin) => sum + bin.lost, 0);
+    fill(this.sums, sums.map(([name, sum]) => {
+      const swatch = h("i.swatch");
+      swatch.style.background = TONES[name];
+      return h("span", null, swatch, `${name} ${count(sum)}`);
+    }), lost ? h("span.bad", null, `${count(lost)} lost`) : null);
+  }
+
+  #moved({ range, head, dragged }) {
+    if (dragged) this.#select(range);
+    setText(this.at, clock(head));
+    if (this.stream) this.start();
+  }
+
+  #select(range) {
+    this.brush.range = range;
+    this.brush.draw();
+    this.whole.hidden = this.zoom.hidden = !range;
+    const [from, to] = range ?? [this.brush.start, this.brush.end];
+    setText(this.range, to > 1 ? `${moment(from)} – ${clock(to, false)} · ${span(to - from)}` : "nothing recorded");
+  }
+
+  toggle() {
+    if (this.stream) this.stop();
+    else this.start();
+  }
+
+  /** Plays from the playhead, or from the beginning of what is selected. */
+  start() {
+    this.stop();
+    const [from, to] = this.brush.range ?? [this.brush.start, this.brush.end];
+    let head = this.brush.head ?? from;
+    if (head >= to) head = from;
+    this.gaps = new Gaps();
+    this.lines.clear();
+    this.stream = new Stream({ selector: store.scope.text, events: 1, replay_from_ns: Math.round(head), replay_to_ns: Math.round(to), speed: this.speeds.value }, {
+      message: (message) => this.#take(message, to),
+      state: () => {},
+      ended: () => this.stop(),
+    });
+    this.#run(head, to);
+    this.#buttons();
+  }
+
+  stop() {
+    this.stream?.close();
+    this.stream = null;
+    clearInterval(this.timer);
+    this.#buttons();
+  }
+
+  /** Moves the playhead as time passes; records correct it. */
+  #run(head, to) {
+    const began = performance.now();
+    const speed = Number(this.speeds.value);
+    clearInterval(this.timer);
+    this.timer = setInterval(() => {
+      const at = Math.min(to, head + (performance.now() - began) * 1e6 * speed);
+      this.brush.setHead(at);
+      setText(this.at, clock(at));
+      if (at >= to) this.stop();
+    }, 80);
+  }
+
+  #take(message, to) {
+    if (message.time_ns > to) return;
+    if (message.type === "record") {
+      const lost = this.gaps.before(message);
+      if (lost) this.lines.gap(lost, ` of ${message.host}/${message.vm}/${message.pe}`);
+      this.lines.add(recordLine(message));
+    } else if (message.type === "event") {
+      this.lines.add(h("div.line.event", null, h("time", null, clock(message.time_ns)), h("span.where", null, [message.host, message.vm].filter(Boolean).join("/")), h("span.what", null, message.event), h("span.text", null, describe(message.detail))));
+    }
+  }
+
+  #buttons() {
+    fill(this.play, icon(this.stream ? ICONS.pause : ICONS.play), this.stream ? "Pause" : "Play");
+    fill(this.playing, this.stream ? pill("replaying", "info", true) : null);
+  }
+
+  #export(format, name) {
+    const [from, to] = this.brush.range ?? [this.brush.start, this.brush.end];
+    return api.download("export", { format, selector: store.scope.text, from_ns: Math.round(from), to_ns: Math.round(to) }, name);
+  }
+}
