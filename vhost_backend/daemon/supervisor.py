@@ -1,4 +1,4 @@
-"""Keeps a worker running for one VM: starts it, notices its death, replaces it.
+"""Keeps a worker running for one VM: starts it, notices its death, replaces it; holds a second one while work moves.
 
 A worker that dies is replaced at once; one that dies again and again is replaced ever more slowly. If it does so
 before it is ready, which is the host's trouble and not the guest's, the health goes from RECOVERING to FAILED. What a new worker must be told is its owner's business.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from vhost_backend.daemon.link import WorkerLink
@@ -56,9 +56,27 @@ class Owner(Protocol):
         """It is gone and reaped; another follows unless the supervisor was stopped."""
         ...
 
+    def second_died(self, how: str) -> None:
+        """The second worker is gone and reaped, of itself."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class _Worker:
+    """A process and the link to it."""
+
+    started_at: float
+    process: WorkerProcess = field(init=False)
+    link: WorkerLink = field(init=False)
+    blameless: bool = False
+    served: bool = False
+
 
 class Supervisor:
-    """At most one worker process at a time. `generation` counts them."""
+    """One worker process at a time, and for a while a second one that may take its place.
+
+    `generation` counts those that came after a death: a second worker is of the generation of the first.
+    """
 
     def __init__(
         self,
@@ -72,102 +90,153 @@ class Supervisor:
         self._command = command
         self._policy = policy or RestartPolicy()
         self._wanted = False
-        self._process: WorkerProcess | None = None
-        self._link: WorkerLink | None = None
+        self._worker: _Worker | None = None
+        self._second: _Worker | None = None
+        self._leaving: set[_Worker] = set()
+        """Killed, not reaped yet, and of no interest to anybody."""
         self._timer: asyncio.TimerHandle | None = None
         self._quick_deaths = 0
-        self._started_at = 0.0
-        self._blameless = False
-        self._served = False
+        self._blameless = self._served = False  # of the last one
         self.generation = 0
 
     @property
     def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
+        return None if self._worker is None else self._worker.process.pid
 
     def start(self) -> None:
         """Wants a worker from now on."""
         self._wanted = True
         self._quick_deaths = 0
-        if self._process is None and self._timer is None:
+        if self._worker is None and self._timer is None:
             self._spawn()
 
     async def stop(self) -> None:
-        """Wants none; returns when it is gone."""
+        """Wants none; returns when it is gone, and every other one."""
         self._wanted = False
         self._cancel_timer()
-        process = self._process
-        if process is not None:
-            process.kill()
-            await asyncio.wait([process.exited])  # leaves the future alone if we are cancelled
+        self.drop_second()
+        workers = [*self._leaving, *([] if self._worker is None else [self._worker])]
+        for worker in workers:
+            worker.process.kill()
+        if workers:
+            await asyncio.wait([worker.process.exited for worker in workers])  # cancelled or not, they stay as they are
 
     async def replace(self, reason: str) -> None:
         """Kills the worker, which did nothing wrong by itself; waits for its end, but not for long."""
-        process = self._process
-        if process is None:
+        worker = self._worker
+        if worker is None:
             return
-        self._log.info("worker_replaced", pid=process.pid, reason=reason)
-        self._blameless = True
-        process.kill()
-        await asyncio.wait([process.exited], timeout=KILL_WAIT_S)
+        self._log.info("worker_replaced", pid=worker.process.pid, reason=reason)
+        worker.blameless = True
+        worker.process.kill()
+        await asyncio.wait([worker.process.exited], timeout=KILL_WAIT_S)
 
     def close(self) -> None:
         """As `stop`, but waits without the loop: for the end of the program."""
         self._wanted = False
         self._cancel_timer()
-        if self._process is not None:
-            self._process.kill_and_reap()
+        self.drop_second()
+        for worker in [*self._leaving, *([] if self._worker is None else [self._worker])]:
+            worker.process.kill_and_reap()
+
+    # ---- a second worker -------------------------------------------------------------------------
+
+    def start_second(self, command: Callable[[int], Sequence[str]]) -> WorkerLink:
+        """Starts another worker beside the first; the owner tells it what to be.
+
+        :raise OSError: when the host cannot start it.
+        :raise HostError: when the host cannot isolate it.
+        """
+        assert self._second is None  # one migration at a time
+        self._second = self._launch(command)
+        self._log.info("second_worker_started", pid=self._second.process.pid, guest=True)
+        return self._second.link
+
+    def adopt_second(self) -> None:
+        """The second worker is the worker from now on; the first is ended, and nobody told."""
+        assert self._worker is not None
+        assert self._second is not None
+        first, self._worker, self._second = self._worker, self._second, None
+        self._log.info("worker_changed", pid=self._worker.process.pid, instead_of=first.process.pid, guest=True)
+        self._leave(first)
+
+    def drop_second(self) -> None:
+        """Ends the second worker, if there is one, and nobody is told."""
+        second, self._second = self._second, None
+        if second is not None:
+            self._leave(second)
+
+    def _leave(self, worker: _Worker) -> None:
+        worker.link.close()
+        self._leaving.add(worker)
+        worker.process.kill()
+
+    # ----------------------------------------------------------------------------------------------
 
     def _cancel_timer(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
 
+    def _launch(self, command: Callable[[int], Sequence[str]]) -> _Worker:
+        """:raise OSError, HostError: as `start_second`."""
+        worker = _Worker(asyncio.get_running_loop().time())
+        worker.process = WorkerProcess(command, lambda: self._on_exit(worker))
+        worker.link = WorkerLink(
+            worker.process.sock,
+            lambda message, fds: self._on_message(worker, message, fds),
+            lambda reason: self._on_lost(worker, reason),
+        )
+        return worker
+
     def _spawn(self) -> None:
         self._timer = None
         self.generation += 1
-        loop = asyncio.get_running_loop()
-        self._started_at = loop.time()
         self._blameless = self._served = False
         try:
-            process = WorkerProcess(self._command, self._on_exit)
+            worker = self._launch(self._command)
         except (OSError, HostError) as error:
             self._log.error("worker_not_started", error=str(error))
-            self._schedule()
+            self._schedule(quick=True)
             return
-        self._process = process
-        link = WorkerLink(process.sock, lambda message, fds: self._on_message(link, message, fds), self._on_lost)
-        self._link = link
-        self._log.info("worker_started", pid=process.pid, generation=self.generation, guest=True)
-        self._owner.worker_started(link)
+        self._worker = worker
+        self._log.info("worker_started", pid=worker.process.pid, generation=self.generation, guest=True)
+        self._owner.worker_started(worker.link)
 
-    def _on_message(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
-        self._served |= isinstance(message, Ready)
-        self._owner.worker_said(link, message, fds)
+    def _on_message(self, worker: _Worker, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+        worker.served |= isinstance(message, Ready)
+        self._owner.worker_said(worker.link, message, fds)
 
-    def _on_lost(self, reason: str) -> None:
+    def _on_lost(self, worker: _Worker, reason: str) -> None:
         """The link broke: whatever the process is up to now, nobody can talk to it."""
-        if self._process is not None:
-            self._log.debug("worker_link_lost", pid=self._process.pid, reason=reason, guest=True)
-            self._process.kill()
+        self._log.debug("worker_link_lost", pid=worker.process.pid, reason=reason, guest=True)
+        worker.process.kill()
 
-    def _on_exit(self) -> None:
-        process, link = self._process, self._link
-        assert process is not None
-        assert link is not None
-        link.drain()
-        link.close()
-        self._process = self._link = None
-        if self._wanted and not self._blameless:
-            how = describe_exit(process.exited.result())
-            self._log.warning("worker_died", pid=process.pid, how=how, stderr=process.last_words(), guest=True)
-        self._schedule()
+    def _on_exit(self, worker: _Worker) -> None:
+        worker.link.drain()
+        worker.link.close()
+        how = describe_exit(worker.process.exited.result())
+        about = {"pid": worker.process.pid, "how": how, "stderr": worker.process.last_words()}
+        if worker is self._second:
+            self._second = None
+            self._log.warning("second_worker_died", **about, guest=True)
+            self._owner.second_died(how)
+        elif worker is self._worker:
+            self._worker = None
+            if self._wanted and not worker.blameless:
+                self._log.warning("worker_died", **about, guest=True)
+            self._schedule_after(worker)
+        self._leaving.discard(worker)
 
-    def _schedule(self) -> None:
+    def _schedule_after(self, worker: _Worker) -> None:
+        self._blameless, self._served = worker.blameless, worker.served
+        quick = asyncio.get_running_loop().time() - worker.started_at < self._policy.quick_death_s
+        self._schedule(quick=quick)
+
+    def _schedule(self, *, quick: bool) -> None:
         """Decides when the next worker starts, and how healthy that looks."""
         loop = asyncio.get_running_loop()
         if not self._blameless:
-            quick = loop.time() - self._started_at < self._policy.quick_death_s
             self._quick_deaths = self._quick_deaths + 1 if quick else 1
         failed = not self._served and self._quick_deaths >= self._policy.failed_after
         self._owner.worker_died(Health.FAILED if failed else Health.RECOVERING)

@@ -7,9 +7,10 @@ from vhost_backend.vhost_user.memory import MemoryTable
 from vhost_backend.vhost_user.messages import VirtioFeature
 from vhost_backend.vhost_user.vring import Vring
 from vhost_backend.worker import protocol
+from vhost_backend.worker.moving_messages import ArenaSetup
 
 
-def setup(choice: Choice, generation: int) -> protocol.Setup:
+def setup(choice: Choice, generation: int, arena: ArenaSetup) -> protocol.Setup:
     """What to be."""
     config = choice.config
     return protocol.Setup(
@@ -23,6 +24,7 @@ def setup(choice: Choice, generation: int) -> protocol.Setup:
         max_streams=config.quota.streams,
         generation=generation,
         sandbox=config.sandbox,
+        arena=arena,
     )
 
 

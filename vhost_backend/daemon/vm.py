@@ -7,7 +7,9 @@ it is ready, and every change after that. So a worker can be replaced at any mom
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,11 +19,22 @@ from vhost_backend.daemon.compiling import CompileRelay
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.link import GPU_TIMEOUT_S, Answer, Build, WorkerLink
+from vhost_backend.daemon.migration import (
+    HOLD_S,
+    Migration,
+    MigrationError,
+    MigrationReport,
+    Progress,
+    Standing,
+    check_target,
+    forget,
+)
+from vhost_backend.daemon.placing import choose_arena
 from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor
 from vhost_backend.errors import FrontendError
-from vhost_backend.log import get_logger
+from vhost_backend.log import Logger, get_logger
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.connection import Connection
 from vhost_backend.vhost_user.fds import Fd
@@ -31,6 +44,7 @@ from vhost_backend.vhost_user.session import Session
 from vhost_backend.vhost_user.vring import Vring
 from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.inflight import InflightMemory
+from vhost_backend.worker.moving_messages import Measured, Saved
 from vhost_backend.worker.protocol import Ack, Compile, Log, Ready, Stats, VringBroken, WorkerMessage
 from virtio_proto.schema import EngineKind, Health
 
@@ -63,6 +77,7 @@ class Vm:
         self._engines = engines
         self._choice: Choice | None = None  # of the session that is served, or was last
         self._log = get_logger(vm=config.name)
+        self._command = command
         self._supervisor = Supervisor(self, self._log, lambda fd: command(self._chosen.config, fd), policy)
         self._space = ConfigSpace(config)
         self._inflight = InflightMemory()
@@ -77,6 +92,9 @@ class Vm:
         self._stillborn = 0  # workers of this choice that ended before they were ready
         self._complaint = ""  # of the last one
         self._starters: dict[int, int] = {}  # vring -> generation of the worker that ran it last
+        self._promise = contextlib.ExitStack()  # what the engines count for it
+        self._arena = choose_arena(config)  # of the last first worker, and of those that its work moves to
+        self.migration: Migration | None = None
 
     @property
     def _chosen(self) -> Choice:
@@ -129,7 +147,8 @@ class Vm:
     async def _serve(self, session: Session) -> None:
         self._log.info("frontend_connected", guest=True)
         choice = await self._engines.choose(self.config)
-        with self._engines.promised(choice):
+        with contextlib.ExitStack() as self._promise:
+            self._promise.enter_context(self._engines.promised(choice))
             self._take(choice)
             await self._run(session)
 
@@ -177,6 +196,8 @@ class Vm:
 
     async def _forget(self) -> None:
         """Drops everything that belonged to a session and its guest."""
+        if self.migration is not None:
+            self.migration.abort("the frontend disconnected meanwhile")
         self.backend_channel_drop()
         self._untold = False
         await self._supervisor.stop()
@@ -211,6 +232,8 @@ class Vm:
             channel.close()
 
     async def memory_changed(self, table: MemoryTable) -> None:
+        if self.migration is not None:
+            self.migration.abort("the frontend changed the memory table meanwhile")
         sizes = [entry.region.size_bytes for entry in table]
         if sizes and self.config.region_bytes not in sizes:  # the driver will refuse the device
             self._log.warning("region_size_differs", configured=self.config.region_bytes, shared=sizes, guest=True)
@@ -218,16 +241,19 @@ class Vm:
             await self._settled(self._send_memory(self._link, table))
 
     async def vring_started(self, vring: Vring) -> None:
+        await self._make_way(vring)
         if self._link is not None:
             await self._settled(self._send_vring(self._link, vring))
 
     async def vring_enabled(self, vring: Vring) -> None:
+        await self._make_way(vring)
         index, enabled = vring.index, vring.enabled
         await self._post(lambda seq: protocol.VringEnable(seq, index, enabled))
         if self._untold:
             self._notify()
 
     async def vring_fd_changed(self, vring: Vring, name: str) -> None:
+        await self._make_way(vring)
         fd = vring.kick if name == "kick" else vring.call
         message = protocol.VringKick if name == "kick" else protocol.VringCall
         index, fds = vring.index, _numbers(fd)
@@ -235,6 +261,7 @@ class Vm:
 
     async def vring_stopped(self, vring: Vring) -> int:
         """Asks the worker; one that does not answer at once is killed, and the in-flight memory asked."""
+        await self._make_way(vring)
         link, index = self._link, vring.index
         if link is not None:
             answer = link.post(lambda seq: protocol.VringStop(seq, index))
@@ -249,6 +276,8 @@ class Vm:
 
     async def reset(self) -> None:
         """A worker that has run a ring may hold anything of the guest's, so it goes."""
+        if self.migration is not None:
+            self.migration.abort("the guest reset the device meanwhile")
         if self._starters:
             self._space.health = Health.STARTING
             self._fresh_device()
@@ -260,16 +289,82 @@ class Vm:
         self._inflight = InflightMemory()
         self._starters.clear()
 
+    # ---- moving its work to a second worker: the migration's Movable -----------------------------
+
+    async def migrate(self, target: Choice, hold_s: float = HOLD_S, progress: Progress = forget) -> MigrationReport:
+        """Moves the work to a worker of `target`, which must be of the same engine, while the guest runs.
+
+        :raise MigrationError: another one is under way, or it cannot be tried.
+        """
+        if self.migration is not None:
+            raise MigrationError(f"the work of {self.config.name} is being moved already")
+        check_target(self.config, self._chosen, target)
+        self.migration = Migration(self, self._chosen, target, hold_s, progress)
+        try:
+            return await self.migration.run()
+        finally:
+            self.migration = None
+
+    async def _make_way(self, vring: Vring) -> None:
+        if self.migration is not None:
+            await self.migration.make_way(f"the frontend changed vring {vring.index} meanwhile")
+
+    @property
+    def log(self) -> Logger:
+        return self._log
+
+    def standing(self) -> Standing | None:
+        if self._link is None or self._session is None:
+            return None
+        return Standing(
+            self._link, self._session.memory, self._space.region_device_address, self._space.device_features
+        )
+
+    def start_second(self, target: Choice) -> tuple[WorkerLink, Answer]:
+        link = self._supervisor.start_second(lambda fd: self._command(target.config, fd))
+        return link, self._send_setup(link, target)
+
+    def drop_second(self) -> None:
+        self._supervisor.drop_second()
+
+    def commit(self, target: Choice, link: WorkerLink, ready: Ready) -> Sequence[Answer]:
+        """The guest is told nothing: what it reads is what is there, and that much has not changed for it."""
+        assert self._session is not None
+        if self._relay is not None:
+            self._relay.close()
+        self._supervisor.adopt_second()
+        self._promise.close()
+        self._promise.enter_context(self._engines.promised(target))
+        self._adopt(target)
+        self._serve_by(link, ready)
+        return [self._go_on(link, vring) for vring in self._session.vrings if vring.running]
+
+    def _go_on(self, link: WorkerLink, vring: Vring) -> Answer:
+        """Starts a ring where the first worker has stopped; there is nothing in flight if that one has told the truth."""
+        state = self._inflight.queue(vring.index)
+        base = state.last_avail if state.started else vring.base
+        return self._start_vring(link, vring, base, recover=bool(state.heads))
+
     # ---- the supervisor's Owner ------------------------------------------------------------------
 
     def worker_started(self, link: WorkerLink) -> None:
-        setup = telling.setup(self._chosen, self._supervisor.generation)
         self._inflight.stamp()
-        timeout_s = None if self._chosen.gpu is None else GPU_TIMEOUT_S
-        answer = link.post(lambda seq: replace(setup, seq=seq), (self._inflight.fd,), timeout_s)
-        answer.add_done_callback(self._on_setup_answered)
+        self._arena = choose_arena(self.config)
+        self._send_setup(link, self._chosen).add_done_callback(self._on_setup_answered)
+
+    def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
+        setup = telling.setup(choice, self._supervisor.generation, self._arena)
+        timeout_s = None if choice.gpu is None else GPU_TIMEOUT_S
+        return link.post(lambda seq: replace(setup, seq=seq), (self._inflight.fd,), timeout_s)
+
+    def second_died(self, how: str) -> None:
+        if self.migration is not None:
+            self.migration.abort(f"the second worker {how}")
 
     def worker_said(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+        if self.migration is not None and self.migration.takes(link, message):
+            codec.close_fds(fds)
+            return
         match message:
             case Ready():
                 self._on_ready(link, message)
@@ -281,10 +376,12 @@ class Vm:
                 self.stats = message
             case Log(level, event, extra):
                 getattr(self._log, level)("worker_log", said=event, guest=True, fields=dict(extra))
-            case Ack():
-                pass  # the link settles these
+            case Ack() | Measured() | Saved():
+                pass  # the link settles the former, a migration takes the latter
 
     def worker_died(self, health: Health) -> None:
+        if self.migration is not None:
+            self.migration.abort("the first worker died")
         if self._relay is not None:
             self._relay.close()
         if words := self._inflight.last_words():
@@ -309,16 +406,19 @@ class Vm:
         asked = {} if ready.num_pes == self._chosen.pes else {"asked": self._chosen.pes}
         about = {"engine": ready.engine_name, "pes": ready.num_pes, **asked, "sandbox": ready.sandbox}
         self._log.info("worker_ready", **about, guest=True)
-        self._link = link
         self._stillborn = 0
-        self._relay = CompileRelay(self._chosen, self._compiler, link, self._log)
-        self._space.engine_name = ready.engine_name
-        self._space.pes = ready.num_pes
-        self._space.device_features = ready.features
+        self._serve_by(link, ready)
         self._space.generation = self._supervisor.generation
         if self._session is not None:
             self._replay(link, self._session)
         self._set_health(Health.READY)
+
+    def _serve_by(self, link: WorkerLink, ready: Ready) -> None:
+        self._link = link
+        self._relay = CompileRelay(self._chosen, self._compiler, link, self._log)
+        self._space.engine_name = ready.engine_name
+        self._space.pes = ready.num_pes
+        self._space.device_features = ready.features
 
     def _on_compile(self, request: Compile, source_fd: int) -> None:
         if self._relay is None:
@@ -358,8 +458,11 @@ class Vm:
         state = self._inflight.queue(vring.index)
         generation = self._supervisor.generation
         recover = state.started and self._starters.get(vring.index, generation) != generation
-        self._starters[vring.index] = generation
         base = state.last_avail if recover else vring.base
+        return self._start_vring(link, vring, base, recover=recover)
+
+    def _start_vring(self, link: WorkerLink, vring: Vring, base: int, *, recover: bool) -> Answer:
+        self._starters[vring.index] = self._supervisor.generation
         start = telling.vring_start(vring, self._acked_features(), base, recover=recover)
         fds = (*_numbers(vring.kick), *_numbers(vring.call), *_numbers(vring.err))
         self._log.debug("vring_started", vring=vring.index, size=vring.size, base=start.base, recover=recover)

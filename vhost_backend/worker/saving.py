@@ -28,7 +28,7 @@ class Saving:
         self._plane = plane
         self._objects = plane.save()
         self._programs = list(programs)
-        self._outputs = [(context, *plane.save_output(context)) for context in self._objects.contexts()]
+        self._outputs = _outputs(plane, self._objects)
         self._ranges = _ranges(engine, self._objects, self._programs)
         self._lay_out()
 
@@ -94,6 +94,12 @@ class Saving:
                     yield copied
                     copied = seen = pieces = 0
         yield copied
+
+
+def _outputs(plane: MovingPlane, objects: Objects) -> list[tuple[int, bytes, int]]:
+    """Context, text and lost bytes, where there is anything."""
+    outputs = [(context, *plane.save_output(context)) for context in objects.contexts()]
+    return [output for output in outputs if output[1] or output[2]]
 
 
 def _ranges(engine: Engine, objects: Objects, programs: list[LoadedEntry]) -> list[tuple[int, int]]:
