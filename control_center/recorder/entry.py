@@ -1,0 +1,231 @@
+"""What is kept: one `Entry` per batch, event, command, snapshot, load figure or gap, all in one table.
+
+Times in records come from guests' memory. A time that lies too far from when its batch arrived is replaced by the time
+of arrival, so that nobody's records turn up in another week.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Final
+
+import msgpack
+import numpy as np
+
+from control_center.recording_port import CommandRow
+from virtio_proto.control.api import EventPush, LoadInfo, RecordsPush, SnapshotInfo
+from virtio_proto.control.records import HEADER, MAX_PAYLOAD, RecordError
+from virtio_proto.control.selector import FUNCTIONS, SelectorError, parse
+
+MAX_BODY: Final = 256 << 10
+"""Longer batches are kept in pieces, so that reading never holds much."""
+MAX_LATE_NS: Final = 3600 * 10**9
+MAX_EARLY_NS: Final = 10**9
+OVERHEAD_BYTES: Final = 320
+"""What an entry costs beside its body: columns, indexes, parts of pages."""
+_DEFLATED: Final = b"\x01"
+_PLAIN: Final = b"\x00"
+_I64_MAX: Final = 2**63 - 1
+
+
+class Kind(IntEnum):
+    """Numbers are in stores: they stay."""
+
+    BATCH = 1
+    EVENT = 2
+    COMMAND = 3
+    SNAPSHOT = 4
+    LOAD = 5
+    GAP = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the store. Absent names are empty, absent numbers -1."""
+
+    kind: Kind
+    time_ns: int
+    """Of the first record, or of what happened; CLOCK_REALTIME."""
+    end_ns: int
+    host: str = ""
+    gpu: str = ""
+    vm: str = ""
+    pe: int = -1
+    fns: int = 0
+    """Batches: the functions that have records in it, bit by number."""
+    name: str = ""
+    """Of the event, the command's verb, the snapshot, or the gap's reason."""
+    instance: int = -1
+    channel: int = -1
+    clock_ns: int = 0
+    """Batches: as in `RecordsPush`."""
+    arrived_ns: int = 0
+    count: int = 0
+    """Batches: records."""
+    lost: int = 0
+    """Batches: of the channel so far."""
+    lost_new: int = 0
+    """And since its last batch."""
+    body: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """What keeping it costs, about."""
+        return len(self.body) + OVERHEAD_BYTES
+
+
+def host_time(time_ns: int, clock_ns: int, arrived_ns: int) -> int:
+    """A record's time on its host's clock; the time of arrival if the record's own cannot be."""
+    on_host = time_ns + clock_ns
+    return on_host if arrived_ns - MAX_LATE_NS <= on_host <= arrived_ns + MAX_EARLY_NS else arrived_ns
+
+
+# ---- batches -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """What is to be known of a piece of a batch without unpacking it."""
+
+    end: int
+    count: int
+    first_ns: int
+    last_ns: int
+    fns: int
+
+
+def _scan_even(data: bytes, to_host: Callable[[int], int]) -> _Scan | None:
+    """As `_scan`, in a few array operations, for batches whose records are all of one length; None: they are not."""
+    length = HEADER.unpack_from(data)[3]
+    stride = HEADER.size + (length + 7 & ~7)
+    if len(data) > MAX_BODY or len(data) % stride or length > MAX_PAYLOAD:
+        return None
+    count = len(data) // stride
+    raw = np.frombuffer(data, np.uint8)
+    lengths = np.ndarray((count,), np.dtype("<u2"), raw, 10, (stride,))
+    functions = np.ndarray((count,), np.uint8, raw, 8, (stride,)) >> 4
+    if (lengths != length).any() or int(functions.max()) >= len(FUNCTIONS):
+        return None
+    times = np.ndarray((count,), np.dtype("<u8"), raw, 0, (stride,))
+    ends = to_host(int(times.min())), to_host(int(times.max()))
+    return _Scan(len(data), count, min(ends), max(ends), sum(1 << int(fn) for fn in np.unique(functions)))
+
+
+def _scan(data: bytes, start: int, to_host: Callable[[int], int]) -> _Scan:
+    """The piece of the batch from `start` that is kept as one entry.
+
+    :raise RecordError: it is no batch.
+    """
+    at, count, fns, first, last = start, 0, 0, _I64_MAX, 0
+    while at < len(data) and at - start < MAX_BODY - MAX_PAYLOAD - HEADER.size:
+        if at + HEADER.size > len(data):
+            raise RecordError(f"{len(data) - at} bytes at the end of a batch; a record has at least {HEADER.size}")
+        time_ns, function_level, _, length, *_ = HEADER.unpack_from(data, at)
+        following = at + HEADER.size + (length + 7 & ~7)
+        if function_level >> 4 >= len(FUNCTIONS) or length > MAX_PAYLOAD or following > len(data):
+            raise RecordError(f"function {function_level >> 4} with {length} bytes of payload, {len(data) - at} left")
+        on_host = to_host(time_ns)
+        first, last = min(first, on_host), max(last, on_host)
+        fns |= 1 << (function_level >> 4)
+        count += 1
+        at = following
+    return _Scan(at, count, first, last, fns)
+
+
+def batch_entries(push: RecordsPush, host: str, arrived_ns: int, lost_new: int) -> Iterator[Entry]:
+    """The entries that a batch makes: one, or several if it is long.
+
+    :raise RecordError: it is no batch.
+    """
+    data, clock_ns = push["data"], push["clock_ns"]
+
+    def to_host(time_ns: int) -> int:
+        return host_time(time_ns, clock_ns, arrived_ns)
+
+    at = 0
+    while at < len(data):
+        scan = (_scan_even(data, to_host) if at == 0 and len(data) >= HEADER.size else None) or _scan(data, at, to_host)
+        yield Entry(
+            Kind.BATCH,
+            scan.first_ns,
+            scan.last_ns,
+            host,
+            push["gpu"],
+            push["vm"],
+            push["pe"],
+            scan.fns,
+            instance=push["instance"],
+            channel=push["channel"],
+            clock_ns=clock_ns,
+            arrived_ns=arrived_ns,
+            count=scan.count,
+            lost=push["lost"],
+            lost_new=lost_new if at == 0 else 0,
+            body=data[at : scan.end],
+        )
+        at = scan.end
+
+
+# ---- all the rest --------------------------------------------------------------------------------
+
+
+def pack_body(value: Any) -> bytes:
+    """Anything of maps, lists, texts, bytes and numbers as an entry's body."""
+    packed: bytes = msgpack.packb(value)
+    deflated = zlib.compress(packed, 1) if len(packed) > 512 else packed
+    return _DEFLATED + deflated if len(deflated) < len(packed) else _PLAIN + packed
+
+
+def unpack_body(body: bytes) -> Any:
+    """What `pack_body` packed."""
+    packed = zlib.decompress(body[1:]) if body[:1] == _DEFLATED else body[1:]
+    return msgpack.unpackb(packed, strict_map_key=False)
+
+
+def _happening(kind: Kind, time_ns: int, host: str, vm: str | None, name: str, *, value: Any) -> Entry:
+    time_ns = max(0, min(time_ns, _I64_MAX))
+    body = pack_body(value)
+    return Entry(kind, time_ns, time_ns, host, vm=vm or "", name=name.replace("\0", "?"), body=body)
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 2**31 else -1
+
+
+def event_entry(push: EventPush, host: str) -> Entry:
+    detail = push["detail"]
+    made = _happening(Kind.EVENT, push["time_ns"], host, push["vm"], push["event"], value=detail)
+    return replace(made, pe=_number(detail.get("pe")), instance=_number(detail.get("instance")))
+
+
+def command_entry(command: CommandRow) -> Entry:
+    """A command is of a VM if it names it, or has a selector that chooses only it."""
+    arguments = command["arguments"]
+    rest = {"user": command["user"], "arguments": arguments, "error": command["error"]}
+    vm = arguments.get("vm") or _one_vm(arguments.get("selector"))
+    made = _happening(Kind.COMMAND, command["time_ns"], command["host"], vm, command["verb"], value=rest)
+    return replace(made, pe=_number(arguments.get("pe")), instance=_number(arguments.get("instance")))
+
+
+def _one_vm(selector: Any) -> str | None:
+    try:
+        vm = parse(selector).vm if isinstance(selector, str) else "*"
+    except SelectorError:
+        return None
+    return None if set(vm) & set("*?|") else vm
+
+
+def snapshot_entry(name: str, info: SnapshotInfo, host: str) -> Entry:
+    return _happening(Kind.SNAPSHOT, info["time_ns"], host, None, name, value=info)
+
+
+def load_entry(info: LoadInfo, host: str) -> Entry:
+    return _happening(Kind.LOAD, info["time_ns"], host, None, "load", value=info)
+
+
+def gap_entry(reason: str, from_ns: int, to_ns: int, counts: dict[str, int]) -> Entry:
+    """A time of which something is missing: `counts` says how much, as far as it is known."""
+    return replace(_happening(Kind.GAP, from_ns, "", None, reason, value=counts), end_ns=max(from_ns, to_ns))

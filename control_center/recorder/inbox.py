@@ -1,0 +1,130 @@
+"""The bounded queue in front of the writer. Putting never waits; what finds no room is counted for a gap entry."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from control_center.recorder.entry import Entry, Kind
+from virtio_proto.control.api import RecordsPush
+
+FLUSH_ITEMS: Final = 4096
+"""So many are written in one transaction at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as it came, not yet looked at."""
+
+    push: RecordsPush
+    host: str
+    arrived_ns: int
+
+    @property
+    def size(self) -> int:
+        return len(self.push["data"]) + 512 + 64 * len(self.push["dictionary"])
+
+
+Item: TypeAlias = Batch | Entry
+_COUNTED: Final = {Kind.BATCH: "batches", Kind.EVENT: "events", Kind.COMMAND: "commands"}
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """What found no room since the last flush."""
+
+    from_ns: int = 0
+    to_ns: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, item: Item, now_ns: int) -> None:
+        if not self.counts:
+            self.from_ns = now_ns
+        self.to_ns = now_ns
+        name = _COUNTED.get(Kind.BATCH if isinstance(item, Batch) else item.kind, "others")
+        self.counts[name] = self.counts.get(name, 0) + 1
+        if isinstance(item, Batch):
+            self.counts["bytes"] = self.counts.get("bytes", 0) + len(item.push["data"])
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What the writer is to do now."""
+
+    items: list[Item]
+    left_out: LeftOut
+    closing: bool
+    """No more will be put."""
+    flush: int
+    """Everything put before this flush was asked for is in `items` or was taken before, if `last`."""
+    last: bool
+    """The queue is empty now."""
+
+
+class Inbox:
+    """Between the threads that put and the one that takes."""
+
+    def __init__(self, limit_bytes: int, now_ns: Callable[[], int]) -> None:
+        self._limit_bytes = limit_bytes
+        self._now_ns = now_ns
+        self._changed = threading.Condition()
+        self._queue: deque[Item] = deque()
+        self._bytes = 0
+        self._left_out = LeftOut()
+        self._closing = False
+        self._wanted = 0
+        self._flushed = 0
+        self.total_left_out = 0
+
+    def put(self, item: Item) -> None:
+        with self._changed:
+            if self._closing or self._bytes + item.size > self._limit_bytes:
+                self._left_out.add(item, self._now_ns())
+                self.total_left_out += 1
+                return
+            self._queue.append(item)
+            self._bytes += item.size
+            if len(self._queue) == FLUSH_ITEMS:
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """What is put from now on is left out; `take` gives out the rest at once."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+
+    def take(self, pause_s: float) -> Taken:
+        """What is queued, after `pause_s` or as soon as somebody waits for it or there is enough of it."""
+
+        def due() -> bool:
+            return self._closing or self._wanted > self._flushed or len(self._queue) >= FLUSH_ITEMS
+
+        with self._changed:
+            self._changed.wait_for(due, pause_s)
+            items = [self._queue.popleft() for _ in range(min(len(self._queue), FLUSH_ITEMS))]
+            self._bytes -= sum(item.size for item in items)
+            left_out, self._left_out = self._left_out, LeftOut()
+            return Taken(items, left_out, self._closing, self._wanted, last=not self._queue)
+
+    def wait_closing(self, pause_s: float) -> bool:
+        """For `pause_s`, or until the inbox closes: whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closing, pause_s)
+
+    def written(self, taken: Taken) -> None:
+        """What was taken is in the store: wakes those who wait for it."""
+        if taken.last:
+            with self._changed:
+                self._flushed = max(self._flushed, taken.flush)
+                self._changed.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Waits until all that was put before is in the store; False: it is not, after so long."""
+        with self._changed:
+            self._wanted += 1
+            wanted = self._wanted
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: self._flushed >= wanted, timeout_s)

@@ -1,0 +1,75 @@
+"""Keeping a store within its bounds: what is too old goes, then the oldest of what is too much."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from control_center.recorder import schema
+from control_center.recorder.dialect import Database
+from control_center.recorder.schema import Totals
+from control_center.recorder.settings import Settings
+from control_center.recorder.texts import Place
+
+_CHUNK: Final = 1000
+"""Entries that are deleted in one transaction."""
+_LOW_WATER: Final = 0.95
+"""Size goes down to this part of its bound, so that not every flush has to delete."""
+
+
+def prune(database: Database, settings: Settings, totals: Totals, now_ns: int) -> tuple[Totals, list[Place]]:
+    """Deletes what is beyond the bounds; the new totals, and the VMs of which no text is stored any more."""
+    before = totals
+    if settings.retention_s is not None:
+        oldest_ns = now_ns - int(settings.retention_s * 1e9)
+        while (after := _delete(database, totals, older_than_ns=oldest_ns)) != totals:
+            totals = after
+    if settings.size_bytes is not None and totals.bytes > settings.size_bytes:
+        wanted = int(settings.size_bytes * _LOW_WATER)
+        while totals.bytes > wanted and (after := _delete(database, totals, down_to=wanted)) != totals:
+            totals = after
+    if totals == before:
+        return totals, []
+    forgotten = _delete_texts(database)
+    database.give_back()
+    return totals, forgotten
+
+
+def _delete(database: Database, totals: Totals, *, older_than_ns: int = 1 << 62, down_to: int = 0) -> Totals:
+    """Deletes the oldest entries, a chunk at most; what the totals are then."""
+    oldest = database.fetch(
+        "SELECT time_ns, id, size, count FROM entries WHERE time_ns < ? ORDER BY time_ns, id LIMIT ?",
+        (older_than_ns, _CHUNK),
+    )
+    size, records, last = totals.bytes, totals.records, None
+    for time_ns, number, bytes_, count in oldest:
+        if size <= down_to:
+            break
+        size, records, last = size - bytes_, records - count, (time_ns, number)
+    if last is None:
+        return totals
+    with database.transaction():
+        schema.set_fact(database, "last_id", schema.last_id(database))
+        database.execute("DELETE FROM entries WHERE (time_ns, id) <= (?, ?)", last)
+        first = database.fetch("SELECT MIN(time_ns) FROM entries")[0][0]
+        totals = replace(totals, bytes=size, records=records) if first is not None else Totals()
+        totals = replace(totals, first=totals.first if first is None else int(first))
+        schema.set_totals(database, totals)
+    return totals
+
+
+def _delete_texts(database: Database) -> list[Place]:
+    """Deletes texts that no entry can need: replaced before the oldest one, or of a VM that has none."""
+    oldest = int(database.fetch("SELECT MIN(id) FROM entries")[0][0] or 1 << 62)
+    with database.transaction():
+        database.execute(
+            "DELETE FROM texts WHERE id < ? AND EXISTS (SELECT 1 FROM texts newer WHERE newer.host = texts.host"
+            " AND newer.vm = texts.vm AND newer.address = texts.address AND newer.id > texts.id AND newer.id <= ?)",
+            (oldest, oldest),
+        )
+        places: list[Place] = []
+        for host, vm in database.fetch("SELECT DISTINCT host, vm FROM texts"):
+            if not database.fetch("SELECT 1 FROM entries WHERE vm = ? AND host = ? LIMIT 1", (vm, host)):
+                database.execute("DELETE FROM texts WHERE host = ? AND vm = ?", (host, vm))
+                places.append((host, vm))
+    return places

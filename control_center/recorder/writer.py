@@ -1,0 +1,203 @@
+"""The thread that writes: takes what was queued, a transaction per flush, and keeps age and size within bounds.
+
+Nothing is lost silently. What the queue has no room for is counted and becomes a gap entry with the next flush; a
+store that fails is tried again while the queue fills; a writer that was killed leaves the time of its last flush
+behind, and the next one notes the gap from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from control_center.recorder import prune, schema
+from control_center.recorder.dialect import Database, StoreError
+from control_center.recorder.entry import Entry, batch_entries, gap_entry
+from control_center.recorder.inbox import Batch, Inbox, Taken
+from control_center.recorder.settings import Settings
+from control_center.recorder.texts import KnownTexts, Place
+from virtio_proto.control.records import RecordError
+
+log = logging.getLogger(__name__)
+
+ALIVE_NS: Final = 5 * 10**9
+"""An idle writer notes so often that it is there."""
+_RETRY_S: Final = 1.0
+_MAX_CHANNELS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    before: int
+    """Index of the entry that it came with."""
+    place: Place
+    address: int
+    text: str
+
+
+class Writer:
+    """Owns the store's only writing connection, and the thread that uses it."""
+
+    def __init__(self, settings: Settings, inbox: Inbox, connect: Callable[[], Database]) -> None:
+        """`connect` makes a connection that may write; it is called again after a failure."""
+        self._settings = settings
+        self._inbox = inbox
+        self._connect = connect
+        self._database: Database | None = None
+        self._known = KnownTexts()
+        self._texts_left_out = 0
+        self._lost: dict[tuple[str, int, int], int] = {}
+        self._next_id = 1
+        self._pruned_ns = 0
+        self._alive_ns = 0
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self.totals = schema.Totals()
+        """Of the store, after the last flush."""
+        self.error: str | None = None
+        """Why the store does not take anything now."""
+
+    def start(self) -> None:
+        """Opens the store and starts the thread.
+
+        :raise StoreError: it cannot be opened, or another recorder writes it.
+        """
+        self._note_absence(self._open())
+        self._thread.start()
+
+    def join(self) -> None:
+        """Returns when the thread has ended, after `Inbox.close`."""
+        self._thread.join()
+
+    # ---- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            taken = self._inbox.take(self._settings.flush_s)
+            entries, texts = self._prepare(taken)
+            stored = self._try(entries, texts)
+            while not stored:
+                closing = self._inbox.wait_closing(_RETRY_S)
+                stored = self._try(entries, texts)
+                if closing:
+                    break
+            if stored:
+                self._inbox.written(taken)
+            if taken.closing and taken.last:
+                break
+        self._end()
+
+    def _try(self, entries: list[Entry], texts: list[_Text]) -> bool:
+        try:
+            self._write(entries, texts)
+        except StoreError as error:
+            if self.error is None:
+                log.error("recording: %s; tried again", error)  # noqa: TRY400  the text says all
+            self.error = str(error)
+            self._drop_connection()
+            return False
+        self.error = None
+        return True
+
+    def _prepare(self, taken: Taken) -> tuple[list[Entry], list[_Text]]:
+        entries: list[Entry] = []
+        texts: list[_Text] = []
+        for item in taken.items:
+            if not isinstance(item, Batch):
+                entries.append(item)
+                continue
+            place = (item.host, item.push["vm"])
+            learned = self._known.learn(place, item.push["dictionary"])
+            texts += [_Text(len(entries), place, address, text) for address, text in learned]
+            entries += self._of_batch(item)
+        gap = taken.left_out
+        if gap.counts:
+            entries.append(gap_entry("overload", gap.from_ns, gap.to_ns, gap.counts))
+        if (left_out := self._known.left_out - self._texts_left_out) > 0:
+            self._texts_left_out += left_out
+            now = self._settings.now_ns()
+            entries.append(gap_entry("texts", now, now, {"texts": left_out}))
+        return entries, texts
+
+    def _of_batch(self, item: Batch) -> list[Entry]:
+        push = item.push
+        key = (item.host, push["instance"], push["channel"])
+        lost_new = max(0, push["lost"] - self._lost.pop(key, 0))
+        self._lost[key] = push["lost"]
+        if len(self._lost) > _MAX_CHANNELS:
+            del self._lost[next(iter(self._lost))]
+        try:
+            return list(batch_entries(push, item.host, item.arrived_ns, lost_new))
+        except RecordError as error:
+            return [gap_entry(f"malformed batch: {error}", item.arrived_ns, item.arrived_ns, {"batches": 1})]
+
+    # ---- the store -------------------------------------------------------------------------------
+
+    def _open(self) -> Database:
+        if self._database is None:
+            database = self._connect()
+            try:
+                database.lock()
+                schema.create(database)
+                self.totals = schema.totals(database)
+                self._next_id = schema.last_id(database) + 1
+            except BaseException:
+                database.close()
+                raise
+            self._database = database
+        return self._database
+
+    def _drop_connection(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            with contextlib.suppress(StoreError):
+                database.close()
+
+    def _note_absence(self, database: Database) -> None:
+        """Between the last writer's end and now nothing was recorded: says so in the recording."""
+        now = self._settings.now_ns()
+        alive, closed = (schema.fact(database, name, 0) for name in ("alive_ns", "closed_ns"))
+        with database.transaction():
+            if alive:
+                reason, since = ("closed", closed) if closed >= alive else ("crashed", alive)
+                self._insert(database, [gap_entry(reason, since, now, {})], [])
+            schema.set_fact(database, "alive_ns", now)
+            schema.set_fact(database, "closed_ns", 0)
+
+    def _write(self, entries: list[Entry], texts: list[_Text]) -> None:
+        now = self._settings.now_ns()
+        if entries or now - self._alive_ns >= ALIVE_NS:
+            database = self._open()
+            with database.transaction():
+                self._insert(database, entries, texts)
+                schema.set_fact(database, "alive_ns", now)
+            self._alive_ns = now
+        limit = self._settings.size_bytes
+        if now - self._pruned_ns >= self._settings.prune_s * 1e9 or (limit is not None and self.totals.bytes > limit):
+            self._pruned_ns = now
+            self.totals, forgotten = prune.prune(self._open(), self._settings, self.totals, now)
+            self._known.forgotten(forgotten)
+
+    def _insert(self, database: Database, entries: list[Entry], texts: list[_Text]) -> None:
+        if texts:
+            rows = [(self._next_id + t.before, *t.place, schema.signed(t.address), encode(t.text)) for t in texts]
+            database.insert("texts", schema.TEXT_COLUMNS, rows)
+        if entries:
+            numbered = enumerate(entries, self._next_id)
+            database.insert("entries", schema.ENTRY_COLUMNS, [schema.entry_values(n, entry) for n, entry in numbered])
+            self.totals = self.totals.with_entries(entries)
+            schema.set_totals(database, self.totals)
+            self._next_id += len(entries)
+
+    def _end(self) -> None:
+        if self._database is not None:
+            with contextlib.suppress(StoreError):
+                schema.set_fact(self._database, "closed_ns", self._settings.now_ns())
+        self._drop_connection()
+
+
+def encode(text: str) -> bytes:
+    return text.encode(errors="replace")
