@@ -1,0 +1,217 @@
+"""The simulated GPUs, VMs and kernels of one host behind `tests.fakes.control_daemon`.
+
+Everything follows from a seed and a clock: the same seed at the same time shows the same load. A processing element
+is no object; its figures are computed when somebody asks, so that a host of a thousand costs nothing while it is idle.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from virtio_proto.control.api import FaultInfo, GpuInfo, LoadInfo, PeStat, PeState, SnapshotInfo, Topology, VmInfo
+from virtio_proto.control.selector import Selector
+
+NS_PER_S: Final = 1_000_000_000
+GIB: Final = 1 << 30
+KERNELS: Final = ("saxpy", "reduce", "gemm_tiled", "softmax", "blur")
+_PERIOD_S: Final = 40.0
+"""Of the wave that the load of a VM follows."""
+_BLOCK_NS: Final = 5_000_000
+"""How long a simulated block runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a simulated host is."""
+
+    gpus: int = 2
+    pes: int = 16
+    """Per GPU."""
+    vms_per_gpu: int = 2
+
+
+@dataclass(slots=True)
+class FakeVm:
+    """A simulated VM."""
+
+    name: str
+    gpu: int
+    pes: int
+    phase: float
+    confined_to: list[int] | None = None
+    state: str = "ready"
+    generation: int = 1
+    firmware: str = "1.0.0"
+    frozen: bool = False
+    """Its kernels hang: nothing moves any more."""
+    thresholds: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def runs_on(self, pe: int) -> bool:
+        return self.confined_to is None or pe in self.confined_to
+
+
+class World:
+    """A host. `clock_ns` is CLOCK_REALTIME, or a test's own."""
+
+    def __init__(self, host: str, shape: Shape, seed: int, clock_ns: Callable[[], int]) -> None:
+        self.host = host
+        self.shape = shape
+        self.clock_ns = clock_ns
+        self.faults: list[FaultInfo] = []
+        self._seed = zlib.crc32(f"{seed}/{host}".encode())
+        self._random = random.Random(self._seed)
+        self._born_ns = clock_ns()
+        self.vms = {vm.name: vm for gpu in range(shape.gpus) for vm in self._vms_of(gpu)}
+
+    def _vms_of(self, gpu: int) -> Iterator[FakeVm]:
+        for number in range(self.shape.vms_per_gpu):
+            phase = self._random.random()
+            yield FakeVm(f"{self.host}-vm{gpu * self.shape.vms_per_gpu + number}", gpu, self.shape.pes, phase)
+
+    # ---- what there is ---------------------------------------------------------------------------
+
+    def uuid(self, kind: str, name: object) -> str:
+        number = random.Random(f"{self._seed}/{kind}/{name}").getrandbits(128)
+        text = f"{number:032x}"
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    def gpus(self) -> list[GpuInfo]:
+        return [
+            {
+                "gpu": str(gpu),
+                "uuid": f"GPU-{self.uuid('gpu', gpu)}",
+                "name": "Simulated H200",
+                "kind": "cuda",
+                "pes": self.shape.pes,
+                "memory_bytes": 141 * GIB,
+                "arch": "sm_90",
+                "pci_bus_id": f"00000000:{0x10 + gpu:02X}:00.0",
+                "driver_version": "580.95.05",
+                "vbios_version": "96.00.BC.00.02",
+            }
+            for gpu in range(self.shape.gpus)
+        ]
+
+    def vm_info(self, vm: FakeVm, channels: int) -> VmInfo:
+        steps = (self.clock_ns() - self._born_ns) // NS_PER_S
+        return {
+            "vm": vm.name,
+            "uuid": self.uuid("vm", vm.name),
+            "gpu": str(vm.gpu),
+            "pes": vm.pes,
+            "confined_to": vm.confined_to,
+            "state": vm.state,  # type: ignore[typeddict-item]  # tests put in what they like
+            "generation": vm.generation,
+            "memory_quota_bytes": 16 * GIB,
+            "memory_used_bytes": int((2 + 10 * vm.phase) * GIB),
+            "requests_done": int(1000 + 180 * steps * (1 + vm.phase)),
+            "requests_failed": sum(fault["count"] for fault in self.faults if fault["vm"] == vm.name),
+            "in_flight": 0 if vm.frozen else int(4 * vm.phase),
+            "channels": channels,
+            "firmware": vm.firmware,
+        }
+
+    def topology(self, channels_of: Callable[[str], int]) -> Topology:
+        vms = [self.vm_info(vm, channels_of(vm.name)) for vm in self.vms.values()]
+        return {"host": self.host, "gpus": self.gpus(), "vms": vms}
+
+    # ---- load ------------------------------------------------------------------------------------
+
+    def busy(self, vm: FakeVm) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """A byte per element: a wave over time that wanders over the elements; nothing outside its confinement."""
+        if vm.frozen or vm.state != "ready":
+            return np.zeros(vm.pes, np.uint8)
+        now_s = (self.clock_ns() - self._born_ns) / NS_PER_S
+        places = np.arange(vm.pes) / max(vm.pes, 1)
+        wave = np.sin(2 * math.pi * (now_s / _PERIOD_S + vm.phase + places)) / 2 + 0.5
+        values = (255 * (0.08 + 0.84 * wave * (0.4 + 0.6 * vm.phase))).astype(np.uint8)
+        if vm.confined_to is not None:
+            keep = np.zeros(vm.pes, bool)
+            keep[[pe for pe in vm.confined_to if pe < vm.pes]] = True
+            values[~keep] = 0
+        return values
+
+    def load(self, chosen: list[FakeVm]) -> LoadInfo:
+        busy = {vm.name: self.busy(vm) for vm in chosen}
+        vms = {name: float(values.mean()) / 255 for name, values in busy.items()}
+        gpus = {}
+        for gpu in range(self.shape.gpus):
+            those = [vms[vm.name] for vm in chosen if vm.gpu == gpu]
+            gpus[str(gpu)] = min(1.0, sum(those))
+        host = sum(gpus.values()) / max(len(gpus), 1)
+        pes = {name: values.tobytes() for name, values in busy.items()}
+        return {"time_ns": self.clock_ns(), "host": host, "gpus": gpus, "vms": vms, "pes": pes}
+
+    # ---- elements --------------------------------------------------------------------------------
+
+    def stat(self, vm: FakeVm, pe: int) -> PeStat:
+        elapsed_ns = max(self.clock_ns() - self._born_ns, 1)
+        share = float(self.busy(vm)[pe]) / 255
+        blocks = int(elapsed_ns * share / _BLOCK_NS)
+        faults = sum(fault["count"] for fault in self.faults if fault["vm"] == vm.name and fault["pe"] == pe)
+        return {
+            "gpu": str(vm.gpu),
+            "vm": vm.name,
+            "pe": pe,
+            "blocks": blocks,
+            "warps": 8 * blocks,
+            "launches": blocks // 64,
+            "busy_ns": int(elapsed_ns * share),
+            "stall_ns": int(elapsed_ns * share / 10),
+            "faults": faults,
+            "occupancy": share,
+            "counters": {"items": 3 * blocks},
+            "gauges": {"residual": 1.0 / (1 + blocks)},
+        }
+
+    def kernel(self, vm: FakeVm) -> str:
+        return KERNELS[zlib.crc32(vm.name.encode()) % len(KERNELS)]
+
+    def snapshot(self, chosen: list[tuple[FakeVm, int]]) -> SnapshotInfo:
+        now_ns = self.clock_ns()
+        answering = [(vm, pe) for vm, pe in chosen if vm.runs_on(pe)]
+        silent = [f"{vm.name}/{pe}" for vm, pe in chosen if not vm.runs_on(pe)]
+        pes = [self._state(vm, pe, now_ns + 100 * place) for place, (vm, pe) in enumerate(answering)]
+        return {
+            "time_ns": now_ns,
+            "skew_ns": 100 * max(len(pes) - 1, 0),
+            "coverage": len(pes) / len(chosen) if chosen else 1.0,
+            "silent": silent,
+            "pes": pes,
+        }
+
+    def _state(self, vm: FakeVm, pe: int, at_ns: int) -> PeState:
+        block = 0 if vm.frozen else int((at_ns - self._born_ns) // _BLOCK_NS)
+        return {
+            "gpu": str(vm.gpu),
+            "vm": vm.name,
+            "pe": pe,
+            "kernel": self.kernel(vm),
+            "launch": block // 64,
+            "block": block,
+            "warps": 8,
+            "since_ns": self._born_ns + block * _BLOCK_NS,
+            "last_record_ns": self._born_ns + block * _BLOCK_NS,
+            "at_ns": at_ns,
+            "hung": vm.frozen,
+        }
+
+    # ---- choosing --------------------------------------------------------------------------------
+
+    def chosen(self, selector: Selector) -> list[FakeVm]:
+        """The VMs that a selector chooses."""
+        gpus = {gpu["gpu"]: (gpu["gpu"], gpu["uuid"]) for gpu in self.gpus()}
+        return [
+            vm for vm in self.vms.values() if selector.matches_vm(vm.name) and selector.matches_gpu(*gpus[str(vm.gpu)])
+        ]
+
+    def elements(self, selector: Selector) -> list[tuple[FakeVm, int]]:
+        """The elements that a selector chooses."""
+        return [(vm, pe) for vm in self.chosen(selector) for pe in selector.pes_of(vm.pes)]
