@@ -8,7 +8,7 @@ import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from control_center.recorder import Settings, StoreRecorder
 from control_center.recording_port import CommandRow, EventRow, Query
@@ -94,8 +94,7 @@ def sqlite_url(folder: Path) -> str:
 
 async def events(made: StoreRecorder, query: Query | None = None) -> list[EventRow]:
     """The events of a replay."""
-    rows = [row[1] async for row in made.replay(query or Query()) if row[0] == "event"]
-    return cast("list[EventRow]", rows)
+    return [row[1] async for row in made.replay(query or Query()) if row[0] == "event"]
 
 
 @contextlib.asynccontextmanager
