@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
@@ -97,6 +97,11 @@ class DaemonThread:
             return question(daemon)
 
         return asyncio.run_coroutine_threadsafe(answer(), loop).result(TIMEOUT_S)
+
+    def begin(self, work: Callable[[Daemon], Coroutine[Any, Any, _T]]) -> Future[_T]:
+        """Has `work` done on the daemon's thread, and does not wait for it."""
+        daemon, loop, _ = self._started.result(TIMEOUT_S)
+        return asyncio.run_coroutine_threadsafe(work(daemon), loop)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -129,6 +129,8 @@ class Migration:
         self._aborted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._said: dict[type, WorkerMessage] = {}
         self._paused_at: int | None = None
+        self.paused = asyncio.Event()
+        """Set when the first worker has been told to take no more requests."""
         self._committed = False
         name = target.config.name
         self.report = MigrationReport(name, describe(source), describe(target), "starting", time.time_ns())
@@ -189,7 +191,9 @@ class Migration:
         self._step("quiescing")
         self._paused_at = time.monotonic_ns()
         hold_ms = int(self._hold_s * 1000)
-        await self._done(first.post(lambda seq: MoveHold(seq, hold_ms), timeout_s=self._hold_s + COPY_S), "hold")
+        held = first.post(lambda seq: MoveHold(seq, hold_ms), timeout_s=self._hold_s + COPY_S)
+        self.paused.set()
+        await self._done(held, "hold")
         self._step("copying")
         size = await self._measure(first)
         copy_s = COPY_S + size / SLOWEST_BYTES_PER_S

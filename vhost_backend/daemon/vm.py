@@ -102,6 +102,11 @@ class Vm:
         return self._choice
 
     @property
+    def choice(self) -> Choice | None:
+        """What computes for the session that is served, or was last."""
+        return self._choice
+
+    @property
     def worker_pid(self) -> int | None:
         return self._supervisor.pid
 
