@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from vhost_backend.compiler.job import Target
 from vhost_backend.control.channel_port import (
     Batch,
     Binding,
@@ -14,10 +16,12 @@ from vhost_backend.control.channel_port import (
     ElementFigures,
     ElementState,
     Listener,
+    Loss,
     Terms,
     WorkerGoneError,
 )
-from vhost_backend.control.vm_port import VmFacts
+from vhost_backend.control.vm_port import MoveFailedError, MoveReport, Progress, VmFacts
+from vhost_backend.daemon.migration import MigrationReport
 from virtio_proto.control import records
 from virtio_proto.control.api import GpuInfo
 from virtio_proto.control.records import Function, Level, Record
@@ -100,6 +104,12 @@ class FakeChannels:
     async def confine(self, pes: Sequence[int]) -> None:
         await self._do("confine", tuple(pes))
 
+    async def stage_firmware(self, slot: int, version: int, image_fd: int) -> None:
+        await self._do("stage_firmware", slot, version, os.pread(image_fd, 1 << 20, 0))
+
+    async def activate_firmware(self, slot: int, pes: Sequence[int]) -> None:
+        await self._do("activate_firmware", slot, tuple(pes))
+
     # ---- what a worker does by itself ------------------------------------------------------------
 
     @property
@@ -107,10 +117,10 @@ class FakeChannels:
         assert self._listener is not None, "nobody listens"
         return self._listener
 
-    def lose(self, reason: str = "killed") -> None:
+    def lose(self, reason: str = "killed", fault: str | None = None) -> None:
         self._ready = False
         self.bound.clear()
-        self.listener.on_lost(reason)
+        self.listener.on_lost(Loss(reason, fault))
 
     def come(self, num_pes: int | None = None) -> None:
         """A worker is ready."""
@@ -143,11 +153,16 @@ class FakeControlledVm:
         self.gpu = gpu
         self.resets: list[str] = []
         self.quiesced = False
+        self.move_problem = ""
         self._name = name
 
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def target(self) -> Target:
+        return Target("cpu")
 
     def facts(self) -> VmFacts:
         ready = self.channels.ready
@@ -165,6 +180,15 @@ class FakeControlledVm:
 
     async def reset(self, reason: str) -> None:
         self.resets.append(reason)
+
+    async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MoveReport:
+        if self.move_problem:
+            raise MoveFailedError(self.move_problem)
+        progress(MigrationReport(self._name, self.gpu, gpu or self.gpu, "copying", 1))
+        target = gpu or f"{pes} elements"
+        report = MigrationReport(self._name, self.gpu, target, "done", 1, ended_ns=2, bytes=64, paused_ns=9)
+        self.gpu = gpu or self.gpu
+        return report
 
     async def quiesce(self, *, on: bool) -> None:
         self.quiesced = on

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.fakes.control_vm import FakeControlledVm, FakeHost
+from tests.fakes.daemon import FakeCompiler
 from vhost_backend.control.system import ControlSystem
 from vhost_backend.control_config import ControlConfig
 from vhost_backend.log import get_logger
@@ -104,7 +105,7 @@ class Rig:
         self.vms = {vm.name: vm for vm in vms}
         self.clock = clock
         self.config = ControlConfig(socket=self.path, host="h1", **config)
-        self.system = ControlSystem(self.config, vms, FakeHost(), get_logger(), clock)
+        self.system = ControlSystem(self.config, vms, FakeHost(), FakeCompiler(), get_logger(), clock_ns=clock)
         self._clients: list[Client] = []
 
     async def client(self, token: str | None = None) -> Client:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from vhost_backend.control.firmware.elements import FirmwareReport
 from virtio_proto.control.records import Function
 
 
@@ -90,6 +91,14 @@ class ElementState:
     at_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Why a worker is gone. `fault` is the kind of fault that it died of (`virtio_proto.control.api.FaultInfo`), if any."""
+
+    reason: str
+    fault: str | None = None
+
+
 class Listener(Protocol):
     """Whom a VM's channels report to. Called from the loop; must not block or raise."""
 
@@ -97,7 +106,7 @@ class Listener(Protocol):
         """A worker is ready, and no channel is bound in it."""
         ...
 
-    def on_lost(self, reason: str) -> None:
+    def on_lost(self, loss: Loss) -> None:
         """It is gone; what was left in its area has been passed on before."""
         ...
 
@@ -113,7 +122,7 @@ class Listener(Protocol):
         """Sampling that is in force now, by channel: the governor has changed it."""
         ...
 
-    def on_firmware(self, report: Mapping[str, object]) -> None: ...
+    def on_firmware(self, report: FirmwareReport) -> None: ...
 
 
 class VmChannels(Protocol):
@@ -159,4 +168,12 @@ class VmChannels(Protocol):
 
     async def confine(self, pes: Sequence[int]) -> None:
         """Lets only these elements take blocks; none: all of them do."""
+        ...
+
+    async def stage_firmware(self, slot: int, version: int, image_fd: int) -> None:
+        """Loads an image into a slot; `image_fd`, a sealed memfd, stays the caller's."""
+        ...
+
+    async def activate_firmware(self, slot: int, pes: Sequence[int]) -> None:
+        """Has elements change to a slot at their next poll point; `Listener.on_firmware` says how that went."""
         ...

@@ -171,7 +171,7 @@ class EventHub:
             to.dropped += 1
             self.dropped += 1
 
-    def event(self, event: str, vm: str | None, **detail: Any) -> None:
+    def event(self, event: str, vm: str | None, /, **detail: Any) -> None:
         """Something happened on the host, or to one VM of it."""
         frame = {"push": "event", "time_ns": self._clock_ns(), "event": event, "vm": vm, "detail": detail}
         concerned = [item for item in self._subscriptions.values() if item.events and item.subscriber.sees(vm)]

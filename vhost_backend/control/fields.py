@@ -116,6 +116,15 @@ class Fields:
             raise self.wrong(name, f"a list of at most {max_count} numbers")
         return tuple(value)
 
+    def texts(self, name: str, allowed: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
+        """A list of some of `allowed`."""
+        value = self._take(name)
+        if value is None:
+            return default
+        if not isinstance(value, list) or not value or not all(item in allowed for item in value):
+            raise self.wrong(name, f"a list of {', '.join(allowed)}")
+        return tuple(dict.fromkeys(value))
+
     def tables(self, name: str, max_count: int) -> tuple[Mapping[str, Any], ...]:
         """A list of maps."""
         value = self._take(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vhost_backend.control.channel_port import ElementFigures
@@ -20,8 +20,11 @@ from virtio_proto.control.api import PeStat, SelfInfo, Topology, VmInfo
 class HostCommands:
     """A group of verbs over the interface and the host."""
 
-    def __init__(self, name: str, interface: Interface, host: Host, cost: SelfCost) -> None:
+    def __init__(
+        self, name: str, interface: Interface, host: Host, cost: SelfCost, firmware: Callable[[str], str]
+    ) -> None:
         self._name = name
+        self._firmware = firmware
         self._interface = interface
         self._host = host
         self._cost = cost
@@ -61,7 +64,7 @@ class HostCommands:
             "requests_failed": facts.requests_failed,
             "in_flight": facts.in_flight,
             "channels": len(side.table),
-            "firmware": side.firmware,
+            "firmware": self._firmware(side.name),
         }
 
     async def _stat(self, caller: Caller, fields: Fields) -> dict[str, Any]:

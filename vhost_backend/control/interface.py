@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vhost_backend.control.access import Peer
-from vhost_backend.control.channel_port import ChannelError, Terms
+from vhost_backend.control.channel_port import ChannelError, Loss, Terms
 from vhost_backend.control.events import EventHub
+from vhost_backend.control.firmware.elements import FirmwareReport
 from vhost_backend.control.functions import MODULES, base
 from vhost_backend.control.instances import Instance
 from vhost_backend.control.refusal import RefusedError, unknown
@@ -89,13 +90,16 @@ class Interface:
     def function_host(self) -> base.Host:
         return self.observer
 
-    def worker_changed(self, side: VmSide, *, ready: bool, reason: str) -> None:
-        generation = side.vm.facts().generation
-        if ready:
-            self.hub.event("worker_ready", side.name, generation=generation, pes=side.vm.channels.num_pes)
-        else:
-            self.hub.event("worker_lost", side.name, generation=generation, reason=reason)
-        self.observer.worker_changed(side, ready=ready, reason=reason)
+    def worker_ready(self, side: VmSide) -> None:
+        self.hub.event("worker_ready", side.name, generation=side.vm.facts().generation, pes=side.vm.channels.num_pes)
+        self.observer.worker_ready(side)
+
+    def worker_lost(self, side: VmSide, loss: Loss) -> None:
+        self.hub.event("worker_lost", side.name, generation=side.vm.facts().generation, reason=loss.reason)
+        self.observer.worker_lost(side, loss)
+
+    def firmware_reported(self, side: VmSide, report: FirmwareReport) -> None:
+        self.observer.firmware_reported(side, report)
 
     # ---- finding ---------------------------------------------------------------------------------
 
@@ -308,7 +312,11 @@ class Interface:
 class Observer:
     """Whom the interface tells what it learns; this one does nothing with it."""
 
-    def worker_changed(self, side: VmSide, *, ready: bool, reason: str) -> None: ...
+    def worker_ready(self, side: VmSide) -> None: ...
+
+    def worker_lost(self, side: VmSide, loss: Loss) -> None: ...
+
+    def firmware_reported(self, side: VmSide, report: FirmwareReport) -> None: ...
 
     def fault(self, source: base.Source, code: int, text: str, time_ns: int) -> None: ...
 

@@ -15,11 +15,22 @@ from vhost_backend.control.api_server import ApiServer
 from vhost_backend.control.channel_commands import ChannelCommands
 from vhost_backend.control.commands import Commands, CommandSet
 from vhost_backend.control.events import EventHub
+from vhost_backend.control.fault_commands import FaultCommands
+from vhost_backend.control.fields import Fields
+from vhost_backend.control.firmware import signing
+from vhost_backend.control.firmware.manager import FirmwareManager
+from vhost_backend.control.firmware_commands import FirmwareCommands
 from vhost_backend.control.host_commands import HostCommands
 from vhost_backend.control.interface import Interface
+from vhost_backend.control.moves import MoveCommands, Moves
+from vhost_backend.control.policies import Policies
+from vhost_backend.control.refusal import RefusedError
 from vhost_backend.control.self_cost import SelfCost
 from vhost_backend.control.vm_port import ControlledVm, Host
-from vhost_backend.control_config import ControlConfig
+from vhost_backend.control.vm_side import VmSide
+from vhost_backend.control.watch import Action, Watch
+from vhost_backend.control_config import ControlConfig, PolicyConfig
+from vhost_backend.daemon.ports import Compiler
 from vhost_backend.log import Logger
 from virtio_proto.control.api import API_VERSION, Hello
 
@@ -32,7 +43,9 @@ class ControlSystem:
         config: ControlConfig,
         vms: Iterable[ControlledVm],
         host: Host,
+        compiler: Compiler,
         log: Logger,
+        *,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.name = config.host or socket.gethostname().partition(".")[0] or "host"
@@ -41,10 +54,29 @@ class ControlSystem:
         self._log = log
         self.hub = EventHub(log, clock_ns)
         self.interface = Interface(vms, config.channels, self.hub, log, clock_ns)
+        self.moves = Moves(self.interface, self.hub)
+        self.watch = Watch(
+            self.interface,
+            self.hub,
+            Policies(config.policies, clock_ns),
+            log,
+            hung_after_ns=config.hung_after_ns,
+            actions=policy_actions(self.moves),
+        )
+        self.interface.observer = self.watch
+        keys = signing.public_keys(config.firmware_keys)
+        firmware = FirmwareManager(keys, compiler, self._tell_firmware, clock_ns)
+        firmware_commands = FirmwareCommands(self.interface, firmware)
+        self.watch.on_worker_ready = firmware_commands.worker_ready
+        self.watch.on_worker_lost = firmware.worker_lost
+        self.watch.on_firmware = firmware.reported
         cost = SelfCost(self.interface.sides.values(), config.budget_percent, clock_ns)
         sets: list[CommandSet] = [
             ChannelCommands(self.interface, self.hub),
-            HostCommands(self.name, self.interface, host, cost),
+            HostCommands(self.name, self.interface, host, cost, firmware.active),
+            FaultCommands(self.interface, self.hub, self.watch),
+            MoveCommands(self.interface, self.moves),
+            firmware_commands,
         ]
         self.commands = Commands(self.hub, log, *sets)
         self.server = ApiServer(
@@ -56,6 +88,9 @@ class ControlSystem:
             hello=self.hello,
             ended=self.interface.connection_ended,
         )
+
+    def _tell_firmware(self, event: str, vm: str | None, detail: dict[str, Any]) -> None:
+        self.hub.event(event, vm, **detail)
 
     def hello(self, peer: Peer) -> dict[str, Any]:
         """What a peer is greeted with."""
@@ -79,9 +114,42 @@ class ControlSystem:
         """
         try:
             async with self.server.listening():
+                self.watch.look_for_hung()
                 yield
         finally:
+            await self.watch.close()
             await self.interface.close()
+
+
+def policy_actions(moves: Moves) -> dict[str, Action]:
+    """What policies may do to a VM, by the name of the action."""
+
+    async def alert(_side: VmSide, _policy: PolicyConfig) -> str:
+        return "told"
+
+    async def quiesce(side: VmSide, policy: PolicyConfig) -> str:
+        await side.vm.quiesce(on=True)
+        return f"takes no new requests until resumed (policy {policy.name})"
+
+    async def reset(side: VmSide, policy: PolicyConfig) -> str:
+        await side.vm.reset(f"policy {policy.name}")
+        return "worker replaced"
+
+    async def migrate(side: VmSide, policy: PolicyConfig) -> str:
+        gpu, pes = target_of(policy.target)
+        move = await moves.move(side, gpu, pes)
+        if move["state"] == "failed":
+            raise RefusedError("failed", move["text"])
+        return f"moved from {move['source']} to {move['target']}"
+
+    return {"alert": alert, "quiesce": quiesce, "reset": reset, "migrate": migrate}
+
+
+def target_of(text: str) -> tuple[str | None, tuple[int, ...] | None]:
+    """A policy's target: a GPU's number or UUID, or ``pes:0-3``, elements; nothing: the least loaded GPU."""
+    if text.startswith("pes:"):
+        return None, Fields("policy", {"pes": text.removeprefix("pes:")}).pes()
+    return text or None, None
 
 
 def daemon_version() -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from vhost_backend.compiler.job import Target
 from vhost_backend.control.channel_port import VmChannels
 from virtio_proto.control.api import GpuInfo
 
 VmState: TypeAlias = Literal["stopped", "starting", "ready", "recovering", "failed", "migrating"]
+MoveState: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,38 @@ class VmFacts:
         return tuple(name for name in (self.gpu, self.gpu_uuid) if name)
 
 
+class MoveFailedError(Exception):
+    """A VM's work cannot be moved so; the text says why."""
+
+
+class MoveReport(Protocol):
+    """How a move goes: `vhost_backend.daemon.migration.MigrationReport`."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def state(self) -> MoveState: ...
+
+    @property
+    def ended_ns(self) -> int | None: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def paused_ns(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+Progress: TypeAlias = Callable[[MoveReport], None]
+
+
 class ControlledVm(Protocol):
     """One VM. Its methods are called on the daemon's loop."""
 
@@ -46,10 +81,22 @@ class ControlledVm(Protocol):
     @property
     def channels(self) -> VmChannels: ...
 
+    @property
+    def target(self) -> Target:
+        """What programs for it are compiled for. Only while it has a worker."""
+        ...
+
     def facts(self) -> VmFacts: ...
 
     async def reset(self, reason: str) -> None:
         """Replaces its worker; the requests in flight are answered with DEVICE_LOST."""
+        ...
+
+    async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MoveReport:
+        """Moves its work to a worker on another GPU, or with another number of elements; `progress` sees each step.
+
+        :raise MoveFailedError: it cannot be tried. One that was tried and failed is reported.
+        """
         ...
 
     async def quiesce(self, *, on: bool) -> None:

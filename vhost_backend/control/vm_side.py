@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from vhost_backend.control.channel_port import Batch, ElementFigures
+from vhost_backend.control.channel_port import Batch, ElementFigures, Loss
 from vhost_backend.control.channel_table import ChannelTable, DeviceChannel
 from vhost_backend.control.events import EventHub, Lexicon, RecordsOf
+from vhost_backend.control.firmware.elements import FirmwareReport
 from vhost_backend.control.functions import base
 from vhost_backend.control.instances import Instance
 from vhost_backend.control.vm_port import ControlledVm
@@ -31,9 +32,13 @@ class Owner(Protocol):
         """Whom function modules tell what they find."""
         ...
 
-    def worker_changed(self, side: VmSide, *, ready: bool, reason: str) -> None:
-        """The VM's worker is ready, or gone."""
+    def worker_ready(self, side: VmSide) -> None:
+        """The VM has a worker, and that all channels."""
         ...
+
+    def worker_lost(self, side: VmSide, loss: Loss) -> None: ...
+
+    def firmware_reported(self, side: VmSide, report: FirmwareReport) -> None: ...
 
 
 class VmSide:
@@ -53,7 +58,6 @@ class VmSide:
         self.records_seen = 0
         self.cost_seen_ns = 0
         self.confined_to: tuple[int, ...] | None = None
-        self.firmware = "built-in"
         self._hub = hub
         self._owner = owner
         self._log = log
@@ -85,16 +89,16 @@ class VmSide:
 
     async def _settle_all(self) -> None:
         await self.table.settle()
-        self._owner.worker_changed(self, ready=True, reason="")
+        self._owner.worker_ready(self)
         if troubles := {channel.problem for channel in self.table if channel.problem}:
             self._log.warning("channels_not_bound", of_vm=self.name, problems=sorted(troubles)[:4], guest=True)
 
-    def on_lost(self, reason: str) -> None:
+    def on_lost(self, loss: Loss) -> None:
         self.table.lost()
         self.figures.clear()
         self.figures_first.clear()
         self.figures_since_ns.clear()
-        self._owner.worker_changed(self, ready=False, reason=reason)
+        self._owner.worker_lost(self, loss)
 
     def on_texts(self, texts: Mapping[int, str]) -> None:
         self.lexicon.add(texts)
@@ -165,8 +169,8 @@ class VmSide:
                 detail = {"channel": number, "pe": channel.pe, "fn": channel.function.name.lower(), "sample": sample}
                 self._hub.event("governor", self.name, **detail)
 
-    def on_firmware(self, report: Mapping[str, object]) -> None:
-        self._hub.event("firmware", self.name, **report)
+    def on_firmware(self, report: FirmwareReport) -> None:
+        self._owner.firmware_reported(self, report)
 
 
 def gather_settled(sides: Iterable[VmSide]) -> asyncio.Future[list[None]]:

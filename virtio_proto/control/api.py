@@ -60,7 +60,7 @@ ERROR_KINDS: Final = (
 # Fields of each verb and what it answers, where no class below says so. Lists are answered in a map, by name.
 #   hello {version, token?} -> Hello               topology {} -> Topology            self {} -> SelfInfo
 #   ls {selector?, totals?} -> {instances: [InstanceInfo]}; with totals: no channels, but `totals` of them
-#   stat {selector?} -> {pes: [PeStat]}            load {selector?} -> LoadInfo
+#   stat {selector?} -> {time_ns, pes: [PeStat]}   load {selector?} -> LoadInfo
 #   snapshot {selector?, deadline_ms?} -> SnapshotInfo
 #   faults {selector?, cleared?} -> {faults: [FaultInfo]}; with cleared: those as well
 #   clear_faults {selector?|faults?: [number]} -> {cleared: number of them}
@@ -327,7 +327,7 @@ class MigrationInfo(TypedDict):
     vm: str
     source: str
     target: str
-    state: Literal["quiescing", "copying", "restoring", "done", "failed"]
+    state: Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
     started_ns: int
     ended_ns: int | None
     bytes: int
@@ -399,6 +399,6 @@ class EventPush(TypedDict):
     time_ns: int
     event: str
     """worker_ready, worker_lost, fault, fault_cleared, policy_acted, opened, closed, expired, migration, firmware,
-    gauge, threshold, governor, input, vm_connected, vm_disconnected, command"""
+    gauge, threshold, governor, input, wants_input, vm_connected, vm_disconnected, command"""
     vm: str | None
     detail: dict[str, Any]
