@@ -22,10 +22,14 @@ export function fit(canvas, width, height) {
   return context;
 }
 
-/** A sparkline; `draw(values, top)` shows them, `top` is the value at the upper edge (default: their maximum). */
-export function sparkline(width = 120, height = 24, tone = "accent") {
+/**
+ * A sparkline, without a width as wide as its place; `draw(values, top)` shows them, `top` is the value at the upper
+ * edge (default: their maximum).
+ */
+export function sparkline(fixed = 120, height = 24, tone = "accent") {
   const canvas = h("canvas.spark", { role: "img", "aria-label": "course over time" });
   const draw = (values, top = null) => {
+    const width = fixed ?? room(canvas);
     const context = fit(canvas, width, height);
     if (values.length < 2) return;
     const high = top ?? Math.max(...values, 1e-9);
@@ -46,6 +50,14 @@ export function sparkline(width = 120, height = 24, tone = "accent") {
     context.globalAlpha = 1;
   };
   return { canvas, draw };
+}
+
+/** Width inside the element that a canvas stands in. */
+export function room(canvas) {
+  const place = canvas.parentElement;
+  if (!place) return 100;
+  const style = getComputedStyle(place);
+  return Math.max(40, place.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
 }
 
 /** How a load looks: calm, high, full. */

@@ -4,7 +4,6 @@ import { colour, fit } from "./chart.js";
 
 const CELL = 13;
 const GAP = 2;
-const STEP = CELL + GAP;
 const EASE = 0.22;
 const HUES = [205, 32, 145, 285, 60, 340, 175, 255, 95, 15];
 
@@ -50,7 +49,8 @@ export class HeatGrid {
   update(cells, width) {
     if (cells.length !== this.cells.length) this.shown = Float32Array.from(cells, (cell) => cell.load);
     this.cells = cells;
-    this.columns = Math.max(4, Math.min(Math.floor((width + GAP) / STEP), cells.length));
+    this.columns = Math.max(4, Math.min(Math.floor((width + GAP) / (CELL + GAP)), cells.length));
+    this.step = Math.min((width + GAP) / this.columns, 1.5 * CELL + GAP);
     this.start();
   }
 
@@ -63,9 +63,10 @@ export class HeatGrid {
     this.frame = 0;
     if (!this.canvas.isConnected || !this.visible) return;
     const rows = Math.ceil(this.cells.length / this.columns);
-    const context = fit(this.canvas, this.columns * STEP - GAP, Math.max(1, rows * STEP - GAP));
+    const context = fit(this.canvas, this.columns * this.step - GAP, Math.max(1, rows * this.step - GAP));
     const ease = still() ? 1 : EASE;
     const idle = colour("track");
+    const cellSize = this.step - GAP;
     let moving = false;
     this.cells.forEach((cell, at) => {
       const left = cell.load - this.shown[at];
@@ -73,7 +74,7 @@ export class HeatGrid {
       moving ||= Math.abs(left) >= 0.004;
       context.fillStyle = cell.vm === null ? idle : cellColour(this.shown[at], cell.hue, this.byHeat);
       context.beginPath();
-      context.roundRect((at % this.columns) * STEP, Math.floor(at / this.columns) * STEP, CELL, CELL, 2.5);
+      context.roundRect((at % this.columns) * this.step, Math.floor(at / this.columns) * this.step, cellSize, cellSize, 2.5);
       context.fill();
     });
     this.#drawCursor(context);
@@ -85,13 +86,15 @@ export class HeatGrid {
     context.strokeStyle = colour("text");
     context.lineWidth = 1.5;
     context.beginPath();
-    context.roundRect((this.cursor % this.columns) * STEP + 0.75, Math.floor(this.cursor / this.columns) * STEP + 0.75, CELL - 1.5, CELL - 1.5, 2);
+    const [column, row] = [this.cursor % this.columns, Math.floor(this.cursor / this.columns)];
+    const size = this.step - GAP - 1.5;
+    context.roundRect(column * this.step + 0.75, row * this.step + 0.75, size, size, 2);
     context.stroke();
   }
 
   #at(x, y) {
-    const column = Math.floor(x / STEP);
-    const at = Math.floor(y / STEP) * this.columns + column;
+    const column = Math.floor(x / this.step);
+    const at = Math.floor(y / this.step) * this.columns + column;
     return column < this.columns && at < this.cells.length ? at : -1;
   }
 

@@ -1,7 +1,7 @@
 /** Where the page begins: the frame, then the view that the address names. */
 
 import * as api from "./api.js";
-import { h, toast } from "./dom.js";
+import { h } from "./dom.js";
 import { dialog, field, input } from "./forms.js";
 import { here } from "./router.js";
 import { buildBar, buildFoot, buildNav, markNav } from "./shell.js";
@@ -44,9 +44,7 @@ buildBar();
 buildFoot();
 api.onUnauthorized(askForToken);
 window.addEventListener("hashchange", mount);
-store.addEventListener("role", () => {
-  toast(`You are here as ${store.role}`);
-  mount();
-}, { once: true });
+await store.refreshRole().catch(() => {});
+store.addEventListener("role", mount);
 store.start();
 mount();

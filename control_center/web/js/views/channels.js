@@ -11,7 +11,8 @@ import { Table } from "../table.js";
 
 export const channels = { name: "channels", title: "Channels", group: "Steer", mount };
 
-const sum = (instance, key) => instance.channels.reduce((total, channel) => total + (channel[key] ?? 0), 0);
+const sum = (instance, key) => instance.totals?.[key] ?? instance.channels.reduce((total, channel) => total + (channel[key] ?? 0), 0);
+const size = (instance) => instance.totals?.channels ?? instance.channels.length;
 const samples = (instance) => Math.max(0, ...instance.channels.map((channel) => channel.sample));
 const tone = (value) => h("span", { class: value ? "warn" : "faint" }, count(value));
 
@@ -24,7 +25,7 @@ function mount(stage) {
   const details = new Table({ label: "Channels of the instance", key: (row) => String(row.channel), columns: DETAILS, sort: [3, 1] });
   const below = h("section.panel", { hidden: true }, h("div.panel-head", null, h("h2", null, "Channels of "), h("span.mono")), details.element);
   stage.show("Channels", "A function bound to elements is an instance; it has a channel per element",
-    [button("Open channels", "operate", () => openDialog(), "main")], h("section.panel", null, table.element), below);
+    [button("Open channels", "operate", () => openDialog(), "main")], h("section.panel.snug", null, table.element), below);
   stage.on(table.body, "click", (event) => {
     const line = event.target.closest("tr");
     if (!line || event.target.closest("button, select")) return;
@@ -62,32 +63,36 @@ function columns(stage) {
   };
   const end = (row) => {
     const id = idOf(row);
-    const ask = () => confirm("Close channels", `${id}: ${row.function} on ${row.channels.length} elements, opened by ${row.owner}.`, "Close it", "operate", () => close(id));
+    const ask = () => confirm("Close channels", `${id}: ${row.function} on ${size(row)} elements, opened by ${row.owner}.`, "Close it", "operate", () => close(id));
     return button("Close", "operate", ask, "small danger");
   };
   return [
     { title: "Instance", value: idOf, class: "mono" },
     { title: "Function", value: (row) => row.function, show: (row) => pill(row.function, "tag") },
     { title: "Selector", value: (row) => row.selector, class: "mono", show: (row) => h("span.selector-cell.cut", { title: row.selector }, row.selector || "everything") },
-    { title: "Owner", value: (row) => row.owner },
+    { title: "Owner, when full", value: (row) => `${row.owner} ${row.policy}`, show: ownerCell },
     { title: "Level", value: (row) => row.level, show: change },
-    { title: "When full", value: (row) => row.policy },
-    { title: "Channels", value: (row) => row.channels.length, number: true },
+    { title: "Ch.", value: size, number: true },
     { title: "Records", value: (row) => sum(row, "records"), show: (row) => count(sum(row, "records")), number: true },
     { title: "Lost", value: (row) => sum(row, "lost"), show: (row) => tone(sum(row, "lost")), number: true },
     { title: "Skipped", value: (row) => sum(row, "skipped"), show: (row) => count(sum(row, "skipped")), number: true },
     { title: "Forged", value: (row) => sum(row, "forged"), show: (row) => tone(sum(row, "forged")), number: true },
     { title: "Cost", value: cost, show: (row) => percent(cost(row), 2), number: true },
-    { title: "Sample", value: samples, show: (row) => (samples(row) ? pill(`1 of ${2 ** samples(row)}`, "warn") : "all"), number: true },
-    { title: "Ends", value: (row) => row.expires_ns ?? 0, show: (row) => (row.expires_ns ? `in ${span(Math.max(0, row.expires_ns - Date.now() * 1e6))}` : "never"), number: true },
+    { title: "Keeps", value: samples, show: (row) => (samples(row) ? pill(`1 of ${2 ** samples(row)}`, "warn") : "all"), number: true },
+    { title: "Ends in", value: left, show: (row) => (row.expires_ns ? span(1e9 * left(row)) : "–"), number: true },
     { title: "", value: () => 0, show: end, sort: false, class: "tight" },
   ];
 }
 
+const ownerCell = (row) => h("span.owner-cell", { title: row.owner }, h("span.cut", null, row.owner), h("small.faint", null, row.policy));
+
+/** Seconds that it has left to live. */
+const left = (instance) => (instance.expires_ns ? Math.max(0, Math.round((instance.expires_ns - Date.now() * 1e6) / 1e9)) : Infinity);
+
 /** Part of the elements' time since it was opened that making records took. */
 function cost(instance) {
   const passed = Date.now() * 1e6 - instance.opened_ns;
-  return instance.channels.length && passed > 0 ? sum(instance, "cost_ns") / instance.channels.length / passed : 0;
+  return size(instance) && passed > 0 ? sum(instance, "cost_ns") / size(instance) / passed : 0;
 }
 
 const DETAILS = [

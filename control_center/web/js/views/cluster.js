@@ -49,7 +49,7 @@ function showFigures(place, hosts) {
   const mean = loads.length ? loads.reduce((sum, load) => sum + load, 0) / loads.length : NaN;
   const items = [
     [by("up"), "hosts up", ""], [by("stale"), "stale", by("stale") ? "warn" : ""], [by("down"), "down", by("down") ? "bad" : ""],
-    [gpus.length, "GPUs", ""], [gpus.reduce((sum, gpu) => sum + gpu.pes, 0), "processing elements", ""],
+    [gpus.length, "GPUs", ""], [gpus.reduce((sum, gpu) => sum + gpu.pes, 0), "PEs", ""],
     [vms.length, "VMs", ""], [vms.reduce((sum, vm) => sum + vm.channels, 0), "channels", ""], [percent(mean), "mean load", ""],
   ];
   fill(place, items.map(([value, label, tone]) => h("div.figure", null, h("b", { class: tone }, typeof value === "number" ? count(value) : value), h("span", null, label))));
@@ -75,7 +75,7 @@ function hostCard() {
     setText(name, host.host);
     setText(since, host.state === "up" ? `${host.daemon ? `vgcd ${host.daemon}` : host.url} · up ${ago(host.since_ns).replace(" ago", "")}` : `${host.state} since ${ago(host.since_ns)}`);
     fill(state, pill(host.state, STATES[host.state], true));
-    const now = JSON.stringify([host.labels, host.gpus, host.vms.map((vm) => [vm.vm, vm.gpu, vm.state, vm.pes]), host.state]);
+    const now = JSON.stringify([host.labels, host.gpus, host.vms.map((vm) => [vm.vm, vm.gpu, vm.state, vm.quiesced, vm.pes]), host.state]);
     if (now === known) return;
     known = now;
     fill(labels, Object.entries(host.labels ?? {}).map(([key, value]) => pill(`${key}=${value}`, "tag")));
@@ -108,5 +108,5 @@ function gpuRow(host, gpu, meters) {
 function vmChip(host, vm) {
   const title = `${vm.vm}: ${vm.state}, ${vm.pes} PEs of GPU ${vm.gpu}, ${count(vm.requests_done)} requests done, ${vm.channels} channels`;
   return h("a.pill", { class: `${VM_TONES[vm.state] ?? ""} tag`, title, href: href("console", { host: host.host, vm: vm.vm, pe: 0 }) },
-    vm.vm, vm.state === "ready" ? null : h("b", null, vm.state));
+    vm.vm, vm.quiesced ? h("b.warn", null, "quiesced") : null, vm.state === "ready" ? null : h("b", null, vm.state));
 }

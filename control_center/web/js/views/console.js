@@ -171,7 +171,7 @@ class Terminal {
 function elementSide(stage, host, vm, pe) {
   const selector = parse(compose({ host, vm, pe }));
   const facts = h("dl.facts");
-  const line = sparkline(220, 44);
+  const line = sparkline(null, 56);
   const busy = h("b");
   const history = [];
   const channels = h("ul.channel-list");

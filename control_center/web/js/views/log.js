@@ -48,7 +48,7 @@ function mount(stage) {
     pause.textContent = paused ? "Go on" : "Pause";
     if (!paused) again();
   };
-  stage.show("Log", "Logged, printed and reported by kernels as they run", [watched, level, functions, text, pause, button("Open log channels", "operate", () => openDialog({ fn: "log" }), "main")],
+  stage.show("Log", "What kernels log and print", [watched, level, functions, text, pause, button("Open log channels", "operate", () => openDialog({ fn: "log" }), "main")],
     h("section.panel.log-panel", null, lines.element));
   for (const control of [level, functions, text]) stage.on(control, "input", again);
   stage.on(store, "scope", again);

@@ -3,9 +3,8 @@
 import * as api from "../api.js";
 import { bar } from "../chart.js";
 import { empty, fill, h, pill, toast } from "../dom.js";
-import { dialog, field, input, select } from "../forms.js";
+import { confirm, dialog, field, input, select } from "../forms.js";
 import { bytes, clock, count, percent, span } from "../format.js";
-import { confirm } from "../forms.js";
 import { button } from "../roles.js";
 import { matches } from "../selector.js";
 import { store } from "../store.js";
@@ -42,7 +41,7 @@ const panel = (title, ...content) => h("section.panel", null, h("div.panel-head"
 function showLoads(place) {
   const rows = store.chosenHosts().flatMap((host) => host.gpus.map((gpu) => ({ host: host.host, gpu: gpu.gpu, part: store.load.get(host.host)?.gpus?.[gpu.gpu] })))
     .filter((row) => store.scope.gpu(row.gpu)).sort((a, b) => (b.part ?? -1) - (a.part ?? -1));
-  const shown = rows.slice(0, 24);
+  const shown = rows.slice(0, 16);
   fill(place, shown.map((row) => {
     const meter = bar(`load of ${row.host}/${row.gpu}`);
     meter.set(row.part ?? 0);
@@ -67,15 +66,17 @@ function vmColumns(stage) {
     { title: "Elements", value: (row) => (row.confined_to ? `${row.confined_to.length} of ${row.pes}` : String(row.pes)), number: true },
     { title: "Memory", value: (row) => row.memory_used_bytes, show: (row) => `${bytes(row.memory_used_bytes)} of ${bytes(row.memory_quota_bytes)}`, number: true },
     { title: "Requests", value: (row) => row.requests_done, show: (row) => count(row.requests_done), number: true },
-    { title: "State", value: (row) => row.state, show: (row) => pill(row.state, { ready: "ok", failed: "bad" }[row.state] ?? "warn", true) },
+    { title: "State", value: vmState, show: (row) => pill(vmState(row), { ready: "ok", failed: "bad" }[vmState(row)] ?? "warn", true) },
     { title: "", value: () => 0, show: actions, sort: false, class: "tight" },
   ];
 }
 
+const vmState = (row) => (row.quiesced ? "quiesced" : row.state);
+
 const HISTORY = [
   { title: "Started", value: (row) => row.started_ns, show: (row) => clock(row.started_ns, false), class: "mono" },
-  { title: "VM", value: (row) => `${row.host}/${row.vm}` },
-  { title: "Way", value: (row) => `${row.source} → ${row.target}` },
+  { title: "VM", value: (row) => `${row.host}/${row.vm}`, class: "mono" },
+  { title: "Way", value: (row) => `${row.source} → ${row.target}`, class: "mono" },
   { title: "State", value: (row) => `${row.state} ${row.text}`, show: stateOf },
   { title: "Moved", value: (row) => row.bytes, show: (row) => bytes(row.bytes), number: true },
   { title: "Paused", value: (row) => row.paused_ns, show: (row) => span(row.paused_ns), number: true },
@@ -128,7 +129,7 @@ async function balance(stage, place, apply) {
     columns: [
       { title: "VM", value: (move) => `${move.host}/${move.vm}` },
       { title: "Way", value: (move) => `${move.source} → ${move.target}` },
-      { title: "Why", value: (move) => move.text ?? "", show: (move) => h("span.wrap.soft", null, move.text ?? "") },
+      { title: "Why", value: (move) => move.reason, show: (move) => h("span.wrap.soft", null, move.reason) },
     ],
   });
   table.update(moves);

@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { bar, sparkline } from "../chart.js";
 import { empty, fill, h, pill } from "../dom.js";
-import { bytes, clock, count } from "../format.js";
+import { bytes, clock, count, moment } from "../format.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 import { describe } from "./counters.js";
@@ -18,11 +18,11 @@ function mount(stage) {
   const recorder = h("dl.facts");
   const governor = h("ul.event-list");
   const courses = { records: [], cpu: [] };
-  const lines = { records: sparkline(260, 44), cpu: sparkline(260, 44, "warn") };
+  const lines = { records: sparkline(null, 96), cpu: sparkline(null, 96, "warn") };
   const daemons = new Table({ label: "Daemons", key: (row) => row.host, columns: DAEMONS, sort: [1, -1], empty: empty("No daemon", "None answers.") });
   const vms = new Table({ label: "Cost by VM", key: (row) => `${row.host}/${row.vm}`, columns: VMS, sort: [1, -1], empty: empty("No VM pays", "No channel is open.") });
   stage.show("Self-cost", "What watching costs, measured where it is paid", [], figures,
-    h("div.columns", null, panel("Records per second", h("div.panel-body", null, lines.records.canvas)), panel("CPU of all daemons", h("div.panel-body", null, lines.cpu.canvas)), panel("Recorder", h("div.panel-body", null, recorder))),
+    h("div.columns.three", null, panel("Records per second", h("div.panel-body", null, lines.records.canvas)), panel("CPU of all daemons", h("div.panel-body", null, lines.cpu.canvas)), panel("Recorder", h("div.panel-body", null, recorder))),
     h("div.columns.later", null, panel("Daemons", daemons.element), panel("Cost on the elements, by VM", vms.element)), panel("Governor", h("div.panel-body", null, governor)));
   stage.every(PERIOD_MS, async () => {
     const answer = await api.get("self", { selector: store.scope.text }, stage.signal);
@@ -60,15 +60,15 @@ function showFigures(place, answer, rows) {
   const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
   const { centre } = answer;
   const items = [
-    [count(sum("channels")), "channels"], [count(Math.round(sum("records_per_s"))), "records/s"], [count(sum("lost")), "records lost, all counted"],
-    [`${sum("cpu_percent").toFixed(1)} %`, "CPU of the daemons"], [bytes(sum("memory_bytes")), "memory of the daemons"],
-    ...(centre ? [[`${(centre.cpu_percent ?? 0).toFixed(1)} %`, "CPU of the centre"], [bytes(centre.memory_bytes), "memory of the centre"]] : []),
+    [count(sum("channels")), "channels"], [count(Math.round(sum("records_per_s"))), "records/s"], [count(sum("lost")), "lost, all counted"],
+    [`${sum("cpu_percent").toFixed(1)} %`, "CPU, daemons"], [bytes(sum("memory_bytes")), "memory, daemons"],
+    ...(centre ? [[`${(centre.cpu_percent ?? 0).toFixed(1)} %`, "CPU, centre"], [bytes(centre.memory_bytes), "memory, centre"]] : []),
   ];
   fill(place, items.map(([value, label]) => h("div.figure", null, h("b", null, value), h("span", null, label))));
 }
 
 function showRecorder(place, recorder) {
-  const rows = recorder ? [["Store", recorder.url], ["Size", bytes(recorder.bytes)], ["Records", count(recorder.records)], ["Since", clock(recorder.first_ns, false)], ["Left out", count(recorder.left_out)]] : [["Recorder", "none"]];
+  const rows = recorder ? [["Store", recorder.url], ["Size", bytes(recorder.bytes)], ["Records", count(recorder.records)], ["Since", moment(recorder.first_ns)], ["Left out", count(recorder.left_out)]] : [["Recorder", "none"]];
   fill(place, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
 }
 

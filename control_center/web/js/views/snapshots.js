@@ -50,7 +50,7 @@ function listItem(snapshot, state, choose) {
   const id = String(snapshot.id);
   const compare = h("button.button.small", { type: "button", disabled: !state.chosen || state.chosen === id, onclick: () => choose(id < state.chosen || Number(id) < Number(state.chosen) ? id : state.chosen, id === state.chosen ? null : Number(id) < Number(state.chosen) ? state.chosen : id) }, "Compare");
   return h("div.snapshot-item", { class: [state.chosen, state.other].includes(id) ? "chosen" : "" },
-    h("button.plain-button.grow", { type: "button", onclick: () => choose(id) }, h("b", null, `#${id}`), h("span.soft", null, clock(timeOf(snapshot)))), compare);
+    h("button.plain-button.grow", { type: "button", onclick: () => choose(id) }, h("b", null, `#${id}`), h("span.soft", null, clock(timeOf(snapshot), false))), compare);
 }
 
 async function show(stage, body, state, id, other, draw) {
@@ -92,9 +92,9 @@ const COLUMNS = [
   { title: "Element", value: place, class: "mono", show: (row) => h("a", { href: href("console", { host: row.host, vm: row.vm, pe: row.pe }) }, place(row)) },
   { title: "State", value: (row) => `${ORDER[row.state]}`, show: (row) => pill(row.state, TONES[row.state], true) },
   { title: "Kernel", value: (row) => row.kernel ?? "", class: "mono", show: (row) => row.kernel ?? h("span.faint", null, "–") },
-  { title: "Launch", value: (row) => row.launch, number: true },
-  { title: "Block", value: (row) => row.block, number: true },
-  { title: "Warps", value: (row) => row.warps, number: true },
+  { title: "Launch", value: (row) => row.launch, show: (row) => (row.state === "silent" ? "–" : row.launch), number: true },
+  { title: "Block", value: (row) => row.block, show: (row) => (row.state === "silent" ? "–" : row.block), number: true },
+  { title: "Warps", value: (row) => row.warps, show: (row) => (row.state === "silent" ? "–" : row.warps), number: true },
   { title: "Since", value: (row) => (row.since_ns && row.at_ns ? row.at_ns - row.since_ns : 0), show: (row) => (row.since_ns ? span(Math.max(0, row.at_ns - row.since_ns)) : "–"), number: true },
   { title: "Last record", value: (row) => row.last_record_ns, show: (row) => clock(row.last_record_ns), number: true },
 ];

@@ -47,7 +47,7 @@ class Timeline {
     const exports = [["perfetto", "Perfetto trace", "trace.json"], ["csv", "CSV", "records.csv"]].map(([format, label, name]) => h("button.button", { type: "button", onclick: () => this.stage.attempt(() => this.#export(format, name)) }, `Export ${label}`));
     const chart = h("div.timeline-box", null, this.canvas);
     this.chart = h("section.panel", null, h("div.panel-head", null, this.range, this.whole, this.zoom, h("div.tools", null, this.sums)), h("div.panel-body", null, chart));
-    const player = h("section.panel", null, h("div.panel-head", null, this.play, this.speeds, this.at, this.playing), this.lines.element);
+    const player = h("section.panel.player", null, h("div.panel-head", null, this.play, this.speeds, this.at, this.playing), this.lines.element);
     this.stage.show("Time line", "What was recorded; drag to select, click to seek, play to see it again", [this.spans, exports], this.chart, player);
     this.stage.on(this.spans, "change", () => this.stage.attempt(() => this.load()));
     this.stage.on(this.speeds, "change", () => { if (this.stream) this.start(); });
