@@ -117,6 +117,14 @@ VGC_CTL_FN bool vgc_ctl_is_sampled(const struct vgc_ctl_execution *execution, ui
     return false;
 }
 
+/* Is the record of less interest than the binding asks for? What people type and are told has no levels. */
+VGC_CTL_FN bool vgc_ctl_is_below(const struct vgc_ctl_message *message, uint64_t word)
+{
+    bool has_levels = message->function == VGC_CTL_LOG || message->function == VGC_CTL_PERF ||
+                      message->function == VGC_CTL_FAULT;
+    return has_levels && message->level > vgc_ctl_bind_level(word);
+}
+
 /* The whole way of a record: held, filtered by level, sampled, made, released. True if it is in the link. */
 VGC_CTL_FN bool vgc_ctl_emit(const struct vgc_ctl_unit *unit, const struct vgc_ctl_message *message)
 {
@@ -124,7 +132,7 @@ VGC_CTL_FN bool vgc_ctl_emit(const struct vgc_ctl_unit *unit, const struct vgc_c
     bool made = false;
     if (!vgc_ctl_hold(unit, message->function, &execution))
         return false;
-    if (message->level <= vgc_ctl_bind_level(execution.word)) {
+    if (!vgc_ctl_is_below(message, execution.word)) {
         bool sampled = vgc_ctl_bind_sample(execution.word) == 0 ||
                        vgc_ctl_is_sampled(&execution, vgc_ctl_add64(&execution.channel->execution, 1));
         made = sampled && vgc_ctl_record(unit, &execution, message);

@@ -82,9 +82,10 @@ enum vgc_ctl_fault {
     VGC_CTL_FAULT_ASSERT = 2,
     VGC_CTL_FAULT_TRAP = 3,
     VGC_CTL_FAULT_DEADLINE = 4,
-    VGC_CTL_FAULT_HUNG = 5,   /* by snapshots: no progress */
-    VGC_CTL_FAULT_DEVICE = 6, /* an error of the device itself: Xid */
-    VGC_CTL_FAULT_USER = 256, /* and above: vgc_fault(code - 256) */
+    VGC_CTL_FAULT_HUNG = 5,     /* by snapshots: no progress */
+    VGC_CTL_FAULT_DEVICE = 6,   /* an error of the device itself: Xid */
+    VGC_CTL_FAULT_DEADLOCK = 7, /* threads of a block wait for each other */
+    VGC_CTL_FAULT_USER = 256,   /* and above: vgc_fault(code - 256) */
 };
 
 enum vgc_ctl_firmware_state {
@@ -163,7 +164,12 @@ struct vgc_ctl_pe {
     struct vgc_ctl_gauge gauges[8];
     struct vgc_ctl_counter counters[24];
     uint64_t snapshot_seen; /* generation of the snapshot binding that it has answered */
-    uint64_t reserved4[15];
+    /* what became of the last `firmware_wanted`, which the element clears when it has dealt with it */
+    uint32_t firmware_state; /* enum vgc_ctl_firmware_state; 0: there was none */
+    uint32_t firmware_tried; /* the slot */
+    uint64_t firmware_code;
+    uint64_t busy_since_ns; /* of an element that blocks share: since when it has had some */
+    uint64_t reserved4[12];
 };
 
 /* One channel: 256 bytes. */
@@ -173,16 +179,18 @@ struct vgc_ctl_channel {
     uint16_t function;
     uint16_t pe;
     uint32_t policy;
-    uint32_t slots;    /* of the out link, a power of two */
-    uint64_t out;      /* device address of the out link; 0: none */
-    uint64_t in;       /* device address of the in link (standard input); 0: none */
-    uint32_t in_bytes; /* of the in link, a power of two: it is a ring of bytes */
-    uint32_t instance; /* number of the function's instance in the CPU domain, for who reads a dump */
-    uint64_t wait_ns;  /* WAIT and vgc_read: for how long at most */
-    uint64_t in_head;  /* bytes that the host has put in */
-    uint64_t in_eof;   /* 1: and there will be no more */
-    uint64_t tail;     /* slots that the host has taken */
-    uint64_t reserved1[7];
+    uint32_t slots;      /* of the out link, a power of two */
+    uint64_t out;        /* device address of the out link; 0: none */
+    uint64_t in;         /* device address of the in link (standard input); 0: none */
+    uint32_t in_bytes;   /* of the in link, a power of two: it is a ring of bytes */
+    uint32_t instance;   /* number of the function's instance in the CPU domain, for who reads a dump */
+    uint64_t wait_ns;    /* WAIT and vgc_read: for how long at most */
+    uint64_t in_head;    /* bytes that the host has put in */
+    uint64_t in_eof;     /* 1: and there will be no more */
+    uint64_t tail;       /* slots that the host has taken */
+    uint64_t taken;      /* records in them; with out_offset what the daemon needs when the worker has died */
+    uint64_t out_offset; /* of the out link in the area */
+    uint64_t reserved1[5];
     /* lines 2 and 3, the elements' */
     uint64_t head;    /* slots claimed */
     uint64_t lost;    /* records that found no room */

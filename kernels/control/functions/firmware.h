@@ -11,7 +11,7 @@ VGC_CTL_FN void vgc_ctl_firmware_state(const struct vgc_ctl_unit *unit, uint64_t
 {
     uint64_t words[4] = {version, slot, state, code};
     struct vgc_ctl_message message = {
-        VGC_CTL_FIRMWARE, VGC_CTL_OFF, VGC_CTL_FIRMWARE_STATE, sizeof(words), (const uint8_t *)words, 0, true};
+        VGC_CTL_FIRMWARE, VGC_CTL_INFO, VGC_CTL_FIRMWARE_STATE, sizeof(words), (const uint8_t *)words, 0, true};
     vgc_ctl_emit(unit, &message);
 }
 

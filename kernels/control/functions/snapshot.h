@@ -33,7 +33,7 @@ VGC_CTL_FN void vgc_ctl_snapshot_answer(const struct vgc_ctl_unit *unit)
         return; /* another warp answers */
     uint64_t words[4] = {unit->kernel, unit->launch, unit->block, vgc_ctl_load64(&unit->pe->since_ns)};
     struct vgc_ctl_message message = {
-        VGC_CTL_SNAPSHOT, VGC_CTL_OFF, VGC_CTL_SNAPSHOT_STATE, sizeof(words), (const uint8_t *)words, 0, false};
+        VGC_CTL_SNAPSHOT, VGC_CTL_INFO, VGC_CTL_SNAPSHOT_STATE, sizeof(words), (const uint8_t *)words, 0, false};
     vgc_ctl_emit(unit, &message);
 }
 

@@ -7,7 +7,7 @@
 VGC_CTL_FN bool vgc_ctl_stdio_emit(const struct vgc_ctl_unit *unit, uint32_t type, const uint8_t *payload,
                                    uint32_t length)
 {
-    struct vgc_ctl_message message = {VGC_CTL_STDIO, VGC_CTL_OFF, type, length, payload, 0, false};
+    struct vgc_ctl_message message = {VGC_CTL_STDIO, VGC_CTL_INFO, type, length, payload, 0, false};
     return vgc_ctl_emit(unit, &message);
 }
 

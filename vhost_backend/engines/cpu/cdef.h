@@ -45,6 +45,13 @@ uint32_t vgc_cpu_program_num_globals(const struct vgc_cpu_program *program);
 const char *vgc_cpu_program_global(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address,
                                    uint64_t *size);
 
+/* Puts control code that vgc-cpucc compiled (kernels/control/firmware.cu) from `size` bytes of `fd` into a slot (0: A,
+ * 1: B) that no processing element runs. Elements change to it when their row's firmware_wanted says so. `version`:
+ * what they report then. 0, or -1 with the reason in `why` (VGC_CPU_WHY bytes). Any thread. */
+int vgc_cpu_firmware_load(struct vgc_engine *engine, int fd, uint64_t size, uint32_t slot, uint64_t version, char *why);
+/* Puts the code that the engine was built with into the slot again. */
+int vgc_cpu_firmware_unload(struct vgc_engine *engine, uint32_t slot, char *why);
+
 /* Runs one operation to its end, without a data plane: for tests and benchmarks. Returns op->status. */
 uint32_t vgc_cpu_run(struct vgc_engine *engine, struct vgc_op *op);
 

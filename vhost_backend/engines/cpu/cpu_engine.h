@@ -4,7 +4,7 @@
  *   memory.c    device memory                   schedule.c  one block: regions, barriers, warp operations
  *   loader.c    images                          fault.c     signals: whose fault, where
  *   program.c   kernels and variables           device.c    what kernels call: printf, assert, timers
- *   moving.c    the work of another worker
+ *   moving.c    the work of another worker      control.h   what the control system has to do with it all
  */
 #ifndef VGC_CPU_ENGINE_H
 #define VGC_CPU_ENGINE_H
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "cdef.h"
+#include "kernels/control/modules.h"
 #include "vgc_cpu_abi.h"
 
 enum {
@@ -26,6 +27,14 @@ enum {
     CPU_SIGNAL_STACK_BYTES = 64 << 10,
     CPU_INLINE_COPY = 256 << 10, /* bytes: copied at once by the submitter */
     CPU_COPY_SLICE = 256 << 10,  /* bytes per poll: faster than larger ones, and nobody else waits long */
+    CPU_LEFTOVERS = 8,           /* ranges of blocks that confined PEs have left to others, per launch */
+    CPU_FIRMWARE_SLOTS = 2,
+};
+
+/* Blocks that a PE had taken and did not come to. */
+struct cpu_range {
+    uint64_t first;
+    uint64_t last; /* one behind */
 };
 
 /* One launch, from its turn in the stream to its end. */
@@ -38,6 +47,9 @@ struct cpu_launch {
     atomic_ullong next_block;
     atomic_bool stop; /* failed or cancelled: no new blocks */
     uint32_t pes;     /* at work on it; engine's lock */
+    uint64_t number;  /* of all launches of this engine */
+    atomic_uint num_leftovers;
+    struct cpu_range leftovers[CPU_LEFTOVERS]; /* engine's lock */
     struct cpu_launch *next;
 };
 
@@ -59,6 +71,18 @@ struct __attribute__((aligned(64))) cpu_pe {
     bool locating;
     uint32_t located;
     jmp_buf leave_block; /* assert, trap, deadlock */
+    /* the control system: see control.h */
+    struct vgc_ctl_unit unit;
+    const struct vgc_ctl_modules *modules; /* of the active slot */
+    atomic_bool confined;                  /* takes no blocks */
+    bool attended;                         /* the block that runs has told that it began */
+    uint32_t slot;                         /* of the active firmware; engine's lock */
+    int trying;                            /* slot that is tried out, or -1; engine's lock */
+    uint32_t kicks_seen;
+    bool in_hook; /* of firmware that was loaded */
+    int hook_signal;
+    jmp_buf leave_hook;
+    struct vgc_ctl_pe no_row; /* while there is no control area: nothing is bound */
 };
 
 struct cpu_stream {
@@ -78,6 +102,22 @@ struct cpu_output {
     uint64_t lost;
 };
 
+/* loader.c: a loaded ELF image. */
+struct cpu_elf {
+    const uint8_t *file; /* what it was loaded from: must stay as long */
+    uint64_t file_size;
+    uint8_t *base;
+    size_t mapped;
+    bool outside; /* it is no program of the VM's: not in its arena */
+};
+
+/* Control code, as elements can change to it. */
+struct cpu_firmware {
+    struct cpu_elf elf; /* file NULL: what the engine was built with */
+    const struct vgc_ctl_modules *modules;
+    uint64_t version;
+};
+
 struct cpu_engine {
     struct vgc_engine base;
     pthread_mutex_t lock; /* everything below, but for what is atomic */
@@ -95,6 +135,16 @@ struct cpu_engine {
     struct cpu_output outputs[VGC_MAX_CONTEXTS + 1];
     struct cpu_pe *pes; /* num_pes of them */
     uint32_t started_pes;
+    uint64_t launches_started;
+    /* the control system */
+    struct vgc_ctl_place place; /* if there are rows */
+    struct vgc_ctl_pe *rows;    /* of the area, NULL: none is attached */
+    struct vgc_ctl_clock clock; /* as it was found when the area was attached */
+    uint32_t kicks;
+    uint32_t num_confined;
+    struct cpu_firmware slots[CPU_FIRMWARE_SLOTS];
+    pthread_mutex_t programs_lock;
+    struct vgc_cpu_program *programs; /* all that are loaded */
 };
 
 static inline struct cpu_engine *cpu_engine_of(struct vgc_engine *engine)
@@ -120,14 +170,8 @@ int64_t cpu_save(struct vgc_engine *engine, uint64_t address, uint64_t size, uin
 int cpu_restore(struct vgc_engine *engine, uint64_t address, uint64_t size, const uint8_t *from);
 int cpu_put_output(struct vgc_engine *engine, uint32_t context, const char *text, uint32_t size, uint64_t lost);
 
-/* loader.c: a loaded ELF image. */
-struct cpu_elf {
-    const uint8_t *file; /* what it was loaded from: must stay as long */
-    uint64_t file_size;
-    uint8_t *base;
-    size_t mapped;
-};
-/* Loads elf->file into the VM's arena, at `at` if that is not 0, and fills in the rest. 0 or -1 with `why`. */
+/* loader.c: loads elf->file into the VM's arena, at `at` if that is not 0, and fills in the rest. 0 or -1 with `why`.
+ */
 int cpu_elf_load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, const struct vgc_cpu_image **image,
                  char *why);
 void cpu_elf_unload(struct cpu_engine *engine, const struct cpu_elf *elf);

@@ -1,5 +1,5 @@
 /* What kernels call in the runtime. Guest code calls these: they believe nothing but the calling PE. */
-#include "cpu_engine.h"
+#include "control.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,24 +24,39 @@ uint64_t __vgc_globaltimer(void)
 }
 
 /* The first failure is the launch's. */
-static void set_error(struct cpu_pe *pe, enum vgc_status status, const char *format, va_list arguments)
+static void set_error(struct cpu_pe *pe, enum vgc_status status, const char *text)
 {
     struct cpu_launch *launch = atomic_load(&pe->launch);
     pthread_mutex_lock(&pe->engine->lock);
     if (launch->op->status == VGC_STATUS_OK) {
         launch->op->status = status;
-        vsnprintf(launch->op->error, sizeof(launch->op->error), format, arguments);
+        memcpy(launch->op->error, text, strlen(text) + 1);
     }
     pthread_mutex_unlock(&pe->engine->lock);
     atomic_store(&launch->stop, true);
 }
 
+static enum vgc_ctl_fault fault_of(enum vgc_status status)
+{
+    switch (status) {
+    case VGC_STATUS_ASSERT:
+        return VGC_CTL_FAULT_ASSERT;
+    case VGC_STATUS_DEADLOCK:
+        return VGC_CTL_FAULT_DEADLOCK;
+    default:
+        return VGC_CTL_FAULT_TRAP;
+    }
+}
+
 void cpu_fail_launch(struct cpu_pe *pe, enum vgc_status status, const char *format, ...)
 {
+    char text[VGC_MAX_ERROR_TEXT];
     va_list arguments;
     va_start(arguments, format);
-    set_error(pe, status, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    set_error(pe, status, text);
+    cpu_hook_fault(pe, fault_of(status), text);
     _longjmp(pe->leave_block, 1);
 }
 
@@ -91,6 +106,7 @@ int __vgc_printf(const char *format, ...)
     if (len < 0)
         return -1;
     len = len < (int)sizeof(text) ? len : (int)sizeof(text) - 1;
+    cpu_hook_print(pe, text, (uint32_t)len);
     return append_output(pe->engine, atomic_load(&pe->launch)->op->context, text, len);
 }
 

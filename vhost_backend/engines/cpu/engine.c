@@ -2,7 +2,7 @@
  *
  * A stream is a list of operations whose head runs. Short work is done at once by whoever finds it at the head;
  * copies are done in slices by the data-plane thread (poll), launches by the processing elements (pe.c). */
-#include "cpu_engine.h"
+#include "control.h"
 
 #include <cpuid.h>
 #include <errno.h>
@@ -147,6 +147,7 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
         .kernel = op->kernel->engine_private,
         .num_blocks = blocks,
         .num_threads = op->block[0] * op->block[1] * op->block[2],
+        .number = ++engine->launches_started,
         .batch = batch < 1     ? 1
                  : batch > 256 ? 256
                                : (uint32_t)batch,
@@ -384,6 +385,7 @@ static void cpu_describe_op(struct vgc_engine *base, const struct vgc_op *op, ch
         const struct cpu_launch *launch = atomic_load(&engine->pes[i].launch);
         if (launch != NULL && launch->op == op) {
             cpu_describe(&engine->pes[i], text, size);
+            cpu_hook_fault(&engine->pes[i], VGC_CTL_FAULT_DEADLINE, text);
             return;
         }
     }
@@ -396,6 +398,9 @@ static void free_engine(struct cpu_engine *engine)
         free(engine->free_launches);
         engine->free_launches = next;
     }
+    cpu_firmware_stop(engine);
+    cpu_control_detach(engine);
+    pthread_mutex_destroy(&engine->programs_lock);
     pthread_mutex_destroy(&engine->lock);
     pthread_cond_destroy(&engine->work);
     for (uint32_t context = 0; context <= VGC_MAX_CONTEXTS; context++)
@@ -429,6 +434,10 @@ static const struct vgc_engine_ops CPU_OPS = {
     .save = cpu_save,
     .restore = cpu_restore,
     .put_output = cpu_put_output,
+    .control_attach = cpu_control_attach,
+    .control_kick = cpu_control_kick,
+    .control_look = cpu_control_look,
+    .control_text = cpu_control_text,
     .close = cpu_close,
 };
 
@@ -457,6 +466,8 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
     engine->base.alloc_granularity = CPU_ALIGN;
     engine->base.wake_fd = -1;
     pthread_mutex_init(&engine->lock, NULL);
+    pthread_mutex_init(&engine->programs_lock, NULL);
+    cpu_firmware_start(engine);
     pthread_cond_init(&engine->work, NULL);
     return &engine->base;
 }

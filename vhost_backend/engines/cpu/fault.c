@@ -3,7 +3,7 @@
  * Loops over threads are vectorised, so the faulting instruction does not know its thread. To find it, the threads
  * of the region are run again one by one: the one that faults alone is named. */
 #define _GNU_SOURCE
-#include "cpu_engine.h"
+#include "control.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -77,6 +77,7 @@ static __attribute__((noreturn)) void report(struct cpu_pe *pe, const struct fau
         snprintf(text, sizeof(text), "%s 0x%lx in %s", what_happened(pe, fault), (unsigned long)fault->address, where);
     else
         snprintf(text, sizeof(text), "%s in %s", what_happened(pe, fault), where);
+    cpu_hook_fault(pe, VGC_CTL_FAULT_KERNEL, text);
     vgc_engine_fatal(&pe->engine->base, launch->op, VGC_STATUS_FAULT, (uint32_t)fault->signal, text);
 }
 
@@ -88,6 +89,20 @@ static __attribute__((noreturn)) void locate(struct cpu_pe *pe)
         pe->site->resume(&pe->ctx, pe->located, pe->located + 1);
     pe->locating = false;
     report(pe, &first_fault);
+}
+
+/* Goes on at a function of no return, on the PE's own stack, below the interrupted frame's red zone. */
+static void go_on_at(ucontext_t *back, uintptr_t function, struct cpu_pe *pe)
+{
+    uintptr_t stack = ((uintptr_t)back->uc_mcontext.gregs[REG_RSP] - 1024) & ~(uintptr_t)15;
+    back->uc_mcontext.gregs[REG_RSP] = (greg_t)(stack - 8);
+    back->uc_mcontext.gregs[REG_RIP] = (greg_t)function;
+    back->uc_mcontext.gregs[REG_RDI] = (greg_t)(uintptr_t)pe;
+}
+
+static __attribute__((noreturn)) void leave_hook(struct cpu_pe *pe)
+{
+    _longjmp(pe->leave_hook, pe->hook_signal);
 }
 
 static void pass_on(int signal, siginfo_t *info, void *context)
@@ -106,6 +121,12 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     struct cpu_pe *pe = cpu_current_pe();
+    if (pe != NULL && pe->in_hook) { /* firmware that was loaded: the hook ends, the kernel goes on */
+        pe->in_hook = false;
+        pe->hook_signal = signal;
+        go_on_at(context, (uintptr_t)leave_hook, pe);
+        return;
+    }
     if (pe == NULL || !pe->in_kernel || atomic_load(&pe->launch) == NULL) {
         pass_on(signal, info, context);
         return;
@@ -116,11 +137,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     first_fault = fault;
     if ((pe->site->flags & VGC_SITE_KEEPS_POSITION) != 0)
         report(pe, &fault);
-    ucontext_t *back = context; /* return into locate(), below the interrupted frame's red zone */
-    uintptr_t stack = ((uintptr_t)back->uc_mcontext.gregs[REG_RSP] - 1024) & ~(uintptr_t)15;
-    back->uc_mcontext.gregs[REG_RSP] = (greg_t)(stack - 8);
-    back->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)locate;
-    back->uc_mcontext.gregs[REG_RDI] = (greg_t)(uintptr_t)pe;
+    go_on_at(context, (uintptr_t)locate, pe);
 }
 
 int cpu_faults_install(void)

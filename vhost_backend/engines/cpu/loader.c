@@ -3,7 +3,7 @@
  * There is no file system where this runs, hence no dlopen(). What an image holds is guest code either way: the
  * checks keep a broken image from being taken for a good one, the sandbox keeps the rest. */
 #define _GNU_SOURCE
-#include "cpu_engine.h"
+#include "control.h"
 
 #include <elf.h>
 #include <math.h>
@@ -18,6 +18,7 @@ enum { PAGE = 4096, MAX_IMAGE = 256 << 20 };
 struct loader {
     struct cpu_engine *engine;
     uint64_t at; /* 0: anywhere */
+    bool outside;
     const uint8_t *file;
     uint64_t file_size;
     uint8_t *base;
@@ -234,7 +235,8 @@ static int load(struct loader *loader, const struct vgc_cpu_image **image)
     const Elf64_Phdr *segments = (const Elf64_Phdr *)(loader->file + header->e_phoff);
     if (check_segments(loader, segments, header->e_phnum) != 0)
         return -1;
-    loader->base = cpu_map_device(loader->engine, loader->at, loader->mapped);
+    loader->base = loader->outside ? cpu_map_guarded(loader->mapped, CPU_GUARD)
+                                   : cpu_map_device(loader->engine, loader->at, loader->mapped);
     if (loader->base == NULL)
         return refuse(loader, loader->at != 0 ? "does not fit where it was" : "does not fit into memory", "");
     copy_segments(loader, segments, header->e_phnum);
@@ -252,7 +254,12 @@ static int load(struct loader *loader, const struct vgc_cpu_image **image)
 int cpu_elf_load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, const struct vgc_cpu_image **image,
                  char *why)
 {
-    struct loader loader = {.engine = engine, .at = at, .file = elf->file, .file_size = elf->file_size, .why = why};
+    struct loader loader = {.engine = engine,
+                            .at = at,
+                            .outside = elf->outside,
+                            .file = elf->file,
+                            .file_size = elf->file_size,
+                            .why = why};
     if (elf->file_size == 0 || elf->file_size > MAX_IMAGE)
         return refuse(&loader, "has an impossible size", "");
     int result = load(&loader, image);
@@ -265,7 +272,10 @@ int cpu_elf_load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, co
 
 void cpu_elf_unload(struct cpu_engine *engine, const struct cpu_elf *elf)
 {
-    cpu_unmap_device(engine, elf->base, elf->mapped);
+    if (elf->outside)
+        cpu_unmap_guarded(elf->base, elf->mapped, CPU_GUARD);
+    else
+        cpu_unmap_device(engine, elf->base, elf->mapped);
 }
 
 /* ---- moving ------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* Processing elements: threads that take blocks of the oldest launch that has some left. */
 #define _GNU_SOURCE
-#include "cpu_engine.h"
+#include "control.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -22,7 +22,8 @@ struct cpu_pe *cpu_current_pe(void)
 static bool has_blocks(struct cpu_launch *launch)
 {
     return !atomic_load_explicit(&launch->stop, memory_order_relaxed) &&
-           atomic_load_explicit(&launch->next_block, memory_order_relaxed) < launch->num_blocks;
+           (atomic_load_explicit(&launch->next_block, memory_order_relaxed) < launch->num_blocks ||
+            atomic_load_explicit(&launch->num_leftovers, memory_order_relaxed) != 0);
 }
 
 /* Lock held. */
@@ -45,17 +46,34 @@ static void spin(struct cpu_engine *engine, unsigned seen)
     }
 }
 
-/* Waits for a launch with blocks left and joins it; NULL when the engine closes. Lock held. */
-static struct cpu_launch *join_launch(struct cpu_engine *engine)
+/* The control system wants something of the PE, which has no work. Lock held, but not meanwhile. */
+static void answer_kick(struct cpu_pe *pe)
 {
+    pe->kicks_seen = pe->engine->kicks;
+    if (vgc_ctl_attention(&pe->unit) == 0)
+        return;
+    pthread_mutex_unlock(&pe->engine->lock);
+    cpu_hook_idle(pe);
+    pthread_mutex_lock(&pe->engine->lock);
+}
+
+/* Waits for a launch with blocks left and joins it; NULL when the engine closes. Lock held. */
+static struct cpu_launch *join_launch(struct cpu_pe *pe)
+{
+    struct cpu_engine *engine = pe->engine;
     bool spun = false;
     while (!engine->closing) {
-        struct cpu_launch *launch = pick(engine);
+        bool confined = atomic_load_explicit(&pe->confined, memory_order_relaxed);
+        struct cpu_launch *launch = confined ? NULL : pick(engine);
         if (launch != NULL) {
             launch->pes++;
             return launch;
         }
-        if (!spun) {
+        if (pe->kicks_seen != engine->kicks) {
+            answer_kick(pe);
+            continue;
+        }
+        if (!spun && !confined) {
             unsigned seen = atomic_load(&engine->work_seq);
             pthread_mutex_unlock(&engine->lock);
             spin(engine, seen);
@@ -81,7 +99,7 @@ void cpu_pes_offer(struct cpu_engine *engine, struct cpu_launch *launch)
     atomic_fetch_add(&engine->work_seq, 1);
     if (engine->sleeping_pes == 0)
         return;
-    if (launch->num_blocks == 1)
+    if (launch->num_blocks == 1 && engine->num_confined == 0) /* one that takes it */
         pthread_cond_signal(&engine->work);
     else
         pthread_cond_broadcast(&engine->work);
@@ -129,15 +147,58 @@ static bool prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
     return true;
 }
 
+/* Blocks that others have left, then those that nobody has had; an empty range if there are none. */
+static struct cpu_range take_blocks(struct cpu_engine *engine, struct cpu_launch *launch)
+{
+    struct cpu_range range = {0, 0};
+    if (atomic_load_explicit(&launch->num_leftovers, memory_order_relaxed) != 0) {
+        pthread_mutex_lock(&engine->lock);
+        unsigned left = atomic_load(&launch->num_leftovers);
+        if (left != 0)
+            range = launch->leftovers[left - 1];
+        atomic_store(&launch->num_leftovers, left != 0 ? left - 1 : 0);
+        pthread_mutex_unlock(&engine->lock);
+    }
+    if (range.first == range.last && atomic_load(&launch->next_block) < launch->num_blocks) {
+        range.first = atomic_fetch_add(&launch->next_block, launch->batch);
+        range.last =
+            range.first + launch->batch < launch->num_blocks ? range.first + launch->batch : launch->num_blocks;
+    }
+    return range;
+}
+
+/* Leaves blocks to others; false if the launch has no room to note them. */
+static bool leave_blocks(struct cpu_engine *engine, struct cpu_launch *launch, struct cpu_range range)
+{
+    pthread_mutex_lock(&engine->lock);
+    unsigned count = atomic_load(&launch->num_leftovers);
+    if (count < CPU_LEFTOVERS) {
+        launch->leftovers[count] = range;
+        atomic_store(&launch->num_leftovers, count + 1);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return count < CPU_LEFTOVERS;
+}
+
+/* May the PE go on to `range.first`? Not if the launch is stopped, or if it was confined and left the rest. */
+static bool goes_on(struct cpu_pe *pe, struct cpu_launch *launch, struct cpu_range range)
+{
+    if (range.first >= range.last || atomic_load_explicit(&launch->stop, memory_order_relaxed))
+        return false;
+    return !atomic_load_explicit(&pe->confined, memory_order_relaxed) || !leave_blocks(pe->engine, launch, range);
+}
+
 static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
 {
-    while (has_blocks(launch)) {
-        uint64_t first = atomic_fetch_add(&launch->next_block, launch->batch);
-        uint64_t last = first + launch->batch < launch->num_blocks ? first + launch->batch : launch->num_blocks;
-        for (uint64_t index = first; index < last && !atomic_load_explicit(&launch->stop, memory_order_relaxed);
-             index++) {
-            place_block(pe, launch, index);
+    while (has_blocks(launch) && !atomic_load_explicit(&pe->confined, memory_order_relaxed)) {
+        struct cpu_range range = take_blocks(pe->engine, launch);
+        for (; goes_on(pe, launch, range); range.first++) {
+            place_block(pe, launch, range.first);
+            pe->unit.block = range.first;
+            bool attended = vgc_ctl_attention(&pe->unit) != 0 && cpu_hook_block_begin(pe);
             cpu_run_block(pe, launch);
+            if (attended)
+                cpu_hook_block_end(pe);
         }
     }
 }
@@ -145,6 +206,7 @@ static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
 static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
 {
     atomic_store(&pe->launch, launch);
+    cpu_hook_join(pe, launch);
     if (!prepare(pe, launch)) {
         pthread_mutex_lock(&pe->engine->lock);
         launch->op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
@@ -156,14 +218,20 @@ static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
         run_blocks(pe, launch);
     }
     pe->in_kernel = false;
+    cpu_hook_leave(pe);
     atomic_store(&pe->launch, NULL);
 }
 
 static void leave_launch(struct cpu_engine *engine, struct cpu_launch *launch)
 {
     launch->pes--;
-    if (launch->pes == 0 && !has_blocks(launch))
-        cpu_launch_finished(engine, launch);
+    if (!has_blocks(launch)) {
+        if (launch->pes == 0)
+            cpu_launch_finished(engine, launch);
+    } else { /* for others: it was confined */
+        atomic_fetch_add(&engine->work_seq, 1);
+        pthread_cond_broadcast(&engine->work);
+    }
 }
 
 static void *pe_main(void *argument)
@@ -179,7 +247,7 @@ static void *pe_main(void *argument)
     stack_t stack = {.ss_sp = pe->signal_stack, .ss_size = CPU_SIGNAL_STACK_BYTES};
     sigaltstack(&stack, NULL);
     pthread_mutex_lock(&engine->lock);
-    for (struct cpu_launch *launch; (launch = join_launch(engine)) != NULL;) {
+    for (struct cpu_launch *launch; (launch = join_launch(pe)) != NULL;) {
         pthread_mutex_unlock(&engine->lock);
         work_on(pe, launch);
         pthread_mutex_lock(&engine->lock);
@@ -223,6 +291,9 @@ static int start_pe(struct cpu_engine *engine, uint32_t index)
     struct cpu_pe *pe = &engine->pes[index];
     pe->engine = engine;
     pe->ctx.pe = index;
+    pe->modules = &cpu_built_in;
+    pe->trying = -1;
+    cpu_control_join(pe);
     pe->shared = cpu_map_guarded(VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
     pe->signal_stack = cpu_map_guarded(CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
     if (pe->shared == NULL || pe->signal_stack == NULL || !reserve_frame(pe, FIRST_FRAME) || start_thread(pe) != 0) {

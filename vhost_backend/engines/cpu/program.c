@@ -1,6 +1,7 @@
 /* Programs: a loaded image's kernels and variables as the data plane knows them. */
-#include "cpu_engine.h"
+#include "control.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 struct vgc_cpu_program {
     struct cpu_engine *engine;
+    struct vgc_cpu_program *next;
     struct cpu_elf elf; /* its file is a mapping of ours */
     const struct vgc_cpu_image *image;
     struct vgc_kernel kernels[]; /* image->num_kernels */
@@ -39,6 +41,26 @@ static void unmap_file(const struct cpu_elf *elf)
     munmap((void *)(uintptr_t)elf->file, elf->file_size);
 }
 
+static void add(struct vgc_cpu_program *program)
+{
+    struct cpu_engine *engine = program->engine;
+    pthread_mutex_lock(&engine->programs_lock);
+    program->next = engine->programs;
+    engine->programs = program;
+    pthread_mutex_unlock(&engine->programs_lock);
+}
+
+static void take_out(struct vgc_cpu_program *program)
+{
+    struct cpu_engine *engine = program->engine;
+    pthread_mutex_lock(&engine->programs_lock);
+    struct vgc_cpu_program **link = &engine->programs;
+    while (*link != program)
+        link = &(*link)->next;
+    *link = program->next;
+    pthread_mutex_unlock(&engine->programs_lock);
+}
+
 /* Takes the file's mapping over. */
 static struct vgc_cpu_program *load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, uint32_t context,
                                     char *why)
@@ -60,6 +82,7 @@ static struct vgc_cpu_program *load(struct cpu_engine *engine, struct cpu_elf *e
     program->image = image;
     for (uint32_t i = 0; i < image->num_kernels; i++)
         describe_kernel(&program->kernels[i], &image->kernels[i], context);
+    add(program);
     return program;
 }
 
@@ -94,9 +117,32 @@ struct vgc_cpu_program *vgc_cpu_program_load_at(struct vgc_engine *engine, const
 
 void vgc_cpu_program_unload(struct vgc_cpu_program *program)
 {
+    take_out(program); /* nobody reads texts of it from here on */
     cpu_elf_unload(program->engine, &program->elf);
     unmap_file(&program->elf);
     free(program);
+}
+
+/* Programs stay as long as the lock is held. */
+int cpu_control_text(struct vgc_engine *base, uint64_t address, char *text, uint32_t size)
+{
+    struct cpu_engine *engine = cpu_engine_of(base);
+    int length = -EFAULT;
+    if (size == 0)
+        return -EINVAL;
+    pthread_mutex_lock(&engine->programs_lock);
+    for (const struct vgc_cpu_program *program = engine->programs; program != NULL; program = program->next) {
+        uint64_t offset = address - (uint64_t)(uintptr_t)program->elf.base;
+        if (offset >= program->elf.mapped)
+            continue;
+        uint64_t left = program->elf.mapped - offset;
+        size_t room = left < size - 1 ? left : size - 1;
+        length = (int)strnlen((const char *)program->elf.base + offset, room);
+        memcpy(text, program->elf.base + offset, (size_t)length);
+        text[length] = '\0';
+    }
+    pthread_mutex_unlock(&engine->programs_lock);
+    return length;
 }
 
 const uint8_t *vgc_cpu_program_image(const struct vgc_cpu_program *program, uint64_t *size)

@@ -16,6 +16,13 @@ VGC_CPU_SYMBOL(__vgc_printf)
 VGC_CPU_SYMBOL(__vgc_assert_fail)
 VGC_CPU_SYMBOL(__vgc_trap)
 VGC_CPU_SYMBOL(__vgc_globaltimer)
+/* the control system (hooks.c) */
+VGC_CPU_SYMBOL(__vgc_ctl_level)
+VGC_CPU_SYMBOL(__vgc_ctl_emit)
+VGC_CPU_SYMBOL(__vgc_ctl_count)
+VGC_CPU_SYMBOL(__vgc_ctl_gauge)
+VGC_CPU_SYMBOL(__vgc_ctl_read)
+VGC_CPU_SYMBOL(__vgc_ctl_poll)
 /* the C library's math functions */
 VGC_CPU_SYMBOL(acos)
 VGC_CPU_SYMBOL(acosf)
