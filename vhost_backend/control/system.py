@@ -22,6 +22,8 @@ from vhost_backend.control.firmware.manager import FirmwareManager
 from vhost_backend.control.firmware_commands import FirmwareCommands
 from vhost_backend.control.host_commands import HostCommands
 from vhost_backend.control.interface import Interface
+from vhost_backend.control.load.commands import LoadCommands
+from vhost_backend.control.load.watching import LoadWatch
 from vhost_backend.control.moves import MoveCommands, Moves
 from vhost_backend.control.policies import Policies
 from vhost_backend.control.refusal import RefusedError
@@ -55,6 +57,7 @@ class ControlSystem:
         self.hub = EventHub(log, clock_ns)
         self.interface = Interface(vms, config.channels, self.hub, log, clock_ns)
         self.moves = Moves(self.interface, self.hub)
+        self.load = LoadWatch(self.interface, log)
         self.watch = Watch(
             self.interface,
             self.hub,
@@ -76,6 +79,7 @@ class ControlSystem:
             HostCommands(self.name, self.interface, host, cost, firmware.active),
             FaultCommands(self.interface, self.hub, self.watch),
             MoveCommands(self.interface, self.moves),
+            LoadCommands(self.interface, host, self.load, self.moves),
             firmware_commands,
         ]
         self.commands = Commands(self.hub, log, *sets)
@@ -118,6 +122,7 @@ class ControlSystem:
                 yield
         finally:
             await self.watch.close()
+            await self.load.close()
             await self.interface.close()
 
 

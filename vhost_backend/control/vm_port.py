@@ -33,6 +33,8 @@ class VmFacts:
     busy_ns: int = 0
     deadline_ns: int = 10_000_000_000
     quiesced: bool = False
+    pes_quota: int = 0
+    """How many elements it may be given; 0: as many as it has."""
 
     @property
     def gpu_names(self) -> tuple[str, ...]:
