@@ -4,15 +4,13 @@
 #ifndef VGC_CUDA_LINK_H
 #define VGC_CUDA_LINK_H
 
-#include <stdint.h>
+#include "../../control/unit.h"
 
 struct vgc_cuda_link {
     uint64_t pes;     /* device address of struct vgc_ctl_pe[num_pes], in the order of %smid */
     uint32_t num_pes; /* 0: there is no area */
-    uint32_t num_channels;
-    uint64_t channels; /* device address of struct vgc_ctl_channel[num_channels] */
-    uint64_t area;     /* device address of struct vgc_ctl_area */
-    uint64_t size;     /* of all of it */
+    uint32_t reserved;
+    struct vgc_ctl_place place; /* with device addresses for pointers */
 };
 
 #endif

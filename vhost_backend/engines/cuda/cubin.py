@@ -52,7 +52,7 @@ _KPARAM_SIZE_SHIFT: Final = 18
 _INFO: Final = ".nv.info."
 _VARIABLES: Final = frozenset({".nv.global", ".nv.global.init", ".nv.constant3"})
 # Constants of the C++ library (std, and cuda::, with what is local to a source): NVRTC makes hundreds of variables of them.
-_LIBRARY: Final = re.compile(r"_ZN?K?St|_ZN(?:\d+_INTERNAL_\w*?)?4cuda\d|_ZN\d+__cccl_")
+_LIBRARY: Final = re.compile(r"_ZN?K?St|_ZN(?:\d+_INTERNAL_\w*?)?4cuda\d|_ZN\d+__(?:cccl|nv)_")
 CONTROL_LINK: Final = "__vgc_control"
 """The variable that says where the control area is."""
 KERNEL_NAMES: Final = "__vgc_kernels"

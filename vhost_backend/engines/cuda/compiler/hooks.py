@@ -9,7 +9,8 @@ calls ours of the same kind, which look whether somebody listens and call the dr
 it traps.
 
 All of these functions are in ``kernels/cuda/control/vgc_hooks.h``, which every source is compiled with. They are never
-inlined, so a kernel keeps the registers that it had, but for the two that hold the time.
+inlined, and a kernel may take no more registers than lets as many of its threads be resident as without hooks: what the
+functions need beyond that they keep in memory.
 
 *A block ends when its first thread does.* Threads of other warps may still be running then: to see the last one go,
 every warp of every block would have to count, whether anybody looks or not.
@@ -71,47 +72,77 @@ $vgc_go_on:
 	}"""
 _TRAP = "\tcall __vgc_trap;"
 _OURS = "__vgc_"
-_FUNCTIONS = ("__vgc_block_begin", "__vgc_block_end", "__vgc_trap", "__vgc_vprintf", "__vgc_assertfail")
-_DRIVERS = (("__vgc_driver_vprintf", "vprintf"), ("__vgc_driver_assertfail", "__assertfail"))
+_BLOCKS = ("__vgc_block_begin", "__vgc_block_end")
+_DRIVERS = ((b"__vgc_driver_vprintf", b"vprintf"), (b"__vgc_driver_assertfail", b"__assertfail"))
 """What our header calls the driver's functions: nvcc's host headers have a ``vprintf`` of another kind."""
-_INSTEAD = {"vprintf,": "__vgc_vprintf,", "__assertfail,": "__vgc_assertfail,"}
+_INSTEAD = {"vprintf,": "__vgc_vprintf", "__assertfail,": "__vgc_assertfail"}
 _DECLARATIONS = (".reg", ".local", ".shared", ".pragma", ".loc", ".file", "//")
 
 
-def hooked(text: bytes) -> bytes | None:
-    """The PTX with hooks; None: it is not of a source with our header, or it has no kernel.
+_FREE_REGISTERS = 32
+"""Of a thread, on a processing element that is full of threads, whatever the architecture."""
+_REGISTER_STEP = 8
+"""Registers are given out by so many."""
+
+
+def wanted_macros(source: bytes) -> list[str]:
+    """What of the header a program needs that may print or fail: it takes three times as long to compile."""
+    macros = (("VGC_CUDA_PRINTS", (b"print",)), ("VGC_CUDA_FAILS", (b"assert", b"trap")))
+    return [f"-D{macro}" for macro, words in macros if any(word in source for word in words)]
+
+
+def without(text: bytes) -> bytes | None:
+    """The PTX of a source with our header, as it is without hooks; None: it has no kernel, and should be compiled without
+    the header.
+    """
+    if b".entry" not in text:
+        return None
+    for ours, theirs in _DRIVERS:
+        text = text.replace(ours, theirs)
+    return text
+
+
+def hooked(text: bytes, registers: dict[str, int]) -> bytes | None:
+    """The PTX with hooks, for kernels that take so many registers without; None: it is not of a source with our header, or it has no kernel.
 
     What stands between ``.entry`` or ``.func`` and a closing brace at the start of a line is a function, as compilers
     write them. [PTX ISA: Directives]
     """
-    whole = text.rstrip(b"\0").decode("utf-8", errors="surrogateescape")
-    for ours, theirs in _DRIVERS:
-        whole = whole.replace(ours, theirs)
-    lines = whole.split("\n")
+    lines = text.rstrip(b"\0").decode("utf-8", errors="surrogateescape").split("\n")
+    ours = {name for line in lines if (name := _name(line)).startswith(_OURS)}
+    if not ours.issuperset(_BLOCKS):
+        return None
+    instead = {theirs: f"{name}," for theirs, name in _INSTEAD.items() if name in ours}
+    within = {"trap": _TRAP} if "__vgc_trap" in ours else {}
     found: list[str] = []
     names: list[str] = []
     first = at = 0
-    seen = set()
     while at < len(lines):
         start, end = _body(lines, at)
         name = _name(lines[at])
         found.extend(lines[at:start])
-        if name.startswith(_OURS):
-            seen.add(name)
+        if name in ours:
             found.extend(lines[start:end])
         elif ".entry" in _code(lines[at]) and end > start:
             first = first or len(found) - (start - at)
-            found.extend(_kernel(lines[start:end], sum(len(other) + 1 for other in names)))
+            found[-1:] = _limited(found, registers.get(name, 0), start - at)
+            found.extend(_kernel(lines[start:end], sum(len(other) + 1 for other in names), within, instead))
             names.append(name)
         else:
-            found.extend(
-                _rewritten(line, str(at + number), {"trap": _TRAP}) for number, line in enumerate(lines[start:end])
-            )
+            found.extend(_rewritten(line, str(start + i), within, instead) for i, line in enumerate(lines[start:end]))
         at = max(end, at + 1)
-    if not names or not seen.issuperset(_FUNCTIONS):
+    if not names:
         return None
     found.insert(first, _table(names))
     return "\n".join(found).encode("utf-8", errors="surrogateescape")
+
+
+def _limited(found: list[str], registers: int, head_lines: int) -> list[str]:
+    """The brace that opens a kernel's body, with what it may take before it, unless its source says that."""
+    if any(".maxnreg" in line for line in found[-head_lines:]):
+        return ["{"]
+    most = max(_FREE_REGISTERS, -(-registers // _REGISTER_STEP) * _REGISTER_STEP)
+    return [f".maxnreg {most}", "{"]
 
 
 def _body(lines: list[str], at: int) -> tuple[int, int]:
@@ -144,19 +175,19 @@ def _table(names: list[str]) -> str:
     return f".visible .global .align 8 .b8 {_NAMES}[{len(content)}] = {{{', '.join(map(str, content))}}};"
 
 
-def _kernel(body: list[str], name_at: int) -> list[str]:
+def _kernel(body: list[str], name_at: int, within: dict[str, str], instead: dict[str, str]) -> list[str]:
     """A kernel's body with its hooks."""
     first = 0
     while first < len(body) and (not body[first].strip() or body[first].lstrip().startswith(_DECLARATIONS)):
         first += 1
-    hooks = {"ret": _END, "ret.uni": _END, "exit": _END, "trap": _TRAP}
-    rest = [_rewritten(line, str(number), hooks) for number, line in enumerate(body[first:])]
+    hooks = {"ret": _END, "ret.uni": _END, "exit": _END, **within}
+    rest = [_rewritten(line, str(number), hooks, instead) for number, line in enumerate(body[first:])]
     return [*body[:first], _BEGIN.replace("NAME_AT", str(name_at)), *rest]
 
 
-def _rewritten(line: str, label: str, hooks: dict[str, str]) -> str:
+def _rewritten(line: str, label: str, hooks: dict[str, str], instead: dict[str, str]) -> str:
     """A line with a hook before each statement that has one, and with our functions for the driver's."""
-    for theirs, ours in _INSTEAD.items():
+    for theirs, ours in instead.items():
         if theirs in line and ours not in line:
             line = line.replace(theirs, ours)
     if not any(word in line for word in hooks):

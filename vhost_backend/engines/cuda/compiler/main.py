@@ -59,14 +59,14 @@ def describe(line: CommandLine) -> bytes:
 
 def source_by_nvrtc(line: CommandLine) -> bytes:
     """CUDA source to a cubin, in this process."""
-    from . import nvrtc
+    from . import hooks, nvrtc
 
     guest = line.guest_options()
     arch = guest.refined(line["arch"])
     library = nvrtc.Nvrtc(line["library"])
     source = (line.source(), line["input"])
     if line["hooks"]:
-        words = nvrtc.arguments(guest, arch, line.include_dirs, line["hooks"])
+        words = nvrtc.arguments(guest, arch, line.include_dirs, line["hooks"]) + hooks.wanted_macros(source[0])
         text, log = library.ptx(*source, words, guest.name_expressions)
         image = with_hooks(line, text, guest)
         if image:
@@ -81,11 +81,14 @@ def source_by_nvrtc(line: CommandLine) -> bytes:
 
 def source_by_nvcc(line: CommandLine) -> bytes:
     """CUDA source to a cubin, by nvcc and the host's C++ compiler."""
+    from . import hooks
+
     guest = line.guest_options()
     arch = guest.refined(line["arch"])
     nvcc = tools.Nvcc(line["nvcc"], line["host-compiler"], arch)
     if line["hooks"]:
-        text = nvcc.ptx(guest, line["input"], line.include_dirs, line["hooks"])
+        words = hooks.wanted_macros(line.source())
+        text = nvcc.ptx(guest, line["input"], [*line.include_dirs], line["hooks"], words)
         image = with_hooks(line, text, guest)
         if image:
             return trailer.with_kinds(image, text)
@@ -95,18 +98,23 @@ def source_by_nvcc(line: CommandLine) -> bytes:
 
 
 def with_hooks(line: CommandLine, text: bytes, guest: options.GuestOptions) -> bytes:
-    """A cubin of a compiler's PTX with the control system's hooks in it; empty, and said so, if there cannot be one."""
-    from . import hooks
+    """A cubin of a compiler's PTX, with the control system's hooks in its kernels; without them, and it is said so, if
+    that cannot be. Empty: it has no kernel.
+    """
+    from . import hooks, registers
 
-    hooked = hooks.hooked(text)
+    without = hooks.without(text)
+    if without is None:
+        return b""
+    plain = tools.ptxas(line["ptxas"], line["arch"], without, guest)
+    hooked = hooks.hooked(without, registers.of_kernels(plain))
+    if hooked is None:
+        return plain
     try:
-        image = tools.ptxas(line["ptxas"], line["arch"], hooked, guest) if hooked is not None else b""
-        if image:
-            cubin.check_content(image)
+        return tools.ptxas(line["ptxas"], line["arch"], hooked, guest)
     except ToolError:
         say("vgc-cudacc: note: the control system does not see this program: with its hooks it cannot be assembled")
-        return b""
-    return image
+        return plain
 
 
 def ptx(line: CommandLine) -> bytes:

@@ -67,10 +67,10 @@ class Nvcc:
         compiled = self._run(["-cubin", "--keep"], options, source, [_MACROS])
         return read(_BUILT), read(compiled.removesuffix(".cu") + ".ptx")
 
-    def ptx(self, options: GuestOptions, source: str, include_dirs: list[str], hooks: str) -> bytes:
-        """PTX of CUDA source with the control system's header, for what gets its hooks."""
+    def ptx(self, options: GuestOptions, source: str, include_dirs: list[str], hooks: str, macros: list[str]) -> bytes:
+        """PTX of CUDA source with the control system's header and its `macros`, for what gets its hooks."""
         includes = [f"-I{folder}" for folder in include_dirs]
-        self._run(["-ptx", *includes], options, source, [hooks, _MACROS])
+        self._run(["-ptx", *includes, *macros], options, source, [hooks, _MACROS])
         return read(_BUILT)
 
     def _run(self, first: list[str], options: GuestOptions, source: str, headers: list[str]) -> str:
