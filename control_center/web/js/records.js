@@ -3,6 +3,7 @@
 import { h, setText } from "./dom.js";
 import { LEVEL_TONES, clock, levelName } from "./format.js";
 
+const REMEMBERED = 4096;
 const CHANNEL = (record) => [record.host, record.vm, record.pe, record.fn].join("\n");
 
 /** Finds what is missing between records of a channel, from the count of losses that comes with each. */
@@ -21,6 +22,20 @@ export class Gaps {
     const lost = record.lost ?? 0;
     this.#lost.set(key, lost);
     return lost < known ? lost : lost - known; // fewer than before: the channel is a new one
+  }
+}
+
+/** Knows records again: two instances of one function on an element each send the same record. */
+export class Seen {
+  #keys = new Set();
+
+  /** Whether this record was here before; remembered for a while. */
+  again(record) {
+    const key = `${CHANNEL(record)}\n${record.sequence}\n${record.time_ns}`;
+    if (this.#keys.has(key)) return true;
+    this.#keys.add(key);
+    if (this.#keys.size > REMEMBERED) this.#keys.delete(this.#keys.values().next().value);
+    return false;
   }
 }
 
@@ -54,6 +69,11 @@ export class Lines {
   /** Shows that records are missing here. */
   gap(lost, where = "") {
     this.add(h("div.line.gap", null, `${lost} record${lost === 1 ? "" : "s"} lost${where}`));
+  }
+
+  /** Shows that the stream left out messages, as this page was too slow for them. */
+  missed(count) {
+    this.add(h("div.line.gap", null, `${count} message${count === 1 ? "" : "s"} left out: this page reads too slowly`));
   }
 
   clear() {

@@ -139,11 +139,21 @@ class Store extends EventTarget {
         this.#takeEvent(message);
         break;
       case "host":
-        this.refreshHosts().catch(() => {});
+        this.#takeHost(message);
+        break;
+      case "dropped":
+        this.#tell("dropped", message.count);
         break;
       default:
-        this.#tell("other", message);
+        break; // of a server that knows more
     }
+  }
+
+  #takeHost(message) {
+    const at = this.hosts.findIndex((host) => host.host === message.host);
+    if (at < 0) this.hosts.push(message);
+    else this.hosts[at] = message;
+    this.#tell("hosts");
   }
 
   #takeEvent(message) {

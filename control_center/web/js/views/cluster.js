@@ -73,7 +73,7 @@ function hostCard() {
     element.dataset.host = host.host;
     element.dataset.state = host.state;
     setText(name, host.host);
-    setText(since, host.state === "up" ? `${host.daemon ? `vgcd ${host.daemon}` : host.url} · up ${ago(host.since_ns).replace(" ago", "")}` : `${host.state} since ${ago(host.since_ns)}`);
+    setText(since, host.state === "up" ? `${host.daemon ? `vgcd ${host.daemon}` : host.url} · up ${ago(host.since_ns).replace(" ago", "")}` : `${host.state}, ${ago(host.since_ns)}${host.reason ? `: ${host.reason}` : ""}`);
     fill(state, pill(host.state, STATES[host.state], true));
     const now = JSON.stringify([host.labels, host.gpus, host.vms.map((vm) => [vm.vm, vm.gpu, vm.state, vm.quiesced, vm.pes]), host.state]);
     if (now === known) return;

@@ -85,6 +85,7 @@ class Terminal {
 
   async connect() {
     this.stage.on(store, "record", (event) => this.#take(event.detail));
+    this.stage.on(store, "dropped", (event) => this.lines.missed(event.detail));
     await this.#earlier();
     if (reason("operate")) {
       fill(this.state, pill(`reading only: ${reason("operate")}`, "warn"));
@@ -112,7 +113,7 @@ class Terminal {
   }
 
   #take(record) {
-    if (!matches(this.selector, record)) return;
+    if (!matches(this.selector, record) || (record.instance && !this.ids.includes(record.instance))) return;
     const lost = this.gaps.before(record);
     if (lost) {
       this.lines.gap(lost, this.many ? ` of PE ${record.pe}` : "");

@@ -5,7 +5,7 @@ import { h, pill } from "../dom.js";
 import { input, select } from "../forms.js";
 import { LEVELS } from "../format.js";
 import { idOf, openDialog } from "../instances.js";
-import { Gaps, Lines, recordLine } from "../records.js";
+import { Gaps, Lines, Seen, recordLine } from "../records.js";
 import { button } from "../roles.js";
 import { matches } from "../selector.js";
 import { store } from "../store.js";
@@ -37,7 +37,9 @@ function mount(stage) {
     gaps = new Gaps();
     kept.forEach(put);
   };
+  const seen = new Seen();
   const take = (record) => {
+    if (seen.again(record)) return;
     kept.push(record);
     if (kept.length > 2 * SHOWN) kept = kept.slice(-SHOWN);
     if (!paused) put(record);
@@ -58,6 +60,7 @@ function mount(stage) {
     kept = [...earlier, ...kept];
     again();
   });
+  stage.on(store, "dropped", (event) => lines.missed(event.detail));
   stage.on(store, "record", (event) => take(event.detail));
 }
 
