@@ -1,0 +1,313 @@
+"""What a worker loads of another one's work: everything that is right, and nothing that is not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.plane_rig import LIMITS, Rig, plane_rig
+from vhost_backend.engines.base import Engine
+from vhost_backend.engines.cpu.engine import CpuEngine
+from vhost_backend.engines.null import NullEngine
+from vhost_backend.worker.loading import Loading
+from vhost_backend.worker.moving import REFUSALS
+from vhost_backend.worker.moving_plane import MovingPlane
+from vhost_backend.worker.plane import DataPlaneError
+from vhost_backend.worker.programs import Programs
+from vhost_backend.worker.saving import Saving
+from vhost_backend.worker.transfer import HEAD, Transfer, TransferError, places
+from virtio_proto.schema import Opcode, Status
+
+ARENA = (0x3000_0000_0000, 1 << 40)
+PROGRAM = "kernel k i4 p8\nkernel other behaviour=later\nglobal g 8\nbytes 5000"
+EVENT_BYTES, ALLOC_BYTES = 16, 24
+MOVED_HEAD = 48
+"""What comes before the contexts in a ``struct vgc_moved``; each of those has 8 bytes."""
+EVENTS_AT = MOVED_HEAD + 256 * 8
+
+
+def null_engine() -> Engine:
+    return NullEngine(1)
+
+
+def cpu_engine() -> Engine:
+    engine = CpuEngine(1)
+    engine.set_arena(*ARENA)
+    engine.start()
+    return engine
+
+
+class Saved:
+    """What a worker has saved, in a file that a test may change."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.manifest_at, self.manifest_bytes, self.contents_at = HEAD.unpack(os.pread(fd, HEAD.size, 0))
+        self.manifest = json.loads(os.pread(fd, self.manifest_bytes, self.manifest_at))
+
+    def change_manifest(self, change: Callable[[dict[str, object]], None]) -> None:
+        """The changed one is at the end of the file."""
+        change(self.manifest)
+        raw = json.dumps(self.manifest).encode()
+        at = os.fstat(self.fd).st_size
+        os.pwrite(self.fd, raw, at)
+        self.head(at, len(raw), self.contents_at)
+
+    def put(self, offset: int, data: bytes) -> None:
+        os.pwrite(self.fd, data, offset)
+
+    def head(self, manifest_at: int, manifest_bytes: int, contents_at: int) -> None:
+        os.pwrite(self.fd, HEAD.pack(manifest_at, manifest_bytes, contents_at), 0)
+
+
+@contextmanager
+def saved(make: Callable[[], Engine], work: Callable[[Rig], None]) -> Iterator[Saved]:
+    """What is left of a worker that did some work and is gone."""
+    with plane_rig(engine=make()) as rig:
+        work(rig)
+        plane = MovingPlane(rig.plane)
+        plane.hold()
+        saving = Saving(rig.engine, plane, rig.server.programs)
+        fd = os.memfd_create("transfer")
+        os.ftruncate(fd, saving.size_bytes)
+        with Transfer(fd, writable=True) as transfer:
+            assert sum(saving.write(transfer)) > 0
+        rig.plane.stop()
+    try:
+        yield Saved(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def loaded(make: Callable[[], Engine], fd: int) -> Iterator[Rig]:
+    """A worker that has loaded it. Its rings are fresh ones."""
+    with plane_rig(engine=make()) as rig:
+        load(rig, rig.server.programs, fd)
+        yield rig
+
+
+def load(rig: Rig, programs: Programs, fd: int) -> None:
+    with Transfer(fd, writable=False) as transfer:
+        Loading(rig.engine, MovingPlane(rig.plane), programs, transfer).run()
+
+
+def some_work(rig: Rig) -> None:
+    context = rig.context()
+    rig.alloc(context, 1000)
+    rig.alloc(context, 5000)
+    rig.ok(Opcode.EVENT_CREATE, context=context)
+    rig.load(context, PROGRAM)
+
+
+def test_places_follow_each_other_aligned() -> None:
+    assert list(places([1, 256, 0, 257], 3)) == [256, 512, 768, 768, 1280]
+
+
+def test_contents_ids_and_figures_arrive() -> None:
+    addresses: list[int] = []
+
+    def work(rig: Rig) -> None:
+        context = rig.context()
+        addresses.extend((context, rig.alloc(context, 100), rig.alloc(context, 3 << 18)))
+        rig.ok(Opcode.FILL, {"dst": addresses[1], "size": 100, "value": 7, "unit": 1}, context=context)
+        rig.ok(Opcode.FILL, {"dst": addresses[2] + 70000, "size": 8, "value": 0x0102, "unit": 8}, context=context)
+        addresses.append(rig.usage().requests_done)
+
+    with saved(cpu_engine, work) as file, loaded(cpu_engine, file.fd) as rig:
+        context, small, large, done = addresses
+        assert rig.usage().requests_done == done
+        for address, data in ((small, b"\7" * 100), (large + 69998, b"\0\0\2\1\0\0\0\0\0\0\0\0")):
+            body = {"src": address, "size": len(data)}
+            assert rig.ok(Opcode.COPY_OUT, body, context=context, writable_len=len(data)).payload == data
+        assert rig.context() != context
+        rig.ok(Opcode.FREE, {"address": large}, context=context)
+
+
+def test_holes_stay_holes() -> None:
+    """Memory that was never written is neither copied nor touched."""
+
+    def work(rig: Rig) -> None:
+        rig.alloc(rig.context(), 1 << 20)
+
+    with saved(cpu_engine, work) as file:
+        assert os.fstat(file.fd).st_blocks * 512 < 256 << 10
+
+
+def test_programs_come_with_their_ids_and_names() -> None:
+    ids: dict[str, int] = {}
+
+    def work(rig: Rig) -> None:
+        context = rig.context()
+        rig.load(context, "kernel forgotten")
+        ids.update(rig.load(context, PROGRAM))
+        rig.cold(Opcode.PROGRAM_UNLOAD, {"program": rig.programs[0]}, context=context)
+
+    with saved(null_engine, work) as file, loaded(null_engine, file.fd) as rig:
+        context = 1 << 16 | 1
+        launch = {"grid": [1, 1, 1], "block": [1, 1, 1], "function": ids["k"], "param_len": 16}
+        rig.ok(Opcode.LAUNCH, launch, bytes(16), context=context)
+        assert rig.usage().num_programs == 1
+        assert rig.usage().memory_used_bytes == 5000
+        name = b"other"
+        found = rig.cold(Opcode.FUNCTION_LOOKUP, {"name_len": len(name)}, name, context=context, writable_len=200)
+        assert found.value == ids["other"]
+        again = rig.load(context, PROGRAM)
+        assert not set(again.values()) & set(ids.values())
+
+
+def test_a_worker_saves_only_what_is_held_and_at_rest() -> None:
+    with plane_rig() as rig:
+        plane = MovingPlane(rig.plane)
+        with pytest.raises(DataPlaneError, match="in flight"):
+            plane.save()
+        context = rig.context()
+        hold = rig.load(context, "kernel hold behaviour=hold")["hold"]
+        body = {"grid": [1, 1, 1], "block": [1, 1, 1], "function": hold}
+        rig.driver.submit(Opcode.LAUNCH, body, context=context)
+        rig.ok(Opcode.NOP)
+        plane.hold()
+        with pytest.raises(DataPlaneError, match="1 requests are in flight"):
+            plane.save()
+
+
+def test_a_worker_that_has_done_something_loads_nothing() -> None:
+    with saved(null_engine, some_work) as file, plane_rig() as rig:
+        rig.context()
+        with pytest.raises(DataPlaneError, match="done something already"):
+            load(rig, rig.server.programs, file.fd)
+
+
+def first_alloc(file: Saved, address: int, size: int, context: int = 1) -> None:
+    file.put(file.manifest["allocs_at"], struct.pack("<QQII", address, size, context, 0))
+
+
+def set_manifest(**values: object) -> Callable[[Saved], None]:
+    return lambda file: file.change_manifest(lambda manifest: manifest.update(values))
+
+
+def set_program(**values: object) -> Callable[[Saved], None]:
+    def change(manifest: dict[str, object]) -> None:
+        programs = manifest["programs"]
+        assert isinstance(programs, list)
+        programs[0].update(values)
+
+    return lambda file: file.change_manifest(change)
+
+
+def swap_function_ids(file: Saved) -> None:
+    ids = file.manifest["programs"][0]["functions"]
+    set_program(functions=[ids[0], ids[0]])(file)
+
+
+WRONG: dict[str, tuple[Callable[[Saved], None], str]] = {
+    "another engine": (set_manifest(engine="cpu"), "work of the engine cpu"),
+    "no manifest": (lambda file: file.head(0, 0, 0), "makes no sense"),
+    "a manifest outside": (lambda file: file.head(1 << 60, 10, 0), "manifest at"),
+    "a manifest without end": (lambda file: file.head(0, 1 << 50, 0), "manifest of"),
+    "contents outside": (lambda file: file.head(file.manifest_at, file.manifest_bytes, 1 << 62), "contents at"),
+    "an unknown version": (lambda file: file.put(file.manifest["objects_at"] + 4, b"\xff"), "version"),
+    "objects outside": (set_manifest(objects_at=1 << 60), "of a transfer"),
+    "a context elsewhere": (
+        lambda file: file.put(file.manifest["objects_at"] + MOVED_HEAD, struct.pack("<II", 5 << 16 | 9, 5)),
+        "at place 0",
+    ),
+    "a context beyond the quota": (
+        lambda file: file.put(file.manifest["objects_at"] + MOVED_HEAD + 8 * 9, struct.pack("<II", 1 << 16 | 10, 1)),
+        "4 places",
+    ),
+    "an event of nobody": (
+        lambda file: file.put(file.manifest["objects_at"] + EVENTS_AT, struct.pack("<IIII", 1 << 16 | 1, 1, 200, 0)),
+        "context number 200",
+    ),
+    "memory of nobody": (lambda file: first_alloc(file, 1 << 32, 4096, 3), "context number 3"),
+    "no memory": (lambda file: first_alloc(file, 1 << 32, 0), "allocation of 0 bytes"),
+    "memory beyond the quota": (lambda file: first_alloc(file, 1 << 32, 1 << 40), "bytes free"),
+    "memory nowhere": (lambda file: first_alloc(file, 64, 4096), "cannot be had"),
+    "a function twice": (swap_function_ids, "File exists"),
+    "too few ids": (set_program(functions=[]), "ids for them"),
+    "a program of nobody": (set_program(context=4), "Invalid argument"),
+    "a program elsewhere": (set_program(base=0), "allowed"),
+    "an image outside": (set_program(image_at=1 << 60), "of a transfer"),
+    "another image": (
+        lambda file: file.put(file.manifest["programs"][0]["image_at"], b"mischief"),
+        "allowed: kernel NAME",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_makes_no_sense_is_refused(name: str) -> None:
+    spoil, text = WRONG[name]
+    with saved(null_engine, some_work) as file:
+        spoil(file)
+        with plane_rig() as rig, pytest.raises(REFUSALS, match=text):
+            load(rig, rig.server.programs, file.fd)
+
+
+def test_memory_outside_the_arena_is_refused() -> None:
+    def work(rig: Rig) -> None:
+        rig.alloc(rig.context(), 4096)
+
+    for address in (0x7000_0000_0000, ARENA[0] - 4096, ARENA[0], ARENA[0] + 100, ARENA[0] + ARENA[1] - 4096):
+        with saved(cpu_engine, work) as file:
+            first_alloc(file, address, 4096)
+            with plane_rig(engine=cpu_engine()) as rig, pytest.raises(DataPlaneError, match="cannot be had"):
+                load(rig, rig.server.programs, file.fd)
+
+
+def test_two_allocations_in_the_same_pages_are_refused() -> None:
+    def work(rig: Rig) -> None:
+        context = rig.context()
+        rig.alloc(context, 4096)
+        rig.alloc(context, 4096)
+
+    with saved(cpu_engine, work) as file:
+        address, size, context, _ = struct.unpack("<QQII", os.pread(file.fd, 24, file.manifest["allocs_at"]))
+        file.put(file.manifest["allocs_at"] + ALLOC_BYTES, struct.pack("<QQII", address + 4096, size, context, 0))
+        with plane_rig(engine=cpu_engine()) as rig, pytest.raises(DataPlaneError, match="cannot be had"):
+            load(rig, rig.server.programs, file.fd)
+
+
+def test_a_smaller_quota_is_refused() -> None:
+    with saved(null_engine, some_work) as file:
+        small = replace(LIMITS, memory_bytes=8192)
+        with plane_rig(small) as rig, pytest.raises(DataPlaneError, match="bytes free"):
+            load(rig, rig.server.programs, file.fd)
+
+
+def test_a_transfer_is_read_and_written_within_its_bounds() -> None:
+    fd = os.memfd_create("transfer")
+    os.ftruncate(fd, 100)
+    with Transfer(fd, writable=True) as transfer:
+        transfer.write(90, b"0123456789")
+        assert bytes(transfer.read(95, 5)) == b"56789"
+        for offset, size in ((91, 10), (1 << 63, 1), (0, 101)):
+            with pytest.raises(TransferError):
+                transfer.read(offset, size)
+        with pytest.raises(TransferError):
+            transfer.write(99, b"ab")
+    os.close(fd)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1, 2, 4, 8]), st.integers(0, 2**64 - 1)), max_size=6))
+def test_whatever_a_worker_writes_the_next_survives_it(changes: list[tuple[float, int, int]]) -> None:
+    with saved(null_engine, some_work) as file:
+        size = os.fstat(file.fd).st_size
+        for place, length, value in changes:
+            file.put(
+                min(int(place * size), size - length), (value & ((1 << 8 * length) - 1)).to_bytes(length, "little")
+            )
+        with plane_rig() as rig, contextlib.suppress(*REFUSALS):
+            load(rig, rig.server.programs, file.fd)
+            assert rig.driver.request(Opcode.NOP).status == Status.OK
