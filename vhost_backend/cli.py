@@ -22,6 +22,8 @@ import yaml
 from vhost_backend import config as configuration
 from vhost_backend import doctor, log
 from vhost_backend.config import DaemonConfig
+from vhost_backend.control import token_command
+from vhost_backend.control.firmware import commands as firmware_command
 from vhost_backend.daemon import listen, server
 from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.engines import host_engines
@@ -40,6 +42,7 @@ examples:
   vgcd --socket-path /run/vm1.sock              one VM, with defaults
   vgcd --fd 3 --engine null --region 16M        one VM on an inherited socket, until it disconnects
   vgcd doctor                                   what this host lacks
+  vgcd token new --role view --vm web1          a token for the control API
 
 exit codes: 0 success, 1 error while serving, 2 wrong configuration or command line, 3 the host lacks something
 """
@@ -73,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_check_config)
     examine = commands.add_parser("doctor", help="say what this host lacks, and how to get it")
     examine.set_defaults(command=_doctor)
+    token_command.add_to(commands)
+    firmware_command.add_to(commands)
     return parser
 
 
@@ -94,6 +99,7 @@ def _add_single_options(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--deadline", metavar="TIME", help="longest time a kernel may run (default: 10s)")
     one.add_argument("--num-queues", type=int, metavar="N", help="virtqueues (default: 16)")
     one.add_argument("--sandbox", metavar="MODE", help="strict (default) or best-effort")
+    one.add_argument("--control-socket", metavar="PATH", help="let control centres and vgcctl in there (default: off)")
     one.add_argument("--log-format", metavar="FORMAT", help="console (default) or json")
     one.add_argument("--log-level", metavar="LEVEL", help="debug, info (default), warning or error")
 
@@ -115,7 +121,9 @@ def _single_config(arguments: argparse.Namespace) -> DaemonConfig:
         quota=_present(pes=arguments.pes, memory=arguments.memory, queue_depth=arguments.queue_depth),
     )
     log_options = _present(format=arguments.log_format, level=arguments.log_level)
-    text = yaml.safe_dump({"vms": {arguments.name: vm}, "log": log_options})
+    control_path = arguments.control_socket
+    control = _present(socket=None if control_path is None else str(Path(control_path).absolute()))
+    text = yaml.safe_dump({"vms": {arguments.name: vm}, "log": log_options, "control": control})
     return configuration.parse(text, "command line", numbered=False)
 
 

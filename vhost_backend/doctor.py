@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend import gpu_doctor
+from vhost_backend.control import doctor as control_doctor
 from vhost_backend.finding import Finding
 from vhost_backend.sandbox import build, launch
 
@@ -108,6 +109,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _compiler,
     _shared_memory,
     gpu_doctor.examine,
+    control_doctor.examine,
     _qemu,
     _kvm,
 )

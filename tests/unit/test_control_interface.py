@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.control_client import Client
 from tests.fakes.control_vm import FakeControlledVm, text
-from tests.unit.control_rig import Client, Rig, rig
+from tests.unit.interface_rig import Rig, rig
 from vhost_backend.control.channel_port import Batch
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, Level

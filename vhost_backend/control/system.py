@@ -93,6 +93,10 @@ class ControlSystem:
             ended=self.interface.connection_ended,
         )
 
+    def connected(self, vm: str, on: bool) -> None:
+        """A VM has a guest, or none any more."""
+        self.hub.event("vm_connected" if on else "vm_disconnected", vm)
+
     def _tell_firmware(self, event: str, vm: str | None, detail: dict[str, Any]) -> None:
         self.hub.event(event, vm, **detail)
 

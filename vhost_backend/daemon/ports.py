@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
+from vhost_backend.worker.control_messages import ControlSetup
 from virtio_proto.schema import ProgramKind
+
+if TYPE_CHECKING:
+    from vhost_backend.daemon.link import WorkerLink
 
 
 class Compiler(Protocol):
@@ -24,4 +29,28 @@ class Compiler(Protocol):
 
     async def close(self) -> None:
         """Abandons all work; nothing of it is left on return."""
+        ...
+
+
+class VmControl(Protocol):
+    """The control system of one VM, as the VM keeps it informed of its workers. Called from the loop; must not raise."""
+
+    def begin(self, link: WorkerLink) -> AbstractContextManager[tuple[ControlSetup, tuple[int, ...]]]:
+        """A worker is about to be told what to be: what of it is the control system's, and descriptors, open in the block."""
+        ...
+
+    def serves(self, link: WorkerLink, num_pes: int) -> None:
+        """The worker is ready and serves the guest, in the place of any other."""
+        ...
+
+    def lost(self, reason: str, fault: str | None) -> None:
+        """The worker is gone and reaped; `fault` is the kind of fault that it died of, if it did."""
+        ...
+
+    def drop_others(self) -> None:
+        """Workers that did not get to serve the guest are gone."""
+        ...
+
+    def connected(self, on: bool) -> None:
+        """A frontend is there, or not any more."""
         ...

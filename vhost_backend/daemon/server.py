@@ -8,8 +8,11 @@ import resource
 import signal
 import socket
 from collections.abc import Mapping
+from functools import partial
 
-from vhost_backend.config import DaemonConfig
+from vhost_backend.config import ControlConfig, DaemonConfig
+from vhost_backend.control.controlled import DaemonHost, DaemonVm
+from vhost_backend.control.system import ControlSystem
 from vhost_backend.daemon import listen
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.ports import Compiler
@@ -34,10 +37,25 @@ class Daemon:
         policy: RestartPolicy | None = None,
     ) -> None:
         self.vms = {vm.name: Vm(vm, compiler, engines, command, policy) for vm in config.vms}
+        self.control = self._control_system(config.control, compiler, engines)
         self._compiler = compiler
         self._engines = engines
         self._handed_over = dict(handed_over or {})
         self._log = get_logger()
+
+    def _control_system(self, config: ControlConfig, compiler: Compiler, engines: Engines) -> ControlSystem | None:
+        """The control system that the configuration asks for; without one nothing of it is there.
+
+        :raise ConfigError: a key for firmware cannot be used.
+        """
+        if not config.is_on:
+            return None
+        vms = [DaemonVm(vm, engines, config) for vm in self.vms.values()]
+        host = DaemonHost(self.vms.values(), engines)
+        system = ControlSystem(config, vms, host, compiler, get_logger())
+        for vm in vms:
+            vm.on_connected = partial(system.connected, vm.name)
+        return system
 
     async def run(self) -> None:
         """Serves until cancelled, or until every handed-over connection has ended if there is nothing else.
@@ -57,6 +75,8 @@ class Daemon:
                 "serving", vms={name: str(self.vms[name].config.socket or "handed over") for name in sockets}
             )
             self._engines.begin(vm.config.engine for vm in self.vms.values())
+            if self.control is not None:
+                await stack.enter_async_context(self.control.running())
             async with asyncio.TaskGroup() as tasks:
                 for name, sock in sockets.items():
                     tasks.create_task(self._serve(self.vms[name], sock), name=name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,7 +30,7 @@ from vhost_backend.daemon.migration import (
     forget,
 )
 from vhost_backend.daemon.placing import choose_arena
-from vhost_backend.daemon.ports import Compiler
+from vhost_backend.daemon.ports import Compiler, VmControl
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor
 from vhost_backend.errors import FrontendError
@@ -46,7 +46,7 @@ from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.inflight import InflightMemory
 from vhost_backend.worker.moving_messages import Measured, Saved
 from vhost_backend.worker.protocol import Ack, Compile, Log, Ready, Stats, VringBroken, WorkerMessage
-from virtio_proto.schema import EngineKind, Health
+from virtio_proto.schema import EngineKind, Health, Status
 
 STOP_WAIT_S: Final = 0.07
 """How long a worker may take to stop a ring; then it is killed, and GET_VRING_BASE is answered without it."""
@@ -56,6 +56,16 @@ ACK_WAIT_S: Final = 0.07
 HANDOVER_S: Final = 0.5
 STILLBORN_UNTIL_FALLBACK: Final = 3
 """So many workers in a row that do not get ready, and `auto` goes by what it would take without a GPU."""
+
+FAULT_KINDS: Final[Mapping[int, str]] = {
+    Status.FAULT: "kernel",
+    Status.ASSERT: "assert",
+    Status.TIMEOUT: "deadline",
+    Status.DEADLOCK: "deadline",
+    Status.LAUNCH_FAILED: "device",
+    Status.DEVICE_LOST: "device",
+}
+"""What a worker's last words are about, in the words of the control API."""
 
 _DONT_WAIT: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
@@ -95,15 +105,27 @@ class Vm:
         self._promise = contextlib.ExitStack()  # what the engines count for it
         self._arena = choose_arena(config)  # of the last first worker, and of those that its work moves to
         self.migration: Migration | None = None
+        self.control: VmControl | None = None
+        """The control system's part of it; set before the first connection, or never."""
+        self.quiesced = False
+
+    @property
+    def choice(self) -> Choice | None:
+        """What computes for it, or did for its last guest."""
+        return self._choice
+
+    @property
+    def is_connected(self) -> bool:
+        return self._session is not None
+
+    @property
+    def num_pes(self) -> int:
+        """Of its worker; 0 while none is ready."""
+        return 0 if self._link is None else int(self._space.pes)
 
     @property
     def _chosen(self) -> Choice:
         assert self._choice is not None  # there are workers in sessions only, and those begin with a choice
-        return self._choice
-
-    @property
-    def choice(self) -> Choice | None:
-        """What computes for the session that is served, or was last."""
         return self._choice
 
     @property
@@ -185,6 +207,8 @@ class Vm:
     async def _run(self, session: Session) -> None:
         session.refused = lambda error: self._log.warning("message_refused", error=str(error), guest=True)
         self._session = session
+        if self.control is not None:
+            self.control.connected(True)
         try:
             await session.run()
         except FrontendError as error:
@@ -197,6 +221,8 @@ class Vm:
             self._session = None
             session.close()
             await self._forget()
+            if self.control is not None:
+                self.control.connected(False)
             self._log.info("frontend_disconnected", guest=True)
 
     async def _forget(self) -> None:
@@ -252,7 +278,7 @@ class Vm:
 
     async def vring_enabled(self, vring: Vring) -> None:
         await self._make_way(vring)
-        index, enabled = vring.index, vring.enabled
+        index, enabled = vring.index, vring.enabled and not self.quiesced
         await self._post(lambda seq: protocol.VringEnable(seq, index, enabled))
         if self._untold:
             self._notify()
@@ -294,6 +320,20 @@ class Vm:
         self._inflight = InflightMemory()
         self._starters.clear()
 
+    # ---- what the control system does to it -------------------------------------------------------
+
+    async def quiesce(self, *, on: bool) -> None:
+        """Takes no new requests from now on, whichever worker serves it, or takes them again. Those in flight finish."""
+        self.quiesced = on
+        if self._session is not None:
+            for vring in self._session.vrings:
+                if vring.running:
+                    await self.vring_enabled(vring)
+
+    async def replace_worker(self, reason: str) -> None:
+        """A new worker; requests in flight are answered with DEVICE_LOST."""
+        await self._supervisor.replace(reason)
+
     # ---- moving its work to a second worker: the migration's Movable -----------------------------
 
     async def migrate(self, target: Choice, hold_s: float = HOLD_S, progress: Progress = forget) -> MigrationReport:
@@ -331,6 +371,8 @@ class Vm:
 
     def drop_second(self) -> None:
         self._supervisor.drop_second()
+        if self.control is not None:
+            self.control.drop_others()
 
     def commit(self, target: Choice, link: WorkerLink, ready: Ready) -> Sequence[Answer]:
         """The guest is told nothing: what it reads is what is there, and that much has not changed for it."""
@@ -360,7 +402,11 @@ class Vm:
     def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
         setup = telling.setup(choice, self._supervisor.generation, self._arena)
         timeout_s = None if choice.gpu is None else GPU_TIMEOUT_S
-        return link.post(lambda seq: replace(setup, seq=seq), (self._inflight.fd,), timeout_s)
+        fds = (self._inflight.fd,)
+        if self.control is None:
+            return link.post(lambda seq: replace(setup, seq=seq), fds, timeout_s)
+        with self.control.begin(link) as (section, more):
+            return link.post(lambda seq: replace(setup, seq=seq, control=section), (*fds, *more), timeout_s)
 
     def second_died(self, how: str) -> None:
         if self.migration is not None:
@@ -389,8 +435,13 @@ class Vm:
             self.migration.abort("the first worker died")
         if self._relay is not None:
             self._relay.close()
+        box = self._inflight.black_box()
         if words := self._inflight.last_words():
             self._log.warning("worker_last_words", said=words, guest=True)
+        if self.control is not None:
+            fault = None if box is None else FAULT_KINDS.get(box.status)
+            self.control.lost(words or "it ended", fault)
+            self.control.drop_others()
         self._stillborn += self._link is None
         self._relay = self._link = None
         fallback = self._chosen.fallback
@@ -420,6 +471,8 @@ class Vm:
 
     def _serve_by(self, link: WorkerLink, ready: Ready) -> None:
         self._link = link
+        if self.control is not None:
+            self.control.serves(link, ready.num_pes)
         self._relay = CompileRelay(self._chosen, self._compiler, link, self._log)
         self._space.engine_name = ready.engine_name
         self._space.pes = ready.num_pes
@@ -469,6 +522,7 @@ class Vm:
     def _start_vring(self, link: WorkerLink, vring: Vring, base: int, *, recover: bool) -> Answer:
         self._starters[vring.index] = self._supervisor.generation
         start = telling.vring_start(vring, self._acked_features(), base, recover=recover)
+        start = replace(start, enabled=start.enabled and not self.quiesced)
         fds = (*_numbers(vring.kick), *_numbers(vring.call), *_numbers(vring.err))
         self._log.debug("vring_started", vring=vring.index, size=vring.size, base=start.base, recover=recover)
         answer = link.post(lambda seq: replace(start, seq=seq), fds)

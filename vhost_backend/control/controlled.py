@@ -1,0 +1,200 @@
+"""The daemon's VMs and its host, as the control interface wants them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Final
+
+from vhost_backend.compiler.job import Target
+from vhost_backend.control.vm_port import MoveFailedError, MoveReport, Progress, VmFacts, VmState
+from vhost_backend.control.worker_channels import WorkerChannels
+from vhost_backend.control_config import ControlConfig
+from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.gpus import Gpu
+from vhost_backend.daemon.link import WorkerLink
+from vhost_backend.daemon.migration import MigrationError
+from vhost_backend.daemon.vm import Vm
+from vhost_backend.engine_config import EngineConfig
+from vhost_backend.log import get_logger
+from vhost_backend.worker.control_messages import ControlSetup
+from virtio_proto.control.api import GpuInfo
+from virtio_proto.schema import Health
+
+SOFTWARE_GPU: Final = "cpu"
+_STATES: Final[dict[Health, VmState]] = {
+    Health.STARTING: "starting",
+    Health.READY: "ready",
+    Health.RECOVERING: "recovering",
+    Health.FAILED: "failed",
+}
+_SPACE: Final = uuid.UUID("0c0d0d9e-9a4e-5c0f-8d6b-3f1a7f2b6e55")
+
+
+class DaemonVm:
+    """Implements `vhost_backend.control.vm_port.ControlledVm`, and for the VM `vhost_backend.daemon.ports.VmControl`."""
+
+    def __init__(self, vm: Vm, engines: Engines, config: ControlConfig) -> None:
+        self.channels = WorkerChannels(config, get_logger(vm=vm.config.name))
+        self.on_connected: Callable[[bool], None] = lambda _on: None
+        self._vm = vm
+        self._engines = engines
+        vm.control = self
+
+    # ---- the VM's VmControl ----------------------------------------------------------------------
+
+    def begin(self, link: WorkerLink) -> AbstractContextManager[tuple[ControlSetup, tuple[int, ...]]]:
+        return self.channels.begin(link)
+
+    def serves(self, link: WorkerLink, num_pes: int) -> None:
+        self.channels.serves(link, num_pes)
+
+    def lost(self, reason: str, fault: str | None) -> None:
+        self.channels.lost(reason, fault)
+
+    def drop_others(self) -> None:
+        self.channels.drop_others()
+
+    def connected(self, on: bool) -> None:
+        self.on_connected(on)
+
+    # ---- the interface's ControlledVm ------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._vm.config.name
+
+    @property
+    def target(self) -> Target:
+        choice = self._vm.choice
+        assert choice is not None  # it has a worker
+        return choice.target
+
+    def facts(self) -> VmFacts:
+        vm, stats = self._vm, self._vm.stats
+        choice = vm.choice
+        gpu, gpu_uuid = _gpu_of(vm) if choice is None else _gpu_of_choice(choice)
+        facts = VmFacts(
+            vm=self.name,
+            uuid=str(vm.config.uuid),
+            gpu=gpu,
+            gpu_uuid=gpu_uuid,
+            pes=vm.num_pes or (vm.config.quota.pes or 0 if choice is None else choice.pes),
+            state=self._state(),
+            generation=vm.generation,
+            memory_quota_bytes=vm.config.quota.memory_bytes,
+            pes_quota=vm.config.quota.pes or 0,
+            deadline_ns=vm.config.deadline_ns,
+            quiesced=vm.quiesced,
+        )
+        if stats is None:
+            return facts
+        return replace(
+            facts,
+            memory_used_bytes=stats.memory_used_bytes,
+            requests_done=stats.requests_done,
+            requests_failed=stats.requests_failed,
+            in_flight=stats.in_flight,
+            busy_ns=stats.busy_ns,
+        )
+
+    def _state(self) -> VmState:
+        if not self._vm.is_connected:
+            return "stopped"
+        if self._vm.migration is not None:
+            return "migrating"
+        return _STATES[self._vm.health]
+
+    async def reset(self, reason: str) -> None:
+        await self._vm.replace_worker(reason)
+
+    async def quiesce(self, *, on: bool) -> None:
+        await self._vm.quiesce(on=on)
+
+    async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MoveReport:
+        source = self._vm.choice
+        if source is None or not self._vm.is_connected:
+            raise MoveFailedError(f"{self.name} has no guest; allowed: a VM that runs")
+        target = await self._elsewhere(source, gpu, pes)
+        try:
+            return await self._vm.migrate(target, progress=progress)
+        except MigrationError as error:
+            raise MoveFailedError(str(error)) from None
+
+    async def _elsewhere(self, source: Choice, gpu: str | None, pes: int | None) -> Choice:
+        """What is to compute for the VM: by the same engine, with the configured compiler and driver."""
+        config = self._vm.config
+        quota = replace(config.quota, pes=source.pes if pes is None else pes)
+        if source.gpu is None:
+            if gpu not in (None, *_gpu_of_choice(source)):
+                raise MoveFailedError(f"from the engine {source.engine} to GPU {gpu}; allowed: GPU {source.engine}")
+            return await self._engines.choose(replace(config, quota=quota, engine=source.config.engine))
+        options = {key: value for key, value in config.engine.options.items() if key != "device"}
+        if gpu is not None:
+            options["device"] = int(gpu) if gpu.isdecimal() and len(gpu) <= 9 else gpu
+        return await self._engines.choose(replace(config, quota=quota, engine=EngineConfig("cuda", options)))
+
+
+def _gpu_of_choice(choice: Choice) -> tuple[str, str]:
+    if choice.gpu is not None:
+        return str(choice.gpu.index), choice.gpu.uuid
+    return choice.engine, software_gpu_uuid() if choice.engine == SOFTWARE_GPU else ""
+
+
+def _gpu_of(vm: Vm) -> tuple[str, str]:
+    """What a VM that never had a guest will compute on, as far as its configuration says."""
+    kind = vm.config.engine.kind
+    if kind == SOFTWARE_GPU:
+        return SOFTWARE_GPU, software_gpu_uuid()
+    return ("null", "") if kind == "null" else ("", "")
+
+
+def software_gpu_uuid() -> str:
+    """Of this host's software GPU: the same in every run."""
+    return f"CPU-{uuid.uuid5(_SPACE, socket.gethostname())}"
+
+
+class DaemonHost:
+    """Implements `vhost_backend.control.vm_port.Host`."""
+
+    def __init__(self, vms: Iterable[Vm], engines: Engines) -> None:
+        self._vms = list(vms)
+        self._engines = engines
+
+    async def gpus(self) -> tuple[GpuInfo, ...]:
+        """The software GPU, and those that the drivers of VMs that may have one see."""
+        found: dict[str, GpuInfo] = {"": _software_gpu()}
+        for vm in self._vms:
+            if vm.config.engine.kind in ("auto", "cuda"):
+                survey = await self._engines.survey(vm.config.engine)
+                found |= {gpu.uuid: _gpu_info(gpu, survey.driver_version) for gpu in survey.gpus}
+        return tuple(found.values())
+
+
+def _software_gpu() -> GpuInfo:
+    return {
+        "gpu": SOFTWARE_GPU,
+        "uuid": software_gpu_uuid(),
+        "name": "software GPU on the host's processors",
+        "kind": "cpu",
+        "pes": os.cpu_count() or 1,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "arch": os.uname().machine,
+    }
+
+
+def _gpu_info(gpu: Gpu, driver_version: str) -> GpuInfo:
+    return {
+        "gpu": str(gpu.index),
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "kind": "cuda",
+        "pes": gpu.num_pes,
+        "memory_bytes": gpu.memory_bytes,
+        "arch": gpu.arch,
+        "driver_version": driver_version,
+    }
