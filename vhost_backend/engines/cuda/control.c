@@ -6,6 +6,10 @@
  * see, with the functions of this file. They copy on a stream that is the control system's alone: nothing here waits
  * for a kernel, and no kernel for anything here.
  *
+ * A look at one channel costs a trip to the GPU and back, and there may be thousands. So reads fetch what lies near,
+ * too, and for a moment (WINDOW_NS) later ones are answered from that; a write makes all of it forgotten, so that what
+ * is read behind it was not there before.
+ *
  * Threads: everything but attach and close may be called by the control system's thread, beside the data plane's. A
  * green context can be current in one thread only, so the link is made in the device's primary context, which shares
  * its memory with green ones, and may be current in any number. [CUDA driver API: cuCtxFromGreenCtx] No driver error in
@@ -19,7 +23,10 @@
 #include <time.h>
 
 enum {
-    STAGING_BYTES = 256 << 10,
+    WINDOW_BYTES = 64 << 10,
+    WINDOW_NS = 1000000,
+    WRITE_BYTES = 64 << 10,
+    STAGING_BYTES = WRITE_BYTES + 4 * WINDOW_BYTES, /* tables, slots three times */
     SPIN_NS = 50000,
     PAUSE_NS = 20000,
 };
@@ -91,7 +98,7 @@ static drv_result write_bytes(struct cuda_engine *engine, drv_address to, const 
         return error == DRV_SUCCESS ? await(engine) : error;
     }
     for (uint64_t done = 0; done < size && error == DRV_SUCCESS;) {
-        uint64_t part = size - done < STAGING_BYTES ? size - done : STAGING_BYTES;
+        uint64_t part = size - done < WRITE_BYTES ? size - done : WRITE_BYTES;
         memcpy(control->staging, from + done, part);
         error = engine->driver.cuMemcpyHtoDAsync_v2(to + done, control->staging, part, control->stream);
         if (error == DRV_SUCCESS)
@@ -101,17 +108,85 @@ static drv_result write_bytes(struct cuda_engine *engine, drv_address to, const 
     return error;
 }
 
-static drv_result read_bytes(struct cuda_engine *engine, uint8_t *to, drv_address from, uint64_t size)
+/* ---- what was read lately ----------------------------------------------------------------------------------- */
+
+static drv_result copy_out(struct cuda_engine *engine, uint8_t *to, uint64_t offset, uint64_t size)
+{
+    return engine->driver.cuMemcpyDtoHAsync_v2(to, engine->control.area + offset, size, engine->control.stream);
+}
+
+/* A copy of slots can have been made while they were written, one part before and another one after. So they are copied
+ * three times: what has the same commit in the first copy and in the last was whole in the one between. Of any other
+ * slot this says that it is not there (yet, or any more). */
+static void settle_slots(uint8_t *middle, const uint8_t *first, const uint8_t *last, uint64_t size)
+{
+    for (uint64_t at = 0; at < size; at += VGC_CTL_SLOT_BYTES) {
+        uint64_t before;
+        uint64_t after;
+        memcpy(&before, first + at, sizeof(before));
+        memcpy(&after, last + at, sizeof(after));
+        if (before != after)
+            before = 0;
+        memcpy(middle + at, &before, sizeof(before));
+    }
+}
+
+static drv_result fetch_slots(struct cuda_engine *engine, struct cuda_window *window)
+{
+    uint8_t *first = window->bytes + WINDOW_BYTES;
+    uint8_t *last = first + WINDOW_BYTES;
+    drv_result error = copy_out(engine, first, window->offset, window->size);
+    if (error == DRV_SUCCESS)
+        error = copy_out(engine, window->bytes, window->offset, window->size);
+    if (error == DRV_SUCCESS)
+        error = copy_out(engine, last, window->offset, window->size);
+    if (error == DRV_SUCCESS)
+        error = await(engine);
+    if (error == DRV_SUCCESS)
+        settle_slots(window->bytes, first, last, window->size);
+    return error;
+}
+
+/* Makes the window hold at least a part of what begins at `offset`. */
+static drv_result look(struct cuda_engine *engine, struct cuda_window *window, uint64_t offset)
+{
+    const struct cuda_control *control = &engine->control;
+    uint64_t now_ns = cuda_now_ns();
+    if (window->size != 0 && now_ns - window->read_ns < WINDOW_NS && offset - window->offset < window->size)
+        return DRV_SUCCESS;
+    bool is_links = window == &engine->control.links_window;
+    uint64_t end = is_links ? control->size : control->links;
+    window->offset = offset & ~(uint64_t)(VGC_CTL_SLOT_BYTES - 1);
+    window->size = end - window->offset < WINDOW_BYTES ? end - window->offset : WINDOW_BYTES;
+    window->read_ns = now_ns;
+    drv_result error =
+        is_links ? fetch_slots(engine, window) : copy_out(engine, window->bytes, window->offset, window->size);
+    if (error == DRV_SUCCESS && !is_links)
+        error = await(engine);
+    if (error != DRV_SUCCESS)
+        window->size = 0;
+    return error;
+}
+
+static void forget_windows(struct cuda_engine *engine)
+{
+    engine->control.tables_window.size = 0;
+    engine->control.links_window.size = 0;
+}
+
+static drv_result read_bytes(struct cuda_engine *engine, uint8_t *to, uint64_t offset, uint64_t size)
 {
     struct cuda_control *control = &engine->control;
     drv_result error = DRV_SUCCESS;
     for (uint64_t done = 0; done < size && error == DRV_SUCCESS;) {
-        uint64_t part = size - done < STAGING_BYTES ? size - done : STAGING_BYTES;
-        error = engine->driver.cuMemcpyDtoHAsync_v2(control->staging, from + done, part, control->stream);
-        if (error == DRV_SUCCESS)
-            error = await(engine);
-        if (error == DRV_SUCCESS)
-            memcpy(to + done, control->staging, part);
+        uint64_t at = offset + done;
+        struct cuda_window *window = at < control->links ? &control->tables_window : &control->links_window;
+        error = look(engine, window, at);
+        if (error != DRV_SUCCESS)
+            break;
+        uint64_t there = window->offset + window->size - at;
+        uint64_t part = size - done < there ? size - done : there;
+        memcpy(to + done, window->bytes + (at - window->offset), part);
         done += part;
     }
     return error;
@@ -129,6 +204,7 @@ int cuda_control_write(struct vgc_engine *base, uint64_t offset, const void *fro
         return -EINVAL;
     if (!begin(engine))
         return -EIO;
+    forget_windows(engine);
     return end(engine, write_bytes(engine, engine->control.area + offset, from, size));
 }
 
@@ -139,7 +215,7 @@ int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64
         return -EINVAL;
     if (!begin(engine))
         return -EIO;
-    return end(engine, read_bytes(engine, to, engine->control.area + offset, size));
+    return end(engine, read_bytes(engine, to, offset, size));
 }
 
 int cuda_control_set(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size)
@@ -156,10 +232,13 @@ static drv_result open_link(struct cuda_engine *engine, uint64_t size)
     const struct cuda_driver *driver = &engine->driver;
     struct cuda_control *control = &engine->control;
     void *staging = NULL;
+    forget_windows(engine);
     drv_result error = driver->cuStreamCreate(&control->stream, DRV_STREAM_NON_BLOCKING);
     if (error == DRV_SUCCESS)
         error = driver->cuMemHostAlloc(&staging, STAGING_BYTES, DRV_HOST_ALLOC_PORTABLE);
     control->staging = staging;
+    control->tables_window.bytes = control->staging + WRITE_BYTES;
+    control->links_window.bytes = control->tables_window.bytes + WINDOW_BYTES;
     if (error == DRV_SUCCESS)
         error = driver->cuMemAlloc_v2(&control->area, size);
     if (error == DRV_SUCCESS)
@@ -182,6 +261,12 @@ static void close_link(struct cuda_engine *engine)
     control->staging = NULL;
 }
 
+/* A pointer for the GPU; nothing for this process. */
+static void *at_gpu(drv_address address)
+{
+    return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+}
+
 /* The area as its header has it, at the GPU's addresses; false: that is none. */
 static bool describe(const struct vgc_ctl_area *header, uint64_t size, drv_address area, struct vgc_cuda_link *link)
 {
@@ -190,14 +275,18 @@ static bool describe(const struct vgc_ctl_area *header, uint64_t size, drv_addre
                 header->pes <= size && header->num_pes * sizeof(struct vgc_ctl_pe) <= size - header->pes &&
                 header->channels <= size &&
                 header->num_channels * sizeof(struct vgc_ctl_channel) <= size - header->channels &&
-                (header->pes | header->channels) % 64 == 0;
+                header->links <= size && (header->pes | header->channels | header->links | size) % 64 == 0;
     *link = (struct vgc_cuda_link){
         .pes = area + header->pes,
         .num_pes = header->num_pes,
-        .num_channels = header->num_channels,
-        .channels = area + header->channels,
-        .area = area,
-        .size = size,
+        .place =
+            {
+                .base = at_gpu(area),
+                .size = size,
+                .channels = at_gpu(area + header->channels),
+                .num_channels = header->num_channels,
+                .num_pes = header->num_pes,
+            },
     };
     return fits;
 }
@@ -221,6 +310,7 @@ int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t
     if (error != DRV_SUCCESS)
         close_link(engine);
     control->size = size;
+    control->links = header.links;
     describe(&header, size, control->area, &control->link);
     *device = control->area;
     return end(engine, error);

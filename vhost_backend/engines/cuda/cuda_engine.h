@@ -109,6 +109,14 @@ struct cuda_output {
     uint64_t lost;
 };
 
+/* A part of the control area as it was a moment ago. */
+struct cuda_window {
+    uint8_t *bytes; /* in the staging memory */
+    uint64_t offset;
+    uint64_t size; /* 0: there is none */
+    uint64_t read_ns;
+};
+
 /* The control system's link with the GPU: everything in here is used under the lock. */
 struct cuda_control {
     pthread_mutex_t lock;
@@ -116,8 +124,11 @@ struct cuda_control {
     uint8_t *staging;  /* pinned; what is copied goes through it */
     drv_address area;  /* 0: not attached */
     uint64_t size;
+    uint64_t links;            /* from there on there are slots */
     struct vgc_cuda_link link; /* what programs are told */
-    bool broken;               /* a copy did not end */
+    struct cuda_window tables_window;
+    struct cuda_window links_window;
+    bool broken; /* a copy did not end */
     struct vgc_cuda_program *texts;
 };
 
