@@ -1,0 +1,269 @@
+/* Packets: records of many channels, a section each. A packet that could not be sent never was: what it took is still
+ * in the links, and where elements find no room they count that. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SAMPLE_BYTES = 24 + 32,
+    QUIET_NS = 250000000, /* between sections that bring counts only */
+};
+
+/* ---- texts ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t *place_of(struct vgc_control_texts *texts, uint64_t address)
+{
+    const uint32_t places = 2 * VGC_CONTROL_TEXTS;
+    uint64_t hash = address * UINT64_C(0x9E3779B97F4A7C15);
+    uint32_t place = (uint32_t)(hash >> 40) % places;
+    while (texts->known[place] != 0 && texts->known[place] != address)
+        place = (place + 1) % places;
+    return &texts->known[place];
+}
+
+void vgc_control_note_text(struct vgc_control *control, uint64_t address)
+{
+    struct vgc_control_texts *texts = &control->texts;
+    if (address == 0 || *place_of(texts, address) == address || texts->unknown_count == VGC_CONTROL_UNKNOWN)
+        return;
+    for (uint32_t i = 0; i < texts->unknown_count; i++)
+        if (texts->unknown[i] == address)
+            return;
+    texts->unknown[texts->unknown_count++] = address;
+}
+
+bool vgc_control_is_new(struct vgc_control *control, uint64_t address)
+{
+    struct vgc_control_texts *texts = &control->texts;
+    uint64_t *place = place_of(texts, address);
+    if (address == 0 || *place == address || texts->count == VGC_CONTROL_TEXTS)
+        return false;
+    *place = address;
+    texts->count++;
+    return true;
+}
+
+void vgc_control_forget(struct vgc_control *control)
+{
+    memset(&control->texts, 0, sizeof(control->texts));
+}
+
+uint32_t vgc_control_unknown(const struct vgc_control *control, uint64_t *addresses)
+{
+    memcpy(addresses, control->texts.unknown, control->texts.unknown_count * sizeof(*addresses));
+    return control->texts.unknown_count;
+}
+
+int vgc_control_text(struct vgc_control *control, uint64_t address, char *text, uint32_t size)
+{
+    struct vgc_engine *engine = control->area.engine;
+    if (engine == NULL || engine->ops->control_text == NULL)
+        return -ENOTSUP;
+    return engine->ops->control_text(engine, address, text, size);
+}
+
+/* The word of the payload that is a text's address; -1: none is. */
+static int text_word(uint32_t function, uint32_t type)
+{
+    switch (function) {
+    case VGC_CTL_STDIO:
+        return type == VGC_CTL_STDIO_FORMAT ? 0 : -1;
+    case VGC_CTL_PERF:
+        return type == VGC_CTL_PERF_SAMPLE ? -1 : 0;
+    case VGC_CTL_LOG:
+        return 0;
+    case VGC_CTL_FAULT:
+        return type == VGC_CTL_FAULT_FORMAT ? 1 : -1;
+    case VGC_CTL_SNAPSHOT:
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+void vgc_control_note_texts(struct vgc_control *control, const uint8_t *record)
+{
+    uint16_t length;
+    memcpy(&length, record + 10, sizeof(length));
+    int word = text_word(record[8] >> 4, record[9]);
+    if (word < 0 || length < (word + 1) * 8)
+        return;
+    uint64_t address;
+    memcpy(&address, record + 24 + word * 8, sizeof(address));
+    vgc_control_note_text(control, address);
+}
+
+static void note_batch(struct vgc_control *control, const uint8_t *batch, uint32_t size)
+{
+    for (uint32_t at = 0; at < size;) {
+        uint16_t length;
+        memcpy(&length, batch + at + 10, sizeof(length));
+        vgc_control_note_texts(control, batch + at);
+        at += 24 + ((length + 7u) & ~7u);
+    }
+}
+
+/* ---- sections --------------------------------------------------------------------------------------------------- */
+
+static void remember(struct vgc_control *control, uint16_t number)
+{
+    const struct vgc_control_channel *channel = &control->channels[number];
+    control->before[control->num_before++] = (struct vgc_control_before){.number = number,
+                                                                         .once = channel->once,
+                                                                         .reported = channel->reported,
+                                                                         .due_ns = channel->due_ns,
+                                                                         .made = channel->made,
+                                                                         .said_lost = channel->said_lost,
+                                                                         .said_skipped = channel->said_skipped,
+                                                                         .said_ns = channel->said_ns,
+                                                                         .link = channel->link};
+}
+
+/* A sample whose time has come. */
+static uint32_t put_sample(struct vgc_control *control, struct vgc_control_channel *channel, uint64_t now_ns,
+                           uint8_t *to)
+{
+    if (now_ns < channel->due_ns || channel->phase != VGC_CONTROL_BOUND)
+        return 0;
+    uint32_t used = vgc_control_sample(control, channel, now_ns, to);
+    channel->made++;
+    channel->due_ns = channel->once ? UINT64_MAX : now_ns + channel->period_ns;
+    channel->once = false;
+    control->elements[channel->link.pe].due = true;
+    return used;
+}
+
+/* Records that are gone. What elements are just about to put into the link counts too, until it is there; once they
+ * have let go, nothing is left but the truth. */
+static uint64_t lost_of(const struct vgc_control_channel *channel, const struct vgc_control_counts *counts)
+{
+    bool final = channel->phase == VGC_CONTROL_QUIET && channel->link.tail == counts->head;
+    if (!final && channel->link.policy != VGC_CTL_OVERWRITE_OLDEST)
+        return counts->lost;
+    if (!final && channel->link.tail != counts->head)
+        return channel->said_lost;
+    uint64_t gone = channel->link.taken < counts->records ? counts->records - channel->link.taken : 0;
+    return gone;
+}
+
+static bool says_more(const struct vgc_control_channel *channel, const struct vgc_control_counts *counts, uint64_t lost,
+                      uint64_t now_ns)
+{
+    if (channel->phase == VGC_CONTROL_QUIET && !channel->reported)
+        return true;
+    bool changed = lost != channel->said_lost || counts->skipped != channel->said_skipped;
+    return changed && now_ns - channel->said_ns >= QUIET_NS;
+}
+
+/* Nothing of this channel is left to say when an element holds it no more. */
+static bool is_said(const struct vgc_control_channel *channel, const struct vgc_control_counts *counts)
+{
+    return channel->phase == VGC_CONTROL_QUIET && channel->link.tail == counts->head;
+}
+
+/* The channel's section, if it has anything to say; bytes. */
+static uint32_t put_section(struct vgc_control *control, uint16_t number, uint64_t now_ns, uint8_t *to, uint32_t size)
+{
+    struct vgc_control_channel *channel = &control->channels[number];
+    struct vgc_control_counts counts;
+    vgc_control_counts(&control->area, number, &counts);
+    remember(control, number);
+    uint8_t *batch = to + VGC_CONTROL_SECTION;
+    uint32_t room = size - VGC_CONTROL_SECTION < VGC_CONTROL_TURN ? size - VGC_CONTROL_SECTION : VGC_CONTROL_TURN;
+    uint32_t used = put_sample(control, channel, now_ns, batch);
+    if (counts.head != channel->link.tail)
+        used += vgc_control_link_drain(&control->area, &channel->link, counts.head,
+                                       vgc_control_channel_at(&control->area, number) +
+                                           offsetof(struct vgc_ctl_channel, head),
+                                       now_ns, channel->phase == VGC_CONTROL_QUIET, batch + used, room - used);
+    uint64_t lost = lost_of(channel, &counts);
+    if (used == 0 && !says_more(channel, &counts, lost, now_ns)) {
+        if (channel->link.tail == control->before[control->num_before - 1].link.tail)
+            control->num_before--; /* nothing has changed, and nothing needs to be undone */
+        return 0;
+    }
+    channel->said_lost = lost;
+    channel->said_skipped = counts.skipped;
+    channel->said_ns = now_ns;
+    channel->reported = is_said(channel, &counts);
+    struct vgc_control_section section = {.channel = number,
+                                          .generation = channel->generation,
+                                          .taken = channel->link.taken + channel->made,
+                                          .lost = lost,
+                                          .skipped = counts.skipped,
+                                          .cost_ns = vgc_control_cost(&counts),
+                                          .forged = channel->link.forged,
+                                          .length = used,
+                                          .made_ns = now_ns};
+    memcpy(to, &section, sizeof(section));
+    note_batch(control, batch, used);
+    return VGC_CONTROL_SECTION + used;
+}
+
+uint32_t vgc_control_drain(struct vgc_control *control, uint64_t now_ns, uint8_t *to, uint32_t size)
+{
+    const uint32_t least = VGC_CONTROL_SECTION + SAMPLE_BYTES + 24 + VGC_CTL_MAX_PAYLOAD;
+    uint32_t used = 0;
+    control->texts.unknown_count = 0;
+    control->num_before = 0;
+    control->turn_before = control->turn;
+    for (uint32_t looked = 0;
+         looked < control->num_open && size - used >= least && control->num_before < VGC_CONTROL_MAX_SECTIONS;
+         looked++) {
+        control->turn = control->turn + 1 < control->num_open ? control->turn + 1 : 0;
+        used += put_section(control, control->open[control->turn], now_ns, to + used, size - used);
+    }
+    if (used == 0)
+        vgc_control_drained(control, true); /* slots that were passed over are free */
+    return used;
+}
+
+/* Frees the slots that were taken. */
+static void advance(struct vgc_control *control, const struct vgc_control_before *before)
+{
+    const struct vgc_control_channel *channel = &control->channels[before->number];
+    if (channel->link.tail == before->link.tail)
+        return;
+    uint64_t words[2] = {channel->link.tail, channel->link.taken};
+    vgc_control_write(&control->area,
+                      vgc_control_channel_at(&control->area, before->number) + offsetof(struct vgc_ctl_channel, tail),
+                      words, sizeof(words));
+}
+
+static void undo(struct vgc_control *control, const struct vgc_control_before *before)
+{
+    struct vgc_control_channel *channel = &control->channels[before->number];
+    channel->once = before->once;
+    channel->reported = before->reported;
+    channel->due_ns = before->due_ns;
+    channel->made = before->made;
+    channel->said_lost = before->said_lost;
+    channel->said_skipped = before->said_skipped;
+    channel->said_ns = before->said_ns;
+    channel->link = before->link;
+}
+
+void vgc_control_drained(struct vgc_control *control, bool sent)
+{
+    if (!sent)
+        control->turn = control->turn_before;
+    for (uint32_t i = 0; i < control->num_before; i++) {
+        if (sent)
+            advance(control, &control->before[i]);
+        else
+            undo(control, &control->before[i]);
+    }
+    control->num_before = 0;
+}
+
+uint64_t vgc_control_due_ns(const struct vgc_control *control)
+{
+    uint64_t due = UINT64_MAX;
+    for (uint32_t i = 0; i < control->num_open; i++) {
+        const struct vgc_control_channel *channel = &control->channels[control->open[i]];
+        if (channel->phase == VGC_CONTROL_BOUND && channel->due_ns < due)
+            due = channel->due_ns;
+    }
+    return due;
+}

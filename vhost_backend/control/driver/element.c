@@ -1,0 +1,285 @@
+/* Processing elements: what they attend to, what they have counted, what they are doing. */
+#include "driver.h"
+
+#include <string.h>
+
+enum {
+    BLOCK_FUNCTIONS = 1 << VGC_CTL_PERF | 1 << VGC_CTL_LOAD | 1 << VGC_CTL_SNAPSHOT,
+    SAMPLE_WORDS = 4,
+};
+
+static void read_row(const struct vgc_control *control, uint32_t pe, struct vgc_ctl_pe *row)
+{
+    vgc_control_read(&control->area, vgc_control_pe_at(&control->area, pe), row, sizeof(*row));
+}
+
+/* ---- attention -------------------------------------------------------------------------------------------------- */
+
+void vgc_control_kick(struct vgc_control *control)
+{
+    const struct vgc_engine *engine = control->area.engine;
+    if (engine != NULL && engine->ops->control_kick != NULL)
+        engine->ops->control_kick(control->area.engine);
+}
+
+void vgc_control_attend(struct vgc_control *control, uint32_t pe)
+{
+    struct vgc_control_element *element = &control->elements[pe];
+    uint32_t attention = 0;
+    if (element->asked || (element->bound & BLOCK_FUNCTIONS) != 0)
+        attention |= VGC_CTL_ATTEND_BLOCKS;
+    if (element->changing)
+        attention |= VGC_CTL_ATTEND_FIRMWARE;
+    if (element->confined)
+        attention |= VGC_CTL_ATTEND_CONFINED;
+    vgc_control_store32(&control->area, vgc_control_pe_at(&control->area, pe) + offsetof(struct vgc_ctl_pe, attention),
+                        attention);
+}
+
+static int check_pes(const struct vgc_control *control, const uint16_t *pes, uint32_t count, char *why)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (pes[i] >= control->area.num_pes) {
+            vgc_control_say(why, "processing element %u; allowed: 0..%u", pes[i], control->area.num_pes - 1);
+            return -EINVAL;
+        }
+    return 0;
+}
+
+int vgc_control_confine(struct vgc_control *control, const uint16_t *pes, uint32_t count, char *why)
+{
+    int result = check_pes(control, pes, count, why);
+    if (result != 0)
+        return result;
+    for (uint32_t pe = 0; pe < control->area.num_pes; pe++)
+        control->elements[pe].confined = count != 0;
+    for (uint32_t i = 0; i < count; i++)
+        control->elements[pes[i]].confined = false;
+    for (uint32_t pe = 0; pe < control->area.num_pes; pe++)
+        vgc_control_attend(control, pe);
+    vgc_control_kick(control);
+    return 0;
+}
+
+/* ---- firmware --------------------------------------------------------------------------------------------------- */
+
+int vgc_control_activate(struct vgc_control *control, const uint16_t *pes, uint32_t count, uint32_t slot, char *why)
+{
+    int result = check_pes(control, pes, count, why);
+    if (result != 0)
+        return result;
+    for (uint32_t i = 0; i < count; i++) {
+        control->num_changing += !control->elements[pes[i]].changing;
+        control->elements[pes[i]].changing = true;
+        vgc_control_store32(&control->area,
+                            vgc_control_pe_at(&control->area, pes[i]) + offsetof(struct vgc_ctl_pe, firmware_wanted),
+                            slot + 1);
+        vgc_control_attend(control, pes[i]);
+    }
+    vgc_control_kick(control);
+    return 0;
+}
+
+uint32_t vgc_control_firmware(struct vgc_control *control, struct vgc_control_firmware *states, uint32_t max)
+{
+    uint32_t count = 0;
+    for (uint32_t pe = 0; pe < control->area.num_pes && control->num_changing != 0 && count < max; pe++) {
+        struct vgc_ctl_pe row;
+        if (!control->elements[pe].changing)
+            continue;
+        read_row(control, pe, &row);
+        if (row.firmware_wanted != 0 || row.firmware_state == 0)
+            continue;
+        states[count++] = (struct vgc_control_firmware){.pe = (uint16_t)pe,
+                                                        .slot = (uint8_t)row.firmware_tried,
+                                                        .state = (uint8_t)row.firmware_state,
+                                                        .version = row.firmware_version,
+                                                        .code = row.firmware_code};
+        control->elements[pe].changing = false;
+        control->num_changing--;
+        vgc_control_attend(control, pe);
+    }
+    return count;
+}
+
+/* ---- gauges ----------------------------------------------------------------------------------------------------- */
+
+void vgc_control_gauges(struct vgc_control *control, uint32_t pe, uint64_t *names)
+{
+    struct vgc_ctl_pe row;
+    read_row(control, pe, &row);
+    for (uint32_t i = 0; i < VGC_CTL_GAUGES; i++)
+        names[i] = row.gauges[i].name;
+}
+
+void vgc_control_bound_gauge(struct vgc_control *control, uint32_t pe, uint32_t gauge, double low, double high)
+{
+    uint64_t at = vgc_control_pe_at(&control->area, pe) + offsetof(struct vgc_ctl_pe, gauges) +
+                  gauge * sizeof(struct vgc_ctl_gauge);
+    vgc_control_write(&control->area, at + offsetof(struct vgc_ctl_gauge, low), &low, sizeof(low));
+    vgc_control_write(&control->area, at + offsetof(struct vgc_ctl_gauge, high), &high, sizeof(high));
+}
+
+/* ---- figures ---------------------------------------------------------------------------------------------------- */
+
+/* Busy time with the running block's part. */
+static uint64_t busy_ns(const struct vgc_ctl_pe *row, uint64_t now_ns)
+{
+    bool running = row->kernel != 0 && row->since_ns > row->ended_ns && row->since_ns < now_ns;
+    return row->busy_ns + (running ? now_ns - row->since_ns : 0);
+}
+
+uint32_t vgc_control_sample(struct vgc_control *control, struct vgc_control_channel *channel, uint64_t now_ns,
+                            uint8_t *to)
+{
+    struct vgc_ctl_pe row;
+    read_row(control, channel->link.pe, &row);
+    bool perf = channel->link.function == VGC_CTL_PERF;
+    uint64_t busy = busy_ns(&row, now_ns);
+    uint64_t perf_words[SAMPLE_WORDS] = {row.blocks, row.warps_done, busy, row.stall_ns};
+    uint64_t load_words[SAMPLE_WORDS] = {busy, row.blocks, row.launches, row.since_ns};
+    struct vgc_ctl_record record = {.time_ns = now_ns,
+                                    .function_level = (uint8_t)(channel->link.function << 4 | VGC_CTL_CRITICAL),
+                                    .type = perf ? VGC_CTL_PERF_SAMPLE : VGC_CTL_LOAD_SAMPLE,
+                                    .length = sizeof(perf_words),
+                                    .pe = channel->link.pe,
+                                    .block = (uint32_t)row.block,
+                                    .sequence = (uint32_t)channel->made};
+    memcpy(record.payload, perf ? perf_words : load_words, sizeof(perf_words));
+    memcpy(to, &record.time_ns, 24 + sizeof(perf_words));
+    return 24 + sizeof(perf_words);
+}
+
+/* Appends (name, value) pairs; their number. */
+static uint8_t put_counters(struct vgc_control *control, const struct vgc_ctl_pe *row, uint8_t *to)
+{
+    uint8_t count = 0;
+    for (uint32_t i = 0; i < VGC_CTL_COUNTERS && row->counters[i].name != 0; i++, count++) {
+        memcpy(to + count * 16, &row->counters[i], 16);
+        vgc_control_note_text(control, row->counters[i].name);
+    }
+    return count;
+}
+
+static uint8_t put_gauges(struct vgc_control *control, const struct vgc_ctl_pe *row, uint8_t *to)
+{
+    uint8_t count = 0;
+    for (uint32_t i = 0; i < VGC_CTL_GAUGES && row->gauges[i].name > 1; i++, count++) {
+        memcpy(to + count * 16, &row->gauges[i], 16);
+        vgc_control_note_text(control, row->gauges[i].name);
+    }
+    return count;
+}
+
+static uint32_t put_figures(struct vgc_control *control, uint32_t pe, uint64_t now_ns, uint8_t *to)
+{
+    struct vgc_ctl_pe row;
+    read_row(control, pe, &row);
+    struct vgc_control_figures figures = {.pe = (uint16_t)pe,
+                                          .blocks = row.blocks,
+                                          .warps = row.warps_done,
+                                          .launches = row.launches,
+                                          .busy_ns = busy_ns(&row, now_ns),
+                                          .stall_ns = row.stall_ns,
+                                          .faults = row.faults};
+    uint32_t used = sizeof(figures);
+    figures.counters = put_counters(control, &row, to + used);
+    used += figures.counters * 16u;
+    figures.gauges = put_gauges(control, &row, to + used);
+    used += figures.gauges * 16u;
+    memcpy(to, &figures, sizeof(figures));
+    return used;
+}
+
+uint32_t vgc_control_figures(struct vgc_control *control, uint64_t now_ns, uint8_t *to, uint32_t size)
+{
+    const uint32_t most = sizeof(struct vgc_control_figures) + 16 * (VGC_CTL_COUNTERS + VGC_CTL_GAUGES);
+    uint32_t used = 0;
+    control->texts.unknown_count = 0;
+    control->figured_before = control->figured;
+    for (; control->figured < control->area.num_pes && size - used >= most; control->figured++)
+        if (control->elements[control->figured].due)
+            used += put_figures(control, control->figured, now_ns, to + used);
+    if (used == 0 && control->figured == control->area.num_pes)
+        control->figured = control->figured_before = 0;
+    return used;
+}
+
+void vgc_control_figured(struct vgc_control *control, bool sent)
+{
+    if (!sent) {
+        control->figured = control->figured_before;
+        return;
+    }
+    for (uint32_t pe = control->figured_before; pe < control->figured; pe++)
+        control->elements[pe].due = false;
+    if (control->figured == control->area.num_pes)
+        control->figured = 0;
+}
+
+/* ---- snapshots -------------------------------------------------------------------------------------------------- */
+
+bool vgc_control_can_look(const struct vgc_control *control)
+{
+    return control->area.engine != NULL && control->area.engine->ops->control_look != NULL;
+}
+
+void vgc_control_ask(struct vgc_control *control, bool on)
+{
+    for (uint32_t pe = 0; pe < control->area.num_pes; pe++) {
+        control->elements[pe].asked = on;
+        vgc_control_attend(control, pe);
+    }
+    vgc_control_kick(control);
+}
+
+/* What the element itself has noted; it has answered if it did so since it was asked, or runs nothing. */
+static void by_row(struct vgc_control *control, uint64_t asked_ns, struct vgc_control_state *state,
+                   const struct vgc_ctl_pe *row)
+{
+    bool attended = (control->elements[state->pe].bound & BLOCK_FUNCTIONS) != 0;
+    state->answered = row->kernel == 0 || attended || row->since_ns >= asked_ns || row->ended_ns >= asked_ns;
+    state->warps = row->warps;
+    state->kernel = row->kernel;
+    state->launch = row->launch;
+    state->block = row->block;
+    state->since_ns = row->since_ns;
+}
+
+/* What the engine knows; since when, more exactly, if the element has noted the same block. */
+static void by_engine(const struct vgc_control *control, struct vgc_control_state *state, const struct vgc_ctl_pe *seen,
+                      const struct vgc_ctl_pe *row)
+{
+    bool attended = (control->elements[state->pe].bound & BLOCK_FUNCTIONS) != 0;
+    bool same = attended && row->kernel == seen->kernel && row->launch == seen->launch && row->block == seen->block;
+    state->warps = seen->warps;
+    state->kernel = seen->kernel;
+    state->launch = seen->launch;
+    state->block = seen->block;
+    state->since_ns = same ? row->since_ns : seen->since_ns;
+}
+
+uint32_t vgc_control_look(struct vgc_control *control, uint64_t asked_ns, struct vgc_control_state *states)
+{
+    struct vgc_engine *engine = control->area.engine;
+    uint32_t answered = 0;
+    control->texts.unknown_count = 0;
+    for (uint32_t pe = 0; pe < control->area.num_pes; pe++) {
+        struct vgc_ctl_pe row, seen = {0};
+        struct vgc_control_state state = {.pe = (uint16_t)pe};
+        read_row(control, pe, &row);
+        if (vgc_control_can_look(control)) {
+            state.answered = 1;
+            if (engine->ops->control_look(engine, pe, &seen)) /* else it runs nothing */
+                by_engine(control, &state, &seen, &row);
+        } else {
+            by_row(control, asked_ns, &state, &row);
+        }
+        state.at_ns = vgc_control_now_ns();
+        state.last_record_ns = row.last_record_ns;
+        states[pe] = state;
+        vgc_control_note_text(control, state.kernel);
+        answered += state.answered;
+    }
+    return answered;
+}

@@ -1,0 +1,167 @@
+/* One link, from the host's end: whole records out of a ring that guest code can write.
+ *
+ * A slot is copied before anything in it is looked at, and looked at again where an element may have overwritten it
+ * meanwhile. Each step moves `tail` on or ends the round, and a round has no more steps than the ring has slots.
+ */
+#include "driver.h"
+
+#include <string.h>
+
+enum step { STEP_TAKEN, STEP_PASSED, STEP_EMPTY, STEP_FULL };
+
+/* One round over a link. */
+struct round {
+    const struct vgc_control_area *area;
+    struct vgc_control_link *link;
+    uint64_t head;
+    uint64_t head_at;
+    uint8_t *to;
+    uint32_t size;
+    uint32_t used;
+};
+
+static uint64_t slot_at(const struct vgc_control_link *link, uint64_t position)
+{
+    return link->offset + (position & link->mask) * VGC_CTL_SLOT_BYTES;
+}
+
+static uint64_t more_commit(uint64_t position)
+{
+    return (position + 1) | UINT64_C(1) << VGC_CONTROL_MORE_SHIFT;
+}
+
+static uint32_t slots_for(uint32_t length)
+{
+    return length <= VGC_CTL_FIRST_PAYLOAD
+               ? 1
+               : 1 + (length - VGC_CTL_FIRST_PAYLOAD + VGC_CTL_NEXT_PAYLOAD - 1) / VGC_CTL_NEXT_PAYLOAD;
+}
+
+/* More was claimed than the ring holds: the oldest have been overwritten, or somebody has scribbled over `head`. */
+static void resynchronise(struct round *round)
+{
+    struct vgc_control_link *link = round->link;
+    if (round->head - link->tail <= link->mask + 1)
+        return;
+    if (link->policy == VGC_CTL_OVERWRITE_OLDEST) {
+        link->tail = round->head - (link->mask + 1);
+    } else {
+        link->tail = round->head;
+        link->forged++;
+    }
+    link->stalled_ns = 0;
+}
+
+/* Copies the payload; false if it is not all there. */
+static bool copy_payload(const struct round *round, const struct vgc_ctl_record *first, uint8_t *to)
+{
+    const struct vgc_control_link *link = round->link;
+    uint32_t done = first->length < VGC_CTL_FIRST_PAYLOAD ? first->length : VGC_CTL_FIRST_PAYLOAD;
+    memcpy(to, first->payload, done);
+    for (uint64_t at = link->tail + 1; done < first->length; at++) {
+        struct vgc_ctl_more more;
+        vgc_control_read(round->area, slot_at(link, at), &more, sizeof(more));
+        uint32_t left = first->length - done;
+        uint32_t part = left < VGC_CTL_NEXT_PAYLOAD ? left : VGC_CTL_NEXT_PAYLOAD;
+        if (more.commit != more_commit(at))
+            return false;
+        memcpy(to + done, more.payload, part);
+        done += part;
+    }
+    return true;
+}
+
+/* Is what was copied what was committed? Only links that overwrite can have changed it. */
+static bool is_still_there(const struct round *round, uint32_t slots)
+{
+    const struct vgc_control_link *link = round->link;
+    if (link->policy != VGC_CTL_OVERWRITE_OLDEST)
+        return true;
+    if (vgc_control_load(round->area, slot_at(link, link->tail)) != link->tail + 1)
+        return false;
+    for (uint64_t at = link->tail + 1; at < link->tail + slots; at++)
+        if (vgc_control_load(round->area, slot_at(link, at)) != more_commit(at))
+            return false;
+    return true;
+}
+
+static enum step pass(struct round *round, bool forged)
+{
+    round->link->tail++;
+    round->link->stalled_ns = 0;
+    round->link->forged += forged;
+    return STEP_PASSED;
+}
+
+/* A record begins at `tail`, says its slot. */
+static enum step take(struct round *round, const struct vgc_ctl_record *first)
+{
+    struct vgc_control_link *link = round->link;
+    uint32_t slots = slots_for(first->length);
+    bool overwrites = link->policy == VGC_CTL_OVERWRITE_OLDEST;
+    if (first->length > VGC_CTL_MAX_PAYLOAD || first->function_level >> 4 != link->function || first->pe != link->pe ||
+        slots > round->head - link->tail || slots > link->mask + 1)
+        return pass(round, true);
+    uint32_t bytes = 24 + ((first->length + 7u) & ~7u);
+    if (bytes > round->size - round->used)
+        return STEP_FULL;
+    uint8_t *to = round->to + round->used;
+    memset(to + bytes - 8, 0, 8);
+    memcpy(to, &first->time_ns, 24);
+    if (!copy_payload(round, first, to + 24) || !is_still_there(round, slots))
+        return pass(round, !overwrites);
+    link->tail += slots;
+    link->stalled_ns = 0;
+    link->taken++;
+    round->used += bytes;
+    return STEP_TAKEN;
+}
+
+/* The slot at `tail` was claimed and is not filled. */
+static enum step wait_for(struct round *round, uint64_t now_ns, bool final)
+{
+    struct vgc_control_link *link = round->link;
+    if (link->policy == VGC_CTL_OVERWRITE_OLDEST) {
+        uint64_t head = vgc_control_load(round->area, round->head_at);
+        if (head - link->tail > link->mask + 1) {
+            round->head = head;
+            resynchronise(round);
+            return STEP_PASSED;
+        }
+    }
+    if (final)
+        return pass(round, true);
+    if (link->stalled_ns == 0)
+        link->stalled_ns = now_ns;
+    if (now_ns - link->stalled_ns < VGC_CONTROL_STALL_NS)
+        return STEP_EMPTY;
+    uint64_t since = link->stalled_ns; /* the next slots have stalled as long, if they are empty too */
+    pass(round, true);
+    link->stalled_ns = since;
+    return STEP_PASSED;
+}
+
+static enum step step(struct round *round, uint64_t now_ns, bool final)
+{
+    const struct vgc_control_link *link = round->link;
+    struct vgc_ctl_record first;
+    vgc_control_read(round->area, slot_at(link, link->tail), &first, sizeof(first));
+    if (first.commit == link->tail + 1)
+        return take(round, &first);
+    if (first.commit == more_commit(link->tail)) /* the rest of a record whose beginning was overwritten, or nonsense */
+        return pass(round, link->policy != VGC_CTL_OVERWRITE_OLDEST);
+    return wait_for(round, now_ns, final);
+}
+
+uint32_t vgc_control_link_drain(const struct vgc_control_area *area, struct vgc_control_link *link, uint64_t head,
+                                uint64_t head_at, uint64_t now_ns, bool final, uint8_t *to, uint32_t size)
+{
+    struct round round = {.area = area, .link = link, .head = head, .head_at = head_at, .to = to, .size = size};
+    resynchronise(&round);
+    for (uint64_t steps = 0; steps <= link->mask && link->tail != round.head; steps++) {
+        enum step done = step(&round, now_ns, final);
+        if (done == STEP_EMPTY || done == STEP_FULL)
+            break;
+    }
+    return round.used;
+}

@@ -1,0 +1,114 @@
+/* What a dead worker has left in its area, for the daemon: the same drain, and nothing in the area is believed, for
+ * guest code could write all of it. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct vgc_salvage {
+    struct vgc_control_area area;
+    uint32_t channel; /* the one that `link` is of; 0: none */
+    uint32_t generation;
+    struct vgc_control_link link;
+    uint64_t repeated; /* records that the daemon has had already */
+    struct vgc_control_counts counts;
+    bool said;
+};
+
+struct vgc_salvage *vgc_salvage_new(int fd, uint64_t size, uint32_t num_pes, uint32_t num_channels, char *why)
+{
+    struct vgc_salvage *salvage = calloc(1, sizeof(*salvage));
+    if (salvage == NULL) {
+        vgc_control_say(why, "no memory");
+        return NULL;
+    }
+    if (vgc_control_area_map(&salvage->area, fd, size, num_pes, num_channels, false, why) != 0) {
+        free(salvage);
+        return NULL;
+    }
+    return salvage;
+}
+
+void vgc_salvage_free(struct vgc_salvage *salvage)
+{
+    vgc_control_area_unmap(&salvage->area);
+    free(salvage);
+}
+
+/* The link that the channel's entry describes; false if that cannot be. */
+static bool find_link(struct vgc_salvage *salvage, uint16_t number, uint32_t generation, uint64_t taken)
+{
+    const struct vgc_control_area *area = &salvage->area;
+    struct vgc_ctl_channel entry;
+    vgc_control_read(area, vgc_control_channel_at(area, number), &entry, sizeof(entry));
+    uint64_t bytes = (uint64_t)entry.slots * VGC_CTL_SLOT_BYTES;
+    if (entry.generation != generation || entry.slots == 0 || (entry.slots & (entry.slots - 1)) != 0 ||
+        entry.out_offset % VGC_CTL_SLOT_BYTES != 0 || entry.out_offset < area->links || bytes > area->size ||
+        entry.out_offset > area->size - bytes)
+        return false;
+    salvage->link = (struct vgc_control_link){.offset = entry.out_offset,
+                                              .mask = entry.slots - 1,
+                                              .policy = entry.policy,
+                                              .tail = entry.tail,
+                                              .taken = entry.taken};
+    salvage->repeated = taken > entry.taken && taken - entry.taken <= entry.slots ? taken - entry.taken : 0;
+    vgc_control_counts(area, number, &salvage->counts);
+    return true;
+}
+
+static bool begin(struct vgc_salvage *salvage, uint16_t number, uint32_t generation, uint32_t function, uint16_t pe,
+                  uint64_t taken)
+{
+    if (salvage->channel == number && salvage->generation == generation)
+        return true;
+    salvage->said = false;
+    salvage->channel = 0;
+    if (number == 0 || number > salvage->area.num_channels || !find_link(salvage, number, generation, taken))
+        return false;
+    salvage->channel = number;
+    salvage->generation = generation;
+    salvage->link.function = (uint8_t)function;
+    salvage->link.pe = pe;
+    return true;
+}
+
+/* Leaves out records at the front that the worker has sent, but had no time to note. */
+static uint32_t leave_out_repeated(struct vgc_salvage *salvage, uint8_t *batch, uint32_t size)
+{
+    uint32_t at = 0;
+    while (at < size && salvage->repeated != 0) {
+        uint16_t length;
+        memcpy(&length, batch + at + 10, sizeof(length));
+        at += 24 + ((length + 7u) & ~7u);
+        salvage->repeated--;
+    }
+    memmove(batch, batch + at, size - at);
+    return size - at;
+}
+
+uint32_t vgc_salvage_drain(struct vgc_salvage *salvage, uint16_t channel, uint32_t generation, uint32_t function,
+                           uint16_t pe, uint64_t taken, uint8_t *to, uint32_t size)
+{
+    if (size < VGC_CONTROL_SECTION + 24 + VGC_CTL_MAX_PAYLOAD ||
+        !begin(salvage, channel, generation, function, pe, taken) || salvage->said)
+        return 0;
+    uint64_t head_at = vgc_control_channel_at(&salvage->area, channel) + offsetof(struct vgc_ctl_channel, head);
+    uint32_t used = vgc_control_link_drain(&salvage->area, &salvage->link, salvage->counts.head, head_at, 0, true,
+                                           to + VGC_CONTROL_SECTION, size - VGC_CONTROL_SECTION);
+    bool more = used != 0 && salvage->link.tail != salvage->counts.head;
+    salvage->said = !more;
+    used = leave_out_repeated(salvage, to + VGC_CONTROL_SECTION, used);
+    const struct vgc_control_counts *counts = &salvage->counts;
+    uint64_t had = salvage->link.taken;
+    struct vgc_control_section section = {.channel = channel,
+                                          .generation = generation,
+                                          .taken = had,
+                                          .lost = had < counts->records ? counts->records - had : 0,
+                                          .skipped = counts->skipped,
+                                          .cost_ns = vgc_control_cost(counts),
+                                          .forged = salvage->link.forged,
+                                          .length = used,
+                                          .made_ns = vgc_control_now_ns()};
+    memcpy(to, &section, sizeof(section));
+    return VGC_CONTROL_SECTION + used;
+}
