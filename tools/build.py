@@ -63,7 +63,11 @@ PARTS: Final = (
     Part(
         "CPU engine's compiler",
         "vhost_backend/engines/cpu/compiler",
-        ("vhost_backend/engines/cpu/compiler", "vhost_backend/engines/cpu/vgc_cpu_abi.h"),
+        (
+            "vhost_backend/engines/cpu/compiler",
+            "vhost_backend/engines/cpu/vgc_cpu_abi.h",
+            "vhost_backend/engines/cpu/vgc_cpu_symbols.h",
+        ),
         ("vhost_backend/engines/cpu/compiler/build/vgc-cpucc",),
     ),
     Part(

@@ -120,8 +120,8 @@ VGC_CTL_FN bool vgc_ctl_is_sampled(const struct vgc_ctl_execution *execution, ui
 /* Is the record of less interest than the binding asks for? What people type and are told has no levels. */
 VGC_CTL_FN bool vgc_ctl_is_below(const struct vgc_ctl_message *message, uint64_t word)
 {
-    bool has_levels = message->function == VGC_CTL_LOG || message->function == VGC_CTL_PERF ||
-                      message->function == VGC_CTL_FAULT;
+    bool has_levels =
+        message->function == VGC_CTL_LOG || message->function == VGC_CTL_PERF || message->function == VGC_CTL_FAULT;
     return has_levels && message->level > vgc_ctl_bind_level(word);
 }
 

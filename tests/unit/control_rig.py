@@ -1,139 +1,208 @@
-"""A control system over fake VMs in this process, and a client of its API."""
+"""A CPU engine with a control area that is laid out by hand: what the CPU domain does, without the CPU domain.
+
+The host's half here is Python that reads and writes the area by its own arithmetic, so that it shares nothing with the
+code under test but ``vgc_control.h``.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+import mmap
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-import pytest
+from tests.unit.cpu_rig import Rig, make_launch, rig
+from vhost_backend._dataplane import ffi, lib
+from virtio_proto.control.records import Function, Record
 
-from tests.fakes.control_vm import FakeControlledVm, FakeHost
-from tests.fakes.daemon import FakeCompiler
-from vhost_backend.control.system import ControlSystem
-from vhost_backend.control_config import ControlConfig
-from vhost_backend.log import get_logger
-from virtio_proto.control import frames
-from virtio_proto.control.frames import Frame
+PES_AT: Final = 4096
+PE_BYTES: Final = 1024
+CHANNEL_BYTES: Final = 256
+SLOT: Final = 64
+MORE: Final = 1 << 63
+DEADLINE_S: Final = 20.0
+"""For what never comes; nothing depends on how long anything takes."""
 
-TIMEOUT_S: Final = 20.0
-
-
-class ApiRefusedError(Exception):
-    """The daemon answered with an error."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        self.kind = kind
-        super().__init__(f"{kind}: {text}")
+_FIRST: Final = struct.Struct("<QQBBHHHII")
 
 
-class Client:
-    """One connection to the control API; requests one after the other."""
+def eventually(condition: Callable[[], Any]) -> Any:
+    """What `condition` returns, as soon as that is true.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-        self.pushes: deque[Frame] = deque()
-        self._ids = itertools.count(1)
-
-    @classmethod
-    async def connect(cls, path: Path) -> Client:
-        return cls(*await asyncio.open_unix_connection(path))
-
-    async def ask(self, verb: str, **fields: Any) -> Any:
-        """What the daemon answers.
-
-        :raise ApiRefusedError: it refuses.
-        """
-        number = next(self._ids)
-        self.send({"id": number, "do": verb, "with": fields})
-        while (frame := await self.read()).get("id") != number:
-            self.pushes.append(frame)
-        if "error" in frame:
-            raise ApiRefusedError(frame["error"]["kind"], frame["error"]["text"])
-        return frame["ok"]
-
-    def send(self, frame: Frame) -> None:
-        self.writer.write(frames.encode(frame))
-
-    async def read(self) -> Frame:
-        async with asyncio.timeout(TIMEOUT_S):
-            frame = await frames.read(self.reader)
-        if frame is None:
-            raise EOFError("the daemon hung up")
-        return frame
-
-    async def push(self, kind: str, condition: Callable[[Frame], bool] = lambda _: True) -> Frame:
-        """The next push of this kind that is so; earlier ones of others are left out."""
-        while True:
-            frame = self.pushes.popleft() if self.pushes else await self.read()
-            if frame.get("push") == kind and condition(frame):
-                return frame
-
-    async def event(self, name: str) -> Frame:
-        return await self.push("event", lambda frame: frame["event"] == name)
-
-    async def refusal(self, verb: str, **fields: Any) -> ApiRefusedError:
-        """The error that a request is answered with."""
-        with pytest.raises(ApiRefusedError) as caught:
-            await self.ask(verb, **fields)
-        return caught.value
+    :raise AssertionError: it never is.
+    """
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        os.sched_yield()
+    raise AssertionError("waited in vain")
 
 
-class ManualClock:
-    """Time that passes when a test says so."""
+@dataclass
+class Area:
+    """The control area at the host's address."""
 
-    def __init__(self, now_ns: int = 1_800_000_000_000_000_000) -> None:
-        self.now_ns = now_ns
+    memory: mmap.mmap
+    fd: int
+    num_pes: int
+    num_channels: int
+    device: int = 0
+    next_link: int = 0
+    generation: int = 0
+    tails: dict[int, int] = field(default_factory=dict)
 
-    def __call__(self) -> int:
-        return self.now_ns
+    @property
+    def channels_at(self) -> int:
+        return PES_AT + self.num_pes * PE_BYTES
 
-    def pass_s(self, seconds: float) -> None:
-        self.now_ns += int(seconds * 1e9)
+    def at(self, type_name: str, offset: int) -> Any:
+        """A ``struct`` of the area, as cffi sees it."""
+        view = ffi.from_buffer(self.memory)
+        return ffi.cast(f"{type_name} *", ffi.cast("char *", view) + offset)
+
+    def pe(self, index: int) -> Any:
+        return self.at("struct vgc_ctl_pe", PES_AT + index * PE_BYTES)
+
+    def channel(self, number: int) -> Any:
+        return self.at("struct vgc_ctl_channel", self.channels_at + number * CHANNEL_BYTES)
+
+    def open(
+        self, number: int, function: Function, slots: int = 64, *, policy: int = 0, in_bytes: int = 0, wait_ns: int = 0
+    ) -> Any:
+        """A channel with links of its own, bound to nothing yet."""
+        channel = self.channel(number)
+        ffi.memmove(channel, bytes(CHANNEL_BYTES), CHANNEL_BYTES)
+        self.generation += 1
+        channel.generation, channel.function, channel.policy = self.generation, function, policy
+        channel.slots, channel.in_bytes, channel.wait_ns = slots, in_bytes, wait_ns
+        channel.out = self.device + self._place(slots * SLOT)
+        if in_bytes:
+            setattr(channel, "in", self.device + self._place(in_bytes))
+        self.tails[number] = 0
+        return channel
+
+    def _place(self, size: int) -> int:
+        at, self.next_link = self.next_link, self.next_link + (size + 63) // 64 * 64
+        assert self.next_link <= len(self.memory), "the area is full"
+        self.memory[at : at + size] = bytes(size)
+        return at
+
+    def bind(self, pe: int, function: Function, number: int, level: int = 4, sample: int = 0) -> None:
+        word = self.channel(number).generation << 32 | number << 16 | level << 8 | sample
+        self.pe(pe).bind[function] = word
+
+    def attend(self, pe: int, bits: int) -> None:
+        self.pe(pe).attention = bits
+
+    def release(self, pe: int, function: Function) -> None:
+        """Unbinds and waits for the element's hooks to have left."""
+        self.pe(pe).bind[function] = 0
+        eventually(lambda: self.pe(pe).readers == 0)
+
+    def send(self, number: int, data: bytes, *, eof: bool = False) -> None:
+        """Puts bytes into the in link; the caller knows that they fit."""
+        channel = self.channel(number)
+        begin = getattr(channel, "in") - self.device
+        for index, byte in enumerate(data):
+            self.memory[begin + (channel.in_head + index) % channel.in_bytes] = byte
+        channel.in_head += len(data)
+        channel.in_eof = eof
+
+    def _slot(self, number: int, position: int) -> bytes:
+        channel = self.channel(number)
+        at = channel.out - self.device + position % channel.slots * SLOT
+        return self.memory[at : at + SLOT]
+
+    def take(self, number: int) -> list[Record]:
+        """All records that are there, oldest first."""
+        return list(iter(lambda: self.take_one(number), None))
+
+    def take_one(self, number: int) -> Record | None:
+        """The next record; None if it is not there yet. What was overtaken is skipped."""
+        channel = self.channel(number)
+        tail = max(self.tails[number], channel.head - channel.slots)
+        while tail < channel.head:
+            slot = self._slot(number, tail)
+            commit, time_ns, function_level, kind, length, pe, warp, block, sequence = _FIRST.unpack_from(slot)
+            if commit == tail + 1 | MORE:
+                tail += 1
+                continue
+            if commit != tail + 1:
+                return None
+            payload, position = slot[32:], tail + 1
+            while len(payload) < length:
+                more = self._slot(number, position)
+                assert int.from_bytes(more[:8], "little") == position + 1 | MORE
+                payload, position = payload + more[8:], position + 1
+            self.tails[number] = channel.tail = position
+            function = Function(function_level >> 4)
+            return Record(time_ns, function, function_level & 15, kind, pe, warp, block, sequence, payload[:length])
+        return None
 
 
-class Rig:
-    """A control system that runs, and its clients."""
+@dataclass
+class ControlRig:
+    """An engine, its area, and launches that run beside the test."""
 
-    def __init__(self, folder: Path, vms: tuple[FakeControlledVm, ...], clock: ManualClock, **config: Any) -> None:
-        self.path = folder / "control.sock"
-        self.vms = {vm.name: vm for vm in vms}
-        self.clock = clock
-        self.config = ControlConfig(socket=self.path, host="h1", **config)
-        self.system = ControlSystem(self.config, vms, FakeHost(), FakeCompiler(), get_logger(), clock_ns=clock)
-        self._clients: list[Client] = []
+    rig: Rig
+    area: Area
 
-    async def client(self, token: str | None = None) -> Client:
-        """A connection that has said hello."""
-        client = await Client.connect(self.path)
-        self._clients.append(client)
-        fields = {"version": 1} if token is None else {"version": 1, "token": token}
-        await client.ask("hello", **fields)
-        return client
+    def kick(self) -> None:
+        self.rig.engine.handle.ops.control_kick(self.rig.engine.handle)
 
-    async def raw(self) -> Client:
-        """A connection that has said nothing."""
-        client = await Client.connect(self.path)
-        self._clients.append(client)
-        return client
+    def text(self, address: int, room: int = 256) -> str | int:
+        """The text at a device address, or the negative errno."""
+        to = ffi.new("char[]", room)
+        length = self.rig.engine.handle.ops.control_text(self.rig.engine.handle, address, to, room)
+        return ffi.buffer(to, length)[:].decode() if length >= 0 else int(length)
 
-    async def close(self) -> None:
-        for client in self._clients:
-            client.writer.close()
+    def look(self, pe: int) -> Any:
+        """The engine's own idea of an element; None if it does nothing."""
+        state = ffi.new("struct vgc_ctl_pe *")
+        found = self.rig.engine.handle.ops.control_look(self.rig.engine.handle, pe, state)
+        return state if found else None
 
-
-@asynccontextmanager
-async def rig(folder: Path, *vms: FakeControlledVm, **config: Any) -> AsyncIterator[Rig]:
-    """With the VMs "web1" of four elements and "web2" of two, unless others are given."""
-    vms = vms or (FakeControlledVm("web1", 4), FakeControlledVm("web2", 2))
-    made = Rig(folder, vms, ManualClock(), **config)
-    async with made.system.running():
+    @contextmanager
+    def running(self, name: str, grid: int, block: int, *args: Any) -> Iterator[Any]:
+        """A launch that runs while the body does; waits for its end, which must be a good one."""
+        function = self.rig.functions[name]
+        op, _keep = make_launch(function, grid, block, args)
+        assert self.rig.engine.handle.ops.submit(self.rig.engine.handle, op) == lib.VGC_QUEUED
         try:
-            yield made
+            yield op
         finally:
-            await made.close()
+            engine = ffi.cast("struct vgc_engine *", self.rig.engine.handle)
+            eventually(lambda: lib.vgc_engine_take_finished(engine) != ffi.NULL)
+            assert op.status == 0, ffi.string(op.error)
+
+
+@contextmanager
+def control_rig(pes: int = 2, channels: int = 64, size: int = 4 << 20) -> Iterator[ControlRig]:
+    """A started engine with a control area."""
+    fd = os.memfd_create("control")
+    os.ftruncate(fd, size)
+    memory = mmap.mmap(fd, size)
+    area = Area(memory, fd, pes, channels)
+    area.next_link = (area.channels_at + channels * CHANNEL_BYTES + 4095) // 4096 * 4096
+    header = area.at("struct vgc_ctl_area", 0)
+    header.magic, header.version, header.size = lib.VGC_CTL_MAGIC, lib.VGC_CTL_VERSION, size
+    header.num_pes, header.num_channels = pes, channels
+    header.pes, header.channels, header.links = PES_AT, area.channels_at, area.next_link
+    with rig(pes) as made:
+        attach(made, area)
+        yield ControlRig(made, area)
+    os.close(fd)
+
+
+def attach(made: Rig, area: Area) -> None:
+    device = ffi.new("uint64_t *")
+    host = ffi.cast("uint8_t *", ffi.from_buffer(area.memory))
+    error = made.engine.handle.ops.control_attach(made.engine.handle, area.fd, host, len(area.memory), device)
+    assert error == 0, os.strerror(-error)
+    area.device = int(device[0])

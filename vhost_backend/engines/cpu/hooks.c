@@ -90,7 +90,9 @@ void cpu_hook_fault(struct cpu_pe *pe, enum vgc_ctl_fault code, const char *text
 uint32_t __vgc_ctl_level(uint32_t function)
 {
     const struct cpu_pe *pe = cpu_current_pe();
-    return function < VGC_CTL_FUNCTIONS ? vgc_ctl_bind_level(vgc_ctl_bound(&pe->unit, function)) : 0;
+    uint64_t word = function < VGC_CTL_FUNCTIONS ? vgc_ctl_bound(&pe->unit, function) : 0;
+    uint32_t level = vgc_ctl_bind_level(word);
+    return word != 0 && level == 0 ? 1 : level;
 }
 
 /* The payload is copied before it is in a hook's hands: if it cannot be read, that is the kernel's fault. */

@@ -13,6 +13,8 @@ from vhost_backend.errors import HostError
 HERE: Final = Path(__file__).resolve().parent
 COMPILER: Final = HERE / "compiler" / "build" / "vgc-cpucc"
 INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cpu" / "include"
+CONTROL_DIR: Final = HERE.parents[2] / "kernels" / "control"
+"""The control system's: what kernels include is in its folder ``include``."""
 LLVM_DIR: Final = Path("/usr/lib/llvm-19")
 
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
@@ -29,6 +31,8 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
         str(COMPILER),
         "--include-dir",
         str(INCLUDE_DIR),
+        "--include-dir",
+        str(CONTROL_DIR / "include"),
         "--input",
         "source.cu",
         "--output",
@@ -40,7 +44,7 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
         argv=argv,
         input_name="source.cu",
         output_name="image",
-        readonly_paths=(COMPILER, INCLUDE_DIR, LLVM_DIR),
+        readonly_paths=(COMPILER, INCLUDE_DIR, CONTROL_DIR, LLVM_DIR),
         identity=identity(),
     )
 
@@ -49,7 +53,7 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
 def identity() -> str:
     """Everything but source and options that shapes an image: compiler, headers, the CPU that code is made for."""
     digest = hashlib.sha256(COMPILER.read_bytes())
-    for header in sorted(INCLUDE_DIR.rglob("*")):
+    for header in sorted([*INCLUDE_DIR.rglob("*"), *CONTROL_DIR.rglob("*.h")]):
         if header.is_file():
             digest.update(header.read_bytes())
     for field in _CPU_FIELDS:

@@ -31,7 +31,7 @@ namespace vgc
 struct Options {
     std::string input;
     std::string output;
-    std::string include_dir;
+    std::vector<std::string> include_dirs;
     std::string dump_ir;                       // file for the final IR; for developers
     std::vector<std::string> clang;            // the guest's options in clang's words
     std::vector<std::string> name_expressions; // template instantiations to make

@@ -51,16 +51,35 @@ std::string write_instantiations(const Options &options)
 
 std::vector<std::string> clang_command(const Options &options, const std::string &input, const std::string &bitcode)
 {
-    std::vector<std::string> command = {
-        VGC_CLANG, "-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "-Xclang",
-        "-target-sdk-version=11.0", "-Xclang", "-fcuda-allow-variadic-functions", "-Xclang", "-fcuda-is-device",
-        "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=700", "-D__CUDACC__=1", "-D__VGC_CPU__=1", "-nostdinc", "-nostdinc++",
-        "-isystem", options.include_dir, "-isystem",
-        // clang's own stddef.h, stdint.h, float.h, limits.h: no header of the host is read
-        std::string(VGC_CLANG).substr(0, std::string(VGC_CLANG).rfind("/bin/")) + "/lib/clang/19/include", "-include",
-        "cuda_runtime.h", "-march=native", "-fPIC", "-O2", "-std=c++17", "-ffp-contract=fast", "-fno-math-errno",
-        "-fno-exceptions", "-fno-strict-return", "-fno-strict-float-cast-overflow", "-fno-stack-protector",
-        "-fno-color-diagnostics", "-Xclang", "-disable-llvm-passes", "-Xclang", "-debug-info-kind=standalone"};
+    std::vector<std::string> command = {VGC_CLANG,
+                                        "-x",
+                                        "cuda",
+                                        "--cuda-host-only",
+                                        "-nocudainc",
+                                        "-nocudalib",
+                                        "-Wno-unknown-cuda-version",
+                                        "-Xclang",
+                                        "-target-sdk-version=11.0",
+                                        "-Xclang",
+                                        "-fcuda-allow-variadic-functions",
+                                        "-Xclang",
+                                        "-fcuda-is-device",
+                                        "-U__CUDA_ARCH__",
+                                        "-D__CUDA_ARCH__=700",
+                                        "-D__CUDACC__=1",
+                                        "-D__VGC_CPU__=1",
+                                        "-nostdinc",
+                                        "-nostdinc++"};
+    for (const std::string &folder : options.include_dirs)
+        command.insert(command.end(), {"-isystem", folder});
+    command.insert(command.end(),
+                   {"-isystem",
+                    // clang's own stddef.h, stdint.h, float.h, limits.h: no header of the host is read
+                    std::string(VGC_CLANG).substr(0, std::string(VGC_CLANG).rfind("/bin/")) + "/lib/clang/19/include",
+                    "-include", "cuda_runtime.h", "-march=native", "-fPIC", "-O2", "-std=c++17", "-ffp-contract=fast",
+                    "-fno-math-errno", "-fno-exceptions", "-fno-strict-return", "-fno-strict-float-cast-overflow",
+                    "-fno-stack-protector", "-fno-color-diagnostics", "-Xclang", "-disable-llvm-passes", "-Xclang",
+                    "-debug-info-kind=standalone"});
     command.insert(command.end(), options.clang.begin(), options.clang.end());
     command.insert(command.end(), {"-emit-llvm", "-c", input, "-o", bitcode});
     return command;

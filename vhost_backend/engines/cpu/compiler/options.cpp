@@ -132,13 +132,17 @@ Options parse_options(int argc, char **argv)
         into = argv[i];
         return true;
     };
+    std::string include_dir;
     for (; i < argc && llvm::StringRef(argv[i]) != "--"; i++) {
         const llvm::StringRef word = argv[i];
-        if (!own(word, "--include-dir", options.include_dir) && !own(word, "--output", options.output) &&
-            !own(word, "--dump-ir", options.dump_ir) && !own(word, "--input", options.input))
-            fail("usage: vgc-cpucc --include-dir DIR --input FILE --output FILE [--dump-ir FILE] [-- guest options]");
+        if (own(word, "--include-dir", include_dir))
+            options.include_dirs.push_back(include_dir);
+        else if (!own(word, "--output", options.output) && !own(word, "--dump-ir", options.dump_ir) &&
+                 !own(word, "--input", options.input))
+            fail(
+                "usage: vgc-cpucc --include-dir DIR... --input FILE --output FILE [--dump-ir FILE] [-- guest options]");
     }
-    if (options.input.empty() || options.output.empty() || options.include_dir.empty())
+    if (options.input.empty() || options.output.empty() || options.include_dirs.empty())
         fail("--include-dir, --input and --output are needed");
     for (i++; i < argc; i++) {
         llvm::StringRef option, value;
