@@ -10,10 +10,7 @@ export const POLICIES = ["drop-new", "overwrite-oldest", "wait"];
 const LEASE_S = 60;
 
 /** "host/3", as the stream names it. */
-export function idOf(instance) {
-  const number = String(instance.instance);
-  return number.includes("/") ? number : `${instance.host}/${number}`;
-}
+export const idOf = (instance) => instance.instance;
 
 const pathOf = (id) => `channels/${id.split("/").map(encodeURIComponent).join("/")}`;
 
@@ -21,9 +18,8 @@ const pathOf = (id) => `channels/${id.split("/").map(encodeURIComponent).join("/
 export async function open(request) {
   const answer = await api.post("channels", request);
   store.refreshChannels().catch(() => {});
-  if (!answer.instances.length && answer.failed?.length) {
-    const [{ host, error }] = answer.failed;
-    throw new api.ApiError(502, error.kind, `${host}: ${error.text}`);
+  if (!answer.instances.length && answer.failed.length) {
+    throw new api.ApiError(502, "failed", answer.failed.map(({ error }) => error).join("; "));
   }
   return answer;
 }
@@ -66,7 +62,6 @@ export function openDialog(preset = {}) {
       field("Keep one record of", select("sample", [0, 1, 2, 3, 4, 6, 8, 10].map((bits) => [bits, String(2 ** bits)]), 0, { "data-number": "1" })),
       field("Time to live, seconds", input("ttl_s", "600", { type: "number", min: "1" })),
       field("Report every, ms", input("period_ms", "1000", { type: "number", min: "0" }), "perf and load"),
-      field("Owner", input("owner", "", { placeholder: "your token's name" }), "", true),
     ],
     submit: async ({ selector = "", fn: chosen, ...values }) => {
       const request = { ...values, selector: compose({ ...parse(selector).found, fn: chosen }) };

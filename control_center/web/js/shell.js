@@ -30,10 +30,17 @@ export function markNav(name) {
   }
 }
 
+const TYPING_MS = 150;
+
 /** The bar: the scope of all views, counts, the state of the connection, the role. */
 export function buildBar() {
   const error = h("div.scope-error", { role: "alert", hidden: true });
+  let pause = 0;
   const take = () => {
+    clearTimeout(pause);
+    pause = setTimeout(set, TYPING_MS);
+  };
+  const set = () => {
     try {
       store.setScope(scope.value.trim());
       error.hidden = true;

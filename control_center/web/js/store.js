@@ -76,7 +76,7 @@ class Store extends EventTarget {
   }
 
   async refreshChannels() {
-    this.instances = await api.get("channels");
+    this.instances = await api.get("channels", { totals: 1 });
     this.#tell("channels");
   }
 

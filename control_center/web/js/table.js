@@ -44,6 +44,11 @@ export class Table {
     this.#render();
   }
 
+  /** The key of the row that a line shows. */
+  keyOf(line) {
+    return [...this.lines].find(([, each]) => each.element === line)?.[0] ?? null;
+  }
+
   #sorted() {
     if (!this.sort) return this.rows;
     const [at, direction] = this.sort;

@@ -1,19 +1,19 @@
 /** Channels: which functions are bound to which elements, what they carry and cost. */
 
-import { empty, h, pill } from "../dom.js";
+import * as api from "../api.js";
+import { empty, h, pill, setText } from "../dom.js";
 import { confirm, select } from "../forms.js";
 import { LEVELS, count, percent, span } from "../format.js";
 import { close, idOf, openDialog, set } from "../instances.js";
 import { button, guard } from "../roles.js";
-import { matches } from "../selector.js";
+import { refine } from "../selector.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
 export const channels = { name: "channels", title: "Channels", group: "Steer", mount };
 
-const sum = (instance, key) => instance.totals?.[key] ?? instance.channels.reduce((total, channel) => total + (channel[key] ?? 0), 0);
-const size = (instance) => instance.totals?.channels ?? instance.channels.length;
-const samples = (instance) => Math.max(0, ...instance.channels.map((channel) => channel.sample));
+const size = (instance) => instance.totals.channels;
+const sum = (instance, key) => instance.totals[key];
 const tone = (value) => h("span", { class: value ? "warn" : "faint" }, count(value));
 
 function mount(stage) {
@@ -26,29 +26,27 @@ function mount(stage) {
   const below = h("section.panel", { hidden: true }, h("div.panel-head", null, h("h2", null, "Channels of "), h("span.mono")), details.element);
   stage.show("Channels", "A function bound to elements is an instance; it has a channel per element",
     [button("Open channels", "operate", () => openDialog(), "main")], h("section.panel.snug", null, table.element), below);
-  stage.on(table.body, "click", (event) => {
-    const line = event.target.closest("tr");
-    if (!line || event.target.closest("button, select")) return;
-    chosen = [...table.lines].find(([, each]) => each.element === line)?.[0] ?? null;
-    update();
-  });
-  const update = () => {
-    const rows = store.instances.filter((instance) => shows(instance));
+  const refresh = async () => {
+    const rows = await api.get("channels", { selector: store.scope.text, totals: 1 }, stage.signal);
     table.update(rows);
     const instance = rows.find((row) => idOf(row) === chosen);
     below.hidden = !instance;
-    if (!instance) return;
-    below.querySelector(".mono").textContent = chosen;
-    details.update(instance.channels);
+    if (instance) await showChannels(instance);
   };
-  for (const topic of ["channels", "scope", "role"]) stage.on(store, topic, update);
-  update();
-}
-
-function shows(instance) {
-  const place = { host: instance.host, fn: instance.function };
-  if (!instance.channels.length) return matches(store.scope, place);
-  return instance.channels.some((channel) => matches(store.scope, { ...channel, ...place }));
+  const showChannels = async ({ host, function: fn }) => {
+    const found = await api.get("channels", { selector: refine(store.scope.text, { host, fn }) }, stage.signal);
+    setText(below.querySelector(".mono"), chosen);
+    details.update(found.find((each) => idOf(each) === chosen)?.channels ?? []);
+  };
+  stage.on(table.body, "click", (event) => {
+    const line = event.target.closest("tr");
+    if (!line || event.target.closest("button, select")) return;
+    const id = table.keyOf(line);
+    chosen = id === chosen ? null : id;
+    stage.attempt(refresh);
+  });
+  for (const topic of ["channels", "scope"]) stage.on(store, topic, () => stage.attempt(refresh));
+  stage.attempt(refresh);
 }
 
 function columns(stage) {
@@ -78,7 +76,6 @@ function columns(stage) {
     { title: "Skipped", value: (row) => sum(row, "skipped"), show: (row) => count(sum(row, "skipped")), number: true },
     { title: "Forged", value: (row) => sum(row, "forged"), show: (row) => tone(sum(row, "forged")), number: true },
     { title: "Cost", value: cost, show: (row) => percent(cost(row), 2), number: true },
-    { title: "Keeps", value: samples, show: (row) => (samples(row) ? pill(`1 of ${2 ** samples(row)}`, "warn") : "all"), number: true },
     { title: "Ends in", value: left, show: (row) => (row.expires_ns ? span(1e9 * left(row)) : "–"), number: true },
     { title: "", value: () => 0, show: end, sort: false, class: "tight" },
   ];
@@ -96,10 +93,10 @@ function cost(instance) {
 }
 
 const DETAILS = [
-  { title: "Channel", value: (row) => row.channel, number: true },
+  { title: "Channel", value: (row) => row.channel },
   { title: "GPU", value: (row) => row.gpu },
   { title: "VM", value: (row) => row.vm },
-  { title: "PE", value: (row) => row.pe, number: true },
+  { title: "PE", value: (row) => row.pe },
   { title: "Records", value: (row) => row.records, show: (row) => count(row.records), number: true },
   { title: "Lost", value: (row) => row.lost, show: (row) => tone(row.lost), number: true },
   { title: "Skipped", value: (row) => row.skipped, show: (row) => count(row.skipped), number: true },

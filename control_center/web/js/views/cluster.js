@@ -89,7 +89,7 @@ function hostCard() {
     for (const [gpu, { meter, value }] of meters) {
       const part = loads?.gpus?.[gpu];
       meter.set(part ?? 0);
-      setText(value, loads ? percent(part ?? 0) : "–");
+      setText(value, percent(part));
       value.className = `number ${loadTone(part)}`;
     }
   };

@@ -14,6 +14,7 @@ import { store } from "../store.js";
 
 const SCROLLBACK = 2000;
 const EARLIER = 200;
+const CHANNELS_MS = 2000;
 
 export const console_ = { name: "console", title: "Console", group: "Steer", mount };
 
@@ -78,7 +79,7 @@ class Terminal {
 
   #build() {
     const title = `${this.place.host} / ${this.place.vm} / ${this.place.pe === "" ? "all elements" : `PE ${this.place.pe}`}`;
-    const form = h("form.prompt", { onsubmit: (event) => this.#submit(event) }, h("span.mono", { "aria-hidden": "true" }, "›"), this.input, this.eof);
+    const form = h("form.prompt", { onsubmit: (event) => this.#submit(event) }, h("span.mono", { "aria-hidden": "true" }, ">"), this.input, this.eof);
     const clear = h("button.button.small.plain", { type: "button", onclick: () => this.lines.clear() }, "Clear");
     return h("section.panel.terminal", null, h("div.panel-head", null, h("h2", null, title), this.state, this.wants, h("div.tools", null, clear)), this.lines.element, form);
   }
@@ -155,7 +156,7 @@ class Terminal {
     const pe = this.many ? {} : { pe: Number(this.place.pe) };
     for (const id of this.ids) await send(id, { ...message, ...pe, vm: this.place.vm });
     this.open.clear();
-    this.lines.add(h("div.line.typed", null, h("time", null, clock(Date.now() * 1e6)), h("span.text", null, message.eof ? "end of file" : `› ${message.text.trimEnd()}`)));
+    this.lines.add(h("div.line.typed", null, h("time", null, clock(Date.now() * 1e6)), h("span.text", null, message.eof ? "end of file" : `> ${message.text.trimEnd()}`)));
     fill(this.wants);
   }
 
@@ -188,10 +189,12 @@ function elementSide(stage, host, vm, pe) {
     const info = store.host(host)?.vms.find((each) => each.vm === vm);
     const rows = info ? [["VM", pill(info.state, info.state === "ready" ? "ok" : "warn", true)], ["GPU", info.gpu], ["Elements", info.confined_to ? `${info.confined_to.length} of ${info.pes}` : info.pes], ["Requests", count(info.requests_done)], ["Firmware", info.firmware]] : [["VM", "unknown"]];
     fill(facts, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
-    const mine = store.instances.filter((each) => each.channels.some((channel) => matches(selector, { ...channel, host: each.host })));
-    fill(channels, mine.length ? mine.map(channelItem) : h("li.faint", null, "none open"));
   };
-  for (const topic of ["hosts", "channels"]) stage.on(store, topic, build);
+  stage.on(store, "hosts", build);
+  stage.every(CHANNELS_MS, async () => {
+    const open = await api.get("channels", { selector: selector.text, totals: 1 }, stage.signal);
+    fill(channels, open.length ? open.map(channelItem) : h("li.faint", null, "none open"));
+  });
   stage.on(store, "load", load);
   build();
   load();

@@ -33,8 +33,7 @@ function mount(stage) {
   h("section.panel", null, h("div.panel-head", null, h("h2", null, "Counters and gauges of the kernels")), values.element),
   h("section.panel", null, h("div.panel-head", null, h("h2", null, "Thresholds crossed")), h("div.panel-body", null, crossings)));
   stage.every(PERIOD_MS, async () => {
-    const stats = await api.get("stats", { selector: store.scope.text }, stage.signal);
-    const rows = Array.isArray(stats) ? stats : stats.pes;
+    const rows = await api.get("stats", { selector: store.scope.text }, stage.signal);
     table.update(rows);
     values.update(rows.flatMap((row) => valuesOf(row, courses)));
   });

@@ -14,7 +14,6 @@ import { policiesPanel } from "./policies.js";
 export const faults = { name: "faults", title: "Faults", group: "Watch", mount, badge: () => store.openFaults };
 
 const TONES = { user: "info", hung: "warn", deadline: "warn" };
-const idOf = (fault) => (String(fault.fault).includes("/") ? String(fault.fault) : `${fault.host}/${fault.fault}`);
 const where = (fault) => [fault.host, fault.gpu, fault.vm, fault.pe].filter((part) => part !== null && part !== undefined && part !== "").join("/");
 
 function mount(stage) {
@@ -26,7 +25,7 @@ function mount(stage) {
   stage.show("Faults", "What went wrong, how often, and what helps", [which, clearAll], counts, h("section.panel", null, list), policiesPanel(stage), historyPanel(stage));
   const clear = async (chosen) => {
     if (!chosen.length) return;
-    await api.post("faults/clear", { ids: chosen.map(idOf) });
+    await api.post("faults/clear", { ids: chosen.map((fault) => fault.fault) });
     toast(`${chosen.length} fault${chosen.length === 1 ? "" : "s"} cleared`);
     await store.refreshFaults();
     await refresh();
@@ -61,7 +60,7 @@ function faultItem(fault, clear) {
   const end = button("Clear", "operate", () => attempt(place, () => clear([fault])), "small");
   const seen = fault.count > 1 ? `${count(fault.count)} times, first ${moment(fault.time_ns)}, last ${ago(fault.last_ns)}` : `${moment(fault.time_ns)}, ${ago(fault.time_ns)}`;
   const open = fault.vm && fault.pe !== null ? h("a", { href: href("console", { host: fault.host, vm: fault.vm, pe: fault.pe }) }, where(fault)) : where(fault);
-  return h("article.fault", { class: fault.cleared ? "cleared" : "", data: { fault: idOf(fault) } },
+  return h("article.fault", { class: fault.cleared ? "cleared" : "", data: { fault: fault.fault } },
     h("div.fault-kind", null, pill(fault.kind, fault.cleared ? "" : TONES[fault.kind] ?? "bad", true), fault.xid === null || fault.xid === undefined ? null : h("small.mono.soft", null, `Xid ${fault.xid}`)),
     h("div.grow", null, place.element, h("p.fault-text.wrap", null, fault.text), fault.advice ? h("p.advice.wrap", null, h("b", null, "Advice "), fault.advice) : null,
       h("small.faint", null, h("span.mono", null, open), " · ", seen)),

@@ -33,11 +33,9 @@ function mount(stage) {
 
 const panel = (title, content) => h("section.panel", null, h("div.panel-head", null, h("h2", null, title)), content);
 
-/** {host: FirmwareInfo} or {hosts: ...} as one list of images and one of elements. */
+/** Images and elements of all hosts, each with its host. */
 function flat(answer) {
-  const hosts = answer.hosts ?? answer;
-  if (Array.isArray(hosts.images)) return hosts;
-  const all = Object.entries(hosts).filter(([, info]) => info.images);
+  const all = Object.entries(answer.hosts);
   return {
     images: all.flatMap(([host, info]) => info.images.map((image) => ({ host, ...image }))),
     pes: all.flatMap(([host, info]) => info.pes.map((pe) => ({ host, ...pe }))),
@@ -129,15 +127,13 @@ function rollbackDialog(done, row = null) {
 }
 
 /** What came of it, host by host. */
-function showResult(place, answer) {
-  const hosts = Object.entries(answer?.hosts ?? answer ?? {});
-  const line = ([host, info]) => {
-    const failed = info?.error;
+function showResult(place, { hosts, failed }) {
+  const done = Object.entries(hosts).map(([host, info]) => {
     const states = new Map();
-    for (const pe of info?.pes ?? []) states.set(pe.state, (states.get(pe.state) ?? 0) + 1);
-    const text = failed ? failed.text : [...states].map(([state, number]) => `${number} ${state}`).join(", ") || info?.text || "done";
-    return h("li", null, pill(host, failed ? "bad" : "ok", true), h("span.wrap", null, text));
-  };
+    for (const pe of info.pes) states.set(pe.state, (states.get(pe.state) ?? 0) + 1);
+    return h("li", null, pill(host, "ok", true), h("span.wrap", null, [...states].map(([state, number]) => `${number} ${state}`).join(", ") || "done"));
+  });
+  const refused = failed.map(({ host, error }) => h("li", null, pill(host, "bad", true), h("span.wrap", null, error)));
   const drop = h("button.button.small.plain", { type: "button", onclick: () => fill(place) }, "Dismiss");
-  fill(place, h("section.panel.proposal", null, h("div.panel-head", null, h("h2", null, "Result"), h("div.tools", null, drop)), h("ul.event-list.panel-body", null, hosts.map(line))));
+  fill(place, h("section.panel.proposal", null, h("div.panel-head", null, h("h2", null, "Result"), h("div.tools", null, drop)), h("ul.event-list.panel-body", null, refused, done)));
 }

@@ -97,7 +97,7 @@ function gpuPanel(key, hover) {
   };
   const refresh = () => {
     const loads = host.state === "up" ? store.load.get(host.host) : null;
-    setText(load, loads ? percent(loads.gpus?.[gpu.gpu] ?? 0) : host.state);
+    setText(load, loads ? percent(loads.gpus?.[gpu.gpu]) : host.state);
     for (const section of sections) section.update(loads, byHeat, parts.clientWidth);
   };
   element.show = (visible) => {

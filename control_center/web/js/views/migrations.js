@@ -13,6 +13,7 @@ import { Table } from "../table.js";
 export const migrations = { name: "migrations", title: "Load & moves", group: "Steer", mount };
 
 const PERIOD_MS = 1000;
+const PATIENCE_MS = 1500;
 const DONE = ["done", "failed"];
 const STAGES = { quiescing: 0.15, copying: 0.5, restoring: 0.85, done: 1, failed: 1 };
 
@@ -23,7 +24,7 @@ function mount(stage) {
   const history = new Table({ label: "Migrations", key: (row) => `${row.host}/${row.migration}`, columns: HISTORY, sort: [0, -1], empty: empty("Nothing was moved", "Migrations appear here with their progress.") });
   const propose = button("Propose moves", "operate", () => stage.attempt(() => balance(stage, proposal, false)), "main");
   stage.show("Load & moves", "The whole system's load, and where work goes; guests notice nothing", [propose], proposal,
-    h("div.columns", null, panel("Load by GPU", loads), panel("Migrations", history.element)), panel("VMs", vms.element));
+    h("div.columns.snug.loads", null, panel("Load by GPU", loads), panel("Migrations", history.element)), panel("VMs", vms.element));
   const show = () => {
     showLoads(loads);
     vms.update(store.chosenVms().map((vm) => ({ ...vm, load: store.load.get(vm.host)?.vms?.[vm.vm] ?? 0 })));
@@ -57,7 +58,11 @@ function vmColumns(stage) {
   };
   const actions = (row) => h("div.buttons", null,
     button("Migrate", "operate", () => migrateDialog(row), "small"), button("Confine", "operate", () => confineDialog(row), "small"),
-    button("Reset worker", "operate", () => confirm("Reset worker", `The worker of ${row.host}/${row.vm} is replaced; its kernels in flight fail.`, "Reset", "operate", () => api.post(`workers/${encodeURIComponent(row.host)}/${encodeURIComponent(row.vm)}/reset`)), "small danger"));
+    button(row.quiesced ? "Resume" : "Quiesce", "operate", () => stage.attempt(async () => {
+      await api.post(`${workerOf(row)}/${row.quiesced ? "resume" : "quiesce"}`);
+      await store.refreshHosts();
+    }), "small"),
+    button("Reset worker", "operate", () => confirm("Reset worker", `The worker of ${row.host}/${row.vm} is replaced; its kernels in flight fail.`, "Reset", "operate", () => api.post(`${workerOf(row)}/reset`)), "small danger"));
   return [
     { title: "Host", value: (row) => row.host },
     { title: "VM", value: (row) => row.vm },
@@ -67,10 +72,11 @@ function vmColumns(stage) {
     { title: "Memory", value: (row) => row.memory_used_bytes, show: (row) => `${bytes(row.memory_used_bytes)} of ${bytes(row.memory_quota_bytes)}`, number: true },
     { title: "Requests", value: (row) => row.requests_done, show: (row) => count(row.requests_done), number: true },
     { title: "State", value: vmState, show: (row) => pill(vmState(row), { ready: "ok", failed: "bad" }[vmState(row)] ?? "warn", true) },
-    { title: "", value: () => 0, show: actions, sort: false, class: "tight" },
+    { title: "", value: (row) => Boolean(row.quiesced), show: actions, sort: false, class: "tight" },
   ];
 }
 
+const workerOf = (row) => `workers/${encodeURIComponent(row.host)}/${encodeURIComponent(row.vm)}`;
 const vmState = (row) => (row.quiesced ? "quiesced" : row.state);
 
 const HISTORY = [
@@ -96,8 +102,7 @@ function migrateDialog(row) {
     text: `Its memory, programs and streams go to another GPU of ${row.host} and go on there, at the same addresses.`,
     fields: [field("To GPU", select("gpu", [["", "the least loaded"], ...gpus], ""), "", true), field("Elements there", input("pes", "", { class: "mono", placeholder: "all; or 0-3|8" }), "", true)],
     submit: async (values) => {
-      await api.post("migrations", { host: row.host, vm: row.vm, ...values });
-      toast(`Migration of ${row.vm} has begun`);
+      await soon(api.post("migrations", { host: row.host, vm: row.vm, ...values }), `Migration of ${row.vm}`);
     },
   });
 }
@@ -108,17 +113,22 @@ function confineDialog(row) {
     text: "Its blocks run only on these elements from the next block on. Empty: on all again.",
     fields: [field("Elements", input("pes", "", { class: "mono", placeholder: `0-${row.pes - 1}` }), "", true)],
     submit: async ({ pes }) => {
-      await api.post("confine", { host: row.host, vm: row.vm, pes: pes ?? null });
-      toast(pes ? `${row.vm} is confined to ${pes}` : `${row.vm} runs on all its elements`);
+      await soon(api.post("confine", { host: row.host, vm: row.vm, pes: pes ?? null }), `Confinement of ${row.vm}`);
       await store.refreshHosts();
     },
   });
 }
 
-/** Asks for moves, or starts them. Moves come as a list, or by host. */
+/** Waits for a move for a moment, in which most refusals come; what becomes of it later is told in the corner. */
+async function soon(work, what) {
+  const told = work.then((move) => toast(move.state === "failed" ? `${what} failed: ${move.text}` : `${what}: ${move.state}`, move.state === "failed" ? "bad" : "ok"));
+  const late = new Promise((resolve) => setTimeout(() => resolve("late"), PATIENCE_MS));
+  if (await Promise.race([told, late]) === "late") told.catch((error) => toast(`${what}: ${error.message}`, "bad"));
+}
+
+/** Asks for moves, or starts them. */
 async function balance(stage, place, apply) {
-  const answer = await api.post("balance", { apply });
-  const moves = movesOf(answer);
+  const { moves, failed } = await api.post("balance", { apply });
   if (apply) {
     toast(`${moves.length} move${moves.length === 1 ? "" : "s"} started`);
     fill(place);
@@ -135,11 +145,6 @@ async function balance(stage, place, apply) {
   table.update(moves);
   const start = button("Apply all", "operate", () => stage.attempt(() => balance(stage, place, true)), "main small");
   const drop = h("button.button.small", { type: "button", onclick: () => fill(place) }, "Dismiss");
-  fill(place, h("section.panel.proposal", null, h("div.panel-head", null, h("h2", null, "Proposed moves"), h("div.tools", null, drop, moves.length ? start : null)), table.element));
-}
-
-function movesOf(answer) {
-  if (Array.isArray(answer)) return answer;
-  if (Array.isArray(answer.moves)) return answer.moves;
-  return Object.entries(answer.hosts ?? {}).flatMap(([host, info]) => (info.moves ?? []).map((move) => ({ host, ...move })));
+  fill(place, h("section.panel.proposal", null, h("div.panel-head", null, h("h2", null, "Proposed moves"), h("div.tools", null, drop, moves.length ? start : null)),
+    failed.map(({ error }) => h("p.notice", null, error)), table.element));
 }

@@ -26,8 +26,7 @@ export function policiesPanel(stage) {
   const table = new Table({ label: "Policies", key: (policy) => policy.name, columns: columns(edit, drop), sort: [0, 1], empty: empty("No policy", "Faults are only counted and shown.") });
   const refresh = async () => {
     if (hosts.value === "–") return;
-    const answer = await api.get(`policies/${encodeURIComponent(hosts.value)}`, {}, stage.signal);
-    policies = Array.isArray(answer) ? answer : answer.policies;
+    policies = await api.get(`policies/${encodeURIComponent(hosts.value)}`, {}, stage.signal);
     table.update(policies);
   };
   const offer = () => {

@@ -25,7 +25,7 @@ function mount(stage) {
     h("div.columns.three", null, panel("Records per second", h("div.panel-body", null, lines.records.canvas)), panel("CPU of all daemons", h("div.panel-body", null, lines.cpu.canvas)), panel("Recorder", h("div.panel-body", null, recorder))),
     h("div.columns.later", null, panel("Daemons", daemons.element), panel("Cost on the elements, by VM", vms.element)), panel("Governor", h("div.panel-body", null, governor)));
   stage.every(PERIOD_MS, async () => {
-    const answer = await api.get("self", { selector: store.scope.text }, stage.signal);
+    const answer = await api.get("self", {}, stage.signal);
     const rows = hostsOf(answer);
     daemons.update(rows);
     vms.update(rows.flatMap((row) => Object.entries(row.cost_percent ?? {}).map(([vm, cost]) => ({ host: row.host, vm, cost, budget: row.budget_percent }))));
@@ -53,7 +53,7 @@ function push(course, value) {
 
 /** SelfInfo of each host that answered. */
 function hostsOf(answer) {
-  return Object.entries(answer.hosts ?? {}).filter(([host, info]) => !info.error && store.scope.host(host)).map(([host, info]) => ({ host, ...info }));
+  return Object.entries(answer.hosts).filter(([host]) => store.scope.host(host)).map(([host, info]) => ({ host, ...info }));
 }
 
 function showFigures(place, answer, rows) {
@@ -62,7 +62,7 @@ function showFigures(place, answer, rows) {
   const items = [
     [count(sum("channels")), "channels"], [count(Math.round(sum("records_per_s"))), "records/s"], [count(sum("lost")), "lost, all counted"],
     [`${sum("cpu_percent").toFixed(1)} %`, "CPU, daemons"], [bytes(sum("memory_bytes")), "memory, daemons"],
-    ...(centre ? [[`${(centre.cpu_percent ?? 0).toFixed(1)} %`, "CPU, centre"], [bytes(centre.memory_bytes), "memory, centre"]] : []),
+    [`${centre.cpu_percent.toFixed(1)} %`, "CPU, centre"], [bytes(centre.memory_bytes), "memory, centre"],
   ];
   fill(place, items.map(([value, label]) => h("div.figure", null, h("b", null, value), h("span", null, label))));
 }

@@ -12,7 +12,6 @@ import { Table } from "../table.js";
 export const snapshots = { name: "snapshots", title: "Snapshots", group: "Watch", mount };
 
 const place = (row) => `${row.host}/${row.vm}/${row.pe}`;
-const spread = (snapshot) => Object.entries(snapshot.hosts).filter(([, info]) => !info.error);
 
 function mount(stage) {
   const body = h("div.stack");
@@ -32,7 +31,7 @@ function mount(stage) {
     }
   }), "main");
   const refresh = async () => {
-    state.list = (await api.get("snapshots", {}, stage.signal)).sort((a, b) => timeOf(b) - timeOf(a));
+    state.list = (await api.get("snapshots", {}, stage.signal)).sort((a, b) => b.id - a.id);
     draw();
   };
   stage.show("Snapshots", "What every element is doing, all asked at once", [deadline, take],
@@ -40,29 +39,30 @@ function mount(stage) {
   fill(body, h("section.panel", null, empty("No snapshot shown", "Take one, or choose one at the left; choose a second to compare.")));
   stage.attempt(async () => {
     await refresh();
-    if (stage.params.id) await show(stage, body, state, stage.params.id, stage.params.with ?? null, draw);
+    const { id, with: other } = stage.params;
+    if (id) await show(stage, body, state, Number(id), other ? Number(other) : null, draw);
   });
 }
 
-const timeOf = (snapshot) => snapshot.time_ns ?? Math.max(0, ...Object.values(snapshot.hosts ?? {}).map((info) => info.time_ns ?? 0));
-
 function listItem(snapshot, state, choose) {
-  const id = String(snapshot.id);
-  const compare = h("button.button.small", { type: "button", disabled: !state.chosen || state.chosen === id, onclick: () => choose(id < state.chosen || Number(id) < Number(state.chosen) ? id : state.chosen, id === state.chosen ? null : Number(id) < Number(state.chosen) ? state.chosen : id) }, "Compare");
-  return h("div.snapshot-item", { class: [state.chosen, state.other].includes(id) ? "chosen" : "" },
-    h("button.plain-button.grow", { type: "button", onclick: () => choose(id) }, h("b", null, `#${id}`), h("span.soft", null, clock(timeOf(snapshot), false))), compare);
+  const { id } = snapshot;
+  const [older, newer] = [id, state.chosen].sort((a, b) => a - b);
+  const compare = h("button.button.small", { type: "button", disabled: !state.chosen || state.chosen === id, onclick: () => choose(older, newer) }, "Compare");
+  const title = `${snapshot.pes} elements of ${snapshot.hosts} hosts, ${percent(snapshot.coverage, 1)} answered; ${snapshot.selector || "everything"}; by ${snapshot.owner}`;
+  return h("div.snapshot-item", { class: [state.chosen, state.other].includes(id) ? "chosen" : "", title },
+    h("button.plain-button.grow", { type: "button", onclick: () => choose(id) }, h("b", null, `#${id}`), h("span.soft", null, clock(snapshot.time_ns, false))), compare);
 }
 
 async function show(stage, body, state, id, other, draw) {
   if (other) fill(body, diffPanel(id, other, await api.get(`snapshots/${encodeURIComponent(id)}/diff/${encodeURIComponent(other)}`, {}, stage.signal)));
   else fill(body, ...snapshotPanels(await api.get(`snapshots/${encodeURIComponent(id)}`, {}, stage.signal)));
-  [state.chosen, state.other] = [String(id), other === null ? null : String(other)];
+  [state.chosen, state.other] = [id, other];
   if (here().view === "snapshots") note("snapshots", { id, with: other });
   draw();
 }
 
 function snapshotPanels(snapshot) {
-  const hosts = spread(snapshot);
+  const hosts = Object.entries(snapshot.hosts);
   const rows = hosts.flatMap(([host, info]) => [
     ...info.pes.map((pe) => ({ ...pe, host, state: pe.hung ? "hung" : pe.kernel ? "running" : "idle" })),
     ...info.silent.map((name) => silentRow(host, name)),
@@ -76,8 +76,8 @@ function snapshotPanels(snapshot) {
   table.update(rows);
   return [
     h("div.figures", null, figures.map(([value, label, tone]) => h("div.figure", null, h("b", { class: tone }, value), h("span", null, label)))),
-    ...Object.entries(snapshot.hosts).filter(([, info]) => info.error).map(([host, info]) => h("p.notice", null, `${host}: ${info.error.text}`)),
-    h("section.panel", null, h("div.panel-head", null, h("h2", null, `Snapshot #${snapshot.id}`), h("span.soft", null, clock(timeOf(snapshot)))), table.element),
+    ...snapshot.failed.map(({ host, error }) => h("p.notice", null, `${host} is not in it: ${error}`)),
+    h("section.panel", null, h("div.panel-head", null, h("h2", null, `Snapshot #${snapshot.id}`), h("span.soft", null, clock(snapshot.time_ns))), table.element),
   ];
 }
 
@@ -99,20 +99,35 @@ const COLUMNS = [
   { title: "Last record", value: (row) => row.last_record_ns, show: (row) => clock(row.last_record_ns), number: true },
 ];
 
-/** Rows of a diff: [{host, vm, pe, before: PeState|null, after: PeState|null}], or grouped by kind of change. */
+/** What is another one in the second, and which busy elements have not come further. */
 function diffPanel(a, b, diff) {
-  const rows = diff.changes ?? diff.pes ?? diff;
-  const table = new Table({ label: "Changes", key: place, columns: DIFF, sort: [1, 1], empty: empty("No difference", "Every element does in both what it did.") });
+  const silent = new Set(diff.silent_after ?? []);
+  const rows = diff.changes.map((row) => ({ ...row, kind: kindOf(row, silent) }));
+  const table = new Table({ label: "Changes", key: place, columns: DIFF, sort: [1, 1], empty: empty("No difference", "Every element is idle in both.") });
   table.update(rows);
-  return h("section.panel.diff", null, h("div.panel-head", null, h("h2", null, `Changes from #${a} to #${b}`), pill(`${rows.length} elements`, "info")), table.element);
+  const stuck = rows.filter((row) => row.stuck).length;
+  return h("section.panel.diff", null,
+    h("div.panel-head", null, h("h2", null, `Changes from #${a} to #${b}`), h("span.soft", null, `${span(diff.elapsed_ns)} later`),
+      h("div.tools", null, pill(`${rows.length} changed`, "info"), stuck ? pill(`${stuck} stuck`, "bad") : null, pill(`${diff.same} idle as before`))),
+    table.element);
 }
 
-const CHANGES = { stuck: "bad", silent: "warn", appeared: "ok", gone: "warn" };
-const kindOf = (row) => row.change ?? (!row.before ? "appeared" : !row.after ? "gone" : row.after.hung && !row.before.hung ? "hung" : row.before.kernel !== row.after.kernel ? "kernel" : row.before.launch !== row.after.launch ? "launch" : "progress");
+const CHANGES = { hung: "bad", stuck: "bad", silent: "warn", gone: "warn", appeared: "ok" };
+const RANK = ["hung", "stuck", "silent", "gone", "appeared", "other kernel", "next launch", "further"];
+
+function kindOf(row, silent) {
+  if (!row.after) return silent.has(place(row)) ? "silent" : "gone";
+  if (!row.before) return "appeared";
+  if (row.after.hung && !row.before.hung) return "hung";
+  if (row.stuck) return "stuck";
+  if (row.changed.includes("kernel")) return "other kernel";
+  return row.changed.includes("launch") ? "next launch" : "further";
+}
+
 const doing = (state) => (!state ? h("span.faint", null, "–") : state.kernel ? `${state.kernel} · launch ${state.launch} · block ${state.block}` : h("span.faint", null, "idle"));
 const DIFF = [
   { title: "Element", value: place, class: "mono" },
-  { title: "Change", value: kindOf, show: (row) => pill(kindOf(row), CHANGES[kindOf(row)] ?? (kindOf(row) === "hung" ? "bad" : "info")) },
+  { title: "Change", value: (row) => RANK.indexOf(row.kind), show: (row) => pill(row.kind, CHANGES[row.kind] ?? "info") },
   { title: "Before", value: (row) => JSON.stringify(row.before), show: (row) => doing(row.before), class: "mono" },
   { title: "After", value: (row) => JSON.stringify(row.after), show: (row) => doing(row.after), class: "mono" },
 ];
