@@ -10,9 +10,10 @@ and `table` export it. `open_recorder` is the way in; `control_center.recording_
 from __future__ import annotations
 
 from control_center.recorder.settings import Settings
+from control_center.recorder.store_reader import StoreReader
 from control_center.recorder.store_recorder import StoreRecorder
 
-__all__ = ["Settings", "StoreRecorder", "open_recorder"]
+__all__ = ["Settings", "StoreReader", "StoreRecorder", "open_recorder"]
 
 
 def open_recorder(url: str, *, retention_s: float | None = None, size_bytes: int | None = None) -> StoreRecorder:

@@ -95,25 +95,25 @@ class Trace:
         elif record.function in (Function.PERF, Function.LOAD) and record.type == _SAMPLE_TYPES[record.function]:
             yield from _counters(moment, record, pid)
         else:
-            tid, named = self._thread(pid, record.pe, 0)
+            tid, named = self._thread(pid, entry.pe, 0)
             yield from named
             yield _instant(moment, record, pid, tid)
 
     def _begin(self, moment: Moment, record: Record, pid: int) -> Iterator[dict[str, Any]]:
-        element = self._elements.setdefault((pid, record.pe), _Element())
+        element = self._elements.setdefault((pid, moment.entry.pe), _Element())
         kernel, launch = record.words()[:2]
         if len(element.running) >= MAX_TRACKS:
-            yield from self._lost_end(pid, record.pe, next(iter(element.running)))
+            yield from self._lost_end(pid, moment.entry.pe, next(iter(element.running)))
         element.running.pop((launch, record.block), None)
         element.running[launch, record.block] = (element.free_track(), _us(moment.time_ns), _kernel(moment, kernel))
 
     def _end(self, moment: Moment, record: Record, pid: int) -> Iterator[dict[str, Any]]:
-        element = self._elements.setdefault((pid, record.pe), _Element())
+        element = self._elements.setdefault((pid, moment.entry.pe), _Element())
         kernel, launch, duration_ns = record.words()[:3]
         end_us = _us(moment.time_ns)
         unseen = (element.free_track(), max(0.0, end_us - duration_ns / 1e3), _kernel(moment, kernel))
         track, start_us, name = element.running.pop((launch, record.block), unseen)
-        tid, named = self._thread(pid, record.pe, track)
+        tid, named = self._thread(pid, moment.entry.pe, track)
         yield from named
         yield {
             "ph": "X",
@@ -185,7 +185,7 @@ def _kernel(moment: Moment, key: int) -> str:
 
 def _counters(moment: Moment, record: Record, pid: int) -> Iterator[dict[str, Any]]:
     for name, value in zip(_SAMPLE_NAMES[record.function], record.words(), strict=False):
-        track = {"name": f"PE {record.pe} {name}", "pid": pid, "ts": _us(moment.time_ns)}
+        track = {"name": f"PE {moment.entry.pe} {name}", "pid": pid, "ts": _us(moment.time_ns)}
         yield {"ph": "C", **track, "args": {name: value}}
 
 

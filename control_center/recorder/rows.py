@@ -35,7 +35,7 @@ def record_row(moment: Moment) -> RecordRow:
         host=entry.host,
         gpu=entry.gpu,
         vm=entry.vm,
-        pe=record.pe,
+        pe=entry.pe,
         fn=FUNCTIONS[record.function],
         level=record.level,
         kind=record.kind,

@@ -1,0 +1,159 @@
+"""The command line: which verb, whom to ask, and what the exit code is.
+
+Modules of verbs are imported when they are used, so that ``vgcctl --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Final
+
+from control_center.cli.problems import OK, CommandError
+from control_center.cli.verbs import VERBS
+
+_EPILOG: Final = """\
+examples:
+  vgcctl ls                                      what there is
+  vgcctl tail 'gpu=*,pe=0-3,fn=log,vm=web1'      logs of four elements, live
+  vgcctl send 'vm=web1,pe=0'                     a console: type to the kernel, see its prints
+  vgcctl watch                                   who is busy
+  vgcctl VERB --help                             examples of a verb
+
+selectors: host=*,gpu=0-3,vm=web1,pe=0-131,fn=log; keys that are left out match everything; quote them
+
+whom to ask: --centre URL or --daemon unix:/path; or VGC_CENTRE, VGC_DAEMON, VGC_TOKEN in the environment;
+  or unix:/run/vgc/control.sock if it exists; or http://127.0.0.1:7070
+
+exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 nobody answers
+"""
+
+
+def _common() -> argparse.ArgumentParser:
+    """Options that may stand before and after the verb."""
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = common.add_argument_group("whom to ask, and how to print")
+    group.add_argument("--centre", metavar="URL", help="a control centre, such as http://127.0.0.1:7070")
+    group.add_argument("--daemon", metavar="ADDRESS", help="one daemon: unix:/path or tls://host:port")
+    group.add_argument("--token", help="who you are (better: VGC_TOKEN in the environment)")
+    group.add_argument("--ca", metavar="FILE", help="certificates that sign the server's")
+    group.add_argument("--certificate", metavar="FILE", help="a client's certificate, with --key")
+    group.add_argument("--key", metavar="FILE", help="its key")
+    group.add_argument("--json", action="store_true", help="for programs: JSON, one object per line in streams")
+    group.add_argument("--no-colour", action="store_true", help="no colours on a terminal either")
+    return common
+
+
+def _module(verb: str) -> ModuleType:
+    return import_module(f"control_center.cli.verbs.{verb}")
+
+
+def parser(verb: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line, with all options of `verb`."""
+    raw = argparse.RawDescriptionHelpFormatter
+    common = _common()
+    made = argparse.ArgumentParser(
+        prog="vgcctl",
+        description="Watches and steers the processing elements of GPUs, on one host or many.",
+        epilog=_EPILOG,
+        formatter_class=raw,
+        parents=[common],
+    )
+    made.add_argument("--version", action="store_true", help="print it and exit")
+    verbs = made.add_subparsers(title="verbs", metavar="VERB", dest="verb")
+    for name, text in VERBS.items():
+        if name != verb:
+            verbs.add_parser(name, help=text, add_help=False)
+            continue
+        module = _module(name)
+        one = verbs.add_parser(
+            name,
+            help=text,
+            description=module.__doc__,
+            epilog=f"examples:\n{module.EXAMPLES}",
+            formatter_class=raw,
+            parents=[common],
+        )
+        module.add(one)
+    return made
+
+
+def _verb_of(argv: Sequence[str]) -> str | None:
+    """The verb in a command line: the first word that is no option or an option's value."""
+    valued = {"--centre", "--daemon", "--token", "--ca", "--certificate", "--key"}
+    skip = False
+    for word in argv:
+        if skip or word.startswith("-"):
+            skip = not skip and word in valued
+            continue
+        return word if word in VERBS else None
+    return None
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """What is given; ends the program with exit code 2 where it is wrong, as argparse does."""
+    verb = _verb_of(argv)
+    made = parser(verb)
+    given = made.parse_args(argv)
+    if given.verb is None and not given.version:
+        made.error(f"which verb? allowed: {', '.join(VERBS)}")
+    return given
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    :return: the exit code; see the epilog of ``--help``.
+    """
+    given = parse(sys.argv[1:] if argv is None else argv)
+    if given.version:
+        return _print_version()
+    import asyncio
+
+    from control_center.cli.output import Output
+
+    out = Output(as_json=getattr(given, "json", False), colour=False if hasattr(given, "no_colour") else None)
+    try:
+        return asyncio.run(execute(given, out))
+    except CommandError as error:
+        out.error(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return OK if getattr(_module(given.verb), "LIVE", False) else 130
+    except BrokenPipeError:  # whoever read us has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+async def execute(given: argparse.Namespace, out: object) -> int:
+    """Runs a parsed command on this event loop; `out` is an `Output`.
+
+    :raise CommandError: it could not be done.
+    """
+    from control_center.cli.context import Context
+    from control_center.cli.link import Target, choose, connected
+    from control_center.cli.output import Output
+
+    assert isinstance(out, Output)
+    module = _module(given.verb)
+    names = ("centre", "daemon", "token", "ca", "certificate", "key")
+    asked = Target(**{name: getattr(given, name, None) for name in names})
+    if hasattr(module, "run_alone"):
+        return int(await module.run_alone(given, out, asked))
+    async with connected(choose(asked)) as link:
+        return int(await module.run(Context(given, out, link)) or OK)
+
+
+def _print_version() -> int:
+    from importlib import metadata
+
+    try:
+        release = metadata.version("virtio-gpu-compute")
+    except metadata.PackageNotFoundError:  # run from its sources
+        release = "not installed"
+    print(f"vgcctl {release}")
+    return OK

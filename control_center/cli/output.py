@@ -1,0 +1,168 @@
+"""What commands print: tables and lines for people, JSON for programs. Colours only on a terminal."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TextIO
+
+COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "grey": "90", "bold": "1"}
+LEVELS: Final = ("off", "critical", "error", "warning", "info", "debug")
+_LEVEL_COLOURS: Final = {1: "red", 2: "red", 3: "yellow", 5: "grey"}
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
+"""Guests' texts must not move the terminal's cursor, or do worse."""
+
+
+def harmless(text: str) -> str:
+    """`text` with control characters shown instead of sent to the terminal."""
+    return text.translate(_CONTROL)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+class Output:
+    """Where a command prints; `json` is whether a program reads it."""
+
+    def __init__(
+        self, *, as_json: bool = False, colour: bool | None = None, out: TextIO | None = None, err: TextIO | None = None
+    ) -> None:
+        self.as_json = as_json
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+        self.is_terminal = self._out.isatty()
+        self._colour = (self.is_terminal and "NO_COLOR" not in os.environ) if colour is None else colour
+
+    def paint(self, text: str, colour: str | None) -> str:
+        return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if self._colour and colour else text
+
+    def line(self, text: str = "") -> None:
+        print(text, file=self._out, flush=True)
+
+    def write(self, text: str) -> None:
+        """As it is, without an end of line."""
+        self._out.write(text)
+        self._out.flush()
+
+    def note(self, text: str) -> None:
+        """For people, beside what was asked for."""
+        print(text, file=self._err, flush=True)
+
+    def error(self, text: str) -> None:
+        print(self.paint("vgcctl:", "red") if self._err.isatty() else "vgcctl:", text, file=self._err, flush=True)
+
+    def json(self, value: Any, *, indent: int | None = None) -> None:
+        self.line(json.dumps(value, default=_plain, indent=indent))
+
+    def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, title: str = "") -> None:
+        """A table of `rows`; with ``--json`` the rows as they are."""
+        found = list(rows)
+        if self.as_json:
+            self.json(found, indent=2 if self.is_terminal else None)
+            return
+        if title:
+            self.line(self.paint(title, "bold"))
+        self.line(table(columns, found, self.paint) if found else "(none)")
+
+    def clear_screen(self) -> None:
+        """Before the next picture of a live view; nothing where it is not a terminal."""
+        if self.is_terminal:
+            self.write("\x1b[H\x1b[2J")
+
+
+def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], paint: Any = lambda text, _colour: text) -> str:
+    """Columns as wide as what is in them; numbers to the right."""
+    cells = [[cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(column), *(len(line[i]) for line in cells)) for i, column in enumerate(columns)]
+    right = [all(isinstance(row.get(column), int | float | None) for row in rows) for column in columns]
+
+    def join(parts: Sequence[str]) -> str:
+        aligned = (part.rjust(w) if r else part.ljust(w) for part, w, r in zip(parts, widths, right, strict=True))
+        return "  ".join(aligned).rstrip()
+
+    head = join([column.replace("_", " ") for column in columns])
+    return "\n".join([paint(head, "bold"), *(join(line) for line in cells)])
+
+
+def cell(value: Any) -> str:
+    """A value in a table's cell, in one line."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.4g}"
+        case list() | tuple():
+            return " ".join(map(cell, value)) or "-"
+        case dict():
+            return " ".join(f"{key}={cell(item)}" for key, item in value.items()) or "-"
+    return harmless(str(value)).replace("\n", "\\n").replace("\t", " ")
+
+
+# ---- forms ---------------------------------------------------------------------------------------
+
+
+def clock(time_ns: int) -> str:
+    """The time of day, to the microsecond, where the reader is."""
+    when = datetime.fromtimestamp(time_ns // 10**9).astimezone()
+    return f"{when:%H:%M:%S}.{time_ns % 10**9 // 1000:06d}"
+
+
+def date(time_ns: int) -> str:
+    when = datetime.fromtimestamp(time_ns // 10**9).astimezone()
+    return f"{when:%Y-%m-%d %H:%M:%S}"
+
+
+def size(count: float) -> str:
+    """Bytes with a unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"
+
+
+def duration(span_ns: float) -> str:
+    for unit, length in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(span_ns) >= length:
+            return f"{span_ns / length:.4g} {unit}"
+    return f"{span_ns:g} ns"
+
+
+def ranges(numbers: Sequence[int] | None) -> str:
+    """``0-3|8`` for 0 1 2 3 8, as selectors have it."""
+    if numbers is None:
+        return "*"
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return "|".join(str(a) if a == b else f"{a}-{b}" for a, b in parts) or "-"
+
+
+def record_line(row: Mapping[str, Any], out: Output) -> str:
+    """``host/vm/pe fn level time text``"""
+    level = row["level"]
+    name = LEVELS[level] if 0 <= level < len(LEVELS) else str(level)
+    where = f"{row['host']}/{row['vm']}/{row['pe']}"
+    text = harmless(row["text"].rstrip("\n"))
+    kind = "" if row["kind"] in ("text", "format") else f"{row['kind']} "
+    shown = out.paint(f"{name:7}", _LEVEL_COLOURS.get(level))
+    return f"{where} {row['fn']} {shown} {clock(row['time_ns'])} {kind}{text}"
+
+
+def event_line(message: Mapping[str, Any], out: Output) -> str:
+    """``host[/vm] event time what``"""
+    where = "/".join(part for part in (message.get("host"), message.get("vm")) if part) or "-"
+    what = cell(message.get("detail") or {})
+    return f"{where} {out.paint(message['event'], 'blue')} {clock(message['time_ns'])} {what}"

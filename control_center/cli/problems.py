@@ -1,0 +1,39 @@
+"""What ends a command early, and the exit code that it ends with."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+REFUSED: Final = 3
+UNREACHABLE: Final = 4
+
+
+class CommandError(Exception):
+    """The command cannot be done; the text says why and what is allowed."""
+
+    exit_code: ClassVar[int] = FAILED
+
+
+class UsageError(CommandError):
+    """The command line asks for what there is not; nothing was sent."""
+
+    exit_code = USAGE
+
+
+class RefusalError(CommandError):
+    """The control centre or the daemon has said no."""
+
+    exit_code = REFUSED
+
+    def __init__(self, text: str, kind: str = "failed") -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class NobodyThereError(CommandError):
+    """Nobody answers at the address, or hangs up."""
+
+    exit_code = UNREACHABLE

@@ -1,0 +1,133 @@
+"""What of the control system works from here: the server, your token, the hosts, their versions and clocks; and for
+each thing that is missing, how to get it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
+
+from control_center.cli.link import DEFAULT_CENTRE, DEFAULT_SOCKET, Link, Object, Target, choose, connected
+from control_center.cli.output import Output, duration
+from control_center.cli.problems import FAILED, OK, CommandError, NobodyThereError, RefusalError
+
+EXAMPLES: Final = """\
+  vgcctl doctor
+  vgcctl doctor --centre https://gpus.example:7070
+"""
+MAX_SKEW_NS: Final = 100_000_000
+_MARKS: Final = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "missing": ("missing", "red")}
+_PACKAGES: Final = {
+    "aiohttp": "to ask a control centre: pip install 'virtio-gpu-compute[control]'",
+    "msgpack": "to ask a daemon: pip install msgpack",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    state: Literal["ok", "warning", "missing"]
+    what: str
+    advice: str = ""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Nothing but the options that all verbs have."""
+    parser.set_defaults()
+
+
+async def run_alone(given: argparse.Namespace, out: Output, asked: Target) -> int:  # noqa: ARG001
+    findings = list(_packages())
+    target = choose(asked)
+    try:
+        async with connected(target) as link:
+            findings += await examine(link)
+    except NobodyThereError as error:
+        advice = "is it running? vgc-control-center, or `control:` with a socket in vgcd's configuration"
+        default = "" if asked != Target() else f"; no {DEFAULT_SOCKET} here, so {DEFAULT_CENTRE} was tried"
+        findings.append(Finding("missing", f"{error}{default}", advice))
+    except RefusalError as error:
+        findings.append(
+            Finding("missing", str(error), "a token: VGC_TOKEN in the environment; vgcctl token new makes one")
+        )
+    _show(out, findings)
+    return FAILED if any(finding.state == "missing" for finding in findings) else OK
+
+
+def _packages() -> Iterator[Finding]:
+    for name, advice in _PACKAGES.items():
+        there = importlib.util.find_spec(name) is not None
+        yield Finding("ok" if there else "missing", f"Python package {name}", "" if there else advice)
+
+
+async def examine(link: Link) -> list[Finding]:
+    """What is to be said about who answers at the other end."""
+    before_ns = time.time_ns()
+    hosts = await link.hosts()
+    took_ns = time.time_ns() - before_ns
+    findings = [Finding("ok", f"{link.address} answers within {duration(took_ns)}; hosts: {len(hosts)}")]
+    if not hosts:
+        findings.append(Finding("warning", "no hosts are registered", "hosts: in the control centre's configuration"))
+    for host in hosts:
+        findings += _host(host)
+    versions = {host["daemon"] for host in hosts if host["daemon"]}
+    if len(versions) > 1:
+        text = f"daemons of several versions: {', '.join(sorted(versions))}"
+        findings.append(Finding("warning", text, "update the older ones"))
+    findings.append(await _recorder(link))
+    return findings
+
+
+def _host(host: Object) -> Iterator[Finding]:
+    name = f"host {host['host']} ({host['url']})"
+    if host["state"] != "up":
+        since = duration(time.time_ns() - host["since_ns"])
+        advice = f"is vgcd running there, with `control:` configured? {host.get('problem') or ''}".strip()
+        yield Finding(
+            "missing" if host["state"] == "down" else "warning", f"{name} is {host['state']} since {since}", advice
+        )
+        return
+    role = f", role {host['role']}" if host.get("role") else ""
+    yield Finding("ok", f"{name}: vgcd {host['daemon']}{role}, GPUs: {len(host['gpus'])}, VMs: {len(host['vms'])}")
+    skew_ns = host.get("clock_skew_ns", time.time_ns() - host["time_ns"] if "time_ns" in host else 0)
+    if abs(skew_ns) > MAX_SKEW_NS:
+        yield Finding(
+            "warning", f"{name}: its clock differs by {duration(skew_ns)}", "run an NTP client on both: chrony"
+        )
+    for vm in host["vms"]:
+        if vm["state"] in ("failed", "stopped"):
+            yield Finding(
+                "warning", f"VM {host['host']}/{vm['vm']} is {vm['state']}", "see vgcd's log, and vgcctl fault"
+            )
+
+
+async def _recorder(link: Link) -> Finding:
+    if link.recordings is None:
+        return Finding("ok", "a daemon keeps no recordings: that is a control centre's")
+    try:
+        state = await link.recordings.recorder()
+    except CommandError as error:
+        return Finding(
+            "warning", f"no recording: {error}", "recorder: with a url in the control centre's configuration"
+        )
+    left_out = state.get("left_out", 0)
+    text = f"recording at {state.get('url')}: {state.get('records')} records"
+    return (
+        Finding("warning", f"{text}, {left_out} left out", "a quicker disk, or fewer channels")
+        if left_out
+        else Finding("ok", text)
+    )
+
+
+def _show(out: Output, findings: list[Finding]) -> None:
+    if out.as_json:
+        out.json([asdict(finding) for finding in findings])
+        return
+    for finding in findings:
+        mark, colour = _MARKS[finding.state]
+        out.line(f"{out.paint(mark, colour)}  {finding.what}")
+        if finding.advice:
+            out.line(f"         {finding.advice}")

@@ -1,0 +1,97 @@
+"""What has gone wrong on processing elements and GPUs, how often, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from control_center.cli.context import Context, selector
+from control_center.cli.link import Object, Wanted
+from control_center.cli.output import clock, date, event_line, harmless
+from control_center.cli.problems import OK, UsageError
+from virtio_proto.control.selector import SelectorError, parse
+
+EXAMPLES: Final = """\
+  vgcctl fault                       all that is not cleared, with advice
+  vgcctl fault ls vm=web1 --cleared  with history
+  vgcctl fault clear h1/7            one
+  vgcctl fault clear vm=web1         all of a VM
+  vgcctl fault watch                 as they come
+"""
+LIVE: Final = True
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    ls = actions.add_parser("ls", help="list them (the default)")
+    ls.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
+    ls.add_argument("--cleared", action="store_true", help="those that were cleared as well")
+    clear = actions.add_parser("clear", help="say that they have been dealt with")
+    clear.add_argument("faults", nargs="+", metavar="FAULT|SELECTOR", help="host/number, or one selector")
+    watch = actions.add_parser("watch", help="print them as they come")
+    watch.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
+
+
+async def run(context: Context) -> int:
+    given = context.given
+    match given.action:
+        case "clear":
+            await _clear(context, given.faults)
+        case "watch":
+            await _watch(context, given.selector)
+        case _:
+            found = await context.link.faults(getattr(given, "selector", ""), cleared=getattr(given, "cleared", False))
+            _show(context, found)
+    return OK
+
+
+def _show(context: Context, faults: list[Object]) -> None:
+    out = context.out
+    if out.as_json:
+        out.json(faults)
+        return
+    for fault in faults:
+        where = "/".join(str(part) for part in (fault["host"], fault["vm"], fault["pe"]) if part not in (None, ""))
+        xid = f" Xid {fault['xid']}" if fault["xid"] is not None else ""
+        often = f", {fault['count']} times since {date(fault['time_ns'])}" if fault["count"] > 1 else ""
+        cleared = " (cleared)" if fault["cleared"] else ""
+        head = out.paint(f"{fault['kind']}{xid}", "grey" if fault["cleared"] else "red")
+        out.line(f"{fault['fault']}  {where}  {head}  {clock(fault['last_ns'])}{often}{cleared}")
+        out.line(f"    {harmless(fault['text'])}")
+        if fault["advice"]:
+            out.line(out.paint(f"    advice: {fault['advice']}", "green"))
+    if not faults:
+        out.line("no faults")
+
+
+async def _clear(context: Context, names: list[str]) -> None:
+    if any("=" in name for name in names):
+        if len(names) > 1:
+            raise UsageError(f"{' '.join(names)!r}; allowed: numbers of faults, or one selector")
+        try:
+            cleared = await context.link.clear_faults(str(parse(names[0])), ())
+        except SelectorError as error:
+            raise UsageError(str(error)) from None
+    else:
+        cleared = await context.link.clear_faults("", names)
+    if context.out.as_json:
+        context.out.json({"cleared": cleared})
+    else:
+        context.out.line(f"{cleared} cleared")
+
+
+async def _watch(context: Context, text: str) -> None:
+    chosen = parse(text)
+    async for message in context.link.stream(Wanted(events=True)):
+        if message["type"] != "event" or message["event"] not in ("fault", "fault_cleared", "policy_acted"):
+            continue
+        if not (chosen.matches_host(message["host"]) and chosen.matches_vm(message["vm"] or "")):
+            continue
+        if context.out.as_json:
+            context.out.json(message)
+        elif message["event"] == "fault":
+            number = f"{message['host']}/{message['detail'].get('fault')}"
+            found = await context.link.faults("", cleared=True)
+            _show(context, [fault for fault in found if str(fault["fault"]) == number] or [])
+        else:
+            context.out.line(event_line(message, context.out))

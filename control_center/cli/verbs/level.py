@@ -1,0 +1,34 @@
+"""Changes the level or the sampling of open channels, while kernels run."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from control_center.cli.context import Context, find_instances, level
+from control_center.cli.link import Object
+from control_center.cli.problems import OK, UsageError
+from control_center.cli.verbs.ls import summary
+
+EXAMPLES: Final = """\
+  vgcctl level h1/3 debug
+  vgcctl level 'vm=web1,fn=log' error --sample 4      and one record of 16
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("instance", metavar="INSTANCE|SELECTOR", help="host/number, number or a selector")
+    parser.add_argument("level", type=level, nargs="?", metavar="LEVEL", help="critical, error, warning, info or debug")
+    parser.add_argument("--sample", type=int, metavar="N", help="keep one record of two to the power of N")
+
+
+async def run(context: Context) -> int:
+    given = context.given
+    fields: Object = {key: getattr(given, key) for key in ("level", "sample") if getattr(given, key) is not None}
+    if not fields:
+        raise UsageError("change what? allowed: a LEVEL, --sample N, or both")
+    found = await find_instances(context.link, [given.instance])
+    changed = [await context.link.change(instance["instance"], fields) for instance in found]
+    shown = changed if context.out.as_json else [summary(item) for item in changed]
+    context.out.rows(("instance", "function", "selector", "level", "sample", "channels"), shown)
+    return OK

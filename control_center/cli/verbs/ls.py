@@ -1,0 +1,105 @@
+"""Lists hosts, GPUs, VMs and open channels."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+from control_center.cli.context import Context, chooses
+from control_center.cli.link import Object
+from control_center.cli.output import LEVELS, ranges, size
+from control_center.cli.problems import OK, UsageError
+from virtio_proto.control.selector import Selector, SelectorError, parse
+
+EXAMPLES: Final = """\
+  vgcctl ls                          everything
+  vgcctl ls vms 'host=h1'            the VMs of a host
+  vgcctl ls channels --json          open channels, for a program
+"""
+WHAT: Final = ("all", "hosts", "gpus", "vms", "channels")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="WHAT|SELECTOR", help=f"{', '.join(WHAT)}; and a selector")
+
+
+async def run(context: Context) -> int:
+    what, chosen = _words(context.given.words)
+    hosts = [host for host in await context.link.hosts() if chosen.matches_host(host["host"])]
+    instances = (
+        [item for item in await context.link.channels("") if chooses(chosen, item)]
+        if what in ("all", "channels")
+        else []
+    )
+    gpus = [
+        {"host": h["host"], **gpu} for h in hosts for gpu in h["gpus"] if chosen.matches_gpu(gpu["gpu"], gpu["uuid"])
+    ]
+    vms = [
+        {"host": h["host"], **vm}
+        for h in hosts
+        for vm in h["vms"]
+        if chosen.matches_vm(vm["vm"]) and chosen.matches_gpu(vm["gpu"])
+    ]
+    out = context.out
+    if out.as_json:
+        found: Object = {"hosts": hosts, "gpus": gpus, "vms": vms, "channels": instances}
+        out.json(found if what == "all" else found[what])
+        return OK
+    if what in ("all", "hosts"):
+        out.rows(("host", "state", "gpus", "vms", "daemon", "url"), [_host(host) for host in hosts], title="hosts")
+    if what in ("all", "gpus"):
+        out.rows(("host", "gpu", "name", "kind", "pes", "memory", "driver"), [_gpu(gpu) for gpu in gpus], title="GPUs")
+    if what in ("all", "vms"):
+        columns = ("host", "vm", "gpu", "pes", "confined_to", "state", "memory", "requests", "channels", "firmware")
+        out.rows(columns, [_vm(vm) for vm in vms], title="VMs")
+    if what in ("all", "channels"):
+        columns = (
+            "instance",
+            "function",
+            "selector",
+            "owner",
+            "level",
+            "policy",
+            "channels",
+            "records",
+            "lost",
+            "skipped",
+        )
+        out.rows(columns, [summary(item) for item in instances], title="channels")
+    return OK
+
+
+def _words(words: Sequence[str]) -> tuple[str, Selector]:
+    """What to list, and of what.
+
+    :raise UsageError: a word is neither.
+    """
+    what = [word for word in words if word in WHAT]
+    rest = [word for word in words if word not in WHAT]
+    if len(what) > 1 or len(rest) > 1:
+        raise UsageError(f"{' '.join(words)!r}; allowed: one of {', '.join(WHAT)}, and one selector")
+    try:
+        return (what or ["all"])[0], parse((rest or [""])[0])
+    except SelectorError as error:
+        raise UsageError(str(error)) from None
+
+
+def _host(host: Object) -> Object:
+    return {**host, "gpus": len(host["gpus"]), "vms": len(host["vms"])}
+
+
+def _gpu(gpu: Object) -> Object:
+    return {**gpu, "memory": size(gpu["memory_bytes"]), "driver": gpu.get("driver_version")}
+
+
+def _vm(vm: Object) -> Object:
+    memory = f"{size(vm['memory_used_bytes'])} of {size(vm['memory_quota_bytes'])}"
+    return {**vm, "memory": memory, "requests": vm["requests_done"], "confined_to": ranges(vm["confined_to"])}
+
+
+def summary(instance: Object) -> Object:
+    """An instance as a line of a table."""
+    channels = instance["channels"]
+    sums = {key: sum(one[key] for one in channels) for key in ("records", "lost", "skipped")}
+    return {**instance, **sums, "channels": len(channels), "level": LEVELS[instance["level"]]}

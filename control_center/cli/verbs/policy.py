@@ -1,0 +1,102 @@
+"""What is done about faults by itself: alert, quiesce, reset the worker, migrate."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from control_center.cli.context import Context, positive, selector
+from control_center.cli.link import Object
+from control_center.cli.problems import OK, RefusalError, UsageError
+from control_center.cli.times import length_s
+
+EXAMPLES: Final = """\
+  vgcctl policy ls
+  vgcctl policy add hang --kinds hung --action reset vm=web*
+  vgcctl policy add flood --kinds kernel assert --trigger sustained --count 10 --window 60s --action quiesce
+  vgcctl policy set policies.yaml --host h1      replaces all: a list of policies
+  vgcctl policy rm hang
+"""
+_KINDS: Final = ("kernel", "assert", "trap", "deadline", "hung", "device", "user")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("ls", help="list them")
+    setting = actions.add_parser("set", help="replace all by those of a YAML file")
+    setting.add_argument("file", type=Path, metavar="FILE", help="a list of policies, or policies: with one")
+    one = actions.add_parser("add", help="add one, or change the one of that name")
+    one.add_argument("name")
+    one.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
+    one.add_argument("--kinds", nargs="+", choices=_KINDS, default=list(_KINDS), metavar="KIND", help=", ".join(_KINDS))
+    one.add_argument("--trigger", choices=("edge", "sustained", "aggregate"), default="edge")
+    one.add_argument("--count", type=positive, default=1, metavar="N", help="faults that it takes (default: 1)")
+    one.add_argument("--window", type=length_s, default=60.0, metavar="TIME", help="within it (default: 60s)")
+    one.add_argument("--action", dest="what", choices=("alert", "quiesce", "reset", "migrate"), default="alert")
+    one.add_argument("--target", help="migrate: to which GPU or elements (default: the least loaded)")
+    remove = actions.add_parser("rm", help="remove one")
+    remove.add_argument("name")
+    for action in (listing, setting, one, remove):
+        action.add_argument("--host", help="of this host (default: of all)")
+
+
+async def run(context: Context) -> int:
+    given = context.given
+    hosts = await _hosts(context)
+    result: list[Object] = []
+    for host in hosts:
+        before = await context.link.policies(host)
+        after = before if given.action == "ls" else await context.link.set_policies(host, _wanted(given, before))
+        result += [{"host": host, **policy} for policy in after]
+    context.out.rows(("host", "name", "selector", "kinds", "trigger", "count", "window_s", "action", "target"), result)
+    return OK
+
+
+async def _hosts(context: Context) -> list[str]:
+    names = [host["host"] for host in await context.link.hosts() if host["state"] == "up"]
+    wanted = context.given.host
+    if wanted is None:
+        return names
+    if wanted not in names:
+        raise RefusalError(f"no host {wanted!r} is up; there is: {', '.join(names)}", "unknown")
+    return [wanted]
+
+
+def _wanted(given: argparse.Namespace, before: Sequence[Object]) -> list[Object]:
+    """All policies as they are to be."""
+    match given.action:
+        case "set":
+            return _read(given.file)
+        case "add":
+            made = {
+                "name": given.name,
+                "selector": given.selector,
+                "kinds": given.kinds,
+                "trigger": given.trigger,
+                "count": given.count,
+                "window_s": given.window,
+                "action": given.what,
+            }
+            target = {"target": given.target} if given.target else {}
+            return [*(policy for policy in before if policy["name"] != given.name), {**made, **target}]
+    rest = [policy for policy in before if policy["name"] != given.name]
+    if len(rest) == len(before):
+        names = ", ".join(policy["name"] for policy in before) or "none"
+        raise RefusalError(f"no policy {given.name!r}; there is: {names}", "unknown")
+    return rest
+
+
+def _read(path: Path) -> list[Object]:
+    """:raise UsageError: the file is no list of policies."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    policies = found.get("policies") if isinstance(found, dict) else found
+    if not isinstance(policies, list) or not all(isinstance(policy, dict) for policy in policies):
+        raise UsageError(f"{path}: no list of policies; allowed: '- name: ...' entries, or policies: with them")
+    return policies

@@ -1,0 +1,141 @@
+"""Snapshots: what every processing element does at one moment, taken of all in parallel; and what changed between two.
+
+How many elements answered (coverage), how far apart in time (skew), and which did not, is always said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from control_center.cli.context import Context, positive, selector
+from control_center.cli.link import Object
+from control_center.cli.output import date, duration
+from control_center.cli.problems import OK, UsageError
+
+EXAMPLES: Final = """\
+  vgcctl snap take vm=web1                    now
+  vgcctl snap take --save before.json         and kept in a file
+  vgcctl snap list                            those that the control centre keeps
+  vgcctl snap show 4
+  vgcctl snap diff 3 4                        or of files: vgcctl snap diff before.json after.json
+"""
+_COLUMNS: Final = ("host", "vm", "pe", "kernel", "launch", "block", "warps", "running_for", "hung")
+_COMPARED: Final = ("kernel", "launch", "block", "hung")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    take = actions.add_parser("take", help="look at all elements now")
+    take.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
+    take.add_argument("--deadline", type=positive, default=100, metavar="MS", help="for answers (default: 100)")
+    take.add_argument("--save", type=Path, metavar="FILE", help="keep it as JSON")
+    actions.add_parser("list", help="snapshots that the control centre keeps")
+    show = actions.add_parser("show", help="one of them, or of a file")
+    show.add_argument("snapshot", metavar="NUMBER|FILE")
+    diff = actions.add_parser("diff", help="what changed from one to another")
+    diff.add_argument("first", metavar="NUMBER|FILE")
+    diff.add_argument("second", metavar="NUMBER|FILE")
+
+
+async def run(context: Context) -> int:
+    given = context.given
+    match given.action:
+        case "take":
+            found = await context.link.snapshot(given.selector, given.deadline)
+            if given.save:
+                _save(given.save, found)
+            _show(context, found)
+        case "list":
+            rows = await context.link.snapshots()
+            shown = rows if context.out.as_json else [{**row, "time": date(row["time_ns"])} for row in rows]
+            context.out.rows(("id", "time", "selector", "coverage"), shown)
+        case "show":
+            _show(context, await _get(context, given.snapshot))
+        case _:
+            _show_diff(context, await _get(context, given.first), await _get(context, given.second))
+    return OK
+
+
+def _save(path: Path, found: Object) -> None:
+    try:
+        path.write_text(json.dumps(found))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+async def _get(context: Context, name: str) -> Object:
+    """A snapshot by its number, or of a file.
+
+    :raise UsageError: the file holds none.
+    """
+    if name.isdecimal():
+        return await context.link.snapshot_of(name)
+    return _read(Path(name))
+
+
+def _read(path: Path) -> Object:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}; allowed: a snapshot's number, or a file of `snap take --save`") from None
+    if not isinstance(found, dict) or not isinstance(found.get("hosts"), dict):
+        raise UsageError(f"{path} holds no snapshot; allowed: a file of `snap take --save`")
+    return found
+
+
+def _elements(found: Object) -> dict[tuple[str, str, int], Object]:
+    return {
+        (host, pe["vm"], pe["pe"]): {**pe, "host": host} for host, info in found["hosts"].items() for pe in info["pes"]
+    }
+
+
+def _show(context: Context, found: Object) -> None:
+    if context.out.as_json:
+        context.out.json(found)
+        return
+    rows = [{**pe, "running_for": _since(pe)} for pe in _elements(found).values()]
+    context.out.rows(_COLUMNS, rows)
+    for host, info in found["hosts"].items():
+        silent = f"; silent: {' '.join(info['silent'])}" if info["silent"] else ""
+        context.out.line(f"{host}: {100 * info['coverage']:.4g} % answered within {duration(info['skew_ns'])}{silent}")
+
+
+def _since(pe: Object) -> str | None:
+    return duration(pe["at_ns"] - pe["since_ns"]) if pe["kernel"] and pe["since_ns"] else None
+
+
+def difference(first: Object, second: Object) -> list[Object]:
+    """The elements that do something else in `second`, with what they did before."""
+    before, after = _elements(first), _elements(second)
+    changes: list[Object] = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        changed = {
+            name: [_value(old, name), _value(new, name)] for name in _COMPARED if _value(old, name) != _value(new, name)
+        }
+        if changed or (old is None) != (new is None):
+            host, vm, pe = key
+            what = "gone" if new is None else "new" if old is None else "changed"
+            changes.append({"host": host, "vm": vm, "pe": pe, "what": what, **changed})
+    return changes
+
+
+def _value(pe: Object | None, name: str) -> Any:
+    return None if pe is None else pe[name]
+
+
+def _show_diff(context: Context, first: Object, second: Object) -> None:
+    changes = difference(first, second)
+    if context.out.as_json:
+        context.out.json(changes)
+        return
+    rows = [
+        {key: " -> ".join(map(str, value)) if isinstance(value, list) else value for key, value in row.items()}
+        for row in changes
+    ]
+    context.out.rows(("host", "vm", "pe", "what", *_COMPARED), rows)
+    same = len(_elements(second)) - sum(change["what"] != "gone" for change in changes)
+    context.out.line(f"{same} elements do what they did")

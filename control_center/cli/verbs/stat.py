@@ -1,0 +1,86 @@
+"""Counters of processing elements: blocks, warps, busy and stall time, faults, counters and gauges of kernels' own.
+
+Only elements with an open channel of perf or load count; where none is open, one is, for a short time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Final
+
+from control_center.cli.context import Context, add_selector, opened, positive
+from control_center.cli.link import Object
+from control_center.cli.output import duration
+from control_center.cli.problems import OK
+from control_center.cli.times import length_s
+from virtio_proto.control.records import Level
+from virtio_proto.control.selector import Selector, parse
+
+EXAMPLES: Final = """\
+  vgcctl stat vm=web1
+  vgcctl stat 'host=h1,pe=0-7' --watch 2s
+  vgcctl stat vm=web1 --json
+"""
+LIVE: Final = True
+_COLUMNS: Final = ("host", "vm", "pe", "blocks", "warps", "launches", "busy", "stall", "occupancy", "faults", "own")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_selector(parser)
+    parser.add_argument(
+        "--watch", type=length_s, nargs="?", const=1.0, metavar="TIME", help="again and again (default: 1s)"
+    )
+    parser.add_argument("--count", type=positive, metavar="N", help="with --watch: end after so many tables")
+    parser.add_argument(
+        "--for",
+        dest="time",
+        type=length_s,
+        default=1.0,
+        metavar="TIME",
+        help="how long to count where nothing is open (default: 1s)",
+    )
+
+
+async def run(context: Context) -> int:
+    given = context.given
+    found = await context.link.stats(given.selector)
+    if found and not given.watch:
+        _show(context, found)
+        return OK
+    async with opened(context, perf_of(given.selector), (), {"level": int(Level.CRITICAL)}):
+        if not given.watch:
+            await asyncio.sleep(given.time)
+            _show(context, await context.link.stats(given.selector))
+            return OK
+        shown = 0
+        while shown != given.count:
+            await asyncio.sleep(given.watch)
+            context.out.clear_screen()
+            _show(context, await context.link.stats(given.selector))
+            shown += 1
+    return OK
+
+
+def perf_of(text: str) -> str:
+    """The selector's elements, with perf as their function."""
+    chosen = parse(text)
+    return str(Selector(chosen.host, chosen.gpu, chosen.vm, chosen.pe, ("perf",)))
+
+
+def _show(context: Context, found: list[Object]) -> None:
+    if context.out.as_json:
+        context.out.json(found)
+        return
+    context.out.rows(_COLUMNS, [_line(stat) for stat in found])
+
+
+def _line(stat: Object) -> Object:
+    own = {**stat["counters"], **stat["gauges"]}
+    return {
+        **stat,
+        "busy": duration(stat["busy_ns"]),
+        "stall": duration(stat["stall_ns"]),
+        "occupancy": f"{100 * stat['occupancy']:.1f} %",
+        "own": own or None,
+    }

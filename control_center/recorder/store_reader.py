@@ -1,0 +1,135 @@
+"""Reading a recording: found, counted, replayed, exported; in threads, while a recorder writes it or nobody does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, TypedDict, TypeVar
+
+from control_center.recorder import perfetto, schema, table
+from control_center.recorder.dialect import check_url, connect, without_password
+from control_center.recorder.entry import Kind, unpack_body
+from control_center.recorder.lookup import Lookup
+from control_center.recorder.rows import command_row, event_row, last_records, moments, record_row
+from control_center.recorder.timeline import timeline
+from control_center.recording_port import (
+    CommandRow,
+    ExportFormat,
+    Query,
+    RecorderStatus,
+    RecordRow,
+    Row,
+    TimelineBin,
+)
+from virtio_proto.control.api import SnapshotInfo
+
+T = TypeVar("T")
+
+_CHUNK: Final = 256
+"""Rows that are fetched at a time: a thread's work between two looks of the event loop."""
+
+
+class SnapshotRow(TypedDict):
+    """A snapshot that was recorded."""
+
+    time_ns: int
+    host: str
+    name: str
+    info: SnapshotInfo
+
+
+class StoreReader:
+    """What may be asked of a recording. Every method raises `dialect.StoreError` when the store does not answer."""
+
+    def __init__(self, url: str) -> None:
+        """:raise ValueError: the URL is no store's."""
+        check_url(url)
+        self._url = url
+        self._lookup = Lookup(lambda: connect(url, read_only=True))
+
+    def close(self) -> None:
+        """Ends reading; a read under way raises."""
+        self._lookup.close()
+
+    async def state(self) -> RecorderStatus:
+        """What the store holds; nobody says here what was left out.
+
+        :raise StoreError: there is no recording of this version.
+        """
+
+        def read() -> RecorderStatus:
+            database = connect(self._url, read_only=True)
+            try:
+                schema.check_version(database)
+                return status_of(self._url, schema.totals(database), 0)
+            finally:
+                database.close()
+
+        return await asyncio.to_thread(read)
+
+    # ---- asking ----------------------------------------------------------------------------------
+
+    async def query(self, query: Query, limit: int) -> list[RecordRow]:
+        """The last `limit` records of what `query` chooses, oldest first."""
+        return await asyncio.to_thread(last_records, self._lookup, query, limit)
+
+    async def commands(self, query: Query, verb: str | None = None) -> list[CommandRow]:
+        """Commands that `query` chooses (all verbs, or one), oldest first."""
+
+        def read() -> list[CommandRow]:
+            found = self._lookup.entries(query, Kind.COMMAND)
+            return [command_row(entry) for _, entry in found if verb in (None, entry.name)]
+
+        return await asyncio.to_thread(read)
+
+    async def snapshots(self, query: Query) -> list[SnapshotRow]:
+        """Snapshots that `query` chooses, oldest first."""
+
+        def read() -> list[SnapshotRow]:
+            found = (entry for _, entry in self._lookup.entries(query, Kind.SNAPSHOT))
+            return [SnapshotRow(time_ns=e.time_ns, host=e.host, name=e.name, info=unpack_body(e.body)) for e in found]
+
+        return await asyncio.to_thread(read)
+
+    async def timeline(self, query: Query, bins: int) -> list[TimelineBin]:
+        """`bins` pieces of equal length from `query.from_ns` to `query.to_ns`, by default all that is recorded."""
+        return await asyncio.to_thread(timeline, self._lookup, query, bins)
+
+    async def export(self, query: Query, form: ExportFormat) -> AsyncIterator[bytes]:
+        """A Perfetto trace (JSON of the Trace Event Format) or CSV, in pieces."""
+        made = {"perfetto": perfetto.export, "csv": table.export}[form]
+        async for pieces in _in_thread(lambda: made(moments(self._lookup, query))):
+            yield b"".join(pieces)
+
+    async def replay(self, query: Query) -> AsyncIterator[Row]:
+        """Records and events in the order of time, as fast as they are asked for; `player.Player` keeps time."""
+
+        def rows() -> Iterator[Row]:
+            for moment in moments(self._lookup, query, Kind.BATCH, Kind.EVENT, Kind.GAP):
+                if moment.entry.kind is Kind.BATCH:
+                    yield "record", record_row(moment)
+                else:
+                    yield "event", event_row(moment.entry)
+
+        async for chunk in _in_thread(rows):
+            for row in chunk:
+                yield row
+
+
+def status_of(url: str, totals: schema.Totals, left_out: int) -> RecorderStatus:
+    return RecorderStatus(
+        url=without_password(url),
+        bytes=totals.bytes,
+        first_ns=totals.first_ns,
+        last_ns=totals.last_ns,
+        records=totals.records,
+        left_out=left_out,
+    )
+
+
+async def _in_thread(make: Callable[[], Iterable[T]]) -> AsyncIterator[list[T]]:
+    """What the iterable that `make` returns yields, in chunks, each made in a thread."""
+    iterator = iter(await asyncio.to_thread(make))
+    while chunk := await asyncio.to_thread(lambda: list(islice(iterator, _CHUNK))):
+        yield chunk
