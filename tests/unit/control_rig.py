@@ -206,3 +206,28 @@ def attach(made: Rig, area: Area) -> None:
     error = made.engine.handle.ops.control_attach(made.engine.handle, area.fd, host, len(area.memory), device)
     assert error == 0, os.strerror(-error)
     area.device = int(device[0])
+
+
+GATED: Final = r"""
+#include <vgc.h>
+// gate[0]: so many blocks may end; gate[1]: so many have begun
+__global__ void gated(volatile int *gate) {
+    if (threadIdx.x == 0) {
+        gate[1] = blockIdx.x + 1;
+        while (gate[0] <= (int)blockIdx.x)
+            ;
+    }
+}
+__global__ void say(int records) {
+    if (threadIdx.x == 0)
+        for (int i = 0; i < records; i++)
+            vgc_event("event", i);
+}
+"""
+"""Kernels that tests step block by block, and that make as many records as is wanted."""
+
+
+def let_end(gate: Any, blocks: int) -> None:
+    """Lets so many blocks of ``gated`` end, and waits until the next one has begun."""
+    gate[0] = blocks
+    eventually(lambda: gate[1] > blocks)
