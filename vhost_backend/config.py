@@ -17,7 +17,8 @@ from vhost_backend.control_config import ControlConfig, parse_control
 from vhost_backend.engine_config import EngineConfig, parse_engine
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import LogFormat, LogLevel
-from vhost_backend.yaml_values import (
+from virtio_proto.schema import LIMITS
+from virtio_proto.yaml_values import (
     MIB,
     NS_PER_S,
     SIZE_UNITS,
@@ -34,7 +35,6 @@ from vhost_backend.yaml_values import (
     socket_path,
     table_of,
 )
-from virtio_proto.schema import LIMITS
 
 __all__ = [
     "MIB",

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from vhost_backend.yaml_values import (
+from virtio_proto.control import selector
+from virtio_proto.control.api import ROLES, Role
+from virtio_proto.control.selector import SelectorError
+from virtio_proto.yaml_values import (
     MIB,
     NS_PER_S,
     SIZE_UNITS,
@@ -24,9 +27,6 @@ from vhost_backend.yaml_values import (
     socket_path,
     table_of,
 )
-from virtio_proto.control import selector
-from virtio_proto.control.api import ROLES, Role
-from virtio_proto.control.selector import SelectorError
 
 MAX_CHANNELS: Final = 16383
 MAX_POLICIES: Final = 256
@@ -219,7 +219,7 @@ _KEYS: Final[dict[str, Parser[Any]]] = {
 
 
 def parse_control(problems: Problems, path: str, at: Located) -> ControlConfig:
-    """The section, as the other parsers of `vhost_backend.yaml_values` do."""
+    """The section, as the other parsers of `virtio_proto.yaml_values` do."""
     table = table_of(problems, path, at, _KEYS)
     for key, name in (("memory", "memory_bytes"), ("hung_after", "hung_after_ns")):
         if key in table:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast
 
-from vhost_backend.yaml_values import (
+from virtio_proto.yaml_values import (
     GIB,
     KIB,
     SIZE_UNITS,

@@ -19,9 +19,9 @@ from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.engines import host_engines
 from vhost_backend.daemon.process import sandboxed_worker
 from vhost_backend.engine_config import EngineName
-from vhost_backend.yaml_values import Scalar
 from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, ProgramKind, QueryKind, Status
+from virtio_proto.yaml_values import Scalar
 
 STRICT: Final[SandboxMode] = "off" if SANDBOX == "off" else "strict"
 TEXT_BYTES: Final = 4096

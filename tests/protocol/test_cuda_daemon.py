@@ -18,9 +18,9 @@ from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
 from vhost_backend.engine_config import EngineName
 from vhost_backend.worker import protocol
-from vhost_backend.yaml_values import Scalar
 from virtio_proto import schema
 from virtio_proto.schema import EngineKind, Health, ProgramKind
+from virtio_proto.yaml_values import Scalar
 
 UUIDS = [f"GPU-00000000-0000-0000-0000-00000000000{index}" for index in range(2)]
 TWO = Survey(

@@ -12,7 +12,7 @@ from vhost_backend import config, engine_config
 from vhost_backend.config import MIB, EngineConfig, VmConfig
 from vhost_backend.engines.registry import KINDS, engine_class
 from vhost_backend.errors import ConfigError, EngineError
-from vhost_backend.yaml_values import Scalar
+from virtio_proto.yaml_values import Scalar
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "vgcd.example.yaml"
 

@@ -14,7 +14,7 @@ from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
 from vhost_backend.engine_config import EngineName
 from vhost_backend.errors import HostError
-from vhost_backend.yaml_values import Scalar
+from virtio_proto.yaml_values import Scalar
 
 UUIDS = [f"GPU-00000000-0000-0000-0000-00000000000{index}" for index in range(3)]
 MIG = "MIG-00000000-0000-0000-0000-00000000000f"

@@ -16,7 +16,7 @@ from vhost_backend.daemon.gpus import Gpu, Survey, survey
 from vhost_backend.engine_config import MIG_PREFIX, EngineName
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.log import get_logger
-from vhost_backend.yaml_values import Scalar
+from virtio_proto.yaml_values import Scalar
 
 Surveyor: TypeAlias = Callable[[str | None, str | None], Awaitable[Survey]]
 """(driver, the one device that it may see) -> what is there; None: the host's own, all of them."""
