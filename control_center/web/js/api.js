@@ -44,7 +44,9 @@ async function send(method, path, body, signal) {
   if (response.status !== 401 || !askForToken) return response;
   const { message } = await refusal(response);
   if (used === token()) {
-    asking ??= askForToken(message).finally(() => { asking = null; });
+    asking ??= askForToken(message).finally(() => {
+      asking = null;
+    });
     const given = await asking;
     if (given === null) throw new ApiError(401, "denied", message);
   }
@@ -55,7 +57,12 @@ async function attempt(method, path, body, signal, secret) {
   const headers = secret ? { authorization: `Bearer ${secret}` } : {};
   if (body !== undefined) headers["content-type"] = "application/json";
   try {
-    return await fetch(BASE + path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+    return await fetch(BASE + path, {
+      method,
+      headers,
+      signal,
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, "unreachable", "the control centre does not answer");
@@ -67,7 +74,11 @@ async function refusal(response) {
     const { error } = await response.json();
     return new ApiError(response.status, error.kind, error.text);
   } catch {
-    return new ApiError(response.status, "failed", `the control centre answered ${response.status} ${response.statusText}`);
+    return new ApiError(
+      response.status,
+      "failed",
+      `the control centre answered ${response.status} ${response.statusText}`,
+    );
   }
 }
 

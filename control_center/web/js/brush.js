@@ -3,7 +3,15 @@
 import { colour, fit } from "./chart.js";
 import { clock, moment } from "./format.js";
 
-export const TONES = { stdio: "hsl(205 75% 58%)", log: "hsl(160 55% 48%)", perf: "hsl(265 60% 68%)", fault: "hsl(4 80% 64%)", load: "hsl(40 80% 58%)", firmware: "hsl(320 55% 62%)", snapshot: "hsl(90 40% 52%)" };
+export const TONES = {
+  stdio: "hsl(205 75% 58%)",
+  log: "hsl(160 55% 48%)",
+  perf: "hsl(265 60% 68%)",
+  fault: "hsl(4 80% 64%)",
+  load: "hsl(40 80% 58%)",
+  firmware: "hsl(320 55% 62%)",
+  snapshot: "hsl(90 40% 52%)",
+};
 const HEIGHT = 168;
 const AXIS = 20;
 const MARKS = 14;
@@ -141,7 +149,11 @@ export class Brush {
     for (let at = 0; at <= marks; at += 1) {
       context.textAlign = at === 0 ? "left" : at === marks ? "right" : "center";
       const ns = this.start + (at / marks) * (this.end - this.start);
-      context.fillText(long ? moment(ns) : clock(ns, this.end - this.start < 5e9), (at / marks) * this.width, HEIGHT - 6);
+      context.fillText(
+        long ? moment(ns) : clock(ns, this.end - this.start < 5e9),
+        (at / marks) * this.width,
+        HEIGHT - 6,
+      );
     }
   }
 }

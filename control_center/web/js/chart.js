@@ -66,7 +66,11 @@ export const loadTone = (part) => (part > 0.95 ? "bad" : part > 0.8 ? "warn" : "
 /** A bar; `set(part, tone)` moves it. */
 export function bar(label) {
   const inner = h("div.bar-fill");
-  const element = h("div.bar-track", { role: "meter", "aria-label": label, "aria-valuemin": "0", "aria-valuemax": "100" }, inner);
+  const element = h(
+    "div.bar-track",
+    { role: "meter", "aria-label": label, "aria-valuemin": "0", "aria-valuemax": "100" },
+    inner,
+  );
   const set = (part, tone = loadTone(part)) => {
     inner.style.width = `${(100 * Math.min(1, Math.max(0, part || 0))).toFixed(1)}%`;
     inner.className = `bar-fill ${tone}`;

@@ -51,8 +51,13 @@ export function setText(element, text) {
 export function icon(paths) {
   const svg = document.createElementNS(SVG, "svg");
   const attributes = {
-    viewBox: "0 0 16 16", fill: "none", stroke: "currentColor",
-    "stroke-width": "1.4", "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true",
+    viewBox: "0 0 16 16",
+    fill: "none",
+    stroke: "currentColor",
+    "stroke-width": "1.4",
+    "stroke-linecap": "round",
+    "stroke-linejoin": "round",
+    "aria-hidden": "true",
   };
   for (const [key, value] of Object.entries(attributes)) svg.setAttribute(key, value);
   const path = document.createElementNS(SVG, "path");

@@ -7,7 +7,13 @@ let lastList = 0;
 
 /** A labelled control. */
 export function field(label, control, hint = "", wide = false) {
-  return h("label.field", { class: wide ? "wide" : "" }, h("span", null, label), control, hint ? h("small", null, hint) : null);
+  return h(
+    "label.field",
+    { class: wide ? "wide" : "" },
+    h("span", null, label),
+    control,
+    hint ? h("small", null, hint) : null,
+  );
 }
 
 /** An input; `suggestions` become a list to choose from. */
@@ -16,14 +22,22 @@ export function input(name, value = "", props = {}, suggestions = null) {
   if (!suggestions) return control;
   lastList += 1;
   control.setAttribute("list", `list-${lastList}`);
-  const list = h("datalist", { id: `list-${lastList}` }, suggestions.map((text) => h("option", { value: text })));
+  const list = h(
+    "datalist",
+    { id: `list-${lastList}` },
+    suggestions.map((text) => h("option", { value: text })),
+  );
   return h("span.grow", null, append(h("span.with-list"), [control, list]));
 }
 
 /** A drop-down; options are texts or [value, text]. */
 export function select(name, options, value, props = {}) {
   const pairs = options.map((option) => (Array.isArray(option) ? option : [option, option]));
-  const control = h("select", { name, ...props }, pairs.map(([key, text]) => h("option", { value: key }, text)));
+  const control = h(
+    "select",
+    { name, ...props },
+    pairs.map(([key, text]) => h("option", { value: key }, text)),
+  );
   control.value = String(value ?? pairs[0]?.[0] ?? "");
   return control;
 }
@@ -62,7 +76,8 @@ export function values(form) {
     if (!control.name) continue;
     if (control.type === "checkbox") found[control.name] = control.checked;
     else if (control.value.trim() !== "") {
-      found[control.name] = control.type === "number" || control.dataset.number ? Number(control.value) : control.value.trim();
+      found[control.name] =
+        control.type === "number" || control.dataset.number ? Number(control.value) : control.value.trim();
     }
   }
   return found;
@@ -80,17 +95,28 @@ export function dialog({ title, text, fields, action, needs = "view", submit }) 
     const go = guard(h("button.button.main", { type: "submit" }, action), needs);
     const box = h("dialog", { "aria-label": title });
     let done = false;
-    const form = h("form", { method: "dialog", onsubmit: async (event) => {
-      event.preventDefault();
-      if (go.disabled) return;
-      go.disabled = true;
-      done = await attempt(place, () => submit(values(form), form));
-      go.disabled = false;
-      if (done) box.close();
-    } },
-    h("header", null, h("h2", null, title), h("button.button.plain.small", { type: "button", "aria-label": "Close", onclick: () => box.close() }, "✕")),
-    h("div.content", null, place.element, text ? h("p", null, text) : null, h("div.fields", null, fields)),
-    h("footer", null, h("button.button", { type: "button", onclick: () => box.close() }, "Cancel"), go));
+    const form = h(
+      "form",
+      {
+        method: "dialog",
+        onsubmit: async (event) => {
+          event.preventDefault();
+          if (go.disabled) return;
+          go.disabled = true;
+          done = await attempt(place, () => submit(values(form), form));
+          go.disabled = false;
+          if (done) box.close();
+        },
+      },
+      h(
+        "header",
+        null,
+        h("h2", null, title),
+        h("button.button.plain.small", { type: "button", "aria-label": "Close", onclick: () => box.close() }, "✕"),
+      ),
+      h("div.content", null, place.element, text ? h("p", null, text) : null, h("div.fields", null, fields)),
+      h("footer", null, h("button.button", { type: "button", onclick: () => box.close() }, "Cancel"), go),
+    );
     box.append(form);
     box.addEventListener("close", () => {
       box.remove();

@@ -74,7 +74,13 @@ export class HeatGrid {
       moving ||= Math.abs(left) >= 0.004;
       context.fillStyle = cell.vm === null ? idle : cellColour(this.shown[at], cell.hue, this.byHeat);
       context.beginPath();
-      context.roundRect((at % this.columns) * this.step, Math.floor(at / this.columns) * this.step, cellSize, cellSize, 2.5);
+      context.roundRect(
+        (at % this.columns) * this.step,
+        Math.floor(at / this.columns) * this.step,
+        cellSize,
+        cellSize,
+        2.5,
+      );
       context.fill();
     });
     this.#drawCursor(context);

@@ -53,13 +53,29 @@ export function openDialog(preset = {}) {
   delete scope.fn;
   const levels = LEVELS.slice(1).map((name, at) => [at + 1, name]);
   return dialog({
-    title: "Open channels", needs: "operate", action: "Open",
+    title: "Open channels",
+    needs: "operate",
+    action: "Open",
     text: "From one function to every processing element that the selector chooses, while its kernels run.",
     fields: [
-      field("Selector", input("selector", compose({ ...scope, ...rest }), { class: "mono", placeholder: "host=…,gpu=…,vm=…,pe=0-3" }), "What is left out matches everything.", true),
-      field("Function", select("fn", FUNCTIONS, fn)), field("Level", select("level", levels, 4, { "data-number": "1" })),
+      field(
+        "Selector",
+        input("selector", compose({ ...scope, ...rest }), { class: "mono", placeholder: "host=…,gpu=…,vm=…,pe=0-3" }),
+        "What is left out matches everything.",
+        true,
+      ),
+      field("Function", select("fn", FUNCTIONS, fn)),
+      field("Level", select("level", levels, 4, { "data-number": "1" })),
       field("When full", select("policy", POLICIES, "drop-new")),
-      field("Keep one record of", select("sample", [0, 1, 2, 3, 4, 6, 8, 10].map((bits) => [bits, String(2 ** bits)]), 0, { "data-number": "1" })),
+      field(
+        "Keep one record of",
+        select(
+          "sample",
+          [0, 1, 2, 3, 4, 6, 8, 10].map((bits) => [bits, String(2 ** bits)]),
+          0,
+          { "data-number": "1" },
+        ),
+      ),
       field("Time to live, seconds", input("ttl_s", "600", { type: "number", min: "1" })),
       field("Report every, ms", input("period_ms", "1000", { type: "number", min: "0" }), "perf and load"),
     ],

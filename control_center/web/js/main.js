@@ -29,9 +29,13 @@ async function askForToken(text) {
   let given = null;
   const secret = h("input", { name: "token", type: "password", required: true, autocomplete: "current-password" });
   await dialog({
-    title: "Token", text: `${text}. It is kept until this tab is closed.`, action: "Use it",
+    title: "Token",
+    text: `${text}. It is kept until this tab is closed.`,
+    action: "Use it",
     fields: [field("Token", secret, "", true)],
-    submit: async ({ token }) => { given = token; },
+    submit: async ({ token }) => {
+      given = token;
+    },
   });
   if (given === null) return null;
   api.setToken(given);

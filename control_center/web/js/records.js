@@ -18,7 +18,7 @@ export class Gaps {
   /** How many were lost just before this record. */
   before(record) {
     const key = CHANNEL(record);
-    const known = this.#lost.get(key) ?? (this.fresh ? 0 : record.lost ?? 0);
+    const known = this.#lost.get(key) ?? (this.fresh ? 0 : (record.lost ?? 0));
     const lost = record.lost ?? 0;
     this.#lost.set(key, lost);
     return lost < known ? lost : lost - known; // fewer than before: the channel is a new one
@@ -85,9 +85,24 @@ export class Lines {
 
 /** A record as a line of a log. */
 export function recordLine(record) {
-  return h("div.line", { class: LEVEL_TONES[record.level] ?? "" },
+  return h(
+    "div.line",
+    { class: LEVEL_TONES[record.level] ?? "" },
     h("time", { title: String(record.time_ns) }, clock(record.time_ns)),
-    h("span.where", { title: `block ${record.block}, warp ${record.warp}, sequence ${record.sequence}` }, `${record.host}/${record.vm}/${record.pe}`),
-    h("span.what", null, record.fn === "log" ? levelName(record.level) : record.kind === "format" || record.kind === "text" ? record.fn : `${record.fn} ${record.kind}`),
-    h("span.text", null, record.text));
+    h(
+      "span.where",
+      { title: `block ${record.block}, warp ${record.warp}, sequence ${record.sequence}` },
+      `${record.host}/${record.vm}/${record.pe}`,
+    ),
+    h(
+      "span.what",
+      null,
+      record.fn === "log"
+        ? levelName(record.level)
+        : record.kind === "format" || record.kind === "text"
+          ? record.fn
+          : `${record.fn} ${record.kind}`,
+    ),
+    h("span.text", null, record.text),
+  );
 }

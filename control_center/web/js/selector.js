@@ -9,7 +9,9 @@ export class SelectorError extends Error {}
 const EVERYTHING = () => true;
 
 function names(value) {
-  const escaped = value.split("|").map((part) => part.replace(/[.:]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", "."));
+  const escaped = value
+    .split("|")
+    .map((part) => part.replace(/[.:]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", "."));
   const pattern = new RegExp(`^(?:${escaped.join("|")})$`);
   return (name) => pattern.test(String(name));
 }
@@ -34,7 +36,8 @@ export function parse(text) {
     const at = part.indexOf("=");
     const key = part.slice(0, at).trim();
     const value = part.slice(at + 1).trim();
-    if (at < 0 || !KEYS.includes(key)) throw new SelectorError(`${part.trim() || "nothing"}: key=value with ${KEYS.join(", ")}`);
+    if (at < 0 || !KEYS.includes(key))
+      throw new SelectorError(`${part.trim() || "nothing"}: key=value with ${KEYS.join(", ")}`);
     if (key in found) throw new SelectorError(`${key} twice: once, with alternatives as a|b`);
     if (key === "fn" && value !== "*" && !value.split("|").every((name) => FUNCTIONS.includes(name))) {
       throw new SelectorError(`fn=${value}: ${FUNCTIONS.join(", ")}`);
@@ -45,13 +48,22 @@ export function parse(text) {
     found[key] = value;
   }
   const matcher = (key) => (key in found ? names(found[key]) : EVERYTHING);
-  return { text, found, host: matcher("host"), gpu: matcher("gpu"), vm: matcher("vm"), fn: matcher("fn"), pe: numbers(found.pe ?? "*") };
+  return {
+    text,
+    found,
+    host: matcher("host"),
+    gpu: matcher("gpu"),
+    vm: matcher("vm"),
+    fn: matcher("fn"),
+    pe: numbers(found.pe ?? "*"),
+  };
 }
 
 /** A selector's text from its keys; empty ones are left out. */
 export function compose(values) {
   return KEYS.filter((key) => values[key] !== undefined && values[key] !== null && values[key] !== "")
-    .map((key) => `${key}=${values[key]}`).join(",");
+    .map((key) => `${key}=${values[key]}`)
+    .join(",");
 }
 
 /** `text` with some keys set anew. */

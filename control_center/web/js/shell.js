@@ -14,11 +14,20 @@ export function buildNav(views) {
     if (view.group !== group) append(nav, [h("h3", null, view.group)]);
     group = view.group;
     const badge = h("span.badge", { hidden: true });
-    append(nav, [h("a", { href: href(view.name), data: { view: view.name }, title: view.title }, icon(ICONS[view.name]), h("span", null, view.title), badge)]);
-    if (view.badge) store.addEventListener("faults", () => {
-      badge.hidden = !view.badge();
-      setText(badge, view.badge() > 99 ? "99+" : view.badge());
-    });
+    append(nav, [
+      h(
+        "a",
+        { href: href(view.name), data: { view: view.name }, title: view.title },
+        icon(ICONS[view.name]),
+        h("span", null, view.title),
+        badge,
+      ),
+    ]);
+    if (view.badge)
+      store.addEventListener("faults", () => {
+        badge.hidden = !view.badge();
+        setText(badge, view.badge() > 99 ? "99+" : view.badge());
+      });
   }
 }
 
@@ -50,15 +59,24 @@ export function buildBar() {
     }
   };
   const scope = h("input", {
-    id: "scope", value: store.scope.text, placeholder: "everything; or host=…,gpu=…,vm=…,pe=0-3", spellcheck: "false",
-    "aria-label": "Selector: what all views show", autocomplete: "off", oninput: take,
+    id: "scope",
+    value: store.scope.text,
+    placeholder: "everything; or host=…,gpu=…,vm=…,pe=0-3",
+    spellcheck: "false",
+    "aria-label": "Selector: what all views show",
+    autocomplete: "off",
+    oninput: take,
   });
   const counts = h("div.counts");
   const link = h("span", { id: "link" });
   const role = h("span", { id: "role" });
   append(document.getElementById("bar"), [h("div.scope", null, icon(ICONS.search), scope, error), counts, link, role]);
   const tell = () => {
-    const [text, tone] = store.connected ? ["live", "ok"] : store.reached ? ["polling", "warn"] : ["no connection", "bad"];
+    const [text, tone] = store.connected
+      ? ["live", "ok"]
+      : store.reached
+        ? ["polling", "warn"]
+        : ["no connection", "bad"];
     fill(link, pill(text, tone, true));
     fill(role, store.role ? pill(store.role, "info tag") : null);
   };
@@ -67,7 +85,12 @@ export function buildBar() {
     const up = hosts.filter((host) => host.state === "up");
     const gpus = hosts.flatMap((host) => host.gpus);
     const pes = gpus.reduce((sum, gpu) => sum + gpu.pes, 0);
-    fill(counts, `${up.length}/${hosts.length} hosts`, h("span", null, `${count(gpus.length)} GPUs`), h("span", null, `${count(pes)} PEs`));
+    fill(
+      counts,
+      `${up.length}/${hosts.length} hosts`,
+      h("span", null, `${count(gpus.length)} GPUs`),
+      h("span", null, `${count(pes)} PEs`),
+    );
   };
   for (const topic of ["link", "role"]) store.addEventListener(topic, tell);
   for (const topic of ["hosts", "scope"]) store.addEventListener(topic, tally);

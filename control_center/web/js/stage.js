@@ -19,7 +19,13 @@ export class Stage {
 
   /** The view's head and body. */
   show(title, text, tools, ...body) {
-    const head = h("div.view-head", null, h("h1", null, title), text ? h("p", null, text) : null, h("div.tools", null, tools));
+    const head = h(
+      "div.view-head",
+      null,
+      h("h1", null, title),
+      text ? h("p", null, text) : null,
+      h("div.tools", null, tools),
+    );
     fill(this.root, head, this.errors.element, ...body);
   }
 

@@ -27,14 +27,17 @@ class Store extends EventTarget {
 
   /** Starts polling and the stream; once. */
   start() {
-    this.#stream = new Stream({ events: 1 }, {
-      message: (message) => this.#take(message),
-      state: (up) => {
-        this.connected = up;
-        this.#tell("link");
-        if (up) this.refresh();
+    this.#stream = new Stream(
+      { events: 1 },
+      {
+        message: (message) => this.#take(message),
+        state: (up) => {
+          this.connected = up;
+          this.#tell("link");
+          if (up) this.refresh();
+        },
       },
-    });
+    );
     this.#subscribe();
     this.#poll(HOSTS_MS, () => this.refreshHosts());
     this.#poll(CHANNELS_MS, () => this.refreshChannels());
@@ -194,9 +197,11 @@ class Store extends EventTarget {
 
   /** All VMs that the scope chooses, each with its host's name. */
   chosenVms() {
-    return this.chosenHosts().flatMap((host) => host.vms
-      .filter((vm) => this.scope.vm(vm.vm) && this.scope.gpu(vm.gpu))
-      .map((vm) => ({ ...vm, host: host.host, hostState: host.state })));
+    return this.chosenHosts().flatMap((host) =>
+      host.vms
+        .filter((vm) => this.scope.vm(vm.vm) && this.scope.gpu(vm.gpu))
+        .map((vm) => ({ ...vm, host: host.host, hostState: host.state })),
+    );
   }
 }
 

@@ -18,7 +18,11 @@ export class Table {
     this.rows = [];
     this.shown = PAGE;
     this.lines = new Map();
-    this.head = h("tr", null, options.columns.map((column, at) => this.#heading(column, at)));
+    this.head = h(
+      "tr",
+      null,
+      options.columns.map((column, at) => this.#heading(column, at)),
+    );
     this.body = h("tbody");
     this.table = h("table", { "aria-label": options.label }, h("thead", null, this.head), this.body);
     this.more = h("div.table-foot", { hidden: true });
@@ -62,10 +66,12 @@ export class Table {
       else heading.setAttribute("aria-sort", this.sort[1] > 0 ? "ascending" : "descending");
     });
     const rows = this.#sorted().slice(0, this.shown);
-    const lines = new Map(rows.map((row) => {
-      const key = this.options.key(row);
-      return [key, this.#line(row, this.lines.get(key))];
-    }));
+    const lines = new Map(
+      rows.map((row) => {
+        const key = this.options.key(row);
+        return [key, this.#line(row, this.lines.get(key))];
+      }),
+    );
     for (const [key, line] of this.lines) if (!lines.has(key)) line.element.remove();
     this.lines = lines;
     this.#order([...lines.values()].map((line) => line.element));
@@ -88,7 +94,9 @@ export class Table {
       const value = column.value(row);
       if (old && Object.is(line.values[at], value)) return;
       line.values[at] = value;
-      const cell = line.element.children[at] ?? line.element.appendChild(h("td", { class: `${column.number ? "number" : ""} ${column.class ?? ""}` }));
+      const cell =
+        line.element.children[at] ??
+        line.element.appendChild(h("td", { class: `${column.number ? "number" : ""} ${column.class ?? ""}` }));
       fill(cell, column.show ? column.show(row) : value);
     });
     line.element.classList.toggle("chosen", Boolean(this.options.chosen?.(row)));

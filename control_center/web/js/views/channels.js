@@ -19,13 +19,36 @@ const tone = (value) => h("span", { class: value ? "warn" : "faint" }, count(val
 function mount(stage) {
   let chosen = null;
   const table = new Table({
-    label: "Instances", key: idOf, columns: columns(stage), chosen: (row) => idOf(row) === chosen, sort: [0, 1],
-    empty: empty("No channel is open", "Nothing is watched, so nothing costs anything.", button("Open channels", "operate", () => openDialog(), "main")),
+    label: "Instances",
+    key: idOf,
+    columns: columns(stage),
+    chosen: (row) => idOf(row) === chosen,
+    sort: [0, 1],
+    empty: empty(
+      "No channel is open",
+      "Nothing is watched, so nothing costs anything.",
+      button("Open channels", "operate", () => openDialog(), "main"),
+    ),
   });
-  const details = new Table({ label: "Channels of the instance", key: (row) => String(row.channel), columns: DETAILS, sort: [3, 1] });
-  const below = h("section.panel", { hidden: true }, h("div.panel-head", null, h("h2", null, "Channels of "), h("span.mono")), details.element);
-  stage.show("Channels", "A function bound to elements is an instance; it has a channel per element",
-    [button("Open channels", "operate", () => openDialog(), "main")], h("section.panel.snug", null, table.element), below);
+  const details = new Table({
+    label: "Channels of the instance",
+    key: (row) => String(row.channel),
+    columns: DETAILS,
+    sort: [3, 1],
+  });
+  const below = h(
+    "section.panel",
+    { hidden: true },
+    h("div.panel-head", null, h("h2", null, "Channels of "), h("span.mono")),
+    details.element,
+  );
+  stage.show(
+    "Channels",
+    "A function bound to elements is an instance; it has a channel per element",
+    [button("Open channels", "operate", () => openDialog(), "main")],
+    h("section.panel.snug", null, table.element),
+    below,
+  );
   const refresh = async () => {
     const rows = await api.get("channels", { selector: store.scope.text, totals: 1 }, stage.signal);
     table.update(rows);
@@ -52,22 +75,41 @@ function mount(stage) {
 function columns(stage) {
   const change = (row) => {
     const id = idOf(row);
-    const control = select("level", LEVELS.map((name, at) => [at, name]), row.level, { class: "small", "aria-label": `Level of ${id}` });
-    control.addEventListener("change", () => stage.attempt(async () => {
-      await set(id, { level: Number(control.value) });
-      await store.refreshChannels();
-    }));
+    const control = select(
+      "level",
+      LEVELS.map((name, at) => [at, name]),
+      row.level,
+      { class: "small", "aria-label": `Level of ${id}` },
+    );
+    control.addEventListener("change", () =>
+      stage.attempt(async () => {
+        await set(id, { level: Number(control.value) });
+        await store.refreshChannels();
+      }),
+    );
     return guard(control, "operate");
   };
   const end = (row) => {
     const id = idOf(row);
-    const ask = () => confirm("Close channels", `${id}: ${row.function} on ${size(row)} elements, opened by ${row.owner}.`, "Close it", "operate", () => close(id));
+    const ask = () =>
+      confirm(
+        "Close channels",
+        `${id}: ${row.function} on ${size(row)} elements, opened by ${row.owner}.`,
+        "Close it",
+        "operate",
+        () => close(id),
+      );
     return button("Close", "operate", ask, "small danger");
   };
   return [
     { title: "Instance", value: idOf, class: "mono" },
     { title: "Function", value: (row) => row.function, show: (row) => pill(row.function, "tag") },
-    { title: "Selector", value: (row) => row.selector, class: "mono", show: (row) => h("span.selector-cell.cut", { title: row.selector }, row.selector || "everything") },
+    {
+      title: "Selector",
+      value: (row) => row.selector,
+      class: "mono",
+      show: (row) => h("span.selector-cell.cut", { title: row.selector }, row.selector || "everything"),
+    },
     { title: "Owner, when full", value: (row) => `${row.owner} ${row.policy}`, show: ownerCell },
     { title: "Level", value: (row) => row.level, show: change },
     { title: "Ch.", value: size, number: true },
@@ -81,10 +123,12 @@ function columns(stage) {
   ];
 }
 
-const ownerCell = (row) => h("span.owner-cell", { title: row.owner }, h("span.cut", null, row.owner), h("small.faint", null, row.policy));
+const ownerCell = (row) =>
+  h("span.owner-cell", { title: row.owner }, h("span.cut", null, row.owner), h("small.faint", null, row.policy));
 
 /** Seconds that it has left to live. */
-const left = (instance) => (instance.expires_ns ? Math.max(0, Math.round((instance.expires_ns - Date.now() * 1e6) / 1e9)) : Infinity);
+const left = (instance) =>
+  instance.expires_ns ? Math.max(0, Math.round((instance.expires_ns - Date.now() * 1e6) / 1e9)) : Infinity;
 
 /** Part of the elements' time since it was opened that making records took. */
 function cost(instance) {
@@ -102,5 +146,10 @@ const DETAILS = [
   { title: "Skipped", value: (row) => row.skipped, show: (row) => count(row.skipped), number: true },
   { title: "Forged", value: (row) => row.forged, show: (row) => tone(row.forged), number: true },
   { title: "Cost", value: (row) => row.cost_ns, show: (row) => span(row.cost_ns), number: true },
-  { title: "Sample", value: (row) => row.sample, show: (row) => (row.sample ? `1 of ${2 ** row.sample}` : "all"), number: true },
+  {
+    title: "Sample",
+    value: (row) => row.sample,
+    show: (row) => (row.sample ? `1 of ${2 ** row.sample}` : "all"),
+    number: true,
+  },
 ];

@@ -18,10 +18,11 @@ function mount(stage) {
   stage.show("Cluster", "Hosts, their GPUs and the VMs that use them", [], figures, grid);
   const build = () => {
     const hosts = store.chosenHosts();
-    for (const [name, card] of cards) if (!hosts.some((host) => host.host === name)) {
-      card.element.remove();
-      cards.delete(name);
-    }
+    for (const [name, card] of cards)
+      if (!hosts.some((host) => host.host === name)) {
+        card.element.remove();
+        cards.delete(name);
+      }
     for (const host of hosts) {
       if (!cards.has(host.host)) {
         cards.set(host.host, hostCard());
@@ -33,7 +34,9 @@ function mount(stage) {
     nothing.hidden = hosts.length > 0 || !store.reached;
     load();
   };
-  const load = () => { for (const card of cards.values()) card.load(); };
+  const load = () => {
+    for (const card of cards.values()) card.load();
+  };
   const nothing = empty("No host", "None is registered, or the selector above chooses none.");
   stage.root.append(nothing);
   for (const topic of ["hosts", "scope", "link"]) stage.on(store, topic, build);
@@ -48,11 +51,26 @@ function showFigures(place, hosts) {
   const loads = hosts.map((host) => store.load.get(host.host)?.host).filter((load) => load !== undefined);
   const mean = loads.length ? loads.reduce((sum, load) => sum + load, 0) / loads.length : NaN;
   const items = [
-    [by("up"), "hosts up", ""], [by("stale"), "stale", by("stale") ? "warn" : ""], [by("down"), "down", by("down") ? "bad" : ""],
-    [gpus.length, "GPUs", ""], [gpus.reduce((sum, gpu) => sum + gpu.pes, 0), "PEs", ""],
-    [vms.length, "VMs", ""], [vms.reduce((sum, vm) => sum + vm.channels, 0), "channels", ""], [percent(mean), "mean load", ""],
+    [by("up"), "hosts up", ""],
+    [by("stale"), "stale", by("stale") ? "warn" : ""],
+    [by("down"), "down", by("down") ? "bad" : ""],
+    [gpus.length, "GPUs", ""],
+    [gpus.reduce((sum, gpu) => sum + gpu.pes, 0), "PEs", ""],
+    [vms.length, "VMs", ""],
+    [vms.reduce((sum, vm) => sum + vm.channels, 0), "channels", ""],
+    [percent(mean), "mean load", ""],
   ];
-  fill(place, items.map(([value, label, tone]) => h("div.figure", null, h("b", { class: tone }, typeof value === "number" ? count(value) : value), h("span", null, label))));
+  fill(
+    place,
+    items.map(([value, label, tone]) =>
+      h(
+        "div.figure",
+        null,
+        h("b", { class: tone }, typeof value === "number" ? count(value) : value),
+        h("span", null, label),
+      ),
+    ),
+  );
 }
 
 function hostCard() {
@@ -63,7 +81,14 @@ function hostCard() {
   const gpus = h("div.gpus");
   const vms = h("div.vms");
   const line = sparkline(86, 22);
-  const element = h("article.host.panel", null, h("header", null, h("div.grow", null, name, since), line.canvas, state), labels, gpus, vms);
+  const element = h(
+    "article.host.panel",
+    null,
+    h("header", null, h("div.grow", null, name, since), line.canvas, state),
+    labels,
+    gpus,
+    vms,
+  );
   const meters = new Map();
   let shown = null;
   let known = "";
@@ -73,19 +98,35 @@ function hostCard() {
     element.dataset.host = host.host;
     element.dataset.state = host.state;
     setText(name, host.host);
-    setText(since, host.state === "up" ? `${host.daemon ? `vgcd ${host.daemon}` : host.url} · up ${ago(host.since_ns).replace(" ago", "")}` : `${host.state}, ${ago(host.since_ns)}${host.reason ? `: ${host.reason}` : ""}`);
+    setText(
+      since,
+      host.state === "up"
+        ? `${host.daemon ? `vgcd ${host.daemon}` : host.url} · up ${ago(host.since_ns).replace(" ago", "")}`
+        : `${host.state}, ${ago(host.since_ns)}${host.reason ? `: ${host.reason}` : ""}`,
+    );
     fill(state, pill(host.state, STATES[host.state], true));
-    const now = JSON.stringify([host.labels, host.gpus, host.vms.map((vm) => [vm.vm, vm.gpu, vm.state, vm.quiesced, vm.pes]), host.state]);
+    const now = JSON.stringify([
+      host.labels,
+      host.gpus,
+      host.vms.map((vm) => [vm.vm, vm.gpu, vm.state, vm.quiesced, vm.pes]),
+      host.state,
+    ]);
     if (now === known) return;
     known = now;
-    fill(labels, Object.entries(host.labels ?? {}).map(([key, value]) => pill(`${key}=${value}`, "tag")));
+    fill(
+      labels,
+      Object.entries(host.labels ?? {}).map(([key, value]) => pill(`${key}=${value}`, "tag")),
+    );
     meters.clear();
-    fill(gpus, host.gpus.map((gpu) => gpuRow(host, gpu, meters)));
+    fill(
+      gpus,
+      host.gpus.map((gpu) => gpuRow(host, gpu, meters)),
+    );
     fill(vms, host.vms.length ? host.vms.map((vm) => vmChip(host, vm)) : h("span.faint", null, "no VM"));
   };
   const load = () => {
     const loads = shown.state === "up" ? store.load.get(shown.host) : null;
-    line.draw(shown.state === "up" ? store.history.get(shown.host) ?? [] : [], 1);
+    line.draw(shown.state === "up" ? (store.history.get(shown.host) ?? []) : [], 1);
     for (const [gpu, { meter, value }] of meters) {
       const part = loads?.gpus?.[gpu];
       meter.set(part ?? 0);
@@ -100,13 +141,32 @@ function gpuRow(host, gpu, meters) {
   const meter = bar(`load of GPU ${gpu.gpu} of ${host.host}`);
   const value = h("span.number");
   meters.set(gpu.gpu, { meter, value });
-  const details = [gpu.name, gpu.arch, `${gpu.pes} PEs`, bytes(gpu.memory_bytes), gpu.driver_version && `driver ${gpu.driver_version}`, gpu.vbios_version && `VBIOS ${gpu.vbios_version}`, gpu.uuid];
-  return h("a.gpu", { href: href("gpus", { host: host.host, gpu: gpu.gpu }), title: details.filter(Boolean).join("\n") },
-    h("span.mono", null, gpu.gpu), h("span.cut.soft", null, gpu.name), meter.element, value);
+  const details = [
+    gpu.name,
+    gpu.arch,
+    `${gpu.pes} PEs`,
+    bytes(gpu.memory_bytes),
+    gpu.driver_version && `driver ${gpu.driver_version}`,
+    gpu.vbios_version && `VBIOS ${gpu.vbios_version}`,
+    gpu.uuid,
+  ];
+  return h(
+    "a.gpu",
+    { href: href("gpus", { host: host.host, gpu: gpu.gpu }), title: details.filter(Boolean).join("\n") },
+    h("span.mono", null, gpu.gpu),
+    h("span.cut.soft", null, gpu.name),
+    meter.element,
+    value,
+  );
 }
 
 function vmChip(host, vm) {
   const title = `${vm.vm}: ${vm.state}, ${vm.pes} PEs of GPU ${vm.gpu}, ${count(vm.requests_done)} requests done, ${vm.channels} channels`;
-  return h("a.pill", { class: `${VM_TONES[vm.state] ?? ""} tag`, title, href: href("console", { host: host.host, vm: vm.vm, pe: 0 }) },
-    vm.vm, vm.quiesced ? h("b.warn", null, "quiesced") : null, vm.state === "ready" ? null : h("b", null, vm.state));
+  return h(
+    "a.pill",
+    { class: `${VM_TONES[vm.state] ?? ""} tag`, title, href: href("console", { host: host.host, vm: vm.vm, pe: 0 }) },
+    vm.vm,
+    vm.quiesced ? h("b.warn", null, "quiesced") : null,
+    vm.state === "ready" ? null : h("b", null, vm.state),
+  );
 }

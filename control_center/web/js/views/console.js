@@ -22,7 +22,9 @@ function mount(stage) {
   const { host = "", vm = "", pe = "" } = stage.params;
   stage.show("Console", "Standard input and output of processing elements", [], chooser(stage, host, vm, pe));
   if (!host || !vm) {
-    stage.root.append(empty("No element chosen", "Choose a host, a VM and an element above, or click a cell of the heat grid."));
+    stage.root.append(
+      empty("No element chosen", "Choose a host, a VM and an element above, or click a cell of the heat grid."),
+    );
     return;
   }
   const terminal = new Terminal(stage, { host, vm, pe });
@@ -37,12 +39,19 @@ function chooser(stage, host, vm, pe) {
   const element = input("pe", pe, { "aria-label": "Elements", placeholder: "all elements; or 0-3|8", class: "mono" });
   const options = (control, names, chosen) => {
     const wanted = names.length ? names : [chosen || "–"];
-    fill(control, wanted.map((name) => h("option", { value: name }, name)));
+    fill(
+      control,
+      wanted.map((name) => h("option", { value: name }, name)),
+    );
     control.value = wanted.includes(chosen) ? chosen : wanted[0];
   };
   const update = () => {
     const chosen = hosts.value || host;
-    options(hosts, store.hosts.filter((each) => each.vms.length).map((each) => each.host), chosen);
+    options(
+      hosts,
+      store.hosts.filter((each) => each.vms.length).map((each) => each.host),
+      chosen,
+    );
     options(vms, store.host(hosts.value)?.vms.map((each) => each.vm) ?? [], vms.value || vm);
   };
   stage.on(hosts, "change", update);
@@ -52,8 +61,14 @@ function chooser(stage, host, vm, pe) {
     event.preventDefault();
     go("console", { host: hosts.value, vm: vms.value, pe: element.value.trim() });
   };
-  return h("form.panel.chooser", { onsubmit: connect }, field("Host", hosts), field("VM", vms), field("Processing elements", element),
-    guard(h("button.button.main", { type: "submit" }, "Connect"), "operate"));
+  return h(
+    "form.panel.chooser",
+    { onsubmit: connect },
+    field("Host", hosts),
+    field("VM", vms),
+    field("Processing elements", element),
+    guard(h("button.button.main", { type: "submit" }, "Connect"), "operate"),
+  );
 }
 
 class Terminal {
@@ -71,7 +86,15 @@ class Terminal {
     this.many = !/^\d+$/.test(place.pe);
     this.state = h("span", null, pill("connecting", "info", true));
     this.wants = h("span");
-    this.input = h("input.mono", { name: "line", autocomplete: "off", spellcheck: "false", disabled: true, "aria-label": "Line to send", placeholder: "type a line for standard input, Enter sends it", onkeydown: (event) => this.#recall(event) });
+    this.input = h("input.mono", {
+      name: "line",
+      autocomplete: "off",
+      spellcheck: "false",
+      disabled: true,
+      "aria-label": "Line to send",
+      placeholder: "type a line for standard input, Enter sends it",
+      onkeydown: (event) => this.#recall(event),
+    });
     this.eof = button("EOF", "operate", () => stage.attempt(() => this.#send({ eof: true })), "small");
     this.eof.disabled = true;
     this.element = this.#build();
@@ -79,9 +102,21 @@ class Terminal {
 
   #build() {
     const title = `${this.place.host} / ${this.place.vm} / ${this.place.pe === "" ? "all elements" : `PE ${this.place.pe}`}`;
-    const form = h("form.prompt", { onsubmit: (event) => this.#submit(event) }, h("span.mono", { "aria-hidden": "true" }, ">"), this.input, this.eof);
+    const form = h(
+      "form.prompt",
+      { onsubmit: (event) => this.#submit(event) },
+      h("span.mono", { "aria-hidden": "true" }, ">"),
+      this.input,
+      this.eof,
+    );
     const clear = h("button.button.small.plain", { type: "button", onclick: () => this.lines.clear() }, "Clear");
-    return h("section.panel.terminal", null, h("div.panel-head", null, h("h2", null, title), this.state, this.wants, h("div.tools", null, clear)), this.lines.element, form);
+    return h(
+      "section.panel.terminal",
+      null,
+      h("div.panel-head", null, h("h2", null, title), this.state, this.wants, h("div.tools", null, clear)),
+      this.lines.element,
+      form,
+    );
   }
 
   async connect() {
@@ -106,7 +141,9 @@ class Terminal {
 
   /** What the recorder has of these elements, if there is one. */
   async #earlier() {
-    const records = await api.get("records", { selector: this.text, limit: EARLIER }, this.stage.signal).catch(() => []);
+    const records = await api
+      .get("records", { selector: this.text, limit: EARLIER }, this.stage.signal)
+      .catch(() => []);
     if (!records.length) return;
     for (const record of records) this.#take(record);
     this.lines.add(h("div.line.mark", null, `recorded until ${clock(records.at(-1).time_ns, false)}; live from here`));
@@ -138,7 +175,15 @@ class Terminal {
 
   #newLine(record) {
     const text = h("span.text");
-    this.lines.add(h("div.line", null, h("time", null, clock(record.time_ns)), this.many ? h("span.where", null, `PE ${record.pe}`) : null, text));
+    this.lines.add(
+      h(
+        "div.line",
+        null,
+        h("time", null, clock(record.time_ns)),
+        this.many ? h("span.where", null, `PE ${record.pe}`) : null,
+        text,
+      ),
+    );
     return text;
   }
 
@@ -156,7 +201,14 @@ class Terminal {
     const pe = this.many ? {} : { pe: Number(this.place.pe) };
     for (const id of this.ids) await send(id, { ...message, ...pe, vm: this.place.vm });
     this.open.clear();
-    this.lines.add(h("div.line.typed", null, h("time", null, clock(Date.now() * 1e6)), h("span.text", null, message.eof ? "end of file" : `> ${message.text.trimEnd()}`)));
+    this.lines.add(
+      h(
+        "div.line.typed",
+        null,
+        h("time", null, clock(Date.now() * 1e6)),
+        h("span.text", null, message.eof ? "end of file" : `> ${message.text.trimEnd()}`),
+      ),
+    );
     fill(this.wants);
   }
 
@@ -187,8 +239,19 @@ function elementSide(stage, host, vm, pe) {
   };
   const build = () => {
     const info = store.host(host)?.vms.find((each) => each.vm === vm);
-    const rows = info ? [["VM", pill(info.state, info.state === "ready" ? "ok" : "warn", true)], ["GPU", info.gpu], ["Elements", info.confined_to ? `${info.confined_to.length} of ${info.pes}` : info.pes], ["Requests", count(info.requests_done)], ["Firmware", info.firmware]] : [["VM", "unknown"]];
-    fill(facts, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+    const rows = info
+      ? [
+          ["VM", pill(info.state, info.state === "ready" ? "ok" : "warn", true)],
+          ["GPU", info.gpu],
+          ["Elements", info.confined_to ? `${info.confined_to.length} of ${info.pes}` : info.pes],
+          ["Requests", count(info.requests_done)],
+          ["Firmware", info.firmware],
+        ]
+      : [["VM", "unknown"]];
+    fill(
+      facts,
+      rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+    );
   };
   stage.on(store, "hosts", build);
   stage.every(CHANNELS_MS, async () => {
@@ -198,14 +261,33 @@ function elementSide(stage, host, vm, pe) {
   stage.on(store, "load", load);
   build();
   load();
-  return h("aside.stack", null,
-    h("section.panel", null, h("div.panel-head", null, h("h2", null, "Busy"), h("div.tools", null, busy)), h("div.panel-body", null, line.canvas)),
+  return h(
+    "aside.stack",
+    null,
+    h(
+      "section.panel",
+      null,
+      h("div.panel-head", null, h("h2", null, "Busy"), h("div.tools", null, busy)),
+      h("div.panel-body", null, line.canvas),
+    ),
     h("section.panel", null, h("div.panel-head", null, h("h2", null, "Element")), h("div.panel-body", null, facts)),
-    h("section.panel", null, h("div.panel-head", null, h("h2", null, "Channels to it")), h("div.panel-body", null, channels)));
+    h(
+      "section.panel",
+      null,
+      h("div.panel-head", null, h("h2", null, "Channels to it")),
+      h("div.panel-body", null, channels),
+    ),
+  );
 }
 
 function channelItem(instance) {
-  return h("li", null, h("span.mono", null, instance.function), h("span.soft", null, LEVELS[instance.level]), h("span.faint.cut", null, instance.owner));
+  return h(
+    "li",
+    null,
+    h("span.mono", null, instance.function),
+    h("span.soft", null, LEVELS[instance.level]),
+    h("span.faint.cut", null, instance.owner),
+  );
 }
 
 function partOf(pes, selector) {

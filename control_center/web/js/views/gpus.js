@@ -13,26 +13,55 @@ function mount(stage) {
   const tip = h("div.tip", { role: "tooltip", hidden: true });
   const grid = h("div.gpu-grid");
   const panels = new Map();
-  const colours = select("colours", [["vm", "colours: VM"], ["heat", "colours: heat"]], "vm", { "aria-label": "Colours" });
+  const colours = select(
+    "colours",
+    [
+      ["vm", "colours: VM"],
+      ["heat", "colours: heat"],
+    ],
+    "vm",
+    { "aria-label": "Colours" },
+  );
   const said = h("span.sr", { "aria-live": "polite" });
-  const watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) entry.target.show(entry.isIntersecting);
-  }, { root: stage.root, rootMargin: "200px" });
+  const watcher = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) entry.target.show(entry.isIntersecting);
+    },
+    { root: stage.root, rootMargin: "200px" },
+  );
   const nothing = empty("No GPU", "The selector above chooses none.");
-  stage.show("GPUs", "A cell is a processing element; click one to open it", [legend(), colours], grid, nothing, tip, said);
+  stage.show(
+    "GPUs",
+    "A cell is a processing element; click one to open it",
+    [legend(), colours],
+    grid,
+    nothing,
+    tip,
+    said,
+  );
 
   const hover = (cell, event) => showTip(tip, said, cell, event);
-  const chosen = () => store.chosenHosts().flatMap((host) => host.gpus
-    .filter((gpu) => store.scope.gpu(gpu.gpu) && (!stage.params.host || (stage.params.host === host.host && stage.params.gpu === gpu.gpu)))
-    .map((gpu) => ({ host, gpu })));
+  const chosen = () =>
+    store
+      .chosenHosts()
+      .flatMap((host) =>
+        host.gpus
+          .filter(
+            (gpu) =>
+              store.scope.gpu(gpu.gpu) &&
+              (!stage.params.host || (stage.params.host === host.host && stage.params.gpu === gpu.gpu)),
+          )
+          .map((gpu) => ({ host, gpu })),
+      );
   const build = () => {
     const wanted = chosen();
     const keys = new Set(wanted.map(({ host, gpu }) => `${host.host}/${gpu.gpu}`));
-    for (const [key, panel] of panels) if (!keys.has(key)) {
-      watcher.unobserve(panel.element);
-      panel.element.remove();
-      panels.delete(key);
-    }
+    for (const [key, panel] of panels)
+      if (!keys.has(key)) {
+        watcher.unobserve(panel.element);
+        panel.element.remove();
+        panels.delete(key);
+      }
     for (const { host, gpu } of wanted) {
       const key = `${host.host}/${gpu.gpu}`;
       if (!panels.has(key)) {
@@ -44,7 +73,9 @@ function mount(stage) {
     }
     nothing.hidden = wanted.length > 0;
   };
-  const load = () => { for (const panel of panels.values()) panel.load(); };
+  const load = () => {
+    for (const panel of panels.values()) panel.load();
+  };
   for (const topic of ["hosts", "scope"]) stage.on(store, topic, build);
   stage.on(store, "load", load);
   stage.on(colours, "change", build);
@@ -68,7 +99,12 @@ function showTip(tip, said, cell, event) {
   const text = cell.vm === null ? "no VM" : `VM ${cell.vm}`;
   setText(said, `element ${cell.pe}, ${text}, ${percent(cell.load)}`);
   if (!event) return;
-  fill(tip, h("b", null, `PE ${cell.pe}`), `${text} · busy ${percent(cell.load)}`, cell.outside ? " · confined to others" : "");
+  fill(
+    tip,
+    h("b", null, `PE ${cell.pe}`),
+    `${text} · busy ${percent(cell.load)}`,
+    cell.outside ? " · confined to others" : "",
+  );
   tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
   tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
 }
@@ -78,7 +114,12 @@ function gpuPanel(key, hover) {
   const kind = h("small.faint.cut");
   const load = h("b.gpu-load");
   const parts = h("div.gpu-vms");
-  const element = h("section.panel.gpu-panel", { data: { gpu: key } }, h("header", null, h("div.grow", null, title, kind), load), parts);
+  const element = h(
+    "section.panel.gpu-panel",
+    { data: { gpu: key } },
+    h("header", null, h("div.grow", null, title, kind), load),
+    parts,
+  );
   let host = null;
   let gpu = null;
   let byHeat = false;
@@ -92,8 +133,13 @@ function gpuPanel(key, hover) {
     known = now;
     const all = host.vms.map((vm) => vm.vm).sort();
     const chosen = vms.filter((vm) => store.scope.vm(vm.vm));
-    sections = chosen.length ? chosen.map((vm) => vmSection(host, gpu, vm, vmHue(all.indexOf(vm.vm)), hover)) : [idleSection(gpu, hover)];
-    fill(parts, sections.map((section) => section.element));
+    sections = chosen.length
+      ? chosen.map((vm) => vmSection(host, gpu, vm, vmHue(all.indexOf(vm.vm)), hover))
+      : [idleSection(gpu, hover)];
+    fill(
+      parts,
+      sections.map((section) => section.element),
+    );
   };
   const refresh = () => {
     const loads = host.state === "up" ? store.load.get(host.host) : null;
@@ -122,15 +168,26 @@ function vmSection(host, gpu, vm, hue, hover) {
   const swatch = h("i.swatch");
   swatch.style.background = cellColour(0.85, hue, false);
   const value = h("span.soft");
-  const canvas = h("canvas", { role: "application", "aria-label": `${vm.pes} elements of VM ${vm.vm} on ${host.host}, GPU ${gpu.gpu}; arrow keys move, Enter opens`, data: { vm: vm.vm } });
-  const grid = new HeatGrid(canvas, { hover, open: (cell) => go("console", { host: host.host, vm: cell.vm, pe: cell.pe }) });
+  const canvas = h("canvas", {
+    role: "application",
+    "aria-label": `${vm.pes} elements of VM ${vm.vm} on ${host.host}, GPU ${gpu.gpu}; arrow keys move, Enter opens`,
+    data: { vm: vm.vm },
+  });
+  const grid = new HeatGrid(canvas, {
+    hover,
+    open: (cell) => go("console", { host: host.host, vm: cell.vm, pe: cell.pe }),
+  });
   const state = vm.state === "ready" ? null : pill(vm.state, "warn");
   const confined = vm.confined_to ? new Set(vm.confined_to) : null;
   const element = h("div", null, h("div.gpu-vm", null, swatch, h("span.cut", null, vm.vm), state, value), canvas);
   const update = (loads, byHeat, width) => {
     const pes = loads?.pes?.[vm.vm];
     const cells = Array.from({ length: vm.pes }, (_, pe) => ({
-      vm: vm.vm, pe, hue, load: (pes?.[pe] ?? 0) / 255, outside: confined !== null && !confined.has(pe),
+      vm: vm.vm,
+      pe,
+      hue,
+      load: (pes?.[pe] ?? 0) / 255,
+      outside: confined !== null && !confined.has(pe),
     })).filter((cell) => store.scope.pe(cell.pe));
     grid.byHeat = byHeat;
     grid.update(cells, width);
@@ -142,5 +199,9 @@ function vmSection(host, gpu, vm, hue, hover) {
 function idleSection(gpu, hover) {
   const grid = new HeatGrid(h("canvas", { "aria-label": "no VM uses it" }), { hover, open: () => {} });
   const cells = Array.from({ length: gpu.pes }, (_, pe) => ({ vm: null, pe, load: 0, hue: 0 }));
-  return { element: h("div", null, h("div.gpu-vm", null, h("span.faint", null, "no VM")), grid.canvas), grid, update: (_loads, _heat, width) => grid.update(cells, width) };
+  return {
+    element: h("div", null, h("div.gpu-vm", null, h("span.faint", null, "no VM")), grid.canvas),
+    grid,
+    update: (_loads, _heat, width) => grid.update(cells, width),
+  };
 }

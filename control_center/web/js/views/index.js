@@ -13,4 +13,17 @@ import { self } from "./self.js";
 import { snapshots } from "./snapshots.js";
 import { timeline } from "./timeline.js";
 
-export const VIEWS = [cluster, gpus, counters, log, faults, snapshots, timeline, console_, channels, migrations, firmware, self];
+export const VIEWS = [
+  cluster,
+  gpus,
+  counters,
+  log,
+  faults,
+  snapshots,
+  timeline,
+  console_,
+  channels,
+  migrations,
+  firmware,
+  self,
+];

@@ -20,16 +20,27 @@ function mount(stage) {
   let kept = [];
   let gaps = new Gaps();
   let paused = false;
-  const level = select("level", LEVELS.slice(1).map((name, at) => [at + 1, `up to ${name}`]), 5, { "aria-label": "Level" });
-  const functions = select("fn", [["", "all functions"], "log", "stdio", "fault", "perf"], "", { "aria-label": "Function" });
+  const level = select(
+    "level",
+    LEVELS.slice(1).map((name, at) => [at + 1, `up to ${name}`]),
+    5,
+    { "aria-label": "Level" },
+  );
+  const functions = select("fn", [["", "all functions"], "log", "stdio", "fault", "perf"], "", {
+    "aria-label": "Function",
+  });
   const text = input("text", "", { placeholder: "text", type: "search", "aria-label": "Text" });
   const pause = h("button.button", { type: "button", "aria-pressed": "false", onclick: () => hold(!paused) }, "Pause");
   const watched = h("span");
-  const shows = (record) => record.level <= Number(level.value) && (!functions.value || record.fn === functions.value)
-    && matches(store.scope, record) && (!text.value || record.text.toLowerCase().includes(text.value.toLowerCase()));
+  const shows = (record) =>
+    record.level <= Number(level.value) &&
+    (!functions.value || record.fn === functions.value) &&
+    matches(store.scope, record) &&
+    (!text.value || record.text.toLowerCase().includes(text.value.toLowerCase()));
   const put = (record) => {
     const lost = gaps.before(record);
-    if (lost && matches(store.scope, record)) lines.gap(lost, ` of ${record.host}/${record.vm}/${record.pe} ${record.fn}`);
+    if (lost && matches(store.scope, record))
+      lines.gap(lost, ` of ${record.host}/${record.vm}/${record.pe} ${record.fn}`);
     if (shows(record)) lines.add(recordLine(record));
   };
   const again = () => {
@@ -50,8 +61,19 @@ function mount(stage) {
     pause.textContent = paused ? "Go on" : "Pause";
     if (!paused) again();
   };
-  stage.show("Log", "What kernels log and print", [watched, level, functions, text, pause, button("Open log channels", "operate", () => openDialog({ fn: "log" }), "main")],
-    h("section.panel.log-panel", null, lines.element));
+  stage.show(
+    "Log",
+    "What kernels log and print",
+    [
+      watched,
+      level,
+      functions,
+      text,
+      pause,
+      button("Open log channels", "operate", () => openDialog({ fn: "log" }), "main"),
+    ],
+    h("section.panel.log-panel", null, lines.element),
+  );
   for (const control of [level, functions, text]) stage.on(control, "input", again);
   stage.on(store, "scope", again);
   follow(stage, watched);
@@ -70,7 +92,13 @@ function follow(stage, watched) {
   let known = "";
   const update = () => {
     const ids = store.instances.filter((each) => ["log", "stdio", "fault", "perf"].includes(each.function)).map(idOf);
-    watched.replaceChildren(pill(ids.length ? `${ids.length} instance${ids.length === 1 ? "" : "s"} live` : "no channel open", ids.length ? "ok" : "", true));
+    watched.replaceChildren(
+      pill(
+        ids.length ? `${ids.length} instance${ids.length === 1 ? "" : "s"} live` : "no channel open",
+        ids.length ? "ok" : "",
+        true,
+      ),
+    );
     if (ids.join() === known) return;
     known = ids.join();
     unwatch();

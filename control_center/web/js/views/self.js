@@ -19,26 +19,81 @@ function mount(stage) {
   const governor = h("ul.event-list");
   const courses = { records: [], cpu: [] };
   const lines = { records: sparkline(null, 96), cpu: sparkline(null, 96, "warn") };
-  const daemons = new Table({ label: "Daemons", key: (row) => row.host, columns: DAEMONS, sort: [1, -1], empty: empty("No daemon", "None answers.") });
-  const vms = new Table({ label: "Cost by VM", key: (row) => `${row.host}/${row.vm}`, columns: VMS, sort: [1, -1], empty: empty("No VM pays", "No channel is open.") });
-  stage.show("Self-cost", "What watching costs, measured where it is paid", [], figures,
-    h("div.columns.three", null, panel("Records per second", h("div.panel-body", null, lines.records.canvas)), panel("CPU of all daemons", h("div.panel-body", null, lines.cpu.canvas)), panel("Recorder", h("div.panel-body", null, recorder))),
-    h("div.columns.later", null, panel("Daemons", daemons.element), panel("Cost on the elements, by VM", vms.element)), panel("Governor", h("div.panel-body", null, governor)));
+  const daemons = new Table({
+    label: "Daemons",
+    key: (row) => row.host,
+    columns: DAEMONS,
+    sort: [1, -1],
+    empty: empty("No daemon", "None answers."),
+  });
+  const vms = new Table({
+    label: "Cost by VM",
+    key: (row) => `${row.host}/${row.vm}`,
+    columns: VMS,
+    sort: [1, -1],
+    empty: empty("No VM pays", "No channel is open."),
+  });
+  stage.show(
+    "Self-cost",
+    "What watching costs, measured where it is paid",
+    [],
+    figures,
+    h(
+      "div.columns.three",
+      null,
+      panel("Records per second", h("div.panel-body", null, lines.records.canvas)),
+      panel("CPU of all daemons", h("div.panel-body", null, lines.cpu.canvas)),
+      panel("Recorder", h("div.panel-body", null, recorder)),
+    ),
+    h("div.columns.later", null, panel("Daemons", daemons.element), panel("Cost on the elements, by VM", vms.element)),
+    panel("Governor", h("div.panel-body", null, governor)),
+  );
   stage.every(PERIOD_MS, async () => {
     const answer = await api.get("self", {}, stage.signal);
     const rows = hostsOf(answer);
     daemons.update(rows);
-    vms.update(rows.flatMap((row) => Object.entries(row.cost_percent ?? {}).map(([vm, cost]) => ({ host: row.host, vm, cost, budget: row.budget_percent }))));
+    vms.update(
+      rows.flatMap((row) =>
+        Object.entries(row.cost_percent ?? {}).map(([vm, cost]) => ({
+          host: row.host,
+          vm,
+          cost,
+          budget: row.budget_percent,
+        })),
+      ),
+    );
     showFigures(figures, answer, rows);
     showRecorder(recorder, answer.recorder);
-    push(courses.records, rows.reduce((sum, row) => sum + row.records_per_s, 0));
-    push(courses.cpu, rows.reduce((sum, row) => sum + row.cpu_percent, 0));
+    push(
+      courses.records,
+      rows.reduce((sum, row) => sum + row.records_per_s, 0),
+    );
+    push(
+      courses.cpu,
+      rows.reduce((sum, row) => sum + row.cpu_percent, 0),
+    );
     lines.records.draw(courses.records);
     lines.cpu.draw(courses.cpu);
   });
   const govern = () => {
-    const found = store.events.filter((event) => event.event === "governor").slice(-20).reverse();
-    fill(governor, found.length ? found.map((event) => h("li", null, h("time", null, clock(event.time_ns)), pill([event.host, event.vm].filter(Boolean).join("/")), h("span.wrap", null, describe(event.detail)))) : h("li.faint", null, "It had nothing to do since this page was opened."));
+    const found = store.events
+      .filter((event) => event.event === "governor")
+      .slice(-20)
+      .reverse();
+    fill(
+      governor,
+      found.length
+        ? found.map((event) =>
+            h(
+              "li",
+              null,
+              h("time", null, clock(event.time_ns)),
+              pill([event.host, event.vm].filter(Boolean).join("/")),
+              h("span.wrap", null, describe(event.detail)),
+            ),
+          )
+        : h("li.faint", null, "It had nothing to do since this page was opened."),
+    );
   };
   stage.on(store, "event", govern);
   govern();
@@ -53,23 +108,43 @@ function push(course, value) {
 
 /** SelfInfo of each host that answered. */
 function hostsOf(answer) {
-  return Object.entries(answer.hosts).filter(([host]) => store.scope.host(host)).map(([host, info]) => ({ host, ...info }));
+  return Object.entries(answer.hosts)
+    .filter(([host]) => store.scope.host(host))
+    .map(([host, info]) => ({ host, ...info }));
 }
 
 function showFigures(place, answer, rows) {
   const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
   const { centre } = answer;
   const items = [
-    [count(sum("channels")), "channels"], [count(Math.round(sum("records_per_s"))), "records/s"], [count(sum("lost")), "lost, all counted"],
-    [`${sum("cpu_percent").toFixed(1)} %`, "CPU, daemons"], [bytes(sum("memory_bytes")), "memory, daemons"],
-    [`${centre.cpu_percent.toFixed(1)} %`, "CPU, centre"], [bytes(centre.memory_bytes), "memory, centre"],
+    [count(sum("channels")), "channels"],
+    [count(Math.round(sum("records_per_s"))), "records/s"],
+    [count(sum("lost")), "lost, all counted"],
+    [`${sum("cpu_percent").toFixed(1)} %`, "CPU, daemons"],
+    [bytes(sum("memory_bytes")), "memory, daemons"],
+    [`${centre.cpu_percent.toFixed(1)} %`, "CPU, centre"],
+    [bytes(centre.memory_bytes), "memory, centre"],
   ];
-  fill(place, items.map(([value, label]) => h("div.figure", null, h("b", null, value), h("span", null, label))));
+  fill(
+    place,
+    items.map(([value, label]) => h("div.figure", null, h("b", null, value), h("span", null, label))),
+  );
 }
 
 function showRecorder(place, recorder) {
-  const rows = recorder ? [["Store", recorder.url], ["Size", bytes(recorder.bytes)], ["Records", count(recorder.records)], ["Since", moment(recorder.first_ns)], ["Left out", count(recorder.left_out)]] : [["Recorder", "none"]];
-  fill(place, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+  const rows = recorder
+    ? [
+        ["Store", recorder.url],
+        ["Size", bytes(recorder.bytes)],
+        ["Records", count(recorder.records)],
+        ["Since", moment(recorder.first_ns)],
+        ["Left out", count(recorder.left_out)],
+      ]
+    : [["Recorder", "none"]];
+  fill(
+    place,
+    rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  );
 }
 
 const DAEMONS = [
@@ -77,8 +152,18 @@ const DAEMONS = [
   { title: "CPU", value: (row) => row.cpu_percent, show: (row) => `${row.cpu_percent.toFixed(1)} %`, number: true },
   { title: "Memory", value: (row) => row.memory_bytes, show: (row) => bytes(row.memory_bytes), number: true },
   { title: "Channels", value: (row) => row.channels, number: true },
-  { title: "Records/s", value: (row) => row.records_per_s, show: (row) => count(Math.round(row.records_per_s)), number: true },
-  { title: "Lost", value: (row) => row.lost, show: (row) => h("span", { class: row.lost ? "warn" : "faint" }, count(row.lost)), number: true },
+  {
+    title: "Records/s",
+    value: (row) => row.records_per_s,
+    show: (row) => count(Math.round(row.records_per_s)),
+    number: true,
+  },
+  {
+    title: "Lost",
+    value: (row) => row.lost,
+    show: (row) => h("span", { class: row.lost ? "warn" : "faint" }, count(row.lost)),
+    number: true,
+  },
 ];
 
 function budgetBar(row) {

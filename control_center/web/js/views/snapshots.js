@@ -15,28 +15,64 @@ const place = (row) => `${row.host}/${row.vm}/${row.pe}`;
 
 function mount(stage) {
   const body = h("div.stack");
-  const deadline = select("deadline_ms", [[50, "50 ms"], [100, "100 ms"], [500, "500 ms"], [2000, "2 s"]], 100, { "aria-label": "Deadline" });
+  const deadline = select(
+    "deadline_ms",
+    [
+      [50, "50 ms"],
+      [100, "100 ms"],
+      [500, "500 ms"],
+      [2000, "2 s"],
+    ],
+    100,
+    { "aria-label": "Deadline" },
+  );
   const list = h("div.snapshot-list");
   const state = { list: [], chosen: null, other: null };
   const choose = (id, other = null) => stage.attempt(() => show(stage, body, state, id, other, draw));
-  const draw = () => fill(list, state.list.length ? state.list.map((each) => listItem(each, state, choose)) : h("p.faint", null, "none yet"));
-  const take = button("Take snapshot", "view", () => stage.attempt(async () => {
-    take.disabled = true;
-    try {
-      const made = await api.post("snapshots", { selector: store.scope.text, deadline_ms: Number(deadline.value) });
-      await refresh();
-      await show(stage, body, state, made.id, null, draw);
-    } finally {
-      take.disabled = false;
-    }
-  }), "main");
+  const draw = () =>
+    fill(
+      list,
+      state.list.length ? state.list.map((each) => listItem(each, state, choose)) : h("p.faint", null, "none yet"),
+    );
+  const take = button(
+    "Take snapshot",
+    "view",
+    () =>
+      stage.attempt(async () => {
+        take.disabled = true;
+        try {
+          const made = await api.post("snapshots", { selector: store.scope.text, deadline_ms: Number(deadline.value) });
+          await refresh();
+          await show(stage, body, state, made.id, null, draw);
+        } finally {
+          take.disabled = false;
+        }
+      }),
+    "main",
+  );
   const refresh = async () => {
     state.list = (await api.get("snapshots", {}, stage.signal)).sort((a, b) => b.id - a.id);
     draw();
   };
-  stage.show("Snapshots", "What every element is doing, all asked at once", [deadline, take],
-    h("div.snapshot-columns", null, h("section.panel", null, h("div.panel-head", null, h("h2", null, "Taken")), list), body));
-  fill(body, h("section.panel", null, empty("No snapshot shown", "Take one, or choose one at the left; choose a second to compare.")));
+  stage.show(
+    "Snapshots",
+    "What every element is doing, all asked at once",
+    [deadline, take],
+    h(
+      "div.snapshot-columns",
+      null,
+      h("section.panel", null, h("div.panel-head", null, h("h2", null, "Taken")), list),
+      body,
+    ),
+  );
+  fill(
+    body,
+    h(
+      "section.panel",
+      null,
+      empty("No snapshot shown", "Take one, or choose one at the left; choose a second to compare."),
+    ),
+  );
   stage.attempt(async () => {
     await refresh();
     const { id, with: other } = stage.params;
@@ -47,14 +83,35 @@ function mount(stage) {
 function listItem(snapshot, state, choose) {
   const { id } = snapshot;
   const [older, newer] = [id, state.chosen].sort((a, b) => a - b);
-  const compare = h("button.button.small", { type: "button", disabled: !state.chosen || state.chosen === id, onclick: () => choose(older, newer) }, "Compare");
+  const compare = h(
+    "button.button.small",
+    { type: "button", disabled: !state.chosen || state.chosen === id, onclick: () => choose(older, newer) },
+    "Compare",
+  );
   const title = `${snapshot.pes} elements of ${snapshot.hosts} hosts, ${percent(snapshot.coverage, 1)} answered; ${snapshot.selector || "everything"}; by ${snapshot.owner}`;
-  return h("div.snapshot-item", { class: [state.chosen, state.other].includes(id) ? "chosen" : "", title },
-    h("button.plain-button.grow", { type: "button", onclick: () => choose(id) }, h("b", null, `#${id}`), h("span.soft", null, clock(snapshot.time_ns, false))), compare);
+  return h(
+    "div.snapshot-item",
+    { class: [state.chosen, state.other].includes(id) ? "chosen" : "", title },
+    h(
+      "button.plain-button.grow",
+      { type: "button", onclick: () => choose(id) },
+      h("b", null, `#${id}`),
+      h("span.soft", null, clock(snapshot.time_ns, false)),
+    ),
+    compare,
+  );
 }
 
 async function show(stage, body, state, id, other, draw) {
-  if (other) fill(body, diffPanel(id, other, await api.get(`snapshots/${encodeURIComponent(id)}/diff/${encodeURIComponent(other)}`, {}, stage.signal)));
+  if (other)
+    fill(
+      body,
+      diffPanel(
+        id,
+        other,
+        await api.get(`snapshots/${encodeURIComponent(id)}/diff/${encodeURIComponent(other)}`, {}, stage.signal),
+      ),
+    );
   else fill(body, ...snapshotPanels(await api.get(`snapshots/${encodeURIComponent(id)}`, {}, stage.signal)));
   [state.chosen, state.other] = [id, other];
   if (here().view === "snapshots") note("snapshots", { id, with: other });
@@ -71,31 +128,102 @@ function snapshotPanels(snapshot) {
   const hung = rows.filter((row) => row.state === "hung").length;
   const coverage = rows.length ? (rows.length - silent) / rows.length : NaN;
   const skew = Math.max(0, ...hosts.map(([, info]) => info.skew_ns));
-  const figures = [[count(rows.length), "elements", ""], [percent(coverage, coverage < 1 ? 1 : 0), "answered", coverage < 1 ? "warn" : "ok"], [count(hung), "hung", hung ? "bad" : ""], [count(silent), "silent", silent ? "warn" : ""], [span(skew), "skew", ""]];
-  const table = new Table({ label: "Elements", key: (row) => `${place(row)} ${row.state}`, columns: COLUMNS, sort: [1, 1], empty: empty("No element", "The selector chose none.") });
+  const figures = [
+    [count(rows.length), "elements", ""],
+    [percent(coverage, coverage < 1 ? 1 : 0), "answered", coverage < 1 ? "warn" : "ok"],
+    [count(hung), "hung", hung ? "bad" : ""],
+    [count(silent), "silent", silent ? "warn" : ""],
+    [span(skew), "skew", ""],
+  ];
+  const table = new Table({
+    label: "Elements",
+    key: (row) => `${place(row)} ${row.state}`,
+    columns: COLUMNS,
+    sort: [1, 1],
+    empty: empty("No element", "The selector chose none."),
+  });
   table.update(rows);
   return [
-    h("div.figures", null, figures.map(([value, label, tone]) => h("div.figure", null, h("b", { class: tone }, value), h("span", null, label)))),
+    h(
+      "div.figures",
+      null,
+      figures.map(([value, label, tone]) =>
+        h("div.figure", null, h("b", { class: tone }, value), h("span", null, label)),
+      ),
+    ),
     ...snapshot.failed.map(({ host, error }) => h("p.notice", null, `${host} is not in it: ${error}`)),
-    h("section.panel", null, h("div.panel-head", null, h("h2", null, `Snapshot #${snapshot.id}`), h("span.soft", null, clock(snapshot.time_ns))), table.element),
+    h(
+      "section.panel",
+      null,
+      h(
+        "div.panel-head",
+        null,
+        h("h2", null, `Snapshot #${snapshot.id}`),
+        h("span.soft", null, clock(snapshot.time_ns)),
+      ),
+      table.element,
+    ),
   ];
 }
 
 function silentRow(host, name) {
   const [vm, pe] = name.split("/");
-  return { host, vm, pe: Number(pe), gpu: "", state: "silent", kernel: null, launch: 0, block: 0, warps: 0, since_ns: 0, last_record_ns: 0, at_ns: 0 };
+  return {
+    host,
+    vm,
+    pe: Number(pe),
+    gpu: "",
+    state: "silent",
+    kernel: null,
+    launch: 0,
+    block: 0,
+    warps: 0,
+    since_ns: 0,
+    last_record_ns: 0,
+    at_ns: 0,
+  };
 }
 
 const ORDER = { hung: "0", silent: "1", running: "2", idle: "3" };
 const TONES = { hung: "bad", silent: "warn", running: "ok", idle: "" };
 const COLUMNS = [
-  { title: "Element", value: place, class: "mono", show: (row) => h("a", { href: href("console", { host: row.host, vm: row.vm, pe: row.pe }) }, place(row)) },
+  {
+    title: "Element",
+    value: place,
+    class: "mono",
+    show: (row) => h("a", { href: href("console", { host: row.host, vm: row.vm, pe: row.pe }) }, place(row)),
+  },
   { title: "State", value: (row) => `${ORDER[row.state]}`, show: (row) => pill(row.state, TONES[row.state], true) },
-  { title: "Kernel", value: (row) => row.kernel ?? "", class: "mono", show: (row) => row.kernel ?? h("span.faint", null, "–") },
-  { title: "Launch", value: (row) => row.launch, show: (row) => (row.state === "silent" ? "–" : row.launch), number: true },
-  { title: "Block", value: (row) => row.block, show: (row) => (row.state === "silent" ? "–" : row.block), number: true },
-  { title: "Warps", value: (row) => row.warps, show: (row) => (row.state === "silent" ? "–" : row.warps), number: true },
-  { title: "Since", value: (row) => (row.since_ns && row.at_ns ? row.at_ns - row.since_ns : 0), show: (row) => (row.since_ns ? span(Math.max(0, row.at_ns - row.since_ns)) : "–"), number: true },
+  {
+    title: "Kernel",
+    value: (row) => row.kernel ?? "",
+    class: "mono",
+    show: (row) => row.kernel ?? h("span.faint", null, "–"),
+  },
+  {
+    title: "Launch",
+    value: (row) => row.launch,
+    show: (row) => (row.state === "silent" ? "–" : row.launch),
+    number: true,
+  },
+  {
+    title: "Block",
+    value: (row) => row.block,
+    show: (row) => (row.state === "silent" ? "–" : row.block),
+    number: true,
+  },
+  {
+    title: "Warps",
+    value: (row) => row.warps,
+    show: (row) => (row.state === "silent" ? "–" : row.warps),
+    number: true,
+  },
+  {
+    title: "Since",
+    value: (row) => (row.since_ns && row.at_ns ? row.at_ns - row.since_ns : 0),
+    show: (row) => (row.since_ns ? span(Math.max(0, row.at_ns - row.since_ns)) : "–"),
+    number: true,
+  },
   { title: "Last record", value: (row) => row.last_record_ns, show: (row) => clock(row.last_record_ns), number: true },
 ];
 
@@ -103,13 +231,33 @@ const COLUMNS = [
 function diffPanel(a, b, diff) {
   const silent = new Set(diff.silent_after ?? []);
   const rows = diff.changes.map((row) => ({ ...row, kind: kindOf(row, silent) }));
-  const table = new Table({ label: "Changes", key: place, columns: DIFF, sort: [1, 1], empty: empty("No difference", "Every element is idle in both.") });
+  const table = new Table({
+    label: "Changes",
+    key: place,
+    columns: DIFF,
+    sort: [1, 1],
+    empty: empty("No difference", "Every element is idle in both."),
+  });
   table.update(rows);
   const stuck = rows.filter((row) => row.stuck).length;
-  return h("section.panel.diff", null,
-    h("div.panel-head", null, h("h2", null, `Changes from #${a} to #${b}`), h("span.soft", null, `${span(diff.elapsed_ns)} later`),
-      h("div.tools", null, pill(`${rows.length} changed`, "info"), stuck ? pill(`${stuck} stuck`, "bad") : null, pill(`${diff.same} idle as before`))),
-    table.element);
+  return h(
+    "section.panel.diff",
+    null,
+    h(
+      "div.panel-head",
+      null,
+      h("h2", null, `Changes from #${a} to #${b}`),
+      h("span.soft", null, `${span(diff.elapsed_ns)} later`),
+      h(
+        "div.tools",
+        null,
+        pill(`${rows.length} changed`, "info"),
+        stuck ? pill(`${stuck} stuck`, "bad") : null,
+        pill(`${diff.same} idle as before`),
+      ),
+    ),
+    table.element,
+  );
 }
 
 const CHANGES = { hung: "bad", stuck: "bad", silent: "warn", gone: "warn", appeared: "ok" };
@@ -124,10 +272,19 @@ function kindOf(row, silent) {
   return row.changed.includes("launch") ? "next launch" : "further";
 }
 
-const doing = (state) => (!state ? h("span.faint", null, "–") : state.kernel ? `${state.kernel} · launch ${state.launch} · block ${state.block}` : h("span.faint", null, "idle"));
+const doing = (state) =>
+  !state
+    ? h("span.faint", null, "–")
+    : state.kernel
+      ? `${state.kernel} · launch ${state.launch} · block ${state.block}`
+      : h("span.faint", null, "idle");
 const DIFF = [
   { title: "Element", value: place, class: "mono" },
-  { title: "Change", value: (row) => RANK.indexOf(row.kind), show: (row) => pill(row.kind, CHANGES[row.kind] ?? "info") },
+  {
+    title: "Change",
+    value: (row) => RANK.indexOf(row.kind),
+    show: (row) => pill(row.kind, CHANGES[row.kind] ?? "info"),
+  },
   { title: "Before", value: (row) => JSON.stringify(row.before), show: (row) => doing(row.before), class: "mono" },
   { title: "After", value: (row) => JSON.stringify(row.after), show: (row) => doing(row.after), class: "mono" },
 ];

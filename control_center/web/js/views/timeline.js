@@ -13,8 +13,19 @@ import { describe } from "./counters.js";
 
 const BINS = 160;
 const SHOWN = 1500;
-const SPANS = [["300", "last 5 minutes"], ["3600", "last hour"], ["86400", "last day"], ["", "everything"]];
-const SPEEDS = [["0.1", "0.1 ×"], ["1", "1 ×"], ["10", "10 ×"], ["100", "100 ×"], ["1000", "1000 ×"]];
+const SPANS = [
+  ["300", "last 5 minutes"],
+  ["3600", "last hour"],
+  ["86400", "last day"],
+  ["", "everything"],
+];
+const SPEEDS = [
+  ["0.1", "0.1 ×"],
+  ["1", "1 ×"],
+  ["10", "10 ×"],
+  ["100", "100 ×"],
+  ["1000", "1000 ×"],
+];
 
 export const timeline = { name: "timeline", title: "Time line", group: "Watch", mount };
 
@@ -39,18 +50,53 @@ class Timeline {
     this.sums = h("div.legend-row");
     this.playing = h("span");
     this.play = h("button.button.main", { type: "button", onclick: () => this.toggle() });
-    this.whole = h("button.button.small", { type: "button", hidden: true, onclick: () => this.#select(null) }, "Clear selection");
-    this.zoom = h("button.button.small", { type: "button", hidden: true, onclick: () => stage.attempt(() => this.load(this.brush.range)) }, "Zoom in");
+    this.whole = h(
+      "button.button.small",
+      { type: "button", hidden: true, onclick: () => this.#select(null) },
+      "Clear selection",
+    );
+    this.zoom = h(
+      "button.button.small",
+      { type: "button", hidden: true, onclick: () => stage.attempt(() => this.load(this.brush.range)) },
+      "Zoom in",
+    );
   }
 
   build() {
-    const exports = [["perfetto", "Perfetto trace", "trace.json"], ["csv", "CSV", "records.csv"]].map(([format, label, name]) => h("button.button", { type: "button", onclick: () => this.stage.attempt(() => this.#export(format, name)) }, `Export ${label}`));
+    const exports = [
+      ["perfetto", "Perfetto trace", "trace.json"],
+      ["csv", "CSV", "records.csv"],
+    ].map(([format, label, name]) =>
+      h(
+        "button.button",
+        { type: "button", onclick: () => this.stage.attempt(() => this.#export(format, name)) },
+        `Export ${label}`,
+      ),
+    );
     const chart = h("div.timeline-box", null, this.canvas);
-    this.chart = h("section.panel", null, h("div.panel-head", null, this.range, this.whole, this.zoom, h("div.tools", null, this.sums)), h("div.panel-body", null, chart));
-    const player = h("section.panel.player", null, h("div.panel-head", null, this.play, this.speeds, this.at, this.playing), this.lines.element);
-    this.stage.show("Time line", "What was recorded; drag to select, click to seek, play to see it again", [this.spans, exports], this.chart, player);
+    this.chart = h(
+      "section.panel",
+      null,
+      h("div.panel-head", null, this.range, this.whole, this.zoom, h("div.tools", null, this.sums)),
+      h("div.panel-body", null, chart),
+    );
+    const player = h(
+      "section.panel.player",
+      null,
+      h("div.panel-head", null, this.play, this.speeds, this.at, this.playing),
+      this.lines.element,
+    );
+    this.stage.show(
+      "Time line",
+      "What was recorded; drag to select, click to seek, play to see it again",
+      [this.spans, exports],
+      this.chart,
+      player,
+    );
     this.stage.on(this.spans, "change", () => this.stage.attempt(() => this.load()));
-    this.stage.on(this.speeds, "change", () => { if (this.stream) this.start(); });
+    this.stage.on(this.speeds, "change", () => {
+      if (this.stream) this.start();
+    });
     this.stage.on(store, "scope", () => this.stage.attempt(() => this.load()));
     this.stage.on(window, "resize", () => this.brush.draw());
     this.stage.leave(() => this.stop());
@@ -61,23 +107,39 @@ class Timeline {
     const length = Number(this.spans.value) * 1e9;
     const [from, to] = range ?? (length ? [now() - length, now()] : [null, null]);
     const whole = (value) => (value === null ? null : Math.round(value));
-    const bins = await api.get("timeline", { selector: store.scope.text, from_ns: whole(from), to_ns: whole(to), bins: BINS }, this.stage.signal);
+    const bins = await api.get(
+      "timeline",
+      { selector: store.scope.text, from_ns: whole(from), to_ns: whole(to), bins: BINS },
+      this.stage.signal,
+    );
     this.brush.head = null;
     this.brush.show(bins);
     this.#select(null);
     this.#sums(bins);
-    if (!bins.some((bin) => total(bin.records) + total(bin.events))) this.lines.element.replaceChildren(empty("Nothing was recorded in this time", "Records of all open channels and all events are recorded as they come."));
+    if (!bins.some((bin) => total(bin.records) + total(bin.events)))
+      this.lines.element.replaceChildren(
+        empty(
+          "Nothing was recorded in this time",
+          "Records of all open channels and all events are recorded as they come.",
+        ),
+      );
     else this.lines.clear();
   }
 
   #sums(bins) {
-    const sums = Object.keys(TONES).map((name) => [name, bins.reduce((sum, bin) => sum + (bin.records[name] ?? 0), 0)]).filter(([, sum]) => sum);
+    const sums = Object.keys(TONES)
+      .map((name) => [name, bins.reduce((sum, bin) => sum + (bin.records[name] ?? 0), 0)])
+      .filter(([, sum]) => sum);
     const lost = bins.reduce((sum, bin) => sum + bin.lost, 0);
-    fill(this.sums, sums.map(([name, sum]) => {
-      const swatch = h("i.swatch");
-      swatch.style.background = TONES[name];
-      return h("span", null, swatch, `${name} ${count(sum)}`);
-    }), lost ? h("span.bad", null, `${count(lost)} lost`) : null);
+    fill(
+      this.sums,
+      sums.map(([name, sum]) => {
+        const swatch = h("i.swatch");
+        swatch.style.background = TONES[name];
+        return h("span", null, swatch, `${name} ${count(sum)}`);
+      }),
+      lost ? h("span.bad", null, `${count(lost)} lost`) : null,
+    );
   }
 
   #moved({ range, head, dragged }) {
@@ -107,11 +169,20 @@ class Timeline {
     if (head >= to) head = from;
     this.gaps = new Gaps();
     this.lines.clear();
-    this.stream = new Stream({ selector: store.scope.text, events: 1, replay_from_ns: Math.round(head), replay_to_ns: Math.round(to), speed: this.speeds.value }, {
-      message: (message) => this.#take(message, to),
-      state: () => {},
-      ended: () => this.stop(),
-    });
+    this.stream = new Stream(
+      {
+        selector: store.scope.text,
+        events: 1,
+        replay_from_ns: Math.round(head),
+        replay_to_ns: Math.round(to),
+        speed: this.speeds.value,
+      },
+      {
+        message: (message) => this.#take(message, to),
+        state: () => {},
+        ended: () => this.stop(),
+      },
+    );
     this.#run(head, to);
     this.#buttons();
   }
@@ -143,7 +214,16 @@ class Timeline {
       if (lost) this.lines.gap(lost, ` of ${message.host}/${message.vm}/${message.pe}`);
       this.lines.add(recordLine(message));
     } else if (message.type === "event") {
-      this.lines.add(h("div.line.event", null, h("time", null, clock(message.time_ns)), h("span.where", null, [message.host, message.vm].filter(Boolean).join("/")), h("span.what", null, message.event), h("span.text", null, describe(message.detail))));
+      this.lines.add(
+        h(
+          "div.line.event",
+          null,
+          h("time", null, clock(message.time_ns)),
+          h("span.where", null, [message.host, message.vm].filter(Boolean).join("/")),
+          h("span.what", null, message.event),
+          h("span.text", null, describe(message.detail)),
+        ),
+      );
     }
   }
 
@@ -154,6 +234,10 @@ class Timeline {
 
   #export(format, name) {
     const [from, to] = this.brush.range ?? [this.brush.start, this.brush.end];
-    return api.download("export", { format, selector: store.scope.text, from_ns: Math.round(from), to_ns: Math.round(to) }, name);
+    return api.download(
+      "export",
+      { format, selector: store.scope.text, from_ns: Math.round(from), to_ns: Math.round(to) },
+      name,
+    );
   }
 }
