@@ -101,6 +101,11 @@ class Vgcd:
         vm = self._vms[name]
         return Device(self.folder / f"{name}.sock", region_bytes=vm.region_bytes, num_queues=vm.num_queues)
 
+    @property
+    def control_socket(self) -> Path:
+        """Where control centres are let in."""
+        return self.folder / "control.sock"
+
     def worker_pids(self) -> list[int]:
         """The processes that the daemon runs right now."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
@@ -115,6 +120,7 @@ class Vgcd:
         return {
             "log": {"level": self._log_level},
             "cache": str(self.folder / "cache"),
+            "control": {"socket": str(self.control_socket)},
             "vms": {name: vm.section(self.folder) for name, vm in self._vms.items()},
         }
 

@@ -1,0 +1,77 @@
+"""A client of a daemon's control API that waits: for tests and benchmarks without an event loop."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+from virtio_proto.control import frames
+from virtio_proto.control.api import API_VERSION, MigrationInfo
+from virtio_proto.control.frames import Frame
+
+TIMEOUT_S: Final = 120.0
+
+
+class ControlRefusedError(Exception):
+    """The daemon answered with an error."""
+
+
+class ControlCaller:
+    """One connection, past its ``hello``. A context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._sock.settimeout(TIMEOUT_S)
+        self._sock.connect(str(path))
+        self._numbers = itertools.count(1)
+        self._pushes: list[Frame] = []
+        self.ask("hello", version=API_VERSION)
+
+    def ask(self, verb: str, **fields: Any) -> Any:
+        """What the daemon answers.
+
+        :raise ControlRefusedError: it refuses.
+        """
+        number = next(self._numbers)
+        self._sock.sendall(frames.encode({"id": number, "do": verb, "with": fields}))
+        while (frame := self._read()).get("id") != number:
+            self._pushes.append(frame)
+        if "error" in frame:
+            raise ControlRefusedError(str(frame["error"]))
+        return frame["ok"]
+
+    def migrate(self, vm: str, pes: int) -> MigrationInfo:
+        """Moves a VM's work to so many elements; how it went, once it has ended."""
+        self.ask("subscribe", events=True)
+        number = self.ask("migrate", vm=vm, pes="0" if pes == 1 else f"0-{pes - 1}")["migration"]
+        while True:
+            frame = self._pushes.pop(0) if self._pushes else self._read()
+            detail = frame.get("detail", {})
+            if frame.get("event") == "migration" and detail["migration"] == number and detail["ended_ns"] is not None:
+                return cast("MigrationInfo", detail)
+
+    def _read(self) -> Frame:
+        return frames.decode(self._exactly(int.from_bytes(self._exactly(4), "little")))
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = self._sock.recv(size - len(data))
+            if not part:
+                raise EOFError("the daemon hung up")
+            data += part
+        return data
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
