@@ -219,6 +219,13 @@ class Engine(ABC):
         :raise ProgramError: it is not what it was.
         """
 
+    def load_firmware(self, image_fd: int, size: int, slot: int, version: int) -> None:  # noqa: ARG002  it has none
+        """Puts control code, compiled for this engine, into a firmware slot that no element runs. From any thread.
+
+        :raise EngineError: it is not this engine's, the slot is used, or the engine's control code is built in.
+        """
+        raise EngineError(f"the {self.kind} engine's control code is built in")
+
     @abstractmethod
     def close(self) -> None:
         """Frees the engine; programs must have been unloaded."""

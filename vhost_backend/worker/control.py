@@ -1,4 +1,4 @@
-"""The control thread: does what the daemon says, serves cold requests, reports."""
+"""The worker's main thread: does what the daemon says, serves cold requests, reports."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from vhost_backend.engines.base import Engine
 from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.changes import SETTLE_MS
 from vhost_backend.worker.cold import ColdServer
+from vhost_backend.worker.control_messages import CONTROL_MESSAGES, ControlMessage
+from vhost_backend.worker.control_system import ControlSystem
 from vhost_backend.worker.moving import Mover
 from vhost_backend.worker.moving_messages import (
     Measured,
@@ -52,6 +54,18 @@ class Control:
         self._mover = Mover(engine, plane, self._cold.programs, self._cold.is_compiling, self)
         self._stats = StatsReporter(plane, self._send)
         self._running = True
+        self._system: ControlSystem | None = None
+        self._no_system = "the VM has no control system"
+
+    def use(self, system: ControlSystem) -> None:
+        """Has commands of the control system executed from now on; starts its thread."""
+        self._system = system
+        self._cold.programs.before_change = system.programs_change
+        system.start()
+
+    def use_none(self, why: str) -> None:
+        """Refuses commands of the control system."""
+        self._no_system = why
 
     def serve(self) -> None:
         """Returns when the daemon hangs up or says `Shutdown`."""
@@ -112,8 +126,17 @@ class Control:
                 self._running = False
             case MoveHold() | MoveMeasure() | MoveSave() | MoveLoad() | MoveRelease():
                 self._mover.handle(message, fds)
+            case _ if isinstance(message, CONTROL_MESSAGES):
+                self._command(message, fds)
             case _:
                 self._answer(message.seq, lambda: self._do(message, fds))
+
+    def _command(self, message: ControlMessage, fds: tuple[int, ...]) -> None:
+        if self._system is not None:
+            self._system.submit(message, fds)
+            return
+        codec.close_fds(fds)
+        self.ack(message.seq, self._no_system)
 
     def _answer(self, seq: int, act: Callable[[], int]) -> None:
         """Acts, and acknowledges it or says what is wrong."""

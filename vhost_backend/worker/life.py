@@ -14,6 +14,7 @@ from vhost_backend.errors import EngineError, HostError
 from vhost_backend.sandbox import worker as sandbox
 from vhost_backend.worker import codec, protocol
 from vhost_backend.worker.control import Control
+from vhost_backend.worker.control_system import Attachment
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, PlaneLimits
 from vhost_backend.worker.protocol import Ack, Log, Ready, Setup
 from vhost_backend.worker.sources import SourceFiles
@@ -41,7 +42,7 @@ def work(daemon: socket.socket) -> int:
     if not isinstance(setup, Setup):
         raise codec.ProtocolError(f"the first message is {setup.TYPE}; allowed: {Setup.TYPE}")
     try:
-        control = _set_up(daemon, setup, fds[0])
+        control = _set_up(daemon, setup, *fds)
     except SetupError as error:
         protocol.send_to_daemon(daemon, Ack(setup.seq, False, str(error)[:2048], 0, 0))
         return 1
@@ -55,7 +56,7 @@ def work(daemon: socket.socket) -> int:
     return 0
 
 
-def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
+def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int, *control_fds: int) -> Control:
     """Order matters: modules and engine first, then the walls, then threads and the guest's memory.
 
     Nothing is ever taken down again: the end of the process does that, whatever guest code is doing.
@@ -70,9 +71,12 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
             engine.set_arena(setup.arena.base, setup.arena.size)
         sources = SourceFiles()
         needs = engine.needs
-        kept_fds = (daemon.fileno(), inflight_fd, *sources.fds, *needs.kept_fds)
+        attachment = _attachment(setup, control_fds)
+        kept_fds = (daemon.fileno(), inflight_fd, *control_fds, *sources.fds, *needs.kept_fds)
         holes = sandbox.Holes(needs.system_calls, needs.keeps_root, needs.unfiltered_at_best_effort)
         report = sandbox.enter(setup.sandbox, _limits(setup, engine, needs), kept_fds=kept_fds, holes=holes)
+        if attachment is not None:
+            attachment.attach(engine)
         engine.start()
         plane = DataPlane(engine.handle, _plane_limits(setup), inflight_fd)
         threading.Thread(target=plane.run, name="data-plane", daemon=True).start()
@@ -81,7 +85,25 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int) -> Control:
     except (OSError, MemoryError, RuntimeError) as error:  # limits that are too tight; nobody reads our stderr
         raise SetupError(repr(error)) from error
     protocol.send_to_daemon(daemon, Ready(engine.name, engine.num_pes, engine.features, _describe(report)))
-    return Control(daemon, engine, plane, sources)
+    control = Control(daemon, engine, plane, sources)
+    if attachment is not None:
+        _use(control, attachment, engine)
+    return control
+
+
+def _attachment(setup: Setup, fds: tuple[int, ...]) -> Attachment | None:
+    if not fds:
+        return None
+    area_fd, records_fd = fds
+    return Attachment(setup.control, area_fd, socket.socket(fileno=records_fd))
+
+
+def _use(control: Control, attachment: Attachment, engine: Engine) -> None:
+    system = attachment.system(engine, control.ack)
+    if system is None:
+        control.use_none(attachment.problem)
+    else:
+        control.use(system)
 
 
 def _limits(setup: Setup, engine: Engine, needs: WorkerNeeds) -> sandbox.WorkerLimits:
@@ -89,7 +111,7 @@ def _limits(setup: Setup, engine: Engine, needs: WorkerNeeds) -> sandbox.WorkerL
     limits = sandbox.WorkerLimits.for_quota(
         memory_bytes=setup.quota.memory_bytes + tables,
         pes=engine.num_pes,
-        mapped_bytes=REGION_ROOM_BYTES + engine.reserved_bytes,
+        mapped_bytes=REGION_ROOM_BYTES + engine.reserved_bytes + 2 * setup.control.area_bytes,
         files=MAX_FILES + needs.files,
         source_bytes=LIMITS["MAX_SOURCE_BYTES"],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vhost_backend.engines.base import Engine, FunctionInfo, GlobalInfo, LoadedProgram
@@ -39,12 +39,15 @@ class Programs:
         self._engine = engine
         self._plane = plane
         self._entries: dict[int, LoadedEntry] = {}
+        self.before_change: Callable[[], None] = lambda: None
+        """Called before a program's addresses become invalid, and before functions of a new one can be launched."""
 
     def add(self, context: int, loaded: LoadedProgram) -> LoadedEntry:
         """Registers what the engine has loaded for the context of this engine number.
 
         :raise DriverError: the VM has too many; the program is unloaded again.
         """
+        self.before_change()
         program = -1
         try:
             program = self._plane.add_program(context, loaded.charged_bytes)
@@ -87,6 +90,7 @@ class Programs:
 
     def remove(self, program: int) -> None:
         """Unloads; the data plane has seen to it that nothing of it runs."""
+        self.before_change()
         entry = self._entries.pop(program)
         self._plane.remove_program(program)
         self._engine.unload_program(entry.loaded)

@@ -36,8 +36,8 @@ struct vgc_control_section {
     uint16_t channel;
     uint16_t reserved;
     uint32_t generation;
-    uint64_t taken;   /* records so far, those that follow included */
-    uint64_t lost;    /* records that were made and are gone; exact in the last section of a channel */
+    uint64_t taken; /* records of elements so far, those that follow included; the samples among them are not counted */
+    uint64_t lost;  /* records that were made and are gone; exact in the last section of a channel */
     uint64_t skipped; /* by sampling */
     uint64_t cost_ns; /* of making records: measured for some of them, reckoned for all */
     uint32_t forged;  /* slots that were no records */
@@ -103,6 +103,8 @@ struct vgc_control *vgc_control_new(struct vgc_engine *engine, int fd, uint64_t 
                                     uint32_t num_channels, char *why);
 /* Unmaps it; for tests: a worker's engine keeps its area until the process ends. */
 void vgc_control_free(struct vgc_control *control);
+/* Channels that there are, released ones too until they are closed. */
+uint32_t vgc_control_num_open(const struct vgc_control *control);
 /* Where elements see the area's first byte. */
 uint64_t vgc_control_device(const struct vgc_control *control);
 void vgc_control_usage(const struct vgc_control *control, struct vgc_control_usage *usage);
@@ -146,8 +148,8 @@ uint64_t vgc_control_due_ns(const struct vgc_control *control);
 
 /* Addresses of texts in the last packet that were in none before; at most VGC_CONTROL_UNKNOWN. */
 uint32_t vgc_control_unknown(const struct vgc_control *control, uint64_t *addresses);
-/* Is this address to be looked up? Notes that it was. */
-bool vgc_control_is_new(struct vgc_control *control, uint64_t address);
+/* The daemon knows what is at this address. */
+void vgc_control_know(struct vgc_control *control, uint64_t address);
 /* Programs come and go: addresses may hold other texts now. */
 void vgc_control_forget(struct vgc_control *control);
 /* The text at a device address, as vgc_engine_ops.control_text; -ENOTSUP without that. */

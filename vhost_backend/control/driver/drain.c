@@ -25,7 +25,8 @@ static uint64_t *place_of(struct vgc_control_texts *texts, uint64_t address)
 void vgc_control_note_text(struct vgc_control *control, uint64_t address)
 {
     struct vgc_control_texts *texts = &control->texts;
-    if (address == 0 || *place_of(texts, address) == address || texts->unknown_count == VGC_CONTROL_UNKNOWN)
+    if (address == 0 || texts->count == VGC_CONTROL_TEXTS || texts->unknown_count == VGC_CONTROL_UNKNOWN ||
+        *place_of(texts, address) == address)
         return;
     for (uint32_t i = 0; i < texts->unknown_count; i++)
         if (texts->unknown[i] == address)
@@ -33,15 +34,14 @@ void vgc_control_note_text(struct vgc_control *control, uint64_t address)
     texts->unknown[texts->unknown_count++] = address;
 }
 
-bool vgc_control_is_new(struct vgc_control *control, uint64_t address)
+void vgc_control_know(struct vgc_control *control, uint64_t address)
 {
     struct vgc_control_texts *texts = &control->texts;
     uint64_t *place = place_of(texts, address);
     if (address == 0 || *place == address || texts->count == VGC_CONTROL_TEXTS)
-        return false;
+        return;
     *place = address;
     texts->count++;
-    return true;
 }
 
 void vgc_control_forget(struct vgc_control *control)
@@ -189,7 +189,7 @@ static uint32_t put_section(struct vgc_control *control, uint16_t number, uint64
     channel->reported = is_said(channel, &counts);
     struct vgc_control_section section = {.channel = number,
                                           .generation = channel->generation,
-                                          .taken = channel->link.taken + channel->made,
+                                          .taken = channel->link.taken,
                                           .lost = lost,
                                           .skipped = counts.skipped,
                                           .cost_ns = vgc_control_cost(&counts),

@@ -42,6 +42,11 @@ void vgc_control_free(struct vgc_control *control)
     free(control);
 }
 
+uint32_t vgc_control_num_open(const struct vgc_control *control)
+{
+    return control->num_open;
+}
+
 uint64_t vgc_control_device(const struct vgc_control *control)
 {
     return control->area.device;

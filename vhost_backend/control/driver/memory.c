@@ -3,6 +3,7 @@
 #include "driver.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { NONE = UINT32_MAX, FREE = 0x80, INSIDE = 0x7f };
 
@@ -55,6 +56,7 @@ int vgc_control_memory_init(struct vgc_control_memory *memory, uint64_t base, ui
     memory->previous = malloc(memory->num_units * sizeof(*memory->previous));
     if (memory->order == NULL || memory->next == NULL || memory->previous == NULL)
         return -ENOMEM;
+    memset(memory->order, INSIDE, memory->num_units);
     for (uint32_t order = 0; order < VGC_CONTROL_ORDERS; order++)
         memory->free[order] = NONE;
     fill(memory);

@@ -13,6 +13,7 @@ struct vgc_salvage {
     uint64_t repeated; /* records that the daemon has had already */
     struct vgc_control_counts counts;
     bool said;
+    uint64_t slots_left; /* that the links of an area can have: a forged one must not keep the daemon busy */
 };
 
 struct vgc_salvage *vgc_salvage_new(int fd, uint64_t size, uint32_t num_pes, uint32_t num_channels, char *why)
@@ -26,6 +27,7 @@ struct vgc_salvage *vgc_salvage_new(int fd, uint64_t size, uint32_t num_pes, uin
         free(salvage);
         return NULL;
     }
+    salvage->slots_left = (size - salvage->area.links) / VGC_CTL_SLOT_BYTES;
     return salvage;
 }
 
@@ -44,8 +46,9 @@ static bool find_link(struct vgc_salvage *salvage, uint16_t number, uint32_t gen
     uint64_t bytes = (uint64_t)entry.slots * VGC_CTL_SLOT_BYTES;
     if (entry.generation != generation || entry.slots == 0 || (entry.slots & (entry.slots - 1)) != 0 ||
         entry.out_offset % VGC_CTL_SLOT_BYTES != 0 || entry.out_offset < area->links || bytes > area->size ||
-        entry.out_offset > area->size - bytes)
+        entry.out_offset > area->size - bytes || entry.slots > salvage->slots_left)
         return false;
+    salvage->slots_left -= entry.slots;
     salvage->link = (struct vgc_control_link){.offset = entry.out_offset,
                                               .mask = entry.slots - 1,
                                               .policy = entry.policy,

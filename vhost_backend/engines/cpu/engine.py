@@ -91,6 +91,11 @@ class CpuEngine(Engine):
         if lib.vgc_cpu_program_settle(program.private, self._why) != 0:
             raise ProgramError(self._reason())
 
+    def load_firmware(self, image_fd: int, size: int, slot: int, version: int) -> None:
+        why = ffi.new("char[]", lib.VGC_CPU_WHY)  # `_why` is the main thread's
+        if lib.vgc_cpu_firmware_load(self.handle, image_fd, size, slot, version, why) != 0:
+            raise EngineError(_text(why))
+
     def close(self) -> None:
         if self.handle != ffi.NULL:
             lib.vgc_cpu_engine_close(self.handle)
