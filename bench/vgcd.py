@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +66,10 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def configuration(socket_path: Path, cache: Path, engine: str, threads: int) -> str:
-    """The daemon's configuration: one VM, generous quotas. JSON is YAML."""
+def configuration(
+    socket_path: Path, cache: Path, engine: str, threads: int, control: Mapping[str, Any] | None = None
+) -> str:
+    """The daemon's configuration: one VM, generous quotas, `control` of the control system. JSON is YAML."""
     vm = {
         "socket": str(socket_path),
         "region": f"{REGION_MIB}M",
@@ -76,15 +78,19 @@ def configuration(socket_path: Path, cache: Path, engine: str, threads: int) -> 
         "sandbox": "best-effort",
         "quota": {"memory": f"{MEMORY_MIB}M", "pes": threads, "queue_depth": 1024},
     }
-    return json.dumps({"vms": {"bench": vm}, "cache": str(cache), "log": {"level": "info"}}, indent=2)
+    options = {"cache": str(cache), "log": {"level": "info"}, "control": dict(control or {})}
+    return json.dumps({"vms": {"bench": vm}, **options}, indent=2)
 
 
 @contextmanager
-def running(folder: Path, engine: str, threads: int) -> Iterator[OurDevice]:
-    """The daemon in a process of its own, serving one VM with `engine`, its queue up and a context created."""
+def running(folder: Path, engine: str, threads: int, control: Mapping[str, Any] | None = None) -> Iterator[OurDevice]:
+    """The daemon in a process of its own, serving one VM with `engine`, its queue up and a context created.
+
+    `control` is the section of its control system, which is off without.
+    """
     socket_path = folder / f"{engine}.sock"
     config = folder / f"{engine}.yaml"
-    config.write_text(configuration(socket_path, folder / "cache", engine, threads))
+    config.write_text(configuration(socket_path, folder / "cache", engine, threads, control))
     command = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
     with backend(command, folder / f"{engine}.log") as process, Driver(socket_path, REGION_MIB << 20) as driver:
         yield OurDevice(Device(driver), process.pid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("null", "copy", "compute", "compile", "footprint", "guest", "cuda", "cuda_compute", "cuda_sharing")
+MODULES = ("null", "copy", "compute", "compile", "footprint", "guest", "migration", "cuda", "cuda_compute", "cuda_sharing")
 
 
 def load() -> None:
