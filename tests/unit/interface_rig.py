@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.control_client import Client
+from tests.fakes.api_client import Client
 from tests.fakes.control_vm import FakeControlledVm, FakeHost
 from tests.fakes.daemon import FakeCompiler
 from vhost_backend.control.system import ControlSystem

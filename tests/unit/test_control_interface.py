@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.control_client import Client
+from tests.fakes.api_client import Client
 from tests.fakes.control_vm import FakeControlledVm, text
 from tests.unit.interface_rig import Rig, rig
 from vhost_backend.control.channel_port import Batch

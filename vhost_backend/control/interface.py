@@ -170,6 +170,7 @@ class Interface:
         )
         await self._bind(instance, sides)
         self._schedule(instance)
+        self.observer.opened(instance)
         if not instance.internal:
             detail = {"instance": instance.number, "selector": str(instance.selector), "owner": instance.owner}
             self.hub.event("opened", _only(instance), **detail)
@@ -311,6 +312,8 @@ class Interface:
 
 class Observer:
     """Whom the interface tells what it learns; this one does nothing with it."""
+
+    def opened(self, instance: Instance) -> None: ...
 
     def worker_ready(self, side: VmSide) -> None: ...
 

@@ -104,7 +104,7 @@ class Moves:
         """
         there = side.vm.channels.num_pes
         if pes is not None and not all(pe < there for pe in pes):
-            raise unknown(f"{side.name} has not all of the elements {_ranges(pes)}", [f"0-{there - 1}"])
+            raise unknown(f"{side.name} has not all of the {_ranges(pes)}", [f"0-{there - 1}"])
         before = side.confined_to
         move = self._note(side, _ranges(before), _ranges(pes))
         try:

@@ -1,58 +1,253 @@
 """Reads what a worker's control system sends, and what a dead one has left; believes none of it.
 
 Packets are parsed by `vhost_backend.control.driver.packets`. A channel's section counts only if the daemon has that
-channel open in this worker, with this generation.
+channel open in this worker, with this generation. A worker that sends faster than the daemon can pass on is read half
+of the time: its links fill up, and count what they lose, and other VMs are served as before.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
-from vhost_backend.control.channel_port import Binding, ElementState, Listener
+from vhost_backend.control.channel_port import Batch, Binding, ElementFigures, ElementState, Listener
+from vhost_backend.control.driver import packets
+from vhost_backend.control.driver.area import ControlArea, Salvage
+from vhost_backend.control.driver.packets import PacketError, Section
+from vhost_backend.control.firmware.elements import FirmwareReport, SlotState
 from vhost_backend.log import Logger
 from virtio_proto.control.records import Function
 
+TURN_S: Final = 0.005
+"""So long it reads at a time, and then lets others have as much."""
+
+MAX_DRAINED: Final = 4096
+"""Packets that are read at once after an answer: more than a socket holds."""
+
+MAX_NAMES: Final = 1 << 16
+MAX_NAME_CHARS: Final = 256
+
 
 class RecordReader:
-    """Owns the daemon's end of a record socket."""
+    """Owns the daemon's end of a record socket. Everything is told to the listener, on the loop."""
 
     def __init__(self, sock: socket.socket, log: Logger) -> None:
         sock.setblocking(False)
         self._sock = sock
         self._log = log
+        self._loop = asyncio.get_running_loop()
         self._listener: Listener | None = None
         self._bound: dict[int, tuple[Function, Binding]] = {}
+        self._taken: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self._snapshots: dict[int, list[ElementState]] = {}
+        self._pause: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def begin(self, listener: Listener) -> None:
+        """Reads from now on."""
         self._listener = listener
-        asyncio.get_running_loop().add_reader(self._sock, self.drain)
+        self._loop.add_reader(self._sock, self._read)
 
     def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._sock)
+        """Reads no more; nothing happens the second time."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._sock)
         self._sock.close()
+
+    # ---- channels --------------------------------------------------------------------------------
 
     def expect(self, function: Function, bindings: Sequence[Binding]) -> None:
         """These channels are being opened."""
-        self._bound |= {binding.channel: (function, binding) for binding in bindings}
+        for binding in bindings:
+            self._bound[binding.channel] = (function, binding)
+            self._taken[binding.channel] = 0
 
     def forget(self, channels: Sequence[int]) -> None:
         """They are closed, or were not opened after all."""
         for channel in channels:
             self._bound.pop(channel, None)
-
-    def drain(self) -> None:
-        with contextlib.suppress(BlockingIOError, ConnectionError):
-            while self._sock.recv(1 << 18):
-                pass
-
-    def salvage(self, area_fd: int, size: int, num_pes: int, num_channels: int) -> None:
-        del area_fd, size, num_pes, num_channels
+            self._taken.pop(channel, None)
 
     @contextmanager
     def snapshot(self, number: int) -> Iterator[list[ElementState]]:
-        del number
-        yield []
+        """Collects what elements say for a snapshot, in the block."""
+        states = self._snapshots[number] = []
+        try:
+            yield states
+        finally:
+            del self._snapshots[number]
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        began = time.monotonic()
+        spent = 0.0
+        while spent < TURN_S:
+            if not self._read_one():
+                return
+            spent = time.monotonic() - began
+        self._loop.remove_reader(self._sock)
+        self._pause = self._loop.call_later(spent, self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._sock, self._read)
+
+    def drain(self) -> None:
+        """Reads everything that has been sent so far."""
+        for _ in range(MAX_DRAINED):
+            if self._closed or not self._read_one():
+                return
+
+    def _read_one(self) -> bool:
+        """False: there is nothing now, or never again."""
+        try:
+            packet = self._sock.recv(packets.MAX_PACKET_BYTES + 1)
+        except BlockingIOError:
+            return False
+        except OSError:
+            packet = b""
+        if not packet:
+            self._loop.remove_reader(self._sock)
+            return False
+        try:
+            self._take(packet)
+        except PacketError as error:
+            self._log.warning("control_packet_refused", error=str(error), guest=True)
+        return True
+
+    def _take(self, packet: bytes) -> None:
+        """:raise PacketError: it is none, or has what there cannot be."""
+        if self._listener is None:
+            return
+        match packets.parse(packet):
+            case packets.Records(sections):
+                for section in sections:
+                    self._pass_on(section)
+            case packets.Texts(texts):
+                self._note(texts)
+                self._listener.on_texts(texts)
+            case packets.Snapshot() as seen:
+                self._collect(seen)
+            case packets.Event(event, fields):
+                self._log.info("control_worker", said=event, fields=dict(fields), guest=True)
+            case other:
+                self._take_figures(self._listener, other)
+
+    def _take_figures(
+        self, listener: Listener, packet: packets.Figures | packets.Samples | packets.FirmwareStates
+    ) -> None:
+        match packet:
+            case packets.Figures(time_ns, elements):
+                listener.on_figures(time_ns + offset_ns(), [self._figures(element) for element in elements])
+            case packets.Samples(changes):
+                known = {channel: sample for channel, generation, sample in changes if self._has(channel, generation)}
+                listener.on_samples(known)
+            case packets.FirmwareStates(states):
+                for state in states:
+                    listener.on_firmware(_report(*state))
+
+    def _has(self, channel: int, generation: int) -> bool:
+        bound = self._bound.get(channel)
+        return bound is not None and bound[1].generation == generation
+
+    def _pass_on(self, section: Section) -> None:
+        if self._listener is None or not self._has(section.channel, section.generation):
+            return
+        self._taken[section.channel] = section.taken
+        self._listener.on_batch(
+            Batch(
+                channel=section.channel,
+                generation=section.generation,
+                records=section.taken,
+                lost=section.lost,
+                skipped=section.skipped,
+                forged=section.forged,
+                cost_ns=section.cost_ns,
+                clock_ns=offset_ns(),
+                data=section.records,
+            )
+        )
+
+    def _note(self, texts: Mapping[int, str]) -> None:
+        for address, text in texts.items():
+            if address in self._names or len(self._names) < MAX_NAMES:
+                self._names[address] = _printable(text)
+
+    def _name(self, address: int) -> str:
+        return self._names.get(address, f"<{address:#x}>")
+
+    def _figures(self, counts: packets.ElementCounts) -> ElementFigures:
+        return ElementFigures(
+            pe=counts.pe,
+            blocks=counts.blocks,
+            warps=counts.warps,
+            launches=counts.launches,
+            busy_ns=counts.busy_ns,
+            stall_ns=counts.stall_ns,
+            faults=counts.faults,
+            counters={self._name(address): value for address, value in counts.counters.items()},
+            gauges={self._name(address): value for address, value in counts.gauges.items()},
+        )
+
+    def _collect(self, seen: packets.Snapshot) -> None:
+        states = self._snapshots.get(seen.number)
+        if states is None or len(states) + len(seen.states) > packets.MAX_PES:
+            return
+        clock_ns = offset_ns()
+        for state in seen.states:
+            if state.answered:
+                states.append(
+                    ElementState(
+                        pe=state.pe,
+                        kernel=self._name(state.kernel) if state.kernel else None,
+                        launch=state.launch,
+                        block=state.block,
+                        warps=state.warps,
+                        since_ns=state.since_ns + clock_ns if state.since_ns else 0,
+                        last_record_ns=state.last_record_ns + clock_ns if state.last_record_ns else 0,
+                        at_ns=state.at_ns + clock_ns,
+                    )
+                )
+
+    # ---- what is left ----------------------------------------------------------------------------
+
+    def salvage(self, area: ControlArea, num_pes: int, num_channels: int) -> None:
+        """Passes on what a dead worker had not sent of the channels that it had."""
+        if not self._bound:
+            return
+        try:
+            with Salvage(area.fd, area.size_bytes, num_pes, num_channels) as left:
+                for number, (function, binding) in self._bound.items():
+                    taken = self._taken[number]
+                    for section in left.drain(number, binding.generation, function, binding.pe, taken):
+                        self._pass_on(section)
+        except ValueError as error:
+            self._log.warning("control_area_lost", error=str(error), guest=True)
+
+
+def offset_ns() -> int:
+    """What is to be added to CLOCK_MONOTONIC to have CLOCK_REALTIME, now."""
+    return time.time_ns() - time.monotonic_ns()
+
+
+def _report(pe: int, slot: int, version: int, state: int, code: int) -> FirmwareReport:
+    """:raise PacketError: the slot or the state is none."""
+    if slot > 1 or state not in set(SlotState):
+        raise PacketError(
+            f"firmware of element {pe} in slot {slot}, state {state}; allowed: slots 0 and 1, states 1 to 3"
+        )
+    return FirmwareReport(pe, slot, version, SlotState(state), code)
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text[:MAX_NAME_CHARS])

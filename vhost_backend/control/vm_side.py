@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from vhost_backend.control.channel_port import Batch, ElementFigures, Loss
+from vhost_backend.control.channel_port import Batch, ChannelError, ElementFigures, Loss
 from vhost_backend.control.channel_table import ChannelTable, DeviceChannel
 from vhost_backend.control.events import EventHub, Lexicon, RecordsOf
 from vhost_backend.control.firmware.elements import FirmwareReport
@@ -88,10 +88,20 @@ class VmSide:
         self._owner.spawn(self._settle_all())
 
     async def _settle_all(self) -> None:
+        if self.confined_to is not None:
+            await self._confine_again()
         await self.table.settle()
         self._owner.worker_ready(self)
         if troubles := {channel.problem for channel in self.table if channel.problem}:
             self._log.warning("channels_not_bound", of_vm=self.name, problems=sorted(troubles)[:4], guest=True)
+
+    async def _confine_again(self) -> None:
+        """The new worker's work runs where the old one's did, as far as there are such elements."""
+        pes = [pe for pe in self.confined_to or () if pe < self.vm.channels.num_pes]
+        try:
+            await self.vm.channels.confine(pes)
+        except ChannelError as error:
+            self._log.warning("not_confined", of_vm=self.name, error=str(error), guest=True)
 
     def on_lost(self, loss: Loss) -> None:
         self.table.lost()

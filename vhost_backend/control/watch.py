@@ -16,6 +16,7 @@ from vhost_backend.control.events import EventHub
 from vhost_backend.control.faults import MAX_TEXT_CHARS, Fault, FaultBook, kind_of
 from vhost_backend.control.firmware.elements import FirmwareReport
 from vhost_backend.control.functions import base
+from vhost_backend.control.instances import Instance
 from vhost_backend.control.interface import Interface, Observer
 from vhost_backend.control.policies import Policies, Policy
 from vhost_backend.control.refusal import RefusedError
@@ -66,6 +67,10 @@ class Watch(Observer):
         self.on_firmware: Callable[[str, FirmwareReport], None] | None = None
 
     # ---- the interface's Observer ----------------------------------------------------------------
+
+    def opened(self, instance: Instance) -> None:
+        if instance.function == "fault":
+            self.look_for_hung()
 
     def worker_ready(self, side: VmSide) -> None:
         if self.on_worker_ready is not None:

@@ -9,8 +9,6 @@ out of its area, and then the area goes.
 from __future__ import annotations
 
 import base64
-import fcntl
-import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from vhost_backend.control.channel_port import (
     Terms,
     WorkerGoneError,
 )
+from vhost_backend.control.driver.area import ControlArea
 from vhost_backend.control.functions.base import POLICIES
 from vhost_backend.control.record_reader import RecordReader
 from vhost_backend.control_config import ControlConfig
@@ -42,7 +41,6 @@ SNAPSHOT_SPARE_S: Final = 10.0
 """Longer than a healthy worker takes beyond a snapshot's own deadline: one that takes longer is lost."""
 
 FIRMWARE_S: Final = 30.0
-_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 @dataclass(eq=False, slots=True)
@@ -50,7 +48,7 @@ class _Worker:
     """One worker's part of the control system."""
 
     link: WorkerLink
-    area_fd: int
+    area: ControlArea
     reader: RecordReader
     num_pes: int = 0
 
@@ -74,17 +72,14 @@ class WorkerChannels:
     @contextmanager
     def begin(self, link: WorkerLink) -> Iterator[tuple[ControlSetup, tuple[int, ...]]]:
         """What a new worker's `Setup` says of the control system, and its descriptors, open in the block."""
-        size = self._config.memory_bytes
-        area_fd = os.memfd_create("vgc-control", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(area_fd, size)
-        fcntl.fcntl(area_fd, fcntl.F_ADD_SEALS, _SEALS)
+        area = ControlArea(self._config.memory_bytes)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECORD_SOCKET_BYTES)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECORD_SOCKET_BYTES)
-        worker = self._workers[link] = _Worker(link, area_fd, RecordReader(ours, self._log))
+        self._workers[link] = _Worker(link, area, RecordReader(ours, self._log))
         budget_ppm = round(self._config.budget_percent * 10_000)
         with theirs:
-            yield ControlSetup(size, self._config.channels, budget_ppm), (worker.area_fd, theirs.fileno())
+            yield ControlSetup(area.size_bytes, self._config.channels, budget_ppm), (area.fd, theirs.fileno())
 
     def serves(self, link: WorkerLink, num_pes: int) -> None:
         """The worker serves the VM from now on; the one that did so before has only left what it has left."""
@@ -106,7 +101,7 @@ class WorkerChannels:
         worker, self._current = self._current, None
         if worker is not None:
             worker.reader.drain()
-            worker.reader.salvage(worker.area_fd, self._config.memory_bytes, worker.num_pes, self._config.channels)
+            worker.reader.salvage(worker.area, worker.num_pes, self._config.channels)
             self._told.on_lost(Loss(reason, fault))
             self._end(worker)
 
@@ -118,7 +113,7 @@ class WorkerChannels:
     def _end(self, worker: _Worker) -> None:
         del self._workers[worker.link]
         worker.reader.close()
-        os.close(worker.area_fd)
+        worker.area.close()
 
     # ---- commands --------------------------------------------------------------------------------
 

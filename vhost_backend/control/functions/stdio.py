@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from vhost_backend.control.functions.base import WAIT_NS, FunctionModule, Host, Source
-from virtio_proto.control import records
+from vhost_backend.control.functions.base import WAIT_NS, FunctionModule, Host, Source, of_types
 from virtio_proto.control.records import Function
 
 IN_BYTES: Final = 4096
@@ -29,6 +28,5 @@ class StdioModule(FunctionModule):
 
     def digest(self, source: Source, data: bytes, names: Mapping[int, str], host: Host) -> None:
         del names
-        for record in records.unpack(data):
-            if record.type == _WANTS:
-                host.wants_input(source, record.time_ns + source.clock_ns)
+        for record in of_types(data, _WANTS):
+            host.wants_input(source, record.time_ns + source.clock_ns)

@@ -1,0 +1,375 @@
+"""Faults, policies, snapshots and moves of the control system, over fake VMs."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.api_client import Client
+from tests.fakes.control_vm import CLOCK_NS, FakeControlledVm
+from tests.unit.interface_rig import ManualClock, Rig, rig
+from vhost_backend.control import faults
+from vhost_backend.control.channel_port import ElementFigures, ElementState
+from vhost_backend.control.faults import Fault, FaultBook
+from vhost_backend.control.policies import Policies
+from vhost_backend.control_config import PolicyConfig
+from virtio_proto.control.records import Function, Level, Record
+
+Story = Callable[[Rig, Client], Awaitable[None]]
+SECOND = 1_000_000_000
+
+
+def tell(folder: Path, story: Story, *vms: FakeControlledVm, **config: Any) -> None:
+    async def told() -> None:
+        async with rig(folder, *vms, **config) as made:
+            client = await made.client()
+            await client.ask("subscribe", events=True)
+            await story(made, client)
+
+    asyncio.run(told())
+
+
+def fault(rig: Rig, pe: int, code: int, said: str) -> Record:
+    """A record of the fault function, made now by the rig's clock."""
+    payload = struct.pack("<Q", code) + said.encode()
+    return Record(rig.clock.now_ns - CLOCK_NS, Function.FAULT, Level.ERROR, 1, pe, 0, 0, 0, payload)
+
+
+def state(rig: Rig, pe: int, block: int = 5, for_s: float = 0.0, kernel: str | None = "spin") -> ElementState:
+    now_ns = rig.clock.now_ns
+    return ElementState(pe, kernel, 1, block, 8, now_ns - int(for_s * SECOND), 0, now_ns)
+
+
+# ---- the fault book ------------------------------------------------------------------------------
+
+
+def test_faults_are_counted_told_and_cleared(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        await client.ask("open", selector="vm=web1,fn=fault")
+        channels.emit(1, fault(rig, 1, 1, "address 0x10"), fault(rig, 1, 1, "address 0x10"), fault(rig, 1, 300, "mine"))
+        told = (await client.event("fault"))["detail"]
+        assert (told["kind"], told["pe"], told["text"]) == ("kernel", 1, "address 0x10")
+        listed = (await client.ask("faults"))["faults"]
+        assert [(item["kind"], item["count"], item["text"]) for item in listed] == [
+            ("kernel", 2, "address 0x10"),
+            ("user", 1, "mine"),
+        ]
+        assert "buffers" in listed[0]["advice"]
+        assert await client.ask("clear_faults", faults=[listed[0]["fault"]]) == {"cleared": 1}
+        assert [item["kind"] for item in (await client.ask("faults"))["faults"]] == ["user"]
+        assert len((await client.ask("faults", cleared=True))["faults"]) == 2
+        channels.emit(1, fault(rig, 1, 1, "address 0x10"))
+        assert [item["count"] for item in (await client.ask("faults", selector="pe=1"))["faults"]] == [1, 1]
+        assert (await client.ask("faults", selector="pe=0"))["faults"] == []
+
+    tell(tmp_path, story)
+
+
+def test_code_that_there_is_not_makes_no_fault(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="vm=web1,fn=fault")
+        rig.vms["web1"].channels.emit(
+            0, fault(rig, 0, 200, "forged"), Record(0, Function.FAULT, 1, 1, 0, 0, 0, 0, b"x")
+        )
+        assert (await client.ask("faults"))["faults"] == []
+
+    tell(tmp_path, story)
+
+
+def test_death_of_a_worker_is_a_fault(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].channels.lose("kernel spin ran longer than 0.5 s", "deadline")
+        (item,) = (await client.ask("faults"))["faults"]
+        assert (item["kind"], item["pe"], item["vm"]) == ("deadline", None, "web1")
+        assert "deadline" in item["advice"]
+
+    tell(tmp_path, story)
+
+
+def test_death_that_an_element_has_reported_is_no_second_fault(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        await client.ask("open", selector="vm=web1,fn=fault")
+        channels.emit(0, fault(rig, 0, 1, "address 0x10"))
+        channels.lose("fault at address 0x10", "kernel")
+        assert len((await client.ask("faults"))["faults"]) == 1
+
+    tell(tmp_path, story)
+
+
+def test_replaced_worker_is_no_fault(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].channels.lose("the guest reset the device")
+        assert (await client.ask("faults"))["faults"] == []
+
+    tell(tmp_path, story)
+
+
+def test_history_of_a_vm_is_bounded_and_pushes_only_its_own_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "MAX_PER_VM", 3)
+    seen: list[int] = []
+    book = FaultBook(lambda _fault, count: seen.append(count))
+
+    def add(vm: str, text: str) -> Fault:
+        return book.add(gpu="cpu", vm=vm, pe=0, kind="user", text=text, time_ns=1)
+
+    add("web2", "old")
+    first = add("web1", "0")
+    book.clear([add("web1", "1")])
+    add("web1", "2")
+    add("web1", "3")
+    assert [item.text for item in book.of("web1", cleared=True)] == ["0", "2", "3"]
+    add("web1", "4")
+    assert [item.text for item in book.of("web1")] == ["2", "3", "4"]
+    assert [item.text for item in book.of("web2")] == ["old"]
+    assert add("web1", "0").number != first.number
+
+
+# ---- policies ------------------------------------------------------------------------------------
+
+
+def times_acted(config: PolicyConfig, at_s: list[float], *, pe: int = 0) -> list[float]:
+    """At which of these times a policy acts, when the same fault comes at each."""
+    clock = ManualClock(0)
+    policies = Policies([config], clock)
+    acted: list[float] = []
+    book = FaultBook(lambda item, count: acted.append(clock.now_ns / SECOND) if policies.due(item, count) else None)
+    for moment in at_s:
+        clock.now_ns = int(moment * SECOND)
+        book.add(gpu="cpu", vm="web1", pe=pe, kind="kernel", text="x", time_ns=clock.now_ns)
+    return acted
+
+
+@pytest.mark.parametrize(
+    ("trigger", "at_s", "acted"),
+    [
+        ("edge", [1, 2, 3], [1]),
+        ("sustained", [1, 5, 9], [9]),
+        ("sustained", [1, 5, 20, 25, 30], [30]),
+        ("aggregate", [1, 2, 3, 4, 5, 6], [3, 6]),
+        ("aggregate", [1, 8, 15, 22, 29], []),
+    ],
+)
+def test_policy_acts_when_its_trigger_says(trigger: str, at_s: list[float], acted: list[float]) -> None:
+    assert times_acted(PolicyConfig("p", trigger=trigger, count=3, window_s=10), at_s) == acted
+
+
+def test_policy_is_about_what_its_selector_and_kinds_say() -> None:
+    assert times_acted(PolicyConfig("p", selector="vm=web2"), [1]) == []
+    assert times_acted(PolicyConfig("p", selector="gpu=1"), [1]) == []
+    assert times_acted(PolicyConfig("p", selector="pe=1"), [1], pe=0) == []
+    assert times_acted(PolicyConfig("p", selector="pe=1"), [1], pe=1) == [1]
+    assert times_acted(PolicyConfig("p", kinds=("hung",)), [1]) == []
+
+
+@pytest.mark.parametrize("action", ["alert", "quiesce", "reset", "migrate"])
+def test_action_acts_on_the_vm(tmp_path: Path, action: str) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].channels.lose("fault", "kernel")
+        detail = (await client.event("policy_acted"))["detail"]
+        assert (detail["policy"], detail["action"]) == ("p", action)
+        vm = rig.vms["web1"]
+        done = {"quiesce": vm.quiesced, "reset": vm.resets == ["policy p"], "migrate": vm.gpu == "1", "alert": True}
+        assert done[action], detail
+        assert rig.vms["web2"].gpu == "cpu"
+        assert not rig.vms["web2"].quiesced
+
+    policy = PolicyConfig("p", action=action, target="1" if action == "migrate" else "")
+    tell(tmp_path, story, policies=(policy,))
+
+
+def test_action_that_fails_says_so(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].move_problem = "there is no other GPU"
+        rig.vms["web1"].channels.lose("fault", "kernel")
+        assert "there is no other GPU" in (await client.event("policy_acted"))["detail"]["result"]
+
+    tell(tmp_path, story, policies=(PolicyConfig("p", action="migrate"),))
+
+
+def test_quiesced_vm_can_be_resumed(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("quiesce", vm="web1")
+        assert [vm["quiesced"] for vm in (await client.ask("topology"))["vms"]] == [True, False]
+        await client.ask("resume", vm="web1")
+        assert not rig.vms["web1"].quiesced
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({}, "name is missing"),
+        ({"name": "p", "action": "pray"}, "action is 'pray'; allowed: alert or quiesce or reset or migrate"),
+        ({"name": "p", "kinds": ["bad luck"]}, "kinds is ['bad luck']; allowed: a list of kernel"),
+        ({"name": "p", "selector": "pe=x"}, "pe='x'"),
+        ({"name": "p", "window_s": 0}, "window_s is 0"),
+        ({"name": "p", "colour": 1}, "field 'colour'"),
+    ],
+)
+def test_wrong_policy_is_refused_and_the_old_ones_stay(tmp_path: Path, table: dict[str, Any], words: str) -> None:
+    async def story(_rig: Rig, client: Client) -> None:
+        error = await client.refusal("set_policies", policies=[table])
+        assert error.kind == "malformed"
+        assert words in str(error)
+        assert [policy["name"] for policy in (await client.ask("policies"))["policies"]] == ["old"]
+
+    tell(tmp_path, story, policies=(PolicyConfig("old"),))
+
+
+def test_policies_are_replaced(tmp_path: Path) -> None:
+    async def story(_rig: Rig, client: Client) -> None:
+        new = {"name": "new", "trigger": "sustained", "count": 2, "window_s": 1.5, "action": "reset", "kinds": ["hung"]}
+        answer = await client.ask("set_policies", policies=[new])
+        assert answer["policies"] == [new | {"selector": ""}]
+
+    tell(tmp_path, story, policies=(PolicyConfig("old"),))
+
+
+# ---- snapshots and hung elements -----------------------------------------------------------------
+
+
+def test_snapshot_is_of_all_vms_and_names_who_is_silent(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].channels.states = [state(rig, pe) for pe in (0, 1, 3)]
+        rig.vms["web2"].channels.refuse["snapshot"] = "no"
+        seen = await client.ask("snapshot", deadline_ms=50)
+        assert [(item["vm"], item["pe"], item["kernel"]) for item in seen["pes"]] == [
+            ("web1", 0, "spin"),
+            ("web1", 1, "spin"),
+            ("web1", 3, "spin"),
+        ]
+        assert seen["silent"] == ["web1/2", "web2/0", "web2/1"]
+        assert seen["coverage"] == 0.5
+
+    tell(tmp_path, story)
+
+
+def test_worker_that_never_answers_does_not_hold_a_snapshot_up(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web2"].channels.hold = asyncio.Event()
+        rig.vms["web1"].channels.states = [state(rig, pe) for pe in range(4)]
+        seen = await client.ask("snapshot", deadline_ms=1)
+        assert seen["silent"] == ["web2/0", "web2/1"]
+
+    tell(tmp_path, story)
+
+
+def test_vm_without_a_worker_is_silent_as_a_whole(tmp_path: Path) -> None:
+    async def story(_rig: Rig, client: Client) -> None:
+        assert (await client.ask("snapshot"))["silent"] == ["off/*"]
+
+    tell(tmp_path, story, FakeControlledVm("off", 3, ready=False))
+
+
+def test_element_that_stays_in_a_block_is_found_once(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        channels.states = [state(rig, 0, for_s=9), state(rig, 1, for_s=1), state(rig, 2, for_s=9, kernel=None)]
+        watch, sides = rig.system.watch, list(rig.system.interface.sides.values())
+        await watch.look(sides)
+        await watch.look(sides)
+        (item,) = (await client.ask("faults"))["faults"]
+        assert (item["kind"], item["pe"], item["count"]) == ("hung", 0, 1)
+        assert item["text"] == "in block 5 of spin, launch 1, for 9.0 s"
+        channels.states = [state(rig, 0, block=6, for_s=9)]
+        await watch.look(sides)
+        assert len((await client.ask("faults"))["faults"]) == 2
+
+    tell(tmp_path, story)
+
+
+def test_policy_about_hung_elements_has_them_looked_for(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].channels.states = [state(rig, 0, for_s=9)]
+        await client.ask("set_policies", policies=[{"name": "p", "kinds": ["hung"], "selector": "vm=web1"}])
+        assert (await client.event("policy_acted"))["vm"] == "web1"
+        assert not [told for told in rig.vms["web2"].channels.told if told[0] == "snapshot"]
+
+    tell(tmp_path, story)
+
+
+def test_without_such_a_policy_nobody_looks(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("set_policies", policies=[{"name": "p", "kinds": ["kernel"]}])
+        await client.ask("topology")
+        assert not any(told[0] == "snapshot" for vm in rig.vms.values() for told in vm.channels.told)
+
+    tell(tmp_path, story)
+
+
+# ---- figures, thresholds, moves ------------------------------------------------------------------
+
+
+def test_figures_are_per_element_with_the_busy_part_since_the_first(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        channels.figure(1 * SECOND, ElementFigures(0, busy_ns=10 * SECOND), ElementFigures(1))
+        channels.figure(
+            3 * SECOND, ElementFigures(0, 7, 56, 1, 11 * SECOND, 5, 0, {"rows": -3}, {"heat": 0.5}), ElementFigures(1)
+        )
+        first, second = (await client.ask("stat", selector="vm=web1"))["pes"]
+        assert (first["blocks"], first["warps"], first["occupancy"]) == (7, 56, 0.5)
+        assert (first["counters"], first["gauges"]) == ({"rows": -3}, {"heat": 0.5})
+        assert second["occupancy"] == 0.0
+        assert (await client.ask("stat", selector="pe=1"))["pes"] == [second]
+
+    tell(tmp_path, story)
+
+
+def test_threshold_that_is_crossed_is_told_of(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        await client.ask("open", selector="vm=web1,fn=perf")
+        assert await client.ask("threshold", selector="vm=web1,pe=0-1", name="heat", high=0.9) == {"elements": 2}
+        assert ("threshold", (0, 1), "heat", -1e300, 0.9) in channels.told
+        gauge = Record(5, Function.PERF, Level.WARNING, 4, 1, 0, 0, 0, struct.pack("<Qdd", 0x80, 0.95, 0.9))
+        channels.emit(1, gauge, texts={0x80: "heat"})
+        detail = (await client.event("threshold"))["detail"]
+        assert detail == {"pe": 1, "name": "heat", "value": 0.95, "threshold": 0.9, "at_ns": 5 + CLOCK_NS}
+
+    tell(tmp_path, story)
+
+
+def test_move_is_told_of_step_by_step_and_remembered(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        begun = await client.ask("migrate", vm="web1", gpu="1")
+        assert (await client.event("migration"))["detail"]["state"] == "copying"
+        done = (await client.event("migration"))["detail"]
+        assert (done["state"], done["bytes"], done["migration"]) == ("done", 64, begun["migration"])
+        assert (await client.ask("migrations"))["migrations"] == [done]
+        assert rig.vms["web1"].gpu == "1"
+
+    tell(tmp_path, story)
+
+
+def test_confinement_holds_in_the_next_worker_too(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        assert (await client.ask("confine", vm="web1", pes="0-1|3"))["target"] == "elements 0-1|3"
+        channels.lose()
+        channels.told.clear()
+        channels.come()
+        await client.event("worker_ready")
+        assert channels.told == [("confine", (0, 1, 3))]
+        assert (await client.ask("topology"))["vms"][0]["confined_to"] == [0, 1, 3]
+        await client.ask("confine", vm="web1", pes=None)
+        assert channels.told[-1] == ("confine", ())
+        assert "has not all of the elements 9" in str(await client.refusal("confine", vm="web1", pes="9"))
+
+    tell(tmp_path, story)
+
+
+def test_what_cannot_be_moved_or_confined_now_is_refused(tmp_path: Path) -> None:
+    async def story(_rig: Rig, client: Client) -> None:
+        for verb, fields in (("migrate", {}), ("confine", {"pes": "0"}), ("reset_worker", {})):
+            assert (await client.refusal(verb, vm="off", **fields)).kind == "busy"
+
+    tell(tmp_path, story, FakeControlledVm("off", 3, ready=False))
