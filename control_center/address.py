@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 ALLOWED: Final = "unix:/absolute/path or tls://host:port"
 _TLS: Final = re.compile(r"tls://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]{1,253}):(\d{1,5})/?")
+_LOCAL: Final = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 _MAX_SOCKET_PATH: Final = 107  # sun_path
 
 
@@ -64,3 +65,8 @@ class Credentials:
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key)
         return context
+
+
+def is_local(host: str) -> bool:
+    """Whether an address or a name is of the loopback."""
+    return _LOCAL.fullmatch(host) is not None

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
-from virtio_proto.control.api import EventPush, RecordsPush
+from virtio_proto.control.api import EventPush, LoadInfo, RecordsPush, SnapshotInfo
 from virtio_proto.control.selector import Selector
 
 ExportFormat: TypeAlias = Literal["perfetto", "csv"]
@@ -115,11 +115,16 @@ class Recorder(Protocol):
         """Writes what is still queued and closes the store."""
 
     def record_batch(self, push: RecordsPush, host: str) -> None:
-        """Takes a batch; it was checked to be one. `dictionary` holds what is new since the VM's last batch."""
+        """Takes a batch. Its fields were checked, its records were not; `dictionary` holds what is new since the VM's last batch."""
 
     def record_event(self, push: EventPush, host: str) -> None: ...
 
     def record_command(self, command: CommandRow) -> None: ...
+
+    def record_snapshot(self, info: SnapshotInfo, host: str, name: str) -> None:
+        """`name` is the same for all hosts of one snapshot."""
+
+    def record_load(self, info: LoadInfo, host: str) -> None: ...
 
     async def query(self, query: Query, limit: int) -> list[RecordRow]:
         """The last `limit` records of what `query` chooses, oldest first."""

@@ -1,0 +1,136 @@
+"""Who asks: tokens, client certificates, or whoever reaches a server that listens on this machine only.
+
+Without tokens and client certificates everybody who reaches the server may do everything; a server that
+listens on more than the loopback needs one of them (`control_center.config`). A browser that shows somebody else's page
+is not let through: requests that change something, and streams, must come from a page of this server, and without tokens
+only under a name of this machine.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from control_center.address import is_local
+from control_center.errors import ConfigError, RefusedError, UnauthenticatedError
+from control_center.scope import Caller, Scope
+from virtio_proto.control import tokens
+from virtio_proto.control.api import Role
+from virtio_proto.control.tokens import Token, TokenError
+
+MAX_FILE_BYTES: Final = 1 << 20
+SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
+SUBPROTOCOL: Final = "vgc"
+"""Of the stream. A browser cannot set headers for it: it offers this one and ``token.SECRET``."""
+_TOKEN_PROTOCOL: Final = "token."  # noqa: S105  a prefix, no secret
+
+
+class TokenFile:
+    """The tokens that are valid now; the file is read again when it has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int, int] | None = None
+        self._tokens: tuple[Token, ...] = ()
+
+    def load(self) -> None:
+        """:raise ConfigError: the file cannot be read, or is wrong."""
+        try:
+            status = self._path.stat()
+            stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+            if stamp == self._stamp:
+                return
+            if status.st_size > MAX_FILE_BYTES:
+                raise ConfigError([f"{self._path}: {status.st_size} bytes; allowed: {MAX_FILE_BYTES}"])
+            self._tokens = tokens.parse(self._path.read_text(encoding="utf-8"), str(self._path))
+            self._stamp = stamp
+        except TokenError as error:
+            raise ConfigError(error.problems) from None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise ConfigError([f"{self._path}: cannot be read: {reason}; allowed: a readable file of tokens"]) from None
+
+    def caller(self, secret: str, now_ns: int) -> Caller:
+        """Whoever has this token. The file may have changed; one that became wrong lets nobody in.
+
+        :raise UnauthenticatedError: nobody has, or it has expired.
+        """
+        try:
+            self.load()
+        except ConfigError as error:
+            raise UnauthenticatedError(f"the tokens of this control centre cannot be read: {error}") from None
+        wanted = tokens.digest(secret)
+        found = [token for token in self._tokens if hmac.compare_digest(token.sha256, wanted)]
+        if not found:
+            raise UnauthenticatedError("the token is unknown here; allowed: one of this control centre's tokens")
+        if found[0].is_expired(now_ns):
+            raise UnauthenticatedError(f"the token {found[0].name} has expired; allowed: a new one")
+        return Caller(found[0].name, found[0].role, Scope(found[0].vms))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a request's caller is known."""
+
+    tokens: TokenFile | None = None
+    clients: Mapping[str, Role] = field(default_factory=dict)
+    """Roles by the common name of a client's certificate."""
+    now_ns: Callable[[], int] = field(default=lambda: 0)
+
+    def caller(self, request: web.Request) -> Caller:
+        """Who sent `request`.
+
+        :raise UnauthenticatedError: nobody who is known.
+        :raise RefusedError: "denied": it comes from somebody else's page.
+        """
+        self._check_origin(request)
+        secret = _secret(request)
+        if secret is not None and self.tokens is not None:
+            return self.tokens.caller(secret, self.now_ns())
+        subject = _subject(request)
+        if subject is not None and self.clients:
+            role = self.clients.get(subject)
+            if role is None:
+                raise UnauthenticatedError(f"the certificate of {subject!r:.80} has no role here; allowed: tls.clients")
+            return Caller(subject, role)
+        if self.tokens is not None or self.clients:
+            raise UnauthenticatedError("this takes a token; allowed: Authorization: Bearer TOKEN")
+        return Caller("local", "admin")
+
+    def _check_origin(self, request: web.Request) -> None:
+        open_to_all = self.tokens is None and not self.clients
+        if open_to_all and not is_local(_name(f"//{request.host}")):
+            raise RefusedError("denied", f"asked as {request.host!r:.80}; allowed without tokens: localhost")
+        origin = request.headers.get("Origin")
+        changes = request.method not in SAFE_METHODS or request.headers.get("Upgrade", "").lower() == "websocket"
+        if changes and origin is not None and urlsplit(origin).netloc != request.host:
+            raise RefusedError("denied", f"a page of {origin!r:.80} asks; allowed: pages of {request.host}")
+
+
+def _name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _secret(request: web.Request) -> str | None:
+    header = request.headers.get("Authorization", "")
+    scheme, _, secret = header.partition(" ")
+    if scheme.lower() == "bearer" and secret:
+        return secret.strip()
+    offered = (part.strip() for part in request.headers.get("Sec-WebSocket-Protocol", "").split(","))
+    return next((part.removeprefix(_TOKEN_PROTOCOL) for part in offered if part.startswith(_TOKEN_PROTOCOL)), None)
+
+
+def _subject(request: web.Request) -> str | None:
+    """The common name in the client's certificate, which TLS has checked."""
+    certificate = None if request.transport is None else request.transport.get_extra_info("peercert")
+    names = [value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName"]
+    return names[0] if names else None

@@ -1,0 +1,64 @@
+"""What was: records, the time line, exports."""
+
+from __future__ import annotations
+
+from typing import Any, Final, get_args
+
+from aiohttp import web
+
+from control_center.errors import RefusedError
+from control_center.recording_port import ExportFormat, Query, RecordRow, TimelineBin
+from control_center.rest.model import Document
+from control_center.rest.route import FROM, SELECTOR, TO, Call, Parameter, Route
+
+MAX_RECORDS: Final = 10_000
+DEFAULT_RECORDS: Final = 500
+_MEDIA: Final = {"perfetto": "application/json", "csv": "text/csv"}
+_SUFFIX: Final = {"perfetto": "json", "csv": "csv"}
+
+
+def query_of(call: Call) -> Query:
+    """Which part of the recording a request is about, as far as the caller may see.
+
+    :raise RefusedError: "malformed": it ends before it begins.
+    """
+    start, end = call.query.get("from_ns"), call.query.get("to_ns")
+    if start is not None and end is not None and end < start:
+        raise RefusedError("malformed", f"to_ns is {end}, before from_ns {start}; allowed: from_ns up to to_ns")
+    return Query(call.selector, start, end, call.scope.vms)
+
+
+async def records(call: Call) -> list[RecordRow]:
+    """The last records that match, oldest first."""
+    return await call.centre.recording().query(query_of(call), call.query.get("limit", DEFAULT_RECORDS))
+
+
+async def timeline(call: Call) -> list[TimelineBin]:
+    """How much happened when: pieces of equal length."""
+    return await call.centre.recording().timeline(query_of(call), call.query.get("bins", 100))
+
+
+async def export(call: Call) -> Any:
+    """The recording as a Perfetto trace, for ui.perfetto.dev, or as CSV."""
+    form: ExportFormat = call.query.get("format", "perfetto")
+    if form not in get_args(ExportFormat):
+        raise RefusedError("malformed", f"format is {form!r:.40}; allowed: {', '.join(get_args(ExportFormat))}")
+    pieces = call.centre.recording().export(query_of(call), form)
+    name = f"attachment; filename=vgc-recording.{_SUFFIX[form]}"
+    response = web.StreamResponse(headers={"Content-Type": _MEDIA[form], "Content-Disposition": name})
+    await response.prepare(call.request)
+    async for piece in pieces:
+        await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+_LIMIT = Parameter("limit", "integer", f"At most so many, {DEFAULT_RECORDS} by default.", 1, MAX_RECORDS)
+_BINS = Parameter("bins", "integer", "Into how many pieces, 100 by default.", 1, 10_000)
+_FORMAT = Parameter("format", "text", "perfetto (the default) or csv.")
+_SPAN = (SELECTOR, FROM, TO)
+ROUTES = (
+    Route("GET", "/records", records, list[RecordRow], query=(*_SPAN, _LIMIT), tags=("recording",)),
+    Route("GET", "/timeline", timeline, list[TimelineBin], query=(*_SPAN, _BINS), tags=("recording",)),
+    Route("GET", "/export", export, Document, query=(*_SPAN, _FORMAT), tags=("recording",)),
+)

@@ -1,0 +1,75 @@
+"""Batches of channels as rows for people: each record with where it is from, its time on the host and its text."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from control_center.recording_port import RecordRow
+from virtio_proto.control.api import RecordsPush
+from virtio_proto.control.records import Record, RecordError, describe, unpack
+
+MAX_TEXTS: Final = 1 << 16
+"""Of one VM; a guest that makes up more sees addresses instead."""
+MAX_TEXT_CHARS: Final = 1024
+
+
+class Lexicon:
+    """Formats and names of one VM's programs, by device address."""
+
+    def __init__(self) -> None:
+        self.texts: dict[int, str] = {}
+
+    def learn(self, dictionary: dict[str, str]) -> None:
+        """More of them, as a push has them; those that are no hexadecimal number are left out."""
+        for address, text in dictionary.items():
+            with contextlib.suppress(ValueError):
+                number = int(address, 16)
+                if number in self.texts or len(self.texts) < MAX_TEXTS:
+                    self.texts[number] = text[:MAX_TEXT_CHARS]
+
+
+def rows(host: str, push: RecordsPush, lexicon: Lexicon) -> Iterator[RecordRow]:
+    """The rows of a batch; what is no record ends it with a row that says so."""
+    try:
+        for record in unpack(push["data"]):
+            yield _row(host, push, record, lexicon)
+    except RecordError as error:
+        yield _torn(host, push, str(error))
+
+
+def _row(host: str, push: RecordsPush, record: Record, lexicon: Lexicon) -> RecordRow:
+    return {
+        "time_ns": record.time_ns + push["clock_ns"],
+        "host": host,
+        "gpu": push["gpu"],
+        "vm": push["vm"],
+        "pe": push["pe"],
+        "fn": record.function.name.lower(),
+        "level": record.level,
+        "kind": record.kind,
+        "text": describe(record, lexicon.texts),
+        "block": record.block,
+        "warp": record.warp,
+        "sequence": record.sequence,
+        "lost": push["lost"],
+    }
+
+
+def _torn(host: str, push: RecordsPush, text: str) -> RecordRow:
+    return {
+        "time_ns": push["clock_ns"],
+        "host": host,
+        "gpu": push["gpu"],
+        "vm": push["vm"],
+        "pe": push["pe"],
+        "fn": "",
+        "level": 0,
+        "kind": "torn",
+        "text": text,
+        "block": 0,
+        "warp": 0,
+        "sequence": 0,
+        "lost": push["lost"],
+    }

@@ -1,0 +1,132 @@
+"""Tokens: secrets that let somebody in, and the file that says what each allows.
+
+The file has the SHA-256 of each secret and what it allows, one token in a line; empty lines and lines that begin with
+``#`` are left out::
+
+    sha256:5e88... role=view vms=web1|web2 expires=2026-12-21T00:00:00Z name=ann
+
+``vms`` and ``expires`` may be left out: all VMs, and for ever. A VM is ``name``, or ``host/name`` where VMs of several
+hosts have that name; a daemon knows of no other hosts and takes plain names only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from virtio_proto.control.api import ROLES, Role
+
+PREFIX: Final = "vgc_"
+"""So that people, and programs that look for leaked secrets, recognise one."""
+
+NS_PER_S: Final = 1_000_000_000
+_HASH: Final = re.compile(r"sha256:([0-9a-f]{64})")
+_VM: Final = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_.-]{0,62}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}")
+_KEYS: Final = ("role", "vms", "expires", "name")
+
+
+class TokenError(ValueError):
+    """A file of tokens is wrong; holds every problem found."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A line of the file."""
+
+    sha256: str
+    role: Role
+    vms: frozenset[str] | None
+    """None: all."""
+    expires_ns: int | None
+    """CLOCK_REALTIME; None: never."""
+    name: str
+
+    def is_expired(self, now_ns: int) -> bool:
+        return self.expires_ns is not None and self.expires_ns <= now_ns
+
+    def line(self) -> str:
+        parts = [f"sha256:{self.sha256}", f"role={self.role}"]
+        if self.vms is not None:
+            parts.append(f"vms={'|'.join(sorted(self.vms))}")
+        if self.expires_ns is not None:
+            parts.append(f"expires={datetime.fromtimestamp(self.expires_ns / NS_PER_S, UTC):%Y-%m-%dT%H:%M:%SZ}")
+        return " ".join([*parts, f"name={self.name}"])
+
+
+def digest(secret: str) -> str:
+    """SHA-256 of a secret, in hexadecimal. The secrets have 256 random bits, so that a plain hash is enough."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def new(role: Role, vms: frozenset[str] | None, expires_ns: int | None, name: str) -> tuple[str, Token]:
+    """A fresh secret, and what is to be remembered of it."""
+    secret = PREFIX + secrets.token_urlsafe(32)
+    return secret, Token(digest(secret), role, vms, expires_ns, name)
+
+
+def parse(text: str, file: str) -> tuple[Token, ...]:
+    """The tokens in a file's text.
+
+    :raise TokenError: with every problem found, each with `file` and its line.
+    """
+    problems: list[str] = []
+    tokens = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                tokens.append(_token(line))
+            except ValueError as error:
+                problems.append(f"{file}:{number}: {error}")
+    if problems:
+        raise TokenError(problems)
+    return tuple(tokens)
+
+
+def _token(line: str) -> Token:
+    """:raise ValueError: the line is wrong; with what is allowed."""
+    first, *rest = line.split()
+    found = _HASH.fullmatch(first)
+    if found is None:
+        raise ValueError(f"the line begins with {first!r:.40}; allowed: sha256: and 64 hexadecimal digits")
+    values: dict[str, str] = {}
+    for part in rest:
+        key, equals, value = part.partition("=")
+        if not equals or key not in _KEYS or key in values:
+            raise ValueError(f"{part!r:.80}; allowed: each of {', '.join(_KEYS)} once, as key=value")
+        values[key] = value
+    role, name = values.get("role", ""), values.get("name", "token")
+    if role not in ROLES:
+        raise ValueError(f"role={role!r:.40}; allowed: {', '.join(ROLES)}")
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"name={name!r:.80}; allowed: 1 to 63 of A-Z a-z 0-9 _ . @ -")
+    return Token(found[1], role, _vms(values.get("vms")), _expires_ns(values.get("expires")), name)
+
+
+def _vms(value: str | None) -> frozenset[str] | None:
+    if value is None:
+        return None
+    names = value.split("|")
+    if not all(_VM.fullmatch(name) for name in names):
+        raise ValueError(f"vms={value!r:.80}; allowed: names of VMs, as a|b")
+    return frozenset(names)
+
+
+def _expires_ns(value: str | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError(f"expires={value!r:.40}; allowed: a time such as 2026-12-21T00:00:00Z") from None
+    if moment.tzinfo is None:
+        raise ValueError(f"expires={value!r:.40}; allowed: a time with its zone, such as 2026-12-21T00:00:00Z")
+    return int(moment.timestamp()) * NS_PER_S
