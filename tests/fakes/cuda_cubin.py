@@ -25,6 +25,8 @@ KERNELS: Final[Mapping[str, tuple[int, ...]]] = {
     "timeout": (),
     "ecc": (),
     "stack_error": (),
+    "watched": (4, 4, POINTER),
+    "listens": (POINTER, 4),
 }
 """The kernels that the fake driver runs, and the sizes of their parameters."""
 
@@ -141,3 +143,16 @@ def cubin(kernels: Sequence[Kernel], global_variables: Sequence[Global] = (), ar
 def all_kernels(arch: int = 90) -> bytes:
     """Give a cubin with every kernel that the fake runs."""
     return cubin([Kernel(name, params) for name, params in KERNELS.items()], arch=arch)
+
+
+LINK_BYTES: Final = 48
+"""sizeof(struct vgc_cuda_link)"""
+TEXTS: Final = b"_Z7watchedjjPKc\0listens\0a line\n\0"
+"""The kernels' names, as the compile program writes them, and a text of the program's own behind them."""
+LINE_AT: Final = TEXTS.index(b"a line")
+
+
+def hooked(arch: int = 90) -> bytes:
+    """Give a cubin as `all_kernels`, of a program with the control system's hooks."""
+    variables = [Global("__vgc_control", LINK_BYTES), Global("__vgc_kernels", len(TEXTS), TEXTS)]
+    return cubin([Kernel(name, params) for name, params in KERNELS.items()], variables, arch=arch)

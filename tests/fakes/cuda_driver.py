@@ -23,6 +23,8 @@ HERE: Final = Path(__file__).resolve().parent
 SOURCES_DIR: Final = HERE / "cuda"
 REPOSITORY: Final = HERE.parent.parent
 SONAME: Final = "libcuda.so.1"
+CONTROL_DIR: Final = REPOSITORY / "kernels" / "control"
+LINK: Final = REPOSITORY / "kernels" / "cuda" / "control" / "vgc_cuda_link.h"
 MISSING: Final = 2**64 - 1
 KEPT: Final = ("contexts", "streams", "events", "modules", "pools", "device_allocations", "host_allocations")
 
@@ -36,6 +38,8 @@ def _digest(hidden: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for path in sorted(SOURCES_DIR.glob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in sorted([*CONTROL_DIR.rglob("*.h"), LINK]):
+        digest.update(path.read_bytes())
     digest.update(repr((cflags(), ldflags(), sorted(hidden))).encode())
     return digest.hexdigest()[:16]
 
@@ -65,7 +69,7 @@ def _built(hidden: tuple[str, ...]) -> Path:
         script.write_text(_version_script(hidden))
         fresh = Path(work, SONAME)
         link = ["-shared", "-pthread", "-lm", f"-Wl,-soname,{SONAME}", f"-Wl,--version-script={script}", *ldflags()]
-        compile_flags = [*cflags(), "-fPIC", "-fvisibility=hidden"]
+        compile_flags = [*cflags(), "-fPIC", "-fvisibility=hidden", f"-I{REPOSITORY}"]
         command = ["gcc", *compile_flags, "-o", str(fresh), *map(str, sources()), *link]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

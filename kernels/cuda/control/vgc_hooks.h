@@ -12,6 +12,11 @@
 #include "control.h"
 #include "vgc_format.h"
 
+/* By compiler/hooks.py, for a program that may need it. */
+#ifdef VGC_CUDA_API_WANTED
+#include "vgc_device_api.h"
+#endif
+
 #define VGC_CUDA_HOOK extern "C" __device__ __noinline__ __attribute__((used))
 
 extern "C" {

@@ -198,9 +198,10 @@ struct fake_memory {
     struct fake_context *context;
     struct fake_pool *pool;
     unsigned int flags;
-    unsigned int pins; /* operations that run on it */
-    bool ready;        /* its allocation happened, in stream order */
-    bool freeing;      /* a free was submitted */
+    unsigned int pins;  /* operations that run on it */
+    unsigned int shown; /* kernels that run follow addresses in it: it is there, for the host too */
+    bool ready;         /* its allocation happened, in stream order */
+    bool freeing;       /* a free was submitted */
 };
 
 /* Memory of `device` from the driver's own or a pool's quota; NULL and *result otherwise. */
@@ -218,6 +219,10 @@ bool fake_memory_usable(struct fake_context *context, CUdeviceptr address, size_
 /* For an operation that runs: its bytes, until unpinned; NULL is a fault. Take and give the lock themselves. */
 char *fake_memory_pin(CUdeviceptr address, size_t size, struct fake_memory **memory);
 void fake_memory_unpin(struct fake_memory *memory);
+/* For a kernel that follows addresses in memory of cuMemAlloc, which begins at `address`: it is at its device address
+ * until hidden again. NULL: there is none. Take and give the lock themselves. */
+struct fake_memory *fake_memory_show(CUdeviceptr address);
+void fake_memory_hide(struct fake_memory *memory);
 uint64_t fake_memory_used(int device);
 size_t fake_memory_count(bool host);
 void fake_memory_end_all(struct fake_context *primary);
@@ -336,5 +341,7 @@ const struct fake_kernel *fake_kernel_find(const char *name, uint32_t param_byte
 const struct fake_kernel *fake_bench_kernel_find(const char *name, uint32_t param_bytes);
 /* Of bench_kernels.c: some are called like others, with other parameters. */
 const struct fake_kernel *fake_bench_kernel_find(const char *name, uint32_t param_bytes);
+/* watched_kernels.c: those with the control system's hooks. */
+const struct fake_kernel *fake_watched_kernel_find(const char *name);
 
 #endif

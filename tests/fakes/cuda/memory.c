@@ -1,12 +1,14 @@
 /* Memory that operations can name: where it is, whose it is, and who uses it at the moment. */
+#define _GNU_SOURCE /* mremap */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "fake.h"
 
 /* Where no operating system puts anything that the host uses. Addresses are not used twice. */
 static const CUdeviceptr WINDOW = 0x200000000000ULL;
-enum { WINDOW_SHIFT = 42, ALIGN = 512, FRESH = 0xcd };
+enum { WINDOW_SHIFT = 42, ALIGN = 512, PAGE = 4096, FRESH = 0xcd };
 static CUdeviceptr next_address[FAKE_MAX_DEVICES];
 
 static struct fake_memory **all; /* sorted by address */
@@ -83,14 +85,58 @@ static void charge(struct fake_pool *pool, size_t size)
         pool->reserved_high = pool->reserved;
 }
 
+/* Memory of cuMemAlloc can be mapped twice. */
+static char *take(enum fake_memory_kind kind, size_t size)
+{
+    if (kind != FAKE_MEM_DEVICE)
+        return malloc(size);
+    void *got = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return got == MAP_FAILED ? NULL : got;
+}
+
+static void give(const struct fake_memory *memory)
+{
+    if (memory->kind == FAKE_MEM_DEVICE)
+        munmap(memory->host, memory->size);
+    else
+        free(memory->host);
+}
+
+struct fake_memory *fake_memory_show(CUdeviceptr address)
+{
+    pthread_mutex_lock(&fake.lock);
+    struct fake_memory *memory = fake_memory_find(address, 1);
+    bool good = memory && memory->kind == FAKE_MEM_DEVICE && memory->address == address;
+    void *wanted = (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+    if (good && memory->shown == 0)            /* an old size of 0: the same memory at another place [mremap(2)] */
+        good = mremap(memory->host, 0, memory->size, MREMAP_MAYMOVE | MREMAP_FIXED, wanted) == wanted;
+    if (good) {
+        memory->shown++;
+        memory->pins++;
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return good ? memory : NULL;
+}
+
+void fake_memory_hide(struct fake_memory *memory)
+{
+    pthread_mutex_lock(&fake.lock);
+    if (--memory->shown == 0)
+        munmap((void *)(uintptr_t)memory->address, memory->size); // NOLINT(performance-no-int-to-ptr)
+    pthread_mutex_unlock(&fake.lock);
+    fake_memory_unpin(memory);
+}
+
 struct fake_memory *fake_memory_new(struct fake_context *context, size_t size, enum fake_memory_kind kind,
                                     struct fake_pool *pool, CUresult *result)
 {
     *result = size ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     if (!size || !fits(context, size, pool))
         return NULL;
-    CUdeviceptr address = fake_memory_window(context->device, size);
-    char *host = address ? malloc(size) : NULL;
+    CUdeviceptr address = fake_memory_window(context->device, size + (kind == FAKE_MEM_DEVICE ? PAGE : 0));
+    if (kind == FAKE_MEM_DEVICE)
+        address = (address + PAGE - 1) & ~(CUdeviceptr)(PAGE - 1);
+    char *host = address ? take(kind, size) : NULL;
     if (!host)
         return NULL;
     memset(host, FRESH, size);
@@ -116,7 +162,7 @@ static void forget(struct fake_memory *memory)
         used[memory->device] -= memory->size;
     if (memory->pool)
         memory->pool->used -= memory->size;
-    free(memory->host);
+    give(memory);
     free(memory);
 }
 

@@ -87,7 +87,11 @@ _REGISTER_STEP = 8
 
 def wanted_macros(source: bytes) -> list[str]:
     """What of the header a program needs that may print or fail: it takes three times as long to compile."""
-    macros = (("VGC_CUDA_PRINTS", (b"print",)), ("VGC_CUDA_FAILS", (b"assert", b"trap")))
+    macros = (
+        ("VGC_CUDA_PRINTS", (b"print",)),
+        ("VGC_CUDA_FAILS", (b"assert", b"trap")),
+        ("VGC_CUDA_API_WANTED", (b"vgc",)),
+    )
     return [f"-D{macro}" for macro, words in macros if any(word in source for word in words)]
 
 

@@ -1,0 +1,125 @@
+/* Kernels with the control system's hooks: the device's side is the GPU domain itself, compiled as C, which finds the
+ * control area as a hooked program does, through the module's variable. One SM runs one block after the other. */
+#include <string.h>
+#include <time.h>
+
+#include "../../../kernels/control/control.h"
+#include "../../../kernels/cuda/control/vgc_cuda_link.h"
+#include "fake.h"
+
+/* What a kernel is asked to do: its parameters. */
+struct order {
+    uint32_t sm;
+    uint32_t blocks;
+    uint64_t text; /* device address of a format without arguments, for each block to print; 0: none */
+};
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static const struct vgc_cuda_link *link_of(const struct fake_module *module)
+{
+    for (size_t i = 0; i < module->num_globals; i++)
+        if (strcmp(module->globals[i].name, "__vgc_control") == 0)
+            return (const struct vgc_cuda_link *)(const void *)module->globals[i].memory->host;
+    return NULL;
+}
+
+static uint64_t name_of(const struct fake_module *module)
+{
+    for (size_t i = 0; i < module->num_globals; i++)
+        if (strcmp(module->globals[i].name, "__vgc_kernels") == 0)
+            return module->globals[i].memory->address;
+    return 0;
+}
+
+/* The SM of a kernel, with the area at the addresses that it has on the GPU until `leave`; false: there is none. */
+struct place {
+    const struct vgc_cuda_link *link;
+    struct fake_memory *area;
+    struct vgc_ctl_unit unit;
+};
+
+static bool enter(struct place *place, const struct fake_launch *launch, uint32_t sm)
+{
+    place->link = link_of(launch->module);
+    if (place->link == NULL || sm >= place->link->num_pes)
+        return false;
+    place->area = fake_memory_show((CUdeviceptr)(uintptr_t)place->link->place.base);
+    if (place->area == NULL)
+        return false;
+    place->unit = (struct vgc_ctl_unit){
+        .place = &place->link->place,
+        .pe = (struct vgc_ctl_pe *)(uintptr_t)place->link->pes + sm, // NOLINT(performance-no-int-to-ptr)
+        .clock.now = now,
+        .kernel = name_of(launch->module),
+        .threads = launch->block[0] * launch->block[1] * launch->block[2],
+        .number = sm,
+    };
+    return true;
+}
+
+static void leave(const struct place *place)
+{
+    fake_memory_hide(place->area);
+}
+
+static void run_block(struct vgc_ctl_unit *unit, uint64_t text)
+{
+    bool attended = vgc_ctl_attention(unit) != 0;
+    if (attended)
+        vgc_ctl_block_begin(unit);
+    if (text != 0)
+        vgc_ctl_stdio_emit(unit, VGC_CTL_STDIO_FORMAT, (const uint8_t *)&text, sizeof(text));
+    if (attended)
+        vgc_ctl_block_end(unit);
+}
+
+static CUresult run_watched(struct fake_launch *launch)
+{
+    static _Atomic uint64_t launches;
+    struct order order;
+    struct place place;
+    memcpy(&order, launch->params, sizeof order);
+    if (!enter(&place, launch, order.sm))
+        return CUDA_SUCCESS;
+    place.unit.launch = ++launches;
+    for (place.unit.block = 0; place.unit.block < order.blocks; place.unit.block++)
+        run_block(&place.unit, order.text);
+    leave(&place);
+    return CUDA_SUCCESS;
+}
+
+/* Reads its standard input into the parameter's memory, up to 64 bytes, the count in front. */
+static CUresult run_listens(struct fake_launch *launch)
+{
+    struct fake_memory *memory = NULL;
+    struct place place;
+    uint32_t sm;
+    CUdeviceptr address;
+    memcpy(&address, launch->params, sizeof address);
+    memcpy(&sm, launch->params + sizeof address, sizeof sm);
+    if (!enter(&place, launch, sm))
+        return CUDA_SUCCESS;
+    char *bytes = fake_memory_pin(address, 4 + 64, &memory);
+    if (bytes != NULL) {
+        uint32_t took = vgc_ctl_stdio_read(&place.unit, (uint8_t *)bytes + sizeof took, 64);
+        memcpy(bytes, &took, sizeof took);
+        fake_memory_unpin(memory);
+    }
+    leave(&place);
+    return bytes == NULL ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+}
+
+const struct fake_kernel *fake_watched_kernel_find(const char *name)
+{
+    static const struct fake_kernel kernels[] = {{"watched", 16, run_watched}, {"listens", 12, run_listens}};
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+        if (strcmp(kernels[i].name, name) == 0)
+            return &kernels[i];
+    return NULL;
+}
