@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +35,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 _HANDSHAKE_S: Final = 10.0
 
 HelloAnswer = Callable[[Peer], dict[str, Any]]
-Ended = Callable[[int], Awaitable[None]]
+Ended = Callable[[int], None]
 
 
 class ApiServer:
@@ -104,11 +104,11 @@ class ApiServer:
         connection = Connection(reader, writer, self._commands, self._hub, self._log)
         try:
             await connection.serve(lambda frame: self._greet(writer, frame))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # the daemon ends; asyncio's streams want their tasks to end by themselves
             writer.transport.abort()
         finally:
             self._connections.discard(task)
-            await self._ended(connection.number)
+            self._ended(connection.number)
 
     async def _greet(self, writer: asyncio.StreamWriter, frame: Frame) -> tuple[Peer, dict[str, Any]]:
         """:raise RefusedError: the peer is nobody, or speaks another version."""

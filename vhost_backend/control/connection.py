@@ -79,6 +79,10 @@ class Connection:
             self._log.warning("control_peer_dropped", error=str(error), guest=True)
         except (OSError, EOFError) as error:
             self._log.info("control_peer_lost", error=str(error), guest=True)
+        except asyncio.CancelledError:
+            for task in self._tasks:
+                task.cancel()
+            raise
         finally:
             self._hub.unsubscribe(self)
             await self._end()

@@ -219,10 +219,10 @@ class Interface:
             detail = {"instance": instance.number, "selector": str(instance.selector), "owner": instance.owner}
             self.hub.event(event, _only(instance), **detail)
 
-    async def connection_ended(self, connection: int) -> None:
-        """Closes what was opened on it and was not to be kept."""
-        ended = [item for item in self._instances.values() if item.connection == connection]
-        await asyncio.gather(*(self.close_instance(instance) for instance in ended))
+    def connection_ended(self, connection: int) -> None:
+        """Closes, in the background, what was opened on it and was not to be kept."""
+        for instance in [item for item in self._instances.values() if item.connection == connection]:
+            self.spawn(self.close_instance(instance))
 
     async def change(self, instance: Instance, *, level: int | None, sample: int | None, ttl_s: float | None) -> None:
         """Other terms for an instance, effective in the kernels that run; and a new time to live.
