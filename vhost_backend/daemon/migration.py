@@ -201,7 +201,7 @@ class Migration:
             await self._done(first.post(MoveSave, (fd,), copy_s), "save")
             self._step("restoring", self._take(Saved).copied_bytes)
             await self._done(second.post(MoveLoad, (fd,), copy_s), "load")
-        await self._commit(second, ready, self._paused_at)
+            await self._commit(second, ready, self._paused_at)
 
     async def _commit(self, second: WorkerLink, ready: Ready, paused_at: int) -> None:
         """From here on the second worker serves, and what becomes of it is not the migration's business."""

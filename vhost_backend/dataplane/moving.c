@@ -13,7 +13,11 @@ _Static_assert(sizeof(((struct vgc_moved *)0)->events) / sizeof(struct vgc_moved
                "vgc_moved.events");
 _Static_assert((int)VGC_MOVED_PROGRAMS == (int)VGC_MAX_PROGRAMS, "vgc_moved.program_serials");
 
-enum { PAGE = 4096, MAX_SERIAL = 0x7fff };
+enum { PAGE = 4096, MAX_SERIAL = 0x7fff, POPULATED = 64 << 10, LONGEST_RUN = 1 << 20 };
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /* ---- holding ------------------------------------------------------------------------------------------------ */
 
@@ -265,19 +269,34 @@ static bool is_zero(const uint8_t *bytes, uint64_t size)
     return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
+/* Bytes of [from, from + size) up to the next page border. */
+static uint64_t to_border(const uint8_t *from, uint64_t size)
+{
+    uint64_t part = PAGE - ((uintptr_t)from & (PAGE - 1));
+    return part < size ? part : size;
+}
+
+/* Pages that are filled one after the other are faster had at once; a kernel that cannot do that does it by and by. */
+static void copy_run(uint8_t *to, const uint8_t *from, uint64_t size)
+{
+    uintptr_t first = (uintptr_t)to & ~(uintptr_t)(PAGE - 1);
+    if (size >= POPULATED)
+        (void)madvise((void *)first, (uintptr_t)to + size - first, MADV_POPULATE_WRITE);
+    memcpy(to, from, size);
+}
+
 uint64_t vgc_copy_without_zeroes(uint8_t *to, const uint8_t *from, uint64_t size)
 {
-    uint64_t copied = 0;
-    while (size != 0) {
-        uint64_t part = PAGE - ((uintptr_t)from & (PAGE - 1));
-        part = part < size ? part : size;
-        if (!is_zero(from, part)) {
-            memcpy(to, from, part);
-            copied += part;
-        }
-        to += part;
-        from += part;
-        size -= part;
+    uint64_t copied = 0, at = 0;
+    while (at < size) {
+        uint64_t run = 0;
+        while (at + run < size && run < LONGEST_RUN &&
+               !is_zero(from + at + run, to_border(from + at + run, size - at - run)))
+            run += to_border(from + at + run, size - at - run);
+        if (run != 0)
+            copy_run(to + at, from + at, run);
+        copied += run;
+        at += run != 0 ? run : to_border(from + at, size - at);
     }
     return copied;
 }

@@ -92,8 +92,7 @@ class Mover:
             case MoveSave():
                 self._begin_write(message.seq, fds[0])
             case MoveLoad():
-                self._answer(message.seq, lambda: self._load(fds[0]))
-                close_fds(fds)
+                self._load(message.seq, fds[0])
             case MoveRelease():
                 self._release()
                 self._daemon.ack(message.seq)
@@ -173,15 +172,21 @@ class Mover:
     def _end_write(self, error: str) -> None:
         write, self._write = self._write, None
         if write is not None:
+            self._daemon.ack(write.seq, error)  # unmapping takes its time, and a guest waits
             write.transfer.close()
             close_fds((write.fd,))
-            self._daemon.ack(write.seq, error)
 
     # ---- loading ---------------------------------------------------------------------------------
 
-    def _load(self, fd: int) -> None:
-        with Transfer(fd, writable=False) as transfer:
-            Loading(self._engine, self._plane, self._programs, transfer).run()
+    def _load(self, seq: int, fd: int) -> None:
+        try:
+            with Transfer(fd, writable=False) as transfer:
+                Loading(self._engine, self._plane, self._programs, transfer).run()
+                self._daemon.ack(seq)
+        except REFUSALS as error:
+            self._daemon.ack(seq, str(error))
+        finally:
+            close_fds((fd,))
 
     def _answer(self, seq: int, act: Callable[[], None]) -> None:
         try:
