@@ -6,6 +6,7 @@ code under test but ``vgc_control.h``.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import struct
@@ -15,9 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.unit.cpu_rig import Rig, make_launch, rig
+from tests.unit.cpu_rig import Rig, compile_image, make_launch, rig
 from vhost_backend._dataplane import ffi, lib
 from virtio_proto.control.records import Function, Record
+from virtio_proto.schema import Status
 
 PES_AT: Final = 4096
 PE_BYTES: Final = 1024
@@ -146,12 +148,20 @@ class Area:
         return None
 
 
+@functools.cache
+def _compiled(source: str) -> bytes:
+    return compile_image(source)[0]
+
+
 @dataclass
 class ControlRig:
     """An engine, its area, and launches that run beside the test."""
 
     rig: Rig
     area: Area
+
+    def load(self, source: str) -> None:
+        self.rig.load_image(_compiled(source))
 
     def kick(self) -> None:
         self.rig.engine.handle.ops.control_kick(self.rig.engine.handle)
@@ -171,33 +181,53 @@ class ControlRig:
     @contextmanager
     def running(self, name: str, grid: int, block: int, *args: Any) -> Iterator[Any]:
         """A launch that runs while the body does; waits for its end, which must be a good one."""
-        function = self.rig.functions[name]
-        op, _keep = make_launch(function, grid, block, args)
+        with self._launched(name, grid, block, args) as op:
+            yield op
+        assert op.status == Status.OK, ffi.string(op.error)
+
+    @contextmanager
+    def cancelled(self, name: str, grid: int, block: int, *args: Any) -> Iterator[Any]:
+        """A launch that runs while the body does, and is cancelled then."""
+        with self._launched(name, grid, block, args) as op:
+            try:
+                yield op
+            finally:
+                self.rig.engine.handle.ops.cancel(self.rig.engine.handle, 1)
+        assert op.status == Status.CANCELLED
+
+    @contextmanager
+    def _launched(self, name: str, grid: int, block: int, args: Any) -> Iterator[Any]:
+        op, _keep = make_launch(self.rig.functions[name], grid, block, args)
         assert self.rig.engine.handle.ops.submit(self.rig.engine.handle, op) == lib.VGC_QUEUED
         try:
             yield op
         finally:
-            engine = ffi.cast("struct vgc_engine *", self.rig.engine.handle)
-            eventually(lambda: lib.vgc_engine_take_finished(engine) != ffi.NULL)
-            assert op.status == 0, ffi.string(op.error)
+            eventually(lambda: lib.vgc_engine_take_finished(self.rig.engine.handle) != ffi.NULL)
 
 
 @contextmanager
-def control_rig(pes: int = 2, channels: int = 64, size: int = 4 << 20) -> Iterator[ControlRig]:
-    """A started engine with a control area."""
-    fd = os.memfd_create("control")
-    os.ftruncate(fd, size)
-    memory = mmap.mmap(fd, size)
-    area = Area(memory, fd, pes, channels)
+def laid_out(pes: int = 2, channels: int = 64, size: int = 4 << 20, fd: int = -1) -> Iterator[Area]:
+    """A control area in a new memfd, or one that is in `fd`."""
+    own = os.memfd_create("control") if fd < 0 else fd
+    os.ftruncate(own, size)
+    area = Area(mmap.mmap(own, size), own, pes, channels)
     area.next_link = (area.channels_at + channels * CHANNEL_BYTES + 4095) // 4096 * 4096
     header = area.at("struct vgc_ctl_area", 0)
     header.magic, header.version, header.size = lib.VGC_CTL_MAGIC, lib.VGC_CTL_VERSION, size
     header.num_pes, header.num_channels = pes, channels
     header.pes, header.channels, header.links = PES_AT, area.channels_at, area.next_link
-    with rig(pes) as made:
+    try:
+        yield area
+    finally:
+        os.close(own)
+
+
+@contextmanager
+def control_rig(pes: int = 2, channels: int = 64, size: int = 4 << 20, fd: int = -1) -> Iterator[ControlRig]:
+    """A started engine with a control area."""
+    with laid_out(pes, channels, size, fd) as area, rig(pes) as made:
         attach(made, area)
         yield ControlRig(made, area)
-    os.close(fd)
 
 
 def attach(made: Rig, area: Area) -> None:

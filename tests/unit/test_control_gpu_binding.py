@@ -25,7 +25,7 @@ HEADER = Path(__file__).parents[2] / "kernels" / "control" / "vgc_control.h"
 def one() -> Iterator[ControlRig]:
     """One element, so that blocks run in order."""
     with control_rig(pes=1) as made:
-        made.rig.load(GATED)
+        made.load(GATED)
         yield made
 
 

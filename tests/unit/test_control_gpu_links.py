@@ -38,7 +38,7 @@ __global__ void scribble(unsigned long long *area, unsigned long long words, uns
 @pytest.fixture
 def two() -> Iterator[ControlRig]:
     with control_rig(pes=2) as made:
-        made.rig.load(TALKER)
+        made.load(TALKER)
         yield made
 
 
@@ -206,7 +206,7 @@ def test_a_wild_channel_loses_records_and_nothing_else(two: ControlRig, field: s
 
 def test_a_guest_that_scribbles_over_the_area_hurts_nobody_else(two: ControlRig) -> None:
     """Records may be lost or invented; launches still end, and the elements still work."""
-    two.rig.load("__global__ void works(int *out) { out[blockIdx.x * blockDim.x + threadIdx.x] = 1; }")
+    two.load("__global__ void works(int *out) { out[blockIdx.x * blockDim.x + threadIdx.x] = 1; }")
     out = two.rig.array(64 * 64, np.int32)
     area = ffi.cast("uint64_t *", two.area.device)
     words = two.area.next_link // 8
