@@ -1,0 +1,126 @@
+"""The verbs ``load`` and ``balance`` over fake VMs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.api_client import ApiRefusedError, Client
+from tests.fakes.control_vm import FakeControlledVm
+from tests.unit.interface_rig import Rig, rig
+from vhost_backend.control.channel_port import ElementFigures
+from virtio_proto.control.records import Function
+
+Story = Callable[[Rig, Client], Awaitable[None]]
+
+
+def tell(folder: Path, story: Story, *vms: FakeControlledVm) -> None:
+    async def told() -> None:
+        async with rig(folder, *vms) as made:
+            await story(made, await made.client())
+
+    asyncio.run(told())
+
+
+def run_for(rig: Rig, seconds: int, busy: dict[str, list[float]], began: int = 0) -> None:
+    """Lets so many seconds pass in which each element is busy for a part of each."""
+    for second in range(began, began + seconds + 1):
+        for name, parts in busy.items():
+            figures = [ElementFigures(pe, busy_ns=int(part * second * 1e9)) for pe, part in enumerate(parts)]
+            rig.vms[name].channels.figure(rig.clock.now_ns, *figures)
+            rig.system.load.look(rig.system.interface.sides[name])
+        rig.clock.pass_s(1)
+    rig.clock.pass_s(-1)
+
+
+BUSY = {"web1": [1.0, 1.0, 1.0, 0.9], "web2": [0.1, 0.1]}
+
+
+def test_load_is_of_elements_vms_gpus_and_host(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        assert (await client.ask("load"))["vms"] == {"web1": 0.0, "web2": 0.0}
+        run_for(rig, 2, {"web1": [1.0, 0.0, 0.0, 0.0], "web2": [0.5, 0.5]})
+        load = await client.ask("load")
+        assert load["vms"] == {"web1": 0.25, "web2": 0.5}
+        assert load["gpus"] == {"cpu": 0.5}
+        assert load["host"] == 0.5
+        assert load["pes"] == {"web1": b"\xff\0\0\0", "web2": b"\x80\x80"}
+        only = await client.ask("load", selector="vm=web2")
+        assert set(only["vms"]) == set(only["pes"]) == {"web2"}
+
+    tell(tmp_path, story)
+
+
+def test_asking_for_the_load_opens_channels_of_the_systems_own(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        assert not rig.vms["web1"].channels.bound
+        await client.ask("load")
+        while len(rig.vms["web1"].channels.bound) < 4:
+            await client.ask("ls")
+        assert {bound.function for bound in rig.vms["web1"].channels.bound.values()} == {Function.LOAD}
+        assert (await client.ask("ls"))["instances"] == []
+
+    tell(tmp_path, story)
+
+
+def test_a_vm_without_worker_is_loaded_with_nothing(tmp_path: Path) -> None:
+    async def story(_rig: Rig, client: Client) -> None:
+        load = await client.ask("load")
+        assert (load["vms"], load["pes"]) == ({"web1": 0.0}, {"web1": b""})
+        assert (await client.ask("balance"))["moves"] == []
+
+    tell(tmp_path, story, FakeControlledVm("web1", 4, ready=False))
+
+
+def test_balance_proposes_and_does_nothing(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        run_for(rig, 10, BUSY)
+        (move,) = (await client.ask("balance"))["moves"]
+        assert (move["vm"], move["source"], move["target"]) == ("web2", "cpu, 2 PEs", "cpu, 1 PEs")
+        assert "6 elements are given where there are 4" in move["reason"]
+        assert move["migration"] is None
+        assert (await client.ask("migrations"))["migrations"] == []
+
+    tell(tmp_path, story)
+
+
+def test_balance_applied_begins_the_moves_and_lets_them_rest(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("subscribe", events=True)
+        run_for(rig, 10, BUSY)
+        (move,) = (await client.ask("balance", apply=True))["moves"]
+        await client.push("event", lambda frame: frame["event"] == "migration" and frame["detail"]["state"] == "done")
+        (moved,) = (await client.ask("migrations"))["migrations"]
+        assert moved["migration"] == move["migration"]
+        assert (moved["vm"], moved["target"]) == ("web2", "1 elements")
+
+    tell(tmp_path, story)
+
+
+def test_without_enough_to_go_by_nothing_is_proposed(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        run_for(rig, 3, BUSY)
+        assert (await client.ask("balance"))["moves"] == []
+
+    tell(tmp_path, story)
+
+
+def test_a_confined_vm_stays(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        run_for(rig, 10, BUSY)
+        await client.ask("confine", vm="web2", pes="0")
+        assert (await client.ask("balance"))["moves"] == []
+
+    tell(tmp_path, story)
+
+
+def test_fields_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    async def story(_rig: Rig, client: Client) -> None:
+        for verb, fields in (("load", {"vm": "web1"}), ("balance", {"apply": 1}), ("balance", {"all": True})):
+            with pytest.raises(ApiRefusedError, match="malformed"):
+                await client.ask(verb, **fields)
+
+    tell(tmp_path, story)
