@@ -11,8 +11,9 @@
 
 enum {
     VGC_CONTROL_WHY = 256,
-    VGC_CONTROL_UNKNOWN = 256,        /* addresses of texts that one packet can bring up */
-    VGC_CONTROL_SECTION = 56,         /* bytes in front of each channel's records in a packet */
+    VGC_CONTROL_UNKNOWN = 256, /* addresses of texts that one packet can bring up */
+    VGC_CONTROL_SECTION = 56,  /* bytes in front of each channel's records in a packet */
+    VGC_CONTROL_FEWEST_SLOTS = 32,
     VGC_CONTROL_STALL_NS = 500000000, /* a claimed slot that is not filled after so long never will be */
 };
 

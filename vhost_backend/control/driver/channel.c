@@ -57,6 +57,16 @@ static void reclaim(struct vgc_control *control)
     }
 }
 
+/* Links may take what leaves a short one for every channel that there may still be; but half of the memory is for
+ * whoever comes first. */
+static bool is_affordable(const struct vgc_control *control, uint64_t bytes)
+{
+    uint64_t all = (uint64_t)control->memory.num_units * VGC_CONTROL_UNIT;
+    uint64_t others =
+        (uint64_t)(control->area.num_channels - control->num_open) * 2 * VGC_CONTROL_FEWEST_SLOTS * VGC_CTL_SLOT_BYTES;
+    return control->memory.used + bytes + (others < all / 2 ? others : all / 2) <= all;
+}
+
 /* Makes the links of a channel; with little memory, a shorter out link. False if there is none at all. */
 static bool make_links(struct vgc_control *control, struct vgc_control_channel *channel,
                        const struct vgc_control_terms *terms)
@@ -64,7 +74,9 @@ static bool make_links(struct vgc_control *control, struct vgc_control_channel *
     uint32_t slots = round_up(terms->slots > VGC_CONTROL_FEWEST_SLOTS ? terms->slots : VGC_CONTROL_FEWEST_SLOTS);
     uint64_t out = 0;
     for (; out == 0 && slots >= VGC_CONTROL_FEWEST_SLOTS; slots /= 2) {
-        out = vgc_control_memory_take(&control->memory, (uint64_t)slots * VGC_CTL_SLOT_BYTES);
+        uint64_t bytes = (uint64_t)slots * VGC_CTL_SLOT_BYTES;
+        if (slots == VGC_CONTROL_FEWEST_SLOTS || is_affordable(control, bytes))
+            out = vgc_control_memory_take(&control->memory, bytes);
         channel->link.mask = slots - 1;
     }
     channel->link.offset = out;

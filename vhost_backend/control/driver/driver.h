@@ -21,9 +21,8 @@
 #include "kernels/control/vgc_control.h"
 
 enum {
-    VGC_CONTROL_UNIT = 1024, /* bytes: the smallest link */
-    VGC_CONTROL_ORDERS = 16, /* block sizes: up to 32 MiB */
-    VGC_CONTROL_FEWEST_SLOTS = 32,
+    VGC_CONTROL_UNIT = 1024,     /* bytes: the smallest link */
+    VGC_CONTROL_ORDERS = 16,     /* block sizes: up to 32 MiB */
     VGC_CONTROL_TEXTS = 8192,    /* addresses of texts that are remembered; more are not looked up */
     VGC_CONTROL_TURN = 16 << 10, /* bytes of records of one channel in one packet */
     VGC_CONTROL_MORE_SHIFT = 63, /* see VGC_CTL_MORE of kernels/control/link.h */

@@ -1,0 +1,99 @@
+"""Packets of the record socket: what goes through, and that nothing else does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from struct import Struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vhost_backend._dataplane import ffi, lib
+from vhost_backend.control.driver import packets
+from vhost_backend.control.driver.packets import Event, Kind, PacketError, Snapshot, StateSeen, Texts, parse
+
+
+@pytest.mark.parametrize(
+    ("layout", "name"),
+    [
+        (packets.SECTION, "struct vgc_control_section"),
+        (packets.FIGURES, "struct vgc_control_figures"),
+        (packets.STATE, "struct vgc_control_state"),
+        (packets.CHANGE, "struct vgc_control_change"),
+        (packets.FIRMWARE, "struct vgc_control_firmware"),
+    ],
+)
+def test_layouts_are_those_of_the_driver(layout: Struct, name: str) -> None:
+    assert layout.size == ffi.sizeof(name)
+    fields = [(field.offset, ffi.sizeof(field.type)) for _, field in ffi.typeof(name).fields]
+    sizes = {"Q": 8, "I": 4, "H": 2, "B": 1}
+    codes = layout.format.lstrip("<").replace("6Q", "QQQQQQ")
+    assert [sizes[code] for code in codes] == [size for _, size in fields]
+    assert packets.SECTION.size == lib.VGC_CONTROL_SECTION
+
+
+def test_texts_travel_in_as_many_packets_as_they_need() -> None:
+    found = dict.fromkeys(range(1, 200), "text ü" * 100)
+    made = list(packets.texts(found))
+    assert len(made) > 1
+    together: dict[int, str] = {}
+    for packet in made:
+        parsed = parse(packet)
+        assert isinstance(parsed, Texts)
+        together |= parsed.texts
+    assert together == found
+
+
+def test_a_snapshot_travels_in_parts() -> None:
+    states = b"".join(packets.STATE.pack(pe, 1, 0, 2, 3, 4, 5, 6, 7, 8) for pe in range(1000))
+    parts = [parse(packet) for packet in packets.snapshot(9, 10, 11, states)]
+    seen: list[StateSeen] = []
+    for part in parts:
+        assert isinstance(part, Snapshot)
+        assert (part.number, part.num_pes, part.began_ns, part.ended_ns) == (9, 1000, 10, 11)
+        seen += part.states
+    assert [state.pe for state in seen] == list(range(1000))
+    assert seen[0].answered
+    assert (seen[0].warps, seen[0].kernel, seen[0].at_ns) == (2, 3, 8)
+
+
+def test_events_are_names_with_scalars() -> None:
+    assert parse(packets.event("released_late", {"held": 2})) == Event("released_late", {"held": 2})
+
+
+@pytest.mark.parametrize(
+    ("packet", "why"),
+    [
+        (b"", "a packet of 0 bytes"),
+        (bytes(packets.MAX_PACKET_BYTES + 1), "allowed: 1.."),
+        (b"X", "a packet of kind 88; allowed: R, D, P, S, G, F, E"),
+        (b"R" + bytes(55), "55 bytes at the end of records"),
+        (b"R" + packets.SECTION.pack(1, 0, 1, 0, 0, 0, 0, 0, 8, 0) + bytes(7), "a section of 8 bytes, of which 7"),
+        (b"D[]", "allowed: an object"),
+        (b'D{"xyz": "a"}', "hexadecimal"),
+        (b'D{"-1": "a"}', "hexadecimal"),
+        (b'D{"1": 7}', "allowed: 256 of at most 4096"),
+        (b"D" + json.dumps({f"{i:x}": "" for i in range(257)}).encode(), "allowed: 256"),
+        (b"D" + b"[" * 40_000, "not JSON"),
+        (b"P", "figures of 0 bytes"),
+        (b"P" + bytes(8) + packets.FIGURES.pack(1, 1, 0, 0, *[0] * 6), "end in the middle"),
+        (b"P" + bytes(8) + packets.FIGURES.pack(4096, 0, 0, 0, *[0] * 6), "element 4096"),
+        (b"S" + bytes(23), "a snapshot of 23 bytes"),
+        (b"S" + bytes(25), "a multiple of 56"),
+        (b"G" + bytes(9), "a multiple of 8"),
+        (b"F" + bytes(9), "a multiple of 24"),
+        (b"E{}", "event None"),
+        (b'E{"event": "x", "list": []}', "allowed: a short string or a number"),
+    ],
+)
+def test_packets_that_are_none_are_refused(packet: bytes, why: str) -> None:
+    with pytest.raises(PacketError, match=why):
+        parse(packet)
+
+
+@given(st.sampled_from(Kind), st.binary(max_size=400))
+def test_nothing_else_is_raised(kind: Kind, body: bytes) -> None:
+    with contextlib.suppress(PacketError):
+        parse(bytes([kind]) + body)
