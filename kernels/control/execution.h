@@ -12,7 +12,8 @@
 #include "link.h"
 
 enum {
-    VGC_CTL_COST_EVERY = 64, /* one of so many records has its cost measured */
+    VGC_CTL_COST_EVERY = 64,     /* one of so many records has its cost measured */
+    VGC_CTL_COST_MAX_NS = 10000, /* what took longer was interrupted, or waited: no cost of making a record */
 };
 
 /* One function's channel on this element, held. */
@@ -73,6 +74,14 @@ VGC_CTL_FN void vgc_ctl_release(const struct vgc_ctl_unit *unit)
 
 /* ---- records ------------------------------------------------------------------------------------------------- */
 
+VGC_CTL_FN void vgc_ctl_note_cost(struct vgc_ctl_channel *channel, uint64_t cost_ns)
+{
+    if (cost_ns > VGC_CTL_COST_MAX_NS)
+        return;
+    vgc_ctl_add64(&channel->cost_ns, cost_ns);
+    vgc_ctl_add64(&channel->cost_records, 1);
+}
+
 /* Makes a record of what was held: numbers it, finds its place in the link, or counts it as lost. */
 VGC_CTL_FN bool vgc_ctl_record(const struct vgc_ctl_unit *unit, const struct vgc_ctl_execution *execution,
                                const struct vgc_ctl_message *message)
@@ -100,10 +109,8 @@ VGC_CTL_FN bool vgc_ctl_record(const struct vgc_ctl_unit *unit, const struct vgc
     }
     vgc_ctl_link_put(&link, position, &head, message->payload);
     vgc_ctl_store64(&unit->pe->last_record_ns, now);
-    if (measured) {
-        vgc_ctl_add64(&channel->cost_ns, vgc_ctl_now(unit) - begin);
-        vgc_ctl_add64(&channel->cost_records, 1);
-    }
+    if (measured)
+        vgc_ctl_note_cost(channel, vgc_ctl_now(unit) - begin);
     return true;
 }
 
