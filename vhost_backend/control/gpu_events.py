@@ -1,0 +1,88 @@
+"""What the host's GPUs report of themselves: the daemon's end of ``vhost_backend.engines.cuda.gpu_watch``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from vhost_backend.engines.cuda.nvml import DEFAULT_LIBRARY, GpuVersions
+
+_MODULE: Final = "vhost_backend.engines.cuda.gpu_watch"
+_END_SECONDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Of the driver, and of the GPUs that it has."""
+
+    driver: str
+    gpus: tuple[GpuVersions, ...]
+
+    def of(self, uuid: str) -> GpuVersions | None:
+        """Of one GPU, however its UUID is written."""
+        return next((gpu for gpu in self.gpus if gpu.uuid.lower() == uuid.lower()), None)
+
+
+class GpuWatch:
+    """A process that watches the GPUs, and who is told: `on_xid` with UUID and Xid, `on_problem` in words.
+
+    Where there is no driver `on_problem` is told so, once, and that is all.
+    """
+
+    def __init__(
+        self,
+        on_xid: Callable[[str, int], None],
+        on_problem: Callable[[str], None],
+        library: str = DEFAULT_LIBRARY,
+    ) -> None:
+        self.versions: Versions | None = None
+        self._on_xid = on_xid
+        self._on_problem = on_problem
+        self._library = library
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._known = asyncio.Event()
+
+    async def start(self) -> None:
+        """Starts the process, and waits until it has said which GPUs there are, or that it cannot."""
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", _MODULE, "--library", self._library),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        self._reader = asyncio.create_task(self._read(self._process))
+        await self._known.wait()
+
+    async def close(self) -> None:
+        """Ends the process."""
+        if self._process is None or self._reader is None:
+            return
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), _END_SECONDS)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        await self._reader
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None  # it was asked for
+        async for line in process.stdout:
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # a line of the library's own
+                self._take(json.loads(line))
+        self._known.set()
+
+    def _take(self, line: dict[str, Any]) -> None:
+        if "driver" in line:
+            self.versions = Versions(line["driver"], tuple(GpuVersions(**gpu) for gpu in line["gpus"]))
+            self._known.set()
+        elif "xid" in line:
+            self._on_xid(str(line["uuid"]), int(line["xid"]))
+        elif "problem" in line:
+            self._on_problem(str(line["problem"]))
