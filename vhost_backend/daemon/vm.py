@@ -29,21 +29,21 @@ from vhost_backend.daemon.migration import (
     check_target,
     forget,
 )
+from vhost_backend.daemon.notice import GuestNotice
 from vhost_backend.daemon.placing import choose_arena
 from vhost_backend.daemon.ports import Compiler, VmControl
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
+from vhost_backend.daemon.rings import Rings, numbers
 from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor
 from vhost_backend.errors import FrontendError
 from vhost_backend.log import Logger, get_logger
-from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.connection import Connection
 from vhost_backend.vhost_user.fds import Fd
 from vhost_backend.vhost_user.memory import MemoryTable
-from vhost_backend.vhost_user.messages import BackendRequest, VirtioFeature
+from vhost_backend.vhost_user.messages import VirtioFeature
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.vhost_user.vring import Vring
 from vhost_backend.worker import codec, protocol
-from vhost_backend.worker.inflight import InflightMemory
 from vhost_backend.worker.moving_messages import Measured, Saved
 from vhost_backend.worker.protocol import Ack, Compile, Log, Ready, Stats, VringBroken, WorkerMessage
 from virtio_proto.schema import EngineKind, Health, Status
@@ -67,8 +67,6 @@ FAULT_KINDS: Final[Mapping[int, str]] = {
 }
 """What a worker's last words are about, in the words of the control API."""
 
-_DONT_WAIT: Final = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-
 
 class Vm:
     """Serves one VM. It is the `Device` of its session and the `Owner` of its worker's supervisor."""
@@ -90,29 +88,31 @@ class Vm:
         self._command = command
         self._supervisor = Supervisor(self, self._log, lambda fd: command(self._chosen.config, fd), policy)
         self._space = ConfigSpace(config)
-        self._inflight = InflightMemory()
+        self._rings = Rings(self._log)
         self._lock = asyncio.Lock()
         self._waiting = False  # a connection, for the one that is served to end
         self._session: Session | None = None
-        self._channel: socket.socket | None = None
-        self._untold = False  # the configuration changed while the frontend could not be told
+        self._notice = GuestNotice(self._log, self._can_be_told)
         self._link: WorkerLink | None = None  # of a worker that is ready
         self._relay: CompileRelay | None = None
         self._overdue: Answer | None = None  # what was last waited for
         self._stillborn = 0  # workers of this choice that ended before they were ready
         self._complaint = ""  # of the last one
-        self._starters: dict[int, int] = {}  # vring -> generation of the worker that ran it last
         self._promise = contextlib.ExitStack()  # what the engines count for it
         self._arena = choose_arena(config)  # of the last first worker, and of those that its work moves to
         self.migration: Migration | None = None
         self.control: VmControl | None = None
         """The control system's part of it; set before the first connection, or never."""
-        self.quiesced = False
 
     @property
     def choice(self) -> Choice | None:
         """What computes for it, or did for its last guest."""
         return self._choice
+
+    @property
+    def quiesced(self) -> bool:
+        """Whether it takes no new requests."""
+        return self._rings.quiesced
 
     @property
     def is_connected(self) -> bool:
@@ -229,17 +229,16 @@ class Vm:
         """Drops everything that belonged to a session and its guest."""
         if self.migration is not None:
             self.migration.abort("the frontend disconnected meanwhile")
-        self.backend_channel_drop()
-        self._untold = False
+        self._notice.forget()
         await self._supervisor.stop()
-        self._fresh_device()
+        self._rings.forget()
         self._space.health = Health.STARTING
         self._space.driver_ack = 0
 
     def close(self) -> None:
         """Kills and reaps the worker: for the end of the program."""
         self._supervisor.close()
-        self._inflight.close()
+        self._rings.inflight.close()
 
     # ---- the session's Device --------------------------------------------------------------------
 
@@ -254,13 +253,7 @@ class Vm:
         self._space.write(offset_bytes, data)
 
     def backend_channel_set(self, channel: Fd) -> None:
-        self.backend_channel_drop()
-        self._channel = socket.socket(fileno=channel.detach())
-
-    def backend_channel_drop(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            channel.close()
+        self._notice.set_channel(channel)
 
     async def memory_changed(self, table: MemoryTable) -> None:
         if self.migration is not None:
@@ -280,14 +273,13 @@ class Vm:
         await self._make_way(vring)
         index, enabled = vring.index, vring.enabled and not self.quiesced
         await self._post(lambda seq: protocol.VringEnable(seq, index, enabled))
-        if self._untold:
-            self._notify()
+        self._notice.tell_what_is_untold()
 
     async def vring_fd_changed(self, vring: Vring, name: str) -> None:
         await self._make_way(vring)
         fd = vring.kick if name == "kick" else vring.call
         message = protocol.VringKick if name == "kick" else protocol.VringCall
-        index, fds = vring.index, _numbers(fd)
+        index, fds = vring.index, numbers(fd)
         await self._post(lambda seq: message(seq, index, bool(fds)), fds)
 
     async def vring_stopped(self, vring: Vring) -> int:
@@ -302,29 +294,22 @@ class Vm:
                 return ack.base
             if not answer.done():
                 await self._supervisor.replace(f"it did not stop vring {index} in time")
-        state = self._inflight.queue(index)
-        return state.last_avail if state.started else vring.base
+        return self._rings.next_of(vring)
 
     async def reset(self) -> None:
         """A worker that has run a ring may hold anything of the guest's, so it goes."""
         if self.migration is not None:
             self.migration.abort("the guest reset the device meanwhile")
-        if self._starters:
+        if self._rings.any_started:
             self._space.health = Health.STARTING
-            self._fresh_device()
+            self._rings.forget()
             await self._supervisor.replace("the guest reset the device")
-
-    def _fresh_device(self) -> None:
-        """Forgets what was in flight. The old memory goes with its worker, however long that lives."""
-        self._inflight.close()
-        self._inflight = InflightMemory()
-        self._starters.clear()
 
     # ---- what the control system does to it -------------------------------------------------------
 
     async def quiesce(self, *, on: bool) -> None:
         """Takes no new requests from now on, whichever worker serves it, or takes them again. Those in flight finish."""
-        self.quiesced = on
+        self._rings.quiesced = on
         if self._session is not None:
             for vring in self._session.vrings:
                 if vring.running:
@@ -387,22 +372,19 @@ class Vm:
         return [self._go_on(link, vring) for vring in self._session.vrings if vring.running]
 
     def _go_on(self, link: WorkerLink, vring: Vring) -> Answer:
-        """Starts a ring where the first worker has stopped; there is nothing in flight if that one has told the truth."""
-        state = self._inflight.queue(vring.index)
-        base = state.last_avail if state.started else vring.base
-        return self._start_vring(link, vring, base, recover=bool(state.heads))
+        return self._noted(vring, self._rings.go_on(link, vring, self._acked_features(), self._supervisor.generation))
 
     # ---- the supervisor's Owner ------------------------------------------------------------------
 
     def worker_started(self, link: WorkerLink) -> None:
-        self._inflight.stamp()
+        self._rings.inflight.stamp()
         self._arena = choose_arena(self.config)
         self._send_setup(link, self._chosen).add_done_callback(self._on_setup_answered)
 
     def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
         setup = telling.setup(choice, self._supervisor.generation, self._arena)
         timeout_s = None if choice.gpu is None else GPU_TIMEOUT_S
-        fds = (self._inflight.fd,)
+        fds = (self._rings.inflight.fd,)
         if self.control is None:
             return link.post(lambda seq: replace(setup, seq=seq), fds, timeout_s)
         with self.control.begin(link) as (section, more):
@@ -435,8 +417,8 @@ class Vm:
             self.migration.abort("the first worker died")
         if self._relay is not None:
             self._relay.close()
-        box = self._inflight.black_box()
-        if words := self._inflight.last_words():
+        box = self._rings.inflight.black_box()
+        if words := self._rings.inflight.last_words():
             self._log.warning("worker_last_words", said=words, guest=True)
         if self.control is not None:
             fault = None if box is None else FAULT_KINDS.get(box.status)
@@ -509,23 +491,12 @@ class Vm:
             self._log.warning("memory_refused", error=ack.error, guest=True)
         if ack.region_device_address != self._space.region_device_address:
             self._space.region_device_address = ack.region_device_address
-            self._notify()
+            self._notice.tell()
 
     def _send_vring(self, link: WorkerLink, vring: Vring) -> Answer:
-        """Starts a ring; if another worker ran it before, with what that one left in flight."""
-        state = self._inflight.queue(vring.index)
-        generation = self._supervisor.generation
-        recover = state.started and self._starters.get(vring.index, generation) != generation
-        base = state.last_avail if recover else vring.base
-        return self._start_vring(link, vring, base, recover=recover)
+        return self._noted(vring, self._rings.start(link, vring, self._acked_features(), self._supervisor.generation))
 
-    def _start_vring(self, link: WorkerLink, vring: Vring, base: int, *, recover: bool) -> Answer:
-        self._starters[vring.index] = self._supervisor.generation
-        start = telling.vring_start(vring, self._acked_features(), base, recover=recover)
-        start = replace(start, enabled=start.enabled and not self.quiesced)
-        fds = (*_numbers(vring.kick), *_numbers(vring.call), *_numbers(vring.err))
-        self._log.debug("vring_started", vring=vring.index, size=vring.size, base=start.base, recover=recover)
-        answer = link.post(lambda seq: replace(start, seq=seq), fds)
+    def _noted(self, vring: Vring, answer: Answer) -> Answer:
         answer.add_done_callback(lambda done: self._on_done(f"vring {vring.index}", done))
         return answer
 
@@ -553,28 +524,7 @@ class Vm:
 
     def _set_health(self, health: Health) -> None:
         self._space.health = health
-        self._notify()
-
-    def _notify(self) -> None:
-        """Raises the guest's config interrupt [vhost-user: BACKEND_CONFIG_CHANGE_MSG], if it can be had.
-
-        Only while a ring runs: QEMU 11.1 crashes on this message while the device is not started. What could not
-        be said is said when a ring is enabled, which is the last thing that QEMU does to start a device.
-        """
-        self._untold = not self._can_be_told()
-        if self._channel is None or self._untold:
-            return
-        try:
-            self._channel.send(messages.build(BackendRequest.CONFIG_CHANGE_MSG), _DONT_WAIT)
-        except BlockingIOError:
-            self._log.debug("config_change_pending", reason="the frontend reads none", guest=True)
-        except OSError as error:
-            self._log.info("backend_channel_lost", error=str(error))
-            self.backend_channel_drop()
+        self._notice.tell()
 
     def _can_be_told(self) -> bool:
         return self._session is not None and any(ring.running and ring.enabled for ring in self._session.vrings)
-
-
-def _numbers(fd: Fd | None) -> tuple[int, ...]:
-    return () if fd is None else (fd.fileno(),)
