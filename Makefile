@@ -71,6 +71,10 @@ demo: image  ## a guest works on a photograph; pictures in build/demo/
 vm: image  ## a shell in a guest with the device
 	$(PYTHON) -m tools.vm
 
+.PHONY: centre
+centre: image  ## two guests compute, and the control centre's page shows it
+	$(PYTHON) -m tools.centre
+
 .PHONY: clean
 clean:  ## remove what was built here
 	rm -rf build/asan build/initramfs.* build/demo build/hashes bench/out .mypy_cache .ruff_cache .pytest_cache

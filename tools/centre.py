@@ -1,0 +1,101 @@
+"""``make centre``: two guests compute, and the control centre's page shows every processing element of it; Ctrl-C ends it.
+
+``python -m tools.centre --once`` prints what vgcctl says of a moment of it, and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tests.vm.harness import Guest
+from tests.vm.vgcd import Vgcd, VmSettings
+from tools.common import BUILD, say
+
+RECORDINGS: Final = BUILD / "centre" / "recordings.sqlite"
+VMS: Final = ("web1", "train1")
+WORK: Final = "python3 examples/watched.py --keep-going"
+SECONDS: Final = 24 * 3600
+SHOWN: Final = (
+    ("ls",),
+    ("tail", "vm=web1,fn=log", "--count", "3"),
+    ("stat", "vm=web1"),
+    ("snap", "take", "vm=train1"),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--once", action="store_true", help="print what vgcctl says, and end")
+    parser.add_argument("--listen", default="127.0.0.1:7070", help="of the control centre (default: %(default)s)")
+    arguments = parser.parse_args()
+    settings = [VmSettings(name, extra={"quota": {"pes": 4}}) for name in VMS]
+    with ExitStack() as stack:
+        vgcd = stack.enter_context(Vgcd(*settings, log_level="warning"))
+        for name in VMS:
+            guest = stack.enter_context(Guest(vgcd.device(name), memory_mib=512))
+            say(f"{name} runs ({guest.machine}) and computes")
+            guest.start(WORK, timeout=SECONDS)
+        url = stack.enter_context(centre(vgcd.control_socket, arguments.listen))
+        if arguments.once:
+            wait_until_up(url)
+            return show(url)
+        say(f"the page: {url}    from the shell: VGC_CENTRE={url} {vgcctl()} ls    end: Ctrl-C")
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+    return 0
+
+
+@contextmanager
+def centre(control_socket: Path, listen: str) -> Iterator[str]:
+    """A control centre that records; yields its URL."""
+    RECORDINGS.parent.mkdir(parents=True, exist_ok=True)
+    argv = ["-m", "control_center.server", "--host", f"unix:{control_socket}", "--listen", listen]
+    argv += ["--record", f"sqlite:///{RECORDINGS}"]
+    with subprocess.Popen([sys.executable, *argv], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        try:
+            if "open " not in line:
+                raise SystemExit(f"the control centre did not start: {line}")
+            yield line.split("open ")[1].strip().rstrip("/")
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def wait_until_up(url: str) -> None:
+    """Until the centre has heard of its host, which it asks every second."""
+    while True:
+        with urllib.request.urlopen(f"{url}/api/v1/hosts", timeout=10) as answer:
+            if all(host["state"] == "up" for host in json.load(answer)):
+                return
+        time.sleep(0.1)
+
+
+def vgcctl() -> str:
+    return f"{Path(sys.executable).parent}/vgcctl"
+
+
+def show(url: str) -> int:
+    """Prints what a few commands say; the last exit code that was not 0."""
+    worst = 0
+    for words in SHOWN:
+        print(f"$ vgcctl {' '.join(words)}", flush=True)
+        argv = [sys.executable, "-m", "control_center.cli", *words]
+        worst = subprocess.run(argv, env=os.environ | {"VGC_CENTRE": url}, check=False).returncode or worst
+    return worst
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
