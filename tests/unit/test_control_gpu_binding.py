@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,32 @@ def test_attended_blocks_are_counted_without_a_record(one: ControlRig) -> None:
     one.rig.launch("say", 10, 32, np.int32(1))
     assert one.area.pe(0).blocks == 10
     assert one.area.take(1) == []
+
+
+def test_times_are_those_of_the_monotonic_clock(one: ControlRig) -> None:
+    one.area.open(1, Function.PERF)
+    one.area.bind(0, Function.PERF, 1)
+    one.area.attend(0, lib.VGC_CTL_ATTEND_BLOCKS)
+    before = time.monotonic_ns()
+    one.rig.launch("say", 5, 32, np.int32(1))
+    after = time.monotonic_ns()
+    times = [record.time_ns for record in one.area.take(1)]
+    slack = 100_000  # two clocks that were compared a short while ago
+    assert before - slack < times[0] <= times[-1] < after + slack
+    assert times == sorted(times)
+
+
+def test_what_a_launch_costs_an_element_adds_up(one: ControlRig) -> None:
+    one.area.open(1, Function.LOAD)
+    one.area.bind(0, Function.LOAD, 1)
+    one.area.attend(0, lib.VGC_CTL_ATTEND_BLOCKS)
+    before = time.monotonic_ns()
+    for _ in range(3):
+        one.rig.launch("say", 4, 64, np.int32(0))
+    passed, row = time.monotonic_ns() - before, one.area.pe(0)
+    assert (row.launches, row.blocks, row.warps_done) == (3, 12, 24)
+    assert 0 < row.busy_ns + row.stall_ns <= passed + 100_000
+    assert (row.kernel, row.warps) == (0, 0), "it runs nothing any more"
 
 
 def test_nothing_is_counted_while_nothing_is_attended(one: ControlRig) -> None:

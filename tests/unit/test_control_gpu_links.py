@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tests.unit.control_rig import DEADLINE_S, GATED, ControlRig, control_rig, eventually
+from tests.unit.cpu_rig import make_launch
 from vhost_backend._dataplane import ffi, lib
 from virtio_proto.control.records import Function, Record
+from virtio_proto.schema import Status
 
 TALKER = (
     GATED
@@ -178,6 +180,21 @@ def test_a_writer_that_waits_is_let_go_by_a_release(two: ControlRig) -> None:
         for pe in range(2):
             two.area.release(pe, Function.PERF)
     assert (channel.records, channel.lost) == (5, 1), "the sixth found nothing bound"
+
+
+def test_an_element_that_waits_holds_nobody_up(two: ControlRig) -> None:
+    two.area.open(1, Function.PERF, slots=4, policy=lib.VGC_CTL_WAIT, wait_ns=2**62)
+    bind_all(two, 1)
+    with two.running("say", 1, 1, np.int32(5)):
+        waiting = eventually(lambda: [pe for pe in range(2) if two.area.pe(pe).readers])[0]
+        eventually(lambda: two.area.channel(1).records == 5)
+        two.area.release(1 - waiting, Function.PERF)
+        assert two.look(waiting) is not None
+        two.kick()
+        op, _keep = make_launch(two.rig.functions["say"], 3, 32, [np.int32(0)])
+        op.stream = 1
+        assert two.rig.submit(op) == Status.OK
+        two.area.release(waiting, Function.PERF)
 
 
 @pytest.mark.parametrize(
