@@ -66,6 +66,7 @@ export function buildBar() {
     "aria-label": "Selector: what all views show",
     autocomplete: "off",
     oninput: take,
+    onchange: () => set(),
   });
   const counts = h("div.counts");
   const link = h("span", { id: "link" });

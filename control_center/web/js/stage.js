@@ -9,6 +9,7 @@ export class Stage {
   constructor(root, params) {
     this.root = root;
     this.params = params;
+    this.polling = errorPlace();
     this.errors = errorPlace();
   }
 
@@ -26,7 +27,7 @@ export class Stage {
       text ? h("p", null, text) : null,
       h("div.tools", null, tools),
     );
-    fill(this.root, head, this.errors.element, ...body);
+    fill(this.root, head, this.errors.element, this.polling.element, ...body);
   }
 
   /** Listens for as long as the view stands. */
@@ -38,7 +39,7 @@ export class Stage {
   every(period, work) {
     const turn = async () => {
       if (this.signal.aborted) return;
-      if (!document.hidden) await attempt(this.errors, work);
+      if (!document.hidden) await attempt(this.polling, work);
       if (!this.signal.aborted) timer = setTimeout(turn, period);
     };
     let timer = setTimeout(turn, 0);

@@ -1,6 +1,7 @@
 /** What several views show: hosts, load, channels, events; fed by REST and by the stream. */
 
 import * as api from "./api.js";
+import { toast } from "./dom.js";
 import { parse } from "./selector.js";
 import { Stream } from "./stream.js";
 
@@ -17,6 +18,8 @@ class Store extends EventTarget {
   events = [];
   openFaults = 0;
   role = "";
+  /** Whether the control centre records, as far as it says. */
+  recording = true;
   connected = false;
   reached = false;
   scope = parse(sessionStorage.getItem("vgc-scope") ?? "");
@@ -90,7 +93,8 @@ class Store extends EventTarget {
   }
 
   async refreshRole() {
-    const { role } = await api.get("self");
+    const { role, recorder, vms } = await api.get("self");
+    this.recording = recorder !== null || vms !== null; // who sees some VMs only is not told about the recorder
     if (role && role !== this.role) {
       this.role = role;
       this.#tell("role");
@@ -143,6 +147,9 @@ class Store extends EventTarget {
         break;
       case "host":
         this.#takeHost(message);
+        break;
+      case "error":
+        toast(message.text, "bad");
         break;
       case "dropped":
         this.#tell("dropped", message.count);

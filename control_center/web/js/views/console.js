@@ -141,6 +141,7 @@ class Terminal {
 
   /** What the recorder has of these elements, if there is one. */
   async #earlier() {
+    if (!store.recording) return;
     const records = await api
       .get("records", { selector: this.text, limit: EARLIER }, this.stage.signal)
       .catch(() => []);

@@ -32,14 +32,14 @@ function mount(stage) {
   const text = input("text", "", { placeholder: "text", type: "search", "aria-label": "Text" });
   const pause = h("button.button", { type: "button", "aria-pressed": "false", onclick: () => hold(!paused) }, "Pause");
   const watched = h("span");
+  const concerns = (record) => (!functions.value || record.fn === functions.value) && matches(store.scope, record);
   const shows = (record) =>
     record.level <= Number(level.value) &&
-    (!functions.value || record.fn === functions.value) &&
-    matches(store.scope, record) &&
-    (!text.value || record.text.toLowerCase().includes(text.value.toLowerCase()));
+    concerns(record) &&
+    record.text.toLowerCase().includes(text.value.toLowerCase());
   const put = (record) => {
     const lost = gaps.before(record);
-    if (lost && matches(store.scope, record))
+    if (lost && concerns(record) && !text.value)
       lines.gap(lost, ` of ${record.host}/${record.vm}/${record.pe} ${record.fn}`);
     if (shows(record)) lines.add(recordLine(record));
   };
@@ -78,6 +78,7 @@ function mount(stage) {
   stage.on(store, "scope", again);
   follow(stage, watched);
   stage.attempt(async () => {
+    if (!store.recording) return;
     const earlier = await api.get("records", { selector: store.scope.text, limit: EARLIER }, stage.signal);
     kept = [...earlier, ...kept];
     again();

@@ -104,6 +104,10 @@ class Timeline {
   }
 
   async load(range = null) {
+    if (!store.recording) {
+      fill(this.lines.element, empty("Nothing is recorded here", "The control centre has no recorder configured."));
+      return;
+    }
     const length = Number(this.spans.value) * 1e9;
     const [from, to] = range ?? (length ? [now() - length, now()] : [null, null]);
     const whole = (value) => (value === null ? null : Math.round(value));
@@ -203,7 +207,6 @@ class Timeline {
       const at = Math.min(to, head + (performance.now() - began) * 1e6 * speed);
       this.brush.setHead(at);
       setText(this.at, clock(at));
-      if (at >= to) this.stop();
     }, 80);
   }
 

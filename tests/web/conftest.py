@@ -1,0 +1,73 @@
+"""One browser and one control centre for all tests; a page of its own for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[dev]'")
+pytest.importorskip("aiohttp", reason="no aiohttp: pip install '.[control]'")
+
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402  after the check that it is there
+
+from tests.web.journal import Journal  # noqa: E402
+from tests.web.rig import Rig  # noqa: E402
+
+CHROMIUM = Path("/usr/bin/chromium")
+PATIENCE_MS = 4_000
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: {CHROMIUM} is not there (apt install chromium)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with Rig(tmp_path_factory.mktemp("centre")) as rig:
+        yield rig
+
+
+@pytest.fixture
+def opened(browser: Browser, rig: Rig) -> Iterator[Callable[[str], tuple[Page, Journal]]]:
+    """Opens a page at an address of the rig; at the end of the test it must have nothing in its journal."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="dark", accept_downloads=True)
+    context.set_default_timeout(PATIENCE_MS)
+    sync_api.expect.set_options(timeout=PATIENCE_MS)
+    journals = []
+
+    def open_page(url: str) -> tuple[Page, Journal]:
+        page = context.new_page()
+        journal = Journal(page, url)
+        journals.append(journal)
+        page.goto(url)
+        return page, journal
+
+    yield open_page
+    context.close()
+    rig.mend()
+    assert [problem for journal in journals for problem in journal.problems()] == []
+
+
+@pytest.fixture
+def page(opened: Callable[[str], tuple[Page, Journal]], rig: Rig) -> Page:
+    """The page as an administrator has it."""
+    return opened(rig.url)[0]
+
+
+@pytest.fixture
+def go(page: Page, rig: Rig) -> Callable[[str], Page]:
+    """Goes to a view of the page by its address."""
+
+    def go_to(view: str) -> Page:
+        page.goto(f"{rig.url}#/{view}")
+        return page
+
+    return go_to
