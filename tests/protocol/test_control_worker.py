@@ -1,0 +1,242 @@
+"""The control system of a real worker process: channels opened, used and closed while kernels run."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.protocol.control_worker_rig import SOURCE, ControlWorkerRig, control_worker_rig
+from tests.protocol.worker_rig import needs_walls, worker_rig
+from vhost_backend.control.driver import packets
+from vhost_backend.worker.control_messages import (
+    ControlClose,
+    ControlConfine,
+    ControlFirmware,
+    ControlOpen,
+    ControlSend,
+    ControlSet,
+    ControlSnapshot,
+    ControlThreshold,
+)
+from vhost_backend.worker.protocol import SandboxMode
+from virtio_proto.control.records import Function
+from virtio_proto.schema import Opcode
+
+
+@pytest.fixture
+def rig() -> Iterator[ControlWorkerRig]:
+    with control_worker_rig() as made:
+        yield made
+
+
+@pytest.mark.parametrize("sandbox", ["off", pytest.param("strict", marks=needs_walls)])
+def test_a_channel_opened_while_a_kernel_runs_brings_what_it_says(sandbox: SandboxMode) -> None:
+    with control_worker_rig(sandbox=sandbox) as rig:
+        functions = rig.load_source()
+        pending = rig.run_gated(functions["speaks"])
+        rig.set_gate(5)
+        rig.wait_made(5)
+        assert rig.open(Function.LOG, [1, 2], [0, 1]).ok
+        rig.set_gate(8)
+        rig.wait_made(8)
+        rig.read_until(lambda: len(rig.seen.records(1) + rig.seen.records(2)) == 3)
+        assert rig.release([1, 2]).ok
+        rig.set_gate(10)
+        rig.wait_made(10)
+        rig.set_gate(-1)
+        rig.finish(pending)
+        assert rig.seen.lines(1) + rig.seen.lines(2) == [f"record {n} of speaks" for n in (5, 6, 7)]
+        assert {rig.seen.last(n).lost for n in (1, 2)} == {0}
+        assert sum(rig.seen.last(n).taken for n in (1, 2)) == 3
+
+
+def test_what_a_daemon_does_not_read_is_lost_and_counted(rig: ControlWorkerRig) -> None:
+    functions = rig.load_source()
+    pending = rig.run_gated(functions["speaks"])
+    assert rig.open(Function.LOG, [1, 2], [0, 1], slots=32).ok
+    rig.set_gate(200_000)
+    while rig.made() < 200_000:
+        pass
+    rig.set_gate(-1)
+    rig.finish(pending)
+    assert rig.release([1, 2]).ok
+    lasts = [rig.seen.last(1), rig.seen.last(2)]
+    assert sum(last.taken for last in lasts) == len(rig.seen.records(1) + rig.seen.records(2))
+    assert sum(last.taken + last.lost for last in lasts) == 200_000
+
+
+def test_a_dead_worker_leaves_what_it_has_not_sent(rig: ControlWorkerRig) -> None:
+    functions = rig.load_source()
+    rig.run_gated(functions["speaks"])
+    assert rig.open(Function.LOG, [1, 2], [0, 1], slots=1024).ok
+    rig.set_gate(500)
+    rig.wait_made(500)
+    rig.process.kill()
+    rig.process.wait()
+    rig.read()
+    had = {number: (rig.seen.last(number).taken if rig.seen.records(number) else 0) for number in (1, 2)}
+    rest = [section for number in (1, 2) for section in rig.salvage(number, Function.LOG, number - 1, had[number])]
+    rig.seen.sections += rest
+    numbers = [record.sequence for number in (1, 2) for record in rig.seen.records(number)]
+    assert sorted(numbers) == list(range(500)), "each once"
+
+
+def test_typed_input_reaches_the_kernel_that_waits(rig: ControlWorkerRig) -> None:
+    functions = rig.load_source()
+    assert rig.open(Function.STDIO, [1, 2], [0, 1], in_bytes=256, wait_ns=20 * 10**9).ok
+    pending = rig.run_gated(functions["echoes"])
+    wants = rig.read_until(lambda: rig.seen.records(1) + rig.seen.records(2))
+    assert wants[0].kind == "wants"
+    channel = wants[0].pe + 1
+    data = base64.b64encode(b"hello").decode()
+    assert rig.command(ControlSend, channel=channel, data=data, eof=False).ok
+    rig.finish(pending)
+    rig.read_until(lambda: "got hello" in rig.seen.lines(channel))
+    refused = rig.command(ControlSend, channel=channel, data="x", eof=False)
+    assert "not base64" in refused.error
+
+
+def test_figures_come_with_names_and_gauges_get_their_thresholds(rig: ControlWorkerRig) -> None:
+    functions = rig.load_source()
+    assert rig.open(Function.PERF, [1, 2], [0, 1], period_ms=5).ok
+    rig.finish(rig.run(functions["figures"], struct.pack("<d", 1.0), blocks=64))
+    assert rig.command(ControlThreshold, pes=(0, 1), name="heat", low=0.0, high=10.0).ok
+    rig.finish(rig.run(functions["figures"], struct.pack("<d", 99.0), blocks=64))
+
+    def crossed() -> list[str]:
+        return [line for number in (1, 2) for line in rig.seen.lines(number) if "crosses" in line]
+
+    assert rig.read_until(crossed)[0] == "heat 99 crosses 10"
+
+    def counted() -> int:
+        latest = {e.pe: e for f in rig.seen.packets if isinstance(f, packets.Figures) for e in f.elements}
+        names = {rig.seen.texts[name] for element in latest.values() for name in element.counters}
+        assert names <= {"things"}
+        return sum(value for element in latest.values() for value in element.counters.values())
+
+    rig.read_until(lambda: counted() == 2 * 64 * 3)
+
+
+def test_a_snapshot_shows_what_runs(rig: ControlWorkerRig) -> None:
+    functions = rig.load_source()
+    pending = rig.run_gated(functions["speaks"])
+    rig.set_gate(1)
+    rig.wait_made(1)
+    assert rig.command(ControlSnapshot, number=7, deadline_ms=100).ok
+    (snapshot,) = [packet for packet in rig.seen.packets if isinstance(packet, packets.Snapshot)]
+    rig.set_gate(-1)
+    rig.finish(pending)
+    assert (snapshot.number, snapshot.num_pes, len(snapshot.states)) == (7, 2, 2)
+    kernels = sorted(rig.seen.texts.get(state.kernel, "") for state in snapshot.states)
+    assert kernels == ["", "speaks"]
+    assert all(state.answered for state in snapshot.states)
+
+
+def test_elements_that_are_left_out_take_no_blocks(rig: ControlWorkerRig) -> None:
+    functions = rig.load_source()
+    assert rig.open(Function.LOAD, [1, 2], [0, 1], period_ms=5).ok
+    assert rig.command(ControlConfine, pes=(1,)).ok
+    rig.finish(rig.run(functions["figures"], struct.pack("<d", 0.0), blocks=200))
+
+    def blocks() -> dict[int, int]:
+        return {record.pe: record.words()[1] for number in (1, 2) for record in rig.seen.records(number)}
+
+    rig.read_until(lambda: blocks().get(1) == 200)
+    assert blocks()[0] == 0
+
+
+def test_many_channels_open_work_and_close() -> None:
+    functions = (Function.STDIO, Function.PERF, Function.LOG, Function.FAULT)
+    with control_worker_rig(pes=64) as rig:
+        names = rig.load_source()
+        pending = rig.run_gated(names["speaks"])
+        pes = range(64)
+        for round_number, function in itertools.product(range(2), functions):
+            first = 1 + 64 * function
+            ack = rig.open(function, range(first, first + 64), pes)
+            assert ack.ok, f"{round_number}: {ack.error}"
+            if function is Function.FAULT:
+                rig.set_gate(3 + round_number)
+                rig.wait_made(3 + round_number)
+                assert rig.release(range(1, 257)).ok
+        rig.set_gate(-1)
+        rig.finish(pending)
+        log = range(1 + 64 * Function.LOG, 65 + 64 * Function.LOG)
+        assert sum(len(rig.seen.records(number)) for number in log) == 4
+
+
+REFUSED: list[tuple[type[Any], dict[str, Any], str]] = [
+    (ControlOpen, {"pes": (2,), "channels": (1,), "generations": (1,)}, "processing element 2; allowed: 0..1"),
+    (ControlOpen, {"pes": (0,), "channels": (1025,), "generations": (1,)}, "channel 1025; allowed: 1..1024"),
+    (ControlOpen, {"pes": (0, 1), "channels": (1,), "generations": (1,)}, "[1, 2] elements, channels, generations"),
+    (ControlClose, {"channels": (9,)}, "channel 9 is not open"),
+    (ControlSet, {"channels": (9,), "level": 1, "sample": 0}, "channel 9 is not open"),
+    (ControlSend, {"channel": 9, "data": "", "eof": False}, "channel 9 is not open"),
+    (ControlThreshold, {"pes": (5,), "name": "x", "low": 0.0, "high": 1.0}, "element 5; allowed: 0..1"),
+    (ControlConfine, {"pes": (7,)}, "processing element 7; allowed: 0..1"),
+    (ControlFirmware, {"action": "activate", "slot": 1, "version": 0, "pes": (7,)}, "processing element 7"),
+]
+
+
+def test_commands_that_cannot_be_are_refused_and_nothing_else_is_disturbed(rig: ControlWorkerRig) -> None:
+    terms = {"function": 2, "policy": 0, "level": 4, "sample": 0, "slots": 8, "in_bytes": 0, "wait_ns": 0}
+    for kind, values, why in REFUSED:
+        more = terms | {"period_ms": 0} if kind is ControlOpen else {}
+        ack = rig.command(kind, **(more | values))
+        assert not ack.ok
+        assert why in ack.error
+    assert rig.open(Function.LOG, [1], [0]).ok
+    assert rig.release([1]).ok
+
+
+def test_firmware_that_is_none_is_refused(rig: ControlWorkerRig, tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(SOURCE.encode())
+    with image.open() as file:
+        ack = rig.command(ControlFirmware, (file.fileno(),), action="stage", slot=1, version=2, pes=())
+    assert not ack.ok
+    assert re.search(r"image|ELF", ack.error)
+
+
+def test_a_worker_without_an_area_says_so() -> None:
+    with worker_rig() as rig:
+        ack = rig.post(ControlClose, channels=(1,))
+        assert (ack.ok, ack.error) == (False, "the VM has no control system")
+
+
+def test_the_governor_samples_what_costs_too_much() -> None:
+    with control_worker_rig(budget_ppm=1) as rig:
+        functions = rig.load_source()
+        assert rig.open(Function.LOG, [1, 2], [0, 1], slots=1024).ok
+        pending = rig.run_gated(functions["speaks"])
+        rig.set_gate(1 << 30)
+
+        def changes() -> list[packets.Samples]:
+            return [packet for packet in rig.seen.packets if isinstance(packet, packets.Samples)]
+
+        rig.read_until(lambda: len(changes()) > 1)
+        rig.set_gate(-1)
+        rig.finish(pending)
+        assert [each[2] for change in changes()[:2] for each in change.changes] == [1, 2]
+        assert rig.release([1, 2]).ok
+        assert sum(rig.seen.last(number).skipped for number in (1, 2)) > 0
+
+
+def test_programs_that_come_and_go_bring_their_texts(rig: ControlWorkerRig) -> None:
+    functions = rig.load_source()
+    assert rig.open(Function.LOG, [1, 2], [0, 1]).ok
+    pending = rig.run_gated(functions["speaks"])
+    rig.set_gate(2)
+    rig.wait_made(2)
+    rig.set_gate(-1)
+    rig.finish(pending)
+    rig.driver.request(Opcode.CONTEXT_DESTROY, context=rig.guest_context)
+    rig.read_until(lambda: len(rig.seen.records(1) + rig.seen.records(2)) == 2)
+    assert sorted(rig.seen.lines(1) + rig.seen.lines(2)) == ["record 0 of speaks", "record 1 of speaks"]
