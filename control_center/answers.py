@@ -90,7 +90,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "unsubscribe": Nothing,
     "open": InstanceInfo,
     "set": InstanceInfo,
-    "close": Closed,
+    "close": InstanceInfo | Closed,
     "send": Elements,
     "threshold": Elements,
     "firmware": FirmwareInfo,

@@ -156,7 +156,7 @@ class Host:
                 await self._learn()
             self._polls += 1
             self.load, self.load_text = _bounded(await self.ask("load", {}, POLL_TIMEOUT_S)), None
-            self._answered_s = self._clocks.monotonic_s()
+            self._answered_s, self.reason = self._clocks.monotonic_s(), ""
         except RefusedError as error:
             self.reason = error.text
         self.look()
@@ -187,15 +187,15 @@ class Host:
     async def _up(self, connection: Connection) -> None:
         hello = connection.hello
         self.daemon = hello["daemon"]
-        self.reason = ""
         self._changed = True
         self._subscribed.clear()
         answers.checked("subscribe", await connection.call("subscribe", {"events": True}, POLL_TIMEOUT_S))
-        listing = answers.checked("ls", await connection.call("ls", {}, POLL_TIMEOUT_S))
+        listing = answers.checked("ls", await connection.call("ls", {"totals": True}, POLL_TIMEOUT_S))
         self.instances.clear()
         for info in listing["instances"]:
             self.opened(info["instance"], info["selector"])
         self._resubscribe.set()
+        self.reason = ""
 
     def _down(self, reason: str) -> None:
         self.reason = reason

@@ -1,17 +1,234 @@
-"""Placeholder"""
+"""``/metrics``: figures of all hosts for Prometheus, in its text format.
+
+Labels are dcgm-exporter's (``gpu``, ``UUID``, ``pci_bus_id``, ``device``, ``modelName``, ``Hostname``) with ``vm`` and
+``pe``; GPUs' utilisation and memory are there under OpenTelemetry's names (``hw.gpu.utilization``, ...) too. A page is made
+from what is known at the moment: a VM that is gone has no series any more, and a host that does not answer has none but
+``vgc_host_up 0``. Elements have series of their own where somebody has opened a channel of perf or load to them, and
+minimum, median and maximum per VM everywhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from statistics import median_low
+from typing import Final
 
 from aiohttp import web
 
 from control_center.centre import Centre
+from control_center.exposition import Page
+from control_center.host import Host
+from control_center.scope import Scope
+from control_center.usage import memory_bytes
+from virtio_proto.control.api import FaultInfo, GpuInfo, InstanceInfo, PeStat, SelfInfo, VmInfo
+
+ASK_S: Final = 2.0
+"""For what is asked of hosts while somebody scrapes; what is not there by then is left out."""
+COUNTING: Final = ("perf", "load")
+_FULL: Final = 255
+_Labels = dict[str, str]
 
 
 def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """The handler of ``/metrics``; a token with VMs sees their series only."""
+
     async def handle(request: web.Request) -> web.StreamResponse:
-        centre.access.caller(request)
-        return web.Response(text="")
+        scope = centre.access.caller(request).scope
+        text = await page(centre, scope)
+        response = web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        response.enable_compression()
+        return response
 
     return handle
+
+
+async def page(centre: Centre, scope: Scope) -> str:
+    """The text of ``/metrics`` for somebody."""
+    out = Page()
+    out.add("vgc_centre_streams", len(centre.hub), {})
+    out.add("vgc_centre_memory_bytes", memory_bytes(), {})
+    hosts = centre.cluster.visible(scope)
+    for host in hosts:
+        out.add("vgc_host_up", int(host.state == "up"), {"Hostname": host.name})
+    up = [host for host in hosts if host.state == "up"]
+    for host in up:
+        _add_known(out, host, scope)
+    series = _Series(centre.max_pe_series)
+    for host, asked in (await _ask(centre, up, scope)).items():
+        _add_asked(out, host, scope, asked, series)
+    out.add("vgc_pe_series_left_out", series.left_out, {})
+    return out.text()
+
+
+# ---- what is known of a host ---------------------------------------------------------------------
+
+
+def _gpu_labels(host: Host, gpu: GpuInfo) -> _Labels:
+    return {
+        "gpu": gpu["gpu"],
+        "UUID": gpu["uuid"],
+        "pci_bus_id": gpu.get("pci_bus_id", ""),
+        "device": f"nvidia{gpu['gpu']}" if gpu["kind"] == "cuda" else gpu["gpu"],
+        "modelName": gpu["name"],
+        "Hostname": host.name,
+    }
+
+
+def _vm_labels(host: Host, vm: VmInfo) -> _Labels:
+    gpu = next((gpu for gpu in host.gpus if gpu["gpu"] == vm["gpu"]), None)
+    place = {"gpu": vm["gpu"], "Hostname": host.name} if gpu is None else _gpu_labels(host, gpu)
+    return {**place, "vm": vm["vm"]}
+
+
+def _add_known(out: Page, host: Host, scope: Scope) -> None:
+    vms = [vm for name, vm in host.vms.items() if scope.sees(host.name, name)]
+    if scope.is_all:
+        for gpu in host.gpus:
+            _add_gpu(out, host, gpu)
+    for vm in vms:
+        _add_vm(out, host, vm)
+
+
+def _add_gpu(out: Page, host: Host, gpu: GpuInfo) -> None:
+    labels = _gpu_labels(host, gpu)
+    used = sum(vm["memory_used_bytes"] for vm in host.vms.values() if vm["gpu"] == gpu["gpu"])
+    out.add(
+        "vgc_gpu_info", 1, {**labels, "driver": gpu.get("driver_version", ""), "vbios": gpu.get("vbios_version", "")}
+    )
+    out.add("vgc_gpu_pes", gpu["pes"], labels)
+    hardware = {"hw_id": gpu["uuid"], "hw_name": f"{host.name}/{gpu['gpu']}", "hw_model": gpu["name"], **labels}
+    out.add("hw_gpu_memory_limit_bytes", gpu["memory_bytes"], hardware)
+    out.add("hw_gpu_memory_usage_bytes", used, hardware)
+    if gpu["memory_bytes"]:
+        out.add("hw_gpu_memory_utilization_ratio", used / gpu["memory_bytes"], hardware)
+    busy = None if host.load is None else host.load["gpus"].get(gpu["gpu"])
+    if busy is not None:
+        out.add("vgc_gpu_utilization_ratio", busy, labels)
+        out.add("hw_gpu_utilization_ratio", busy, hardware)
+
+
+def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
+    labels = _vm_labels(host, vm)
+    out.add("vgc_vm_ready", int(vm["state"] == "ready"), labels)
+    out.add("vgc_vm_pes", vm["pes"] if vm["confined_to"] is None else len(vm["confined_to"]), labels)
+    out.add("vgc_vm_memory_used_bytes", vm["memory_used_bytes"], labels)
+    out.add("vgc_vm_memory_quota_bytes", vm["memory_quota_bytes"], labels)
+    out.add("vgc_vm_requests_total", vm["requests_done"], labels)
+    out.add("vgc_vm_requests_failed_total", vm["requests_failed"], labels)
+    out.add("vgc_vm_requests_in_flight", vm["in_flight"], labels)
+    out.add("vgc_vm_channels", vm["channels"], labels)
+    out.add("vgc_vm_worker_generation", vm["generation"], labels)
+    if host.load is None or vm["vm"] not in host.load["vms"]:
+        return
+    out.add("vgc_vm_utilization_ratio", host.load["vms"][vm["vm"]], labels)
+    if busy := host.load["pes"].get(vm["vm"]):
+        out.add("vgc_vm_pe_utilization_min_ratio", min(busy) / _FULL, labels)
+        out.add("vgc_vm_pe_utilization_median_ratio", median_low(busy) / _FULL, labels)
+        out.add("vgc_vm_pe_utilization_max_ratio", max(busy) / _FULL, labels)
+
+
+# ---- what is asked of it -------------------------------------------------------------------------
+
+
+class _Asked:
+    """What one host answered while somebody scrapes."""
+
+    def __init__(self) -> None:
+        self.faults: list[FaultInfo] = []
+        self.stats: list[PeStat] = []
+        self.instances: list[InstanceInfo] = []
+        self.own: SelfInfo | None = None
+
+
+class _Series:
+    """How many elements may have series of their own still."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.left_out = 0
+
+    def take(self) -> bool:
+        if self.left <= 0:
+            self.left_out += 1
+            return False
+        self.left -= 1
+        return True
+
+
+def is_counting(host: Host) -> bool:
+    """Whether somebody has opened a channel whose figures elements have series for."""
+    return any(set(known.fn or ()) & set(COUNTING) for known in host.instances.values())
+
+
+async def _ask(centre: Centre, hosts: list[Host], scope: Scope) -> dict[Host, _Asked]:
+    found = {host: _Asked() for host in hosts}
+    whole = hosts if scope.is_all else []
+    faults, stats, listings, own = await asyncio.gather(
+        centre.cluster.gather({host: {"cleared": True} for host in hosts}, "faults", ASK_S),
+        centre.cluster.gather({host: {} for host in hosts if is_counting(host)}, "stat", ASK_S),
+        centre.cluster.gather({host: {"totals": True} for host in whole}, "ls", ASK_S),
+        centre.cluster.gather({host: {} for host in whole}, "self", ASK_S),
+    )
+    for host, asked in found.items():
+        asked.faults = faults.answers.get(host.name, {"faults": []})["faults"]
+        asked.stats = stats.answers.get(host.name, {"pes": []})["pes"]
+        asked.instances = listings.answers.get(host.name, {"instances": []})["instances"]
+        asked.own = own.answers.get(host.name)
+    return found
+
+
+def _add_asked(out: Page, host: Host, scope: Scope, asked: _Asked, series: _Series) -> None:
+    _add_faults(out, host, scope, asked.faults)
+    for stat in asked.stats:
+        vm = host.vms.get(stat["vm"])
+        if vm is not None and scope.sees(host.name, stat["vm"]) and series.take():
+            _add_element(out, {**_vm_labels(host, vm), "pe": str(stat["pe"])}, stat)
+    for function, count in _instances(asked.instances):
+        out.add("vgc_host_instances", count, {"Hostname": host.name, "fn": function})
+    if asked.own is not None:
+        _add_cost(out, host, asked.own)
+
+
+def _add_faults(out: Page, host: Host, scope: Scope, faults: list[FaultInfo]) -> None:
+    counts: dict[tuple[str, str], int] = {}
+    active: dict[tuple[str, str], int] = {}
+    for fault in faults:
+        key = (fault["vm"], fault["kind"])
+        if fault["vm"] in host.vms and scope.sees(host.name, fault["vm"]):
+            counts[key] = counts.get(key, 0) + fault["count"]
+            active[key] = active.get(key, 0) + (not fault["cleared"])
+    for (vm, kind), count in counts.items():
+        labels = {**_vm_labels(host, host.vms[vm]), "kind": kind}
+        out.add("vgc_faults_total", count, labels)
+        out.add("vgc_faults_open", active[vm, kind], labels)
+
+
+def _add_element(out: Page, labels: _Labels, stat: PeStat) -> None:
+    out.add("vgc_pe_utilization_ratio", stat["occupancy"], labels)
+    out.add("vgc_pe_blocks_total", stat["blocks"], labels)
+    out.add("vgc_pe_warps_total", stat["warps"], labels)
+    out.add("vgc_pe_launches_total", stat["launches"], labels)
+    out.add("vgc_pe_busy_seconds_total", stat["busy_ns"] / 1e9, labels)
+    out.add("vgc_pe_stall_seconds_total", stat["stall_ns"] / 1e9, labels)
+    for name, value in stat["counters"].items():
+        out.add("vgc_pe_counter_total", value, {**labels, "counter": name})
+    for name, number in stat["gauges"].items():
+        out.add("vgc_pe_gauge", number, {**labels, "gauge": name})
+
+
+def _instances(infos: list[InstanceInfo]) -> Iterator[tuple[str, int]]:
+    names = [info["function"] for info in infos]
+    return ((name, names.count(name)) for name in sorted(set(names)))
+
+
+def _add_cost(out: Page, host: Host, own: SelfInfo) -> None:
+    labels = {"Hostname": host.name}
+    out.add("vgc_control_cpu_ratio", own["cpu_percent"] / 100, labels)
+    out.add("vgc_control_memory_bytes", own["memory_bytes"], labels)
+    out.add("vgc_control_channels", own["channels"], labels)
+    out.add("vgc_control_records_per_second", own["records_per_s"], labels)
+    out.add("vgc_control_records_lost_total", own["lost"], labels)
+    for vm, cost in own["cost_percent"].items():
+        if vm in host.vms:
+            out.add("vgc_control_cost_ratio", cost / 100, _vm_labels(host, host.vms[vm]))

@@ -199,7 +199,7 @@ class FakeHost:
             function=Function(FUNCTIONS.index(function)),
             selector=str(selector),
             owner=fields.get("owner", "peer"),
-            level=fields.get("level", Level.INFO),
+            level=int(fields.get("level", Level.INFO)),
             policy=fields.get("policy", "drop-new"),
             sample=fields.get("sample", 0),
             opened_ns=now_ns,
@@ -223,7 +223,7 @@ class FakeHost:
     def do_close(self, fields: Fields) -> Any:
         instance = self._instance(fields)
         self.close(instance)
-        return {"closed": [instance.number]}
+        return instance.info()
 
     def do_set(self, fields: Fields) -> Any:
         instance = self._instance(fields)

@@ -1,0 +1,265 @@
+"""Hosts that come, go, stall and lie: what the control centre shows, and that it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_center import answers
+from control_center.address import Credentials, TlsAddress, UnixAddress, parse
+from control_center.daemon_link import Connection, DaemonLink, connect
+from control_center.errors import RefusedError, UnreachableError
+from control_center.shapes import check
+from tests.fakes.control_daemon import FakeDaemon, torn_frame
+from tests.unit.centre_rig import SHAPE, rig_of, run
+from virtio_proto.control import frames
+
+
+def test_a_silent_host_is_stale_then_down_and_up_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path, 2) as rig:
+            host = rig.host()
+            host.ask = _unreachable  # type: ignore[method-assign,assignment]  # no answer within the time
+            states = []
+            for seconds in (2.0, 4.0, 31.0):
+                rig.clock.seconds = seconds
+                await rig.poll()
+                states.append((host.state, host.since_ns == rig.clock.real_ns()))
+            assert states == [("up", False), ("stale", True), ("down", True)]
+            shown = (await rig.get("/hosts"))[0]
+            assert (shown["state"], shown["reason"]) == ("down", "h1: no answer")
+            assert len(shown["vms"]) == 2, "what was last known is shown"
+            assert list((await rig.get("/load"))["hosts"]) == ["h2"]
+            del host.ask
+            await rig.poll()
+            assert host.state == "up"
+
+    run(test())
+
+
+async def _unreachable(*_args: Any) -> Any:
+    raise UnreachableError("h1: no answer")
+
+
+def test_a_daemon_that_comes_back_is_found_again_with_what_is_open(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            await rig.post("/channels", {"selector": "fn=log", "keep": True, "ttl_s": 60})
+            await rig.daemon.stop()
+            await rig.until(lambda: rig.host().reason != "")
+            assert (await rig.ask("GET", "/policies/h1")).status == 502
+            await rig.daemon.start()
+            await rig.until(lambda: rig.host().reason == "")
+            assert list(rig.host().instances) == [1]
+            assert await rig.get("/policies/h1") == []
+
+    run(test())
+
+
+LIES: list[tuple[str, Any, str]] = [
+    ("topology", {"host": "h1", "gpus": "many", "vms": []}, "topology.gpus is 'many'; allowed: a list"),
+    ("topology", None, "topology is None; allowed: a map"),
+    ("load", {"time_ns": 1}, "load.host is missing"),
+    ("load", {"time_ns": 1, "host": 0.5, "gpus": {}, "vms": {}, "pes": {"v": bytes(5000)}}, "more than 4096 elements"),
+    ("load", {"time_ns": 1, "host": True, "gpus": {}, "vms": {}, "pes": {}}, "load.host is True; allowed: a number"),
+]
+
+
+@pytest.mark.parametrize(("verb", "lie", "text"), LIES)
+def test_a_daemon_that_lies_is_shown_with_its_last_truth(tmp_path: Path, verb: str, lie: Any, text: str) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path, 2) as rig:
+            rig.daemon.misbehave.answers[verb] = lie
+            for _ in range(5):  # the topology is asked for at each fifth
+                await rig.poll()
+            rig.clock.seconds = 10
+            await rig.poll()
+            host = rig.host()
+            assert (host.state, text in host.reason) == ("stale", True), host.reason
+            assert rig.host("h2").state == "up"
+            assert len((await rig.get("/hosts"))[0]["vms"]) == 2
+
+    run(test())
+
+
+FRAMES = [
+    torn_frame(),
+    struct.pack("<I", 3) + b"\xc1\xc1\xc1",
+    frames.encode({"id": 999, "ok": {}}),
+    frames.encode({"push": "records", "instance": "one"}),
+    frames.encode({"neither": 1}),
+]
+
+
+@pytest.mark.parametrize("raw", FRAMES)
+def test_what_is_no_frame_ends_the_connection_and_only_that(tmp_path: Path, raw: bytes) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path, 2) as rig:
+            rig.daemon.misbehave.raw = raw
+            with pytest.raises(UnreachableError):
+                await rig.host().ask("self")
+            rig.daemon.misbehave.raw = None
+            await rig.until(lambda: rig.host().reason == "")
+            await rig.poll()
+            assert [rig.host(name).state for name in ("h1", "h2")] == ["up", "up"]
+
+    run(test())
+
+
+def test_every_verb_of_the_fake_answers_in_the_contracts_shape(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            await rig.post("/channels", {"selector": "fn=perf"})
+            rig.daemon.fault("h1-vm0")
+            for verb in (
+                "topology",
+                "load",
+                "stat",
+                "snapshot",
+                "faults",
+                "ls",
+                "policies",
+                "migrations",
+                "firmware",
+                "self",
+            ):
+                check(rig.daemon.host.answer(verb, {}, None), answers.ANSWERS[verb], verb)
+
+    run(test())
+
+
+# ---- one link ------------------------------------------------------------------------------------
+
+
+def test_answers_are_matched_whatever_their_order(tmp_path: Path) -> None:
+    async def test() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            hello = await frames.read(reader)
+            assert hello is not None
+            greeting = {
+                "version": 1,
+                "host": "h",
+                "uuid": "u",
+                "daemon": "1",
+                "role": "admin",
+                "vms": None,
+                "time_ns": 0,
+            }
+            writer.write(frames.encode({"id": hello["id"], "ok": greeting}))
+            asked = [await frames.read(reader) for _ in range(3)]
+            for frame in reversed(asked):
+                assert frame is not None
+                writer.write(frames.encode({"id": frame["id"], "ok": frame["do"]}))
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_unix_server(serve, tmp_path / "s"):
+            connection = await connect(UnixAddress(tmp_path / "s"))
+            assert await asyncio.gather(*(connection.call(verb) for verb in "abc")) == ["a", "b", "c"]
+            await connection.close()
+            with pytest.raises(UnreachableError, match="closed"):
+                await connection.call("d")
+
+    run(test())
+
+
+def test_an_answer_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeDaemon("h", tmp_path / "s", shape=SHAPE) as daemon:
+            connection = await connect(UnixAddress(tmp_path / "s"))
+            daemon.misbehave.silent = True
+            with pytest.raises(UnreachableError, match=r"no answer to self within 0\.01 s"):
+                await connection.call("self", timeout_s=0.01)
+            daemon.misbehave.silent = False
+            assert (await connection.call("topology"))["host"] == "h"
+            await connection.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [({"version": 7}, "hello lacks fields"), (None, "hello lacks fields"), ({}, "hello lacks fields")],
+)
+def test_who_is_no_daemon_of_ours_is_left(tmp_path: Path, answer: Any, text: str) -> None:
+    async def test() -> None:
+        async with FakeDaemon("h", tmp_path / "s", shape=SHAPE) as daemon:
+            daemon.misbehave.answers["hello"] = answer
+            with pytest.raises(UnreachableError, match=text):
+                await connect(UnixAddress(tmp_path / "s"))
+
+    run(test())
+
+
+def test_nobody_there_is_said_with_the_address(tmp_path: Path) -> None:
+    async def test() -> None:
+        with pytest.raises(UnreachableError, match=r"unix:.*/s cannot be reached: No such file"):
+            await connect(UnixAddress(tmp_path / "s"))
+
+    run(test())
+
+
+def test_pauses_between_attempts_double_up_to_a_bound(tmp_path: Path) -> None:
+    pauses: list[float] = []
+
+    class EnoughError(Exception):
+        pass
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            raise EnoughError
+
+    async def up(_connection: Connection) -> None:
+        raise AssertionError
+
+    async def test() -> None:
+        reasons: list[str] = []
+        link = DaemonLink(
+            UnixAddress(tmp_path / "s"), on_push=lambda _frame: None, on_up=up, on_down=reasons.append, pause=pause
+        )
+        with pytest.raises(EnoughError):
+            await link.run()
+        assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+        assert len(reasons) == 8
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            await link.call("self")
+
+    run(test())
+
+
+def test_a_wrong_token_is_refused_as_denied(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeDaemon("h", tmp_path / "s", shape=SHAPE, token="right-one"):
+            with pytest.raises(RefusedError, match="token is unknown") as refused:
+                await connect(UnixAddress(tmp_path / "s"), Credentials(token="wrong-one"))
+            assert refused.value.kind == "denied"
+            connection = await connect(UnixAddress(tmp_path / "s"), Credentials(token="right-one"))
+            await connection.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("unix:/run/vgc/control.sock", UnixAddress(Path("/run/vgc/control.sock"))),
+        ("tls://gpu1.example:7071", TlsAddress("gpu1.example", 7071)),
+        ("tls://[::1]:7071", TlsAddress("::1", 7071)),
+    ],
+)
+def test_addresses(text: str, found: object) -> None:
+    assert parse(text) == found
+    assert str(parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "unix:relative", "http://x:1", "tls://x", "tls://x:0", "tls://x:99999", "unix:/" + "a" * 200]
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="allowed: unix:/absolute/path or tls://host:port"):
+        parse(text)
