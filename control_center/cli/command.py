@@ -13,6 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
+from control_center.cli.options import common_options
 from control_center.cli.problems import OK, CommandError
 from control_center.cli.verbs import VERBS
 
@@ -33,21 +34,6 @@ exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 nobody answers
 """
 
 
-def _common() -> argparse.ArgumentParser:
-    """Options that may stand before and after the verb."""
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    group = common.add_argument_group("whom to ask, and how to print")
-    group.add_argument("--centre", metavar="URL", help="a control centre, such as http://127.0.0.1:7070")
-    group.add_argument("--daemon", metavar="ADDRESS", help="one daemon: unix:/path or tls://host:port")
-    group.add_argument("--token", help="who you are (better: VGC_TOKEN in the environment)")
-    group.add_argument("--ca", metavar="FILE", help="certificates that sign the server's")
-    group.add_argument("--certificate", metavar="FILE", help="a client's certificate, with --key")
-    group.add_argument("--key", metavar="FILE", help="its key")
-    group.add_argument("--json", action="store_true", help="for programs: JSON, one object per line in streams")
-    group.add_argument("--no-colour", action="store_true", help="no colours on a terminal either")
-    return common
-
-
 def _module(verb: str) -> ModuleType:
     return import_module(f"control_center.cli.verbs.{verb}")
 
@@ -55,7 +41,7 @@ def _module(verb: str) -> ModuleType:
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
     """The whole command line, with all options of `verb`."""
     raw = argparse.RawDescriptionHelpFormatter
-    common = _common()
+    common = common_options()
     made = argparse.ArgumentParser(
         prog="vgcctl",
         description="Watches and steers the processing elements of GPUs, on one host or many.",

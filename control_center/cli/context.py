@@ -103,10 +103,11 @@ async def find_instances(link: Link, wanted: Sequence[str]) -> list[Object]:
     :raise RefusalError: one of them there is not.
     :raise UsageError: what looks like no number is no selector either.
     """
+    selectors = {name: _parsed(name) for name in wanted if "=" in name}
     there = await link.channels("")
     found: dict[str, Object] = {}
     for name in wanted:
-        matching = [item for item in there if _is_named(item, name)]
+        matching = [item for item in there if _is_named(item, name, selectors.get(name))]
         if not matching:
             known = ", ".join(item["instance"] for item in there[:16]) or "none is open"
             raise RefusalError(f"no instance matches {name!r}; there is: {known}", "unknown")
@@ -114,12 +115,16 @@ async def find_instances(link: Link, wanted: Sequence[str]) -> list[Object]:
     return list(found.values())
 
 
-def _is_named(instance: Object, name: str) -> bool:
-    if "=" in name:
-        try:
-            return chooses(parse(name), instance)
-        except SelectorError as error:
-            raise UsageError(str(error)) from None
+def _parsed(text: str) -> Selector:
+    try:
+        return parse(text)
+    except SelectorError as error:
+        raise UsageError(str(error)) from None
+
+
+def _is_named(instance: Object, name: str, chosen: Selector | None) -> bool:
+    if chosen is not None:
+        return chooses(chosen, instance)
     whole = str(instance["instance"])
     return name in (whole, whole.rpartition("/")[2])
 

@@ -140,8 +140,8 @@ class CentreLink:
                 async for message in socket:
                     if message.type == aiohttp.WSMsgType.TEXT:
                         found = json.loads(message.data)
-                        if "error" in found:
-                            raise RefusalError(found["error"]["text"], found["error"]["kind"])
+                        if found["type"] == "error":
+                            raise RefusalError(found["text"], found["kind"])
                         yield found
         except aiohttp.WSServerHandshakeError as error:
             raise RefusalError(f"the stream is refused: {error.message} ({error.status})") from None
@@ -190,7 +190,8 @@ class CentreLink:
         return list(await self._get("/migrations"))
 
     async def firmware(self) -> list[Object]:
-        return list(await self._get("/firmware"))
+        found = (await self._get("/firmware"))["hosts"]
+        return [{"host": host, **about} for host, about in found.items()]
 
     async def stage_firmware(self, selector: str, image: bytes) -> Object:
         body = {"selector": selector, "image": base64.b64encode(image).decode()}
@@ -220,16 +221,15 @@ class CentreLink:
                 yield piece
 
     async def recorded(self, span: Span) -> AsyncIterator[Object]:
-        given = span.parameters()
-        from_ns = given.pop("from_ns", "0")
-        query: Object = {**given, "events": "1", "replay_from_ns": from_ns, "speed": "0"}
+        query: Object = {"events": "1", "speed": "0", "replay_from_ns": str(span.from_ns or 0)}
+        if span.selector:
+            query["selector"] = span.selector
+        if span.to_ns is not None:
+            query["replay_to_ns"] = str(span.to_ns)
         async for message in self._socket(query, None):
-            if message["type"] in ("record", "event"):
-                if span.to_ns is not None and message["time_ns"] >= span.to_ns:
-                    return
-                yield message
-            elif message["type"] in ("end", "replay_end"):
+            if message["type"] == "end":
                 return
+            yield message
 
 
 def _instance(name: str) -> str:

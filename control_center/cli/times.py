@@ -1,4 +1,4 @@
-"""Times on the command line: ``2026-11-21T07:30:00``, ``-5m`` (ago), nanoseconds since 1970, and lengths like ``90s``."""
+"""Times on the command line: ``2026-11-21T07:30:00``, ``5m`` (ago), nanoseconds since 1970, and lengths like ``90s``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def moment_ns(text: str) -> int:
     """For argparse: a moment, in ns since 1970."""
     if text == "now":
         return time.time_ns()
-    if text.startswith("-"):
-        return time.time_ns() - int(length_s(text[1:]) * 1e9)
     if text.isdecimal() and len(text) > 10:
         return int(text)
+    if _LENGTH.fullmatch(text.removeprefix("-")):
+        return time.time_ns() - int(length_s(text.removeprefix("-")) * 1e9)
     try:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1e9)
     except ValueError:
-        allowed = "2026-11-21T07:30:00, -5m for five minutes ago, now, or nanoseconds since 1970"
+        allowed = "2026-11-21T07:30:00, 5m for five minutes ago, now, or nanoseconds since 1970"
         raise argparse.ArgumentTypeError(f"{text!r}; allowed: {allowed}") from None
 
 

@@ -17,6 +17,8 @@ MIN_SPEED: Final = 0.1
 MAX_SPEED: Final = 1000.0
 FASTEST: Final = 0.0
 """The speed that waits for nothing."""
+_SLACK_S: Final = 1e-6
+"""So near to its time a row is due: what rounding leaves of a wait is not waited for."""
 
 
 class Clock(Protocol):
@@ -121,7 +123,7 @@ class Player:
             if self._base is None:
                 self._base = (now_s, time_ns if self.position_ns is None else self.position_ns)
             rest_s = (time_ns - self._base[1]) / 1e9 / self._speed - (now_s - self._base[0])
-            if rest_s <= 0:
+            if rest_s <= _SLACK_S:
                 return True
             await self._clock.wait(self._steered, rest_s)
         return False

@@ -7,6 +7,7 @@ from typing import Final
 
 from control_center.cli.context import Context, selector
 from control_center.cli.link import Object, Wanted
+from control_center.cli.options import add_actions
 from control_center.cli.output import clock, date, event_line, harmless
 from control_center.cli.problems import OK, UsageError
 from virtio_proto.control.selector import SelectorError, parse
@@ -22,13 +23,13 @@ LIVE: Final = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    ls = actions.add_parser("ls", help="list them (the default)")
+    action = add_actions(parser, needed=False)
+    ls = action("ls", "list them (the default)")
     ls.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
     ls.add_argument("--cleared", action="store_true", help="those that were cleared as well")
-    clear = actions.add_parser("clear", help="say that they have been dealt with")
+    clear = action("clear", "say that they have been dealt with")
     clear.add_argument("faults", nargs="+", metavar="FAULT|SELECTOR", help="host/number, or one selector")
-    watch = actions.add_parser("watch", help="print them as they come")
+    watch = action("watch", "print them as they come")
     watch.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from control_center.cli.context import Context, selector
 from control_center.cli.link import Object
+from control_center.cli.options import add_actions
 from control_center.cli.output import date
 from control_center.cli.problems import FAILED, OK, UsageError
 from control_center.cli.times import length_s
@@ -29,17 +30,17 @@ _POLL_S: Final = 0.2
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("ls", help="images, and what runs where")
-    stage = actions.add_parser("stage", help="bring an image to elements, beside what runs there")
+    action = add_actions(parser)
+    listing = action("ls", "images, and what runs where")
+    stage = action("stage", "bring an image to elements, beside what runs there")
     stage.add_argument("image", type=Path, metavar="FILE")
-    activate = actions.add_parser("activate", help="run it from the next block on")
+    activate = action("activate", "run it from the next block on")
     activate.add_argument("version")
-    rollback = actions.add_parser("rollback", help="run what ran before")
-    for action in (listing, stage, activate, rollback):
-        action.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
-    for action in (activate, rollback):
-        action.add_argument(
+    rollback = action("rollback", "run what ran before")
+    for one in (listing, stage, activate, rollback):
+        one.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
+    for one in (activate, rollback):
+        one.add_argument(
             "--wait", type=length_s, default=10.0, metavar="TIME", help="for the elements' reports (default: 10s)"
         )
 

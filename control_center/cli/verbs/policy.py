@@ -9,6 +9,7 @@ from typing import Final
 
 from control_center.cli.context import Context, positive, selector
 from control_center.cli.link import Object
+from control_center.cli.options import add_actions
 from control_center.cli.problems import OK, RefusalError, UsageError
 from control_center.cli.times import length_s
 
@@ -23,11 +24,11 @@ _KINDS: Final = ("kernel", "assert", "trap", "deadline", "hung", "device", "user
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("ls", help="list them")
-    setting = actions.add_parser("set", help="replace all by those of a YAML file")
+    action = add_actions(parser)
+    listing = action("ls", "list them")
+    setting = action("set", "replace all by those of a YAML file")
     setting.add_argument("file", type=Path, metavar="FILE", help="a list of policies, or policies: with one")
-    one = actions.add_parser("add", help="add one, or change the one of that name")
+    one = action("add", "add one, or change the one of that name")
     one.add_argument("name")
     one.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
     one.add_argument("--kinds", nargs="+", choices=_KINDS, default=list(_KINDS), metavar="KIND", help=", ".join(_KINDS))
@@ -36,10 +37,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--window", type=length_s, default=60.0, metavar="TIME", help="within it (default: 60s)")
     one.add_argument("--action", dest="what", choices=("alert", "quiesce", "reset", "migrate"), default="alert")
     one.add_argument("--target", help="migrate: to which GPU or elements (default: the least loaded)")
-    remove = actions.add_parser("rm", help="remove one")
+    remove = action("rm", "remove one")
     remove.add_argument("name")
-    for action in (listing, setting, one, remove):
-        action.add_argument("--host", help="of this host (default: of all)")
+    for each in (listing, setting, one, remove):
+        each.add_argument("--host", help="of this host (default: of all)")
 
 
 async def run(context: Context) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = """\
   vgcctl replay --list                                   how much there is of which time
-  vgcctl replay vm=web1 --from -10m --speed 10x
+  vgcctl replay vm=web1 --from 10m --speed 10x
   vgcctl replay vm=web1 --from 2026-11-21T07:30:00 --feed --as web1=web2
                                                          the input that web1 got, to web2
   vgcctl replay vm=web1 --export perfetto -o trace.json  for ui.perfetto.dev
@@ -38,7 +38,9 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_selector(parser)
-    parser.add_argument("--from", dest="from_ns", type=moment_ns, metavar="TIME", help="2026-11-21T07:30:00 or -5m")
+    parser.add_argument(
+        "--from", dest="from_ns", type=moment_ns, metavar="TIME", help="2026-11-21T07:30:00, or 5m for five minutes ago"
+    )
     parser.add_argument("--to", dest="to_ns", type=moment_ns, metavar="TIME", help="up to, not including")
     parser.add_argument("--recording", metavar="URL", help="a recording's own URL, such as sqlite:///path")
     parser.add_argument("--speed", type=speed, default=1.0, help="0.1x to 1000x, or max (default: 1x)")
@@ -60,6 +62,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=2.0,
         metavar="TIME",
         help="with --feed: end after so long without prints (default: 2s)",
+    )
+    parser.add_argument(
+        "--for",
+        dest="time",
+        type=length_s,
+        default=10.0,
+        metavar="TIME",
+        help="and so long after the last piece (default: 10s)",
     )
 
 
@@ -166,7 +176,7 @@ async def _feed(context: Context, source: Recordings, span: Span) -> None:
         feeder = Feeder(context, instances, scripts)
         async with feeder.console.printing():
             await (feeder.at_recorded_times(given.speed) if given.timed else feeder.when_asked(given.linger))
-            await feeder.console.silence(given.linger)
+            await feeder.console.silence(given.linger, given.time)
     left = sum(len(script.pieces) - script.sent for script in scripts.values())
     pieces = sum(script.sent for script in scripts.values())
     context.out.note(f"{pieces} pieces were sent again" + (f"; {left} were not asked for" if left else ""))

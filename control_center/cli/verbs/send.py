@@ -1,7 +1,7 @@
 """Types to the kernels of processing elements, and shows what they print: a console.
 
 Without TEXT or --file each line of the terminal is sent; the end of input (Ctrl-D) is sent too. With them, it is sent at
-once. Then what the kernels print is shown until they have been silent for --linger.
+once; then what the kernels print is shown until they have been silent for --linger, but not for longer than --for.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--file", type=Path, metavar="FILE", help="what to send; - is standard input")
     parser.add_argument("--eof", action="store_true", help="and then say that there will be no more")
     parser.add_argument("--linger", type=length_s, default=2.0, metavar="TIME", help="see above (default: 2s)")
+    parser.add_argument(
+        "--for", dest="time", type=length_s, default=10.0, metavar="TIME", help="see above (default: 10s)"
+    )
 
 
 async def run(context: Context) -> int:
@@ -59,7 +62,7 @@ async def run(context: Context) -> int:
                 await console.send(b"", eof=True)
             else:
                 await console.send(data, eof=given.eof)
-            await console.silence(given.linger)
+            await console.silence(given.linger, given.time)
     return OK
 
 
@@ -166,8 +169,9 @@ class Console:
             self._context.out.write(where + line)
             self._line_start = line.endswith("\n")
 
-    async def silence(self, seconds: float) -> None:
-        """Returns when nothing was printed or sent for so long."""
+    async def silence(self, seconds: float, limit_s: float) -> None:
+        """Returns when nothing was printed or sent for so long, or after `limit_s`."""
         loop = asyncio.get_running_loop()
-        while (rest := self._last_s + seconds - loop.time()) > 0:  # noqa: ASYNC110  what is waited for is nothing
+        end_s = loop.time() + limit_s
+        while (rest := min(self._last_s + seconds, end_s) - loop.time()) > 0:  # noqa: ASYNC110  what is waited for is nothing
             await asyncio.sleep(rest)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from control_center.cli.context import Context, positive, selector
 from control_center.cli.link import Object
+from control_center.cli.options import add_actions
 from control_center.cli.output import date, duration
 from control_center.cli.problems import OK, UsageError
 
@@ -27,15 +28,15 @@ _COMPARED: Final = ("kernel", "launch", "block", "hung")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    take = actions.add_parser("take", help="look at all elements now")
+    action = add_actions(parser)
+    take = action("take", "look at all elements now")
     take.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
     take.add_argument("--deadline", type=positive, default=100, metavar="MS", help="for answers (default: 100)")
     take.add_argument("--save", type=Path, metavar="FILE", help="keep it as JSON")
-    actions.add_parser("list", help="snapshots that the control centre keeps")
-    show = actions.add_parser("show", help="one of them, or of a file")
+    action("list", "snapshots that the control centre keeps")
+    show = action("show", "one of them, or of a file")
     show.add_argument("snapshot", metavar="NUMBER|FILE")
-    diff = actions.add_parser("diff", help="what changed from one to another")
+    diff = action("diff", "what changed from one to another")
     diff.add_argument("first", metavar="NUMBER|FILE")
     diff.add_argument("second", metavar="NUMBER|FILE")
 

@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from control_center.cli.options import add_actions
 from control_center.cli.output import Output
 from control_center.cli.problems import OK, UsageError
 from control_center.cli.times import length_s
@@ -26,8 +27,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    new = actions.add_parser("new", help="make one")
+    action = add_actions(parser)
+    new = action("new", "make one")
     new.add_argument("--role", choices=ROLES, default="view", help="what it allows (default: view)")
     new.add_argument("--vms", nargs="+", metavar="VM", help="the only VMs that it shows (default: all)")
     new.add_argument("--expires", type=length_s, metavar="TIME", help="such as 30d (default: never)")

@@ -1,0 +1,134 @@
+"""vgcctl's command line: options, whom it asks, exit codes, help."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+import pytest
+
+from control_center.cli.link import Target, choose
+from control_center.cli.output import Output, duration, ranges, size, table
+from control_center.cli.problems import UsageError
+from control_center.cli.times import length_s, moment_ns, speed
+from control_center.cli.verbs import VERBS
+from tests.unit.vgcctl_rig import vgcctl
+from vhost_backend.control.access import parse_tokens
+
+
+def run(*argv: str) -> tuple[int, str, str]:
+    ran = asyncio.run(vgcctl(*argv))
+    return ran.code, ran.out, ran.err
+
+
+def test_help_names_every_verb() -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(re.search(rf"^ +{verb} ", out, re.MULTILINE) for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_examples(verb: str) -> None:
+    code, out, _ = run(verb, "--help")
+    assert code == 0
+    assert f"vgcctl {verb}" in out.partition("examples:")[2]
+
+
+def test_help_needs_no_network_library() -> None:
+    heavy = ("aiohttp", "asyncio", "msgpack", "numpy", "cryptography", "psycopg")
+    program = "import sys; from control_center.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    program += f"print([name for name in {heavy} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["fly"],
+        ["tail", "pe=0-3,pe=4"],
+        ["tail", "colour=red"],
+        ["open", "fn=nothing"],
+        ["tail", "--level", "loud"],
+        ["tail", "--count", "0"],
+        ["replay", "--speed", "2000x"],
+        ["replay", "--from", "yesterday"],
+        ["replay", "--recording", "mysql://x"],
+        ["ls", "--centre", "nonsense"],
+        ["ls", "--daemon", "nonsense"],
+        ["ls", "--centre", "http://a", "--daemon", "unix:/b"],
+        ["token", "new", "--vms", "a b"],
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_and_says_what_is_allowed(argv: list[str]) -> None:
+    code, out, err = run(*argv)
+    assert (code, out) == (2, "")
+    assert "allowed" in err or "invalid choice" in err
+
+
+@pytest.mark.parametrize("verb", ["ls", "stat", "watch", "fault"])
+def test_nobody_there_ends_with_4(verb: str, tmp_path: Path) -> None:
+    code, _, err = run(verb, "--daemon", f"unix:{tmp_path}/none.sock")
+    assert (code, "none.sock cannot be reached: No such file" in err) == (4, True)
+    code, _, err = run(verb, "--centre", "http://127.0.0.1:9")
+    assert (code, "127.0.0.1:9 does not answer" in err) == (4, True)
+
+
+def test_doctor_finds_nobody_and_says_how_to_get_somebody(tmp_path: Path) -> None:
+    code, out, _ = run("doctor", "--daemon", f"unix:{tmp_path}/none.sock")
+    assert code == 1
+    assert "is it running?" in out
+
+
+def test_whom_to_ask_comes_from_the_command_line_then_the_environment() -> None:
+    environment = {"VGC_CENTRE": "http://env", "VGC_TOKEN": "t"}
+    assert choose(Target(), environment) == Target(centre="http://env", token="t")
+    assert choose(Target(daemon="unix:/d", token="own"), environment) == Target(daemon="unix:/d", token="own")
+    assert choose(Target(), {"VGC_DAEMON": "unix:/e"}).daemon == "unix:/e"
+    assert choose(Target(), {}).centre == "http://127.0.0.1:7070"
+    with pytest.raises(UsageError, match="one of"):
+        choose(Target(), {"VGC_CENTRE": "http://a", "VGC_DAEMON": "unix:/b"})
+
+
+def test_a_new_token_is_one_that_daemons_understand() -> None:
+    ran = asyncio.run(
+        vgcctl("token", "new", "--role", "operate", "--vms", "b", "a", "--expires", "1d", "--name", "ann", "--json")
+    )
+    (token,) = parse_tokens(ran.json["line"], "tokens")
+    assert (token.role, token.vms, token.name) == ("operate", frozenset({"a", "b"}), "ann")
+    assert token.expires_ns is not None
+    assert ran.json["token"].startswith("vgc_")
+    assert "shown once" in asyncio.run(vgcctl("token", "new")).out
+
+
+def test_times_are_lengths_ago_dates_or_nanoseconds() -> None:
+    assert length_s("1.5h") == 5400
+    assert moment_ns("1700000000000000000") == 1_700_000_000_000_000_000
+    assert moment_ns("2026-11-21T07:30:00+00:00") == 1_795_246_200_000_000_000
+    assert moment_ns("-1m") < moment_ns("now")
+    assert (speed("10x"), speed("0.1"), speed("max")) == (10, 0.1, 0)
+    with pytest.raises(ArgumentTypeError, match="allowed: a length of time"):
+        length_s("soon")
+
+
+def test_tables_align_numbers_to_the_right() -> None:
+    text = table(("name", "count"), [{"name": "a", "count": 5}, {"name": "long one", "count": 1234}])
+    assert text.splitlines() == ["name      count", "a             5", "long one   1234"]
+
+
+def test_forms_for_people() -> None:
+    assert (size(512), size(3 << 20)) == ("512 B", "3 MiB")
+    assert (duration(1500), duration(2.5e9)) == ("1.5 us", "2.5 s")
+    assert ranges([0, 1, 2, 3, 8]) == "0-3|8"
+    assert ranges(None) == "*"
+
+
+def test_colours_are_for_terminals() -> None:
+    assert Output(colour=False).paint("x", "red") == "x"
+    assert Output(colour=True).paint("x", "red") == "\x1b[31mx\x1b[0m"
+    assert Output().paint("x", "red") == "x"
