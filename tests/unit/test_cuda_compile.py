@@ -109,8 +109,9 @@ def test_endless_compilation_is_stopped() -> None:
 
 
 def test_hungry_compilation_is_refused() -> None:
+    """NVRTC says so, or crashes: it does not survive every allocation that fails."""
     limits = CompileLimits(memory_bytes=400 << 20, wall_seconds=60, cpu_seconds=60)
-    with pytest.raises(CompileError, match="memory"):
+    with pytest.raises(CompileError, match="memory|crashed"):
         compile_image(EXPONENTIAL, limits=limits)
 
 

@@ -98,23 +98,22 @@ def source_by_nvcc(line: CommandLine) -> bytes:
 
 
 def with_hooks(line: CommandLine, text: bytes, guest: options.GuestOptions) -> bytes:
-    """A cubin of a compiler's PTX, with the control system's hooks in its kernels; without them, and it is said so, if
-    that cannot be. Empty: it has no kernel.
+    """A cubin of a compiler's PTX, with the control system's hooks in its kernels.
+
+    Empty: it has none, or cannot be assembled with hooks and must be compiled without; the log says so.
     """
     from . import hooks, registers
 
     without = hooks.without(text)
     if without is None:
         return b""
-    plain = tools.ptxas(line["ptxas"], line["arch"], without, guest)
-    hooked = hooks.hooked(without, registers.of_kernels(plain))
-    if hooked is None:
-        return plain
     try:
-        return tools.ptxas(line["ptxas"], line["arch"], hooked, guest)
+        plain = tools.ptxas(line["ptxas"], line["arch"], without, guest)
+        hooked = hooks.hooked(without, registers.of_kernels(plain))
+        return plain if hooked is None else tools.ptxas(line["ptxas"], line["arch"], hooked, guest)
     except ToolError:
-        say("vgc-cudacc: note: the control system does not see this program: with its hooks it cannot be assembled")
-        return plain
+        say("vgc-cudacc: note: the control system will not see this program: it cannot be assembled with hooks")
+        return b""
 
 
 def ptx(line: CommandLine) -> bytes:

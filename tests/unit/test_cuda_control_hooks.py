@@ -1,0 +1,202 @@
+"""Hooks in kernels that are compiled from source: where they are, what they call, and that they cost no registers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.cuda_compile_rig import DRIVER, EMPTY, compile_image, needs_nvcc, needs_nvrtc
+from vhost_backend.engines.cuda import cubin, kinds, toolchain
+from vhost_backend.engines.cuda.compiler import hooks, registers
+from vhost_backend.sandbox import memfd
+from vhost_backend.sandbox.compile import CompileLimits, run_compile
+
+OURS = "\n".join(f".func {name}()\n{{\n\tret;\n}}" for name in ("__vgc_block_begin", "__vgc_block_end"))
+PRINTING = ".func __vgc_vprintf()\n{\n\tcall vprintf, ();\n}\n.func __vgc_trap()\n{\n\tret;\n}"
+KERNELS = """
+extern "C" __global__ void tiny(int *x) { *x = 1; }
+extern "C" __global__ void saxpy(int n, float a, const float *x, float *y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    y[i] += a * x[i];
+}
+extern "C" __global__ void tiles(const float *a, const float *b, float *c, int n)
+{
+    __shared__ float left[16][16], right[16][16];
+    float sum = 0;
+    for (int t = 0; t < n; t += 16) {
+        left[threadIdx.y][threadIdx.x] = a[(blockIdx.y * 16 + threadIdx.y) * n + t + threadIdx.x];
+        right[threadIdx.y][threadIdx.x] = b[(t + threadIdx.y) * n + blockIdx.x * 16 + threadIdx.x];
+        __syncthreads();
+        for (int k = 0; k < 16; k++)
+            sum += left[threadIdx.y][k] * right[k][threadIdx.x];
+        __syncthreads();
+    }
+    c[(blockIdx.y * 16 + threadIdx.y) * n + blockIdx.x * 16 + threadIdx.x] = sum;
+}
+extern "C" __global__ void many(float *x)
+{
+    float v[48];
+    #pragma unroll
+    for (int i = 0; i < 48; i++) v[i] = x[i * 32 + threadIdx.x];
+    for (int r = 0; r < 1000; r++)
+        #pragma unroll
+        for (int i = 0; i < 48; i++) v[i] = v[i] * v[(i + 7) % 48] + 1.0f;
+    #pragma unroll
+    for (int i = 0; i < 48; i++) x[i * 32 + threadIdx.x] = v[i];
+}
+extern "C" __global__ void __launch_bounds__(1024) bounded(float *x) { x[threadIdx.x] = sqrtf(x[threadIdx.x]); }
+"""
+
+
+def kernel(body: str, head: str = ".visible .entry k()") -> str:
+    return f"{head}\n{{\n\t.reg .pred %p<2>;\n{body}\n}}\n"
+
+
+def hooked(*parts: str) -> str:
+    text = hooks.hooked("\n".join(parts).encode(), {})
+    assert text is not None
+    return text.decode()
+
+
+def without_hooks(source: str) -> bytes:
+    """The cubin as it would be if this host had no control system."""
+    job = toolchain.compile_job("CUDA_SOURCE", source.encode(), (), settings())
+    at = job.argv.index("--hooks")
+    plain = replace(job, argv=(*job.argv[:at], *job.argv[at + 2 :]))
+    outcome = asyncio.run(run_compile(plain, source.encode(), CompileLimits(), "strict"))
+    assert outcome.image_fd is not None, outcome.log
+    try:
+        return kinds.split(memfd.read(outcome.image_fd, 1 << 24))[0]
+    finally:
+        os.close(outcome.image_fd)
+
+
+def settings() -> dict[str, str]:
+    return {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc"}
+
+
+@needs_nvrtc
+def test_no_kernel_takes_more_registers_than_threads_have_room_for() -> None:
+    """Registers are given out by eight, and 32 of them are free for every thread of a full processing element."""
+    image, log = compile_image(KERNELS)
+    plain = registers.of_kernels(without_hooks(KERNELS))
+    found = registers.of_kernels(image)
+    assert log == ""
+    assert plain["many"] > 40  # or it shows nothing
+    for name in ("tiny", "saxpy", "tiles", "many", "bounded"):
+        assert found[name] <= max(32, -(-plain[name] // 8) * 8), (name, plain[name], found[name])
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_every_architectures_kernels_are_seen(arch: str) -> None:
+    source = '#include <vgc.h>\n__global__ void k(int n) { vgc_printf("%d", n); assert(n); printf("%s", "x"); }'
+    found = cubin.parse(compile_image(source, arch=arch)[0]).hooks
+    assert found is not None
+    assert found.constants[found.names_at :].startswith(b"_Z1ki\0")
+
+
+@needs_nvcc
+def test_what_nvcc_compiles_is_seen_too() -> None:
+    source = '#include <cstdio>\n__global__ void k(int n) { printf("%d", n); }\nint main() { k<<<1, 1>>>(1); }'
+    assert cubin.parse(compile_image(source, compiler="nvcc")[0]).hooks is not None
+
+
+@needs_nvrtc
+def test_variables_of_the_control_system_are_not_the_guests() -> None:
+    assert cubin.parse(compile_image("__device__ int mine; __global__ void k() { mine = 1; }")[0]).variables == (
+        cubin.Variable("mine", 4),
+    )
+
+
+@needs_nvcc
+def test_binaries_of_the_guest_are_as_they_came() -> None:
+    image, _ = compile_image(without_hooks(EMPTY), kind="CUBIN")
+    assert cubin.parse(image).hooks is None
+
+
+@needs_nvrtc
+def test_what_cannot_be_assembled_with_hooks_runs_without_and_says_so() -> None:
+    source = "__constant__ char full[65536]; __global__ void k(char *x) { *x = full[threadIdx.x]; }"
+    image, log = compile_image(source)
+    assert "the control system will not see this program" in log
+    assert cubin.parse(image).hooks is None
+
+
+def test_images_of_other_control_code_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache finds programs by this."""
+    before = toolchain.compile_job("CUDA_SOURCE", b"", (), settings()).identity
+    toolchain._own_digest.cache_clear()
+    monkeypatch.setattr(toolchain, "CONTROL_DIRS", toolchain.CONTROL_DIRS[:1])
+    after = toolchain.compile_job("CUDA_SOURCE", b"", (), settings()).identity
+    toolchain._own_digest.cache_clear()
+    assert before != after
+
+
+def test_text_without_our_functions_gets_no_hooks() -> None:
+    assert hooks.hooked(kernel("\tret;").encode(), {}) is None
+    assert hooks.hooked(OURS.encode(), {}) is None
+
+
+def test_an_unbound_hook_loads_one_word_of_the_area() -> None:
+    text = hooked(OURS, kernel("\tret;"))
+    unbound = text[text.index(".visible .entry k()") : text.index("call (vgc_began)")]
+    assert unbound.count("ld.relaxed.gpu.global") == 1
+    assert "ld.global" not in unbound
+    assert "%nsmid" not in unbound  # numbers beyond the area's are passed over by the area's own count
+    assert "setp.ge.u32 %vgc_out, %vgc_pe, %vgc_pes;" in unbound
+
+
+@pytest.mark.parametrize(
+    ("body", "ends"),
+    [
+        ("\tret;", 1),
+        ("\t@%p1 bra $a;\n\tret;\n$a:\n\texit;", 2),
+        ("\t{ .reg .pred q; @q exit; }\n\tret;", 2),
+        ("\t@!%p1 ret;\n\tret.uni;", 2),
+        ("\t// exit; is not here\n\tret;", 1),
+    ],
+)
+def test_every_end_of_a_kernel_has_its_hook(body: str, ends: int) -> None:
+    assert hooked(OURS, kernel(body)).count("call __vgc_block_end") == ends
+
+
+def test_a_conditional_end_is_hooked_under_the_same_condition() -> None:
+    text = hooked(OURS, kernel("\t@%p1 ret;\n\t@!%p1 exit;\n\tret;"))
+    assert text.count("@!%p1 bra $vgc_over_") == 1
+    assert text.count("\t@%p1 bra $vgc_over_") == 1
+
+
+def test_functions_return_without_a_hook_and_tell_of_traps() -> None:
+    helper = ".func helper()\n{\n\t@%p1 trap;\n\tret;\n}"
+    text = hooked(OURS, PRINTING, helper, kernel("\tret;"))
+    inside = text[text.index(".func helper") : text.index(".visible .entry")]
+    assert "__vgc_block_end" not in inside
+    assert inside.index("call __vgc_trap;") < inside.index("\ttrap;")
+
+
+def test_what_prints_calls_ours_and_ours_the_drivers() -> None:
+    text = hooked(OURS, PRINTING, kernel("\tcall.uni (r),\n\tvprintf,\n\t(a, b);\n\tret;"))
+    assert text.count("\tvprintf,") == 0
+    assert text.count("call vprintf, ();") == 1
+    assert "\t__vgc_vprintf,\n" in text
+
+
+def test_kernels_are_named_in_a_table() -> None:
+    text = hooked(OURS, kernel("\tret;"), kernel("\tret;", ".weak .entry other(\n\t.param .u32 p\n)"))
+    names = b"k\0other\0"
+    assert f"__vgc_kernels[{len(names)}] = {{{', '.join(map(str, names))}}};" in text
+    assert "add.u64 %vgc_row, %vgc_row, 0;" in text
+    assert "add.u64 %vgc_row, %vgc_row, 2;" in text
+
+
+def test_limits_of_the_source_stay() -> None:
+    text = hooked(OURS, kernel("\tret;", ".visible .entry k()\n.maxnreg 24"), kernel("\tret;", ".visible .entry j()"))
+    assert text.count(".maxnreg 24") == 1
+    assert text.count(".maxnreg 32") == 1
