@@ -78,8 +78,8 @@ class _Subscription:
     instances: set[int] = field(default_factory=set)
     events: bool = False
     dropped: int = 0
-    known: WeakKeyDictionary[Lexicon, int] = field(default_factory=WeakKeyDictionary)
-    """How much of each lexicon the peer has."""
+    known: WeakKeyDictionary[Lexicon, dict[int, int]] = field(default_factory=WeakKeyDictionary)
+    """How much of each lexicon has gone to the peer, by instance: whoever follows one has all that it needs."""
 
 
 @dataclass(slots=True)
@@ -163,10 +163,11 @@ class EventHub:
         return kept
 
     def _deliver(self, to: _Subscription, records: RecordsOf) -> None:
-        known = to.known.get(records.lexicon, 0)
-        frame = {**records.frame, "dictionary": records.lexicon.since(known), "dropped": to.dropped}
+        known = to.known.setdefault(records.lexicon, {})
+        texts = records.lexicon.since(known.get(records.instance, 0))
+        frame = {**records.frame, "dictionary": texts, "dropped": to.dropped}
         if to.subscriber.push(frame):
-            to.known[records.lexicon], to.dropped = len(records.lexicon), 0
+            known[records.instance], to.dropped = len(records.lexicon), 0
         else:
             to.dropped += 1
             self.dropped += 1

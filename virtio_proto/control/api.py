@@ -387,7 +387,8 @@ class RecordsPush(TypedDict):
     data: bytes
     """A batch of `virtio_proto.control.records`."""
     dictionary: dict[str, str]
-    """Formats and names that are new in this batch: address in hexadecimal -> text."""
+    """Formats and names of this VM that are new to this connection's pushes of this instance: address in hexadecimal ->
+    text. An address that comes again has another text from then on."""
     dropped: NotRequired[int]
     """Pushes to this peer that were dropped since the last one that it got: it reads too slowly."""
 

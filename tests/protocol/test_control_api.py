@@ -1,0 +1,292 @@
+"""The control system end to end: its API, the real daemon, real workers, kernels of guests on the CPU engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import guest_driver as vgc
+from tests.fakes.api_caller import ApiCaller, Reader
+from tests.fakes.api_client import ApiRefusedError
+from tests.fakes.attached import AttachedLink
+from tests.fakes.daemon import SANDBOX, DaemonThread
+from tests.fakes.guest import open_device
+from vhost_backend.config import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.control import access
+from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.daemon.process import sandboxed_worker
+from virtio_proto.control import records
+
+VMS: Final = ("web1", "web2")
+PES: Final = 2
+SOURCE: Final = r"""
+#include <vgc.h>
+extern "C" __global__ void talk(int n) {
+    for (int i = 0; i < n; i++)
+        printf("line %d of block %d\n", i, blockIdx.x);
+}
+extern "C" __global__ void logs() {
+    vgc_log(VGC_ERROR, "failed with %d", 7);
+    vgc_log(VGC_DEBUG, "detail %s", "here");
+}
+extern "C" __global__ void counts(float *out) {
+    vgc_count("cells", 10);
+    vgc_gauge("heat", 1.5);
+    out[blockIdx.x] = blockIdx.x;
+}
+extern "C" __global__ void echo(char *out, int *length) {
+    char c = 0;
+    while (c != '\n')
+        if (vgc_read(&c, 1) == 1)
+            out[(*length)++] = c;
+    vgc_printf("read %d bytes", *length);
+}
+extern "C" __global__ void spin(volatile int *flags) {
+    flags[0] = 1;
+    while (flags[1] == 0) { }
+}
+extern "C" __global__ void complain() { vgc_fault(3, "odd value %d", 42); }
+extern "C" __global__ void bad() { *(volatile int *)8 = 1; }
+"""
+
+
+@dataclass
+class Guest:
+    """A VM's guest, in this process."""
+
+    link: AttachedLink
+    device: vgc.Device
+    program: vgc.Program
+    stream: vgc.Stream
+    generation: int
+
+    def renew(self) -> None:
+        """Begins anew where the worker is another one than last time."""
+        self.link.wait_ready()
+        if (generation := self.device.info().generation) != self.generation:
+            self.device.reset()
+            self.program = self.device.compile(SOURCE)
+            self.stream = self.device.stream()
+            self.generation = generation
+
+
+@dataclass
+class Stage:
+    """A daemon, its control API and two guests."""
+
+    daemon: DaemonThread
+    path: Path
+    guests: dict[str, Guest]
+    tokens: dict[str, str]
+
+    def caller(self, vm: str | None = None) -> ApiCaller:
+        """A connection of the daemon's own user, or of a VM's owner."""
+        return ApiCaller(self.path, None if vm is None else self.tokens[vm])
+
+    def kill_worker(self, vm: str) -> None:
+        pid = self.daemon.ask(lambda daemon: daemon.vms[vm].worker_pid)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("control")
+    secrets = {vm: access.new_token("operate", frozenset({vm}), None, f"owner-of-{vm}") for vm in VMS}
+    (folder / "tokens").write_text("\n".join(token.line() for _, token in secrets.values()))
+    quota = QuotaConfig(pes=PES, memory_bytes=64 * MIB)
+    vms = tuple(
+        VmConfig(vm, vm_uuid(vm), folder / vm, engine=EngineConfig("cpu"), quota=quota, num_queues=2, sandbox=SANDBOX)
+        for vm in VMS
+    )
+    control = ControlConfig(socket=folder / "control", tokens=folder / "tokens", host="h1", budget_percent=100.0)
+    config = DaemonConfig(vms, cache=folder / "cache", control=control)
+    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon:
+        guests = {vm: _guest(folder, vm) for vm in VMS}
+        yield Stage(daemon, folder / "control", guests, {vm: secret for vm, (secret, _) in secrets.items()})
+        for guest in guests.values():
+            guest.device.close()
+            guest.link.close()
+
+
+def _guest(folder: Path, vm: str) -> Guest:
+    link = AttachedLink(folder / vm, num_queues=2)
+    link.name = vm
+    link.wait_ready()
+    device = open_device(link, folder / f"{vm}-state")
+    return Guest(link, device, device.compile(SOURCE), device.stream(), device.info().generation)
+
+
+@pytest.fixture
+def stage(made: Stage) -> Stage:
+    """Guests whose devices were lost by the last test have them again."""
+    for guest in made.guests.values():
+        guest.renew()
+    return made
+
+
+# ---- functions -----------------------------------------------------------------------------------
+
+
+def test_prints_of_one_vm_reach_whoever_has_opened_them(stage: Stage) -> None:
+    with stage.caller() as caller:
+        reader = Reader(caller, caller.open("vm=web1,fn=stdio"))
+        stage.guests["web2"].program["talk"][1, 1](5)
+        stage.guests["web1"].program["talk"][2, 1](2)
+        said = reader.texts(4)
+        assert sorted(said) == [f"line {i} of block {b}\n" for i in range(2) for b in range(2)]
+        assert reader.vms == {"web1"}
+
+
+def test_channel_is_bound_into_a_kernel_that_runs(stage: Stage) -> None:
+    guest = stage.guests["web1"]
+    flags = guest.device.zeros(2, "int32")
+    job = guest.program["spin"].launch_async(1, 1, flags, stream=guest.stream)
+    while flags.get()[0] == 0:
+        pass
+    with stage.caller() as caller:
+        caller.open("vm=web1,fn=stdio")
+        seen = caller.ask("snapshot", selector="vm=web1")
+        assert [pe["kernel"] for pe in seen["pes"]].count("spin") == 1
+        assert (seen["coverage"], seen["silent"]) == (1.0, [])
+    flags.set(np.array([1, 1], np.int32))
+    job.wait()
+
+
+def test_log_keeps_the_level_that_was_asked_for(stage: Stage) -> None:
+    with stage.caller() as caller:
+        few = Reader(caller, caller.open("vm=web1,fn=log", level=records.Level.ERROR))
+        stage.guests["web1"].program["logs"][1, 1]()
+        assert few.texts(1) == ["failed with 7"]
+        every = Reader(caller, caller.open("vm=web1,fn=log", level=records.Level.DEBUG))
+        stage.guests["web1"].program["logs"][1, 1]()
+        assert every.texts(2) == ["failed with 7", "detail here"]
+        assert few.texts(1) == ["failed with 7"]
+
+
+def test_typed_input_reaches_the_kernel_that_waits_for_it(stage: Stage) -> None:
+    guest = stage.guests["web1"]
+    with stage.caller() as caller:
+        instance = caller.open("vm=web1,fn=stdio")
+        out, length = guest.device.zeros(16, "int8"), guest.device.zeros(1, "int32")
+        job = guest.program["echo"].launch_async(1, 1, out, length, stream=guest.stream)
+        wants = caller.event("wants_input")
+        caller.ask("send", instance=instance, data=b"typed\n", pe=wants["detail"]["pe"])
+        told = caller.event("input")["detail"]
+        assert (told["data"], told["pe"]) == (b"typed\n", wants["detail"]["pe"])
+        job.wait()
+        assert bytes(out.get()[: length.get()[0]]) == b"typed\n"
+        reader = Reader(caller, instance)
+        while reader.next()[1] != "read 6 bytes":
+            pass
+
+
+def test_counters_move_while_perf_is_open(stage: Stage) -> None:
+    guest = stage.guests["web1"]
+    out = guest.device.zeros(64, "float32")
+    with stage.caller() as caller:
+        reader = Reader(caller, caller.open("vm=web1,fn=perf", level=records.Level.CRITICAL, period_ms=20))
+        guest.program["counts"][64, 1](out)
+        stats: list[dict[str, Any]] = []
+        while sum(pe["blocks"] for pe in stats) < 64:
+            reader.next()
+            stats = caller.ask("stat", selector="vm=web1")["pes"]
+        assert sum(pe["blocks"] for pe in stats) == 64
+        assert sum(pe["counters"].get("cells", 0) for pe in stats) == 640
+        assert {pe["gauges"]["heat"] for pe in stats if pe["blocks"]} == {1.5}
+        assert out.get()[63] == 63
+
+
+def test_kernels_own_fault_is_in_the_book(stage: Stage) -> None:
+    with stage.caller() as caller:
+        caller.open("vm=web1,fn=fault")
+        stage.guests["web1"].program["complain"][1, 1]()
+        told = caller.event("fault")["detail"]
+        assert (told["kind"], told["text"], told["vm"]) == ("user", "odd value 42", "web1")
+
+
+# ---- workers come and go -------------------------------------------------------------------------
+
+
+def test_killed_worker_takes_no_instance_with_it(stage: Stage) -> None:
+    guest = stage.guests["web1"]
+    with stage.caller() as caller:
+        instance = caller.open("vm=web1,fn=stdio")
+        guest.program["talk"][1, 1](3)
+        reader = Reader(caller, instance)
+        reader.texts(3)
+        stage.kill_worker("web1")
+        caller.event("worker_lost")
+        caller.event("worker_ready")
+        guest.link.wait_ready(guest.generation + 1)
+        guest.renew()
+        guest.program["talk"][1, 1](2)
+        assert reader.texts(2) == ["line 0 of block 0\n", "line 1 of block 0\n"]
+        (info,) = caller.ask("ls")["instances"]
+        assert sum(channel["records"] for channel in info["channels"]) == 5
+
+
+def test_what_a_kernel_said_before_it_killed_its_worker_arrives(stage: Stage) -> None:
+    guest = stage.guests["web1"]
+    with stage.caller() as caller:
+        reader = Reader(caller, caller.open("vm=web1,fn=stdio"))
+        guest.program["talk"][1, 1](2)
+        with pytest.raises(vgc.VgcError):
+            guest.program["bad"][1, 1]()
+        assert reader.texts(2) == ["line 0 of block 0\n", "line 1 of block 0\n"]
+        told = caller.event("fault")["detail"]
+        assert (told["kind"], told["vm"]) == ("kernel", "web1")
+        caller.event("worker_ready")
+
+
+def test_reset_worker_replaces_it(stage: Stage) -> None:
+    with stage.caller() as caller:
+        caller.ask("reset_worker", vm="web2")
+        caller.event("worker_lost")
+        assert caller.event("worker_ready")["vm"] == "web2"
+
+
+def test_quiesced_vm_waits_until_it_is_resumed(stage: Stage) -> None:
+    guest = stage.guests["web1"]
+    out = guest.device.zeros(1, "float32")
+    with stage.caller() as caller:
+        caller.ask("quiesce", vm="web1")
+        job = guest.program["counts"].launch_async(1, 1, out, stream=guest.stream)
+        assert caller.ask("topology")["vms"][0]["quiesced"]
+        assert not job.done()
+        caller.ask("resume", vm="web1")
+        job.wait()
+
+
+# ---- floods and owners ---------------------------------------------------------------------------
+
+
+def test_flood_is_accounted_for_record_by_record(stage: Stage) -> None:
+    lines = 20_000
+    with stage.caller() as caller:
+        instance = caller.open("vm=web1,fn=stdio")
+        stage.guests["web1"].program["talk"][1, 1](lines)
+        (last,) = [caller.ask("close", instance=instance)]
+        counts = [(c["records"], c["lost"], c["skipped"], c["forged"]) for c in last["channels"]]
+        assert sum(records + lost + skipped for records, lost, skipped, _ in counts) == lines
+        assert sum(forged for *_, forged in counts) == 0
+        stage.guests["web2"].program["talk"][1, 1](1)
+
+
+def test_owner_of_one_vm_sees_nothing_of_the_other(stage: Stage) -> None:
+    with stage.caller("web1") as owner:
+        assert [vm["vm"] for vm in owner.ask("topology")["vms"]] == ["web1"]
+        reader = Reader(owner, owner.open("fn=stdio"))
+        with pytest.raises(ApiRefusedError, match="no VM web2; there is: web1"):
+            owner.ask("open", selector="vm=web2,fn=stdio")
+        stage.guests["web2"].program["talk"][1, 1](1)
+        stage.guests["web1"].program["talk"][1, 1](1)
+        reader.texts(1)
+        assert reader.vms == {"web1"}
