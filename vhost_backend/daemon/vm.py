@@ -359,9 +359,8 @@ class Vm:
         if self.control is not None:
             self.control.drop_others()
 
-    def commit(self, target: Choice, link: WorkerLink, ready: Ready) -> Sequence[Answer]:
+    def adopt_second(self, target: Choice, link: WorkerLink, ready: Ready) -> None:
         """The guest is told nothing: what it reads is what is there, and that much has not changed for it."""
-        assert self._session is not None
         if self._relay is not None:
             self._relay.close()
         self._supervisor.adopt_second()
@@ -369,10 +368,17 @@ class Vm:
         self._promise.enter_context(self._engines.promised(target))
         self._adopt(target)
         self._serve_by(link, ready)
-        return [self._go_on(link, vring) for vring in self._session.vrings if vring.running]
 
-    def _go_on(self, link: WorkerLink, vring: Vring) -> Answer:
-        return self._noted(vring, self._rings.go_on(link, vring, self._acked_features(), self._supervisor.generation))
+    def go_on(self, link: WorkerLink) -> Sequence[Answer]:
+        """Nothing if worker or frontend are gone meanwhile: then others see to what follows."""
+        session, generation = self._session, self._supervisor.generation
+        if self._link is not link or session is None:
+            return []
+        return [
+            self._noted(vring, self._rings.go_on(link, vring, session.acked_features, generation))
+            for vring in session.vrings
+            if vring.running
+        ]
 
     # ---- the supervisor's Owner ------------------------------------------------------------------
 
@@ -454,7 +460,7 @@ class Vm:
     def _serve_by(self, link: WorkerLink, ready: Ready) -> None:
         self._link = link
         if self.control is not None:
-            self.control.serves(link, ready.num_pes)
+            self.control.serves(link, ready.control_pes or ready.num_pes)
         self._relay = CompileRelay(self._chosen, self._compiler, link, self._log)
         self._space.engine_name = ready.engine_name
         self._space.pes = ready.num_pes

@@ -158,6 +158,11 @@ class Engine(ABC):
         """What the engine, which is open by now, needs behind the walls; asked once, before they are built."""
         return WorkerNeeds()
 
+    @property
+    def control_pes(self) -> int:
+        """Numbers of processing elements in the control system: all of the device's, where `num_pes` are a part of it."""
+        return self.num_pes
+
     def set_arena(self, base: int, size: int) -> None:
         """Addresses of the VM's own (``vgc_engine_set_arena``): right after it was opened.
 

@@ -178,7 +178,7 @@ class Attachment:
         """Makes the engine see the area. That it cannot is no reason to be without a worker."""
         try:
             size, channels = self._setup.area_bytes, self._setup.channels
-            self._driver = Driver(engine.handle, self._area_fd, size, engine.num_pes, channels)
+            self._driver = Driver(engine.handle, self._area_fd, size, engine.control_pes, channels)
         except DriverError as error:
             self.problem = str(error)
         finally:

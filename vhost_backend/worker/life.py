@@ -84,11 +84,15 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int, *control_fds:
         raise SetupError(str(error)) from error
     except (OSError, MemoryError, RuntimeError) as error:  # limits that are too tight; nobody reads our stderr
         raise SetupError(repr(error)) from error
-    protocol.send_to_daemon(daemon, Ready(engine.name, engine.num_pes, engine.features, _describe(report)))
+    protocol.send_to_daemon(daemon, _ready(engine, _describe(report)))
     control = Control(daemon, engine, plane, sources)
     if attachment is not None:
         _use(control, attachment, engine)
     return control
+
+
+def _ready(engine: Engine, sandbox_report: str) -> Ready:
+    return Ready(engine.name, engine.num_pes, engine.features, sandbox_report, engine.control_pes)
 
 
 def _attachment(setup: Setup, fds: tuple[int, ...]) -> Attachment | None:

@@ -276,6 +276,7 @@ class Ready:
     num_pes: int = unsigned(32)
     features: int = unsigned(64)  # virtio_proto DeviceFeature bits
     sandbox: str = text(1024)
+    control_pes: int = unsigned(32, default=0)  # as the control system numbers elements; 0: num_pes
 
     def num_fds(self) -> int:
         return 0

@@ -79,6 +79,11 @@ class CudaEngine(Engine):
     def needs(self) -> WorkerNeeds:
         return self._needs
 
+    @property
+    def control_pes(self) -> int:
+        """Elements are SMs by their numbers on the device; which of them a share has nobody tells."""
+        return self._device.num_pes
+
     def start(self) -> None:
         """From here on, what this process prints is what kernels do.
 
