@@ -11,6 +11,7 @@ import structlog
 from aiohttp import web
 
 from control_center import metrics, websocket
+from control_center.address import is_local
 from control_center.centre import Centre
 from control_center.encoding import dumps
 from control_center.errors import HTTP_STATUS, RefusedError, UnauthenticatedError
@@ -106,14 +107,14 @@ def _handler(centre: Centre, route: Route) -> _Handler:
         answer = await route.handler(Call(centre, caller, request.match_info, query, body, request))
         if isinstance(answer, web.StreamResponse):
             return answer
-        return _json(answer.text if isinstance(answer, JsonText) else dumps(answer))
+        return _json(request, answer.text if isinstance(answer, JsonText) else dumps(answer))
 
     return handle
 
 
-def _json(text: str) -> web.Response:
+def _json(request: web.Request, text: str) -> web.Response:
     response = web.Response(text=text, content_type="application/json", headers={"Cache-Control": "no-store"})
-    if len(text) >= _COMPRESSED_FROM:
+    if len(text) >= _COMPRESSED_FROM and not is_local(request.remote or ""):
         response.enable_compression()
     return response
 

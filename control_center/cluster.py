@@ -74,7 +74,9 @@ class Cluster(Listener):
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(host.run(self._poll_s)) for host in self.hosts.values()]
+        each_s = self._poll_s / max(len(self.hosts), 1)
+        runs = (host.run(self._poll_s, place * each_s) for place, host in enumerate(self.hosts.values()))
+        self._tasks = [asyncio.create_task(run) for run in runs]
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -105,11 +107,10 @@ class Cluster(Listener):
 
     def host(self, scope: Scope, name: str) -> Host:
         """:raise RefusedError: "unknown": there is no such host for the caller."""
-        visible = self.visible(scope)
-        for host in visible:
-            if host.name == name:
-                return host
-        raise _unknown(name, visible)
+        host = self.hosts.get(name)
+        if host is None or not _is_visible(host, scope):
+            raise _unknown(name, self.visible(scope))
+        return host
 
     # ---- asking several --------------------------------------------------------------------------
 
@@ -148,6 +149,10 @@ class Cluster(Listener):
                 tell(listener)
             except Exception:
                 log.exception("listener_failed", listener=type(listener).__name__)
+
+
+def _is_visible(host: Host, scope: Scope) -> bool:
+    return scope.is_all or any(scope.sees(host.name, vm) for vm in host.vms)
 
 
 def _unknown(name: str, visible: Iterable[Host]) -> RefusedError:

@@ -107,6 +107,7 @@ class Host:
         self._changed = True
         self._subscribed: set[int] = set()
         self._resubscribe = asyncio.Event()
+        self._connected = asyncio.Event()
         self._link = DaemonLink(
             config.address, config.credentials, on_push=self._push, on_up=self._up, on_down=self._down
         )
@@ -126,11 +127,17 @@ class Host:
 
     # ---- running ---------------------------------------------------------------------------------
 
-    async def run(self, poll_s: float) -> None:
-        """Keeps the link and what is known of the host fresh, until cancelled."""
+    async def run(self, poll_s: float, offset_s: float = 0.0) -> None:
+        """Keeps the link and what is known of the host fresh, until cancelled.
+
+        `offset_s` is what its polls come later than the first host's: many at once would hold up who asks meanwhile.
+        """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._link.run())
             tasks.create_task(self._keep_subscribed())
+            await self._connected.wait()
+            await self.poll()
+            await asyncio.sleep(offset_s)
             while True:
                 await self.poll()
                 await asyncio.sleep(poll_s)
@@ -195,6 +202,7 @@ class Host:
         for info in listing["instances"]:
             self.opened(info["instance"], info["selector"])
         self._resubscribe.set()
+        self._connected.set()
         self.reason = ""
 
     def _down(self, reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -23,6 +24,7 @@ from virtio_proto.control.selector import Selector
 PING_S: Final = 20.0
 MAX_MESSAGE_BYTES: Final = 1 << 18
 MAX_CLIENTS: Final = 256
+SENT_AT_ONCE: Final = 8
 NS_PER_S: Final = 1_000_000_000
 PARAMETERS: Final = (
     SELECTOR,
@@ -44,7 +46,9 @@ def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamRespo
         recorder = centre.recording() if replayed else None
         if len(centre.hub) >= MAX_CLIENTS:
             raise RefusedError("quota", f"{MAX_CLIENTS} streams are open; allowed: {MAX_CLIENTS}")
-        socket = web.WebSocketResponse(protocols=(SUBPROTOCOL,), heartbeat=PING_S, max_msg_size=MAX_MESSAGE_BYTES)
+        socket = web.WebSocketResponse(
+            protocols=(SUBPROTOCOL,), heartbeat=PING_S, max_msg_size=MAX_MESSAGE_BYTES, compress=False
+        )
         if not socket.can_prepare(request).ok:
             raise RefusedError("malformed", "this is a stream; allowed: a WebSocket")
         await socket.prepare(request)
@@ -91,8 +95,10 @@ async def _live(centre: Centre, socket: web.WebSocketResponse, caller: Caller, q
 
 async def _send(socket: web.WebSocketResponse, client: Client) -> None:
     with contextlib.suppress(ConnectionError):
-        while True:
+        for count in itertools.count(1):
             await socket.send_str(await client.outbox.get())
+            if count % SENT_AT_ONCE == 0:
+                await asyncio.sleep(0)  # sending does not wait by itself, and others want their turn
 
 
 def _take(centre: Centre, client: Client, text: str) -> None:

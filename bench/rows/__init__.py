@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("null", "copy", "compute", "compile", "footprint", "guest", "migration", "cuda", "cuda_compute", "cuda_sharing")
+MODULES = (
+    "null",
+    "copy",
+    "compute",
+    "compile",
+    "footprint",
+    "guest",
+    "migration",
+    "control",
+    "centre",
+    "cuda",
+    "cuda_compute",
+    "cuda_sharing",
+)
 
 
 def load() -> None:
