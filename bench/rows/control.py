@@ -1,0 +1,133 @@
+"""The control system: what its hooks cost a kernel, and how much it takes on. Each beside the same run without."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from bench.control_lab import Controlled, controlled
+from bench.lab import Lab
+from bench.registry import Outcome, row
+from bench.results import Goal, Samples, outcome
+from virtio_proto.control.records import Function
+
+AREA_BYTES: Final = 64 << 20
+BLOCK_US: Final = 5.0
+"""Of a short kernel: what hooks cost is told by these."""
+LONG_BLOCK_US: Final = 50.0
+BLOCKS: Final = 400
+MANY_PES: Final = 1024
+FOUR: Final = (Function.STDIO, Function.PERF, Function.LOG, Function.FAULT)
+BUDGET_PPM: Final = 10_000
+CRITICAL: Final = 1
+INFO: Final = 4
+
+
+def _ratio(rounds: int, run: Callable[[], float], beside: Callable[[], float]) -> float:
+    """The fastest of `run` over the fastest of `beside`, turn about: small costs are told by runs that nothing held up."""
+    pairs = [(run(), beside()) for _ in range(rounds)]
+    return min(with_it for with_it, _ in pairs) / min(without for _, without in pairs)
+
+
+def _percent(ratio: float) -> float:
+    return (ratio - 1) * 100
+
+
+@row("hook_unbound_percent", "hook_block_percent", "hook_records_percent")
+def hooks(lab: Lab) -> Iterator[Outcome]:
+    """Blocks with nothing bound, with counters on every element, with a record of each begin and end."""
+    rounds = lab.samples(101, 25)
+    with controlled(1) as plain, controlled(1, area_bytes=AREA_BYTES) as made:
+        short, long = plain.turns_for(BLOCK_US), plain.turns_for(LONG_BLOCK_US)
+        ratio = _ratio(rounds, lambda: made.spin(BLOCKS, short), lambda: plain.spin(BLOCKS, short))
+        against = f"the same engine without an area, blocks of {BLOCK_US:g} us"
+        yield outcome(
+            "hook_unbound_percent", _percent(ratio), "%", "lower", against=against, goal=Goal("value", "<", 0.1)
+        )
+        channels = made.open(Function.PERF, CRITICAL, period_ns=10**9)
+        with made.drained():
+            ratio = _ratio(rounds, lambda: made.spin(BLOCKS // 4, long), lambda: plain.spin(BLOCKS // 4, long))
+        against = f"the same engine without an area, blocks of {LONG_BLOCK_US:g} us"
+        yield outcome(
+            "hook_block_percent", _percent(ratio), "%", "lower", against=against, goal=Goal("value", "<", 0.44)
+        )
+        made.driver.set(channels, INFO, 0)
+        with made.drained():
+            ratio = _ratio(rounds, lambda: made.spin(BLOCKS // 4, long), lambda: plain.spin(BLOCKS // 4, long))
+            made.release(channels)
+        yield outcome("hook_records_percent", _percent(ratio), "%", "lower", against=against)
+
+
+@row("ring_full_ratio", "governed_ratio")
+def ring(lab: Lab) -> Iterator[Outcome]:
+    """A kernel of 5 us with every block's begin and end recorded and taken; and with the governor over it."""
+    rounds = lab.samples(101, 25)
+    with controlled(1) as plain, controlled(1, area_bytes=AREA_BYTES) as made:
+        turns = plain.turns_for(BLOCK_US)
+        channels = made.open(Function.PERF, INFO, slots=4096, period_ns=10**9)
+        for name, budget_ppm, goal in (
+            ("ring_full_ratio", 0, Goal("value", "<", 1.2)),
+            ("governed_ratio", BUDGET_PPM, None),
+        ):
+            with made.drained(budget_ppm):
+                _warm_up(lab, made, turns)
+                ratio = _ratio(rounds, lambda: made.spin(BLOCKS, turns), lambda: plain.spin(BLOCKS, turns))
+            yield outcome(name, ratio, "", "lower", 1.0, against="the same engine without an area", goal=goal)
+        made.release(channels)
+
+
+def _warm_up(lab: Lab, made: Controlled, turns: int) -> None:
+    """Long enough for the governor to have made up its mind."""
+    end = time.monotonic() + (2.0 if lab.samples(2, 1) == 2 else 0.5)
+    while time.monotonic() < end:
+        made.spin(BLOCKS, turns)
+
+
+@row("records_per_s", "records_per_s_pe", "records_lost_uncounted")
+def records(lab: Lab) -> Iterator[Outcome]:
+    """Events of kernels that do nothing else, taken by one thread: from all elements, from one."""
+    uncounted = 0
+    for name, pes in (("records_per_s", lab.threads), ("records_per_s_pe", 1)):
+        with controlled(pes, area_bytes=AREA_BYTES) as made:
+            rates = []
+            for _ in range(lab.samples(9, 3)):
+                rate, missing = _flood(made, pes * 200, 1000)
+                rates.append(rate)
+                uncounted += missing
+        yield outcome(name, Samples(tuple(rates)), "1/s", "higher")
+    yield outcome("records_lost_uncounted", float(uncounted), "", "lower", goal=Goal("value", "<", 1))
+
+
+def _flood(made: Controlled, blocks: int, each: int) -> tuple[float, int]:
+    """Records taken per second; and those that were neither taken nor counted as lost."""
+    channels = made.open(Function.PERF, INFO, slots=8192, period_ns=10**12)
+    with made.drained():
+        began = time.perf_counter()
+        made.rig.launch("events", blocks, 1, np.int32(each))
+        seconds = time.perf_counter() - began
+    during = made.taken
+    made.release(channels)
+    return during / seconds, abs(blocks * (each + 2) - made.taken - made.lost)
+
+
+@row("channels_4096_open_close_s", "snapshot_all_ms")
+def many(lab: Lab) -> Iterator[Outcome]:
+    """1024 elements with four functions each, while a kernel runs; and what they all do, at once."""
+    with controlled(MANY_PES, area_bytes=AREA_BYTES) as made, made.busy(lab.threads):
+        times = []
+        for _ in range(lab.samples(9, 3)):
+            began = time.perf_counter()
+            opened = [made.open(function, INFO, 1 + MANY_PES * place) for place, function in enumerate(FOUR)]
+            for channels in opened:
+                made.release(channels)
+            times.append(time.perf_counter() - began)
+        yield outcome("channels_4096_open_close_s", Samples(tuple(times)), "s", "lower", goal=Goal("value", "<", 1.0))
+        looks = []
+        for _ in range(lab.samples(21, 7)):
+            began = time.perf_counter()
+            made.driver.look(0)
+            looks.append((time.perf_counter() - began) * 1000)
+        yield outcome("snapshot_all_ms", Samples(tuple(looks)), "ms", "lower", against=f"{MANY_PES} elements")
