@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -22,13 +23,13 @@ class ControlRefusedError(Exception):
 class ControlCaller:
     """One connection, past its ``hello``. A context manager."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, token: str | None = None) -> None:
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._sock.settimeout(TIMEOUT_S)
         self._sock.connect(str(path))
         self._numbers = itertools.count(1)
         self._pushes: list[Frame] = []
-        self.ask("hello", version=API_VERSION)
+        self.ask("hello", version=API_VERSION, **({} if token is None else {"token": token}))
 
     def ask(self, verb: str, **fields: Any) -> Any:
         """What the daemon answers.
@@ -43,15 +44,30 @@ class ControlCaller:
             raise ControlRefusedError(str(frame["error"]))
         return frame["ok"]
 
+    def push(self, condition: Callable[[Frame], bool]) -> Frame:
+        """The next push that is so; others are kept for whoever wants them."""
+        for index, frame in enumerate(self._pushes):
+            if condition(frame):
+                return self._pushes.pop(index)
+        while not condition(frame := self._read()):
+            self._pushes.append(frame)
+        return frame
+
+    def event(self, name: str) -> Frame:
+        """The next event of this name; events must be subscribed to."""
+        return self.push(lambda frame: frame.get("push") == "event" and frame["event"] == name)
+
     def migrate(self, vm: str, pes: int) -> MigrationInfo:
         """Moves a VM's work to so many elements; how it went, once it has ended."""
         self.ask("subscribe", events=True)
         number = self.ask("migrate", vm=vm, pes="0" if pes == 1 else f"0-{pes - 1}")["migration"]
-        while True:
-            frame = self._pushes.pop(0) if self._pushes else self._read()
+
+        def has_ended(frame: Frame) -> bool:
             detail = frame.get("detail", {})
-            if frame.get("event") == "migration" and detail["migration"] == number and detail["ended_ns"] is not None:
-                return cast("MigrationInfo", detail)
+            is_this = frame.get("event") == "migration" and detail["migration"] == number
+            return is_this and detail["ended_ns"] is not None
+
+        return cast("MigrationInfo", self.push(has_ended)["detail"])
 
     def _read(self) -> Frame:
         return frames.decode(self._exactly(int.from_bytes(self._exactly(4), "little")))

@@ -12,16 +12,19 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.control_caller import ControlCaller
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import Pending, Reply
 from tests.fakes.vm import FakeVm
 from tests.unit.plane_rig import function_ids
 from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.control_config import ControlConfig
 from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.migration import MigrationError, MigrationReport
 from vhost_backend.daemon.process import sandboxed_worker
 from vhost_backend.daemon.server import Daemon
 from virtio_proto import schema
+from virtio_proto.control import records
 from virtio_proto.schema import Health, Opcode, ProgramKind, QueryKind, Status
 
 TIMEOUT_S = 60
@@ -132,7 +135,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         num_queues=2,
         sandbox=SANDBOX,
     )
-    config = DaemonConfig((vm,), cache=tmp_path / "cache")
+    control = ControlConfig(socket=tmp_path / "control.sock")
+    config = DaemonConfig((vm,), cache=tmp_path / "cache", control=control)
     with (
         DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon,
         FakeVm(tmp_path / "a", num_queues=2, region_bytes=REGION_BYTES) as fake,
@@ -306,6 +310,24 @@ def test_a_frontend_that_goes_meanwhile_leaves_no_worker(scene: Scene) -> None:
         fresh.frontend.wait_for_config(lambda space: space.health == Health.READY and space.generation == 2)
         assert fresh.driver.request(Opcode.NOP).status == Status.OK
     assert scene.daemon.ask(lambda daemon: daemon.vms["a"].migration) is None
+
+
+def test_channels_of_the_control_system_miss_nothing(scene: Scene) -> None:
+    """They are open in the second worker before it serves, and what was left in the first is passed on."""
+    with ControlCaller(scene.socket_path.with_name("control.sock")) as control:
+        instance = control.ask("open", selector="vm=a,fn=stdio")["instance"]
+        control.ask("subscribe", records=[instance])
+        said: list[str] = []
+        for turn in range(4):
+            scene.launch("say", struct.pack("<i", 2 * turn))
+            assert control.migrate("a", 1 + turn % 2)["state"] == "done"
+            scene.launch("say", struct.pack("<i", 2 * turn + 1))
+        while len(said) < 8:
+            push = control.push(lambda frame: frame.get("push") == "records")
+            said += [records.describe(record, {}) for record in records.unpack(push["data"])]
+        assert sorted(said) == [f"said {number}\n" for number in range(8)]  # each element has a channel of its own
+        channels = control.ask("ls")["instances"][0]["channels"]
+        assert sum(channel["lost"] for channel in channels) == 0
 
 
 def test_one_migration_at_a_time_and_only_to_what_the_quota_allows(scene: Scene) -> None:

@@ -7,6 +7,7 @@ that breaks the protocol, does not read, or does not answer in time is reported 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections import deque
@@ -25,6 +26,8 @@ PER_SECOND: Final = 2000.0
 PAUSE_S: Final = 0.01
 ACK_TIMEOUT_S: Final = 10.0
 """Longer than any message takes a healthy worker, opening an engine on the host's processors included."""
+
+TURNS: Final = 4
 
 GPU_TIMEOUT_S: Final = 60.0
 """Longer than a worker takes to open a GPU that was asleep."""
@@ -87,6 +90,23 @@ class WorkerLink:
         self._seq += 1
         if not self.closed:
             self._send(build(self._seq), fds)
+
+    async def quiet(self, patience_s: float) -> None:
+        """Returns when the worker has answered all that it was asked, and nobody asks for more at once because of that;
+        after `patience_s` at the latest.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await self._turns()
+                while answers := [answer for answer, _ in self._pending.values()]:
+                    await asyncio.wait(answers)
+                    await self._turns()
+
+    @staticmethod
+    async def _turns() -> None:
+        """Lets tasks that were begun just now, or woken by an answer, come so far as to ask."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
     def answered(self, seq: int, ack: Ack | None) -> bool:
         """Settles what `post` returned for `seq`; False if nothing waits for it."""

@@ -2,8 +2,8 @@
 
 The guest keeps every address and id, its requests wait for the pause and none fails, and no interrupt tells of it. The
 first worker takes no more requests and lets those in flight finish; what it holds travels through a file of the
-daemon's to the second one, which then serves the rings from where the first has stopped. Until that moment, the
-*commit*, whatever goes wrong ends the second worker, and the first goes on. The commit itself waits for nobody.
+daemon's to the second one, which takes its place and serves the rings from where the first has stopped. Until it takes
+the place, the *commit*, whatever goes wrong ends the second worker, and the first goes on.
 
 Patent: the load management's execution part [0121]-[0124]; which moves make sense says `vhost_backend.control.load`.
 """
@@ -35,6 +35,8 @@ HOLD_S: Final = 5.0
 COPY_S: Final = 60.0
 SLOWEST_BYTES_PER_S: Final = 50 << 20
 """A worker that does not end saving or loading by then is lost: far longer than it takes."""
+CHANNELS_S: Final = 0.05
+"""How long the rings wait for the control system to open its channels in the second worker, which misses nothing then."""
 MAKE_WAY_S: Final = 0.03
 """How long a message of the frontend waits for a pause to end by itself."""
 MOST_OTHER_BYTES: Final = 1 << 30
@@ -108,8 +110,12 @@ class Movable(Protocol):
 
     def drop_second(self) -> None: ...
 
-    def commit(self, target: Choice, link: WorkerLink, ready: Ready) -> Sequence[Answer]:
-        """Puts the second worker in the first one's place and has it serve the rings; their answers."""
+    def adopt_second(self, target: Choice, link: WorkerLink, ready: Ready) -> None:
+        """Puts the second worker in the first one's place; it serves no ring yet."""
+        ...
+
+    def go_on(self, link: WorkerLink) -> Sequence[Answer]:
+        """Has the second worker serve the rings from where the first has stopped; its answers."""
         ...
 
 
@@ -206,7 +212,9 @@ class Migration:
     async def _commit(self, second: WorkerLink, ready: Ready, paused_at: int) -> None:
         """From here on the second worker serves, and what becomes of it is not the migration's business."""
         self._committed = True
-        answers = self._vm.commit(self._target, second, ready)
+        self._vm.adopt_second(self._target, second, ready)
+        await second.quiet(CHANNELS_S)
+        answers = self._vm.go_on(second)
         if answers:
             await asyncio.wait(answers)
         self.report = replace(self.report, paused_ns=time.monotonic_ns() - paused_at)
