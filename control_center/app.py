@@ -25,7 +25,7 @@ WEB_FILES: Final = Path(__file__).parent / "web"
 MAX_BODY_BYTES: Final = 16 << 20
 """An image of firmware in base64 is the longest."""
 SECURITY_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
