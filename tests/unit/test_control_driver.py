@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -461,3 +462,24 @@ def test_the_governor_samples_more_coarsely_over_budget_and_finer_again_below(ma
         assert change[:2] == (1, step)
     made.now_ns += SECOND_NS
     assert made.driver.govern(made.now_ns, 10_000) == b""
+
+
+def test_what_an_earlier_channel_has_left_in_memory_is_no_record(made: DriverRig) -> None:
+    for number in range(1, 5):
+        made.open(Terms(Function.LOG, slots=32), [number])
+        link = int(made.area.channel(number).out)
+        for text in (b"one", b"two", b"three"):
+            made.put(number, text)
+        assert [record.payload for record in made.take()] == [b"one", b"two", b"three"]
+        made.claim(number, 3)
+        made.now_ns += lib.VGC_CONTROL_STALL_NS
+        assert made.take() == []
+        made.close([number])
+        assert int(made.area.channel(number).out) == link
+
+
+def test_opening_a_channel_uses_no_memory_that_nothing_is_written_to() -> None:
+    with driver_rig(size=8 << 20) as made:
+        before = os.fstat(made.file.fd).st_blocks
+        made.open(Terms(Function.LOG, slots=1 << 14), [1, 2, 3])
+        assert os.fstat(made.file.fd).st_blocks - before <= 16, "one page of elements, one of channels"

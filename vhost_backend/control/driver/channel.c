@@ -97,6 +97,19 @@ static void give_link(struct vgc_control *control, uint64_t offset)
         vgc_control_memory_give(&control->memory, offset);
 }
 
+/* Positions in later links begin behind all that this one has had: so commits that are left in reused memory never
+ * look like new ones, and memory needs not be cleared, which would be to use all of it. */
+static void pass_positions(struct vgc_control *control, uint16_t number)
+{
+    const uint64_t most = UINT64_C(1) << 62; /* a head beyond is forged, and fools nobody but its guest */
+    struct vgc_control_counts counts;
+    vgc_control_counts(&control->area, number, &counts);
+    uint64_t tail = control->channels[number].link.tail;
+    uint64_t end = counts.head > tail && counts.head - tail < UINT32_MAX ? counts.head : tail;
+    if (end < most && end > control->next_position)
+        control->next_position = end;
+}
+
 static void forget_channel(struct vgc_control *control, uint16_t number)
 {
     struct vgc_control_channel *channel = &control->channels[number];
@@ -146,6 +159,7 @@ static int reserve(struct vgc_control *control, const struct vgc_control_terms *
         .place = control->num_open,
         .link = {.pe = pe, .function = (uint8_t)terms->function, .policy = terms->policy}};
     bool samples = terms->function == VGC_CTL_PERF || terms->function == VGC_CTL_LOAD;
+    made.link.tail = control->next_position;
     made.once = samples && terms->period_ns == 0;
     made.period_ns = terms->period_ns;
     made.due_ns = samples ? vgc_control_now_ns() + terms->period_ns : UINT64_MAX;
@@ -169,16 +183,6 @@ static void unreserve(struct vgc_control *control, uint16_t number)
     forget_channel(control, number);
 }
 
-/* Old commits in reused memory must not look like new ones. */
-static void clear_link(struct vgc_control *control, const struct vgc_control_link *link)
-{
-    static const uint8_t zeros[4096];
-    uint64_t size = (link->mask + 1) * VGC_CTL_SLOT_BYTES;
-    for (uint64_t done = 0; done < size; done += sizeof(zeros))
-        vgc_control_write(&control->area, link->offset + done, zeros,
-                          size - done < sizeof(zeros) ? size - done : sizeof(zeros));
-}
-
 /* Everything that elements must find when they see the binding. */
 static void fill_in(struct vgc_control *control, const struct vgc_control_terms *terms, uint16_t number)
 {
@@ -193,8 +197,9 @@ static void fill_in(struct vgc_control *control, const struct vgc_control_terms 
                                     .in = channel->in_bytes == 0 ? 0 : device + channel->in_offset,
                                     .in_bytes = channel->in_bytes,
                                     .wait_ns = terms->wait_ns,
-                                    .out_offset = channel->link.offset};
-    clear_link(control, &channel->link);
+                                    .tail = channel->link.tail,
+                                    .out_offset = channel->link.offset,
+                                    .head = channel->link.tail};
     vgc_control_write(&control->area, vgc_control_channel_at(&control->area, number), &entry, sizeof(entry));
 }
 
@@ -324,6 +329,7 @@ uint32_t vgc_control_close(struct vgc_control *control, const uint16_t *channels
         struct vgc_control_channel *channel = &control->channels[channels[i]];
         if (channels[i] > control->area.num_channels || channel->phase < VGC_CONTROL_UNBOUND)
             continue;
+        pass_positions(control, channels[i]);
         if (channel->phase == VGC_CONTROL_UNBOUND) {
             keep(control, channel->link.pe, channel->link.offset, (channel->link.mask + 1) * VGC_CTL_SLOT_BYTES);
             keep(control, channel->link.pe, channel->in_offset, channel->in_bytes);

@@ -215,7 +215,8 @@ struct vgc_control {
     struct vgc_control_element *elements;
     uint16_t *open; /* numbers of channels that there are */
     uint32_t num_open;
-    uint32_t turn; /* whose it is next */
+    uint32_t turn;          /* whose it is next */
+    uint64_t next_position; /* of slots: no link has had it or one behind */
     struct vgc_control_quarantine *quarantine;
     uint32_t num_quarantined;
     uint32_t room_quarantined;
