@@ -27,6 +27,7 @@ from virtio_proto.control import records
 from virtio_proto.control.records import Function, Record
 from virtio_proto.schema import Opcode, Status
 
+CPU: Final = EngineSetup("cpu", {})
 WORD: Final = struct.Struct("<i")
 LOOK_S: Final = 0.01
 """How long to wait for packets before looking at what comes without any."""
@@ -181,12 +182,16 @@ class ControlWorkerRig(WorkerRig):
 
     def load_source(self) -> dict[str, int]:
         """Loads `SOURCE` into a context of its own; functions by name."""
+        return self.load_image(image())
+
+    def load_image(self, program: bytes) -> dict[str, int]:
+        """Loads what is compiled to this."""
         self.guest_context = self.context()
         source = SOURCE.encode()
         body = {"kind": 1, "source_len": len(source)}
         pending = self.driver.submit(Opcode.PROGRAM_LOAD, body, source, context=self.guest_context, writable_len=8192)
         request, (fd,) = self.expect(Compile)
-        made = memfd.sealed("image", image())
+        made = memfd.sealed("image", program)
         self.send(Program(next(self._seq), request.request, True, "", 0, False), (made,))
         codec.close_fds((fd, made))
         reply = self.driver.wait(pending)
@@ -222,11 +227,13 @@ class ControlWorkerRig(WorkerRig):
 
 
 @contextmanager
-def control_worker_rig(pes: int = 2, sandbox: SandboxMode = "off", budget_ppm: int = 0) -> Iterator[ControlWorkerRig]:
+def control_worker_rig(
+    pes: int = 2, sandbox: SandboxMode = "off", budget_ppm: int = 0, engine: EngineSetup = CPU
+) -> Iterator[ControlWorkerRig]:
     """A worker whose ring 0 runs."""
     setup = replace(
         SETUP,
-        engine=EngineSetup("cpu", {}),
+        engine=engine,
         quota=Quota(pes, 16 << 20, 64),
         control=ControlSetup(AREA_BYTES, 1024, budget_ppm),
     )

@@ -1,0 +1,46 @@
+"""The control system of a real worker process whose engine is CUDA, on the fake GPU with the GPU domain's own code."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes import cuda_cubin, cuda_driver
+from tests.protocol.control_worker_rig import ControlWorkerRig, control_worker_rig
+from vhost_backend.engines.cuda.compiler.trailer import with_kinds
+from vhost_backend.worker.protocol import EngineSetup
+from virtio_proto.control.records import Function, Record
+
+BLOCK_BEGIN, BLOCK_END = 1, 2
+SM = 100
+"""Beyond the VM's own number of processing elements: elements are numbered as the device does."""
+
+
+@pytest.fixture
+def rig() -> Iterator[ControlWorkerRig]:
+    pytest.importorskip("cuda.bindings.driver", reason="needs cuda-bindings")
+    engine = EngineSetup("cuda", {"driver": str(cuda_driver.build())})
+    with control_worker_rig(pes=48, engine=engine) as made:
+        yield made
+
+
+def test_records_of_an_sm_come_with_their_texts(rig: ControlWorkerRig) -> None:
+    functions = rig.load_image(with_kinds(cuda_cubin.hooked(), b""))
+    assert rig.open(Function.PERF, [1], [SM]).ok
+    rig.finish(rig.run(functions["watched"], struct.pack("<IIQ", SM, 2, 0)))
+    rig.read_until(lambda: len(blocks(rig)) == 4)
+    assert rig.release([1]).ok
+    assert [record.pe for record in blocks(rig)] == [SM] * 4
+    assert {rig.seen.texts[record.words()[0]] for record in blocks(rig)} == {"watched"}
+    assert (rig.seen.last(1).taken, rig.seen.last(1).lost) == (4, 0)
+
+
+def blocks(rig: ControlWorkerRig) -> list[Record]:
+    """Their begins and ends."""
+    return [record for record in rig.seen.records(1) if record.type in (BLOCK_BEGIN, BLOCK_END)]
+
+
+def test_an_element_that_the_device_does_not_have_is_refused(rig: ControlWorkerRig) -> None:
+    assert "allowed: 0..131" in rig.open(Function.PERF, [1], [132]).error
