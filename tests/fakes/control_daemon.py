@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import ssl
 import struct
 import time
@@ -229,12 +230,11 @@ async def serve(paths: Sequence[Path], shape: Shape, seed: int, *, period_s: flo
             daemons.append(daemon)
             print(daemon.url, flush=True)  # noqa: T201  for whoever starts it
         print("ready", flush=True)  # noqa: T201
-        for step in range(1 << 62):
-            await asyncio.sleep(period_s)
-            for daemon in daemons:
-                daemon.tick()
-            if faults and step % 20 == 5:
-                daemon = daemons[step % len(daemons)]
+        for step in itertools.count():  # the daemons take turns: real ones do not work in step either
+            await asyncio.sleep(period_s / len(daemons))
+            daemon = daemons[step % len(daemons)]
+            daemon.tick()
+            if faults and step % (20 * len(daemons) + 1) == 5:
                 daemon.fault(min(daemon.world.vms), pe=step % shape.pes)
 
 

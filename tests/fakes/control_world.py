@@ -11,7 +11,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,12 @@ GIB: Final = 1 << 30
 KERNELS: Final = ("saxpy", "reduce", "gemm_tiled", "softmax", "blur")
 _PERIOD_S: Final = 40.0
 """Of the wave that the load of a VM follows."""
+_STEP_NS: Final = 50_000_000
 _BLOCK_NS: Final = 5_000_000
 """How long a simulated block runs."""
+
+
+Busy: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ class World:
         self._seed = zlib.crc32(f"{seed}/{host}".encode())
         self._random = random.Random(self._seed)
         self._born_ns = clock_ns()
+        self._busy: dict[str, tuple[Any, Busy]] = {}
         self.vms = {vm.name: vm for gpu in range(shape.gpus) for vm in self._vms_of(gpu)}
 
     def _vms_of(self, gpu: int) -> Iterator[FakeVm]:
@@ -124,11 +129,24 @@ class World:
 
     # ---- load ------------------------------------------------------------------------------------
 
-    def busy(self, vm: FakeVm) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-        """A byte per element: a wave over time that wanders over the elements; nothing outside its confinement."""
+    def busy(self, vm: FakeVm) -> Busy:
+        """A byte per element: a wave over time that wanders over the elements; nothing outside its confinement.
+
+        It moves in steps of 50 ms.
+        """
+        key = (
+            (self.clock_ns() - self._born_ns) // _STEP_NS,
+            vm.frozen or vm.state != "ready",
+            None if vm.confined_to is None else tuple(vm.confined_to),
+        )
+        known = self._busy.get(vm.name)
+        if known is None or known[0] != key:
+            known = self._busy[vm.name] = (key, self._wave(vm, key[0] * _STEP_NS / NS_PER_S))
+        return known[1]
+
+    def _wave(self, vm: FakeVm, now_s: float) -> Busy:
         if vm.frozen or vm.state != "ready":
             return np.zeros(vm.pes, np.uint8)
-        now_s = (self.clock_ns() - self._born_ns) / NS_PER_S
         places = np.arange(vm.pes) / max(vm.pes, 1)
         wave = np.sin(2 * math.pi * (now_s / _PERIOD_S + vm.phase + places)) / 2 + 0.5
         values = (255 * (0.08 + 0.84 * wave * (0.4 + 0.6 * vm.phase))).astype(np.uint8)
