@@ -14,6 +14,7 @@ MODULES = (
     "migration",
     "control",
     "centre",
+    "recorder",
     "cuda",
     "cuda_compute",
     "cuda_sharing",

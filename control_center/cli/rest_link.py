@@ -84,7 +84,7 @@ class CentreLink:
             if response.status == 204:
                 return {}
             try:
-                return await response.json()
+                return await response.json(content_type=None)
             except ValueError:
                 raise NobodyThereError(f"{self.address} is no control centre: its answer is no JSON") from None
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +12,7 @@ import pytest
 
 from control_center.recorder.dialect import StoreError, without_password
 from control_center.recording_port import Query
+from tests.fakes.postgres import PostgresMissing, PostgresServer
 from tests.unit.recorder_rig import (
     SECOND,
     START_NS,
@@ -32,39 +30,16 @@ from tests.unit.recorder_rig import (
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'psycopg[binary]'")
 
 
-def _binaries() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return found[-1].parent if found else None
-
-
-def _unprivileged(folder: Path) -> list[str]:
-    """PostgreSQL does not run as root: a command in front that makes it somebody else, who gets `folder`."""
-    if os.geteuid() != 0:
-        return []
-    shutil.chown(folder, "nobody", "nogroup")
-    return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The URL of a running server with one empty database."""
-    binaries = _binaries()
-    if binaries is None:
-        pytest.skip("PostgreSQL's server is not installed: apt install postgresql")
     with TemporaryDirectory(prefix="pg") as name:
-        folder = Path(name)
-        as_somebody = _unprivileged(folder)
-        data = folder / "data"
-        env = {"PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": name}
-        initdb = [str(binaries / "initdb"), "-D", str(data), "-U", "vgc", "-A", "trust", "--no-sync", "-E", "UTF8"]
-        subprocess.run([*as_somebody, *initdb], check=True, capture_output=True, env=env, cwd=name)
-        options = f"-k {name} -c listen_addresses= -c fsync=off -c shared_buffers=8MB"
-        pg_ctl = [*as_somebody, str(binaries / "pg_ctl"), "-D", str(data), "-l", str(folder / "log"), "-w"]
-        subprocess.run([*pg_ctl, "-o", options, "start"], check=True, capture_output=True, env=env, cwd=name)
         try:
-            yield f"postgresql://vgc@/postgres?host={name}"
-        finally:
-            subprocess.run([*pg_ctl, "-m", "immediate", "stop"], check=True, capture_output=True, env=env, cwd=name)
+            running = PostgresServer(Path(name) / "server")
+        except PostgresMissing as reason:
+            pytest.skip(str(reason))
+        with running:
+            yield running.url
 
 
 @pytest.fixture

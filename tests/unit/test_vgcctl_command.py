@@ -17,7 +17,7 @@ from control_center.cli.problems import UsageError
 from control_center.cli.times import length_s, moment_ns, speed
 from control_center.cli.verbs import VERBS
 from tests.unit.vgcctl_rig import vgcctl
-from vhost_backend.control.access import parse_tokens
+from virtio_proto.control import tokens
 
 
 def run(*argv: str) -> tuple[int, str, str]:
@@ -99,7 +99,7 @@ def test_a_new_token_is_one_that_daemons_understand() -> None:
     ran = asyncio.run(
         vgcctl("token", "new", "--role", "operate", "--vms", "b", "a", "--expires", "1d", "--name", "ann", "--json")
     )
-    (token,) = parse_tokens(ran.json["line"], "tokens")
+    (token,) = tokens.parse(ran.json["line"], "tokens")
     assert (token.role, token.vms, token.name) == ("operate", frozenset({"a", "b"}), "ann")
     assert token.expires_ns is not None
     assert ran.json["token"].startswith("vgc_")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import re
-import secrets
 import time
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from control_center.cli.options import add_actions
 from control_center.cli.output import Output
 from control_center.cli.problems import OK, UsageError
 from control_center.cli.times import length_s
+from virtio_proto.control import tokens
 from virtio_proto.control.api import ROLES
 
 EXAMPLES: Final = """\
@@ -21,9 +18,6 @@ EXAMPLES: Final = """\
   vgcctl token new --role operate --vms web1 web2 --name web-team
 The line goes into the file that `control.tokens` of a daemon, or `tokens` of a control centre, names.
 """
-_MARK: Final = "vgc_"
-_VM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,20 +30,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 async def run_alone(given: argparse.Namespace, out: Output, _target: Any) -> int:
-    if wrong := [vm for vm in given.vms or () if not _VM.fullmatch(vm)]:
-        raise UsageError(f"--vms {wrong[0]!r}; allowed: names of letters, digits, _ . and -")
-    if not _NAME.fullmatch(given.name):
-        raise UsageError(f"--name {given.name!r}; allowed: letters, digits, _ . @ and -")
-    secret = _MARK + secrets.token_urlsafe(32)
-    parts = [f"sha256:{hashlib.sha256(secret.encode()).hexdigest()}", f"role={given.role}"]
-    if given.vms:
-        parts.append(f"vms={'|'.join(sorted(given.vms))}")
-    if given.expires is not None:
-        parts.append(f"expires={datetime.fromtimestamp(time.time() + given.expires, UTC):%Y-%m-%dT%H:%M:%SZ}")
-    line = " ".join([*parts, f"name={given.name}"])
+    expires_ns = None if given.expires is None else time.time_ns() + int(given.expires * 1e9)
+    vms = None if given.vms is None else frozenset(given.vms)
+    secret, token = tokens.new(given.role, vms, expires_ns, given.name)
+    try:
+        tokens.parse(token.line(), "token")
+    except tokens.TokenError as error:
+        raise UsageError(error.problems[0].removeprefix("token:1: ")) from None
     if out.as_json:
-        out.json({"token": secret, "line": line})
+        out.json({"token": secret, "line": token.line()})
     else:
         out.line(f"token (shown once; for VGC_TOKEN):\n  {secret}")
-        out.line(f"line for the file of tokens:\n  {line}")
+        out.line(f"line for the file of tokens:\n  {token.line()}")
     return OK
