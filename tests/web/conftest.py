@@ -10,13 +10,13 @@ import pytest
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[dev]'")
 pytest.importorskip("aiohttp", reason="no aiohttp: pip install '.[control]'")
 
-from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402  after the check that it is there
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright  # noqa: E402  after the check that it is there
 
 from tests.web.journal import Journal  # noqa: E402
 from tests.web.rig import Rig  # noqa: E402
 
 CHROMIUM = Path("/usr/bin/chromium")
-PATIENCE_MS = 4_000
+PATIENCE_MS = 10_000
 
 
 @pytest.fixture(scope="session")
@@ -35,12 +35,18 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         yield rig
 
 
-@pytest.fixture
-def opened(browser: Browser, rig: Rig) -> Iterator[Callable[[str], tuple[Page, Journal]]]:
-    """Opens a page at an address of the rig; at the end of the test it must have nothing in its journal."""
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> BrowserContext:
+    """Shared, so that the page's files are loaded once; what a page keeps is its own tab's."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="dark", accept_downloads=True)
     context.set_default_timeout(PATIENCE_MS)
     sync_api.expect.set_options(timeout=PATIENCE_MS)
+    return context
+
+
+@pytest.fixture
+def opened(context: BrowserContext, rig: Rig) -> Iterator[Callable[[str], tuple[Page, Journal]]]:
+    """Opens a page at an address of the rig; at the end of the test it must have nothing in its journal."""
     journals = []
 
     def open_page(url: str) -> tuple[Page, Journal]:
@@ -51,7 +57,8 @@ def opened(browser: Browser, rig: Rig) -> Iterator[Callable[[str], tuple[Page, J
         return page, journal
 
     yield open_page
-    context.close()
+    for page in context.pages:
+        page.close()
     rig.mend()
     assert [problem for journal in journals for problem in journal.problems()] == []
 

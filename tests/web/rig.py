@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -29,8 +28,8 @@ from virtio_proto.control import tokens
 ADMIN_TOKEN: Final = "vgc_the-admin-of-the-tests"
 VIEW_TOKEN: Final = "vgc_somebody-who-only-looks"
 TICK_S: Final = 0.05
-"""Between two steps of the simulated work."""
-LOAD_TICKS: Final = 6
+"""Between two steps of the simulated work, unless somebody wants them slower."""
+LOAD_S: Final = 0.3
 """Between two times that streams get the load."""
 _LABELS: Final = {"h1": {"zone": "a"}, "h2": {"zone": "a"}, "h3": {"zone": "b"}}
 _T = TypeVar("_T")
@@ -39,7 +38,14 @@ _T = TypeVar("_T")
 class Rig:
     """Three simulated hosts; a control centre at `url`, and at `guarded_url` one that wants a token."""
 
-    def __init__(self, folder: Path, *, hosts: dict[str, dict[str, str]] = _LABELS, shape: Shape | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        hosts: dict[str, dict[str, str]] = _LABELS,
+        shape: Shape | None = None,
+        tick_s: float = TICK_S,
+    ) -> None:
         self.folder = folder
         self.daemons = {name: FakeDaemon(name, folder / f"{name}.sock", shape=shape or Shape()) for name in hosts}
         self.url = ""
@@ -49,6 +55,7 @@ class Rig:
             (name, vm.name): vm.phase for name, daemon in self.daemons.items() for vm in daemon.world.vms.values()
         }
         self._dead: set[str] = set()
+        self._tick_s = tick_s
         self._centres: list[Centre] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="centre")
@@ -88,8 +95,8 @@ class Rig:
         for daemon in self.daemons.values():
             await daemon.start()
             self._stack.push_async_callback(daemon.stop)
-        work = asyncio.create_task(self._work())
-        self._stack.callback(work.cancel)
+        for work in (asyncio.create_task(self._work()), asyncio.create_task(self._load())):
+            self._stack.callback(work.cancel)
         recorder = StoreRecorder(Settings(f"sqlite:///{self.folder}/recording.db", flush_s=0.1))
         await recorder.start()
         self._stack.push_async_callback(recorder.close)
@@ -112,14 +119,17 @@ class Rig:
         return f"http://{host}:{port}/"
 
     async def _work(self) -> None:
-        for step in itertools.count():
-            await asyncio.sleep(TICK_S)
-            if step % LOAD_TICKS == 0:
-                for centre in self._centres:
-                    centre.tick()
+        while True:
+            await asyncio.sleep(self._tick_s)
             for name, daemon in self.daemons.items():
                 if name not in self._dead:
                     daemon.tick()
+
+    async def _load(self) -> None:
+        while True:
+            await asyncio.sleep(LOAD_S)
+            for centre in self._centres:
+                centre.tick()
 
     def _tokens(self) -> Path:
         path = self.folder / "tokens"

@@ -14,8 +14,10 @@ from tests.web.rig import Rig
 
 Go = Callable[[str], Page]
 RECORDED = """async () => {
-  const bins = await (await fetch('api/v1/timeline?selector=fn=log&bins=1')).json();
-  return bins.some((bin) => bin.records.log > 20);
+  for (;;) {
+    const bins = await (await fetch('api/v1/timeline?selector=fn=log&bins=1')).json();
+    if (bins.some((bin) => bin.records.log > 20)) return;
+  }
 }"""
 
 
@@ -51,7 +53,7 @@ def recorded(go: Go, rig: Rig) -> Page:
     """The time line, with records of the last minutes."""
     rig.open_channels("h1", "vm=h1-vm0,pe=0-3,fn=log", level=5)
     page = go("cluster")
-    page.wait_for_function(RECORDED)
+    page.evaluate(RECORDED)
     page = go("timeline")
     expect(page.locator(".legend-row")).to_contain_text("log")
     return page

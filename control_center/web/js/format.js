@@ -89,3 +89,10 @@ export function ranges(numbers) {
   }
   return parts.map(([a, b]) => (a === b ? String(a) : `${a}-${b}`)).join("|");
 }
+
+/** An event's detail in one line. */
+export function describe(detail) {
+  return Object.entries(detail ?? {})
+    .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`)
+    .join(", ");
+}

@@ -1,7 +1,7 @@
 /** Lines of records: bounded scrollback, losses shown where they happened. */
 
 import { h, setText } from "./dom.js";
-import { LEVEL_TONES, clock, levelName } from "./format.js";
+import { LEVEL_TONES, clock, count, levelName, span } from "./format.js";
 
 const REMEMBERED = 4096;
 const CHANNEL = (record) => [record.host, record.vm, record.pe, record.fn].join("\n");
@@ -83,26 +83,40 @@ export class Lines {
   }
 }
 
+const TEXTS = ["log", "stdio", "fault"];
+const SAMPLES = {
+  perf: ["blocks", "warps", "busy_ns", "stall_ns"],
+  load: ["busy_ns", "blocks", "launches", "since_ns"],
+};
+
+/** Whether a record is one of the figures that elements report again and again; there are views for those. */
+export const isSample = (record) => record.kind === "sample" && record.fn in SAMPLES;
+
+function textOf(record) {
+  if (!isSample(record)) return record.text;
+  const words = record.text.split(" ").map(Number);
+  return SAMPLES[record.fn]
+    .map((name, at) =>
+      name.endsWith("_ns") ? `${name.slice(0, -3)} ${span(words[at])}` : `${name} ${count(words[at])}`,
+    )
+    .join(" · ");
+}
+
+/** What kind of record it is, in a word or two: a log's is its level. */
+function what(record) {
+  if (record.fn === "log") return levelName(record.level);
+  return ["format", "text"].includes(record.kind) ? record.fn : `${record.fn} ${record.kind.replaceAll("_", " ")}`;
+}
+
 /** A record as a line of a log. */
 export function recordLine(record) {
+  const place = `block ${record.block}, warp ${record.warp}, sequence ${record.sequence}`;
   return h(
     "div.line",
-    { class: LEVEL_TONES[record.level] ?? "" },
+    { class: TEXTS.includes(record.fn) ? LEVEL_TONES[record.level] : "soft" },
     h("time", { title: String(record.time_ns) }, clock(record.time_ns)),
-    h(
-      "span.where",
-      { title: `block ${record.block}, warp ${record.warp}, sequence ${record.sequence}` },
-      `${record.host}/${record.vm}/${record.pe}`,
-    ),
-    h(
-      "span.what",
-      null,
-      record.fn === "log"
-        ? levelName(record.level)
-        : record.kind === "format" || record.kind === "text"
-          ? record.fn
-          : `${record.fn} ${record.kind}`,
-    ),
-    h("span.text", null, record.text),
+    h("span.where", { title: place }, `${record.host}/${record.vm}/${record.pe}`),
+    h("span.what", null, what(record)),
+    h("span.text", null, textOf(record)),
   );
 }

@@ -4,7 +4,7 @@ import * as api from "../api.js";
 import { bar, sparkline } from "../chart.js";
 import { empty, fill, h, pill, toast } from "../dom.js";
 import { dialog, field, input } from "../forms.js";
-import { clock, count, percent, span } from "../format.js";
+import { clock, count, describe, percent, span } from "../format.js";
 import { openDialog } from "../instances.js";
 import { button } from "../roles.js";
 import { href } from "../router.js";
@@ -202,11 +202,4 @@ function showCrossings(list) {
         )
       : h("li.faint", null, "none since this page was opened"),
   );
-}
-
-/** An event's detail in one line. */
-export function describe(detail) {
-  return Object.entries(detail ?? {})
-    .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`)
-    .join(", ");
 }

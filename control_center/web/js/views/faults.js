@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { empty, fill, h, pill, toast } from "../dom.js";
 import { attempt, errorPlace, select } from "../forms.js";
-import { ago, clock, count, moment } from "../format.js";
+import { ago, clock, count, describe, moment } from "../format.js";
 import { button } from "../roles.js";
 import { href } from "../router.js";
 import { matches } from "../selector.js";
@@ -144,9 +144,8 @@ function historyPanel(stage) {
       { title: "Where", value: (event) => [event.host, event.vm].filter(Boolean).join("/"), class: "mono" },
       {
         title: "What",
-        value: (event) => event.detail?.text ?? event.detail?.action ?? JSON.stringify(event.detail ?? {}),
-        show: (event) =>
-          h("span.wrap", null, event.detail?.text ?? event.detail?.action ?? JSON.stringify(event.detail ?? {})),
+        value: (event) => event.detail.text ?? describe(event.detail),
+        show: (event) => h("span.wrap", null, event.detail.text ?? describe(event.detail)),
       },
     ],
   });

@@ -20,7 +20,13 @@ function mount(stage) {
   const ask =
     (dialogOf) =>
     (...given) =>
-      dialogOf((answer) => showResult(result, answer), ...given);
+      dialogOf(
+        (answer) => {
+          showResult(result, answer);
+          stage.attempt(refresh);
+        },
+        ...given,
+      );
   const images = new Table({
     label: "Images",
     key: (row) => `${row.host}/${row.engine}/${row.version}/${row.sha256}`,
@@ -48,12 +54,13 @@ function mount(stage) {
     panel("Images", images.element),
     panel("Drivers and VBIOS", drivers(stage)),
   );
-  stage.every(PERIOD_MS, async () => {
+  const refresh = async () => {
     const answer = await api.get("firmware", { selector: store.scope.text }, stage.signal);
     const info = flat(answer);
     images.update(info.images);
     running.update(grouped(info.pes.filter((row) => matches(store.scope, row))));
-  });
+  };
+  stage.every(PERIOD_MS, refresh);
 }
 
 const panel = (title, content) => h("section.panel", null, h("div.panel-head", null, h("h2", null, title)), content);

@@ -5,7 +5,7 @@ import { h, pill } from "../dom.js";
 import { input, select } from "../forms.js";
 import { LEVELS } from "../format.js";
 import { idOf, openDialog } from "../instances.js";
-import { Gaps, Lines, Seen, recordLine } from "../records.js";
+import { Gaps, Lines, Seen, isSample, recordLine } from "../records.js";
 import { button } from "../roles.js";
 import { matches } from "../selector.js";
 import { store } from "../store.js";
@@ -50,7 +50,7 @@ function mount(stage) {
   };
   const seen = new Seen();
   const take = (record) => {
-    if (seen.again(record)) return;
+    if (isSample(record) || seen.again(record)) return;
     kept.push(record);
     if (kept.length > 2 * SHOWN) kept = kept.slice(-SHOWN);
     if (!paused) put(record);

@@ -62,12 +62,15 @@ function mount(stage) {
 
 const panel = (title, ...content) => h("section.panel", null, h("div.panel-head", null, h("h2", null, title)), content);
 
+/** Busy part of a GPU now; what was last known of a host that does not answer is no load. */
+function loadOf(host, gpu) {
+  return host.state === "up" ? store.load.get(host.host)?.gpus?.[gpu.gpu] : undefined;
+}
+
 function showLoads(place) {
   const rows = store
     .chosenHosts()
-    .flatMap((host) =>
-      host.gpus.map((gpu) => ({ host: host.host, gpu: gpu.gpu, part: store.load.get(host.host)?.gpus?.[gpu.gpu] })),
-    )
+    .flatMap((host) => host.gpus.map((gpu) => ({ host: host.host, gpu: gpu.gpu, part: loadOf(host, gpu) })))
     .filter((row) => store.scope.gpu(row.gpu))
     .sort((a, b) => (b.part ?? -1) - (a.part ?? -1));
   const shown = rows.slice(0, 16);

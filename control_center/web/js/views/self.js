@@ -3,10 +3,9 @@
 import * as api from "../api.js";
 import { bar, sparkline } from "../chart.js";
 import { empty, fill, h, pill } from "../dom.js";
-import { bytes, clock, count, moment } from "../format.js";
+import { bytes, clock, count, describe, moment } from "../format.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
-import { describe } from "./counters.js";
 
 export const self = { name: "self", title: "Self-cost", group: "Steer", mount };
 

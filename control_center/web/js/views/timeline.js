@@ -4,12 +4,11 @@ import * as api from "../api.js";
 import { Brush, TONES, total } from "../brush.js";
 import { empty, fill, h, icon, pill, setText } from "../dom.js";
 import { select } from "../forms.js";
-import { clock, count, moment, now, span } from "../format.js";
+import { clock, count, describe, moment, now, span } from "../format.js";
 import { ICONS } from "../icons.js";
 import { Gaps, Lines, recordLine } from "../records.js";
 import { store } from "../store.js";
 import { Stream } from "../stream.js";
-import { describe } from "./counters.js";
 
 const BINS = 160;
 const SHOWN = 1500;
