@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from control_center.cli.link import Link, Object
 from control_center.cli.output import LEVELS, Output
-from control_center.cli.problems import RefusalError, UsageError
+from control_center.cli.problems import CommandError, RefusalError, UsageError
 from virtio_proto.control.selector import Selector, SelectorError, parse
 
 TTL_S: Final = 60.0
@@ -189,8 +189,6 @@ async def _renew(link: Link, instances: Sequence[Object]) -> None:
 
 
 async def _close(link: Link, instances: Sequence[Object]) -> None:
-    from control_center.cli.problems import CommandError
-
     for instance in instances:
         with contextlib.suppress(CommandError):  # it has expired, or its host is gone: closed all the same
             await link.close(instance["instance"])

@@ -92,7 +92,7 @@ def test_channels_of_several_hosts_are_opened_changed_and_closed(tmp_path: Path)
 
 def test_tail_brings_records_of_all_hosts_and_closes_its_channels(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
-        ran = await cluster.run("tail", "fn=log,pe=0", "--count", "12", "--json")
+        ran = await cluster.run("tail", "fn=stdio,pe=0", "--count", "12", "--json")
         assert ran.code == 0, ran.err
         assert {json.loads(line)["host"] for line in ran.lines} == {"h1", "h2"}
         assert not any(daemon.host.instances for daemon in cluster.daemons)

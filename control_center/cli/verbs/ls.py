@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from control_center.cli.context import Context, chooses
@@ -26,48 +26,37 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 async def run(context: Context) -> int:
     what, chosen = _words(context.given.words)
-    hosts = [host for host in await context.link.hosts() if chosen.matches_host(host["host"])]
-    instances = (
-        [item for item in await context.link.channels("") if chooses(chosen, item)]
-        if what in ("all", "channels")
-        else []
-    )
-    gpus = [
-        {"host": h["host"], **gpu} for h in hosts for gpu in h["gpus"] if chosen.matches_gpu(gpu["gpu"], gpu["uuid"])
-    ]
-    vms = [
-        {"host": h["host"], **vm}
-        for h in hosts
-        for vm in h["vms"]
-        if chosen.matches_vm(vm["vm"]) and chosen.matches_gpu(vm["gpu"])
-    ]
+    found = await _found(context, chosen, channels=what in ("all", "channels"))
     out = context.out
     if out.as_json:
-        found: Object = {"hosts": hosts, "gpus": gpus, "vms": vms, "channels": instances}
         out.json(found if what == "all" else found[what])
         return OK
-    if what in ("all", "hosts"):
-        out.rows(("host", "state", "gpus", "vms", "daemon", "url"), [_host(host) for host in hosts], title="hosts")
-    if what in ("all", "gpus"):
-        out.rows(("host", "gpu", "name", "kind", "pes", "memory", "driver"), [_gpu(gpu) for gpu in gpus], title="GPUs")
-    if what in ("all", "vms"):
-        columns = ("host", "vm", "gpu", "pes", "confined_to", "state", "memory", "requests", "channels", "firmware")
-        out.rows(columns, [_vm(vm) for vm in vms], title="VMs")
-    if what in ("all", "channels"):
-        columns = (
-            "instance",
-            "function",
-            "selector",
-            "owner",
-            "level",
-            "policy",
-            "channels",
-            "records",
-            "lost",
-            "skipped",
-        )
-        out.rows(columns, [summary(item) for item in instances], title="channels")
+    for kind, (columns, line) in _TABLES.items():
+        if what in ("all", kind):
+            out.rows(columns, [line(item) for item in found[kind]], title=kind)
     return OK
+
+
+async def _found(context: Context, chosen: Selector, *, channels: bool) -> Object:
+    """What the selector chooses, by kind."""
+    hosts = [host for host in await context.link.hosts() if chosen.matches_host(host["host"])]
+    instances = await context.link.channels("") if channels else []
+    return {
+        "hosts": hosts,
+        "gpus": [
+            {"host": host["host"], **gpu}
+            for host in hosts
+            for gpu in host["gpus"]
+            if chosen.matches_gpu(gpu["gpu"], gpu["uuid"])
+        ],
+        "vms": [
+            {"host": host["host"], **vm}
+            for host in hosts
+            for vm in host["vms"]
+            if chosen.matches_vm(vm["vm"]) and chosen.matches_gpu(vm["gpu"])
+        ],
+        "channels": [item for item in instances if chooses(chosen, item)],
+    }
 
 
 def _words(words: Sequence[str]) -> tuple[str, Selector]:
@@ -103,3 +92,14 @@ def summary(instance: Object) -> Object:
     channels = instance["channels"]
     sums = {key: sum(one[key] for one in channels) for key in ("records", "lost", "skipped")}
     return {**instance, **sums, "channels": len(channels), "level": LEVELS[instance["level"]]}
+
+
+_TABLES: Final[dict[str, tuple[tuple[str, ...], Callable[[Object], Object]]]] = {
+    "hosts": (("host", "state", "gpus", "vms", "daemon", "url"), _host),
+    "gpus": (("host", "gpu", "name", "kind", "pes", "memory", "driver"), _gpu),
+    "vms": (("host", "vm", "gpu", "pes", "confined_to", "state", "memory", "requests", "channels", "firmware"), _vm),
+    "channels": (
+        ("instance", "function", "selector", "owner", "level", "policy", "channels", "records", "lost", "skipped"),
+        summary,
+    ),
+}

@@ -12,7 +12,7 @@ from control_center.cli.context import Context, find_vm
 from control_center.cli.link import Object
 from control_center.cli.output import clock, duration, size
 from control_center.cli.problems import FAILED, OK, UsageError
-from virtio_proto.control.selector import SelectorError, parse
+from virtio_proto.control.selector import Selector, SelectorError, parse
 
 EXAMPLES: Final = """\
   vgcctl migrate                               what was moved and what moves
@@ -76,14 +76,11 @@ def _where(text: str) -> tuple[str | None, str | None]:
         found = parse(text if "=" in text else f"gpu={text}")
     except SelectorError as error:
         raise UsageError(str(error)) from None
-    pes = str(parse("")) if found.pe is None else _elements(text.partition("pe=")[2].partition(",")[0])
-    if (
-        (found.vm, found.host, found.fn) != ("*", "*", None)
-        or (found.gpu == "*" and not pes)
-        or set(found.gpu[1:]) & set("*?|")
-    ):
+    elsewhere = (found.vm, found.host, found.fn) != ("*", "*", None)
+    if elsewhere or (found.gpu == "*" and found.pe is None) or (found.gpu != "*" and set(found.gpu) & set("*?|")):
         raise UsageError(f"--to {text!r}; allowed: gpu=1, pe=0-3 or gpu=1,pe=0-3")
-    return None if found.gpu == "*" else found.gpu, pes or None
+    pes = None if found.pe is None else str(Selector(pe=found.pe)).removeprefix("pe=")
+    return None if found.gpu == "*" else found.gpu, pes
 
 
 async def _migrate(context: Context) -> Object:

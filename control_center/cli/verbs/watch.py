@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import base64
 import contextlib
+from itertools import groupby
 from typing import Any, Final
 
 from control_center.cli.context import Context, add_selector, opened, positive
@@ -112,11 +113,8 @@ def bar(out: Output, part: float) -> str:
 
 def heat(out: Output, elements: bytes) -> str:
     """One character per element: 0 is idle, 255 busy."""
-    parts = []
-    for value in elements:
-        part = value / 255
-        parts.append(out.paint(_BLOCKS[min(8, -(-value * 8 // 255))], _colour(part)))
-    return "".join(parts)
+    runs = groupby(elements, key=lambda value: _colour(value / 255))
+    return "".join(out.paint("".join(_BLOCKS[-(-value * 8 // 255)] for value in run), colour) for colour, run in runs)
 
 
 def _move(move: Object) -> str:
