@@ -136,11 +136,11 @@ class Host:
             tasks.create_task(self._link.run())
             tasks.create_task(self._keep_subscribed())
             await self._connected.wait()
-            await self.poll()
-            await asyncio.sleep(offset_s)
+            pause_s = offset_s or poll_s
             while True:
                 await self.poll()
-                await asyncio.sleep(poll_s)
+                await asyncio.sleep(pause_s)
+                pause_s = poll_s
 
     async def ask(self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
         """What the daemon answers to `verb`, of the shape that it should have.

@@ -149,10 +149,11 @@ async def rig_of(
     access: Access | None = None,
     recorder: Recorder | None = None,
     shape: Shape = SHAPE,
+    clock: Clock | None = None,
     **more: Any,
 ) -> AsyncIterator[Rig]:
     """A centre over so many daemons, all up."""
-    clock = Clock()
+    clock = clock or Clock()
     async with contextlib.AsyncExitStack() as stack:
         daemons = [
             await stack.enter_async_context(

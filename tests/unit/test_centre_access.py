@@ -28,9 +28,8 @@ async def guarded(folder: Path, hosts: int = 1) -> AsyncIterator[tuple[Rig, dict
         ("view", None, START_NS + 3600 * 10**9, "guest"),
     )
     clock = Clock()
-    async with rig_of(folder, hosts, access=access_of(path, clock.real_ns)) as rig:
+    async with rig_of(folder, hosts, access=access_of(path, clock.real_ns), clock=clock) as rig:
         rig.secret = secrets["root"]
-        object.__setattr__(rig.centre.access, "now_ns", rig.clock.real_ns)
         yield rig, secrets
 
 

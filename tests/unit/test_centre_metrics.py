@@ -1,0 +1,185 @@
+"""``/metrics``: the labels that dashboards know, series of what is there now and of nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_center import metrics
+from control_center.exposition import METRICS, Page
+from control_center.scope import Scope
+from tests.unit.centre_rig import Rig, rig_of, run
+
+DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "virtio-gpu-compute.json"
+_SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[A-Za-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)')
+_LABEL = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
+Samples = list[tuple[str, dict[str, str], float]]
+
+
+async def scraped(rig: Rig) -> Samples:
+    """All samples of a page that keeps to the format."""
+    async with rig.client.get("/metrics") as response:
+        assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        text = await response.text()
+    found, announced = [], set()
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            name = line.split()[2]
+            assert name not in announced, "a series is announced once"
+            announced.add(name)
+        elif not line.startswith("#"):
+            match = _SAMPLE.fullmatch(line)
+            assert match is not None, line
+            assert match[1] in announced
+            found.append((match[1], dict(_LABEL.findall(match[2] or "")), float(match[3])))
+    return found
+
+
+def of(samples: Samples, name: str, **labels: str) -> list[float]:
+    return [value for found, has, value in samples if found == name and labels.items() <= has.items()]
+
+
+def test_gpus_and_vms_have_dcgm_exporters_labels(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            samples = await scraped(rig)
+            labels = next(has for name, has, _ in samples if name == "vgc_vm_utilization_ratio")
+            assert set(labels) == {"gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "vm"}
+            assert (labels["device"], labels["pci_bus_id"]) == ("nvidia0", "00000000:10:00.0")
+            assert labels["UUID"].startswith("GPU-")
+            busy = rig.daemon.world.busy(rig.daemon.world.vms["h1-vm0"])
+            assert of(samples, "vgc_vm_pe_utilization_max_ratio", vm="h1-vm0") == [int(busy.max()) / 255]
+            assert of(samples, "vgc_vm_pe_utilization_min_ratio", vm="h1-vm0") == [int(busy.min()) / 255]
+
+    run(test())
+
+
+def test_opentelemetrys_names_are_there(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            samples = await scraped(rig)
+            limit = of(samples, "hw_gpu_memory_limit_bytes", gpu="0")
+            used = of(samples, "hw_gpu_memory_usage_bytes", gpu="0")
+            assert of(samples, "hw_gpu_memory_utilization_ratio", gpu="0") == [used[0] / limit[0]]
+            assert of(samples, "hw_gpu_utilization_ratio", gpu="0") == of(samples, "vgc_gpu_utilization_ratio", gpu="0")
+
+    run(test())
+
+
+def test_elements_have_series_only_while_a_channel_is_open(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            assert of(await scraped(rig), "vgc_pe_blocks_total") == []
+            await rig.post("/channels", {"selector": "fn=perf,vm=h1-vm1,pe=0-1"})
+            await rig.settle()
+            samples = await scraped(rig)
+            assert {has["pe"] for name, has, _ in samples if name == "vgc_pe_blocks_total"} == {"0", "1"}
+            assert len(of(samples, "vgc_pe_gauge", vm="h1-vm1", gauge="residual")) == 2
+            await rig.ask("DELETE", "/channels/h1/1")
+            await rig.settle()
+            assert of(await scraped(rig), "vgc_pe_blocks_total") == []
+
+    run(test())
+
+
+def test_so_many_series_and_no_more(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path, max_pe_series=3) as rig:
+            await rig.post("/channels", {"selector": "fn=load"})
+            await rig.settle()
+            samples = await scraped(rig)
+            assert len(of(samples, "vgc_pe_utilization_ratio")) == 3
+            assert of(samples, "vgc_pe_series_left_out") == [5.0]
+
+    run(test())
+
+
+def test_a_vm_that_is_gone_has_no_series(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            rig.daemon.fault("h1-vm1")
+            assert of(await scraped(rig), "vgc_faults_open", vm="h1-vm1", kind="kernel") == [1.0]
+            del rig.daemon.world.vms["h1-vm1"]
+            for _ in range(5):
+                await rig.poll()
+            gone = [name for name, has, _ in await scraped(rig) if has.get("vm") == "h1-vm1"]
+            assert gone == []
+
+    run(test())
+
+
+def test_a_stale_host_is_shown_as_not_up_and_with_nothing_else(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path, 2) as rig:
+            rig.clock.seconds = 10
+            await rig.host("h2").poll()
+            rig.host("h1").look()
+            samples = await scraped(rig)
+            assert of(samples, "vgc_host_up", Hostname="h1") == [0.0]
+            assert of(samples, "vgc_host_up", Hostname="h2") == [1.0]
+            assert [name for name, has, _ in samples if has.get("Hostname") == "h1"] == ["vgc_host_up"]
+
+    run(test())
+
+
+def test_a_host_that_is_slow_costs_the_page_only_its_own_figures(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path, 2) as rig:
+            rig.daemon.misbehave.answers["self"] = {"nonsense": 1}
+            rig.daemon.misbehave.answers["faults"] = None
+            samples = await scraped(rig)
+            assert of(samples, "vgc_control_channels", Hostname="h1") == []
+            assert of(samples, "vgc_control_channels", Hostname="h2") == [0.0]
+            assert of(samples, "vgc_gpu_pes", Hostname="h1", gpu="0") == [4.0]
+
+    run(test())
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb"])
+def test_what_daemons_call_things_cannot_break_the_page(name: str) -> None:
+    page = Page()
+    page.add("vgc_vm_ready", 1, {"vm": name})
+    (sample,) = [line for line in page.text().splitlines() if not line.startswith("#")]
+    match = _SAMPLE.fullmatch(sample)
+    assert match is not None
+
+
+def _queries(dashboard: Any) -> list[str]:
+    variables = [variable["definition"] for variable in dashboard["templating"]["list"] if "definition" in variable]
+    return variables + [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def test_the_dashboard_asks_for_series_and_labels_that_there_are(tmp_path: Path) -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = _queries(dashboard)
+    assert len(queries) > 20
+
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            await rig.post("/channels", {"selector": "fn=perf"})
+            rig.daemon.fault("h1-vm0")
+            await rig.settle()
+            text = await metrics.page(rig.centre, Scope())
+            labels: dict[str, set[str]] = {}
+            for line in text.splitlines():
+                if (match := _SAMPLE.fullmatch(line)) is not None:
+                    labels.setdefault(match[1], set()).update(name for name, _ in _LABEL.findall(match[2] or ""))
+            assert set(labels) == set(METRICS), "every series that is described is there"
+            for query in queries:
+                names = re.findall(r"\b(?:vgc|hw)_[a-z_]+", query)
+                assert names, query
+                for name in names:
+                    used = set(re.findall(rf"{name}\{{([^}}]*)\}}", query)) or {""}
+                    asked = {label for part in used for label in re.findall(r"([A-Za-z_]+)=~?\"", part)}
+                    assert asked <= labels[name], query
+            for panel in dashboard["panels"]:
+                for target in panel["targets"]:
+                    shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+                    (name, *_) = re.findall(r"\b(?:vgc|hw)_[a-z_]+", target["expr"])
+                    assert shown <= labels[name], target
+
+    run(test())

@@ -1,0 +1,149 @@
+"""What happens is recorded, found again, exported and played again, each as far as who asks may see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from control_center.config import RecorderConfig
+from control_center.errors import ConfigError
+from control_center.recorder import Settings, StoreRecorder
+from control_center.recording_port import Query, RecordRow, TimelineBin
+from control_center.running import _recorder
+from control_center.shapes import check
+from tests.unit.centre_rig import START_NS, Clock, Rig, access_of, rig_of, run, token_file
+
+
+@asynccontextmanager
+async def recording(folder: Path, hosts: int = 1) -> AsyncIterator[tuple[Rig, StoreRecorder, dict[str, str]]]:
+    """A centre that records, with a token for all and one for h1-vm0."""
+    secrets = token_file(folder / "tokens", ("admin", None, None, "root"), ("view", ["h1-vm0"], None, "owner"))
+    clock = Clock()
+    recorder = StoreRecorder(Settings(f"sqlite:///{folder}/recording.db", now_ns=clock.real_ns))
+    await recorder.start()
+    try:
+        access = access_of(folder / "tokens", clock.real_ns)
+        async with rig_of(folder, hosts, access=access, recorder=recorder, clock=clock) as rig:
+            rig.secret = secrets["root"]
+            yield rig, recorder, secrets
+    finally:
+        await recorder.close()
+
+
+async def _something_happens(rig: Rig, recorder: StoreRecorder) -> None:
+    """Two seconds: records of both VMs' first elements, a fault of each."""
+    await rig.post("/channels", {"selector": "fn=log,pe=0"})
+    await rig.until(lambda: ("subscribe", {"records": [1]}) in rig.daemon.asked)
+    for vm in ("h1-vm0", "h1-vm1"):
+        rig.clock.seconds += 1
+        rig.daemon.tick()
+        rig.daemon.fault(vm)
+    await rig.settle()
+    rig.centre.tick()
+    await recorder.flush()
+
+
+def test_everything_is_recorded_without_anybody_listening(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (rig, recorder, _):
+            await _something_happens(rig, recorder)
+            records = await rig.get("/records")
+            check(records, list[RecordRow], "records")
+            assert {(one["vm"], one["time_ns"] - START_NS) for one in records} == {
+                (vm, second * 10**9) for vm in ("h1-vm0", "h1-vm1") for second in (1, 2)
+            }
+            assert [one["pe"] for one in await rig.get("/records", selector="vm=h1-vm1", limit=1)] == [0]
+            later = await rig.get("/records", from_ns=START_NS + 2 * 10**9)
+            assert len(later) == 2
+            commands = await recorder.commands(Query())
+            assert [(one["user"], one["verb"], one["error"]) for one in commands] == [("root", "open", None)]
+            assert (await rig.get("/self"))["recorder"]["records"] == 4
+
+    run(test())
+
+
+def test_the_time_line_and_exports(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (rig, recorder, _):
+            await _something_happens(rig, recorder)
+            bins = await rig.get("/timeline", from_ns=START_NS, to_ns=START_NS + 4 * 10**9, bins=4)
+            check(bins, list[TimelineBin], "timeline")
+            assert [one["records"].get("log", 0) for one in bins] == [0, 2, 2, 0]
+            perfetto = await rig.ask("GET", "/export", format="perfetto")
+            trace = perfetto.body if isinstance(perfetto.body, dict) else json.loads(perfetto.body)
+            assert trace["traceEvents"]
+            csv = await rig.ask("GET", "/export", format="csv")
+            assert csv.body.splitlines()[0].startswith("time_ns")
+            wrong = await rig.ask("GET", "/export", format="xls")
+            assert (wrong.status, wrong.text) == (400, "format is 'xls'; allowed: perfetto, csv")
+            ends_first = await rig.ask("GET", "/records", from_ns=5, to_ns=3)
+            assert "before from_ns" in ends_first.text
+
+    run(test())
+
+
+def test_a_replay_is_the_same_records_in_order_and_then_the_end(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (rig, recorder, _):
+            await _something_happens(rig, recorder)
+            query = {"replay_from_ns": START_NS, "speed": 0, "events": 1}
+            async with rig.stream(**query) as stream:
+                played: list[dict[str, Any]] = []
+                while (message := await stream.next())["type"] != "end":
+                    played.append(message)
+                records = [one for one in played if one["type"] == "record"]
+                assert [{key: one[key] for key in get_type_hints(RecordRow)} for one in records] == await rig.get(
+                    "/records"
+                )
+                assert [one["vm"] for one in played if one.get("event") == "fault"] == ["h1-vm0", "h1-vm1"]
+                times = [one["time_ns"] for one in played]
+                assert times == sorted(times)
+                assert (await stream.socket.receive()).data == 1000
+
+    run(test())
+
+
+def test_an_owner_finds_their_vm_only(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (rig, recorder, secrets):
+            await _something_happens(rig, recorder)
+            rig.secret = secrets["owner"]
+            assert {one["vm"] for one in await rig.get("/records")} == {"h1-vm0"}
+            assert (await rig.get("/self"))["recorder"] is None
+            for form in ("csv", "perfetto"):
+                answer = await rig.ask("GET", "/export", format=form)
+                assert "h1-vm1" not in str(answer.body)
+            async with rig.stream(replay_from_ns=START_NS, speed=0, events=1) as stream:
+                message = await stream.next()
+                while message["type"] != "end":
+                    assert message["vm"] == "h1-vm0"
+                    message = await stream.next()
+
+    run(test())
+
+
+def test_a_snapshot_is_recorded(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (rig, recorder, _):
+            taken = await rig.post("/snapshots", {"selector": "pe=0"})
+            await recorder.flush()
+            (kept,) = await recorder.snapshots(Query())
+            assert kept["info"] == taken["hosts"]["h1"]
+
+    run(test())
+
+
+def test_a_store_that_is_none_is_refused() -> None:
+    import contextlib
+
+    async def test() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            with pytest.raises(ConfigError, match=r"recorder\.url"):
+                await _recorder(RecorderConfig("sqlite"), stack)
+
+    run(test())
