@@ -128,7 +128,7 @@ def test_check_says_that_nothing_is_wrong(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_the_doctor_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == "aiohttp" else object())
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "aiohttp" else object())
     lines = [finding.line() for finding in doctor.examine(tmp_path / "s")]
     assert "MISSING Python module aiohttp: the web server needs it; pip install 'virtio-gpu-compute[control]'" in lines
     assert any(line.startswith("--") and "start vgcd with --control-socket" in line for line in lines)
