@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -195,7 +195,13 @@ class FakeControlledVm:
 
 
 class FakeHost:
-    """A host with the software GPU."""
+    """A host with the software GPU. `on_xid` tells of an error of a device."""
+
+    def __init__(self) -> None:
+        self.on_xid: Callable[[str, int], None] | None = None
+
+    async def watch(self, on_xid: Callable[[str, int], None]) -> None:
+        self.on_xid = on_xid
 
     async def gpus(self) -> tuple[GpuInfo, ...]:
         return ({"gpu": "cpu", "uuid": "GPU-cpu", "name": "software GPU", "kind": "cpu", "pes": 4, "memory_bytes": 1},)

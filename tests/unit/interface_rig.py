@@ -36,7 +36,8 @@ class Rig:
         self.vms = {vm.name: vm for vm in vms}
         self.clock = clock
         self.config = ControlConfig(socket=self.path, host="h1", **config)
-        self.system = ControlSystem(self.config, vms, FakeHost(), FakeCompiler(), get_logger(), clock_ns=clock)
+        self.host = FakeHost()
+        self.system = ControlSystem(self.config, vms, self.host, FakeCompiler(), get_logger(), clock_ns=clock)
         self._clients: list[Client] = []
 
     async def client(self, token: str | None = None) -> Client:

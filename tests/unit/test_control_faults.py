@@ -131,6 +131,18 @@ def test_history_of_a_vm_is_bounded_and_pushes_only_its_own_out(monkeypatch: pyt
     assert add("web1", "0").number != first.number
 
 
+def test_error_of_a_device_is_a_fault_of_its_vms(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        assert rig.host.on_xid is not None
+        rig.host.on_xid("gpu-1", 31)
+        (item,) = (await client.ask("faults"))["faults"]
+        assert (item["vm"], item["kind"], item["xid"], item["gpu"]) == ("web2", "device", 31, "1")
+        assert "page fault" in item["text"]
+        assert "compute-sanitizer" in item["advice"]
+
+    tell(tmp_path, story, FakeControlledVm("web1", 2), FakeControlledVm("web2", 2, gpu="1"))
+
+
 # ---- policies ------------------------------------------------------------------------------------
 
 
@@ -320,6 +332,14 @@ def test_figures_are_per_element_with_the_busy_part_since_the_first(tmp_path: Pa
         assert (first["counters"], first["gauges"]) == ({"rows": -3}, {"heat": 0.5})
         assert second["occupancy"] == 0.0
         assert (await client.ask("stat", selector="pe=1"))["pes"] == [second]
+
+    tell(tmp_path, story)
+
+
+def test_figures_that_no_frame_can_hold_are_no_answer_but_an_error(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].channels.figure(1, ElementFigures(0, blocks=1 << 64))
+        assert "more than 64 bits" in str(await client.refusal("stat"))
 
     tell(tmp_path, story)
 

@@ -61,7 +61,11 @@ class Connection:
     def push(self, frame: Frame) -> bool:
         if self._writer.transport.get_write_buffer_size() > MAX_UNREAD_PUSHES_BYTES or self._writer.is_closing():
             return False
-        self._writer.write(frames.encode(frame))
+        try:
+            self._writer.write(frames.encode(frame))
+        except FrameError as error:
+            self._log.warning("push_dropped", error=str(error), guest=True)
+            return False
         return True
 
     def sees(self, vm: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import uuid
@@ -11,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from vhost_backend.compiler.job import Target
+from vhost_backend.control.gpu_events import GpuWatch
 from vhost_backend.control.vm_port import MoveFailedError, MoveReport, Progress, VmFacts, VmState
 from vhost_backend.control.worker_channels import WorkerChannels
 from vhost_backend.control_config import ControlConfig
@@ -164,6 +166,7 @@ class DaemonHost:
     def __init__(self, vms: Iterable[Vm], engines: Engines) -> None:
         self._vms = list(vms)
         self._engines = engines
+        self._watch: GpuWatch | None = None
 
     async def gpus(self) -> tuple[GpuInfo, ...]:
         """The software GPU, and those that the drivers of VMs that may have one see."""
@@ -171,8 +174,28 @@ class DaemonHost:
         for vm in self._vms:
             if vm.config.engine.kind in ("auto", "cuda"):
                 survey = await self._engines.survey(vm.config.engine)
-                found |= {gpu.uuid: _gpu_info(gpu, survey.driver_version) for gpu in survey.gpus}
+                found |= {gpu.uuid: self._info(gpu, survey.driver_version) for gpu in survey.gpus}
         return tuple(found.values())
+
+    async def watch(self, on_xid: Callable[[str, int], None]) -> None:
+        log = get_logger()
+        if len(await self.gpus()) < 2:  # but for the software GPU, which reports nothing of itself
+            return
+        self._watch = GpuWatch(on_xid, lambda problem: log.warning("gpus_not_watched", problem=problem))
+        try:
+            await self._watch.start()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._watch.close()
+
+    def _info(self, gpu: Gpu, cuda_version: str) -> GpuInfo:
+        versions = None if self._watch is None else self._watch.versions
+        own = None if versions is None else versions.of(gpu.uuid)
+        info = _gpu_info(gpu, cuda_version if versions is None else versions.driver)
+        if own is not None:
+            info["vbios_version"] = own.vbios_version
+            info["pci_bus_id"] = own.pci_bus_id
+        return info
 
 
 def _software_gpu() -> GpuInfo:

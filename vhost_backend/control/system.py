@@ -53,6 +53,7 @@ class ControlSystem:
         self.name = config.host or socket.gethostname().partition(".")[0] or "host"
         self._uuid = str(uuid.uuid4())
         self._clock_ns = clock_ns
+        self._host = host
         self._log = log
         self.hub = EventHub(log, clock_ns)
         self.interface = Interface(vms, config.channels, self.hub, log, clock_ns)
@@ -123,6 +124,7 @@ class ControlSystem:
         try:
             async with self.server.listening():
                 self.watch.look_for_hung()
+                self.interface.spawn(self._host.watch(self.watch.device_error))
                 yield
         finally:
             await self.watch.close()

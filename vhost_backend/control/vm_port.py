@@ -112,3 +112,7 @@ class Host(Protocol):
     async def gpus(self) -> tuple[GpuInfo, ...]:
         """The GPUs there are, the software GPU too."""
         ...
+
+    async def watch(self, on_xid: Callable[[str, int], None]) -> None:
+        """Tells of errors that devices report: UUID and Xid. Returns if there is nothing to watch, else when cancelled."""
+        ...

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from vhost_backend.control import snapshots
+from vhost_backend.control import snapshots, xid
 from vhost_backend.control.channel_port import ElementState, Loss
 from vhost_backend.control.events import EventHub
 from vhost_backend.control.faults import MAX_TEXT_CHARS, Fault, FaultBook, kind_of
@@ -106,6 +106,24 @@ class Watch(Observer):
         now_ns = self._interface.clock_ns()
         plausible_ns = time_ns if abs(now_ns - time_ns) < RECENT_NS else now_ns
         self.book.add(gpu=source.gpu, vm=source.vm, pe=source.pe, kind=kind, text=text, time_ns=plausible_ns)
+
+    def device_error(self, uuid: str, number: int) -> None:
+        """A GPU reported an Xid: a fault of every VM that computes on it."""
+        self._log.warning("gpu_error", uuid=uuid, xid=number, meaning=xid.describe(number))
+        now_ns = self._interface.clock_ns()
+        for side in self._interface.sides.values():
+            facts = side.vm.facts()
+            if facts.gpu_uuid.lower() == uuid.lower():
+                self.book.add(
+                    gpu=facts.gpu,
+                    vm=side.name,
+                    pe=None,
+                    kind="device",
+                    text=xid.describe(number),
+                    time_ns=now_ns,
+                    xid=number,
+                    advice=xid.advice(number),
+                )
 
     def crossed(self, source: base.Source, name: str, value: float, threshold: float, time_ns: int) -> None:
         self._hub.event(

@@ -30,9 +30,12 @@ class FrameError(Exception):
 def encode(frame: Frame) -> bytes:
     """`frame` as bytes for the stream.
 
-    :raise FrameError: it is longer than a frame may be.
+    :raise FrameError: it is longer than a frame may be, or has a number that is.
     """
-    body: bytes = msgpack.packb(frame)
+    try:
+        body: bytes = msgpack.packb(frame)
+    except OverflowError:
+        raise FrameError("a frame with a number of more than 64 bits") from None
     if len(body) > MAX_FRAME_BYTES:
         raise FrameError(f"a frame of {len(body)} bytes; allowed: {MAX_FRAME_BYTES}")
     return _LENGTH.pack(len(body)) + body

@@ -1,0 +1,150 @@
+"""Reading a worker's record socket: what it brings, and that nothing it brings does harm."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import structlog
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vhost_backend import log
+from vhost_backend.control.channel_port import Batch, Binding, ElementFigures, Loss
+from vhost_backend.control.driver import packets
+from vhost_backend.control.firmware.elements import FirmwareReport
+from vhost_backend.control.record_reader import RecordReader, offset_ns
+from virtio_proto.control.records import Function
+
+CHANNEL, GENERATION, PE = 3, 7, 1
+
+
+class Heard:
+    """A listener that notes everything."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.texts: dict[int, str] = {}
+        self.figures: list[ElementFigures] = []
+        self.figures_ns = 0
+        self.samples: list[Mapping[int, int]] = []
+        self.firmware: list[FirmwareReport] = []
+
+    def on_ready(self, num_pes: int) -> None: ...
+
+    def on_lost(self, loss: Loss) -> None: ...
+
+    def on_batch(self, batch: Batch) -> None:
+        self.batches.append(batch)
+
+    def on_texts(self, texts: Mapping[int, str]) -> None:
+        self.texts |= texts
+
+    def on_figures(self, time_ns: int, figures: Sequence[ElementFigures]) -> None:
+        self.figures_ns = time_ns
+        self.figures += figures
+
+    def on_samples(self, samples: Mapping[int, int]) -> None:
+        self.samples.append(samples)
+
+    def on_firmware(self, report: FirmwareReport) -> None:
+        self.firmware.append(report)
+
+
+def tell(story: Callable[[RecordReader, socket.socket, Heard], Awaitable[None]]) -> None:
+    """A reader with channel 3, generation 7, on element 1, and the worker's end of its socket."""
+
+    async def told() -> None:
+        log.configure("console", "debug", io.StringIO())
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reader = RecordReader(ours, log.get_logger(vm="a"))
+        heard = Heard()
+        reader.begin(heard)
+        reader.expect(Function.STDIO, [Binding(CHANNEL, GENERATION, PE)])
+        try:
+            with theirs:
+                await story(reader, theirs, heard)
+        finally:
+            reader.close()
+            reader.close()
+            structlog.reset_defaults()
+
+    asyncio.run(told())
+
+
+def section(channel: int, generation: int, data: bytes = b"") -> bytes:
+    return packets.SECTION.pack(channel, 0, generation, 9, 1, 2, 500, 4, len(data), 1000) + data
+
+
+def test_sections_of_open_channels_count_and_no_others() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        parts = [(CHANNEL, GENERATION), (CHANNEL, GENERATION - 1), (CHANNEL + 1, GENERATION), (0, 0), (65535, 7)]
+        worker.send(b"R" + b"".join(section(*part, b"x" * 8) for part in parts))
+        reader.drain()
+        (batch,) = heard.batches
+        counts = (batch.records, batch.lost, batch.skipped, batch.cost_ns, batch.forged, batch.data)
+        assert counts == (9, 1, 2, 500, 4, b"x" * 8)
+        reader.forget([CHANNEL])
+        worker.send(b"R" + section(CHANNEL, GENERATION))
+        reader.drain()
+        assert len(heard.batches) == 1
+
+    tell(story)
+
+
+def test_names_of_counters_and_kernels_are_looked_up() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        worker.send(b'D{"40":"cells\\u001b[31m","50":"spin"}')
+        counted = packets.FIGURES.pack(PE, 2, 1, 0, 1, 2, 3, 4, 5, 6)
+        named = struct.pack("<QqQqQd", 0x40, -2, 0x48, 7, 0x50, 0.5)
+        worker.send(packets.figures_head(1000) + counted + named)
+        states = packets.STATE.pack(0, 1, 0, 8, 0x50, 2, 3, 0, 0, 5) + packets.STATE.pack(1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        with reader.snapshot(5) as seen:
+            for packet in (*packets.snapshot(5, 1, 2, states), *packets.snapshot(6, 1, 2, states)):
+                worker.send(packet)
+            reader.drain()
+        assert [(state.pe, state.kernel, state.since_ns) for state in seen] == [(0, "spin", 0)]
+        (figures,) = heard.figures
+        assert abs(heard.figures_ns - offset_ns() - 1000) < 10**9
+        assert (figures.counters, figures.gauges) == ({"cells [31m": -2, "<0x48>": 7}, {"spin": 0.5})
+
+    tell(story)
+
+
+def test_firmware_and_governor_are_passed_on() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        worker.send(b"F" + packets.FIRMWARE.pack(PE, 1, 2, 0, 5, 0))
+        worker.send(b"F" + packets.FIRMWARE.pack(PE, 9, 2, 0, 5, 0))
+        worker.send(b"G" + packets.CHANGE.pack(CHANNEL, 2, GENERATION) + packets.CHANGE.pack(CHANNEL, 5, 1))
+        reader.drain()
+        assert [(report.pe, report.slot, report.version) for report in heard.firmware] == [(PE, 1, 5)]
+        assert heard.samples == [{CHANNEL: 2}]
+
+    tell(story)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(b"RDPSGFEx"), st.binary(max_size=200)), max_size=8))
+def test_nothing_that_a_worker_sends_does_harm(sent: list[tuple[int, bytes]]) -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        for kind, body in sent:
+            worker.send(bytes([kind]) + body)
+        worker.send(b"R" + section(CHANNEL, GENERATION, b"last"))
+        reader.drain()
+        assert heard.batches[-1].data == b"last"
+
+    tell(story)
+
+
+def test_end_of_the_worker_is_no_error() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        worker.send(b"R" + section(CHANNEL, GENERATION, b"last"))
+        worker.close()
+        reader.drain()
+        reader.drain()
+        assert [batch.data for batch in heard.batches] == [b"last"]
+
+    tell(story)
