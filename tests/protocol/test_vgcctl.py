@@ -1,0 +1,131 @@
+"""vgcctl, a control centre with a recorder, the real daemon, a real worker and a kernel that reads and prints."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import guest_driver as vgc
+from control_center import address
+from control_center.config import CentreConfig, RecorderConfig
+from control_center.host import HostConfig
+from control_center.recorder import StoreRecorder
+from control_center.running import running
+from tests.fakes.attached import AttachedLink
+from tests.fakes.daemon import SANDBOX, DaemonThread
+from tests.fakes.guest import open_device
+from tests.unit.vgcctl_rig import Ran, vgcctl
+from vhost_backend.config import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.daemon.process import sandboxed_worker
+
+SOURCE: Final = r"""
+#include <vgc.h>
+extern "C" __global__ void adder() {
+    int sum = 0, number = 0;
+    char c = 0;
+    while (c != 'q') {
+        if (vgc_read(&c, 1) != 1)
+            continue;
+        if (c >= '0' && c <= '9') {
+            number = 10 * number + (c - '0');
+        } else if (c == '\n') {
+            sum += number;
+            number = 0;
+            printf("the sum is %d\n", sum);
+        }
+    }
+    printf("done\n");
+}
+"""
+
+
+@dataclass
+class Stage:
+    """A daemon with one VM of one element, and its guest."""
+
+    socket: Path
+    folder: Path
+    device: vgc.Device
+    program: vgc.Program
+    stream: vgc.Stream
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("vgcctl")
+    quota = QuotaConfig(pes=1, memory_bytes=64 * MIB)
+    vm = VmConfig(
+        "web1", vm_uuid("web1"), folder / "web1", engine=EngineConfig("cpu"), quota=quota, num_queues=2, sandbox=SANDBOX
+    )
+    control = ControlConfig(socket=folder / "control", host="h1", budget_percent=100.0)
+    config = DaemonConfig((vm,), cache=folder / "cache", control=control)
+    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)):
+        link = AttachedLink(folder / "web1", num_queues=2)
+        link.wait_ready()
+        device = open_device(link, folder / "state")
+        yield Stage(folder / "control", folder, device, device.compile(SOURCE), device.stream())
+        device.close()
+        link.close()
+
+
+async def while_it_runs(stage: Stage, *argv: str) -> Ran:
+    """Runs a command while the guest's kernel runs; both are over when this returns."""
+    job = stage.program["adder"].launch_async(1, 1, stream=stage.stream)
+    ran = await vgcctl(*argv)
+    await asyncio.to_thread(job.wait)
+    return ran
+
+
+EXPECTED: Final = "the sum is 5\nthe sum is 12\nthe sum is 112\ndone\n"
+
+
+def test_a_kernel_that_reads_and_prints_prints_the_same_when_its_input_is_fed_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = io.TextIOWrapper(io.BytesIO(b"5\n7\n100\nq"))
+    monkeypatch.setattr(sys, "stdin", typed)
+    hosts = (HostConfig("h1", address.parse(f"unix:{stage.socket}")),)
+    recording = RecorderConfig(f"sqlite://{stage.folder}/recording.db")
+
+    async def run() -> None:
+        async with running(CentreConfig(hosts, ("127.0.0.1", 0), recorder=recording)) as (url, centre):
+            async with asyncio.timeout(20):
+                while centre.cluster.hosts["h1"].state != "up":  # noqa: ASYNC110  it comes up by itself
+                    await asyncio.sleep(0.01)
+            first = await while_it_runs(stage, "send", "vm=web1", "--linger", "0.5", "--centre", url)
+            assert (first.out, first.code) == (EXPECTED, 0)
+            assert isinstance(centre.recorder, StoreRecorder)
+            await centre.recorder.flush()
+            again = await while_it_runs(stage, "replay", "vm=web1", "--feed", "--linger", "0.5", "--centre", url)
+            assert (again.out, again.code) == (EXPECTED, 0)
+
+    asyncio.run(run())
+
+
+def test_verbs_that_look_see_the_real_daemon(stage: Stage) -> None:
+    async def run() -> None:
+        daemon = f"unix:{stage.socket}"
+        listing = await vgcctl("ls", "--json", "--daemon", daemon)
+        assert [(vm["vm"], vm["pes"], vm["state"]) for vm in listing.json["vms"]] == [("web1", 1, "ready")]
+        for argv in (
+            ["stat", "--for", "0.2s"],
+            ["watch", "--count", "1"],
+            ["snap", "take"],
+            ["fault"],
+            ["migrate"],
+            ["flash", "ls"],
+            ["policy", "ls"],
+            ["doctor"],
+        ):
+            ran = await vgcctl(*argv, "--daemon", daemon)
+            assert ran.code == 0, (argv, ran.out, ran.err)
+
+    asyncio.run(run())
