@@ -58,7 +58,10 @@ class Selector:
 
     def pes_of(self, num_pes: int) -> tuple[int, ...]:
         """The chosen ones of a GPU's or VM's first `num_pes` processing elements, ascending."""
-        return tuple(pe for pe in range(num_pes) if self.matches_pe(pe))
+        if self.pe is None:
+            return tuple(range(num_pes))
+        chosen = (range(first, min(last + 1, num_pes)) for first, last in self.pe)
+        return tuple(sorted(set().union(*chosen)))
 
     def one_fn(self) -> str:
         """The function, where there must be exactly one.
