@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired, TypedDict
 
@@ -87,6 +87,10 @@ class Client:
     instances: frozenset[tuple[str, int]] | None = None
     """None: never said; then those that `selector` matches."""
     outbox: Outbox = field(default_factory=Outbox)
+    is_let_in: Callable[[], bool] = field(default=lambda: True)
+    """Whether who opened it would be let in now, too: tokens end, and are taken away."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it is not."""
 
     def hears(self, host: str, instance: int, known: Selector | None) -> bool:
         """Whether the records of an instance may be for it; `known` is the instance's selector."""
@@ -219,8 +223,11 @@ class StreamHub(Listener):
                 client.outbox.put(dumps({"type": "host", **host_info(host, client.scope)}))
 
     def tick(self) -> None:
-        """Sends everybody the load as it is known now; called once a second."""
-        self._send_load([client for client in self._clients if client.load])
+        """Ends streams whose tokens have ended, and sends the load as it is known now; called once a second."""
+        for client in self._clients:
+            if not client.is_let_in():
+                client.ended.set()
+        self._send_load([client for client in self._clients if client.load and not client.ended.is_set()])
 
     def _send_load(self, clients: list[Client]) -> None:
         texts: dict[tuple[Scope, Selector | None], str] = {}

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from control_center.access import SUBPROTOCOL
 from control_center.centre import Centre
@@ -55,10 +55,18 @@ def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamRespo
         if recorder is not None:
             await _replay(socket, recorder, caller, query)
         else:
-            await _live(centre, socket, caller, query)
+            await _live(centre, socket, caller, query, lambda: _is_let_in(centre, request))
         return socket
 
     return handle
+
+
+def _is_let_in(centre: Centre, request: web.Request) -> bool:
+    try:
+        centre.access.caller(request)
+    except RefusedError:
+        return False
+    return True
 
 
 def _query(request: web.Request) -> dict[str, Any]:
@@ -72,25 +80,38 @@ def _query(request: web.Request) -> dict[str, Any]:
 # ---- live ----------------------------------------------------------------------------------------
 
 
-async def _live(centre: Centre, socket: web.WebSocketResponse, caller: Caller, query: dict[str, Any]) -> None:
-    """Sends what the client wants until it hangs up, and does what its messages say."""
+async def _live(
+    centre: Centre,
+    socket: web.WebSocketResponse,
+    caller: Caller,
+    query: dict[str, Any],
+    is_let_in: Callable[[], bool],
+) -> None:
+    """Sends what the client wants until it hangs up or its token ends, and does what its messages say."""
     client = Client(
         caller.scope,
         selector=query.get("selector"),
         events=bool(query.get("events")),
         load=bool(query.get("load")),
+        is_let_in=is_let_in,
     )
     centre.hub.add(client)
     sending = asyncio.create_task(_send(socket, client))
+    ending = asyncio.create_task(_end(socket, client))
     try:
         async for message in socket:
             if message.type == WSMsgType.TEXT:
                 _take(centre, client, message.data)
     finally:
         centre.hub.remove(client)
-        sending.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sending
+        for task in (sending, ending):
+            task.cancel()
+        await asyncio.gather(sending, ending, return_exceptions=True)
+
+
+async def _end(socket: web.WebSocketResponse, client: Client) -> None:
+    await client.ended.wait()
+    await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=b"the token is not valid any more")
 
 
 async def _send(socket: web.WebSocketResponse, client: Client) -> None:

@@ -18,8 +18,9 @@ from control_center.rest.model import (
     OpenRequest,
     SetRequest,
 )
-from control_center.rest.route import SELECTOR, Call, Parameter, Route
+from control_center.rest.route import SELECTOR, Call, Parameter, Route, parse_selector
 from virtio_proto.control.api import ChannelInfo, InstanceInfo, Totals
+from virtio_proto.control.selector import Selector
 
 _SUMMED: Final = ("records", "lost", "skipped", "forged", "cost_ns")
 _MAX_INPUT_BYTES: Final = 16 << 10
@@ -49,24 +50,40 @@ def _hosted(
     }
 
 
+def _vms(host: Host, info: InstanceInfo) -> set[str]:
+    """The VMs that an instance is of; also those that have no worker, and so no channels, now."""
+    try:
+        selector = parse_selector(info["selector"])
+    except RefusedError:  # what a daemon says that lies; it may be of any VM
+        selector = Selector()
+    named = {vm for vm in host.vms if selector.matches_vm(vm)}
+    return named | {channel["vm"] for channel in info["channels"]}
+
+
 def _visible(call: Call, host: Host, infos: list[InstanceInfo], *, totals: bool) -> Iterator[HostedInstance]:
-    """Instances with those of their channels that the caller may see and wants; those without any are left out."""
+    """Instances of VMs that the caller may see and wants, with those VMs' channels.
+
+    Of one that is of others' VMs as well neither the selector nor the owner is told.
+    """
     chosen = call.selector
     everything = call.scope.is_all and (chosen.gpu, chosen.vm, chosen.pe) == ("*", "*", None)
     for info in infos:
         if everything:
             yield _hosted(host.name, info, info["channels"], list_channels=not totals)
             continue
+        vms = _vms(host, info)
+        seen = {vm for vm in vms if call.scope.sees(host.name, vm)}
         channels = [
             channel
             for channel in info["channels"]
-            if call.scope.sees(host.name, channel["vm"])
+            if channel["vm"] in seen
             and chosen.matches_vm(channel["vm"])
             and chosen.matches_gpu(*host.names_of_gpu(channel["gpu"]))
             and chosen.matches_pe(channel["pe"])
         ]
-        if channels:
-            yield _hosted(host.name, info, channels, list_channels=not totals)
+        if channels or (not info["channels"] and any(chosen.matches_vm(vm) for vm in seen)):
+            shown = _hosted(host.name, info, channels, list_channels=not totals)
+            yield shown if seen == vms else {**shown, "selector": f"vm={'|'.join(sorted(seen))}", "owner": ""}
 
 
 async def channels(call: Call) -> list[HostedInstance]:
@@ -118,7 +135,7 @@ async def _named(call: Call) -> tuple[Host, int]:
 
 async def _check_owned(call: Call, host: Host, number: int) -> None:
     listing = await host.ask("ls", {})
-    vms = {channel["vm"] for info in listing["instances"] if info["instance"] == number for channel in info["channels"]}
+    vms = {vm for info in listing["instances"] if info["instance"] == number for vm in _vms(host, info)}
     if not any(call.scope.sees(host.name, vm) for vm in vms):
         raise RefusedError("unknown", f"{host.name}: no instance {number}")
     if not all(call.scope.sees(host.name, vm) for vm in vms):

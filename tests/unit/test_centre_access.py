@@ -95,7 +95,7 @@ def test_a_role_allows_what_it_allows(tmp_path: Path, method: str, path: str, bo
 
 async def _busy(rig: Rig) -> None:
     """The admin opens channels to everything, things go wrong in both VMs, a snapshot is taken."""
-    await rig.post("/channels", {"selector": "fn=log"})
+    await rig.post("/channels", {"selector": "fn=log,vm=h1-vm0|h1-vm1"})
     await rig.post("/channels", {"selector": "fn=perf,vm=h1-vm1"})
     rig.daemon.fault("h1-vm0", 0)
     rig.daemon.fault("h1-vm1", 1)
@@ -130,6 +130,7 @@ def test_an_owner_sees_nothing_of_other_vms_anywhere(tmp_path: Path) -> None:
                 assert "h2" not in shown.replace("sha256", ""), path
             assert [vm["vm"] for host in await rig.get("/hosts") for vm in host["vms"]] == ["h1-vm0"]
             (log,) = await rig.get("/channels")
+            assert (log["selector"], log["owner"]) == ("vm=h1-vm0", "")
             assert {channel["vm"] for channel in log["channels"]} == {"h1-vm0"}
             async with rig.client.get("/metrics", headers={"Authorization": f"Bearer {rig.secret}"}) as response:
                 text = await response.text()
@@ -209,6 +210,21 @@ def test_an_owners_stream_has_their_vm_only(tmp_path: Path) -> None:
                 rig.daemon.fault("h1-vm0")
                 seen = [await stream.next(), await stream.next()]
                 assert [(one["type"], one["vm"]) for one in seen] == [("record", "h1-vm0"), ("event", "h1-vm0")]
+
+    run(test())
+
+
+def test_a_stream_ends_with_its_token(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with guarded(tmp_path) as (rig, secrets):
+            rig.secret = secrets["guest"]
+            async with rig.stream(load=1) as stream:
+                rig.centre.tick()
+                assert (await stream.next())["type"] == "load"
+                rig.clock.seconds = 3601
+                rig.centre.tick()
+                assert (await stream.socket.receive()).data == 1008
+            await rig.until(lambda: len(rig.centre.hub) == 0)
 
     run(test())
 
