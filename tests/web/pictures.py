@@ -160,9 +160,11 @@ PICTURES: Final[dict[str, tuple[str, str, Callable[[Page], None]]]] = {
 
 
 def _save(picture: bytes, path: Path) -> None:
-    """As PNG with a palette: half as long, and nobody sees it."""
+    """As a short PNG; one that is still too long gets a palette."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    image.save(path, optimize=True)
+    if path.stat().st_size > MAX_BYTES:
+        image.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def take(page: Page, rig: Rig, folder: Path) -> None:
