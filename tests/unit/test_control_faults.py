@@ -387,6 +387,16 @@ def test_confinement_holds_in_the_next_worker_too(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_on_a_gpu_confinement_is_a_smaller_partition(tmp_path: Path) -> None:
+    async def story(_rig: Rig, client: Client) -> None:
+        await client.ask("confine", vm="web1", pes="0-1")
+        assert (await client.push("event", lambda f: f["event"] == "migration" and f["detail"]["state"] == "done"))[
+            "detail"
+        ]["bytes"] == 64
+
+    tell(tmp_path, story, FakeControlledVm("web1", 4, gpu="1"))
+
+
 def test_what_cannot_be_moved_or_confined_now_is_refused(tmp_path: Path) -> None:
     async def story(_rig: Rig, client: Client) -> None:
         for verb, fields in (("migrate", {}), ("confine", {"pes": "0"}), ("reset_worker", {})):

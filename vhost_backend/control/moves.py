@@ -141,6 +141,11 @@ class MoveCommands:
         fields.done()
         if not side.vm.channels.ready:
             raise RefusedError("busy", f"{side.name} has no worker now; allowed: when its state is ready")
+        facts = side.vm.facts()
+        if (
+            facts.gpu.isdecimal()
+        ):  # a GPU's multiprocessors cannot be told to let blocks pass: a partition can be smaller
+            return self._moves.begin(side, facts.gpu, pes or range(facts.pes_quota or facts.pes))
         return await self._moves.confine(side, pes)
 
     async def _migrations(self, caller: Caller, fields: Fields) -> dict[str, Any]:
