@@ -103,25 +103,23 @@ def test_typed_input_reaches_the_kernel_that_waits(rig: ControlWorkerRig) -> Non
     assert "not base64" in refused.error
 
 
-def test_figures_come_with_names_and_gauges_get_their_thresholds(rig: ControlWorkerRig) -> None:
-    functions = rig.load_source()
-    assert rig.open(Function.PERF, [1, 2], [0, 1], period_ms=5).ok
-    rig.finish(rig.run(functions["figures"], struct.pack("<d", 1.0), blocks=64))
-    assert rig.command(ControlThreshold, pes=(0, 1), name="heat", low=0.0, high=10.0).ok
-    rig.finish(rig.run(functions["figures"], struct.pack("<d", 99.0), blocks=64))
+def test_figures_come_with_names_and_gauges_get_their_thresholds() -> None:
+    with control_worker_rig(pes=1) as rig:
+        functions = rig.load_source()
+        assert rig.open(Function.PERF, [1], [0], level=3, period_ms=5).ok
+        rig.finish(rig.run(functions["figures"], struct.pack("<d", 1.0), blocks=64))
+        assert rig.command(ControlThreshold, pes=(0,), name="heat", low=0.0, high=10.0).ok
+        rig.finish(rig.run(functions["figures"], struct.pack("<d", 99.0), blocks=64))
+        crossed = rig.read_until(lambda: [line for line in rig.seen.lines(1) if "crosses" in line])
+        assert crossed == ["heat 99 crosses 10"]
 
-    def crossed() -> list[str]:
-        return [line for number in (1, 2) for line in rig.seen.lines(number) if "crosses" in line]
+        def latest() -> packets.ElementCounts:
+            figures = [packet for packet in rig.seen.packets if isinstance(packet, packets.Figures)]
+            return figures[-1].elements[-1]
 
-    assert rig.read_until(crossed)[0] == "heat 99 crosses 10"
-
-    def counted() -> int:
-        latest = {e.pe: e for f in rig.seen.packets if isinstance(f, packets.Figures) for e in f.elements}
-        names = {rig.seen.texts[name] for element in latest.values() for name in element.counters}
-        assert names <= {"things"}
-        return sum(value for element in latest.values() for value in element.counters.values())
-
-    rig.read_until(lambda: counted() == 2 * 64 * 3)
+        rig.read_until(lambda: sum(latest().counters.values()) == 2 * 64 * 3)
+        assert {rig.seen.texts[name] for name in latest().counters} == {"things"}
+        assert {rig.seen.texts[name]: value for name, value in latest().gauges.items()} == {"heat": 99.0}
 
 
 def test_a_snapshot_shows_what_runs(rig: ControlWorkerRig) -> None:

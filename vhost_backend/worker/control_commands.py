@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from vhost_backend._dataplane import lib
 from vhost_backend.control.driver import packets
 from vhost_backend.control.driver.driver import Driver, DriverError, Terms
 from vhost_backend.worker.control_messages import (
@@ -45,6 +46,8 @@ class Commands:
         self._look_at = 0.0
         self._changing: set[int] = set()
         """Elements that are changing their firmware."""
+        self._changed = False
+        """Whether any has ever been told to: it may go back by itself."""
 
     @property
     def waiting(self) -> bool:
@@ -76,8 +79,9 @@ class Commands:
 
     def follow_up(self) -> None:
         """What earlier commands have left to do: gauges that there are now, elements that have changed firmware."""
-        if self._changing and (states := self._driver.firmware()):
-            self._changing -= {state[0] for state in packets.FIRMWARE.iter_unpack(states)}
+        if self._changed and (states := self._driver.firmware()):
+            found = packets.FIRMWARE.iter_unpack(states)
+            self._changing -= {pe for pe, _slot, state, *_ in found if state != lib.VGC_CTL_FW_STAGED}
             self._pipe.send_within([bytes([packets.Kind.FIRMWARE]) + states], SAY_ALL_S)
         now = time.monotonic()
         if self._thresholds and now >= self._look_at:
@@ -169,6 +173,7 @@ class Commands:
             return
         self._driver.activate(message.pes, message.slot)
         self._changing.update(message.pes)
+        self._changed = True
 
 
 MAX_THRESHOLDS: Final = 64

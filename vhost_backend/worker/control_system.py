@@ -136,11 +136,11 @@ class ControlSystem:
         return min(self._period_s, max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
 
     def _work(self) -> None:
-        any_sent, all_sent = self._pipe.records()
-        all_sent &= self._pipe.figures()
+        any_sent, _ = self._pipe.records()
+        self._pipe.figures()
         self._commands.follow_up()
         self._govern()
-        if any_sent or not all_sent:
+        if any_sent:
             self._period_s = SHORTEST_PERIOD_S
         else:
             self._period_s = min(LONGEST_PERIOD_S, self._period_s * 1.5)

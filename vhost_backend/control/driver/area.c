@@ -126,14 +126,14 @@ int vgc_control_area_attach(struct vgc_control_area *area, struct vgc_engine *en
 
 /* ---- access --------------------------------------------------------------------------------------------------- */
 
-static bool is_apart(const struct vgc_control_area *area)
+bool vgc_control_is_apart(const struct vgc_control_area *area)
 {
     return area->engine != NULL && area->engine->ops->control_read != NULL;
 }
 
 void vgc_control_read(const struct vgc_control_area *area, uint64_t offset, void *to, uint64_t size)
 {
-    if (is_apart(area)) {
+    if (vgc_control_is_apart(area)) {
         if (area->engine->ops->control_read(area->engine, offset, to, size) != 0)
             memset(to, 0, size); /* the device is gone: there is nothing in any link */
         return;

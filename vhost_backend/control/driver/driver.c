@@ -39,6 +39,7 @@ void vgc_control_free(struct vgc_control *control)
     free(control->open);
     free(control->costs);
     free(control->quarantine);
+    free(control->ahead);
     free(control);
 }
 

@@ -56,6 +56,8 @@ void vgc_control_write(const struct vgc_control_area *area, uint64_t offset, con
 uint64_t vgc_control_load(const struct vgc_control_area *area, uint64_t offset);
 void vgc_control_store(const struct vgc_control_area *area, uint64_t offset, uint64_t value);
 void vgc_control_store32(const struct vgc_control_area *area, uint64_t offset, uint32_t value);
+/* Must the area be moved piece by piece between host and device? */
+bool vgc_control_is_apart(const struct vgc_control_area *area);
 /* What was written before is seen by whoever's writes are read after. */
 void vgc_control_fence(void);
 
@@ -171,6 +173,9 @@ struct vgc_control_element {
     bool asked;    /* for a snapshot */
     bool due;      /* figures */
     bool changing; /* to another firmware slot */
+    bool testing;  /* it has begun to, and that was told */
+    bool watched;  /* it has changed: that it goes back by itself will be told */
+    uint8_t slot;  /* that it was told to change to */
 };
 
 /* Writes the attention word of an element; the caller kicks. */
@@ -215,7 +220,10 @@ struct vgc_control {
     struct vgc_control_element *elements;
     uint16_t *open; /* numbers of channels that there are */
     uint32_t num_open;
-    uint32_t turn;          /* whose it is next */
+    uint32_t turn;                 /* whose it is next */
+    struct vgc_ctl_channel *ahead; /* of an area apart: channels ahead_first.. as they were when the round began */
+    uint32_t ahead_first;
+    uint32_t ahead_count;
     uint64_t next_position; /* of slots: no link has had it or one behind */
     struct vgc_control_quarantine *quarantine;
     uint32_t num_quarantined;
@@ -227,7 +235,7 @@ struct vgc_control {
     uint32_t turn_before;
     uint32_t figured; /* element after the last one in the packet of figures */
     uint32_t figured_before;
-    uint32_t num_changing; /* elements */
+    uint32_t num_changing; /* elements that are changing, or watched */
     uint64_t governed_ns;
     uint64_t *costs; /* by element, for the governor */
 };

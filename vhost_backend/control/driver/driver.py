@@ -135,7 +135,7 @@ class Driver:
         self._check(lib.vgc_control_activate(self._control, _u16(pes), len(pes), slot, self._why))
 
     def firmware(self) -> bytes:
-        """``struct vgc_control_firmware`` of elements that have dealt with `activate` since the last call."""
+        """``struct vgc_control_firmware`` of elements with news: begun to change, changed, or gone back."""
         states = ffi.new("struct vgc_control_firmware[]", self.num_pes)
         count = lib.vgc_control_firmware(self._control, states, self.num_pes)
         return bytes(ffi.buffer(states))[: count * packets.FIRMWARE.size]

@@ -63,21 +63,58 @@ int vgc_control_confine(struct vgc_control *control, const uint16_t *pes, uint32
 
 /* ---- firmware --------------------------------------------------------------------------------------------------- */
 
+static void follow(struct vgc_control *control, struct vgc_control_element *element, bool changing, bool watched)
+{
+    control->num_changing -= element->changing || element->watched;
+    element->changing = changing;
+    element->watched = watched;
+    control->num_changing += changing || watched;
+}
+
 int vgc_control_activate(struct vgc_control *control, const uint16_t *pes, uint32_t count, uint32_t slot, char *why)
 {
     int result = check_pes(control, pes, count, why);
     if (result != 0)
         return result;
     for (uint32_t i = 0; i < count; i++) {
-        control->num_changing += !control->elements[pes[i]].changing;
-        control->elements[pes[i]].changing = true;
-        vgc_control_store32(&control->area,
-                            vgc_control_pe_at(&control->area, pes[i]) + offsetof(struct vgc_ctl_pe, firmware_wanted),
-                            slot + 1);
+        struct vgc_control_element *element = &control->elements[pes[i]];
+        uint64_t row = vgc_control_pe_at(&control->area, pes[i]);
+        follow(control, element, true, false);
+        element->testing = false;
+        element->slot = (uint8_t)slot;
+        vgc_control_store32(&control->area, row + offsetof(struct vgc_ctl_pe, firmware_state), 0);
+        vgc_control_store32(&control->area, row + offsetof(struct vgc_ctl_pe, firmware_wanted), slot + 1);
         vgc_control_attend(control, pes[i]);
     }
     vgc_control_kick(control);
     return 0;
+}
+
+/* Is there anything new about the element's firmware? It takes `firmware_wanted` when it begins to change, and has a
+ * state when it has done so; what goes back later by itself has another one. */
+static bool has_news(struct vgc_control *control, uint32_t pe, struct vgc_ctl_pe *row)
+{
+    struct vgc_control_element *element = &control->elements[pe];
+    if (!element->changing && !element->watched)
+        return false;
+    read_row(control, pe, row);
+    if (element->watched) {
+        if (row->firmware_state != VGC_CTL_FW_ROLLED_BACK)
+            return false;
+        follow(control, element, false, false);
+        return true;
+    }
+    if (row->firmware_wanted != 0 || (row->firmware_state == 0 && element->testing))
+        return false;
+    if (row->firmware_state == 0) {
+        row->firmware_state = VGC_CTL_FW_STAGED;
+        row->firmware_tried = element->slot;
+        row->firmware_code = 0;
+        return element->testing = true;
+    }
+    follow(control, element, false, row->firmware_state == VGC_CTL_FW_ACTIVE);
+    vgc_control_attend(control, pe);
+    return true;
 }
 
 uint32_t vgc_control_firmware(struct vgc_control *control, struct vgc_control_firmware *states, uint32_t max)
@@ -85,19 +122,12 @@ uint32_t vgc_control_firmware(struct vgc_control *control, struct vgc_control_fi
     uint32_t count = 0;
     for (uint32_t pe = 0; pe < control->area.num_pes && control->num_changing != 0 && count < max; pe++) {
         struct vgc_ctl_pe row;
-        if (!control->elements[pe].changing)
-            continue;
-        read_row(control, pe, &row);
-        if (row.firmware_wanted != 0 || row.firmware_state == 0)
-            continue;
-        states[count++] = (struct vgc_control_firmware){.pe = (uint16_t)pe,
-                                                        .slot = (uint8_t)row.firmware_tried,
-                                                        .state = (uint8_t)row.firmware_state,
-                                                        .version = row.firmware_version,
-                                                        .code = row.firmware_code};
-        control->elements[pe].changing = false;
-        control->num_changing--;
-        vgc_control_attend(control, pe);
+        if (has_news(control, pe, &row))
+            states[count++] = (struct vgc_control_firmware){.pe = (uint16_t)pe,
+                                                            .slot = (uint8_t)row.firmware_tried,
+                                                            .state = (uint8_t)row.firmware_state,
+                                                            .version = row.firmware_version,
+                                                            .code = row.firmware_code};
     }
     return count;
 }
