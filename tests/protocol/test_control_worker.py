@@ -113,13 +113,17 @@ def test_figures_come_with_names_and_gauges_get_their_thresholds() -> None:
         crossed = rig.read_until(lambda: [line for line in rig.seen.lines(1) if "crosses" in line])
         assert crossed == ["heat 99 crosses 10"]
 
-        def latest() -> packets.ElementCounts:
+        def latest() -> packets.ElementCounts | None:
             figures = [packet for packet in rig.seen.packets if isinstance(packet, packets.Figures)]
-            return figures[-1].elements[-1]
+            return figures[-1].elements[-1] if figures else None
 
-        rig.read_until(lambda: sum(latest().counters.values()) == 2 * 64 * 3)
-        assert {rig.seen.texts[name] for name in latest().counters} == {"things"}
-        assert {rig.seen.texts[name]: value for name, value in latest().gauges.items()} == {"heat": 99.0}
+        def all_counted() -> packets.ElementCounts | None:
+            counts = latest()
+            return counts if counts is not None and sum(counts.counters.values()) == 2 * 64 * 3 else None
+
+        counts = rig.read_until(all_counted)
+        assert {rig.seen.texts[name] for name in counts.counters} == {"things"}
+        assert {rig.seen.texts[name]: value for name, value in counts.gauges.items()} == {"heat": 99.0}
 
 
 def test_a_snapshot_shows_what_runs(rig: ControlWorkerRig) -> None:
