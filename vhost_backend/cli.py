@@ -26,7 +26,7 @@ from vhost_backend.control import token_command
 from vhost_backend.control.firmware import commands as firmware_command
 from vhost_backend.daemon import listen, server
 from vhost_backend.daemon.compilers import compile_service
-from vhost_backend.daemon.engines import host_engines
+from vhost_backend.daemon.engines import Engines, host_engines
 from vhost_backend.errors import ConfigError, HostError, VgcError
 from vhost_backend.finding import describe
 from vhost_backend.sandbox import launch
@@ -146,8 +146,12 @@ def _run(arguments: argparse.Namespace) -> int:
 def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
     log.configure(config.log.format, config.log.level)
     _check_host(config)
-    server.run(server.Daemon(config, compile_service(config), host_engines(), handed_over))
+    server.run(server.Daemon(config, compile_service(config), _engines(config), handed_over))
     return 0
+
+
+def _engines(config: DaemonConfig) -> Engines:
+    return host_engines(has_control=config.control.is_on)
 
 
 def _check_host(config: DaemonConfig) -> None:
@@ -172,7 +176,7 @@ def _check_config(arguments: argparse.Namespace) -> int:
 
 async def _engines_here(config: DaemonConfig) -> list[str]:
     """Which engine each VM would get, if all of them came now, one after the other."""
-    engines = host_engines()
+    engines = _engines(config)
     with contextlib.ExitStack() as sessions:
         choices = []
         for vm in config.vms:

@@ -125,6 +125,7 @@ _CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "driver": _driver,
     "compiler": choice("auto", "nvrtc", "nvcc"),
     "completion": choice("auto", "memory", "event"),
+    "hooks": choice("auto", "on", "off"),
     "binaries": _flag,
     "heap": scaled(SIZE_UNITS, 64 * KIB, 64 * GIB, "a size such as 8M, from 64K to 64G"),
 }

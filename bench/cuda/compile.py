@@ -18,7 +18,7 @@ COMPILE_SECONDS: Final = 60
 
 def cubin_of(source: bytes, gpu: Gpu, compiler: str = "auto") -> bytes:
     """:raise SkipRow: when it does not compile here; the text is the compiler's."""
-    settings = {"arch": gpu.arch, "driver": gpu.driver_version, "compiler": compiler}
+    settings = {"arch": gpu.arch, "driver": gpu.driver_version, "compiler": compiler, "hooks": "off"}
     job = engine_class("cuda").compile_job("CUDA_SOURCE", source, (), settings)
     with tempfile.TemporaryDirectory(prefix="vgc-cubin-") as folder:
         (Path(folder) / job.input_name).write_bytes(source)

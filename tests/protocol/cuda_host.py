@@ -147,7 +147,9 @@ def cuda_daemon(folder: Path, *settings: Settings, fake: str = "", deadline_s: f
         for one in settings
     )
     config = DaemonConfig(vms, cache=folder / "cache")
-    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config), engines=host_engines()):
+    with DaemonThread(
+        config, sandboxed_worker, compiler=compile_service(config), engines=host_engines(has_control=False)
+    ):
         yield
 
 

@@ -264,7 +264,7 @@ def test_check_says_which_engine_each_vm_would_get(
     async def one_gpu(_driver: str | None, _device: str | None) -> Survey:
         return Survey((gpu,), "13.0")
 
-    monkeypatch.setattr("vhost_backend.cli.host_engines", lambda: Engines(one_gpu, lambda *_: None))
+    monkeypatch.setattr("vhost_backend.cli.host_engines", lambda **_: Engines(one_gpu, lambda *_: None))
     config = tmp_path / "f.yaml"
     config.write_text("vms: {a: , b: {engine: 'cuda:1'}, c: {engine: 'cuda:0'}, d: {engine: cpu}}\n")
     assert cli.main(["check-config", str(config)]) == 0

@@ -36,12 +36,13 @@ def compile_image(
     arch: str = "sm_90",
     compiler: str = "nvrtc",
     limits: CompileLimits | None = None,
+    hooks: str = "on",
 ) -> tuple[bytes, str]:
     """The cubin and the log.
 
     :raise CompileError: it does not compile.
     """
-    settings = {"arch": arch, "driver": DRIVER, "compiler": compiler}
+    settings = {"arch": arch, "driver": DRIVER, "compiler": compiler, "hooks": hooks}
     image, log = _compile(source, options, kind, settings, limits or CompileLimits())
     return kinds.split(image)[0], log
 
@@ -50,7 +51,7 @@ def compiled_kinds(
     source: str | bytes, *options: str, kind: str = "CUDA_SOURCE", arch: str = "sm_90", compiler: str = "nvrtc"
 ) -> dict[str, tuple[ParamKind, ...]]:
     """What the engine gets to know of each kernel's parameters, by the linker's name of it."""
-    settings = {"arch": arch, "driver": DRIVER, "compiler": compiler}
+    settings = {"arch": arch, "driver": DRIVER, "compiler": compiler, "hooks": "on"}
     image, declared = kinds.split(_compile(source, options, kind, settings, CompileLimits())[0])
     return {
         kernel.name: kinds.param_kinds(kernel.name, [size for _, size in kernel.params], declared)

@@ -107,6 +107,7 @@ OPTIONS: dict[str, Scalar] = {
     "driver": "/opt/libcuda.so.1",
     "compiler": "nvrtc",
     "completion": "event",
+    "hooks": "on",
     "binaries": True,
     "heap": MIB,
     "unknown": 1,

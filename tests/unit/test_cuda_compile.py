@@ -111,7 +111,7 @@ def test_endless_compilation_is_stopped() -> None:
 def test_hungry_compilation_is_refused() -> None:
     """NVRTC says so, or crashes: it does not survive every allocation that fails."""
     limits = CompileLimits(memory_bytes=400 << 20, wall_seconds=60, cpu_seconds=60)
-    with pytest.raises(CompileError, match="memory|crashed"):
+    with pytest.raises(CompileError, match=r"memory|crashed"):
         compile_image(EXPONENTIAL, limits=limits)
 
 
@@ -261,7 +261,7 @@ def test_the_guest_may_ask_for_nvcc() -> None:
 
 
 def test_other_kinds_of_program_are_refused() -> None:
-    settings = {"arch": "sm_90", "driver": "13.0", "compiler": "auto"}
+    settings = {"arch": "sm_90", "driver": "13.0", "compiler": "auto", "hooks": "on"}
     with pytest.raises(ValueError, match="does not compile ALGOL; allowed: CUDA_SOURCE, PTX, CUBIN, FATBIN"):
         toolchain.compile_job("ALGOL", b"", (), settings)
 

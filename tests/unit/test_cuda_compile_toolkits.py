@@ -18,7 +18,7 @@ from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import driver, toolchain, toolkits
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SETTINGS = {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc"}
+SETTINGS = {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc", "hooks": "on"}
 
 
 def forget() -> None:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-from dataclasses import replace
-
 import pytest
 
 from tests.unit.cuda_compile_rig import DRIVER, EMPTY, compile_image, needs_nvcc, needs_nvrtc
-from vhost_backend.engines.cuda import cubin, kinds, toolchain
+from vhost_backend.engines.cuda import cubin, toolchain
 from vhost_backend.engines.cuda.compiler import hooks, registers
-from vhost_backend.sandbox import memfd
-from vhost_backend.sandbox.compile import CompileLimits, run_compile
 
 OURS = "\n".join(f".func {name}()\n{{\n\tret;\n}}" for name in ("__vgc_block_begin", "__vgc_block_end"))
 PRINTING = ".func __vgc_vprintf()\n{\n\tcall vprintf, ();\n}\n.func __vgc_trap()\n{\n\tret;\n}"
@@ -65,20 +59,12 @@ def hooked(*parts: str) -> str:
 
 
 def without_hooks(source: str) -> bytes:
-    """The cubin as it would be if this host had no control system."""
-    job = toolchain.compile_job("CUDA_SOURCE", source.encode(), (), settings())
-    at = job.argv.index("--hooks")
-    plain = replace(job, argv=(*job.argv[:at], *job.argv[at + 2 :]))
-    outcome = asyncio.run(run_compile(plain, source.encode(), CompileLimits(), "strict"))
-    assert outcome.image_fd is not None, outcome.log
-    try:
-        return kinds.split(memfd.read(outcome.image_fd, 1 << 24))[0]
-    finally:
-        os.close(outcome.image_fd)
+    """The cubin as it is on a host that has no control system."""
+    return compile_image(source, hooks="off")[0]
 
 
-def settings() -> dict[str, str]:
-    return {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc"}
+def settings(hooks: str = "on") -> dict[str, str]:
+    return {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc", "hooks": hooks}
 
 
 @needs_nvrtc
@@ -100,6 +86,33 @@ def test_every_architectures_kernels_are_seen(arch: str) -> None:
     found = cubin.parse(compile_image(source, arch=arch)[0]).hooks
     assert found is not None
     assert found.constants[found.names_at :].startswith(b"_Z1ki\0")
+
+
+SAYING = """
+#include <vgc.h>
+extern "C" __global__ void k(int n, char *to) {
+    vgc_printf("%d", n); vgc_log(VGC_INFO, "x"); vgc_fault(1, "y"); vgc_event("e"); vgc_count("c"); vgc_gauge("g", 1);
+    if (vgc_poll()) vgc_read(to, 8);
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", [pytest.param("nvrtc", marks=needs_nvrtc), pytest.param("nvcc", marks=needs_nvcc)])
+def test_programs_without_hooks_may_speak_and_are_not_heard(compiler: str) -> None:
+    image, log = compile_image(SAYING, compiler=compiler, hooks="off")
+    assert log == ""
+    assert cubin.parse(image).hooks is None
+    assert b"__vgc_ctl" not in image
+
+
+def test_with_and_without_hooks_are_different_images() -> None:
+    jobs = [toolchain.compile_job("CUDA_SOURCE", b"", (), settings(which)) for which in ("on", "off")]
+    assert jobs[0].identity != jobs[1].identity
+
+
+def test_setting_that_is_unknown_is_answered_with_those_that_are() -> None:
+    with pytest.raises(ValueError, match="hooks 'maybe' is unknown; allowed: on, off"):
+        toolchain.compile_job("CUDA_SOURCE", b"", (), settings("maybe"))
 
 
 @needs_nvcc
@@ -124,7 +137,7 @@ def test_binaries_of_the_guest_are_as_they_came() -> None:
 @needs_nvrtc
 def test_what_cannot_be_assembled_with_hooks_runs_without_and_says_so() -> None:
     source = "__constant__ char full[65536]; __global__ void k(char *x) { *x = full[threadIdx.x]; }"
-    image, log = compile_image(source)
+    image, log = compile_image("#include <vgc.h>\n" + source)
     assert "the control system will not see this program" in log
     assert cubin.parse(image).hooks is None
 

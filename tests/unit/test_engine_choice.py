@@ -31,12 +31,12 @@ TWO = Survey((gpu(0), gpu(1)), "13.0")
 class Host:
     """Engines on a host of the test's making; `asked` says which drivers were asked about what."""
 
-    def __init__(self, found: Survey, compiler: str | Exception | None = None) -> None:
+    def __init__(self, found: Survey, compiler: str | Exception | None = None, *, has_control: bool = False) -> None:
         self.asked: list[tuple[str | None, str | None]] = []
         self._found = found
         self.compilers: list[tuple[str, ...]] = []
         self._compiler = compiler
-        self.engines = Engines(self._survey, self._compile)
+        self.engines = Engines(self._survey, self._compile, has_control=has_control)
 
     async def _survey(self, driver: str | None, device: str | None) -> Survey:
         self.asked.append((driver, device))
@@ -69,8 +69,26 @@ def named(choice: Choice) -> tuple[EngineName, Mapping[str, Scalar]]:
 def test_auto_takes_a_gpu_where_one_is() -> None:
     choice = Host(TWO).choose(vm("auto", compiler="nvrtc", binaries=True))
     assert named(choice) == ("cuda", {"binaries": True, "device": UUIDS[0]})
-    assert dict(choice.target.settings) == {"arch": "sm_90", "driver": "13.0", "compiler": "nvrtc"}
+    assert dict(choice.target.settings) == {"arch": "sm_90", "driver": "13.0", "compiler": "nvrtc", "hooks": "off"}
     assert choice.why == "GPU 0 (sm_90), CUDA 13.0"
+
+
+@pytest.mark.parametrize(
+    ("has_control", "options", "hooks"),
+    [
+        (False, {}, "off"),
+        (True, {}, "on"),
+        (True, {"hooks": "auto"}, "on"),
+        (True, {"hooks": "off"}, "off"),
+        (False, {"hooks": "on"}, "on"),
+    ],
+)
+def test_programs_get_hooks_where_there_is_a_control_system(
+    has_control: bool, options: Mapping[str, Scalar], hooks: str
+) -> None:
+    choice = Host(TWO, has_control=has_control).choose(vm("cuda", **options))
+    assert dict(choice.target.settings)["hooks"] == hooks
+    assert "hooks" not in choice.config.engine.options  # the worker compiles nothing
 
 
 def test_worker_is_told_which_file_the_driver_is() -> None:

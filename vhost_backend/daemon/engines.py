@@ -60,7 +60,9 @@ class Choice:
 class Engines:
     """Chooses for all VMs of a daemon, and keeps count of what each GPU has promised."""
 
-    def __init__(self, surveyor: Surveyor, compiler_problem: CompilerCheck) -> None:
+    def __init__(self, surveyor: Surveyor, compiler_problem: CompilerCheck, *, has_control: bool = False) -> None:
+        """`has_control`: there is a control system, to which kernels on GPUs are compiled to talk."""
+        self._has_control = has_control
         self._surveyor = surveyor
         self._compiler_problem = compiler_problem
         self._surveys: dict[tuple[str | None, str | None], asyncio.Task[Survey]] = {}
@@ -138,6 +140,7 @@ class Engines:
             "arch": gpu.arch,
             "driver": found.driver_version,
             "compiler": str(options.pop("compiler", "auto")),
+            "hooks": self._hooks(options.pop("hooks", "auto")),
         }
         if not _is_mig(options.get("device")):
             options["device"] = gpu.uuid
@@ -151,6 +154,10 @@ class Engines:
             why=f"{gpu.name} ({gpu.arch}), CUDA {found.driver_version}",
             fallback=_plain(config, "cpu") if config.engine.kind == "auto" else None,
         )
+
+    def _hooks(self, wanted: Scalar) -> str:
+        """Whether programs get them: "on" or "off"."""
+        return ("on" if self._has_control else "off") if wanted == "auto" else str(wanted)
 
     def _pick(self, config: VmConfig, found: Survey) -> Gpu:
         """The GPU that the configuration names, else the one with the smallest part of it promised."""
@@ -209,6 +216,6 @@ def compiler_problem(arch: str, driver: str, compiler: str) -> str | None:
     return toolchain.missing(arch, driver, compiler)
 
 
-def host_engines() -> Engines:
+def host_engines(*, has_control: bool) -> Engines:
     """With the GPUs and compilers that this host has."""
-    return Engines(survey, compiler_problem)
+    return Engines(survey, compiler_problem, has_control=has_control)

@@ -23,6 +23,8 @@ class CudaOptions:
     """Bytes for ``malloc`` in kernels."""
     compiler: str = "auto"
     """For whoever compiles; nothing is compiled here."""
+    hooks: str = "auto"
+    """For whoever compiles, too."""
     completion: str = "auto"
     """How the end of work is seen: words that the GPU writes ("memory"), or events ("event") where it cannot."""
 
@@ -41,6 +43,7 @@ class CudaOptions:
                 case (
                     ("driver", str())
                     | ("compiler", "auto" | "nvrtc" | "nvcc")
+                    | ("hooks", "auto" | "on" | "off")
                     | ("completion", "auto" | "memory" | "event")
                     | ("binaries", bool())
                 ):
@@ -49,6 +52,7 @@ class CudaOptions:
                     raise EngineError(
                         f"cuda engine: option {name:.40} is {value!r:.80}; allowed: device (index or UUID), driver"
                         " (path), compiler (auto,"
-                        " nvrtc, nvcc), completion (auto, memory, event), binaries (true, false), heap (bytes)"
+                        " nvrtc, nvcc), hooks (auto, on, off), completion (auto, memory, event), binaries (true,"
+                        " false), heap (bytes)"
                     )
         return cls(**found)

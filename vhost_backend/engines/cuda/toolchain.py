@@ -37,7 +37,12 @@ COMPILERS: Final = ("auto", "nvrtc", "nvcc")
 USE_NVCC: Final = "--use-nvcc"
 """A guest's option for sources that NVRTC does not take."""
 
+HOOKS: Final = ("on", "off")
+"""What the setting ``hooks`` may say: whether the control system can see what is compiled."""
+
 _HOOKS: Final = "vgc_hooks.h"
+_UNHEARD: Final = "vgc_unheard.h"
+"""Instead, for sources that include ``<vgc.h>`` all the same."""
 _START: Final = (
     f"import sys; sys.path.append({str(HERE)!r}); from compiler.main import main; sys.exit(main(sys.argv[1:]))"
 )
@@ -57,12 +62,14 @@ class _Tool:
 
 
 def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
-    """A run of ``vgc-cudacc``, whose image is a cubin for ``settings["arch"]``.
+    """A run of ``vgc-cudacc``, whose image is a cubin for ``settings["arch"]``, with or without ``settings["hooks"]``.
 
-    :raise ValueError: a kind that is not known, or a compiler that this host does not have.
+    :raise ValueError: a kind or setting that is not known, or a compiler that this host does not have.
     """
     if kind not in _INPUTS:
         raise ValueError(f"the CUDA engine does not compile {kind}; allowed: {', '.join(_INPUTS)}")
+    if settings["hooks"] not in HOOKS:
+        raise ValueError(f"hooks {settings['hooks']!r} is unknown; allowed: {', '.join(HOOKS)}")
     tool = _choose(kind, source, options, settings)
     paths = ("--arch", settings["arch"], "--input", _INPUTS[kind], "--output", "image")
     return CompileJob(
@@ -80,7 +87,7 @@ def missing(arch: str, driver: str, compiler: str = "auto") -> str | None:
     Runs the compiler once, to ask for its architectures: some 20 ms.
     """
     try:
-        tool = _source_tool(driver, compiler, has_launches=False)
+        tool = _source_tool(driver, compiler, has_launches=False, has_hooks=False)
         version, known = _supported(tool)
     except (ValueError, HostError) as error:
         return str(error)
@@ -122,7 +129,8 @@ def _choose(kind: str, source: bytes, options: tuple[str, ...], settings: Mappin
             return _ptxas(settings["driver"], "fatbin")
         case _:
             wanted = _wanted(settings["compiler"], options)
-            return _source_tool(settings["driver"], wanted, has_launches=_LAUNCH in source)
+            has_hooks = settings["hooks"] == "on"
+            return _source_tool(settings["driver"], wanted, has_launches=_LAUNCH in source, has_hooks=has_hooks)
 
 
 def _wanted(compiler: str, options: tuple[str, ...]) -> str:
@@ -138,7 +146,7 @@ def _wanted(compiler: str, options: tuple[str, ...]) -> str:
 
 
 @functools.cache
-def _source_tool(driver: str, wanted: str, *, has_launches: bool) -> _Tool:
+def _source_tool(driver: str, wanted: str, *, has_launches: bool, has_hooks: bool) -> _Tool:
     """NVRTC takes a fifth of the time; nvcc takes host code too, of which a launch (``<<<``) is the sure sign.
 
     :raise ValueError: none is here; the text says how to get one.
@@ -146,8 +154,9 @@ def _source_tool(driver: str, wanted: str, *, has_launches: bool) -> _Tool:
     if wanted not in COMPILERS:
         raise ValueError(f"compiler {wanted!r} is unknown; allowed: {', '.join(COMPILERS)}")
     kits = toolkits.usable(toolkits.parse_version(driver))
-    nvrtc = next((_nvrtc(kit, kit.nvrtc) for kit in kits if kit.nvrtc is not None), None)
-    nvcc = next((_nvcc(kit, kit.nvcc, host) for kit in kits if kit.nvcc and (host := toolkits.host_compiler())), None)
+    nvrtc = next((_nvrtc(kit, kit.nvrtc, has_hooks) for kit in kits if kit.nvrtc is not None), None)
+    host = toolkits.host_compiler()
+    nvcc = next((_nvcc(kit, kit.nvcc, host, has_hooks) for kit in kits if kit.nvcc and host), None)
     candidates = {"nvrtc": (nvrtc,), "nvcc": (nvcc,), "auto": (nvcc, nvrtc) if has_launches else (nvrtc, nvcc)}
     for tool in candidates[wanted]:
         if tool is not None:
@@ -171,18 +180,18 @@ def _install(driver: str) -> str:
     return INSTALL_12 if toolkits.parse_version(driver)[0] == 12 else INSTALL
 
 
-def _nvrtc(kit: Toolkit, library: Path) -> _Tool:
+def _nvrtc(kit: Toolkit, library: Path, has_hooks: bool) -> _Tool:
     includes = (INCLUDE_DIR, *CONTROL_DIRS, *kit.include_dirs)
-    arguments = ("--library", str(library), *_included(includes), *_hooks(kit))
+    arguments = ("--library", str(library), *_included(includes), *_hooks(kit, has_hooks))
     ptxas = () if kit.ptxas is None else (kit.ptxas,)
     visible = (library.parent, *kit.include_dirs, *ptxas)
     return _Tool("nvrtc", arguments, visible, (library, *ptxas, *_landmarks(kit)), kit.version)
 
 
-def _nvcc(kit: Toolkit, nvcc: Path, host: Path) -> _Tool:
+def _nvcc(kit: Toolkit, nvcc: Path, host: Path, has_hooks: bool) -> _Tool:
     system = (Path(name) for name in ("/bin", "/usr/bin", "/usr/include", "/usr/libexec"))
     visible = (*kit.roots, host.parent, *(path for path in system if path.is_dir()))
-    arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host), *_included(CONTROL_DIRS), *_hooks(kit))
+    arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host), *_included(CONTROL_DIRS), *_hooks(kit, has_hooks))
     return _Tool("nvcc", arguments, visible, (nvcc, host.resolve(), *_landmarks(kit)), kit.version)
 
 
@@ -190,9 +199,10 @@ def _included(folders: Iterable[Path]) -> Iterable[str]:
     return (word for path in folders for word in ("--include", str(path)))
 
 
-def _hooks(kit: Toolkit) -> tuple[str, ...]:
-    """Programs get hooks where there is an assembler for what they are put into."""
-    return () if kit.ptxas is None else ("--ptxas", str(kit.ptxas), "--hooks", _HOOKS)
+def _hooks(kit: Toolkit, has_hooks: bool) -> tuple[str, ...]:
+    """Programs get hooks where they shall, and there is an assembler for what they are put into."""
+    hooks = () if kit.ptxas is None or not has_hooks else ("--ptxas", str(kit.ptxas), "--hooks", _HOOKS)
+    return ("--unheard", _UNHEARD, *hooks)
 
 
 @functools.cache
@@ -219,7 +229,7 @@ def _landmarks(kit: Toolkit) -> tuple[Path, ...]:
 
 def _identity(tool: _Tool, arch: str) -> str:
     """Files are known by path, size and time: hashing a compiler would take longer than compiling."""
-    digest = hashlib.sha256(_own_digest().encode())
+    digest = hashlib.sha256(f"{_own_digest()} {'--hooks' in tool.arguments}\n".encode())
     for path in tool.files:
         status = path.stat()
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())

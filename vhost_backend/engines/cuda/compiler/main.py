@@ -1,10 +1,11 @@
 """The command line::
 
     vgc-cudacc TOOL [--library F] [--nvcc F] [--host-compiler F] [--ptxas F] [--include DIR]... [--hooks HEADER]
-               [--arch sm_NN] [--input FILE] [--output FILE] [-- guest options]
+               [--unheard HEADER] [--arch sm_NN] [--input FILE] [--output FILE] [-- guest options]
 
 with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or ``describe``, which prints NVRTC's
-version and architectures. Messages go to standard output, the image to ``--output``: a cubin and its `trailer`. A tool
+version and architectures. `--hooks`: the program shall have the control system's, whose functions are in HEADER;
+`--unheard`: what ``<vgc.h>`` needs in a program without. Messages go to standard output, the image to ``--output``: a cubin and its `trailer`. A tool
 needs the options that it uses.
 """
 
@@ -72,7 +73,7 @@ def source_by_nvrtc(line: CommandLine) -> bytes:
         if image:
             say(line.without_folders(log))
             return trailer.with_kinds(image, text)
-    words = nvrtc.arguments(guest, arch, line.include_dirs)
+    words = nvrtc.arguments(guest, arch, line.include_dirs) + pre_included(line, source[0])
     image, text, log = library.compile(*source, words, guest.name_expressions)
     say(line.without_folders(log))
     cubin.check_content(image)
@@ -92,9 +93,14 @@ def source_by_nvcc(line: CommandLine) -> bytes:
         image = with_hooks(line, text, guest)
         if image:
             return trailer.with_kinds(image, text)
-    image, text = nvcc.cubin(guest, line["input"])
+    image, text = nvcc.cubin(guest, line["input"], [*line.include_dirs], pre_included(line, line.source()))
     cubin.check_content(image)
     return trailer.with_kinds(image, text)
+
+
+def pre_included(line: CommandLine, source: bytes) -> list[str]:
+    """What a source without hooks needs before it, if it may include ``<vgc.h>``."""
+    return [f"--pre-include={line['unheard']}"] if b"vgc" in source else []
 
 
 def with_hooks(line: CommandLine, text: bytes, guest: options.GuestOptions) -> bytes:

@@ -62,9 +62,12 @@ class Nvcc:
             "-Wno-deprecated-gpu-targets",
         ]
 
-    def cubin(self, options: GuestOptions, source: str) -> tuple[bytes, bytes]:
-        """A cubin of CUDA source, and the PTX that it was made of."""
-        compiled = self._run(["-cubin", "--keep"], options, source, [_MACROS])
+    def cubin(
+        self, options: GuestOptions, source: str, include_dirs: list[str], words: list[str]
+    ) -> tuple[bytes, bytes]:
+        """A cubin of CUDA source, and the PTX that it was made of. `words`: for nvcc, beside the guest's options."""
+        includes = [f"-I{folder}" for folder in include_dirs]
+        compiled = self._run(["-cubin", "--keep", *includes, *words], options, source, [_MACROS])
         return read(_BUILT), read(compiled.removesuffix(".cu") + ".ptx")
 
     def ptx(self, options: GuestOptions, source: str, include_dirs: list[str], hooks: str, macros: list[str]) -> bytes:
