@@ -24,13 +24,15 @@ from tools.common import BUILD, say
 
 RECORDINGS: Final = BUILD / "centre" / "recordings.sqlite"
 VMS: Final = ("web1", "train1")
-WORK: Final = "python3 examples/watched.py --keep-going"
+WORK: Final = "python3 examples/watched.py --size 1024 --sweeps 20 --keep-going"
 SECONDS: Final = 24 * 3600
+BUSY: Final = 100
+"""Requests that a guest has made by then."""
 SHOWN: Final = (
     ("ls",),
     ("tail", "vm=web1,fn=log", "--count", "3"),
     ("stat", "vm=web1"),
-    ("snap", "take", "vm=train1"),
+    ("snap", "take", "vm=web1"),
 )
 
 
@@ -48,7 +50,7 @@ def main() -> int:
             guest.start(WORK, timeout=SECONDS)
         url = stack.enter_context(centre(vgcd.control_socket, arguments.listen))
         if arguments.once:
-            wait_until_up(url)
+            wait_until_busy(url)
             return show(url)
         say(f"the page: {url}    from the shell: VGC_CENTRE={url} {vgcctl()} ls    end: Ctrl-C")
         with suppress(KeyboardInterrupt):
@@ -74,12 +76,13 @@ def centre(control_socket: Path, listen: str) -> Iterator[str]:
             process.wait()
 
 
-def wait_until_up(url: str) -> None:
-    """Until the centre has heard of its host, which it asks every second."""
+def wait_until_busy(url: str) -> None:
+    """Until the centre, which asks its host every second, has heard of guests that compute."""
     while True:
         with urllib.request.urlopen(f"{url}/api/v1/hosts", timeout=10) as answer:
-            if all(host["state"] == "up" for host in json.load(answer)):
-                return
+            vms = [vm for host in json.load(answer) for vm in host["vms"]]
+        if vms and all(vm["requests_done"] > BUSY for vm in vms):
+            return
         time.sleep(0.1)
 
 
