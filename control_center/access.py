@@ -8,7 +8,6 @@ only under a name of this machine.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,41 +19,27 @@ from aiohttp import web
 from control_center.address import is_local
 from control_center.errors import ConfigError, RefusedError, UnauthenticatedError
 from control_center.scope import Caller, Scope
-from virtio_proto.control import tokens
 from virtio_proto.control.api import Role
-from virtio_proto.control.tokens import Token, TokenError
+from virtio_proto.control.tokens import TokenError, TokenFile
 
-MAX_FILE_BYTES: Final = 1 << 20
 SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 SUBPROTOCOL: Final = "vgc"
 """Of the stream. A browser cannot set headers for it: it offers this one and ``token.SECRET``."""
 _TOKEN_PROTOCOL: Final = "token."  # noqa: S105  a prefix, no secret
 
 
-class TokenFile:
-    """The tokens that are valid now; the file is read again when it has changed."""
+class Tokens:
+    """Who has which token of the control centre's file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stamp: tuple[int, int, int] | None = None
-        self._tokens: tuple[Token, ...] = ()
+        self._file = TokenFile(path, with_hosts=True)
 
     def load(self) -> None:
         """:raise ConfigError: the file cannot be read, or is wrong."""
         try:
-            status = self._path.stat()
-            stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
-            if stamp == self._stamp:
-                return
-            if status.st_size > MAX_FILE_BYTES:
-                raise ConfigError([f"{self._path}: {status.st_size} bytes; allowed: {MAX_FILE_BYTES}"])
-            self._tokens = tokens.parse(self._path.read_text(encoding="utf-8"), str(self._path))
-            self._stamp = stamp
+            self._file.load()
         except TokenError as error:
             raise ConfigError(error.problems) from None
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise ConfigError([f"{self._path}: cannot be read: {reason}; allowed: a readable file of tokens"]) from None
 
     def caller(self, secret: str, now_ns: int) -> Caller:
         """Whoever has this token. The file may have changed; one that became wrong lets nobody in.
@@ -62,23 +47,21 @@ class TokenFile:
         :raise UnauthenticatedError: nobody has, or it has expired.
         """
         try:
-            self.load()
-        except ConfigError as error:
+            token = self._file.find(secret)
+        except TokenError as error:
             raise UnauthenticatedError(f"the tokens of this control centre cannot be read: {error}") from None
-        wanted = tokens.digest(secret)
-        found = [token for token in self._tokens if hmac.compare_digest(token.sha256, wanted)]
-        if not found:
+        if token is None:
             raise UnauthenticatedError("the token is unknown here; allowed: one of this control centre's tokens")
-        if found[0].is_expired(now_ns):
-            raise UnauthenticatedError(f"the token {found[0].name} has expired; allowed: a new one")
-        return Caller(found[0].name, found[0].role, Scope(found[0].vms))
+        if token.is_expired(now_ns):
+            raise UnauthenticatedError(f"the token {token.name} has expired; allowed: a new one")
+        return Caller(token.name, token.role, Scope(token.vms))
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """How a request's caller is known."""
 
-    tokens: TokenFile | None = None
+    tokens: Tokens | None = None
     clients: Mapping[str, Role] = field(default_factory=dict)
     """Roles by the common name of a client's certificate."""
     now_ns: Callable[[], int] = field(default=lambda: 0)

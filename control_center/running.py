@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from control_center.access import Access, TokenFile
+from control_center.access import Access, Tokens
 from control_center.app import make_app
 from control_center.centre import Centre
 from control_center.cluster import Cluster
@@ -49,7 +49,7 @@ async def running(config: CentreConfig, clocks: Clocks | None = None) -> AsyncIt
 
 
 def _access(config: CentreConfig, clocks: Clocks) -> Access:
-    tokens = None if config.tokens is None else TokenFile(config.tokens)
+    tokens = None if config.tokens is None else Tokens(config.tokens)
     if tokens is not None:
         tokens.load()
     return Access(tokens, {} if config.tls is None else config.tls.clients, clocks.real_ns)

@@ -19,10 +19,10 @@ from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import open_device
 from vhost_backend.config import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.control import access
 from vhost_backend.daemon.compilers import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 from virtio_proto.control import records
+from virtio_proto.control import tokens as token_lines
 
 VMS: Final = ("web1", "web2")
 PES: Final = 2
@@ -99,7 +99,7 @@ class Stage:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("control")
-    secrets = {vm: access.new_token("operate", frozenset({vm}), None, f"owner-of-{vm}") for vm in VMS}
+    secrets = {vm: token_lines.new("operate", frozenset({vm}), None, f"owner-of-{vm}") for vm in VMS}
     (folder / "tokens").write_text("\n".join(token.line() for _, token in secrets.values()))
     quota = QuotaConfig(pes=PES, memory_bytes=64 * MIB)
     vms = tuple(

@@ -14,7 +14,7 @@ from aiohttp import ClientWebSocketResponse
 from aiohttp.test_utils import TestClient, TestServer
 
 from control_center import address
-from control_center.access import Access, TokenFile
+from control_center.access import Access, Tokens
 from control_center.app import make_app
 from control_center.centre import Centre
 from control_center.cluster import Cluster
@@ -189,4 +189,4 @@ def token_file(path: Path, *lines: tuple[Role, Sequence[str] | None, int | None,
 
 
 def access_of(path: Path, clock: Callable[[], int]) -> Access:
-    return Access(TokenFile(path), {}, clock)
+    return Access(Tokens(path), {}, clock)

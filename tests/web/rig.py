@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar
 
 from aiohttp import web
 
-from control_center.access import Access, TokenFile
+from control_center.access import Access, Tokens
 from control_center.address import UnixAddress
 from control_center.app import make_app
 from control_center.centre import Centre
@@ -106,7 +106,7 @@ class Rig:
         ]
         cluster = await self._stack.enter_async_context(Cluster(hosts, ages=Ages(1.0, 3.0), poll_s=0.2))
         self.url = await self._serve(Centre(cluster, Access(), recorder))
-        self.guarded_url = await self._serve(Centre(cluster, Access(TokenFile(self._tokens()))))
+        self.guarded_url = await self._serve(Centre(cluster, Access(Tokens(self._tokens()))))
 
     async def _serve(self, centre: Centre) -> str:
         self._centres.append(centre)

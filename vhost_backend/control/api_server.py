@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from vhost_backend.control.access import Peer, TokenFile, peer_of_certificate
+from vhost_backend.control.access import Peer, Tokens, peer_of_certificate
 from vhost_backend.control.commands import Commands
 from vhost_backend.control.connection import Connection
 from vhost_backend.control.events import EventHub
@@ -48,7 +48,7 @@ class ApiServer:
         hub: EventHub,
         log: Logger,
         *,
-        tokens: TokenFile,
+        tokens: Tokens,
         hello: HelloAnswer,
         ended: Ended,
     ) -> None:

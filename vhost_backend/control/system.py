@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import Any
 
-from vhost_backend.control.access import Peer, TokenFile
+from vhost_backend.control.access import Peer, Tokens
 from vhost_backend.control.api_server import ApiServer
 from vhost_backend.control.channel_commands import ChannelCommands
 from vhost_backend.control.commands import Commands, CommandSet
@@ -89,7 +89,7 @@ class ControlSystem:
             self.commands,
             self.hub,
             log,
-            tokens=TokenFile(config.tokens, clock_ns),
+            tokens=Tokens(config.tokens, clock_ns),
             hello=self.hello,
             ended=self.interface.connection_ended,
         )

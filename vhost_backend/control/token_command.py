@@ -9,13 +9,12 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from vhost_backend.control import access
 from vhost_backend.errors import ConfigError
+from virtio_proto.control import tokens
 from virtio_proto.control.api import ROLES
 
 _UNITS: Final = {"m": 60, "h": 3600, "d": 86400}
 _TIME: Final = re.compile(r"(\d{1,6})([mhd])")
-NS_PER_S: Final = 1_000_000_000
 
 
 def add_to(commands: Any) -> None:
@@ -35,8 +34,11 @@ def _new(arguments: argparse.Namespace) -> int:
     now_ns = time.time_ns()
     expires_ns = None if arguments.expires is None else now_ns + _duration_ns(arguments.expires)
     vms = None if arguments.vm is None else frozenset(arguments.vm)
-    secret, token = access.new_token(arguments.role, vms, expires_ns, arguments.name)
-    access.parse_tokens(token.line(), "command line")  # its name and VMs are as they must be
+    secret, token = tokens.new(arguments.role, vms, expires_ns, arguments.name)
+    try:
+        tokens.parse(token.line(), "command line", with_hosts=False)  # its name and VMs are as they must be
+    except tokens.TokenError as error:
+        raise ConfigError(error.problems) from None
     if arguments.append_to is None:
         _say("token, shown this once:")
         _say(f"  {secret}")
@@ -52,7 +54,7 @@ def _duration_ns(text: str) -> int:
     match = _TIME.fullmatch(text)
     if match is None or int(match[1]) == 0:
         raise ConfigError([f"--expires is {text!r:.40}; allowed: a time such as 30m, 12h or 30d"])
-    return int(match[1]) * _UNITS[match[2]] * NS_PER_S
+    return int(match[1]) * _UNITS[match[2]] * tokens.NS_PER_S
 
 
 def _append(path: Path, line: str) -> None:

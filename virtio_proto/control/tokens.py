@@ -12,10 +12,12 @@ hosts have that name; a daemon knows of no other hosts and takes plain names onl
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from virtio_proto.control.api import ROLES, Role
@@ -24,6 +26,7 @@ PREFIX: Final = "vgc_"
 """So that people, and programs that look for leaked secrets, recognise one."""
 
 NS_PER_S: Final = 1_000_000_000
+MAX_FILE_BYTES: Final = 1 << 20
 _HASH: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _VM: Final = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_.-]{0,62}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}")
@@ -73,8 +76,8 @@ def new(role: Role, vms: frozenset[str] | None, expires_ns: int | None, name: st
     return secret, Token(digest(secret), role, vms, expires_ns, name)
 
 
-def parse(text: str, file: str) -> tuple[Token, ...]:
-    """The tokens in a file's text.
+def parse(text: str, file: str, *, with_hosts: bool = True) -> tuple[Token, ...]:
+    """The tokens in a file's text. Unless `with_hosts`, VMs are plain names.
 
     :raise TokenError: with every problem found, each with `file` and its line.
     """
@@ -83,7 +86,7 @@ def parse(text: str, file: str) -> tuple[Token, ...]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             try:
-                tokens.append(_token(line))
+                tokens.append(_token(line, with_hosts=with_hosts))
             except ValueError as error:
                 problems.append(f"{file}:{number}: {error}")
     if problems:
@@ -91,7 +94,7 @@ def parse(text: str, file: str) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
-def _token(line: str) -> Token:
+def _token(line: str, *, with_hosts: bool) -> Token:
     """:raise ValueError: the line is wrong; with what is allowed."""
     first, *rest = line.split()
     found = _HASH.fullmatch(first)
@@ -108,14 +111,16 @@ def _token(line: str) -> Token:
         raise ValueError(f"role={role!r:.40}; allowed: {', '.join(ROLES)}")
     if not _NAME.fullmatch(name):
         raise ValueError(f"name={name!r:.80}; allowed: 1 to 63 of A-Z a-z 0-9 _ . @ -")
-    return Token(found[1], role, _vms(values.get("vms")), _expires_ns(values.get("expires")), name)
+    return Token(
+        found[1], role, _vms(values.get("vms"), with_hosts=with_hosts), _expires_ns(values.get("expires")), name
+    )
 
 
-def _vms(value: str | None) -> frozenset[str] | None:
+def _vms(value: str | None, *, with_hosts: bool) -> frozenset[str] | None:
     if value is None:
         return None
     names = value.split("|")
-    if not all(_VM.fullmatch(name) for name in names):
+    if not all(_VM.fullmatch(name) and (with_hosts or "/" not in name) for name in names):
         raise ValueError(f"vms={value!r:.80}; allowed: names of VMs, as a|b")
     return frozenset(names)
 
@@ -130,3 +135,40 @@ def _expires_ns(value: str | None) -> int | None:
     if moment.tzinfo is None:
         raise ValueError(f"expires={value!r:.40}; allowed: a time with its zone, such as 2026-12-21T00:00:00Z")
     return int(moment.timestamp()) * NS_PER_S
+
+
+class TokenFile:
+    """The tokens that are valid now; the file is read again when it has changed."""
+
+    def __init__(self, path: Path, *, with_hosts: bool) -> None:
+        """`with_hosts`: as in `parse`."""
+        self._path = path
+        self._with_hosts = with_hosts
+        self._stamp: tuple[int, int, int] | None = None
+        self._tokens: tuple[Token, ...] = ()
+
+    def load(self) -> None:
+        """:raise TokenError: the file cannot be read, or is wrong."""
+        try:
+            status = self._path.stat()
+            stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+            if stamp == self._stamp:
+                return
+            if status.st_size > MAX_FILE_BYTES:
+                raise TokenError([f"{self._path}: {status.st_size} bytes; allowed: {MAX_FILE_BYTES}"])
+            text = self._path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise TokenError([f"{self._path}: cannot be read: {reason}; allowed: a readable file of tokens"]) from None
+        self._tokens = parse(text, str(self._path), with_hosts=self._with_hosts)
+        self._stamp = stamp
+
+    def find(self, secret: str) -> Token | None:
+        """The token with this secret, expired or not. The file may have changed; one that became wrong has none.
+
+        :raise TokenError: as `load`.
+        """
+        self.load()
+        wanted = digest(secret)
+        found = [token for token in self._tokens if hmac.compare_digest(token.sha256, wanted)]
+        return found[0] if found else None
