@@ -6,6 +6,7 @@ The GPU is the fake one, and its SMs run the GPU domain's own code (``tests/fake
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,7 @@ from virtio_proto.control.records import Function
 INVALID, NOT_SUPPORTED, ECC = 1, 801, 214
 EINVAL, EIO, ENOMEM, EFAULT = -22, -5, -12, -14
 WRITE_OFFSET = 1 << 20
+STEP_NS = 1_000_000_000  # that the two clocks may drift apart, or one be set, meanwhile
 STDIO_FORMAT, BLOCK_BEGIN, BLOCK_END = 2, 1, 2
 
 
@@ -84,6 +86,15 @@ def test_begin_and_end_of_blocks_are_recorded_with_the_kernel(watched: Control) 
         (BLOCK_END, 1),
     ]
     assert {record.words()[0] for record in found} == {watched.texts_at}
+
+
+def test_times_of_the_gpus_timer_become_those_of_the_host(watched: Control) -> None:
+    watched.open(Function.STDIO, pe=0, channel=1)
+    before = time.monotonic_ns()
+    watched.run(0, 1, watched.texts_at + cuda_cubin.LINE_AT)
+    after = time.monotonic_ns()
+    (found,) = watched.drain()
+    assert before - STEP_NS <= found.time_ns <= after + STEP_NS
 
 
 def test_a_channel_is_bound_and_released_beside_a_kernel_that_runs(watched: Control) -> None:

@@ -173,7 +173,8 @@ struct vgc_engine {
     _Atomic(struct vgc_op *) finished; /* Treiber stack of finished ops, newest first */
     atomic_bool sleeping;              /* the data plane sleeps on wake_fd */
     int wake_fd;                       /* eventfd */
-    uint64_t arena_base;               /* see vgc_engine_set_arena; size 0: none */
+    int64_t control_clock_ns; /* control_attach sets it: what to add to elements' times to have CLOCK_MONOTONIC */
+    uint64_t arena_base;      /* see vgc_engine_set_arena; size 0: none */
     uint64_t arena_size;
     _Atomic uint64_t arena_next;
 };

@@ -14,10 +14,11 @@ struct order {
     uint64_t text; /* device address of a format without arguments, for each block to print; 0: none */
 };
 
+/* %globaltimer */
 static uint64_t now(void)
 {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_REALTIME, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 

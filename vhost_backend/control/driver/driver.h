@@ -46,6 +46,12 @@ struct vgc_control_area {
 int vgc_control_area_map(struct vgc_control_area *area, int fd, uint64_t size, uint32_t num_pes, uint32_t num_channels,
                          bool writable, char *why);
 void vgc_control_area_unmap(struct vgc_control_area *area);
+/* What to add to elements' times to have CLOCK_MONOTONIC; modulo 2^64. */
+static inline uint64_t vgc_control_clock(const struct vgc_control_area *area)
+{
+    return area->engine == NULL ? 0 : (uint64_t)area->engine->control_clock_ns;
+}
+
 /* Attaches the engine and writes the area's head. */
 int vgc_control_area_attach(struct vgc_control_area *area, struct vgc_engine *engine, int fd, char *why);
 

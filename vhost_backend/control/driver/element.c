@@ -8,9 +8,14 @@ enum {
     SAMPLE_WORDS = 4,
 };
 
+/* With the element's times as CLOCK_MONOTONIC; 0 stays 0. */
 static void read_row(const struct vgc_control *control, uint32_t pe, struct vgc_ctl_pe *row)
 {
     vgc_control_read(&control->area, vgc_control_pe_at(&control->area, pe), row, sizeof(*row));
+    uint64_t *times[] = {&row->since_ns, &row->ended_ns, &row->last_record_ns, &row->busy_since_ns};
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        if (*times[i] != 0)
+            *times[i] += vgc_control_clock(&control->area);
 }
 
 /* ---- attention -------------------------------------------------------------------------------------------------- */

@@ -108,6 +108,8 @@ static enum step take(struct round *round, const struct vgc_ctl_record *first)
     uint8_t *to = round->to + round->used;
     memset(to + bytes - 8, 0, 8);
     memcpy(to, &first->time_ns, 24);
+    uint64_t time_ns = first->time_ns + vgc_control_clock(round->area);
+    memcpy(to, &time_ns, sizeof(time_ns));
     if (!copy_payload(round, first, to + 24) || !is_still_there(round, slots))
         return pass(round, !overwrites);
     link->tail += slots;

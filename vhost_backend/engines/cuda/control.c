@@ -291,6 +291,15 @@ static bool describe(const struct vgc_ctl_area *header, uint64_t size, drv_addre
     return fits;
 }
 
+/* The GPU's global timer counts as CLOCK_REALTIME does, in ns since 1970. */
+static int64_t clock_difference(void)
+{
+    struct timespec monotonic, real;
+    clock_gettime(CLOCK_MONOTONIC, &monotonic);
+    clock_gettime(CLOCK_REALTIME, &real);
+    return (monotonic.tv_sec - real.tv_sec) * INT64_C(1000000000) + (monotonic.tv_nsec - real.tv_nsec);
+}
+
 int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t size, uint64_t *device)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
@@ -312,6 +321,7 @@ int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t
     control->size = size;
     control->links = header.links;
     describe(&header, size, control->area, &control->link);
+    base->control_clock_ns = clock_difference();
     *device = control->area;
     return end(engine, error);
 }
