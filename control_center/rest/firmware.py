@@ -20,6 +20,10 @@ def _visible(call: Call, answers: Mapping[str, FirmwareInfo], chosen: Selector) 
     for name, info in sorted(answers.items()):
         pes = [pe for pe in info["pes"] if call.scope.sees(name, pe.get("vm")) and chosen.matches_vm(str(pe.get("vm")))]
         found[name] = {"images": info["images"], "pes": pes}
+        if "state" in info:
+            found[name]["state"] = info["state"]
+        if "problems" in info:
+            found[name]["problems"] = [row for row in info["problems"] if call.scope.sees(name, row.get("vm"))]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
-from vhost_backend.control.firmware import build, signing
+from vhost_backend.control.firmware import build, signing, unit
 from vhost_backend.control.firmware.elements import FirmwareError, FirmwareReport, SlotState
 from vhost_backend.control.firmware.manager import MAX_IMAGES, PROBATION_S, FirmwareManager
 from vhost_backend.sandbox import memfd
@@ -62,7 +63,9 @@ class FakeElements:
     silent: set[int] = field(default_factory=set)
     dies_when_activated: bool = False
     loaded: dict[int, bytes] = field(default_factory=dict)
+    hanging: set[int] = field(default_factory=set)
     asked: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
 
     async def stage_firmware(self, slot: int, version: int, image_fd: int) -> None:
         self.loaded[slot] = memfd.read(image_fd, 1000)
@@ -76,9 +79,16 @@ class FakeElements:
         for pe in pes:
             if pe in self.silent:
                 continue
+            self.manager.reported(self.vm, FirmwareReport(pe, slot, 0, SlotState.STAGED, 0))
+            if pe in self.hanging:
+                continue
             bad = slot == 1 and pe in self.failing
             state = SlotState.ROLLED_BACK if bad else SlotState.ACTIVE
             self.manager.reported(self.vm, FirmwareReport(pe, slot, 0, state, 7 if bad else 0))
+
+    async def replace_worker(self, reason: str) -> None:
+        self.replaced.append(reason)
+        self.manager.worker_lost(self.vm)
 
 
 class Rig:
@@ -87,13 +97,22 @@ class Rig:
     def __init__(self) -> None:
         self.now_s = 1000.0
         self.told: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.elements: dict[str, FakeElements] = {}
+        self._news = asyncio.Event()
         self.manager = FirmwareManager(KEYS, FakeCompiler(), self._tell, lambda: int(self.now_s * 1e9))
 
     def _tell(self, event: str, vm: str | None, detail: dict[str, Any]) -> None:
         self.told.append((event, vm, detail))
+        self._news.set()
+
+    async def until(self, told: tuple[str, str | None, dict[str, Any]]) -> None:
+        """Waits until the manager has told this."""
+        while told not in self.told:
+            self._news.clear()
+            await self._news.wait()
 
     async def add(self, vm: str, **options: Any) -> FakeElements:
-        elements = FakeElements(vm, self.manager, **options)
+        elements = self.elements[vm] = FakeElements(vm, self.manager, **options)
         await self.manager.worker_ready(elements)
         return elements
 
@@ -182,6 +201,61 @@ def test_element_without_poll_point_is_named_and_told_to_stay() -> None:
     run(test)
 
 
+def test_element_that_does_not_come_back_from_a_self_test_costs_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit, "SELF_TEST_S", 0.01)
+
+    async def test(rig: Rig) -> None:
+        hanging, other = await rig.add("web1", hanging={0}), await rig.add("web2")
+        await rig.manager.stage(image(), ["web1", "web2"])
+        result = await rig.manager.activate("2.0.0", {"web1": range(4), "web2": range(4)})
+        why = "2.0.0 does not come back from its self test"
+        assert result["problems"] == [{"vm": "web1", "pe": 0, "text": why}]
+        assert hanging.replaced == [f"firmware 2.0.0: element 0: {why}"]
+        assert (other.replaced, rig.active("web2")) == ([], [BUILT_IN] * 4)
+        await rig.add("web1")
+        assert rig.active("web1") == [BUILT_IN] * 4
+        with pytest.raises(FirmwareError, match="has killed there before"):
+            await rig.manager.stage(image(), ["web1"])
+
+    run(test)
+
+
+def test_image_that_dies_on_one_element_leaves_the_vms_others_and_is_condemned() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.add("web2")
+        await rig.manager.stage(image(), ["web1", "web2"])
+        await rig.manager.activate("2.0.0", {"web1": range(4), "web2": range(4)})
+        rig.manager.reported("web1", FirmwareReport(2, 1, 0, SlotState.ROLLED_BACK, 256 + signal.SIGSEGV))
+        problem = {"version": "2.0.0", "problem": "element 2: 2.0.0 died of SIGSEGV"}
+        await rig.until(("firmware", "web1", problem))
+        await rig.until(("firmware", "web1", {"version": "2.0.0", "state": "rolled back", "active": BUILT_IN}))
+        assert rig.active("web1") == [BUILT_IN] * 4
+        assert rig.active("web2") == ["2.0.0"] * 4
+        with pytest.raises(FirmwareError, match="has killed there before"):
+            await rig.manager.roll_back({"web1": range(4)})
+
+    run(test)
+
+
+def test_failed_change_leaves_what_the_next_worker_shall_run() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        rig.now_s += PROBATION_S + 1
+        await rig.manager.roll_back({"web1": range(4)})
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        rig.now_s += PROBATION_S + 1
+        await rig.manager.stage(image("3.0.0", "three"), ["web1"])
+        rig.elements["web1"].dies_when_activated = True
+        assert (await rig.manager.activate("3.0.0", {"web1": range(4)}))["state"] == "rolled back"
+        await rig.add("web1")
+        assert rig.active("web1") == ["2.0.0"] * 4
+
+    run(test)
+
+
 def test_rollback_goes_to_the_other_slot_and_back_again() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
@@ -240,7 +314,7 @@ def test_image_that_a_worker_died_of_is_not_given_to_that_vm_again() -> None:
         rig.manager.worker_lost("web1")
         await rig.add("web1")
         assert rig.active() == [BUILT_IN] * 4
-        with pytest.raises(FirmwareError, match="a worker died soon after"):
+        with pytest.raises(FirmwareError, match=r"firmware 2\.0\.0 has killed there before"):
             await rig.manager.stage(image(), ["web1"])
         assert (await rig.manager.activate("2.0.0", {"web2": range(4)}))["state"] == "active"
 

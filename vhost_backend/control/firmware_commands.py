@@ -45,6 +45,9 @@ class SideElements:
     async def activate_firmware(self, slot: int, pes: Collection[int]) -> None:
         await _told(self._side.vm.channels.activate_firmware(slot, sorted(pes)))
 
+    async def replace_worker(self, reason: str) -> None:
+        await self._side.vm.reset(reason)
+
 
 async def _told(command: Awaitable[None]) -> None:
     try:
@@ -84,7 +87,8 @@ class FirmwareCommands:
         selector = fields.selector()
         fields.done()
         vms = list(self._chosen(caller, selector))
-        return self._info(caller) | await _done(self._manager.stage(image, vms))
+        done = await _done(self._manager.stage(image, vms))
+        return done | self._info(caller)
 
     async def _activate(self, caller: Caller, fields: Fields) -> dict[str, Any]:
         version = fields.text("version", 64)

@@ -69,7 +69,7 @@ class ControlSystem:
         )
         self.interface.observer = self.watch
         keys = signing.public_keys(config.firmware_keys)
-        firmware = FirmwareManager(keys, compiler, self._tell_firmware, clock_ns)
+        self.firmware = firmware = FirmwareManager(keys, compiler, self._tell_firmware, clock_ns)
         firmware_commands = FirmwareCommands(self.interface, firmware)
         self.watch.on_worker_ready = firmware_commands.worker_ready
         self.watch.on_worker_lost = firmware.worker_lost
@@ -127,6 +127,7 @@ class ControlSystem:
                 self.interface.spawn(self._host.watch(self.watch.device_error))
                 yield
         finally:
+            await self.firmware.close()
             await self.watch.close()
             await self.load.close()
             await self.interface.close()

@@ -353,6 +353,10 @@ class FirmwareInfo(TypedDict):
     """{"version": str, "key": str, "sha256": str, "staged_ns": int, "engine": "cpu"|"cuda"}"""
     pes: list[dict[str, Any]]
     """{"vm", "gpu", "pe", "active": str, "other": str|None, "state": "active"|"staged"|"rolled back", "text": str}"""
+    state: NotRequired[Literal["active", "rolled back"]]
+    """How a change of elements went: ``rolled back`` if any of them did not take it. All that it lists is final."""
+    problems: NotRequired[list[dict[str, Any]]]
+    """Why it was: {"vm", "pe", "text"}"""
 
 
 class SelfInfo(TypedDict):

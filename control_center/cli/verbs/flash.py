@@ -8,15 +8,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from control_center.cli.context import Context, selector
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import date
 from control_center.cli.problems import FAILED, OK, UsageError
-from control_center.cli.times import length_s
 from virtio_proto.control.selector import Selector, parse
 
 EXAMPLES: Final = """\
@@ -39,10 +39,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     rollback = action("rollback", "run what ran before")
     for one in (listing, stage, activate, rollback):
         one.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
-    for one in (activate, rollback):
-        one.add_argument(
-            "--wait", type=length_s, default=10.0, metavar="TIME", help="for the elements' reports (default: 10s)"
-        )
 
 
 async def run(context: Context) -> int:
@@ -55,10 +51,8 @@ async def run(context: Context) -> int:
         _show(context, await context.link.firmware(), parse(given.selector))
         return OK
     if given.action == "activate":
-        await context.link.activate_firmware(given.selector, given.version)
-        return await _wait(context, given.version)
-    await context.link.rollback_firmware(given.selector)
-    return await _wait(context, None)
+        return await _change(context, context.link.activate_firmware(given.selector, given.version), given.version)
+    return await _change(context, context.link.rollback_firmware(given.selector), None)
 
 
 def _read(path: Path) -> bytes:
@@ -81,31 +75,43 @@ def _chosen(found: list[Object], chosen: Selector) -> list[Object]:
     ]
 
 
-async def _wait(context: Context, version: str | None) -> int:
-    """Until every chosen element has said what came of it, or the time is over; prints how far it is."""
-    given, chosen = context.given, parse(context.given.selector)
-    loop = asyncio.get_running_loop()
-    until, said = loop.time() + given.wait, ""
-    while True:
-        found = await context.link.firmware()
-        pes = _chosen(found, chosen)
-        done = [pe for pe in pes if _is_settled(pe, version)]
-        progress = f"{len(done)} of {len(pes)} elements"
-        if progress != said and not context.out.as_json:
-            context.out.note(progress)
-        said = progress
-        if len(done) == len(pes) or loop.time() >= until:
-            break
-        await asyncio.sleep(_POLL_S)
+async def _change(context: Context, asked: Coroutine[Any, Any, Object], version: str | None) -> int:
+    """Until the hosts have said how it went; prints how far it is meanwhile, and at the end what went wrong."""
+    chosen, said = parse(context.given.selector), ""
+    change = asyncio.ensure_future(asked)
+    try:
+        while True:
+            done, _ = await asyncio.wait({change}, timeout=_POLL_S)
+            found = await context.link.firmware()
+            pes = _chosen(found, chosen)
+            progress = f"{sum(_is_settled(pe, version) for pe in pes)} of {len(pes)} elements"
+            if progress != said and not context.out.as_json:
+                context.out.note(progress)
+            said = progress
+            if done:
+                break
+    finally:
+        change.cancel()
     _show(context, found, chosen)
-    wrong = [pe for pe in pes if version is not None and pe["active"] != version]
-    return FAILED if wrong or len(done) < len(pes) else OK
+    problems = _problems(change.result())
+    for problem in problems:
+        context.out.error(problem)
+    return FAILED if problems or not all(_is_settled(pe, version) for pe in pes) else OK
+
+
+def _problems(answer: Object) -> list[str]:
+    """What went wrong, by place."""
+    failed = [f"{item['host']}: {item['error']['text']}" for item in answer.get("failed", [])]
+    return failed + [
+        f"{host}/{problem['vm']} element {problem['pe']}: {problem['text']}"
+        for host, info in answer["hosts"].items()
+        for problem in info.get("problems", [])
+    ]
 
 
 def _is_settled(pe: Object, version: str | None) -> bool:
-    if version is None:
-        return bool(pe["state"] != "staged")
-    return bool(pe["state"] == "rolled back" or pe["active"] == version)
+    """Whether the element runs what it should; without `version`: anything, and tries nothing else."""
+    return bool(pe["state"] != "staged" if version is None else pe["active"] == version)
 
 
 def _show(context: Context, found: list[Object], chosen: Selector) -> None:

@@ -22,7 +22,7 @@ class FirmwareError(Exception):
 
 
 class SlotState(IntEnum):
-    """``enum vgc_ctl_firmware_state``"""
+    """``enum vgc_ctl_firmware_state``. STAGED: the element has begun to change, and tests the image."""
 
     STAGED = 1
     ACTIVE = 2
@@ -69,6 +69,10 @@ class Elements(Protocol):
 
         :raise FirmwareError: the worker refused it, or is lost.
         """
+        ...
+
+    async def replace_worker(self, reason: str) -> None:
+        """Ends the worker, whose elements cannot be reached any more; another one will come."""
         ...
 
 

@@ -1,7 +1,8 @@
 """Firmware management of one host: images are checked, compiled, staged, activated a few elements first, taken back.
 
-What goes wrong on one element takes the whole rollout back. An image whose worker dies soon after it was activated is
-not given to that VM again: the next worker starts with what ran before.
+What goes wrong on one element takes the whole rollout back. An image whose worker dies soon after it was activated, that
+dies in a hook, or that does not come back from its self test, is not given to that VM again: its elements, or those of
+the next worker, run what ran before.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class FirmwareManager:
         self._units: dict[str, Unit] = {}
         self._standing: dict[str, Standing] = {}
         self._condemned: set[tuple[str, str]] = set()  # (vm, version)
+        self._one_at_a_time = asyncio.Lock()
+        self._work: set[asyncio.Task[None]] = set()
 
     # ---- workers come and go -----------------------------------------------------------------------
 
@@ -77,8 +80,9 @@ class FirmwareManager:
         if standing is None or standing.version not in self._images:
             return
         try:
-            await self._stage_on(unit, self._images[standing.version])
-            await unit.activate(unit.slot_of(standing.version), range(elements.num_pes), WITHIN_S)
+            async with self._one_at_a_time:
+                await self._stage_on(unit, self._images[standing.version])
+                await unit.activate(unit.slot_of(standing.version), range(elements.num_pes), WITHIN_S)
         except FirmwareError as error:
             self._tell("firmware", elements.vm, {"version": standing.version, "problem": str(error)})
 
@@ -90,8 +94,7 @@ class FirmwareManager:
         standing = self._standing.get(vm)
         if standing is None or self._seconds() - standing.since_s > PROBATION_S:
             return
-        self._condemned.add((vm, standing.version))
-        self._tell("firmware", vm, {"version": standing.version, "problem": "the worker died soon after the change"})
+        self._condemn(vm, standing.version, "the worker died soon after the change")
         if standing.before is None or standing.before == self._built_in:
             del self._standing[vm]
         else:
@@ -100,8 +103,19 @@ class FirmwareManager:
     def reported(self, vm: str, report: FirmwareReport) -> None:
         """An element of a VM said something."""
         unit = self._units.get(vm)
-        if unit is not None:
-            unit.reported(report)
+        version = None if unit is None else unit.reported(report)
+        if unit is None or version is None or version not in self._images:
+            return
+        self._condemn(vm, version, f"element {report.pe}: {unit.pes[report.pe].text}")
+        task = asyncio.get_running_loop().create_task(self._leave(unit, version))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def close(self) -> None:
+        """Ends what it is doing by itself."""
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
 
     # ---- verbs -------------------------------------------------------------------------------------
 
@@ -134,12 +148,12 @@ class FirmwareManager:
         """
         staged = self._accept(data)
         version = staged.image.manifest.version
-        for vm in vms:
-            unit = self._unit(vm)
-            if (vm, version) in self._condemned:
-                raise FirmwareError("denied", f"{vm}: a worker died soon after it was given firmware {version}")
-            if version not in unit.versions:
-                await self._stage_on(unit, staged)
+        async with self._one_at_a_time:
+            for vm in vms:
+                unit = self._unit(vm)
+                self._refuse_condemned(vm, version)
+                if version not in unit.versions:
+                    await self._stage_on(unit, staged)
         self._images[version] = staged
         self._tell("firmware", None, {"staged": version, "vms": list(vms)})
         return {"version": version, "vms": list(vms)}
@@ -207,6 +221,12 @@ class FirmwareManager:
         staged.engines.add(target.engine)
 
     async def _change(self, versions: Mapping[str, str], chosen: Chosen, within_s: float) -> dict[str, Any]:
+        async with self._one_at_a_time:
+            return await self._change_now(versions, chosen, within_s)
+
+    async def _change_now(self, versions: Mapping[str, str], chosen: Chosen, within_s: float) -> dict[str, Any]:
+        for vm, version in versions.items():
+            self._refuse_condemned(vm, version)
         slots = {vm: self._unit(vm).slot_of(version) for vm, version in versions.items()}
         before = {vm: {pe: self._unit(vm).pes[pe].slot for pe in pes} for vm, pes in chosen.items()}
         self._stand(versions)
@@ -214,11 +234,46 @@ class FirmwareManager:
         rest = {vm: pes[1:] for vm, pes in chosen.items()}
         for stage in (first, rest):
             done = await self._activate(slots, stage, within_s)
-            if any(result.refused or result.silent for result in done.values()):
-                await self._restore(before, within_s)
+            if any(result.failed for result in done.values()):
+                problems = self._problems(done)
                 self._unstand(versions)
-                return self._result(versions, chosen, done, "rolled back")
-        return self._result(versions, chosen, {}, "active")
+                await self._replace_hung(versions, done)
+                await self._restore(before, within_s)
+                return self._result(versions, problems, "rolled back")
+        for vm in versions.keys() & self._standing.keys():
+            self._standing[vm].since_s = self._seconds()
+        return self._result(versions, [], "active")
+
+    async def _replace_hung(self, versions: Mapping[str, str], done: Mapping[str, Activation]) -> None:
+        """An element that is in a self test for ever does nothing else: its VM gets another worker."""
+        for vm, result in done.items():
+            unit = self._units.get(vm)
+            if result.hung and unit is not None:
+                pe = result.hung[0]
+                why = f"element {pe}: {unit.pes[pe].text}"
+                self._condemn(vm, versions[vm], why)
+                await unit.elements.replace_worker(f"firmware {versions[vm]}: {why}")
+
+    async def _leave(self, unit: Unit, version: str) -> None:
+        """Takes an image that has died on one element away from the VM's others."""
+        async with self._one_at_a_time:
+            vm = unit.elements.vm
+            if self._units.get(vm) is not unit:
+                return
+            self._unstand({vm: version})
+            slot = unit.slot_of(version)
+            pes = [pe for pe, element in enumerate(unit.pes) if element.slot == slot]
+            await self._activate({vm: 1 - slot}, {vm: pes}, WITHIN_S)
+            self._tell("firmware", vm, {"version": version, "state": "rolled back", "active": self.active(vm)})
+
+    def _condemn(self, vm: str, version: str, problem: str) -> None:
+        """The VM does not get this image again."""
+        self._condemned.add((vm, version))
+        self._tell("firmware", vm, {"version": version, "problem": problem})
+
+    def _refuse_condemned(self, vm: str, version: str) -> None:
+        if (vm, version) in self._condemned:
+            raise FirmwareError("denied", f"{vm}: firmware {version} has killed there before; allowed: another version")
 
     def _stand(self, versions: Mapping[str, str]) -> None:
         """From here on a dying worker is blamed on the change."""
@@ -226,9 +281,12 @@ class FirmwareManager:
             self._standing[vm] = Standing(version, self._seconds(), self._unit(vm).active())
 
     def _unstand(self, versions: Mapping[str, str]) -> None:
-        for vm in versions:
-            standing = self._standing.pop(vm, None)
-            if standing is not None and standing.before in self._images:
+        for vm, version in versions.items():
+            standing = self._standing.get(vm)
+            if standing is None or standing.version != version:
+                continue
+            del self._standing[vm]
+            if standing.before in self._images:
                 self._standing[vm] = Standing(standing.before, self._seconds() - PROBATION_S, None)
 
     async def _activate(self, slots: Mapping[str, int], chosen: Chosen, within_s: float) -> dict[str, Activation]:
@@ -254,17 +312,15 @@ class FirmwareManager:
                 pes = [pe for pe, was in slots.items() if was == slot]
                 await self._activate({vm: slot}, {vm: pes}, within_s)
 
-    def _result(
-        self, versions: Mapping[str, str], chosen: Chosen, failed: Mapping[str, Activation], state: str
-    ) -> dict[str, Any]:
-        problems = [
-            {"vm": vm, "pe": pe, "text": self._why(vm, pe)}
-            for vm, result in failed.items()
-            for pe in (*result.refused, *result.silent)
+    def _problems(self, failed: Mapping[str, Activation]) -> list[dict[str, Any]]:
+        return [
+            {"vm": vm, "pe": pe, "text": self._why(vm, pe)} for vm, result in failed.items() for pe in result.failed
         ]
+
+    def _result(self, versions: Mapping[str, str], problems: list[dict[str, Any]], state: str) -> dict[str, Any]:
         detail = {"state": state, "versions": dict(versions), "problems": problems}
         self._tell("firmware", None, detail)
-        return detail | {"pes": {vm: list(pes) for vm, pes in chosen.items()}}
+        return detail
 
     def _why(self, vm: str, pe: int) -> str:
         unit = self._units.get(vm)

@@ -1,0 +1,245 @@
+"""Firmware end to end: images as operators make them, the real daemon, a real worker, kernels that run meanwhile."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from tests.fakes.api_caller import Reader
+from tests.fakes.api_client import ApiRefusedError
+from tests.protocol.firmware_rig import BUILT_IN, PES, VM, Change, Factory, Stage, daemon_with_guest
+from vhost_backend.control.firmware import signing, unit
+from virtio_proto.control.firmware import Manifest
+from virtio_proto.control.records import Level
+
+NEW_WARP: Final = 4096
+NUMBERED: Final[Change] = ("head.warp = (uint16_t)unit->warp;", f"head.warp = (uint16_t)(unit->warp + {NEW_WARP});")
+"""Records of this image say that they are its own."""
+TEST: Final = "    struct vgc_ctl_unit tested = *unit;\n"
+BEGIN: Final = "VGC_CTL_FN void vgc_ctl_block_begin(const struct vgc_ctl_unit *unit)\n{\n"
+UNHEALTHY: Final[Change] = (TEST, TEST + "    return 99;\n")
+FAULTY: Final[Change] = (TEST, TEST + "    *(volatile int *)8 = 1;\n")
+ENDLESS: Final[Change] = (TEST, TEST + "    for (volatile int round = 0;; round++)\n        ;\n")
+DEADLY: Final[Change] = (BEGIN, BEGIN + "    if (unit->place->num_channels > 2)\n        *(volatile int *)8 = 1;\n")
+"""Passes its self test, which has two channels."""
+BROKEN: Final[Change] = (BEGIN, BEGIN + "    this is no source;\n")
+
+
+@pytest.fixture(scope="module")
+def factory(tmp_path_factory: pytest.TempPathFactory) -> Factory:
+    return Factory(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What was compiled, for all daemons of these tests."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def stage(tmp_path: Path, cache: Path, factory: Factory) -> Iterator[Stage]:
+    with daemon_with_guest(tmp_path, cache, factory) as made:
+        yield made
+
+
+class Speaking:
+    """A kernel of two blocks that print as many lines as they are told to: one element has nothing to do."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._wanted, self._made, self._out = (stage.device.zeros(count, "int32") for count in (1, 2, 2))
+        arrays = (self._wanted, self._made, self._out)
+        self._job = stage.program["speaks"].launch_async(2, 1, *arrays, stream=stage.stream)
+        self._lines = 0
+
+    def say(self, lines: int) -> None:
+        """Has each block print so many more lines, and waits until it has."""
+        self._lines += lines
+        self._wanted.set(np.array([self._lines], np.int32))
+        while min(self._made.get()) < self._lines:
+            pass
+
+    def end(self) -> list[int]:
+        """What the kernel has computed."""
+        self._wanted.set(np.array([-1], np.int32))
+        self._job.wait()
+        return [int(value) for value in self._out.get()]
+
+
+# ---- upgrades ------------------------------------------------------------------------------------
+
+
+def test_all_elements_change_while_a_kernel_runs_and_no_record_is_lost_or_doubled(
+    stage: Stage, factory: Factory
+) -> None:
+    prints = Reader(stage.caller, stage.caller.open(f"vm={VM},fn=stdio"))
+    perf = Reader(stage.caller, stage.caller.open(f"vm={VM},fn=perf", level=Level.INFO))
+    speaking = Speaking(stage)
+    speaking.say(20)
+    staged = stage.stage(factory.image("2.0.0", NUMBERED))
+    assert [(pe["active"], pe["other"]) for pe in staged["pes"]] == [(BUILT_IN, "2.0.0")] * PES
+    done = stage.activate("2.0.0")
+    assert (done["state"], done["problems"]) == ("active", [])
+    assert [(pe["active"], pe["other"], pe["state"]) for pe in done["pes"]] == [("2.0.0", BUILT_IN, "active")] * PES
+    speaking.say(20)
+    assert speaking.end() == [4000, 4001]
+    stage.numbers(16)
+    said = [prints.next() for _ in range(80)]
+    assert Counter(text for _, text in said) == Counter(
+        f"line {line} of block {block}\n" for line in range(40) for block in range(2)
+    )
+    assert all((record.warp >= NEW_WARP) == (int(text.split()[1]) >= 20) for record, text in said)
+    blocks = [perf.next()[0] for _ in range(2 * (2 + 16))]
+    assert Counter(record.kind for record in blocks) == {"block_begin": 18, "block_end": 18}
+    for pe in range(PES):
+        sequences = [record.sequence for record in blocks if record.pe == pe]
+        assert sequences == list(range(len(sequences)))
+    for info in stage.caller.ask("ls")["instances"]:
+        assert {(channel["lost"], channel["forged"]) for channel in info["channels"]} == {(0, 0)}
+
+
+def test_unchanged_image_of_this_installation_takes_over_and_goes_back(stage: Stage, factory: Factory) -> None:
+    stage.stage(factory.image("2.0.0"))
+    assert stage.activate("2.0.0")["state"] == "active"
+    assert stage.caller.ask("topology")["vms"][0]["firmware"] == "2.0.0"
+    stage.numbers()
+    assert stage.roll_back()["state"] == "active"
+    assert stage.active() == [BUILT_IN] * PES
+    stage.numbers()
+
+
+def test_some_elements_only(stage: Stage, factory: Factory) -> None:
+    stage.stage(factory.image("2.0.0"))
+    stage.activate("2.0.0", f"vm={VM},pe=1")
+    assert stage.active() == [BUILT_IN, "2.0.0", BUILT_IN]
+    assert stage.caller.ask("topology")["vms"][0]["firmware"] == "mixed"
+
+
+def test_worker_that_was_replaced_takes_the_image_again(stage: Stage, factory: Factory) -> None:
+    stage.stage(factory.image("2.0.0"))
+    stage.kill_worker(signal.SIGKILL)
+    with pytest.raises(ApiRefusedError, match=r"has no firmware 2\.0\.0; allowed: .*, or stage it first"):
+        stage.activate("2.0.0")
+    stage.stage(factory.image("2.0.0"))
+    assert stage.activate("2.0.0")["state"] == "active"
+    stage.renew()
+    stage.numbers()
+
+
+# ---- images that are not healthy -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "change", "why"),
+    [
+        ("2.1.0", UNHEALTHY, "2.1.0 failed its self test with code 99"),
+        ("2.1.1", FAULTY, "2.1.1 died of SIGSEGV"),
+    ],
+)
+def test_image_that_fails_its_self_test_is_taken_back(
+    stage: Stage, factory: Factory, version: str, change: Change, why: str
+) -> None:
+    pid = stage.worker_pid()
+    stage.stage(factory.image(version, change))
+    done = stage.activate(version)
+    assert (done["state"], done["problems"]) == ("rolled back", [{"vm": VM, "pe": 0, "text": why}])
+    assert stage.active() == [BUILT_IN] * PES
+    stage.numbers()
+    assert stage.worker_pid() == pid
+
+
+def test_image_that_dies_in_a_kernel_is_taken_back_everywhere_and_condemned(stage: Stage, factory: Factory) -> None:
+    pid = stage.worker_pid()
+    stage.caller.open(f"vm={VM},fn=perf", level=Level.INFO)
+    stage.stage(factory.image("2.2.0", DEADLY))
+    assert stage.activate("2.2.0")["state"] == "active"
+    stage.numbers()
+    told = stage.caller.push(lambda f: f["push"] == "event" and "problem" in f["detail"])["detail"]
+    assert told["version"] == "2.2.0"
+    assert told["problem"].endswith("2.2.0 died of SIGSEGV")
+    stage.caller.push(lambda f: f["push"] == "event" and f["detail"].get("active") == BUILT_IN)
+    assert stage.active() == [BUILT_IN] * PES
+    with pytest.raises(ApiRefusedError, match=r"firmware 2\.2\.0 has killed there before"):
+        stage.stage(factory.image("2.2.0", DEADLY))
+    with pytest.raises(ApiRefusedError, match=r"firmware 2\.2\.0 has killed there before"):
+        stage.activate("2.2.0")
+    stage.numbers()
+    assert stage.worker_pid() == pid
+
+
+def test_self_test_that_never_ends_costs_the_worker_and_no_more(
+    stage: Stage, factory: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit, "SELF_TEST_S", 0.5)
+    pid = stage.worker_pid()
+    stage.stage(factory.image("2.3.0", ENDLESS))
+    done = stage.activate("2.3.0")
+    assert done["state"] == "rolled back"
+    assert done["problems"] == [{"vm": VM, "pe": 0, "text": "2.3.0 does not come back from its self test"}]
+    stage.caller.event("worker_ready")
+    assert stage.worker_pid() != pid
+    stage.renew()
+    stage.numbers()
+    assert stage.active() == [BUILT_IN] * PES
+    with pytest.raises(ApiRefusedError, match=r"firmware 2\.3\.0 has killed there before"):
+        stage.stage(factory.image("2.3.0", ENDLESS))
+
+
+def test_image_whose_worker_dies_soon_after_is_condemned(stage: Stage, factory: Factory) -> None:
+    stage.stage(factory.image("2.0.0"))
+    stage.activate("2.0.0")
+    stage.kill_worker(signal.SIGSEGV)
+    assert stage.active() == [BUILT_IN] * PES
+    with pytest.raises(ApiRefusedError, match="has killed there before"):
+        stage.stage(factory.image("2.0.0"))
+
+
+# ---- images that are none ------------------------------------------------------------------------
+
+
+def test_source_that_does_not_compile_is_refused_with_the_compilers_words(stage: Stage, factory: Factory) -> None:
+    with pytest.raises(ApiRefusedError, match=r"does not compile for cpu: (.|\n)*error: ") as refused:
+        stage.stage(factory.image("2.4.0", BROKEN))
+    assert refused.value.kind == "failed"
+    assert stage.caller.ask("firmware")["images"] == []
+
+
+def test_what_nobody_trusted_has_signed_is_refused(stage: Stage, factory: Factory, tmp_path: Path) -> None:
+    good = factory.image("2.0.0").read_bytes()
+    secret = signing.secret_key(factory.folder / "trusted" / "firmware.key")
+    foreign = Manifest("2.0.0", 99, "foreign", 0, signing.key_id(secret.public_key()))
+    images = {
+        "signature is wrong": good[:-1] + bytes([good[-1] ^ 1]),
+        "which this host does not trust": factory.image("2.0.0", key="other").read_bytes(),
+        "abi 99; allowed: 1": signing.sign(foreign, "", secret),
+        "not a firmware image": b"nonsense",
+    }
+    for why, data in images.items():
+        (tmp_path / "image").write_bytes(data)
+        with pytest.raises(ApiRefusedError, match=why):
+            stage.stage(tmp_path / "image")
+    assert stage.caller.ask("firmware")["images"] == []
+
+
+# ---- by command ----------------------------------------------------------------------------------
+
+
+def test_flash_shows_what_runs_changes_it_and_says_how_that_went(stage: Stage, factory: Factory) -> None:
+    good, bad = factory.image("2.0.0"), factory.image("2.1.0", UNHEALTHY)
+    staged = stage.vgcctl("flash", "stage", str(good), f"vm={VM}")
+    assert (staged.code, "2.0.0" in staged.out) == (0, True)
+    activated = stage.vgcctl("flash", "activate", "2.0.0", f"vm={VM}")
+    assert (activated.code, f"{PES} of {PES} elements" in activated.err) == (0, True)
+    listed = stage.vgcctl("flash", "ls", f"vm={VM}", "--json")
+    assert {(pe["active"], pe["other"], pe["state"]) for pe in listed.json["pes"]} == {("2.0.0", BUILT_IN, "active")}
+    assert stage.vgcctl("flash", "rollback", f"vm={VM}").code == 0
+    assert stage.vgcctl("flash", "stage", str(bad), f"vm={VM}").code == 0
+    refused = stage.vgcctl("flash", "activate", "2.1.0", f"vm={VM}")
+    assert (refused.code, "2.1.0 failed its self test with code 99" in refused.err) == (1, True)
+    assert stage.vgcctl("flash", "activate", "9.9.9", f"vm={VM}").code == 3
+    assert stage.active() == [BUILT_IN] * PES
