@@ -209,6 +209,25 @@ def test_kernels_are_named_in_a_table() -> None:
     assert "add.u64 %vgc_row, %vgc_row, 2;" in text
 
 
+@pytest.mark.parametrize(
+    ("body", "small"),
+    [
+        ("\t.reg .b32 %r<29>;\n\tret;", True),
+        ("\t.reg .b32 %r<30>;\n\tret;", False),
+        ("\t.reg .b64 %rd<15>;\n\tret;", True),
+        ("\t.reg .b32 %r<3>;\n\t.reg .b64 %rd<15>;\n\tret;", False),
+        ("\t.reg .b64 a, b, c;\n\t.reg .pred %q<99>;\n\tret;", True),
+        ("$a:\n\tbra.uni $a;\n\tret;", False),
+        ("\tbra.uni $a;\n$a:\n\tret;", True),
+        ("\tcall.uni helper, ();\n\tret;", False),
+        ("\tbrx.idx %r1, $table;\n\tret;", False),
+    ],
+)
+def test_kernels_are_counted_only_where_they_may_take_more_than_is_free(body: str, small: bool) -> None:
+    assert hooks.is_small(kernel(body).encode()) == small
+    assert hooks.is_small((kernel(body) + kernel("\t.reg .b32 %r<99>;\n\tret;")).encode()) is False
+
+
 def test_limits_of_the_source_stay() -> None:
     text = hooked(OURS, kernel("\tret;", ".visible .entry k()\n.maxnreg 24"), kernel("\tret;", ".visible .entry j()"))
     assert text.count(".maxnreg 24") == 1

@@ -81,6 +81,9 @@ _DECLARATIONS = (".reg", ".local", ".shared", ".pragma", ".loc", ".file", "//")
 
 _FREE_REGISTERS = 32
 """Of a thread, on a processing element that is full of threads, whatever the architecture."""
+_RESERVED = 4
+"""Of these, at most, for the stack and what ptxas itself needs."""
+_WORDS = {"64": 2, "128": 4}
 _REGISTER_STEP = 8
 """Registers are given out by so many."""
 
@@ -139,6 +142,41 @@ def hooked(text: bytes, registers: dict[str, int]) -> bytes | None:
         return None
     found.insert(first, _table(names))
     return "\n".join(found).encode("utf-8", errors="surrogateescape")
+
+
+def is_small(text: bytes) -> bool:
+    """Do all kernels have fewer variables than there are free registers, whatever the assembler makes of them?
+
+    Without loops, which it unrolls, and calls, no more variables live at once than the compiler has written down; one
+    kernel in doubt is enough for False. Functions with hooks are none of the kernels' own.
+    """
+    lines = text.rstrip(b"\0").decode("utf-8", errors="surrogateescape").split("\n")
+    kernels = (_body(lines, at) for at, line in enumerate(lines) if ".entry" in _code(line))
+    return all(_is_small(lines[start:end]) for start, end in kernels)
+
+
+def _is_small(body: list[str]) -> bool:
+    words = 0
+    labels: set[str] = set()
+    for line in body:
+        code = _code(line).strip()
+        if code.endswith(":"):
+            labels.add(code[:-1])
+        elif code.startswith(".reg"):
+            words += _words_of(code)
+        elif "call" in code or "brx" in code or ("bra" in code and code.rstrip(";").split()[-1] in labels):
+            return False
+    return words <= _FREE_REGISTERS - _RESERVED
+
+
+def _words_of(declaration: str) -> int:
+    """Registers of 32 bits that a ``.reg .b64 %rd<8>;`` stands for; predicates have registers of their own."""
+    kind, _, names = declaration.removeprefix(".reg").strip().partition(" ")
+    if kind == ".pred":
+        return 0
+    counted = names.partition("<")[2].partition(">")[0]
+    count = int(counted) - 1 if counted else names.count(",") + 1
+    return count * _WORDS.get(kind[2:], 1)
 
 
 def _limited(found: list[str], registers: int, head_lines: int) -> list[str]:

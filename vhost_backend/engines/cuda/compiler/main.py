@@ -114,9 +114,11 @@ def with_hooks(line: CommandLine, text: bytes, guest: options.GuestOptions) -> b
     if without is None:
         return b""
     try:
-        plain = tools.ptxas(line["ptxas"], line["arch"], without, guest)
-        hooked = hooks.hooked(without, registers.of_kernels(plain))
-        return plain if hooked is None else tools.ptxas(line["ptxas"], line["arch"], hooked, guest)
+        counts: dict[str, int] = {}
+        if not hooks.is_small(without):
+            counts = registers.of_kernels(tools.ptxas(line["ptxas"], line["arch"], without, guest))
+        hooked = hooks.hooked(without, counts)
+        return tools.ptxas(line["ptxas"], line["arch"], without if hooked is None else hooked, guest)
     except ToolError:
         say("vgc-cudacc: note: the control system will not see this program: it cannot be assembled with hooks")
         return b""
