@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -92,6 +92,12 @@ class DriverRig:
     def claim(self, number: int, slots: int = 1) -> None:
         """An element claims slots and does not come to filling them."""
         self.area.channel(number).head += slots
+
+    def conceal(self, number: int) -> Callable[[], None]:
+        """Takes away the commit of the record that was put last, of one slot; what is returned brings it again."""
+        position = int(self.area.channel(number).head) - 1
+        self.store(number, position, bytes(8))
+        return lambda: self.store(number, position, (position + 1).to_bytes(8, "little"))
 
     def store(self, number: int, position: int, content: bytes) -> None:
         channel = self.area.channel(number)

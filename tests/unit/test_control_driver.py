@@ -216,18 +216,58 @@ def test_overwritten_records_are_counted_exactly(made: DriverRig) -> None:
     assert taken[-1].sequence == 112
 
 
-def test_a_slot_that_is_never_filled_holds_up_the_link_for_a_while_only(made: DriverRig) -> None:
-    made.open(LOG, [1])
+STALL_NS = lib.VGC_CONTROL_STALL_MS * 1_000_000
+POLICIES = [lib.VGC_CTL_DROP_NEW, lib.VGC_CTL_OVERWRITE_OLDEST, lib.VGC_CTL_WAIT]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_slot_whose_maker_died_does_not_hold_up_the_link(made: DriverRig, policy: int) -> None:
+    made.open(Terms(Function.LOG, policy), [1])
     made.put(1, b"a")
+    made.area.channel(1).records += 1
     made.claim(1, 3)
     made.put(1, b"b")
-    assert [record.payload for record in made.take()] == [b"a"]
-    made.now_ns += lib.VGC_CONTROL_STALL_NS - 1
-    assert made.take() == []
-    made.now_ns += 1
-    assert [record.payload for record in made.take()] == [b"b"]
+    assert [record.payload for record in made.take()] == [b"a", b"b"]
     (last,) = made.close([1])
-    assert last.forged == 3
+    assert (last.taken, last.lost, last.forged) == (2, 1, 3)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_slow_element_is_waited_for_and_its_record_comes_in_its_turn(made: DriverRig, policy: int) -> None:
+    made.open(Terms(Function.LOG, policy), [1])
+    made.put(1, b"a")
+    made.area.pe(0).readers = 1
+    made.put(1, b"slow")
+    commit = made.conceal(1)
+    made.put(1, b"b")
+    assert [record.payload for record in made.take()] == [b"a"]
+    made.now_ns += STALL_NS - 1
+    assert made.take() == []
+    commit()
+    assert [record.payload for record in made.take()] == [b"slow", b"b"]
+    made.area.pe(0).readers = 0
+    (last,) = made.close([1])
+    assert (last.taken, last.lost, last.forged) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_comes_too_late_is_no_record_of_another_round(made: DriverRig, policy: int) -> None:
+    made.open(Terms(Function.LOG, policy, slots=32), [1])
+    made.area.pe(0).readers = 1
+    made.put(1, b"late")
+    commit = made.conceal(1)
+    made.put(1, b"next")
+    assert made.take() == []
+    made.now_ns += STALL_NS
+    assert [record.payload for record in made.take()] == [b"next"]
+    commit()
+    assert made.take() == []
+    for number in range(40):
+        made.put(1, bytes([number]))
+        assert [record.payload for record in made.take()] == [bytes([number])]
+    made.area.pe(0).readers = 0
+    (last,) = made.close([1])
+    assert (last.taken, last.lost, last.forged) == (41, 1, 1)
 
 
 @pytest.mark.parametrize("changes", [{"function": 1}, {"pe": 1}, {"length": 1025}, {"length": 500}])
@@ -472,7 +512,6 @@ def test_what_an_earlier_channel_has_left_in_memory_is_no_record(made: DriverRig
             made.put(number, text)
         assert [record.payload for record in made.take()] == [b"one", b"two", b"three"]
         made.claim(number, 3)
-        made.now_ns += lib.VGC_CONTROL_STALL_NS
         assert made.take() == []
         made.close([number])
         assert int(made.area.channel(number).out) == link

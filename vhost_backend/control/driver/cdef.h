@@ -14,7 +14,7 @@ enum {
     VGC_CONTROL_UNKNOWN = 256, /* addresses of texts that one packet can bring up */
     VGC_CONTROL_SECTION = 56,  /* bytes in front of each channel's records in a packet */
     VGC_CONTROL_FEWEST_SLOTS = 32,
-    VGC_CONTROL_STALL_NS = 500000000, /* a claimed slot that is not filled after so long never will be */
+    VGC_CONTROL_STALL_MS = 10000, /* for so long an element that is in a hook may take to fill a slot */
 };
 
 struct vgc_control;

@@ -119,6 +119,22 @@ static enum step take(struct round *round, const struct vgc_ctl_record *first)
     return STEP_TAKEN;
 }
 
+/* Whoever claimed a slot before `head` was read did so in a hook of the element. If none runs now, it has filled the
+ * slot or died there. */
+static bool no_hook_runs(const struct round *round)
+{
+    const struct vgc_control_link *link = round->link;
+    uint64_t readers = vgc_control_pe_at(round->area, link->pe) + offsetof(struct vgc_ctl_pe, readers);
+    return vgc_control_load(round->area, readers) == 0;
+}
+
+static bool is_filled(const struct round *round)
+{
+    const struct vgc_control_link *link = round->link;
+    uint64_t commit = vgc_control_load(round->area, slot_at(link, link->tail));
+    return commit == link->tail + 1 || commit == more_commit(link->tail);
+}
+
 /* The slot at `tail` was claimed and is not filled. */
 static enum step wait_for(struct round *round, uint64_t now_ns, bool final)
 {
@@ -133,11 +149,13 @@ static enum step wait_for(struct round *round, uint64_t now_ns, bool final)
     }
     if (final)
         return pass(round, true);
+    if (no_hook_runs(round))
+        return is_filled(round) ? STEP_PASSED : pass(round, true);
     if (link->stalled_ns == 0)
         link->stalled_ns = now_ns;
-    if (now_ns - link->stalled_ns < VGC_CONTROL_STALL_NS)
+    if (now_ns - link->stalled_ns < VGC_CONTROL_STALL_MS * UINT64_C(1000000))
         return STEP_EMPTY;
-    uint64_t since = link->stalled_ns; /* the next slots have stalled as long, if they are empty too */
+    uint64_t since = link->stalled_ns; /* the next slots have waited as long, if they are empty too */
     pass(round, true);
     link->stalled_ns = since;
     return STEP_PASSED;
