@@ -19,6 +19,10 @@ from vhost_backend.control.instances import Instance
 from vhost_backend.control.refusal import RefusedError
 from virtio_proto.control.records import Function
 
+MAX_COUNT: Final = 1 << 62
+"""A count that says more is of no element's life time: guest code, or a worker, has made it up. All sums stay below
+what the API's numbers hold, so that nobody's counts keep anybody from seeing theirs."""
+
 MAX_PER_COMMAND: Final = 1024
 """So many channels fit a command's packet."""
 
@@ -35,11 +39,11 @@ class Counts:
 
     def plus(self, other: Counts) -> Counts:
         return Counts(
-            self.records + other.records,
-            self.lost + other.lost,
-            self.skipped + other.skipped,
-            self.forged + other.forged,
-            self.cost_ns + other.cost_ns,
+            min(self.records + other.records, MAX_COUNT),
+            min(self.lost + other.lost, MAX_COUNT),
+            min(self.skipped + other.skipped, MAX_COUNT),
+            min(self.forged + other.forged, MAX_COUNT),
+            min(self.cost_ns + other.cost_ns, MAX_COUNT),
         )
 
 
@@ -80,7 +84,8 @@ class DeviceChannel:
         )
 
     def count(self, batch: Batch) -> None:
-        self.now = Counts(batch.records, batch.lost, batch.skipped, batch.forged, batch.cost_ns)
+        said = Counts(batch.records, batch.lost, batch.skipped, batch.forged, batch.cost_ns)
+        self.now = said.plus(Counts())
 
     def unbind(self) -> None:
         """It is bound no more: its counts go on from here."""

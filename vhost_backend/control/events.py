@@ -7,6 +7,7 @@ instances together; what is dropped of them is counted the same way.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -21,30 +22,45 @@ MAX_KEPT_BYTES: Final = 32 << 20
 MAX_KEPT_OF_ONE_BYTES: Final = 1 << 20
 """Of one instance's."""
 
-MAX_TEXTS: Final = 1 << 16
+MAX_TEXTS: Final = 1 << 14
+MAX_TEXTS_CHARS: Final = 1 << 20
+"""Of one worker's formats and names together: they go out with its records, and fit a push."""
+
 MAX_TEXT_CHARS: Final = 1024
 
 
 class Lexicon:
-    """Formats and names of one worker, by device address, in the order in which they came; so many and no more."""
+    """Formats and names of one worker, by device address: the last `MAX_TEXTS` or `MAX_TEXTS_CHARS` of them."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
-        self._order: list[int] = []
+        """In the order in which they came."""
+        self._chars = 0
+        self._came = 0
 
     def add(self, texts: Mapping[int, str]) -> None:
         """More of them; what another program has put at a known address takes its place."""
-        for address, text in texts.items():
-            if self.names.get(address) != text and len(self._order) < MAX_TEXTS:
-                self.names[address] = text[:MAX_TEXT_CHARS]
-                self._order.append(address)
+        for address, whole in texts.items():
+            text = whole[:MAX_TEXT_CHARS]
+            if self.names.get(address) != text:
+                self._drop(address)
+                self.names[address] = text
+                self._chars += len(text)
+                self._came += 1
+        while len(self.names) > MAX_TEXTS or self._chars > MAX_TEXTS_CHARS:
+            self._drop(next(iter(self.names)))
+
+    def _drop(self, address: int) -> None:
+        self._chars -= len(self.names.pop(address, ""))
 
     def since(self, count: int) -> dict[str, str]:
-        """Those after the first `count`, as the API spells them."""
-        return {f"{address:x}": self.names[address] for address in self._order[count:]}
+        """What came after the first `count`, as far as it is still there, as the API spells it."""
+        last = itertools.islice(reversed(self.names.items()), max(0, self._came - count))
+        return {f"{address:x}": text for address, text in last}
 
     def __len__(self) -> int:
-        return len(self._order)
+        """How many came."""
+        return self._came
 
 
 @dataclass(slots=True)

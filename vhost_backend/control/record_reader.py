@@ -7,11 +7,15 @@ of the time: its links fill up, and count what they lose, and other VMs are serv
 
 from __future__ import annotations
 
+import array
 import asyncio
+import fcntl
 import socket
+import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from vhost_backend.control.channel_port import Batch, Binding, ElementFigures, ElementState, Listener
@@ -25,11 +29,19 @@ from virtio_proto.control.records import Function
 TURN_S: Final = 0.005
 """So long it reads at a time, and then lets others have as much."""
 
-MAX_DRAINED: Final = 4096
-"""Packets that are read at once after an answer: more than a socket holds."""
+MAX_NAMES: Final = 1 << 14
+MAX_NAME_CHARS: Final = 63
+"""What a threshold can name; figures of thousands of counters fit an answer."""
 
-MAX_NAMES: Final = 1 << 16
-MAX_NAME_CHARS: Final = 256
+
+@dataclass(slots=True)
+class _Looked:
+    """A snapshot that is being made. An element is in it once, and at no time outside of it: a worker may say anything."""
+
+    asked_ns: int
+    """CLOCK_MONOTONIC"""
+    pes: set[int] = field(default_factory=set)
+    states: list[ElementState] = field(default_factory=list)
 
 
 class RecordReader:
@@ -44,7 +56,7 @@ class RecordReader:
         self._bound: dict[int, tuple[Function, Binding]] = {}
         self._taken: dict[int, int] = {}
         self._names: dict[int, str] = {}
-        self._snapshots: dict[int, list[ElementState]] = {}
+        self._snapshots: dict[int, _Looked] = {}
         self._pause: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -80,9 +92,9 @@ class RecordReader:
     @contextmanager
     def snapshot(self, number: int) -> Iterator[list[ElementState]]:
         """Collects what elements say for a snapshot, in the block."""
-        states = self._snapshots[number] = []
+        looked = self._snapshots[number] = _Looked(time.monotonic_ns())
         try:
-            yield states
+            yield looked.states
         finally:
             del self._snapshots[number]
 
@@ -103,27 +115,28 @@ class RecordReader:
             self._loop.add_reader(self._sock, self._read)
 
     def drain(self) -> None:
-        """Reads everything that has been sent so far."""
-        for _ in range(MAX_DRAINED):
-            if self._closed or not self._read_one():
-                return
+        """Reads what has been sent so far, and not what a worker sends meanwhile: that might never end."""
+        left = 0 if self._closed else _waiting_bytes(self._sock)
+        while left > 0 and not self._closed:
+            size = self._read_one()
+            left = left - size if size else 0
 
-    def _read_one(self) -> bool:
-        """False: there is nothing now, or never again."""
+    def _read_one(self) -> int:
+        """How long the packet was that it has read; 0: there is none now, or never again."""
         try:
             packet = self._sock.recv(packets.MAX_PACKET_BYTES + 1)
         except BlockingIOError:
-            return False
+            return 0
         except OSError:
             packet = b""
         if not packet:
             self._loop.remove_reader(self._sock)
-            return False
+            return 0
         try:
             self._take(packet)
         except PacketError as error:
             self._log.warning("control_packet_refused", error=str(error), guest=True)
-        return True
+        return len(packet)
 
     def _take(self, packet: bytes) -> None:
         """:raise PacketError: it is none, or has what there cannot be."""
@@ -180,8 +193,10 @@ class RecordReader:
 
     def _note(self, texts: Mapping[int, str]) -> None:
         for address, text in texts.items():
-            if address in self._names or len(self._names) < MAX_NAMES:
-                self._names[address] = _printable(text)
+            self._names.pop(address, None)
+            self._names[address] = _printable(text)
+        while len(self._names) > MAX_NAMES:
+            del self._names[next(iter(self._names))]
 
     def _name(self, address: int) -> str:
         return self._names.get(address, f"<{address:#x}>")
@@ -200,22 +215,24 @@ class RecordReader:
         )
 
     def _collect(self, seen: packets.Snapshot) -> None:
-        states = self._snapshots.get(seen.number)
-        if states is None or len(states) + len(seen.states) > packets.MAX_PES:
+        looked = self._snapshots.get(seen.number)
+        if looked is None:
             return
-        clock_ns = offset_ns()
+        clock_ns, now_ns = offset_ns(), time.monotonic_ns()
         for state in seen.states:
-            if state.answered:
-                states.append(
+            if state.answered and state.pe not in looked.pes:
+                looked.pes.add(state.pe)
+                at_ns = min(max(state.at_ns, looked.asked_ns), now_ns)
+                looked.states.append(
                     ElementState(
                         pe=state.pe,
                         kernel=self._name(state.kernel) if state.kernel else None,
                         launch=state.launch,
                         block=state.block,
                         warps=state.warps,
-                        since_ns=state.since_ns + clock_ns if state.since_ns else 0,
-                        last_record_ns=state.last_record_ns + clock_ns if state.last_record_ns else 0,
-                        at_ns=state.at_ns + clock_ns,
+                        since_ns=min(state.since_ns, at_ns) + clock_ns if state.since_ns else 0,
+                        last_record_ns=min(state.last_record_ns, at_ns) + clock_ns if state.last_record_ns else 0,
+                        at_ns=at_ns + clock_ns,
                     )
                 )
 
@@ -238,6 +255,13 @@ class RecordReader:
 def offset_ns() -> int:
     """What is to be added to CLOCK_MONOTONIC to have CLOCK_REALTIME, now."""
     return time.time_ns() - time.monotonic_ns()
+
+
+def _waiting_bytes(sock: socket.socket) -> int:
+    """How much a socket holds that nobody has read."""
+    count = array.array("i", [0])
+    fcntl.ioctl(sock, termios.FIONREAD, count)
+    return count[0]
 
 
 def _report(pe: int, slot: int, version: int, state: int, code: int) -> FirmwareReport:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.control.channel_table import MAX_COUNT
 from vhost_backend.control.vm_side import VmSide
 from virtio_proto.control.api import SelfInfo
 
@@ -49,7 +50,7 @@ class SelfCost:
             "memory_bytes": int(_STATM.read_text().split()[1]) * resource.getpagesize(),
             "channels": sum(len(side.table) for side in visible),
             "records_per_s": records * 1e9 / elapsed_ns,
-            "lost": sum(channel.counts.lost for side in visible for channel in side.table),
+            "lost": min(MAX_COUNT, sum(channel.counts.lost for side in visible for channel in side.table)),
             "budget_percent": self._budget_percent,
             "cost_percent": {
                 side.name: 100

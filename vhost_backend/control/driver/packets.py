@@ -19,6 +19,9 @@ MAX_TEXT_BYTES: Final = 4096
 """Of one text at a device address."""
 MAX_TEXTS: Final = 256
 MAX_PES: Final = 4096
+MAX_COUNTERS: Final = 24
+MAX_GAUGES: Final = 8
+"""Of one element: ``VGC_CTL_COUNTERS`` and ``VGC_CTL_GAUGES``."""
 STATES_PER_PACKET: Final = 512
 
 SECTION: Final = struct.Struct("<HHIQQQQIIQ")
@@ -314,6 +317,10 @@ def _parse_figures(body: bytes) -> Figures:
             raise PacketError(f"{len(body) - at} bytes at the end of figures; an element has at least {FIGURES.size}")
         pe, num_counters, num_gauges, _, *counts = FIGURES.unpack_from(body, at)
         at += FIGURES.size
+        if num_counters > MAX_COUNTERS or num_gauges > MAX_GAUGES:
+            raise PacketError(
+                f"{num_counters} counters and {num_gauges} gauges; allowed: {MAX_COUNTERS} and {MAX_GAUGES}"
+            )
         end = at + (num_counters + num_gauges) * _NAMED.size
         if end > len(body):
             raise PacketError(f"figures of element {pe} end in the middle")

@@ -1,0 +1,138 @@
+"""Workers, and the guest code in them, that say what cannot be: the daemon's answers stay right, and others get theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.api_client import Client
+from tests.fakes.control_vm import FakeControlledVm, text
+from tests.unit.interface_rig import Rig, rig
+from tests.unit.test_control_reader import CHANNEL, GENERATION, PE, Heard, section
+from tests.unit.test_control_reader import tell as tell_reader
+from vhost_backend.control import events
+from vhost_backend.control.channel_port import Batch
+from vhost_backend.control.driver import packets
+from vhost_backend.control.events import Lexicon
+from vhost_backend.control.record_reader import MAX_NAMES, RecordReader
+from virtio_proto.control.records import Function
+
+MOST = (1 << 64) - 1
+
+
+def tell(folder: Path, story: Callable[[Rig, Client], Awaitable[None]], *vms: FakeControlledVm, **config: Any) -> None:
+    async def told() -> None:
+        async with rig(folder, *vms, **config) as made:
+            await story(made, await made.client())
+
+    asyncio.run(told())
+
+
+def boast(vm: FakeControlledVm) -> None:
+    """Every channel of the VM says that it has had all the records that a number can count."""
+    for bound in vm.channels.bound.values():
+        binding = bound.binding
+        vm.channels.listener.on_batch(
+            Batch(binding.channel, binding.generation, MOST, MOST, MOST, MOST, MOST, clock_ns=0, data=b"")
+        )
+
+
+def test_forged_counts_keep_nobody_from_seeing_theirs(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="fn=log")
+        for _ in range(2):
+            boast(rig.vms["web1"])
+            rig.vms["web1"].channels.lose()
+            rig.vms["web1"].channels.come()
+            await client.ask("snapshot")
+        rig.vms["web2"].channels.emit(0, text(0, "said", function=Function.LOG))
+        for totals in (False, True):
+            (instance,) = (await client.ask("ls", totals=totals))["instances"]
+        assert instance["totals"]["records"] < 1 << 63
+        (instance,) = (await client.ask("ls"))["instances"]
+        assert [item["records"] for item in instance["channels"] if item["vm"] == "web2"] == [1, 0]
+        assert (await client.ask("self"))["lost"] < 1 << 63
+
+    tell(tmp_path, story)
+
+
+def test_times_of_a_snapshot_are_of_the_snapshot() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, _heard: Heard) -> None:
+        states = b"".join(
+            packets.STATE.pack(pe, 1, 0, 8, 0x50, 2, 3, time_ns, time_ns, time_ns)
+            for pe, time_ns in ((0, MOST), (0, 5), (1, 0), (1, MOST), (2, MOST >> 1))
+        )
+        with reader.snapshot(5) as seen:
+            for packet in packets.snapshot(5, 1, 2, states):
+                worker.send(packet)
+            reader.drain()
+        assert [state.pe for state in seen] == [0, 1, 2], "each element once"
+        times = [state.at_ns for state in seen]
+        assert max(times) - min(times) < 10**9
+        assert all(state.since_ns <= state.at_ns and state.last_record_ns <= state.at_ns for state in seen)
+
+    tell_reader(story)
+
+
+def test_worker_that_goes_on_sending_is_not_read_for_ever() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        def more(batch: Batch) -> None:
+            heard.batches.append(batch)
+            worker.send(b"R" + section(CHANNEL, GENERATION))
+
+        heard.on_batch = more  # type: ignore[method-assign]  # for each that it hears it is sent another
+        for _ in range(3):
+            worker.send(b"R" + section(CHANNEL, GENERATION))
+        reader.drain()
+        assert len(heard.batches) == 3
+
+    tell_reader(story)
+
+
+def test_elements_have_no_more_figures_than_there_is_room_for() -> None:
+    most = packets.FIGURES.pack(PE, packets.MAX_COUNTERS, packets.MAX_GAUGES, 0, *[MOST] * 6)
+    body = struct.pack("<QQ", 64, 1) * (packets.MAX_COUNTERS + packets.MAX_GAUGES)
+    assert isinstance(packets.parse(packets.figures_head(1) + most + body), packets.Figures)
+    for counters, gauges in ((packets.MAX_COUNTERS + 1, 0), (0, packets.MAX_GAUGES + 1)):
+        one = packets.FIGURES.pack(PE, counters, gauges, 0, *[0] * 6) + struct.pack("<QQ", 64, 1) * (counters + gauges)
+        with pytest.raises(packets.PacketError, match="allowed: 24 and 8"):
+            packets.parse(packets.figures_head(1) + one)
+
+
+def test_names_of_the_last_programs_are_known() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        for start in range(0, MAX_NAMES + 256, 256):
+            (packet,) = packets.texts({start + at + 1: f"n{start + at + 1}" for at in range(256)})
+            worker.send(packet)
+            reader.drain()
+        named = struct.pack("<QqQq", 1, 0, MAX_NAMES + 256, 0)
+        worker.send(packets.figures_head(1) + packets.FIGURES.pack(PE, 2, 0, 0, *[0] * 6) + named)
+        reader.drain()
+        assert set(heard.figures[-1].counters) == {"<0x1>", f"n{MAX_NAMES + 256}"}
+
+    tell_reader(story)
+
+
+def test_lexicon_is_bounded_and_knows_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MAX_TEXTS", 4)
+    monkeypatch.setattr(events, "MAX_TEXTS_CHARS", 10)
+    lexicon = Lexicon()
+    for address in range(1, 10):
+        lexicon.add({address: f"t{address}"})
+    assert len(lexicon) == 9
+    assert lexicon.names == {6: "t6", 7: "t7", 8: "t8", 9: "t9"}
+    assert lexicon.since(8) == {"9": "t9"}
+    assert set(lexicon.since(0)) == {"6", "7", "8", "9"}
+    lexicon.add({6: "other"})
+    assert lexicon.since(9) == {"6": "other"}
+    assert lexicon.names == {8: "t8", 9: "t9", 6: "other"}, "at most ten characters"
+    lexicon.add({6: "other"})
+    assert len(lexicon) == 10, "it is known"
+    lexicon.add({11: "x" * 5000})
+    assert lexicon.names == {}, "longer than all may be"
