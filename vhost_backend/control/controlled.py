@@ -191,7 +191,7 @@ class DaemonHost:
     def _info(self, gpu: Gpu, cuda_version: str) -> GpuInfo:
         versions = None if self._watch is None else self._watch.versions
         own = None if versions is None else versions.of(gpu.uuid)
-        info = _gpu_info(gpu, cuda_version if versions is None else versions.driver)
+        info = _gpu_info(gpu, f"CUDA {cuda_version}" if versions is None else versions.driver)
         if own is not None:
             info["vbios_version"] = own.vbios_version
             info["pci_bus_id"] = own.pci_bus_id

@@ -79,7 +79,12 @@ def _host(host: Object) -> Object:
 
 
 def _gpu(gpu: Object) -> Object:
-    return {**gpu, "memory": size(gpu["memory_bytes"]), "driver": gpu.get("driver_version")}
+    return {
+        **gpu,
+        "memory": size(gpu["memory_bytes"]),
+        "driver": gpu.get("driver_version"),
+        "vbios": gpu.get("vbios_version"),
+    }
 
 
 def _vm(vm: Object) -> Object:
@@ -96,7 +101,7 @@ def summary(instance: Object) -> Object:
 
 _TABLES: Final[dict[str, tuple[tuple[str, ...], Callable[[Object], Object]]]] = {
     "hosts": (("host", "state", "gpus", "vms", "daemon", "url"), _host),
-    "gpus": (("host", "gpu", "name", "kind", "pes", "memory", "driver"), _gpu),
+    "gpus": (("host", "gpu", "name", "kind", "pes", "memory", "driver", "vbios"), _gpu),
     "vms": (("host", "vm", "gpu", "pes", "confined_to", "state", "memory", "requests", "channels", "firmware"), _vm),
     "channels": (
         ("instance", "function", "selector", "owner", "level", "policy", "channels", "records", "lost", "skipped"),

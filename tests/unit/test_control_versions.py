@@ -1,0 +1,73 @@
+"""Versions that the control system shows of a host's GPUs: the driver's and the VBIOS's, as NVML says them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Final, cast
+
+import pytest
+
+from tests.fakes import nvml_library
+from vhost_backend.control import controlled
+from vhost_backend.control.controlled import DaemonHost
+from vhost_backend.control.gpu_events import GpuWatch
+from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.gpus import Gpu, Survey
+from vhost_backend.daemon.vm import Vm
+from vhost_backend.engine_config import EngineConfig
+
+KNOWN: Final = "GPU-0"
+"""As the fake NVML has it."""
+CUDA_SAYS: Final = "12.4"
+
+
+def host(uuid: str) -> DaemonHost:
+    """A host with one GPU for its only VM."""
+    gpu = Gpu(0, uuid, "Fake GPU", "sm_90", 132, 80 << 30, 8, 8, 228 << 10)
+
+    async def survey(_driver: str | None, _device: str | None) -> Survey:
+        return Survey((gpu,), driver_version=CUDA_SAYS)
+
+    vm = SimpleNamespace(config=SimpleNamespace(engine=EngineConfig("cuda")))
+    return DaemonHost([cast("Vm", vm)], Engines(survey, lambda *_: None))
+
+
+@pytest.mark.parametrize(
+    ("uuid", "library", "versions"),
+    [
+        (KNOWN, True, ("999.10", "96.00.0")),
+        ("GPU-7", True, ("999.10", None)),
+        (KNOWN, False, (f"CUDA {CUDA_SAYS}", None)),
+    ],
+    ids=["known", "another GPU", "no NVML"],
+)
+def test_gpus_have_the_versions_that_nvml_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uuid: str, library: bool, versions: tuple[str, str | None]
+) -> None:
+    os.mkfifo(tmp_path / "xids")
+    monkeypatch.setenv("VGC_FAKE_XIDS", str(tmp_path / "xids"))
+    path = nvml_library.build(tmp_path) if library else tmp_path / "nowhere"
+    started = asyncio.Event()
+
+    class Watched(GpuWatch):
+        async def start(self) -> None:
+            await super().start()
+            started.set()
+
+    monkeypatch.setattr(controlled, "GpuWatch", partial(Watched, library=str(path)))
+
+    async def session() -> None:
+        shown = host(uuid)
+        watching = asyncio.create_task(shown.watch(lambda _uuid, _xid: None))
+        await started.wait()
+        software, gpu = await shown.gpus()
+        assert (gpu["driver_version"], gpu.get("vbios_version")) == versions
+        assert "vbios_version" not in software
+        watching.cancel()
+        await asyncio.wait({watching})
+
+    asyncio.run(session())
