@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+import structlog
 from aiohttp import web
 
 from control_center.address import is_local
@@ -22,6 +23,7 @@ from control_center.scope import Caller, Scope
 from virtio_proto.control.api import Role
 from virtio_proto.control.tokens import TokenError, TokenFile
 
+log = structlog.get_logger()
 SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 SUBPROTOCOL: Final = "vgc"
 """Of the stream. A browser cannot set headers for it: it offers this one and ``token.SECRET``."""
@@ -49,7 +51,8 @@ class Tokens:
         try:
             token = self._file.find(secret)
         except TokenError as error:
-            raise UnauthenticatedError(f"the tokens of this control centre cannot be read: {error}") from None
+            log.error("tokens_unreadable", problems=error.problems)  # noqa: TRY400  not for who asks: lines of the file
+            raise UnauthenticatedError("the tokens of this control centre cannot be read; see its log") from None
         if token is None:
             raise UnauthenticatedError("the token is unknown here; allowed: one of this control centre's tokens")
         if token.is_expired(now_ns):
@@ -92,13 +95,20 @@ class Access:
             raise RefusedError("denied", f"asked as {request.host!r:.80}; allowed without tokens: localhost")
         origin = request.headers.get("Origin")
         changes = request.method not in SAFE_METHODS or request.headers.get("Upgrade", "").lower() == "websocket"
-        if changes and origin is not None and urlsplit(origin).netloc != request.host:
+        if changes and origin is not None and _place(origin) != request.host:
             raise RefusedError("denied", f"a page of {origin!r:.80} asks; allowed: pages of {request.host}")
 
 
 def _name(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _place(url: str) -> str:
+    try:
+        return urlsplit(url).netloc
     except ValueError:
         return ""
 

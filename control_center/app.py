@@ -112,6 +112,10 @@ def _handler(centre: Centre, route: Route) -> _Handler:
     return handle
 
 
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
 def _json(request: web.Request, text: str) -> web.Response:
     response = web.Response(text=text, content_type="application/json", headers={"Cache-Control": "no-store"})
     if len(text) >= _COMPRESSED_FROM and not is_local(request.remote or ""):
@@ -138,7 +142,7 @@ async def _body(route: Route, request: web.Request) -> Any:
     if request.content_type != "application/json":
         raise RefusedError("malformed", f"a body of {request.content_type!r:.80}; allowed: application/json")
     try:
-        body = json.loads(await request.read())
+        body = json.loads(await request.read(), parse_constant=_no_number)
         check(body, route.body, "body", strict=True)
     except (ValueError, RecursionError) as error:
         text = str(error) if isinstance(error, ShapeError) else f"the body is not JSON: {error}"

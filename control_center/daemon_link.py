@@ -91,6 +91,8 @@ class Connection:
             reason = f"the daemon sent {error}"
         except OSError as error:
             reason = f"the connection broke: {error}"
+        except Exception as error:  # noqa: BLE001  what a daemon sends ends no more than its connection
+            reason = f"what the daemon sent could not be taken: {type(error).__name__}: {str(error)[:200]}"
         self._end(reason)
 
     def _take(self, frame: Frame) -> None:

@@ -69,18 +69,22 @@ class Page:
     """Samples, grouped by series as the format wants it."""
 
     def __init__(self) -> None:
-        self._samples: dict[str, list[str]] = {}
+        self._samples: dict[str, dict[str, str]] = {}
 
     def add(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """One sample of a series of `METRICS`. What daemons say may be any text: it is escaped."""
+        """One sample of a series of `METRICS`. What daemons say may be any text: it is escaped; of what they say twice
+        the last counts, as a page must not have a series twice.
+        """
         shown = ",".join(f'{key}="{_label(text)}"' for key, text in labels.items())
-        self._samples.setdefault(name, []).append(
-            f"{name}{{{shown}}} {_number(value)}" if shown else f"{name} {_number(value)}"
-        )
+        self._samples.setdefault(name, {})[shown] = _number(value)
 
     def text(self) -> str:
         lines = []
         for name, (kind, meaning) in METRICS.items():
             if name in self._samples:
-                lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *self._samples[name]]
+                lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
+                lines += [
+                    f"{name}{{{shown}}} {value}" if shown else f"{name} {value}"
+                    for shown, value in self._samples[name].items()
+                ]
         return "\n".join(lines) + "\n"

@@ -10,7 +10,9 @@ minimum, median and maximum per VM everywhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from statistics import median_low
 from typing import Final
 
@@ -26,6 +28,8 @@ from virtio_proto.control.api import FaultInfo, GpuInfo, InstanceInfo, PeStat, S
 ASK_S: Final = 2.0
 """For what is asked of hosts while somebody scrapes; what is not there by then is left out."""
 COUNTING: Final = ("perf", "load")
+MAX_OWN_FIGURES: Final = 64
+"""Counters and as many gauges of a kernel's own that an element has series of."""
 _FULL: Final = 255
 _Labels = dict[str, str]
 
@@ -156,6 +160,11 @@ class _Series:
         return True
 
 
+def _some(figures: Mapping[str, float]) -> Iterable[tuple[str, float]]:
+    """The figures that a kernel makes up, as many as may be."""
+    return islice(figures.items(), MAX_OWN_FIGURES)
+
+
 def is_counting(host: Host) -> bool:
     """Whether somebody has opened a channel whose figures elements have series for."""
     return any(set(known.fn or ()) & set(COUNTING) for known in host.instances.values())
@@ -211,15 +220,14 @@ def _add_element(out: Page, labels: _Labels, stat: PeStat) -> None:
     out.add("vgc_pe_launches_total", stat["launches"], labels)
     out.add("vgc_pe_busy_seconds_total", stat["busy_ns"] / 1e9, labels)
     out.add("vgc_pe_stall_seconds_total", stat["stall_ns"] / 1e9, labels)
-    for name, value in stat["counters"].items():
+    for name, value in _some(stat["counters"]):
         out.add("vgc_pe_counter_total", value, {**labels, "counter": name})
-    for name, number in stat["gauges"].items():
+    for name, number in _some(stat["gauges"]):
         out.add("vgc_pe_gauge", number, {**labels, "gauge": name})
 
 
 def _instances(infos: list[InstanceInfo]) -> Iterator[tuple[str, int]]:
-    names = [info["function"] for info in infos]
-    return ((name, names.count(name)) for name in sorted(set(names)))
+    return iter(sorted(Counter(info["function"] for info in infos).items()))
 
 
 def _add_cost(out: Page, host: Host, own: SelfInfo) -> None:

@@ -7,13 +7,17 @@ looks at a value and says where it is wrong; it is written for many small values
 from __future__ import annotations
 
 import functools
+import math
+import reprlib
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, NotRequired, Required, TypeAlias, Union, get_args, get_origin, get_type_hints
 from typing import is_typeddict as _is_typeddict
 
 Checker: TypeAlias = Callable[[Any, str], None]
 MAX_ITEMS: Final = 1 << 20
+MAX_DEPTH: Final = 32
+"""Of what has no shape of its own."""
 _SCALARS: Final[Mapping[Any, tuple[tuple[type, ...], str]]] = {
     str: ((str,), "text"),
     int: ((int,), "an integer"),
@@ -41,9 +45,9 @@ class ShapeError(ValueError):
 def checker(shape: Any, *, strict: bool = False) -> Checker:
     """A function ``check(value, where)`` that raises `ShapeError`; `strict`: keys that are not known are wrong, too."""
     if shape is Any:
-        return lambda _value, _where: None
+        return _check_plain
     if shape in _SCALARS:
-        return _scalar(*_SCALARS[shape])
+        return _sendable(_scalar(*_SCALARS[shape])) if strict else _scalar(*_SCALARS[shape])
     if _is_typeddict(shape):
         return _table(shape, strict)
     origin, args = get_origin(shape), get_args(shape)
@@ -65,8 +69,12 @@ def check(value: Any, shape: Any, where: str, *, strict: bool = False) -> None:
     checker(shape, strict=strict)(value, where)
 
 
+_SHOWN: Final = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
+
+
 def _wrong(where: str, value: Any, allowed: str) -> ShapeError:
-    return ShapeError(f"{where} is {repr(value)[:80]}; allowed: {allowed}")
+    return ShapeError(f"{where} is {_SHOWN.repr(value)[:80]}; allowed: {allowed}")
 
 
 def _scalar(allowed: tuple[type, ...], name: str) -> Checker:
@@ -75,6 +83,40 @@ def _scalar(allowed: tuple[type, ...], name: str) -> Checker:
             raise _wrong(where, value, name)
 
     return check_scalar
+
+
+def _sendable(check_type: Checker) -> Checker:
+    """A scalar that can go on to a daemon: JSON has numbers and texts that MessagePack does not."""
+
+    def check_sendable(value: Any, where: str) -> None:
+        check_type(value, where)
+        if isinstance(value, str) and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise _wrong(where, value, "text without halves of characters") from None
+        elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+            raise _wrong(where, value, "a number of 64 bits")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise _wrong(where, value, "a finite number")
+
+    return check_sendable
+
+
+def _check_plain(value: Any, where: str, depth: int = 0) -> None:
+    """What has no shape of its own is plain data all the same, which JSON has a form for."""
+    if value is None or isinstance(value, str | int | float | bytes):
+        return
+    if depth >= MAX_DEPTH:
+        raise ShapeError(f"{where} is nested deeper than {MAX_DEPTH}")
+    if isinstance(value, list):
+        for one in value:
+            _check_plain(one, where, depth + 1)
+    elif isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        for one in value.values():
+            _check_plain(one, where, depth + 1)
+    else:
+        raise _wrong(where, value, "numbers, texts, bytes, lists and maps with text as keys")
 
 
 def _literal(allowed: tuple[Any, ...]) -> Checker:
@@ -135,15 +177,25 @@ def _table(shape: Any, strict: bool) -> Checker:
     def check_table(value: Any, where: str) -> None:
         if not isinstance(value, dict):
             raise _wrong(where, value, f"a map with {allowed}")
+        there = 0
         for key, check_item, required in checks:
             if key in value:
+                there += 1
                 check_item(value[key], f"{where}.{key}")
             elif required:
                 raise ShapeError(f"{where}.{key} is missing; allowed: a map with {allowed}")
-        if strict and (unknown := value.keys() - hints.keys()):
-            raise ShapeError(f"{where}.{min(map(str, unknown))[:80]} is no field; allowed: {allowed or 'none'}")
+        if len(value) > there:
+            _check_more(value, value.keys() - hints.keys(), where, None if not strict else allowed or "none")
 
     return check_table
+
+
+def _check_more(value: dict[Any, Any], more: Collection[Any], where: str, allowed: str | None) -> None:
+    """Fields that the shape does not know: none, if it says what is `allowed`; else plain data."""
+    if allowed is not None:
+        name = min(map(str, more))[:80].encode("ascii", "backslashreplace").decode()
+        raise ShapeError(f"{where}.{name} is no field; allowed: {allowed}")
+    _check_plain({key: value[key] for key in more}, where)
 
 
 # ---- JSON schemas --------------------------------------------------------------------------------

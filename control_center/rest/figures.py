@@ -58,8 +58,7 @@ async def take_snapshot(call: Call) -> Snapshot:
         call.centre.cluster.clocks.real_ns(), call.caller.name, str(call.body_selector), found.answers, failures(found)
     )
     call.centre.record_snapshot(kept)
-    seen = call.centre.snapshots.get(kept["id"], call.scope)
-    return kept if seen is None else seen
+    return call.centre.snapshots.get(kept["id"], call.scope) or {**kept, "hosts": {}, "failed": []}
 
 
 async def snapshots(call: Call) -> list[SnapshotSummary]:

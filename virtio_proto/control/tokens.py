@@ -67,7 +67,7 @@ class Token:
 
 def digest(secret: str) -> str:
     """SHA-256 of a secret, in hexadecimal. The secrets have 256 random bits, so that a plain hash is enough."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()  # headers may hold any bytes
 
 
 def new(role: Role, vms: frozenset[str] | None, expires_ns: int | None, name: str) -> tuple[str, Token]:
