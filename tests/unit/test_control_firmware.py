@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 from collections.abc import Awaitable, Callable, Collection
@@ -140,11 +141,13 @@ def test_elements_begin_with_what_the_engine_is_built_with() -> None:
 def test_staged_image_is_compiled_for_each_engine_and_changes_nothing_yet() -> None:
     async def test(rig: Rig) -> None:
         soft, hard = await rig.add("web1"), await rig.add("web2", target=Target("cuda", (("arch", "sm_90"),)))
-        assert await rig.manager.stage(image(), ["web1", "web2"]) == {"version": "2.0.0", "vms": ["web1", "web2"]}
+        data = image()
+        assert await rig.manager.stage(data, ["web1", "web2"]) == {"version": "2.0.0", "vms": ["web1", "web2"]}
         assert (soft.loaded, hard.loaded) == ({1: b"cpu:good"}, {1: b"cuda:good"})
         assert rig.active() == [BUILT_IN] * 4
         (shown,) = rig.manager.info()["images"]
         assert (shown["version"], shown["engine"], shown["key"]) == ("2.0.0", "cpu|cuda", next(iter(KEYS)))
+        assert shown["sha256"] == hashlib.sha256(data).hexdigest()
 
     run(test)
 

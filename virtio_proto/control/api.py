@@ -350,7 +350,7 @@ class FirmwareInfo(TypedDict):
     """``firmware {}`` lists images and what runs where; ``stage_firmware {"image": bytes, "selector": ...}``"""
 
     images: list[dict[str, Any]]
-    """{"version": str, "key": str, "sha256": str, "staged_ns": int, "engine": "cpu"|"cuda"}"""
+    """{"version": str, "key": str, "name": str, "sha256": str, "staged_ns": int, "engine": "cpu"|"cuda"}"""
     pes: list[dict[str, Any]]
     """{"vm", "gpu", "pe", "active": str, "other": str|None, "state": "active"|"staged"|"rolled back", "text": str}"""
     state: NotRequired[Literal["active", "rolled back"]]

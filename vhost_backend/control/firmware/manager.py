@@ -8,6 +8,7 @@ the next worker, run what ran before.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,6 +127,7 @@ class FirmwareManager:
                 "version": version,
                 "key": staged.image.manifest.key,
                 "name": staged.image.manifest.name,
+                "sha256": hashlib.sha256(staged.image.signed + staged.image.signature).hexdigest(),
                 "staged_ns": staged.staged_ns,
                 "engine": "|".join(sorted(staged.engines)),
             }
