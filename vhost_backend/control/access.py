@@ -66,6 +66,14 @@ class Tokens:
             raise RefusedError("denied", f"the token {token.name} has expired; allowed: a new one (vgcd token new)")
         return Peer(token.name, token.role, token.vms)
 
+    def check(self, secret: str, peer: Peer) -> None:
+        """Whoever came in with a token may stay as long as it would let the same one in.
+
+        :raise RefusedError: "denied".
+        """
+        if self.peer(secret) != peer:
+            raise RefusedError("denied", f"the token {peer.name} allows something else now; allowed: to connect again")
+
 
 def peer_of_certificate(subject: str, clients: Mapping[str, Role]) -> Peer:
     """Whoever has a certificate with this common name, signed by the CA for clients.

@@ -12,10 +12,11 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from vhost_backend.control.access import Peer, Tokens, peer_of_certificate
 from vhost_backend.control.commands import Commands
@@ -31,11 +32,17 @@ from virtio_proto.control.api import API_VERSION
 from virtio_proto.control.frames import Frame
 
 MAX_CONNECTIONS: Final = 64
+"""Over the UNIX socket, and as many over TLS: nobody from outside takes the places of this host's own."""
+
+MAX_STRANGERS: Final = 64
+"""Peers that have not said who they are, the same way; the oldest makes way for the next."""
+
 _CREDENTIALS: Final = struct.Struct("3i")
 _HANDSHAKE_S: Final = 10.0
 
 HelloAnswer = Callable[[Peer], dict[str, Any]]
 Ended = Callable[[int], None]
+Where: TypeAlias = Literal["unix", "tls"]
 
 
 class ApiServer:
@@ -55,11 +62,13 @@ class ApiServer:
         self._config = config
         self._commands = commands
         self._hub = hub
-        self._tokens = tokens
-        self._hello = hello
+        self.tokens = tokens
+        self.hello = hello
+        self.clients = {} if config.tls is None else config.tls.clients
         self._ended = ended
         self._log = log
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[Where, set[asyncio.Task[None]]] = {"unix": set(), "tls": set()}
+        self._strangers: dict[Where, dict[asyncio.Task[None], None]] = {"unix": {}, "tls": {}}
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -68,19 +77,17 @@ class ApiServer:
         :raise HostError: an address cannot be had, or a certificate not be read.
         :raise ConfigError: the tokens cannot be used.
         """
-        self._tokens.load()
+        self.tokens.load()
         async with contextlib.AsyncExitStack() as stack:
             if self._config.socket is not None:
                 sock = stack.enter_context(listen.bound(self._config.socket, mode=0o600))
                 sock.setblocking(False)
-                await stack.enter_async_context(await asyncio.start_unix_server(self._accept, sock=sock))
+                await stack.enter_async_context(await asyncio.start_unix_server(self._accept_unix, sock=sock))
             if self._config.listen is not None and self._config.tls is not None:
                 address, port = self._config.listen
                 context = tls_context(self._config.tls)
                 try:
-                    server = await asyncio.start_server(
-                        self._accept, address, port, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
-                    )
+                    server = await asyncio.start_server(partial(self._accept_tls, context), address, port)
                 except OSError as error:
                     raise HostError(f"cannot listen at {address}:{port}: {error.strerror or error}") from None
                 await stack.enter_async_context(server)
@@ -89,55 +96,114 @@ class ApiServer:
             yield
 
     async def _close(self) -> None:
-        for task in self._connections:
+        tasks = {task for there in (self._strangers, self._connections) for tasks in there.values() for task in tasks}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._connections) >= MAX_CONNECTIONS:
-            self._log.warning("control_peer_refused", error=f"{MAX_CONNECTIONS} are connected", guest=True)
-            writer.close()
-            return
-        self._connections.add(task)
-        connection = Connection(reader, writer, self._commands, self._hub, self._log)
+    async def _accept_unix(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with self._stranger("unix", writer):
+            await self._serve("unix", reader, writer)
+
+    async def _accept_tls(
+        self, context: ssl.SSLContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with self._stranger("tls", writer):
+            await writer.start_tls(context, ssl_handshake_timeout=_HANDSHAKE_S)
+            await self._serve("tls", reader, writer)
+
+    @contextlib.contextmanager
+    def _stranger(self, where: Where, writer: asyncio.StreamWriter) -> Iterator[None]:
+        """For as long as a connection is there. Until its peer is known, another one may take its place.
+
+        It ends without an error, whatever ends it: asyncio's streams want their tasks to end by themselves.
+        """
+        task = _this_task()
+        strangers = self._strangers[where]
+        if len(strangers) >= MAX_STRANGERS:
+            next(iter(strangers)).cancel()
+        strangers[task] = None
         try:
-            await connection.serve(lambda frame: self._greet(writer, frame))
-        except asyncio.CancelledError:  # the daemon ends; asyncio's streams want their tasks to end by themselves
+            yield
+        except OSError as error:
+            self._log.info("control_peer_lost", error=str(error), guest=True)
+            writer.transport.abort()
+        except asyncio.CancelledError:
             writer.transport.abort()
         finally:
-            self._connections.discard(task)
+            strangers.pop(task, None)
+            self._connections[where].discard(task)
+
+    async def _serve(self, where: Where, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(reader, writer, self._commands, self._hub, self._log)
+        try:
+            await connection.serve(_PeersGate(self, where, writer))
+        finally:
             self._ended(connection.number)
 
-    async def _greet(self, writer: asyncio.StreamWriter, frame: Frame) -> tuple[Peer, dict[str, Any]]:
-        """:raise RefusedError: the peer is nobody, or speaks another version."""
+    def admit(self, where: Where, task: asyncio.Task[None]) -> None:
+        """Gives a peer that is known its place.
+
+        :raise RefusedError: "quota": all are taken.
+        """
+        connections = self._connections[where]
+        if len(connections) >= MAX_CONNECTIONS:
+            raise RefusedError("quota", f"{len(connections)} are connected; allowed: {MAX_CONNECTIONS}")
+        connections.add(task)
+        del self._strangers[where][task]
+
+
+class _PeersGate:
+    """Lets one connection's peer in: by its token, its certificate, or as this host's own."""
+
+    def __init__(self, server: ApiServer, where: Where, writer: asyncio.StreamWriter) -> None:
+        self._server = server
+        self._where: Where = where
+        self._writer = writer
+        self._task = _this_task()
+        self._token: str | None = None
+        self._peer: Peer | None = None
+
+    def greet(self, frame: Frame) -> tuple[Peer, dict[str, Any]]:
+        """:raise RefusedError: the peer is nobody, speaks another version, or there is no place."""
         values = frame.get("with")
         fields = Fields("hello", values if isinstance(values, dict) else {})
         version = fields.integer("version", 0, 1 << 31)
-        token = fields.optional_text("token")
+        self._token = fields.optional_text("token")
         fields.done()
         if version != API_VERSION:
             raise RefusedError("malformed", f"hello: version is {version}; allowed: {API_VERSION}")
-        peer = self._tokens.peer(token) if token is not None else self._known(writer)
-        return peer, self._hello(peer)
+        tokens = self._server.tokens
+        self._peer = self._known() if self._token is None else tokens.peer(self._token)
+        self._server.admit(self._where, self._task)
+        return self._peer, self._server.hello(self._peer)
 
-    def _known(self, writer: asyncio.StreamWriter) -> Peer:
+    def check(self) -> None:
+        """:raise RefusedError: the token is not what it was."""
+        if self._token is not None and self._peer is not None:
+            self._server.tokens.check(self._token, self._peer)
+
+    def _known(self) -> Peer:
         """Who it is without a token.
 
         :raise RefusedError: "denied".
         """
-        sock = writer.get_extra_info("socket")
+        sock = self._writer.get_extra_info("socket")
         if sock.family == socket.AF_UNIX:
             _, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
             if uid in (0, os.getuid()):
                 return Peer(f"uid-{uid}", "admin")
             raise RefusedError("denied", f"user {uid} may not; allowed: root, user {os.getuid()}, or a token")
-        certificate = writer.get_extra_info("peercert")
-        clients = {} if self._config.tls is None else self._config.tls.clients
-        if certificate and clients:
-            return peer_of_certificate(_common_name(certificate), clients)
+        certificate = self._writer.get_extra_info("peercert")
+        if certificate and self._server.clients:
+            return peer_of_certificate(_common_name(certificate), self._server.clients)
         raise RefusedError("denied", "neither token nor certificate; allowed: one of them")
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 def _common_name(certificate: dict[str, Any]) -> str:

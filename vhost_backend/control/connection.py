@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from vhost_backend.control.access import Peer
 from vhost_backend.control.commands import Caller, Commands
@@ -23,13 +22,33 @@ from virtio_proto.control.frames import Frame, FrameError
 
 HELLO_S: Final = 10.0
 HELLO_BYTES: Final = 4096
+CHECK_S: Final = 1.0
+"""So often it is asked whether the peer may still be here, beside each of its requests."""
+
+MAX_REQUEST_BYTES: Final = 1 << 20
+MAX_ADMIN_REQUEST_BYTES: Final = 9 << 20
+"""With an image of firmware. Decoded, a request may take many times its length."""
+
 MAX_OUTSTANDING: Final = 32
 MAX_UNREAD_BYTES: Final = 1 << 20
 MAX_UNREAD_PUSHES_BYTES: Final = 4 << 20
 MAX_ID: Final = (1 << 63) - 1
 
-Greeter = Callable[[Frame], Awaitable[tuple[Peer, dict[str, Any]]]]
-"""Takes the fields of ``hello``; who that is, and what is answered. Raises `RefusedError`."""
+
+class Gate(Protocol):
+    """Who comes in, and who may stay."""
+
+    def greet(self, frame: Frame) -> tuple[Peer, dict[str, Any]]:
+        """Takes the frame of ``hello``; who that is, and what is answered.
+
+        :raise RefusedError: nobody whom it lets in.
+        """
+        ...
+
+    def check(self) -> None:
+        """:raise RefusedError: who was let in would not be now, or as somebody else: the token has expired, or is gone."""
+        ...
+
 
 _numbers = itertools.count(1)
 
@@ -51,6 +70,7 @@ class Connection:
         self._commands = commands
         self._hub = hub
         self._log = log
+        self._checking: asyncio.TimerHandle | None = None
         self._peer: Peer | None = None
         self._room = asyncio.Semaphore(MAX_OUTSTANDING)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,12 +93,13 @@ class Connection:
 
     # ---- serving ---------------------------------------------------------------------------------
 
-    async def serve(self, greet: Greeter) -> None:
+    async def serve(self, gate: Gate) -> None:
         """Returns when the connection has ended and everything that it asked for has been answered or given up."""
         try:
-            self._peer = await self._hello(greet)
+            self._peer = await self._hello(gate)
             if self._peer is not None:
-                await self._requests(Caller(self._peer, self.number, self))
+                self._check_on(gate)
+                await self._requests(Caller(self._peer, self.number, self), gate)
         except FrameError as error:
             self._log.warning("control_peer_dropped", error=str(error), guest=True)
         except (OSError, EOFError) as error:
@@ -88,8 +109,20 @@ class Connection:
                 task.cancel()
             raise
         finally:
+            if self._checking is not None:
+                self._checking.cancel()
             self._hub.unsubscribe(self)
             await self._end()
+
+    def _check_on(self, gate: Gate) -> None:
+        """Hangs up on a peer whose time is over; it may only be listening."""
+        try:
+            gate.check()
+        except RefusedError as error:
+            self._log.warning("control_peer_dropped", error=str(error), guest=True)
+            self._writer.transport.abort()
+            return
+        self._checking = asyncio.get_running_loop().call_later(CHECK_S, self._check_on, gate)
 
     async def _end(self) -> None:
         if self._tasks:
@@ -98,7 +131,7 @@ class Connection:
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
-    async def _hello(self, greet: Greeter) -> Peer | None:
+    async def _hello(self, gate: Gate) -> Peer | None:
         """The first request must be ``hello``, soon and short; anything else is refused and ends the connection."""
         try:
             async with asyncio.timeout(HELLO_S):
@@ -114,7 +147,7 @@ class Connection:
         try:
             if frame.get("do") != "hello":
                 raise RefusedError("malformed", f"the first request is {frame.get('do')!r:.80}; allowed: hello")  # noqa: TRY301
-            peer, answer = await greet(frame)
+            peer, answer = gate.greet(frame)
         except RefusedError as error:
             self._log.warning("control_peer_refused", error=str(error), guest=True)
             await self._send({"id": number, "error": {"kind": error.kind, "text": str(error)}})
@@ -123,14 +156,15 @@ class Connection:
         await self._send({"id": number, "ok": answer})
         return peer
 
-    async def _requests(self, caller: Caller) -> None:
-        while (frame := await frames.read(self._reader)) is not None:
+    async def _requests(self, caller: Caller, gate: Gate) -> None:
+        most = MAX_ADMIN_REQUEST_BYTES if caller.peer.role == "admin" else MAX_REQUEST_BYTES
+        while (frame := await frames.read(self._reader, most)) is not None:
             try:
                 number = _number(frame)
             except RefusedError as error:
                 raise FrameError(str(error)) from None
             await self._room.acquire()
-            task = asyncio.ensure_future(self._answer(caller, number, frame))
+            task = asyncio.ensure_future(self._answer(caller, gate, number, frame))
             self._tasks.add(task)
             task.add_done_callback(self._done)
             await self._writer.drain()
@@ -141,9 +175,12 @@ class Connection:
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, OSError):
             self._log.error("control_command_failed", error=repr(error))
 
-    async def _answer(self, caller: Caller, number: int, frame: Frame) -> None:
-        """Answers one request, whatever comes of it."""
+    async def _answer(self, caller: Caller, gate: Gate, number: int, frame: Frame) -> None:
+        """Answers one request, whatever comes of it, when the peer has read enough of what it was sent before."""
+        while self._writer.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            await self._writer.drain()
         try:
+            gate.check()
             answer: Frame = {"id": number, "ok": await self._commands.do(caller, frame.get("do"), frame.get("with"))}
         except RefusedError as error:
             answer = {"id": number, "error": {"kind": error.kind, "text": str(error)}}
