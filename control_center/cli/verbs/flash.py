@@ -82,18 +82,19 @@ async def _change(context: Context, asked: Coroutine[Any, Any, Object], version:
     try:
         while True:
             done, _ = await asyncio.wait({change}, timeout=_POLL_S)
+            answer = change.result() if done else None
             found = await context.link.firmware()
             pes = _chosen(found, chosen)
             progress = f"{sum(_is_settled(pe, version) for pe in pes)} of {len(pes)} elements"
             if progress != said and not context.out.as_json:
                 context.out.note(progress)
             said = progress
-            if done:
+            if answer is not None:
                 break
     finally:
         change.cancel()
     _show(context, found, chosen)
-    problems = _problems(change.result())
+    problems = _problems(answer)
     for problem in problems:
         context.out.error(problem)
     return FAILED if problems or not all(_is_settled(pe, version) for pe in pes) else OK
