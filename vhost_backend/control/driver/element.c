@@ -117,7 +117,8 @@ static bool has_news(struct vgc_control *control, uint32_t pe, struct vgc_ctl_pe
         row->firmware_code = 0;
         return element->testing = true;
     }
-    follow(control, element, false, row->firmware_state == VGC_CTL_FW_ACTIVE);
+    /* a device that is apart does not survive what an image dies of, and is dear to look at */
+    follow(control, element, false, row->firmware_state == VGC_CTL_FW_ACTIVE && !vgc_control_is_apart(&control->area));
     vgc_control_attend(control, pe);
     return true;
 }
