@@ -36,7 +36,7 @@ VGC_CTL_FN uint64_t vgc_ctl_self_test(const struct vgc_ctl_unit *unit, struct vg
 {
     struct vgc_ctl_unit tested = *unit;
     struct vgc_ctl_channel *channel = &scratch->channels[1];
-    struct vgc_ctl_place place = {(uint8_t *)scratch, sizeof(*scratch), scratch->channels, 2, 1};
+    struct vgc_ctl_place place = {(uint8_t *)scratch, sizeof(*scratch), scratch->channels, 2, 1, 0, 0};
     channel->generation = VGC_CTL_TEST_GENERATION;
     channel->slots = VGC_CTL_TEST_SLOTS;
     channel->out = (uint64_t)(uintptr_t)scratch->slots;

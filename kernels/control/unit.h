@@ -16,6 +16,8 @@ struct vgc_ctl_place {
     struct vgc_ctl_channel *channels;
     uint32_t num_channels;
     uint32_t num_pes;
+    uint64_t urgent; /* device address of memory that outlives an error of the device, for links; 0: there is none */
+    uint64_t urgent_size;
 };
 
 /* Ticks of a counter that runs steadily, as ns of the engine's clock. CUDA's global timer needs none of it. */
@@ -89,13 +91,18 @@ VGC_CTL_FN uint32_t vgc_ctl_attention(const struct vgc_ctl_unit *unit)
     return vgc_ctl_load32(&unit->pe->attention);
 }
 
-/* The [address, address + size) at a device address of the area; NULL if it is not inside of it. */
+/* The [address, address + size) at a device address of the area or its urgent memory; NULL if it is in neither. */
 VGC_CTL_FN uint8_t *vgc_ctl_inside(const struct vgc_ctl_place *place, uint64_t address, uint64_t size)
 {
     uint64_t offset = address - (uint64_t)(uintptr_t)place->base;
-    if (size > place->size || offset > place->size - size || (offset & 7) != 0)
+    uint64_t urgent = address - place->urgent;
+    if ((address & 7) != 0)
         return 0;
-    return place->base + offset;
+    if (size <= place->size && offset <= place->size - size)
+        return place->base + offset;
+    if (size <= place->urgent_size && urgent <= place->urgent_size - size)
+        return (uint8_t *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+    return 0;
 }
 
 #endif

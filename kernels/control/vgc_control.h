@@ -214,7 +214,8 @@ struct vgc_ctl_area {
     uint64_t pes;      /* struct vgc_ctl_pe[num_pes] */
     uint64_t channels; /* struct vgc_ctl_channel[num_channels] */
     uint64_t links;    /* the rest */
-    uint64_t reserved[2];
+    int64_t clock_ns;  /* what to add to elements' times to have CLOCK_MONOTONIC; known once it is attached */
+    uint64_t reserved;
 };
 
 #endif

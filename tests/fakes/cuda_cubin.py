@@ -26,6 +26,7 @@ KERNELS: Final[Mapping[str, tuple[int, ...]]] = {
     "ecc": (),
     "stack_error": (),
     "watched": (4, 4, POINTER),
+    "traps": (4, 4, POINTER),
     "listens": (POINTER, 4),
 }
 """The kernels that the fake driver runs, and the sizes of their parameters."""
@@ -145,7 +146,7 @@ def all_kernels(arch: int = 90) -> bytes:
     return cubin([Kernel(name, params) for name, params in KERNELS.items()], arch=arch)
 
 
-LINK_BYTES: Final = 48
+LINK_BYTES: Final = 64
 """sizeof(struct vgc_cuda_link)"""
 TEXTS: Final = b"_Z7watchedjjPKc\0listens\0a line\n\0"
 """The kernels' names, as the compile program writes them, and a text of the program's own behind them."""

@@ -99,7 +99,8 @@ class ControlWorkerRig(WorkerRig):
         with theirs:
             fds = (self.memory.fd, area.fd, theirs.fileno())
             self.send(replace(setup, sandbox=sandbox), fds)
-        self.expect(Ready)
+        (ready, _) = self.expect(Ready)
+        self.control_pes = ready.control_pes or ready.num_pes
         self.region_address = self.set_memory().region_device_address
 
     def close(self) -> None:
@@ -175,7 +176,7 @@ class ControlWorkerRig(WorkerRig):
     def salvage(self, channel: int, function: Function, pe: int, taken: int) -> list[Section]:
         """What the worker, which is dead, has left of a channel."""
         control = self.setup.control
-        with Salvage(self.area.fd, control.area_bytes, self.setup.quota.pes, control.channels) as salvage:
+        with Salvage(self.area.fd, control.area_bytes, self.control_pes, control.channels) as salvage:
             return list(salvage.drain(channel, 100 + channel, function, pe, taken))
 
     # ---- the guest -------------------------------------------------------------------------------

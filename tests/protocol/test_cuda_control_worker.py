@@ -14,6 +14,7 @@ from vhost_backend.worker.protocol import EngineSetup
 from virtio_proto.control.records import Function, Record
 
 BLOCK_BEGIN, BLOCK_END = 1, 2
+TRAP = 3
 SM = 100
 """Beyond the VM's own number of processing elements: elements are numbered as the device does."""
 
@@ -40,6 +41,20 @@ def test_records_of_an_sm_come_with_their_texts(rig: ControlWorkerRig) -> None:
 def blocks(rig: ControlWorkerRig) -> list[Record]:
     """Their begins and ends."""
     return [record for record in rig.seen.records(1) if record.type in (BLOCK_BEGIN, BLOCK_END)]
+
+
+def test_last_words_of_a_kernel_that_traps_are_there_when_its_worker_is_not(rig: ControlWorkerRig) -> None:
+    functions = rig.load_image(with_kinds(cuda_cubin.hooked(), b""))
+    assert rig.open(Function.STDIO, [1], [SM]).ok
+    assert rig.open(Function.FAULT, [2], [SM]).ok
+    rig.run(functions["traps"], struct.pack("<IIQ", SM, 3, 0x1000))
+    rig.process.wait()
+    rig.read()
+    for channel, function in ((1, Function.STDIO), (2, Function.FAULT)):
+        had = rig.seen.last(channel).taken if rig.seen.records(channel) else 0
+        rig.seen.sections += rig.salvage(channel, function, SM, had)
+    assert [(record.words(), record.block) for record in rig.seen.records(1)] == [((0x1000,), n) for n in range(3)]
+    assert [record.payload for record in rig.seen.records(2)] == [struct.pack("<Q4s", TRAP, b"trap")]
 
 
 def test_an_element_that_the_device_does_not_have_is_refused(rig: ControlWorkerRig) -> None:

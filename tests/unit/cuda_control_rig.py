@@ -12,6 +12,7 @@ from typing import Any, Final
 from tests.fakes import cuda_cubin
 from tests.unit.cuda_direct import Direct, direct
 from vhost_backend._dataplane import ffi, lib
+from vhost_backend.control.driver.area import Salvage
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, Record
 
@@ -19,6 +20,8 @@ SMS: Final = 8
 CHANNELS: Final = 64
 AREA_BYTES: Final = 4 << 20
 PERIOD_NS: Final = 1_000_000
+_CHANNELS_AT: Final = 4096 + SMS * 1024
+_NOT_SUPPORTED: Final = 801
 _PACKET: Final = 1 << 20
 
 
@@ -30,6 +33,8 @@ class Control:
     handle: Any
     device: int
     texts_at: int
+    fd: int
+    """Of the area's file."""
     generations: dict[int, int] = field(default_factory=dict)
     lost: dict[int, int] = field(default_factory=dict)
 
@@ -67,6 +72,19 @@ class Control:
     def send(self, channel: int, data: bytes, *, eof: bool = False) -> None:
         why = ffi.new("char[]", lib.VGC_CONTROL_WHY)
         assert lib.vgc_control_send(self.handle, channel, data, len(data), eof, why) == 0, ffi.string(why)
+
+    def link_of(self, channel: int) -> int:
+        """Where elements see the channel's link."""
+        at = _CHANNELS_AT + channel * 256 + 16
+        to = ffi.new("uint64_t *")
+        assert self.gpu.handle.ops.control_read(self.gpu.handle, at, to, 8) == 0
+        return int(to[0])
+
+    def salvaged(self, channel: int, function: Function, pe: int, taken: int) -> list[Record]:
+        """What the area's file has of a channel."""
+        with Salvage(self.fd, AREA_BYTES, SMS, CHANNELS) as salvage:
+            sections = list(salvage.drain(channel, self.generations[channel], function, pe, taken))
+        return [record for section in sections for record in records.unpack(section.records)]
 
     def drain(self) -> list[Record]:
         """The records that are in all links now."""
@@ -117,23 +135,29 @@ def control(
     area_bytes: int = AREA_BYTES,
     completion: int = lib.VGC_CUDA_AUTO,
     sms: int = SMS,
+    fails: str = "",
 ) -> Iterator[Control]:
-    """An engine that this thread has entered, with an area of `SMS` elements and a program with hooks."""
+    """An engine that this thread has entered, with an area of `SMS` elements and a program with hooks.
+
+    `fails`: a call of the driver that does not work while the area is attached.
+    """
     with direct(*settings, completion=completion, contexts=0) as gpu:
         fd = os.memfd_create("control")
         os.ftruncate(fd, area_bytes)
         why = ffi.new("char[]", lib.VGC_CONTROL_WHY)
+        if fails:
+            gpu.driver.inject(fails, _NOT_SUPPORTED)
         handle = lib.vgc_control_new(gpu.handle, fd, area_bytes, sms, num_channels, why)
-        os.close(fd)
         assert handle != ffi.NULL, ffi.string(why)
         try:
             with gpu.left():
                 program = gpu.load_image(cuda_cubin.hooked())
                 gpu.functions |= {(1, function.name): function for function in program.functions}
                 names = hook(gpu, program)
-            yield Control(gpu, handle, int(lib.vgc_control_device(handle)), names)
+            yield Control(gpu, handle, int(lib.vgc_control_device(handle)), names, fd)
         finally:
             lib.vgc_control_free(handle)
+            os.close(fd)
 
 
 def hook(gpu: Direct, program: Any) -> int:

@@ -202,3 +202,62 @@ def test_many_channels_are_looked_at_in_few_copies() -> None:
         made.gpu.driver.clear()
         made.drain()
         assert made.gpu.driver.count("cuMemcpyDtoHAsync_v2") < count // 8
+
+
+def is_on_device(made: Control, channel: int) -> bool:
+    """Is its link in the area as the GPU has it?"""
+    return made.device <= made.link_of(channel) < made.device + AREA_BYTES
+
+
+# ---- last words --------------------------------------------------------------------------------------------------
+
+
+def test_what_was_said_since_the_host_looked_is_in_the_file(watched: Control) -> None:
+    watched.open(Function.STDIO, pe=3, channel=1)
+    watched.run(3, 1, 0x1000)
+    assert len(watched.drain()) == 1
+    watched.run(3, 2, 0x2000)
+    found = watched.salvaged(1, Function.STDIO, pe=3, taken=1)
+    assert [(record.words(), record.sequence) for record in found] == [((0x2000,), 1), ((0x2000,), 2)]
+    assert all(abs(record.time_ns - time.monotonic_ns()) < STEP_NS for record in found)
+
+
+def test_links_of_last_words_are_in_the_hosts_memory_and_cost_no_copies(watched: Control) -> None:
+    for channel, function in enumerate((Function.STDIO, Function.FAULT, Function.LOG), 1):
+        watched.open(function, pe=0, channel=channel)
+    watched.run(0, 40, 0x1000)
+    watched.gpu.driver.clear()
+    assert len(watched.drain()) == 40
+    slots = [call for call in watched.gpu.driver.calls("cuMemcpyDtoHAsync_v2") if f", {64 << 10}, " in call]
+    assert slots == []
+    assert [is_on_device(watched, number) for number in (1, 2, 3)] == [False, False, True]
+
+
+def test_without_room_there_every_function_has_a_link_all_the_same(watched: Control) -> None:
+    for pe in range(SMS):
+        watched.open(Function.FAULT, pe=pe, channel=pe + 1, slots=4096)
+    outs = [watched.link_of(pe + 1) for pe in range(SMS)]
+    assert [is_on_device(watched, channel) for channel in (1, SMS)] == [False, True]
+    everything = range(1, SMS + 1)
+    watched.unbind(*everything)
+    watched.settle()
+    assert watched.close(*everything) == 0
+    watched.open(Function.FAULT, pe=0, channel=1, slots=4096)
+    assert watched.link_of(1) == outs[0]
+
+
+@pytest.mark.parametrize("function", ["cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2"])
+def test_memory_that_cannot_be_registered_makes_no_link_urgent(function: str) -> None:
+    with control(fails=function) as made:
+        made.open(Function.STDIO, pe=3, channel=1)
+        made.run(3, 2, 0x1000)
+        assert len(made.drain()) == 2
+        assert is_on_device(made, 1)
+
+
+def test_tables_of_a_gpu_that_fails_are_as_they_were_seen_last(watched: Control) -> None:
+    """Zeros would be a link that has lost what it had."""
+    before = read(watched, 4096, 1024)
+    assert write(watched, 4096, before) == 0
+    watched.gpu.driver.inject("cuMemcpyDtoHAsync_v2", ECC)
+    assert read(watched, 4096, 1024) == before

@@ -174,6 +174,10 @@ struct vgc_engine {
     atomic_bool sleeping;              /* the data plane sleeps on wake_fd */
     int wake_fd;                       /* eventfd */
     int64_t control_clock_ns; /* control_attach sets it: what to add to elements' times to have CLOCK_MONOTONIC */
+    /* control_attach sets them: the area's links begin with so many bytes (0: none) that elements see at this address
+     * instead. They are the file's own, so what is written there outlives an error of the device, and the worker. */
+    uint64_t control_urgent_bytes;
+    uint64_t control_urgent;
     uint64_t arena_base;      /* see vgc_engine_set_arena; size 0: none */
     uint64_t arena_size;
     _Atomic uint64_t arena_next;

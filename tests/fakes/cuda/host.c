@@ -65,6 +65,14 @@ FAKE_API CUresult cuMemFreeHost(void *host)
     FAKE_LEAVE("%p", host);
 }
 
+/* Elsewhere, at the same place of a page. */
+static CUdeviceptr address_for(int device, const void *host, size_t size)
+{
+    enum { PAGE = 4096 };
+    CUdeviceptr address = fake_memory_window(device, size + 2 * PAGE);
+    return address ? (address + PAGE - 1) / PAGE * PAGE + (uintptr_t)host % PAGE : 0;
+}
+
 FAKE_API CUresult cuMemHostRegister_v2(void *host, size_t size, unsigned int flags)
 {
     FAKE_CALL(FAKE_CURRENT);
@@ -74,7 +82,7 @@ FAKE_API CUresult cuMemHostRegister_v2(void *host, size_t size, unsigned int fla
         result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     if (!result) {
         bool same = fake.settings.devices[call.context->device].host_pointers;
-        CUdeviceptr address = same ? (CUdeviceptr)host : fake_memory_window(call.context->device, size);
+        CUdeviceptr address = same ? (CUdeviceptr)host : address_for(call.context->device, host, size);
         fake_memory_adopt(call.context, host, size, FAKE_MEM_REGISTERED, address)->flags = flags;
     }
     FAKE_LEAVE("%p, %zu, %#x", host, size, flags);

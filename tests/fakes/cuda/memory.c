@@ -106,9 +106,11 @@ struct fake_memory *fake_memory_show(CUdeviceptr address)
 {
     pthread_mutex_lock(&fake.lock);
     struct fake_memory *memory = fake_memory_find(address, 1);
-    bool good = memory && memory->kind == FAKE_MEM_DEVICE && memory->address == address;
+    bool shared = memory && (memory->kind == FAKE_MEM_DEVICE || memory->kind == FAKE_MEM_REGISTERED);
+    bool good = shared && memory->address == address;
     void *wanted = (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
-    if (good && memory->shown == 0)            /* an old size of 0: the same memory at another place [mremap(2)] */
+    if (good && memory->shown == 0 &&
+        memory->host != wanted) /* an old size of 0: the same memory elsewhere [mremap(2)] */
         good = mremap(memory->host, 0, memory->size, MREMAP_MAYMOVE | MREMAP_FIXED, wanted) == wanted;
     if (good) {
         memory->shown++;
@@ -121,8 +123,9 @@ struct fake_memory *fake_memory_show(CUdeviceptr address)
 void fake_memory_hide(struct fake_memory *memory)
 {
     pthread_mutex_lock(&fake.lock);
-    if (--memory->shown == 0)
-        munmap((void *)(uintptr_t)memory->address, memory->size); // NOLINT(performance-no-int-to-ptr)
+    void *shown = (void *)(uintptr_t)memory->address; // NOLINT(performance-no-int-to-ptr)
+    if (--memory->shown == 0 && memory->host != shown)
+        munmap(shown, memory->size);
     pthread_mutex_unlock(&fake.lock);
     fake_memory_unpin(memory);
 }

@@ -42,6 +42,7 @@ static uint64_t name_of(const struct fake_module *module)
 struct place {
     const struct vgc_cuda_link *link;
     struct fake_memory *area;
+    struct fake_memory *urgent; /* links in the host's memory */
     struct vgc_ctl_unit unit;
 };
 
@@ -53,6 +54,7 @@ static bool enter(struct place *place, const struct fake_launch *launch, uint32_
     place->area = fake_memory_show((CUdeviceptr)(uintptr_t)place->link->place.base);
     if (place->area == NULL)
         return false;
+    place->urgent = place->link->place.urgent_size ? fake_memory_show(place->link->place.urgent) : NULL;
     place->unit = (struct vgc_ctl_unit){
         .place = &place->link->place,
         .pe = (struct vgc_ctl_pe *)(uintptr_t)place->link->pes + sm, // NOLINT(performance-no-int-to-ptr)
@@ -67,6 +69,8 @@ static bool enter(struct place *place, const struct fake_launch *launch, uint32_
 static void leave(const struct place *place)
 {
     fake_memory_hide(place->area);
+    if (place->urgent != NULL)
+        fake_memory_hide(place->urgent);
 }
 
 static void run_block(struct vgc_ctl_unit *unit, uint64_t text)
@@ -95,6 +99,22 @@ static CUresult run_watched(struct fake_launch *launch)
     return CUDA_SUCCESS;
 }
 
+/* Blocks that print and tell of a fault; then the kernel traps, and nothing of the context can be used any more. */
+static CUresult run_traps(struct fake_launch *launch)
+{
+    const uint64_t words[2] = {VGC_CTL_FAULT_TRAP, 0x70617274 /* "trap" */};
+    struct order order;
+    struct place place;
+    memcpy(&order, launch->params, sizeof order);
+    if (!enter(&place, launch, order.sm))
+        return CUDA_ERROR_LAUNCH_FAILED;
+    for (place.unit.block = 0; place.unit.block < order.blocks; place.unit.block++)
+        run_block(&place.unit, order.text);
+    vgc_ctl_fault_emit(&place.unit, VGC_CTL_FAULT_TEXT, VGC_CTL_CRITICAL, (const uint8_t *)words, 12);
+    leave(&place);
+    return CUDA_ERROR_LAUNCH_FAILED;
+}
+
 /* Reads its standard input into the parameter's memory, up to 64 bytes, the count in front. */
 static CUresult run_listens(struct fake_launch *launch)
 {
@@ -118,7 +138,11 @@ static CUresult run_listens(struct fake_launch *launch)
 
 const struct fake_kernel *fake_watched_kernel_find(const char *name)
 {
-    static const struct fake_kernel kernels[] = {{"watched", 16, run_watched}, {"listens", 12, run_listens}};
+    static const struct fake_kernel kernels[] = {
+        {"watched", 16, run_watched},
+        {"traps", 16, run_traps},
+        {"listens", 12, run_listens},
+    };
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         if (strcmp(kernels[i].name, name) == 0)
             return &kernels[i];

@@ -120,6 +120,8 @@ int vgc_control_area_attach(struct vgc_control_area *area, struct vgc_engine *en
         return result;
     }
     area->engine = engine;
+    area->urgent_bytes = engine->control_urgent_bytes;
+    head.clock_ns = engine->control_clock_ns;
     vgc_control_write(area, 0, &head, sizeof(head));
     return 0;
 }
@@ -184,6 +186,12 @@ void vgc_control_store32(const struct vgc_control_area *area, uint64_t offset, u
 void vgc_control_fence(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
+}
+
+uint64_t vgc_control_device_at(const struct vgc_control_area *area, uint64_t offset)
+{
+    bool urgent = offset >= area->links && offset - area->links < area->urgent_bytes;
+    return urgent ? area->engine->control_urgent + (offset - area->links) : area->device + offset;
 }
 
 uint64_t vgc_control_pe_at(const struct vgc_control_area *area, uint32_t pe)

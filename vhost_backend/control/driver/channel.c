@@ -51,7 +51,7 @@ static void reclaim(struct vgc_control *control)
         uint64_t readers = vgc_control_pe_at(&control->area, held->pe) + offsetof(struct vgc_ctl_pe, readers);
         if (vgc_control_load(&control->area, readers) != 0)
             continue;
-        vgc_control_memory_give(&control->memory, held->offset);
+        vgc_control_link_give(control, held->offset);
         control->quarantined_bytes -= held->bytes;
         *held = control->quarantine[--control->num_quarantined];
     }
@@ -76,7 +76,7 @@ static bool make_links(struct vgc_control *control, struct vgc_control_channel *
     for (; out == 0 && slots >= VGC_CONTROL_FEWEST_SLOTS; slots /= 2) {
         uint64_t bytes = (uint64_t)slots * VGC_CTL_SLOT_BYTES;
         if (slots == VGC_CONTROL_FEWEST_SLOTS || is_affordable(control, bytes))
-            out = vgc_control_memory_take(&control->memory, bytes);
+            out = vgc_control_link_take(control, terms->function, bytes);
         channel->link.mask = slots - 1;
     }
     channel->link.offset = out;
@@ -87,14 +87,14 @@ static bool make_links(struct vgc_control *control, struct vgc_control_channel *
     if (out != 0 && (channel->in_bytes == 0 || channel->in_offset != 0))
         return true;
     if (out != 0)
-        vgc_control_memory_give(&control->memory, out);
+        vgc_control_link_give(control, out);
     return false;
 }
 
 static void give_link(struct vgc_control *control, uint64_t offset)
 {
     if (offset != 0)
-        vgc_control_memory_give(&control->memory, offset);
+        vgc_control_link_give(control, offset);
 }
 
 /* Positions in later links begin behind all that this one has had: so commits that are left in reused memory never
@@ -187,14 +187,13 @@ static void unreserve(struct vgc_control *control, uint16_t number)
 static void fill_in(struct vgc_control *control, const struct vgc_control_terms *terms, uint16_t number)
 {
     const struct vgc_control_channel *channel = &control->channels[number];
-    uint64_t device = control->area.device;
     struct vgc_ctl_channel entry = {.generation = channel->generation,
                                     .function = channel->link.function,
                                     .pe = channel->link.pe,
                                     .policy = terms->policy,
                                     .slots = (uint32_t)channel->link.mask + 1,
-                                    .out = device + channel->link.offset,
-                                    .in = channel->in_bytes == 0 ? 0 : device + channel->in_offset,
+                                    .out = vgc_control_device_at(&control->area, channel->link.offset),
+                                    .in = channel->in_bytes == 0 ? 0 : control->area.device + channel->in_offset,
                                     .in_bytes = channel->in_bytes,
                                     .wait_ns = terms->wait_ns,
                                     .tail = channel->link.tail,

@@ -3,6 +3,14 @@
 
 #include <stdlib.h>
 
+static bool make_memory(struct vgc_control *control)
+{
+    const struct vgc_control_area *area = &control->area;
+    uint64_t rest = area->links + area->urgent_bytes;
+    return vgc_control_memory_init(&control->urgent, area->links, area->urgent_bytes) == 0 &&
+           vgc_control_memory_init(&control->memory, rest, area->size - rest) == 0;
+}
+
 struct vgc_control *vgc_control_new(struct vgc_engine *engine, int fd, uint64_t size, uint32_t num_pes,
                                     uint32_t num_channels, char *why)
 {
@@ -22,7 +30,7 @@ struct vgc_control *vgc_control_new(struct vgc_engine *engine, int fd, uint64_t 
     control->open = calloc(num_channels + 1, sizeof(*control->open));
     control->costs = calloc(num_pes, sizeof(*control->costs));
     if (control->channels == NULL || control->elements == NULL || control->open == NULL || control->costs == NULL ||
-        vgc_control_memory_init(&control->memory, area->links, size - area->links) != 0) {
+        !make_memory(control)) {
         vgc_control_say(why, "no memory for %u control channels", num_channels);
         vgc_control_free(control);
         return NULL;
@@ -34,6 +42,7 @@ void vgc_control_free(struct vgc_control *control)
 {
     vgc_control_area_unmap(&control->area);
     vgc_control_memory_close(&control->memory);
+    vgc_control_memory_close(&control->urgent);
     free(control->channels);
     free(control->elements);
     free(control->open);
@@ -55,8 +64,9 @@ uint64_t vgc_control_device(const struct vgc_control *control)
 
 void vgc_control_usage(const struct vgc_control *control, struct vgc_control_usage *usage)
 {
-    *usage = (struct vgc_control_usage){.link_bytes = (uint64_t)control->memory.num_units * VGC_CONTROL_UNIT,
-                                        .used_bytes = control->memory.used,
+    uint64_t units = (uint64_t)control->memory.num_units + control->urgent.num_units;
+    *usage = (struct vgc_control_usage){.link_bytes = units * VGC_CONTROL_UNIT,
+                                        .used_bytes = control->memory.used + control->urgent.used,
                                         .quarantined_bytes = control->quarantined_bytes,
                                         .channels = control->num_open,
                                         .quarantined = control->num_quarantined};

@@ -40,6 +40,8 @@ struct vgc_control_area {
     uint64_t pes; /* offsets */
     uint64_t channels;
     uint64_t links;
+    uint64_t urgent_bytes; /* of the links: the first ones, which outlive the device's errors */
+    int64_t clock_ns;      /* of an area whose engine is gone */
 };
 
 /* Maps the area and finds where everything is in it; -errno with `why`. */
@@ -49,7 +51,7 @@ void vgc_control_area_unmap(struct vgc_control_area *area);
 /* What to add to elements' times to have CLOCK_MONOTONIC; modulo 2^64. */
 static inline uint64_t vgc_control_clock(const struct vgc_control_area *area)
 {
-    return area->engine == NULL ? 0 : (uint64_t)area->engine->control_clock_ns;
+    return (uint64_t)(area->engine == NULL ? area->clock_ns : area->engine->control_clock_ns);
 }
 
 /* Attaches the engine and writes the area's head. */
@@ -67,6 +69,8 @@ bool vgc_control_is_apart(const struct vgc_control_area *area);
 /* What was written before is seen by whoever's writes are read after. */
 void vgc_control_fence(void);
 
+/* Where elements see what is at an offset. */
+uint64_t vgc_control_device_at(const struct vgc_control_area *area, uint64_t offset);
 uint64_t vgc_control_pe_at(const struct vgc_control_area *area, uint32_t pe);
 uint64_t vgc_control_channel_at(const struct vgc_control_area *area, uint32_t channel);
 
@@ -90,6 +94,10 @@ void vgc_control_memory_close(struct vgc_control_memory *memory);
 /* Offset of a block of at least `size` bytes, aligned to its size up to a power of two of units; 0: there is none. */
 uint64_t vgc_control_memory_take(struct vgc_control_memory *memory, uint64_t size);
 void vgc_control_memory_give(struct vgc_control_memory *memory, uint64_t offset);
+/* The same for a link of this function: what somebody says who is about to fail has the area's urgent memory, as far as
+ * that goes. */
+uint64_t vgc_control_link_take(struct vgc_control *control, uint32_t function, uint64_t size);
+void vgc_control_link_give(struct vgc_control *control, uint64_t offset);
 
 /* ---- link.c --------------------------------------------------------------------------------------------------- */
 
@@ -222,6 +230,7 @@ enum { VGC_CONTROL_MAX_SECTIONS = 1024 };
 struct vgc_control {
     struct vgc_control_area area;
     struct vgc_control_memory memory;
+    struct vgc_control_memory urgent;
     struct vgc_control_channel *channels; /* by number */
     struct vgc_control_element *elements;
     uint16_t *open; /* numbers of channels that there are */

@@ -51,9 +51,9 @@ int vgc_control_memory_init(struct vgc_control_memory *memory, uint64_t base, ui
 {
     memory->base = base;
     memory->num_units = (uint32_t)(size / VGC_CONTROL_UNIT);
-    memory->order = malloc(memory->num_units);
-    memory->next = malloc(memory->num_units * sizeof(*memory->next));
-    memory->previous = malloc(memory->num_units * sizeof(*memory->previous));
+    memory->order = malloc(memory->num_units + 1);
+    memory->next = malloc((memory->num_units + 1) * sizeof(*memory->next));
+    memory->previous = malloc((memory->num_units + 1) * sizeof(*memory->previous));
     if (memory->order == NULL || memory->next == NULL || memory->previous == NULL)
         return -ENOMEM;
     memset(memory->order, INSIDE, memory->num_units);
@@ -109,4 +109,23 @@ void vgc_control_memory_give(struct vgc_control_memory *memory, uint64_t offset)
         order++;
     }
     push(memory, unit, order);
+}
+
+/* ---- two kinds of it --------------------------------------------------------------------------------------------- */
+
+static bool is_urgent(uint32_t function)
+{
+    return function == VGC_CTL_FAULT || function == VGC_CTL_STDIO;
+}
+
+uint64_t vgc_control_link_take(struct vgc_control *control, uint32_t function, uint64_t size)
+{
+    uint64_t offset = is_urgent(function) ? vgc_control_memory_take(&control->urgent, size) : 0;
+    return offset != 0 ? offset : vgc_control_memory_take(&control->memory, size);
+}
+
+void vgc_control_link_give(struct vgc_control *control, uint64_t offset)
+{
+    bool urgent = offset < control->memory.base;
+    vgc_control_memory_give(urgent ? &control->urgent : &control->memory, offset);
 }

@@ -27,6 +27,9 @@ struct vgc_salvage *vgc_salvage_new(int fd, uint64_t size, uint32_t num_pes, uin
         free(salvage);
         return NULL;
     }
+    struct vgc_ctl_area head;
+    vgc_control_read(&salvage->area, 0, &head, sizeof(head));
+    salvage->area.clock_ns = head.clock_ns;
     salvage->slots_left = (size - salvage->area.links) / VGC_CTL_SLOT_BYTES;
     return salvage;
 }
@@ -35,6 +38,21 @@ void vgc_salvage_free(struct vgc_salvage *salvage)
 {
     vgc_control_area_unmap(&salvage->area);
     free(salvage);
+}
+
+/* Where elements are apart from the host, the host's copy of `head` is what the worker saw last: what is in the link
+ * behind it is there all the same. */
+static void pass_head(struct vgc_salvage *salvage)
+{
+    const struct vgc_control_link *link = &salvage->link;
+    uint64_t *head = &salvage->counts.head;
+    while (*head - link->tail <= link->mask) {
+        uint64_t at = link->offset + (*head & link->mask) * VGC_CTL_SLOT_BYTES;
+        uint64_t commit = vgc_control_load(&salvage->area, at) & ~(UINT64_C(1) << VGC_CONTROL_MORE_SHIFT);
+        if (commit != *head + 1)
+            break;
+        ++*head;
+    }
 }
 
 /* The link that the channel's entry describes; false if that cannot be. */
@@ -56,6 +74,7 @@ static bool find_link(struct vgc_salvage *salvage, uint16_t number, uint32_t gen
                                               .taken = entry.taken};
     salvage->repeated = taken > entry.taken && taken - entry.taken <= entry.slots ? taken - entry.taken : 0;
     vgc_control_counts(area, number, &salvage->counts);
+    pass_head(salvage);
     return true;
 }
 

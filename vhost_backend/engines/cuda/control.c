@@ -1,10 +1,10 @@
 /* The control system's link with the GPU: the control area in device memory, and the bytes that move there and back.
  *
  * The area that kernels see is a block of device memory of its own, so that hooks read through the GPU's caches and no
- * record crosses the bus alone. The memfd, which the host has mapped, is the copy of it that outlives this process; the
- * driver of the control system (vhost_backend/control/driver) moves between the two what it has changed, or wants to
- * see, with the functions of this file. They copy on a stream that is the control system's alone: nothing here waits
- * for a kernel, and no kernel for anything here.
+ * record crosses the bus alone; but for the links of what is said last words in, see mirror.c. The driver of the
+ * control system (vhost_backend/control/driver) moves what it has changed, or wants to see, with the functions of this
+ * file. They copy on a stream that is the control system's alone: nothing here waits for a kernel, and no kernel for
+ * anything here.
  *
  * A look at one channel costs a trip to the GPU and back, and there may be thousands. So reads fetch what lies near,
  * too, and for a moment (WINDOW_NS) later ones are answered from that; a write makes all of it forgotten, so that what
@@ -165,6 +165,8 @@ static drv_result look(struct cuda_engine *engine, struct cuda_window *window, u
         error = await(engine);
     if (error != DRV_SUCCESS)
         window->size = 0;
+    else if (!is_links)
+        cuda_mirror_note(&engine->control.mirror, window->offset, window->bytes, window->size);
     return error;
 }
 
@@ -205,17 +207,23 @@ int cuda_control_write(struct vgc_engine *base, uint64_t offset, const void *fro
     if (!begin(engine))
         return -EIO;
     forget_windows(engine);
-    return end(engine, write_bytes(engine, engine->control.area + offset, from, size));
+    drv_result error = write_bytes(engine, engine->control.area + offset, from, size);
+    if (error == DRV_SUCCESS)
+        cuda_mirror_note(&engine->control.mirror, offset, from, size);
+    return end(engine, error);
 }
 
 int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64_t size)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
+    const struct cuda_mirror *mirror = &engine->control.mirror;
     if (!is_inside(engine, offset, size))
         return -EINVAL;
-    if (!begin(engine))
-        return -EIO;
-    return end(engine, read_bytes(engine, to, offset, size));
+    if (cuda_mirror_is_urgent(mirror, offset))
+        return cuda_mirror_read(mirror, offset, to, size) ? 0 : -EINVAL;
+    int result = begin(engine) ? end(engine, read_bytes(engine, to, offset, size)) : -EIO;
+    bool is_table = offset + size <= engine->control.links;
+    return result != 0 && is_table && cuda_mirror_read(mirror, offset, to, size) ? 0 : result;
 }
 
 int cuda_control_set(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size)
@@ -305,7 +313,6 @@ int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t
     struct cuda_engine *engine = cuda_engine_of(base);
     struct cuda_control *control = &engine->control;
     struct vgc_ctl_area header;
-    (void)fd;
     if (control->area != 0 || size < sizeof(header))
         return -EINVAL;
     memcpy(&header, host, sizeof(header));
@@ -321,6 +328,10 @@ int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t
     control->size = size;
     control->links = header.links;
     describe(&header, size, control->area, &control->link);
+    if (error == DRV_SUCCESS)
+        cuda_mirror_open(engine, fd, &header, size);
+    control->link.place.urgent = base->control_urgent = control->mirror.urgent;
+    control->link.place.urgent_size = base->control_urgent_bytes = control->mirror.urgent_bytes;
     base->control_clock_ns = clock_difference();
     *device = control->area;
     return end(engine, error);
@@ -329,6 +340,7 @@ int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t
 void cuda_control_close(struct cuda_engine *engine)
 {
     if (engine->control.area != 0 && begin(engine)) {
+        cuda_mirror_close(engine);
         close_link(engine);
         end(engine, DRV_SUCCESS);
     }

@@ -7,6 +7,7 @@
  *   step.c     operations that take several turns       fault.c    driver errors: whose, and how bad
  *   driver.c   the driver's functions                   pause.c    until nothing runs
  *   control.c  the control area in device memory        texts.c    what programs know of it, and it of them
+ *   mirror.c   what of it is in the host's memory
  *
  * Words: a *lane* is what the guest calls a stream, the operations of one (context, stream) in order. While some of
  * them are *submitted* it has a CUstream; the rest of them are *pending*. A *marker* behind submitted operations makes
@@ -117,6 +118,15 @@ struct cuda_window {
     uint64_t read_ns;
 };
 
+/* The control area's file: tables as the host knows them, and links that the GPU writes there; see mirror.c. */
+struct cuda_mirror {
+    uint8_t *host; /* NULL: there is none */
+    uint64_t size; /* of tables and urgent links */
+    uint64_t links;
+    uint64_t urgent_bytes; /* from there on; 0: none */
+    drv_address urgent;
+};
+
 /* The control system's link with the GPU: everything in here is used under the lock. */
 struct cuda_control {
     pthread_mutex_t lock;
@@ -126,6 +136,7 @@ struct cuda_control {
     uint64_t size;
     uint64_t links;            /* from there on there are slots */
     struct vgc_cuda_link link; /* what programs are told */
+    struct cuda_mirror mirror;
     struct cuda_window tables_window;
     struct cuda_window links_window;
     bool broken; /* a copy did not end */
@@ -294,6 +305,15 @@ int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64
 /* To the variable of a program that is loaded and does not run yet. 0 or -errno. */
 int cuda_control_set(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size);
 void cuda_control_close(struct cuda_engine *engine);
+
+/* ---- mirror.c ---- */
+void cuda_mirror_open(struct cuda_engine *engine, int fd, const struct vgc_ctl_area *header, uint64_t size);
+void cuda_mirror_close(struct cuda_engine *engine);
+bool cuda_mirror_is_urgent(const struct cuda_mirror *mirror, uint64_t offset);
+/* False: the file does not have it. */
+bool cuda_mirror_read(const struct cuda_mirror *mirror, uint64_t offset, void *to, uint64_t size);
+/* Of what the GPU has been told, or has said: the tables. */
+void cuda_mirror_note(struct cuda_mirror *mirror, uint64_t offset, const void *from, uint64_t size);
 
 /* ---- texts.c ---- */
 int cuda_control_text(struct vgc_engine *base, uint64_t address, char *text, uint32_t size);
