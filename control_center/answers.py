@@ -68,6 +68,8 @@ class Nothing(TypedDict):
     """An answer that says no more than that it was done."""
 
 
+MAX_NAME: Final = 256
+
 ANSWERS: Final[dict[str, Any]] = {
     "topology": Topology,
     "ls": Instances,
@@ -110,9 +112,22 @@ def checked(verb: str, answer: Any) -> Any:
     """
     try:
         check(answer, ANSWERS[verb], verb)
+        if verb == "topology":
+            _check_names({f"VM {index}": vm["vm"] for index, vm in enumerate(answer["vms"])})
+            _check_names({f"GPU {index}": gpu["gpu"] for index, gpu in enumerate(answer["gpus"])})
     except ShapeError as error:
         raise UnreachableError(f"the daemon's answer is wrong: {error}") from None
     return answer
+
+
+def _check_names(names: dict[str, str]) -> None:
+    """Names go into stores, labels and lines of text.
+
+    :raise ShapeError: one cannot be a name.
+    """
+    for where, name in names.items():
+        if len(name) > MAX_NAME or not name.isprintable():
+            raise ShapeError(f"{where} is {name[:80]!r}; allowed: up to {MAX_NAME} printable characters")
 
 
 def check_push(frame: Frame) -> None:
@@ -121,5 +136,6 @@ def check_push(frame: Frame) -> None:
     try:
         if shape is not None:
             check(frame, shape, f"push {frame['push']}")
+            _check_names({key: frame[key] for key in ("vm", "gpu", "event") if frame.get(key) is not None})
     except ShapeError as error:
         raise FrameError(str(error)) from None

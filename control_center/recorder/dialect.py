@@ -180,7 +180,8 @@ class Postgres:
 
 def without_password(url: str) -> str:
     """`url` as it may be shown."""
-    return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", url)
+    url = re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", url)
+    return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", url)
 
 
 def connect(url: str, *, read_only: bool = False) -> Database:

@@ -6,6 +6,7 @@ of arrival, so that nobody's records turn up in another week.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -26,9 +27,17 @@ MAX_LATE_NS: Final = 3600 * 10**9
 MAX_EARLY_NS: Final = 10**9
 OVERHEAD_BYTES: Final = 320
 """What an entry costs beside its body: columns, indexes, parts of pages."""
+MAX_DETAIL: Final = 64 << 10
+"""Of an event or a command; what a daemon says beyond that is left out, and so much is said."""
+MAX_LOST: Final = 1 << 40
+"""Of one batch: so that sums of them are numbers of 64 bits."""
 _DEFLATED: Final = b"\x01"
 _PLAIN: Final = b"\x00"
 _I64_MAX: Final = 2**63 - 1
+
+
+class DamagedError(ValueError):
+    """An entry of the store is not as it was written."""
 
 
 class Kind(IntEnum):
@@ -70,17 +79,24 @@ class Entry:
     lost_new: int = 0
     """And since its last batch."""
     body: bytes = b""
+    texts_bytes: int = 0
+    """Of the texts that are stored because of it."""
 
     @property
     def size(self) -> int:
         """What keeping it costs, about."""
-        return len(self.body) + OVERHEAD_BYTES
+        return len(self.body) + self.texts_bytes + OVERHEAD_BYTES
 
 
 def host_time(time_ns: int, clock_ns: int, arrived_ns: int) -> int:
     """A record's time on its host's clock; the time of arrival if the record's own cannot be."""
     on_host = time_ns + clock_ns
     return on_host if arrived_ns - MAX_LATE_NS <= on_host <= arrived_ns + MAX_EARLY_NS else arrived_ns
+
+
+def _column(value: int) -> int:
+    """A number that a daemon said, as a column can have it."""
+    return max(-_I64_MAX, min(value, _I64_MAX))
 
 
 # ---- batches -------------------------------------------------------------------------------------
@@ -155,15 +171,15 @@ def batch_entries(push: RecordsPush, host: str, arrived_ns: int, lost_new: int) 
             host,
             push["gpu"],
             push["vm"],
-            push["pe"],
+            _column(push["pe"]),
             scan.fns,
-            instance=push["instance"],
-            channel=push["channel"],
-            clock_ns=clock_ns,
+            instance=_column(push["instance"]),
+            channel=_column(push["channel"]),
+            clock_ns=_column(clock_ns),
             arrived_ns=arrived_ns,
             count=scan.count,
-            lost=push["lost"],
-            lost_new=lost_new if at == 0 else 0,
+            lost=_column(push["lost"]),
+            lost_new=min(lost_new, MAX_LOST) if at == 0 else 0,
             body=data[at : scan.end],
         )
         at = scan.end
@@ -180,9 +196,20 @@ def pack_body(value: Any) -> bytes:
 
 
 def unpack_body(body: bytes) -> Any:
-    """What `pack_body` packed."""
-    packed = zlib.decompress(body[1:]) if body[:1] == _DEFLATED else body[1:]
-    return msgpack.unpackb(packed, strict_map_key=False)
+    """What `pack_body` packed.
+
+    :raise DamagedError: it is not that any more.
+    """
+    try:
+        packed = zlib.decompress(body[1:]) if body[:1] == _DEFLATED else body[1:]
+        return msgpack.unpackb(packed, strict_map_key=False)
+    except (zlib.error, ValueError, msgpack.UnpackException):
+        raise DamagedError("what the recording has of it is damaged") from None
+
+
+def _bounded(value: dict[str, Any]) -> dict[str, Any]:
+    size = len(msgpack.packb(value))
+    return value if size <= MAX_DETAIL else {"left_out_bytes": size}
 
 
 def _happening(kind: Kind, time_ns: int, host: str, vm: str | None, name: str, *, value: Any) -> Entry:
@@ -195,19 +222,27 @@ def _number(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**31 else -1
 
 
-def event_entry(push: EventPush, host: str) -> Entry:
+def event_entry(push: EventPush, host: str, arrived_ns: int) -> Entry:
+    """An event at its time, if that can be, else when it came: what lies in another year would never be pruned."""
     detail = push["detail"]
-    made = _happening(Kind.EVENT, push["time_ns"], host, push["vm"], push["event"], value=detail)
+    time_ns = host_time(push["time_ns"], 0, arrived_ns)
+    made = _happening(Kind.EVENT, time_ns, host, push["vm"], push["event"], value=_bounded(detail))
     return replace(made, pe=_number(detail.get("pe")), instance=_number(detail.get("instance")))
 
 
 def command_entry(command: CommandRow) -> Entry:
-    """A command is of a VM if it names it, or has a selector that chooses only it."""
-    arguments = command["arguments"]
-    rest = {"user": command["user"], "arguments": arguments, "error": command["error"]}
+    """A command is of a VM if it names it, or has a selector that chooses only it. Of an image there is its hash only."""
+    arguments = {key: _brief(value) for key, value in command["arguments"].items()}
+    rest = {"user": command["user"], "arguments": _bounded(arguments), "error": command["error"]}
     vm = arguments.get("vm") or _one_vm(arguments.get("selector"))
     made = _happening(Kind.COMMAND, command["time_ns"], command["host"], vm, command["verb"], value=rest)
     return replace(made, pe=_number(arguments.get("pe")), instance=_number(arguments.get("instance")))
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, bytes) and len(value) > MAX_DETAIL // 2:
+        return {"bytes": len(value), "sha256": hashlib.sha256(value).hexdigest()}
+    return value
 
 
 def _one_vm(selector: Any) -> str | None:
@@ -218,12 +253,12 @@ def _one_vm(selector: Any) -> str | None:
     return None if set(vm) & set("*?|") else vm
 
 
-def snapshot_entry(name: str, info: SnapshotInfo, host: str) -> Entry:
-    return _happening(Kind.SNAPSHOT, info["time_ns"], host, None, name, value=info)
+def snapshot_entry(name: str, info: SnapshotInfo, host: str, arrived_ns: int) -> Entry:
+    return _happening(Kind.SNAPSHOT, host_time(info["time_ns"], 0, arrived_ns), host, None, name, value=info)
 
 
-def load_entry(info: LoadInfo, host: str) -> Entry:
-    return _happening(Kind.LOAD, info["time_ns"], host, None, "load", value=info)
+def load_entry(info: LoadInfo, host: str, arrived_ns: int) -> Entry:
+    return _happening(Kind.LOAD, host_time(info["time_ns"], 0, arrived_ns), host, None, "load", value=info)
 
 
 def gap_entry(reason: str, from_ns: int, to_ns: int, counts: dict[str, int]) -> Entry:

@@ -25,7 +25,8 @@ class Batch:
 
     @property
     def size(self) -> int:
-        return len(self.push["data"]) + 512 + 64 * len(self.push["dictionary"])
+        texts = self.push["dictionary"]
+        return len(self.push["data"]) + 512 + 64 * len(texts) + sum(map(len, texts.values()))
 
 
 Item: TypeAlias = Batch | Entry

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from control_center.recorder.entry import Kind, unpack_body
+from control_center.recorder.entry import DamagedError, Kind, unpack_body
 from control_center.recorder.rows import Moment, command_row, event_row
 from virtio_proto.control.records import Function, Record, describe
 from virtio_proto.control.selector import FUNCTIONS
@@ -157,7 +157,10 @@ class Trace:
     def _load(self, moment: Moment) -> Iterator[dict[str, Any]]:
         pid, news = self._process(moment.entry.host, "", "")
         yield from news
-        load = unpack_body(moment.entry.body)
+        try:
+            load = unpack_body(moment.entry.body)
+        except DamagedError:
+            return
         at = {"pid": pid, "tid": 0, "ts": _us(moment.time_ns)}
         yield {"ph": "C", "name": "load", **at, "args": {"host": load["host"]}}
         if load["vms"]:

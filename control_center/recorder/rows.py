@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from control_center.recorder.entry import Entry, Kind, host_time, unpack_body
+from control_center.recorder.entry import DamagedError, Entry, Kind, host_time, unpack_body
 from control_center.recorder.lookup import Lookup, Texts
 from control_center.recording_port import CommandRow, EventRow, Query, RecordRow
-from virtio_proto.control.records import Record, describe, unpack
+from virtio_proto.control.records import Record, RecordError, describe, unpack
 from virtio_proto.control.selector import FUNCTIONS
 
 ALL_KINDS: Final = tuple(Kind)
+MAX_HELD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,10 @@ class Moment:
     entry: Entry
     record: Record | None = None
     texts: Mapping[int, str] | None = None
+
+
+_Open: TypeAlias = tuple[int, int, Moment, Iterator[tuple[int, Moment]]]
+"""A batch that is given out: its next moment's time, its number, that moment, the rest."""
 
 
 def record_row(moment: Moment) -> RecordRow:
@@ -50,19 +56,28 @@ def record_row(moment: Moment) -> RecordRow:
 def event_row(entry: Entry) -> EventRow:
     """An event as clients see it. A gap of the recording is the event ``recording_gap``."""
     if entry.kind is Kind.GAP:
-        detail: dict[str, Any] = {"reason": entry.name, "to_ns": entry.end_ns, **unpack_body(entry.body)}
+        detail: dict[str, Any] = {"reason": entry.name, "to_ns": entry.end_ns, **_fields(entry)}
         return EventRow(time_ns=entry.time_ns, host="", event="recording_gap", vm=None, detail=detail)
     return EventRow(
         time_ns=entry.time_ns,
         host=entry.host,
         event=entry.name,
         vm=entry.vm or None,
-        detail=unpack_body(entry.body),
+        detail=_fields(entry),
     )
 
 
+def _fields(entry: Entry) -> dict[str, Any]:
+    """What an entry's body says; what is damaged says so, so that all the rest of a recording can be read."""
+    try:
+        found = unpack_body(entry.body)
+    except DamagedError as error:
+        return {"damaged": str(error)}
+    return found if isinstance(found, dict) else {"damaged": "no map"}
+
+
 def command_row(entry: Entry) -> CommandRow:
-    rest = unpack_body(entry.body)
+    rest = {"user": "", "arguments": {}, "error": None, **_fields(entry)}
     return CommandRow(
         time_ns=entry.time_ns,
         host=entry.host,
@@ -85,36 +100,48 @@ def _moments_of(number: int, entry: Entry, query: Query, texts: Texts) -> Iterat
         return
     order = entry.time_ns
     known = texts.at(number, entry.host, entry.vm)
-    for record in unpack(entry.body):
+    for record in _records(entry):
         time_ns = host_time(record.time_ns, entry.clock_ns, entry.arrived_ns)
         order = max(order, time_ns)
         if _inside(time_ns, query) and query.selector.matches_fn(FUNCTIONS[record.function]):
             yield order, Moment(time_ns, entry, record, known)
 
 
+def _records(entry: Entry) -> Iterator[Record]:
+    with contextlib.suppress(RecordError):  # it was whole when it was written; what is left of it counts
+        yield from unpack(entry.body)
+
+
 def moments(lookup: Lookup, query: Query, *kinds: Kind) -> Iterator[Moment]:
-    """What `query` chooses, oldest first. Holds no more than the batches that overlap in time."""
+    """What `query` chooses, oldest first. Holds the batches that overlap in time, up to `MAX_HELD_BYTES` of them: a
+    guest may give its records times of an hour, and more would overlap than there is memory. Beyond that the earliest
+    of those held comes first, whatever comes behind them.
+    """
     texts = Texts(lookup)
-    open_: list[tuple[int, int, Moment, Iterator[tuple[int, Moment]]]] = []
+    open_: list[_Open] = []
+    held = 0
     for number, entry in lookup.entries(query, *kinds):
-        while open_ and open_[0][0] < entry.time_ns:
-            yield _advance(open_)
+        while open_ and (open_[0][0] < entry.time_ns or held > MAX_HELD_BYTES):
+            moment, done = _advance(open_)
+            held -= done
+            yield moment
         rest = _moments_of(number, entry, query, texts)
         if (first := next(rest, None)) is not None:
             heapq.heappush(open_, (first[0], number, first[1], rest))
+            held += entry.size
     while open_:
-        yield _advance(open_)
+        yield _advance(open_)[0]
 
 
-def _advance(open_: list[tuple[int, int, Moment, Iterator[tuple[int, Moment]]]]) -> Moment:
-    """The earliest moment of the heap; its batch's next one takes its place."""
+def _advance(open_: list[_Open]) -> tuple[Moment, int]:
+    """The earliest moment of the heap, and how much is not held any more; its batch's next one takes its place."""
     _, number, moment, rest = open_[0]
     following = next(rest, None)
     if following is None:
         heapq.heappop(open_)
-    else:
-        heapq.heapreplace(open_, (following[0], number, following[1], rest))
-    return moment
+        return moment, moment.entry.size
+    heapq.heapreplace(open_, (following[0], number, following[1], rest))
+    return moment, 0
 
 
 def last_records(lookup: Lookup, query: Query, limit: int) -> list[RecordRow]:
@@ -124,6 +151,8 @@ def last_records(lookup: Lookup, query: Query, limit: int) -> list[RecordRow]:
     for number, entry in lookup.entries(query, Kind.BATCH, newest_first=True):
         if len(kept) >= limit and entry.time_ns + span_ns < kept[0][0]:
             break
+        if len(kept) >= limit and entry.end_ns < kept[0][0]:
+            continue
         for index, (_, moment) in enumerate(_moments_of(number, entry, query, texts)):
             item = (moment.time_ns, number, index, moment)
             if len(kept) < limit:

@@ -59,17 +59,17 @@ class StoreRecorder:
         self._inbox.put(Batch(push, host, self._settings.now_ns()))
 
     def record_event(self, push: EventPush, host: str) -> None:
-        self._inbox.put(event_entry(push, host))
+        self._inbox.put(event_entry(push, host, self._settings.now_ns()))
 
     def record_command(self, command: CommandRow) -> None:
         self._inbox.put(command_entry(command))
 
     def record_snapshot(self, info: SnapshotInfo, host: str, name: str) -> None:
         """Takes a snapshot of a host; `name` is the same for all hosts of one snapshot."""
-        self._inbox.put(snapshot_entry(name, info, host))
+        self._inbox.put(snapshot_entry(name, info, host, self._settings.now_ns()))
 
     def record_load(self, info: LoadInfo, host: str) -> None:
-        self._inbox.put(load_entry(info, host))
+        self._inbox.put(load_entry(info, host, self._settings.now_ns()))
 
     def status(self) -> RecorderStatus:
         """What the recorder holds, as of the last flush."""

@@ -29,6 +29,8 @@ COLUMNS: Final = (
     "lost",
     "text",
 )
+_FORMULAS: Final = "=+-@\uff1d\uff0b\uff0d\uff20"
+_PASSED_OVER: Final = " \t\r\n\0\u00a0\u200e\u200f\u202a\u202b\u202c\u202d\u202e\ufeff"
 _PIECE_LINES: Final = 512
 
 
@@ -37,7 +39,7 @@ def export(moments: Iterable[Moment]) -> Iterator[bytes]:
     formula begin with an apostrophe: their text may be a guest's.
     """
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, COLUMNS, restval="", extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(buffer, COLUMNS, restval="", extrasaction="ignore", lineterminator="\r\n")
     writer.writeheader()
     for count, moment in enumerate(moments, 1):
         writer.writerow({key: _harmless(value) for key, value in _line(moment).items()})
@@ -49,7 +51,11 @@ def export(moments: Iterable[Moment]) -> Iterator[bytes]:
 
 
 def _harmless(value: Any) -> Any:
-    return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    """`value` as no spreadsheet calculates it, also where one passes over blanks and control characters before it."""
+    if not isinstance(value, str):
+        return value
+    first = value.lstrip(_PASSED_OVER)[:1]
+    return "'" + value if (first in _FORMULAS and first) or value[:1] in ("\t", "\r") else value
 
 
 def _line(moment: Moment) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from typing import Final, TypeAlias
 
 MAX_TEXTS: Final = 65536
 """Per VM."""
-MAX_TOTAL_CHARS: Final = 32 << 20
+MAX_VM_CHARS: Final = 2 << 20
+"""Of one VM: that of a guest that makes up texts takes no room of others'."""
+MAX_TOTAL_CHARS: Final = 64 << 20
 MAX_CHARS: Final = 4096
 
 Place: TypeAlias = tuple[str, str]
@@ -25,6 +27,7 @@ class KnownTexts:
         self._known: dict[Place, dict[int, str]] = {}
         self._restate: set[Place] = set()
         self._chars = 0
+        self._chars_of: dict[Place, int] = {}
         self.left_out = 0
         """Texts that found no room, since this was made."""
 
@@ -39,11 +42,14 @@ class KnownTexts:
             if address is None or known.get(address) == text:
                 continue
             before = known.get(address)
-            grown = self._chars + len(text) - len(before or "")
-            if grown > MAX_TOTAL_CHARS or (before is None and len(known) >= MAX_TEXTS):
+            more = len(text) - len(before or "")
+            of_vm = self._chars_of.get(place, 0) + more
+            is_full = before is None and len(known) >= MAX_TEXTS
+            if is_full or of_vm > MAX_VM_CHARS or self._chars + more > MAX_TOTAL_CHARS:
                 self.left_out += 1
                 continue
-            known[address], self._chars = text, grown
+            known[address], self._chars_of[place] = text, of_vm
+            self._chars += more
             yield address, text
 
     @staticmethod

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from control_center.recorder.entry import Kind
 from control_center.recorder.lookup import Lookup, where
 from control_center.recording_port import Query, TimelineBin
 from virtio_proto.control.selector import FUNCTIONS
+
+LAST_NS: Final = 2**63 - 1
+"""The last time that a store can have."""
 
 
 def timeline(lookup: Lookup, query: Query, bins: int) -> list[TimelineBin]:
@@ -17,7 +22,8 @@ def timeline(lookup: Lookup, query: Query, bins: int) -> list[TimelineBin]:
         return []
     first, last = recorded or (0, 0)
     start = first if query.from_ns is None else query.from_ns
-    end = max(last + 1 if query.to_ns is None else query.to_ns, start + 1)
+    start = min(start, LAST_NS - 1)
+    end = max(min(last + 1 if query.to_ns is None else query.to_ns, LAST_NS), start + 1)
     width = -(-(end - start) // bins)
     pieces = [
         TimelineBin(

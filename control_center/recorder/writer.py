@@ -11,12 +11,12 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from control_center.recorder import prune, schema
 from control_center.recorder.dialect import Database, StoreError
-from control_center.recorder.entry import Entry, batch_entries, gap_entry
+from control_center.recorder.entry import OVERHEAD_BYTES, Entry, batch_entries, gap_entry
 from control_center.recorder.inbox import Batch, Inbox, Taken
 from control_center.recorder.settings import Settings
 from control_center.recorder.texts import KnownTexts, Place
@@ -99,6 +99,11 @@ class Writer:
             self.error = str(error)
             self._drop_connection()
             return False
+        except Exception:  # an entry that no store takes must not be the last one
+            log.exception("recording: %d entries cannot be written", len(entries))
+            self._drop_connection()
+            now = self._settings.now_ns()
+            return self._try([gap_entry("unwritable", now, now, {"entries": len(entries)})], []) if entries else False
         self.error = None
         return True
 
@@ -111,8 +116,12 @@ class Writer:
                 continue
             place = (item.host, item.push["vm"])
             learned = self._known.learn(place, item.push["dictionary"])
-            texts += [_Text(len(entries), place, address, text) for address, text in learned]
-            entries += self._of_batch(item)
+            new = [_Text(len(entries), place, address, text) for address, text in learned]
+            made = self._of_batch(item)
+            if new and made:
+                made[0] = replace(made[0], texts_bytes=sum(len(one.text) + OVERHEAD_BYTES for one in new))
+            texts += new
+            entries += made
         gap = taken.left_out
         if gap.counts:
             entries.append(gap_entry("overload", gap.from_ns, gap.to_ns, gap.counts))
@@ -169,14 +178,15 @@ class Writer:
 
     def _write(self, entries: list[Entry], texts: list[_Text]) -> None:
         now = self._settings.now_ns()
-        if entries or now - self._alive_ns >= ALIVE_NS:
+        if entries or not 0 <= now - self._alive_ns < ALIVE_NS:
             database = self._open()
             with database.transaction():
                 self._insert(database, entries, texts)
                 schema.set_fact(database, "alive_ns", now)
             self._alive_ns = now
         limit = self._settings.size_bytes
-        if now - self._pruned_ns >= self._settings.prune_s * 1e9 or (limit is not None and self.totals.bytes > limit):
+        is_due = not 0 <= now - self._pruned_ns < self._settings.prune_s * 1e9  # clocks are set back, too
+        if is_due or (limit is not None and self.totals.bytes > limit):
             self._pruned_ns = now
             self.totals, forgotten = prune.prune(self._open(), self._settings, self.totals, now)
             self._known.forgotten(forgotten)
