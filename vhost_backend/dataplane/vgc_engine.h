@@ -178,7 +178,7 @@ struct vgc_engine {
      * instead. They are the file's own, so what is written there outlives an error of the device, and the worker. */
     uint64_t control_urgent_bytes;
     uint64_t control_urgent;
-    uint64_t arena_base;      /* see vgc_engine_set_arena; size 0: none */
+    uint64_t arena_base; /* see vgc_engine_set_arena; size 0: none */
     uint64_t arena_size;
     _Atomic uint64_t arena_next;
 };
