@@ -19,11 +19,10 @@ from control_center.rest.model import (
     SetRequest,
 )
 from control_center.rest.route import SELECTOR, Call, Parameter, Route, parse_selector
-from virtio_proto.control.api import ChannelInfo, InstanceInfo, Totals
+from virtio_proto.control.api import MAX_INPUT_BYTES, ChannelInfo, InstanceInfo, Totals
 from virtio_proto.control.selector import Selector
 
 _SUMMED: Final = ("records", "lost", "skipped", "forged", "cost_ns")
-_MAX_INPUT_BYTES: Final = 16 << 10
 
 
 def _totals(channels: list[ChannelInfo]) -> Totals:
@@ -174,8 +173,8 @@ def _data(request: InputRequest) -> bytes:
     if ("text" in request) == ("base64" in request) and not (request.get("eof") and "text" not in request):
         raise RefusedError("malformed", "input has text and base64, or neither; allowed: one of them, or eof alone")
     data = decoded(request["base64"], "base64") if "base64" in request else request.get("text", "").encode()
-    if len(data) > _MAX_INPUT_BYTES:
-        raise RefusedError("malformed", f"input of {len(data)} bytes; allowed: {_MAX_INPUT_BYTES} at once")
+    if len(data) > MAX_INPUT_BYTES:
+        raise RefusedError("malformed", f"input of {len(data)} bytes; allowed: {MAX_INPUT_BYTES} at once")
     return data
 
 

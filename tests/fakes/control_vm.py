@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.control.channel_port import (
+    AgainError,
     Batch,
     Binding,
     ChannelError,
@@ -45,6 +46,8 @@ class FakeChannels:
         self.bound: dict[int, Bound] = {}
         self.told: list[tuple[Any, ...]] = []
         self.refuse: dict[str, str] = {}
+        self.full: set[tuple[str, Any]] = set()
+        """Commands and channels, as ``("send", 3)``, that cannot be done now."""
         self.hold: asyncio.Event | None = None
         self.states: list[ElementState] = []
         self._num_pes = num_pes
@@ -72,6 +75,8 @@ class FakeChannels:
             raise WorkerGoneError("there is no worker")
         if command in self.refuse:
             raise ChannelError(self.refuse[command])
+        if what and (command, what[0]) in self.full:
+            raise AgainError("no room")
         self.told.append((command, *what))
 
     async def open(self, function: Function, terms: Terms, bindings: Sequence[Binding]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 
 import guest_driver as vgc
@@ -44,6 +45,22 @@ extern "C" __global__ void adder() {
     }
     printf("done\n");
 }
+extern "C" __global__ void measurer() {
+    char buffer[512];
+    int total = 0, checksum = 0;
+    while (total < 40000) {
+        int got = vgc_read(buffer, sizeof(buffer));
+        total += got > 0 ? got : 0;
+        for (int i = 0; i < got; i++)
+            checksum = (31 * checksum + (unsigned char)buffer[i]) & 0xffffff;
+    }
+    printf("%d bytes, checksum %d\n", total, checksum);
+}
+extern "C" __global__ void work(volatile int *flags) {
+    flags[0] = 1;
+    for (int i = 0; i < 50000 && flags[1] == 0; i++)
+        ;
+}
 """
 
 
@@ -76,9 +93,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         link.close()
 
 
-async def while_it_runs(stage: Stage, *argv: str) -> Ran:
+async def while_it_runs(stage: Stage, kernel: str, *argv: str) -> Ran:
     """Runs a command while the guest's kernel runs; both are over when this returns."""
-    job = stage.program["adder"].launch_async(1, 1, stream=stage.stream)
+    job = stage.program[kernel].launch_async(1, 1, stream=stage.stream)
     ran = await vgcctl(*argv)
     await asyncio.to_thread(job.wait)
     return ran
@@ -100,14 +117,43 @@ def test_a_kernel_that_reads_and_prints_prints_the_same_when_its_input_is_fed_ag
             async with asyncio.timeout(20):
                 while centre.cluster.hosts["h1"].state != "up":  # noqa: ASYNC110  it comes up by itself
                     await asyncio.sleep(0.01)
-            first = await while_it_runs(stage, "send", "vm=web1", "--linger", "0.5", "--centre", url)
+            first = await while_it_runs(stage, "adder", "send", "vm=web1", "--linger", "0.5", "--centre", url)
             assert (first.out, first.code) == (EXPECTED, 0)
             assert isinstance(centre.recorder, StoreRecorder)
             await centre.recorder.flush()
-            again = await while_it_runs(stage, "replay", "vm=web1", "--feed", "--linger", "0.5", "--centre", url)
+            again = await while_it_runs(
+                stage, "adder", "replay", "vm=web1", "--feed", "--linger", "0.5", "--centre", url
+            )
             assert (again.out, again.code) == (EXPECTED, 0)
 
     asyncio.run(run())
+
+
+def test_a_long_file_reaches_a_reader_that_takes_it_in_small_pieces(stage: Stage) -> None:
+    path = stage.folder / "long"
+    data = bytes(range(250)) * 160
+    path.write_bytes(data)
+    checksum = 0
+    for byte in data:
+        checksum = (31 * checksum + byte) & 0xFFFFFF
+    argv = ("send", "vm=web1", "--file", str(path), "--eof", "--linger", "0.5", "--daemon", f"unix:{stage.socket}")
+    ran = asyncio.run(while_it_runs(stage, "measurer", *argv))
+    assert (ran.out, ran.code) == (f"{len(data)} bytes, checksum {checksum}\n", 0)
+
+
+def test_stat_shows_how_busy_an_element_was_while_it_counted(stage: Stage) -> None:
+    flags = stage.device.zeros(2, "int32")
+    job = stage.program["work"].launch_async(1 << 20, 1, flags, stream=stage.stream)
+    while flags.get()[0] == 0:
+        pass
+    argv = ("stat", "vm=web1", "--for", "0.4s", "--json", "--daemon", f"unix:{stage.socket}")
+    busy = [asyncio.run(vgcctl(*argv)).json for _ in range(2)]
+    flags.set(np.array([1, 1], np.int32))
+    job.wait()
+    assert [(pe["pe"], 0.5 < pe["occupancy"] <= 1.0) for ran in busy for pe in ran] == [(0, True)] * 2, busy
+    assert busy[1][0]["busy_ns"] > busy[0][0]["busy_ns"], "the second time the figures are new"
+    (idle,) = asyncio.run(vgcctl(*argv)).json
+    assert idle["occupancy"] == 0.0
 
 
 def test_verbs_that_look_see_the_real_daemon(stage: Stage) -> None:

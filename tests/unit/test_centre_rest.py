@@ -248,7 +248,7 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("POST", "/channels/h1/1/input", {"text": "a", "base64": "YQ=="}, 400, "allowed: one of them, or eof alone"),
     ("POST", "/channels/h1/1/input", {}, 400, "allowed: one of them, or eof alone"),
     ("POST", "/channels/h1/1/input", {"base64": "?"}, 400, "allowed: base64"),
-    ("POST", "/channels/h1/1/input", {"text": "x" * 20000}, 400, "input of 20000 bytes; allowed: 16384"),
+    ("POST", "/channels/h1/1/input", {"text": "x" * 20000}, 400, "input of 20000 bytes; allowed: 4096"),
     ("POST", "/snapshots", {"deadline_ms": 0}, 400, "deadline_ms is 0; allowed: 1 to 10000"),
     ("GET", "/snapshots/5", None, 404, "no snapshot 5; there is: none"),
     ("POST", "/faults/clear", {}, 400, "allowed: one of them"),

@@ -323,6 +323,7 @@ def test_without_such_a_policy_nobody_looks(tmp_path: Path) -> None:
 def test_figures_are_per_element_with_the_busy_part_since_the_first(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
+        instance = (await client.ask("open", selector="vm=web1,fn=perf"))["instance"]
         channels.figure(1 * SECOND, ElementFigures(0, busy_ns=10 * SECOND), ElementFigures(1))
         channels.figure(
             3 * SECOND, ElementFigures(0, 7, 56, 1, 11 * SECOND, 5, 0, {"rows": -3}, {"heat": 0.5}), ElementFigures(1)
@@ -332,12 +333,21 @@ def test_figures_are_per_element_with_the_busy_part_since_the_first(tmp_path: Pa
         assert (first["counters"], first["gauges"]) == ({"rows": -3}, {"heat": 0.5})
         assert second["occupancy"] == 0.0
         assert (await client.ask("stat", selector="pe=1"))["pes"] == [second]
+        await client.ask("close", instance=instance)
+        channels.figure(4 * SECOND, ElementFigures(0, busy_ns=12 * SECOND))
+        assert (await client.ask("stat"))["pes"] == [], "it counts no more"
+        await client.ask("open", selector="vm=web1,fn=load")
+        channels.figure(8 * SECOND, ElementFigures(0, busy_ns=12 * SECOND))
+        channels.figure(9 * SECOND, ElementFigures(0, busy_ns=13 * SECOND))
+        (again,) = (await client.ask("stat"))["pes"]
+        assert again["occupancy"] == 1.0
 
     tell(tmp_path, story)
 
 
 def test_figures_that_no_frame_can_hold_are_no_answer_but_an_error(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="vm=web1,fn=perf")
         rig.vms["web1"].channels.figure(1, ElementFigures(0, blocks=1 << 64))
         assert "more than 64 bits" in str(await client.refusal("stat"))
 

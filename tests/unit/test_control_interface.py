@@ -220,6 +220,21 @@ def test_input_goes_to_the_named_element(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_element_without_room_is_busy_and_the_others_have_their_input(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        instance = (await client.ask("open", selector="vm=web1,pe=0-1,fn=stdio"))["instance"]
+        full, free = (channels.on(pe, Function.STDIO).binding.channel for pe in (0, 1))
+        channels.full.add(("send", full))
+        refused = await client.refusal("send", instance=instance, data=b"x")
+        assert (refused.kind, str(refused)) == ("busy", "busy: web1/0: no room")
+        assert [told for told in channels.told if told[0] == "send"] == [("send", free, b"x", False)]
+        channels.full.clear()
+        assert await client.ask("send", instance=instance, data=b"x", pe=0) == {"elements": 1}
+
+    tell(tmp_path, story)
+
+
 def test_input_for_another_function_is_refused(tmp_path: Path) -> None:
     async def story(_rig: Rig, client: Client) -> None:
         instance = (await client.ask("open", selector="vm=web1,fn=log"))["instance"]

@@ -42,6 +42,7 @@ BUSY = {"web1": [1.0, 1.0, 1.0, 0.9], "web2": [0.1, 0.1]}
 def test_load_is_of_elements_vms_gpus_and_host(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         assert (await client.ask("load"))["vms"] == {"web1": 0.0, "web2": 0.0}
+        await client.ask("open", selector="fn=load")
         run_for(rig, 2, {"web1": [1.0, 0.0, 0.0, 0.0], "web2": [0.5, 0.5]})
         load = await client.ask("load")
         assert load["vms"] == {"web1": 0.25, "web2": 0.5}
@@ -77,6 +78,7 @@ def test_a_vm_without_worker_is_loaded_with_nothing(tmp_path: Path) -> None:
 
 def test_balance_proposes_and_does_nothing(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="fn=load")
         run_for(rig, 10, BUSY)
         (move,) = (await client.ask("balance"))["moves"]
         assert (move["vm"], move["source"], move["target"]) == ("web2", "cpu, 2 PEs", "cpu, 1 PEs")
@@ -90,6 +92,7 @@ def test_balance_proposes_and_does_nothing(tmp_path: Path) -> None:
 def test_balance_applied_begins_the_moves_and_lets_them_rest(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("subscribe", events=True)
+        await client.ask("open", selector="fn=load")
         run_for(rig, 10, BUSY)
         (move,) = (await client.ask("balance", apply=True))["moves"]
         await client.push("event", lambda frame: frame["event"] == "migration" and frame["detail"]["state"] == "done")
@@ -102,6 +105,7 @@ def test_balance_applied_begins_the_moves_and_lets_them_rest(tmp_path: Path) -> 
 
 def test_without_enough_to_go_by_nothing_is_proposed(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="fn=load")
         run_for(rig, 3, BUSY)
         assert (await client.ask("balance"))["moves"] == []
 
@@ -110,6 +114,7 @@ def test_without_enough_to_go_by_nothing_is_proposed(tmp_path: Path) -> None:
 
 def test_a_confined_vm_stays(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="fn=load")
         run_for(rig, 10, BUSY)
         await client.ask("confine", vm="web2", pes="0")
         assert (await client.ask("balance"))["moves"] == []

@@ -15,12 +15,11 @@ from vhost_backend.control.events import EventHub
 from vhost_backend.control.fields import Fields
 from vhost_backend.control.functions import MODULES
 from vhost_backend.control.functions.base import MAX_SAMPLE
-from vhost_backend.control.functions.stdio import MAX_SEND_BYTES
 from vhost_backend.control.instances import Instance
 from vhost_backend.control.interface import MAX_INSTANCES, Interface, Opening
 from vhost_backend.control.refusal import RefusedError
 from vhost_backend.control.vm_side import VmSide
-from virtio_proto.control.api import ChannelInfo, InstanceInfo
+from virtio_proto.control.api import MAX_INPUT_BYTES, ChannelInfo, InstanceInfo
 from virtio_proto.control.records import Level
 from virtio_proto.control.selector import MAX_PES, SelectorError
 
@@ -100,7 +99,7 @@ class ChannelCommands:
 
     async def _send(self, caller: Caller, fields: Fields) -> dict[str, Any]:
         instance = self._instance(caller.peer, fields)
-        data = fields.data("data", MAX_SEND_BYTES)
+        data = fields.data("data", MAX_INPUT_BYTES)
         pe = fields.optional_integer("pe", 0, MAX_PES - 1)
         vm = fields.optional_text("vm")
         eof = fields.flag("eof")

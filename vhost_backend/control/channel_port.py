@@ -23,6 +23,10 @@ class WorkerGoneError(ChannelError):
     """There is no worker, or it was lost before it answered: `Listener.on_ready` says when the next one is there."""
 
 
+class AgainError(ChannelError):
+    """It cannot be done now; nothing has changed, and it may be tried again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """One device channel: its number, unique in the VM; its generation, never used before; its element."""

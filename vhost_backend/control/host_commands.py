@@ -125,7 +125,7 @@ def _stat(side: VmSide, figures: ElementFigures) -> PeStat:
     since_ns = side.figures_since_ns.get(figures.pe, side.figures_ns)
     first = side.figures_first.get(figures.pe, figures)
     elapsed_ns = side.figures_ns - since_ns
-    busy = figures.busy_ns - first.busy_ns
+    busy = max(0, figures.busy_ns - first.busy_ns)
     counted = {field.name: getattr(figures, field.name) for field in dataclasses.fields(figures) if field.name != "pe"}
     return {
         "gpu": side.vm.facts().gpu,

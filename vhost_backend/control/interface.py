@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vhost_backend.control.access import Peer
-from vhost_backend.control.channel_port import ChannelError, Loss, Terms
+from vhost_backend.control.channel_port import AgainError, ChannelError, Loss, Terms, WorkerGoneError
 from vhost_backend.control.events import EventHub
 from vhost_backend.control.firmware.elements import FirmwareReport
 from vhost_backend.control.functions import MODULES, base
@@ -214,6 +214,8 @@ class Interface:
         sides = [self.sides[vm] for vm in instance.vms]
         self._forget(instance)
         await gather_settled(sides)
+        for side in sides:
+            side.drop_figures()
         self.hub.forget(instance.number)
         if not instance.internal:
             detail = {"instance": instance.number, "selector": str(instance.selector), "owner": instance.owner}
@@ -258,7 +260,10 @@ class Interface:
     async def send(self, instance: Instance, data: bytes, *, eof: bool, vm: str | None, pe: int | None) -> int:
         """Standard input for an instance's elements, or for those that `vm` and `pe` name. To how many it went.
 
-        :raise RefusedError: "unknown": none of them has a channel; "failed": a worker refused, as its in link is full, say.
+        Where several elements are meant, those with room have got it also if others refuse.
+
+        :raise RefusedError: "unknown": none of them has a channel; "busy": an element has not read what it was sent
+          before, and has no room, or its worker is gone; "failed": a worker refused.
         """
         if instance.function != "stdio":
             raise RefusedError(
@@ -277,12 +282,14 @@ class Interface:
         sent = await asyncio.gather(
             *(side.vm.channels.send(channel.number, data, eof=eof) for side, channel in targets), return_exceptions=True
         )
+        problem: BaseException | None = None
         for (side, channel), result in zip(targets, sent, strict=True):
-            if isinstance(result, ChannelError):
-                raise RefusedError("failed", f"{side.name}/{channel.pe}: {result}")
-            if isinstance(result, BaseException):
-                raise result
-            self.hub.event("input", side.name, instance=instance.number, pe=channel.pe, data=data, eof=eof)
+            if result is None:
+                self.hub.event("input", side.name, instance=instance.number, pe=channel.pe, data=data, eof=eof)
+            else:
+                problem = problem or _not_sent(f"{side.name}/{channel.pe}", result)
+        if problem is not None:
+            raise problem
         return len(targets)
 
     # ---- time to live ----------------------------------------------------------------------------
@@ -326,6 +333,13 @@ class Observer:
     def crossed(self, source: base.Source, name: str, value: float, threshold: float, time_ns: int) -> None: ...
 
     def wants_input(self, source: base.Source, time_ns: int) -> None: ...
+
+
+def _not_sent(where: str, error: BaseException) -> BaseException:
+    """What is said about input that an element did not get."""
+    if isinstance(error, AgainError | WorkerGoneError):
+        return RefusedError("busy", f"{where}: {error}")
+    return RefusedError("failed", f"{where}: {error}") if isinstance(error, ChannelError) else error
 
 
 def _only(instance: Instance) -> str | None:

@@ -14,7 +14,7 @@ from vhost_backend.control.functions import base
 from vhost_backend.control.instances import Instance
 from vhost_backend.control.vm_port import ControlledVm
 from vhost_backend.log import Logger
-from virtio_proto.control.records import RecordError
+from virtio_proto.control.records import Function, RecordError
 
 
 class Owner(Protocol):
@@ -51,7 +51,7 @@ class VmSide:
         self.figures: dict[int, ElementFigures] = {}
         self.figures_first: dict[int, ElementFigures] = {}
         self.figures_since_ns: dict[int, int] = {}
-        """When an element's figures were first told of, and what they were then."""
+        """When an element began to count, and what its figures were then."""
         self.figures_ns = 0
         self.torn = 0
         """Batches that were no batches."""
@@ -165,10 +165,20 @@ class VmSide:
 
     def on_figures(self, time_ns: int, figures: Sequence[ElementFigures]) -> None:
         self.figures_ns = time_ns
-        for element in figures:
+        for element in filter(self._counts, figures):
             self.figures_since_ns.setdefault(element.pe, time_ns)
             self.figures_first.setdefault(element.pe, element)
             self.figures[element.pe] = element
+
+    def _counts(self, element: ElementFigures) -> bool:
+        """Whether the element counts: only while somebody has it do so."""
+        return any(self.table.at(element.pe, function) is not None for function in (Function.PERF, Function.LOAD))
+
+    def drop_figures(self) -> None:
+        """Forgets the figures of elements that count no more."""
+        for element in [item for item in self.figures.values() if not self._counts(item)]:
+            for kept in (self.figures, self.figures_first, self.figures_since_ns):
+                kept.pop(element.pe, None)
 
     def on_samples(self, samples: Mapping[int, int]) -> None:
         """The governor has made channels keep fewer records, or more again."""

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final
 
 from vhost_backend.control.channel_port import (
+    AgainError,
     Binding,
     ChannelError,
     ElementState,
@@ -137,6 +138,7 @@ class WorkerChannels:
         """Has the worker do something; everything that it sent before it answered has been passed on then.
 
         :raise WorkerGoneError: it was lost.
+        :raise AgainError: it refused for now.
         :raise ChannelError: it refused.
         """
         ack = await worker.link.post(build, fds, timeout_s)
@@ -144,7 +146,7 @@ class WorkerChannels:
             raise WorkerGoneError("the worker was lost")
         worker.reader.drain()
         if not ack.ok:
-            raise ChannelError(ack.error)
+            raise AgainError(ack.error) if ack.again else ChannelError(ack.error)
 
     async def open(self, function: Function, terms: Terms, bindings: Sequence[Binding]) -> None:
         worker = self._serving()

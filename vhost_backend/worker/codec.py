@@ -69,9 +69,9 @@ def _parse_flag(path: str, value: object) -> bool:
     return value
 
 
-def flag() -> Any:
-    """A field that is true or false."""
-    return field(metadata={"parse": _parse_flag})
+def flag(default: object = MISSING) -> Any:
+    """A field that is true or false. `default` is as for `part`."""
+    return field(default=default, metadata={"parse": _parse_flag})
 
 
 def text_parser(max_chars: int, allowed: tuple[str, ...] = ()) -> Parser:

@@ -89,9 +89,9 @@ class Control:
 
     # ---- the mover's Answering -------------------------------------------------------------------
 
-    def ack(self, seq: int, error: str = "") -> None:
-        """Tells the daemon that its message is done, or what is wrong."""
-        self._send(Ack(seq, not error, error[:2048], 0, self._plane.region_address))
+    def ack(self, seq: int, error: str = "", *, again: bool = False) -> None:
+        """Tells the daemon that its message is done, or what is wrong; `again`: only now."""
+        self._send(Ack(seq, not error, error[:2048], 0, self._plane.region_address, again))
 
     def tell(self, message: Measured | Saved) -> None:
         self._send(message)

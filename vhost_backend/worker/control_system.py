@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 from vhost_backend.control.driver import packets
 from vhost_backend.control.driver.driver import Driver, DriverError
@@ -32,8 +32,12 @@ GOVERNOR_PERIOD_S: Final = 0.25
 CHANGE_WAIT_S: Final = 0.5
 """How long a program that is to be unloaded waits for records that mention its texts."""
 
-Ack: TypeAlias = Callable[[int, str], None]
-"""(seq, error), from any thread."""
+
+class Ack(Protocol):
+    """Answers a command; called from any thread."""
+
+    def __call__(self, seq: int, error: str = "", *, again: bool = False) -> None:
+        """`error` is empty if it is done; `again`: it may be done later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +75,12 @@ class ControlSystem:
         def run() -> None:
             try:
                 self._commands.execute(message, fds)
-                error = ""
+                error, again = "", False
             except DriverError as refused:
-                error = str(refused)
+                error, again = str(refused), refused.number == errno.EAGAIN
             finally:
                 close_fds(fds)
-            self._ack(message.seq, error)
+            self._ack(message.seq, error, again=again)
 
         def refuse(why: str) -> None:
             close_fds(fds)

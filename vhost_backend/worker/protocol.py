@@ -64,6 +64,9 @@ from vhost_backend.worker.moving_messages import (
     Saved,
 )
 
+MAX_PES: Final = 4096
+"""Elements of a worker: the daemon makes tables of as many as one says that it has."""
+
 MAX_REGIONS: Final = 32
 MAX_QUEUES: Final = 64
 MAX_OPTIONS: Final = 256
@@ -273,10 +276,10 @@ class Ready:
 
     TYPE: ClassVar[str] = "ready"
     engine_name: str = text(63)
-    num_pes: int = unsigned(32)
+    num_pes: int = integer(MAX_PES)
     features: int = unsigned(64)  # virtio_proto DeviceFeature bits
     sandbox: str = text(1024)
-    control_pes: int = unsigned(32, default=0)  # as the control system numbers elements; 0: num_pes
+    control_pes: int = integer(MAX_PES, default=0)  # as the control system numbers elements; 0: num_pes
 
     def num_fds(self) -> int:
         return 0
@@ -292,6 +295,7 @@ class Ack:
     error: str = text(2048)
     base: int = unsigned(16)  # of a stopped ring
     region_device_address: int = unsigned(64)  # of a new memory table; 0: kernels do not see the region
+    again: bool = flag(default=False)  # of one that failed: it may be done later, as it was said
 
     def num_fds(self) -> int:
         return 0

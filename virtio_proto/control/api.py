@@ -222,8 +222,15 @@ class InstanceInfo(TypedDict):
     totals: NotRequired[Totals]
 
 
+MAX_INPUT_BYTES: Final = 4096
+"""Of one ``send``; as much as an element's link has room for, so that what it has not read is in the way."""
+
+
 class SendRequest(TypedDict):
-    """``send``: standard input for the elements of a stdio instance."""
+    """``send``: standard input for the elements of a stdio instance, at most `MAX_INPUT_BYTES`.
+
+    An element gets all of it or nothing. "busy": one has no room until its kernel reads; others may have got theirs.
+    """
 
     instance: int
     data: bytes
@@ -246,7 +253,7 @@ class PeStat(TypedDict):
     stall_ns: int
     faults: int
     occupancy: float
-    """Busy part of the time since the channel was opened, 0..1."""
+    """Busy part of the time since the element began to count: since its first channel of perf or load was opened; 0..1."""
     counters: dict[str, int]
     gauges: dict[str, float]
 
@@ -299,7 +306,7 @@ class FaultInfo(TypedDict):
     vm: str
     pe: int | None
     kind: str
-    """kernel, assert, trap, deadline, hung, device, user"""
+    """kernel, assert, trap, deadline, deadlock, hung, device, user"""
     xid: int | None
     text: str
     advice: str

@@ -1,7 +1,8 @@
 """Types to the kernels of processing elements, and shows what they print: a console.
 
 Without TEXT or --file each line of the terminal is sent; the end of input (Ctrl-D) is sent too. With them, it is sent at
-once; then what the kernels print is shown until they have been silent for --linger, but not for longer than --for.
+once, as the kernels read it; then what they print is shown until they have been silent for --linger, but not for longer
+than --for. Kernels that read nothing for --for end it, too.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import asyncio
 import contextlib
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from control_center.cli.context import Context, add_selector, opened
 from control_center.cli.link import Object, Wanted
 from control_center.cli.output import harmless
-from control_center.cli.problems import OK, RefusalError, UsageError
+from control_center.cli.problems import OK, CommandError, RefusalError, UsageError
 from control_center.cli.times import length_s
+from virtio_proto.control.api import MAX_INPUT_BYTES
 from virtio_proto.control.selector import Selector, parse
 
 EXAMPLES: Final = """\
@@ -28,8 +30,9 @@ EXAMPLES: Final = """\
   vgcctl send vm=web1 --file input.txt --eof the same to all elements of a VM
 """
 LIVE: Final = True
-CHUNK: Final = 16 << 10
-"""Bytes that a daemon takes at a time."""
+CHUNK: Final = MAX_INPUT_BYTES // 4
+"""Bytes that are sent at a time: there is room for them when most was read."""
+PATIENCE_S: Final = 10.0
 _RETRY_S: Final = 0.05
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
@@ -53,8 +56,8 @@ async def run(context: Context) -> int:
         raise UsageError(f"selector {given.selector!r}: input is for fn=stdio; allowed: that, or no fn")
     text = str(Selector(chosen.host, chosen.gpu, chosen.vm, chosen.pe, ("stdio",)))
     data = _data(given)
-    async with opened(context, text, (), {}) as instances:
-        console = Console(context, instances)
+    async with opened(context, text, (), {"policy": "wait"}) as instances:  # a console loses nothing
+        console = Console(context, instances, patience_s=given.time)
         async with console.printing():
             if data is None:
                 async for line in _lines():
@@ -104,9 +107,17 @@ class Console:
     """Instances of stdio: sends to them, prints what comes back, knows when that was."""
 
     def __init__(
-        self, context: Context, instances: list[Object], on_record: Callable[[Object], None] = lambda _row: None
+        self,
+        context: Context,
+        instances: list[Object],
+        on_record: Callable[[Object], None] = lambda _row: None,
+        *,
+        patience_s: float = PATIENCE_S,
     ) -> None:
-        """`on_record` is told of every record, prints and wishes for input."""
+        """`on_record` is told of every record, prints and wishes for input. Sending fails after `patience_s` in which
+        an element that has no room reads nothing.
+        """
+        self._patience_s = patience_s
         self._context = context
         self._instances = instances
         self._on_record = on_record
@@ -115,15 +126,31 @@ class Console:
         self._line_start = True
 
     async def send(self, data: bytes, *, vm: str | None = None, pe: int | None = None, eof: bool = False) -> None:
-        """Sends in pieces; waits where an element's input is full."""
+        """Sends in pieces to each element; waits where an element has no room.
+
+        :raise RefusalError: it is refused for another reason, or there is no such element.
+        """
         pieces = [data[at : at + CHUNK] for at in range(0, len(data), CHUNK)] or [b""]
-        for instance in self._instances:
-            for index, piece in enumerate(pieces):
-                last = eof and index == len(pieces) - 1
-                await self._send_piece(instance["instance"], piece, vm, pe, eof=last)
+        targets = [
+            (instance["instance"], channel["vm"], channel["pe"])
+            for instance in self._instances
+            for channel in instance["channels"]
+            if vm in (None, channel["vm"]) and pe in (None, channel["pe"])
+        ]
+        if not targets:
+            raise RefusalError(f"no element {vm or '*'}/{'*' if pe is None else pe} has a channel now", "unknown")
+        await asyncio.gather(*(self._send_pieces(target, pieces, eof=eof) for target in targets))
         self._last_s = asyncio.get_running_loop().time()
 
-    async def _send_piece(self, instance: str, piece: bytes, vm: str | None, pe: int | None, *, eof: bool) -> None:
+    async def _send_pieces(self, target: tuple[str, str, int], pieces: Sequence[bytes], *, eof: bool) -> None:
+        """To one element: what one has no room for now must not be sent to others again."""
+        for index, piece in enumerate(pieces):
+            await self._send_piece(*target, piece, eof=eof and index == len(pieces) - 1)
+
+    async def _send_piece(self, instance: str, vm: str, pe: int, piece: bytes, *, eof: bool) -> None:
+        """:raise CommandError: the element has read nothing for too long."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._patience_s
         while True:
             try:
                 await self._context.link.send(instance, piece, vm=vm, pe=pe, eof=eof)
@@ -131,6 +158,8 @@ class Console:
             except RefusalError as error:
                 if error.kind != "busy":
                     raise
+                if loop.time() >= until_s:
+                    raise CommandError(f"nothing was read for {self._patience_s:g} s: {error}") from None
                 await asyncio.sleep(_RETRY_S)
 
     @contextlib.asynccontextmanager

@@ -23,6 +23,8 @@ EXAMPLES: Final = """\
   vgcctl stat vm=web1 --json
 """
 LIVE: Final = True
+_REPORTS: Final = 10
+"""Of elements, until they are shown."""
 _COLUMNS: Final = ("host", "vm", "pe", "blocks", "warps", "launches", "busy", "stall", "occupancy", "faults", "own")
 
 
@@ -48,7 +50,8 @@ async def run(context: Context) -> int:
     if found and not given.watch:
         _show(context, found)
         return OK
-    async with opened(context, perf_of(given.selector), (), {"level": int(Level.CRITICAL)}):
+    fields = {"level": int(Level.CRITICAL), "period_ms": _period_ms(given.watch or given.time)}
+    async with opened(context, perf_of(given.selector), (), fields):
         if not given.watch:
             await asyncio.sleep(given.time)
             _show(context, await context.link.stats(given.selector))
@@ -60,6 +63,11 @@ async def run(context: Context) -> int:
             _show(context, await context.link.stats(given.selector))
             shown += 1
     return OK
+
+
+def _period_ms(seconds: float) -> int:
+    """So that what is shown after so long has been counted for most of it."""
+    return min(1000, max(10, int(seconds * 1000 / _REPORTS)))
 
 
 def perf_of(text: str) -> str:

@@ -172,6 +172,7 @@ static int reserve(struct vgc_control *control, const struct vgc_control_terms *
     control->channels[number] = made;
     control->open[control->num_open++] = number;
     control->elements[pe].bound |= (uint8_t)(1u << terms->function);
+    control->elements[pe].due |= samples; /* what it begins with: later figures are compared with that */
     return 0;
 }
 
@@ -376,7 +377,7 @@ int vgc_control_send(struct vgc_control *control, uint16_t number, const uint8_t
     if (size > room) {
         vgc_control_say(why, "channel %u: %u bytes of input; allowed: %llu, until its kernel reads", number, size,
                         (unsigned long long)room);
-        return -ENOSPC;
+        return size > channel->in_bytes ? -ENOSPC : -EAGAIN;
     }
     uint64_t entry = vgc_control_channel_at(&control->area, number);
     put_bytes(control, channel, data, size);

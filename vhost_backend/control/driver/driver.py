@@ -122,7 +122,7 @@ class Driver:
     def send(self, channel: int, data: bytes, *, eof: bool) -> None:
         """Bytes for a channel's in link.
 
-        :raise DriverError: there is not so much room, or no such channel.
+        :raise DriverError: there is no such channel, or not so much room in it: EAGAIN if there will be once it is read.
         """
         self._check(lib.vgc_control_send(self._control, channel, data, len(data), eof, self._why))
 

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from vhost_backend.control.functions.base import WAIT_NS, FunctionModule, Host, Source, of_types
+from virtio_proto.control.api import MAX_INPUT_BYTES
 from virtio_proto.control.records import Function
-
-IN_BYTES: Final = 4096
-MAX_SEND_BYTES: Final = 16 << 10
-"""Of one ``send``."""
 
 _WANTS: Final = 3
 
@@ -19,7 +16,7 @@ class StdioModule(FunctionModule):
     """The user-mode basic input/output module. Prints have one level, so nothing is filtered out of them."""
 
     function = Function.STDIO
-    in_bytes = IN_BYTES
+    in_bytes = MAX_INPUT_BYTES
     wait_ns = WAIT_NS
 
     def filter(self, data: bytes, level: int) -> bytes:
