@@ -162,6 +162,14 @@ def test_log_larger_than_a_line_is_refused(fields: dict[str, str]) -> None:
         codec.decode(packet.encode(), EVERY)
 
 
+@pytest.mark.parametrize("name", ["num_pes", "control_pes"])
+def test_worker_cannot_have_the_daemon_make_endless_tables(name: str) -> None:
+    message = Ready("null", 4, 3, "off")
+    packet = {"type": message.TYPE, **fields_of(message), name: 4097}
+    with pytest.raises(codec.ProtocolError, match=rf"ready.{name} is 4097; allowed: an integer of 0..4096"):
+        codec.decode(json.dumps(packet).encode(), (Ready,))
+
+
 def test_true_is_no_number_and_1_is_not_true() -> None:
     with pytest.raises(ProtocolError, match="seq"):
         codec.decode(json.dumps(fields_of(Shutdown(1)) | {"seq": True}).encode(), EVERY)
