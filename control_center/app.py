@@ -22,8 +22,6 @@ from control_center.shapes import ShapeError, check
 
 log = structlog.get_logger()
 WEB_FILES: Final = Path(__file__).parent / "web"
-MAX_BODY_BYTES: Final = 16 << 20
-"""An image of firmware in base64 is the longest."""
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -35,7 +33,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def make_app(centre: Centre) -> web.Application:
     """The application of a control centre whose cluster somebody else keeps running."""
-    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_errors])
+    app = web.Application(middlewares=[_errors])
     for route in ROUTES:
         app.router.add_route(route.method, PREFIX + route.path, _handler(centre, route))
     app.router.add_get(PREFIX + "/openapi.json", _openapi)
@@ -86,8 +84,6 @@ async def _errors(request: web.Request, handler: _Handler) -> web.StreamResponse
         return await handler(request)
     except RefusedError as error:
         return refusal(error)
-    except web.HTTPRequestEntityTooLarge:
-        return refusal(RefusedError("malformed", f"the body is too long; allowed: {MAX_BODY_BYTES} bytes"))
     except web.HTTPException:
         raise
     except Exception:
@@ -110,6 +106,19 @@ def _handler(centre: Centre, route: Route) -> _Handler:
         return _json(request, answer.text if isinstance(answer, JsonText) else dumps(answer))
 
     return handle
+
+
+async def _read(request: web.Request, limit: int) -> bytes:
+    """:raise RefusedError: "malformed": the body is longer, or does not come to its end."""
+    body = bytearray()
+    try:
+        async for piece in request.content.iter_chunked(1 << 16):
+            body += piece
+            if len(body) > limit:
+                raise RefusedError("malformed", f"the body is too long; allowed: {limit} bytes")
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise RefusedError("malformed", f"the body does not come to its end: {error!s:.80}") from None
+    return bytes(body)
 
 
 def _no_number(text: str) -> float:
@@ -142,7 +151,7 @@ async def _body(route: Route, request: web.Request) -> Any:
     if request.content_type != "application/json":
         raise RefusedError("malformed", f"a body of {request.content_type!r:.80}; allowed: application/json")
     try:
-        body = json.loads(await request.read(), parse_constant=_no_number)
+        body = json.loads(await _read(request, route.max_body), parse_constant=_no_number)
         check(body, route.body, "body", strict=True)
     except (ValueError, RecursionError) as error:
         text = str(error) if isinstance(error, ShapeError) else f"the body is not JSON: {error}"

@@ -13,6 +13,8 @@ from virtio_proto.control.records import Record, RecordError, describe, unpack
 MAX_TEXTS: Final = 1 << 16
 """Of one VM; a guest that makes up more sees addresses instead."""
 MAX_TEXT_CHARS: Final = 1024
+MAX_CHARS: Final = 2 << 20
+"""Of one VM's texts together."""
 
 
 class Lexicon:
@@ -20,14 +22,17 @@ class Lexicon:
 
     def __init__(self) -> None:
         self.texts: dict[int, str] = {}
+        self._chars = 0
 
     def learn(self, dictionary: dict[str, str]) -> None:
         """More of them, as a push has them; those that are no hexadecimal number are left out."""
         for address, text in dictionary.items():
             with contextlib.suppress(ValueError):
                 number = int(address, 16)
-                if number in self.texts or len(self.texts) < MAX_TEXTS:
-                    self.texts[number] = text[:MAX_TEXT_CHARS]
+                known, short = self.texts.get(number), text[:MAX_TEXT_CHARS]
+                chars = self._chars + len(short) - len(known or "")
+                if chars <= MAX_CHARS and (known is not None or len(self.texts) < MAX_TEXTS):
+                    self.texts[number], self._chars = short, chars
 
 
 def rows(host: str, push: RecordsPush, lexicon: Lexicon) -> Iterator[RecordRow]:

@@ -28,6 +28,8 @@ from virtio_proto.control.selector import Selector
 
 MAX_QUEUED_BYTES: Final = 4 << 20
 """Per client."""
+MAX_LEXICONS: Final = 4096
+"""VMs whose texts are known, of all hosts."""
 MAX_INSTANCES: Final = 4096
 """That one client may listen to."""
 
@@ -133,7 +135,12 @@ class StreamHub(Listener):
         return len(self._clients)
 
     def lexicon(self, host: str, vm: str) -> Lexicon:
-        return self._lexicons.setdefault((host, vm), Lexicon())
+        """What the texts of a VM's records mean; the texts of the VM that was quiet for longest go first."""
+        found = self._lexicons.pop((host, vm), None) or Lexicon()
+        self._lexicons[host, vm] = found
+        if len(self._lexicons) > MAX_LEXICONS:
+            del self._lexicons[next(iter(self._lexicons))]
+        return found
 
     # ---- clients ---------------------------------------------------------------------------------
 

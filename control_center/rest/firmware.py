@@ -13,6 +13,8 @@ from virtio_proto.control.api import FirmwareInfo
 from virtio_proto.control.selector import Selector
 
 _FLASHING_S = 120.0
+_MAX_STAGE_BYTES = 16 << 20
+"""An image in base64."""
 
 
 def _visible(call: Call, answers: Mapping[str, FirmwareInfo], chosen: Selector) -> dict[str, FirmwareInfo]:
@@ -59,7 +61,16 @@ async def rollback(call: Call) -> FirmwareAnswer:
 
 ROUTES = (
     Route("GET", "/firmware", firmware, FirmwareAnswer, query=(SELECTOR,), tags=("firmware",)),
-    Route("POST", "/firmware/stage", stage, FirmwareAnswer, "admin", body=StageRequest, tags=("firmware",)),
+    Route(
+        "POST",
+        "/firmware/stage",
+        stage,
+        FirmwareAnswer,
+        "admin",
+        body=StageRequest,
+        max_body=_MAX_STAGE_BYTES,
+        tags=("firmware",),
+    ),
     Route("POST", "/firmware/activate", activate, FirmwareAnswer, "admin", body=ActivateRequest, tags=("firmware",)),
     Route("POST", "/firmware/rollback", rollback, FirmwareAnswer, "admin", body=RollbackRequest, tags=("firmware",)),
 )

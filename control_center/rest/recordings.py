@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Final, get_args
 
+import structlog
 from aiohttp import web
 
 from control_center.errors import RefusedError
@@ -11,6 +14,7 @@ from control_center.recording_port import ExportFormat, Query, RecordRow, Timeli
 from control_center.rest.model import Document
 from control_center.rest.route import FROM, SELECTOR, TO, Call, Parameter, Route
 
+log = structlog.get_logger()
 MAX_RECORDS: Final = 10_000
 DEFAULT_RECORDS: Final = 500
 _MEDIA: Final = {"perfetto": "application/json", "csv": "text/csv"}
@@ -28,28 +32,52 @@ def query_of(call: Call) -> Query:
     return Query(call.selector, start, end, call.scope.vms)
 
 
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """:raise RefusedError: "failed": the recording cannot be read; with the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise RefusedError("failed", str(error)) from None
+
+
 async def records(call: Call) -> list[RecordRow]:
     """The last records that match, oldest first."""
-    return await call.centre.recording().query(query_of(call), call.query.get("limit", DEFAULT_RECORDS))
+    with _told():
+        return await call.centre.recording().query(query_of(call), call.query.get("limit", DEFAULT_RECORDS))
 
 
 async def timeline(call: Call) -> list[TimelineBin]:
     """How much happened when: pieces of equal length."""
-    return await call.centre.recording().timeline(query_of(call), call.query.get("bins", 100))
+    with _told():
+        return await call.centre.recording().timeline(query_of(call), call.query.get("bins", 100))
 
 
 async def export(call: Call) -> Any:
-    """The recording as a Perfetto trace, for ui.perfetto.dev, or as CSV."""
+    """The recording as a Perfetto trace, for ui.perfetto.dev, or as CSV.
+
+    One that cannot be read to its end is cut off, so that nobody takes a part for the whole.
+    """
     form: ExportFormat = call.query.get("format", "perfetto")
     if form not in get_args(ExportFormat):
         raise RefusedError("malformed", f"format is {form!r:.40}; allowed: {', '.join(get_args(ExportFormat))}")
     pieces = call.centre.recording().export(query_of(call), form)
     name = f"attachment; filename=vgc-recording.{_SUFFIX[form]}"
     response = web.StreamResponse(headers={"Content-Type": _MEDIA[form], "Content-Disposition": name})
+    with _told():
+        first = await anext(pieces, b"")
     await response.prepare(call.request)
-    async for piece in pieces:
-        await response.write(piece)
-    await response.write_eof()
+    try:
+        await response.write(first)
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+    except ConnectionError:  # whoever asked has gone
+        pass
+    except OSError as error:
+        log.error("export_cut_off", reason=str(error))  # noqa: TRY400  the reason says all
+        if call.request.transport is not None:
+            call.request.transport.abort()
     return response
 
 

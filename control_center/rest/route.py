@@ -141,6 +141,8 @@ class Route:
     query: tuple[Parameter, ...] = ()
     body: Any = None
     """The shape of the request's body; None: there is none."""
+    max_body: int = 1 << 20
+    """Bytes."""
     media: str = "application/json"
     tags: tuple[str, ...] = field(default=())
 

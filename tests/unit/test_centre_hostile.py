@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gzip
+import io
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
+from aiohttp import ClientPayloadError, WSCloseCode
 
+from control_center import websocket
 from control_center.answers import checked
 from control_center.errors import UnreachableError
 from control_center.exposition import Page
+from control_center.recorder import Settings, StoreRecorder
+from control_center.recording_port import EventRow, ExportFormat, Query, RecordRow, Row
 from control_center.rest.route import Route
 from tests.unit.centre_rig import API, Rig, access_of, rig_of, run, token_file
 
@@ -22,7 +29,7 @@ JSON = {"Content-Type": "application/json"}
 async def sent(rig: Rig, method: str, path: str, data: bytes, **headers: str) -> tuple[int, str]:
     """A request whose body need not be JSON: status, text."""
     given = JSON | {name.replace("_", "-"): value for name, value in headers.items()}
-    async with rig.client.request(method, API + path, data=data, headers=given) as response:
+    async with rig.client.request(method, API + path, data=io.BytesIO(data), headers=given) as response:
         return response.status, await response.text()
 
 
@@ -137,6 +144,78 @@ def test_files_outside_of_the_page_are_not_served(tmp_path: Path) -> None:
                 line = await reader.readline()
                 writer.close()
                 assert line.split()[1] in (b"400", b"403", b"404"), path
+
+    run(test())
+
+
+def test_a_body_is_as_long_as_its_route_allows_packed_or_not(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            for data, headers in (
+                (b'{"selector": "' + b" " * (2 << 20) + b'"}', {}),
+                (gzip.compress(b" " * (64 << 20)), {"Content_Encoding": "gzip"}),
+            ):
+                status, text = await sent(rig, "POST", "/channels", data, **headers)
+                assert (status, "too long; allowed: 1048576 bytes" in text) == (400, True)
+            image = b'{"image": "' + b"A" * (2 << 20) + b'"}'
+            assert "too long" not in (await sent(rig, "POST", "/firmware/stage", image))[1]
+            status, text = await sent(rig, "POST", "/channels", b"garbage", Content_Encoding="gzip")
+            assert status == 400
+
+    run(test())
+
+
+class Broken(StoreRecorder):
+    """A store that fails at once, or in the middle of an export; what it replays lies in the far future."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(Settings(f"sqlite:///{folder}/recording.db"))
+        self.pieces = 0
+        self.query = self._query
+        self.export = self._export
+        self.replay = self._replay
+
+    async def _query(self, query: Query, limit: int) -> list[RecordRow]:  # noqa: ARG002
+        raise OSError("the disk is gone")
+
+    async def _export(self, query: Query, form: ExportFormat) -> AsyncIterator[bytes]:  # noqa: ARG002
+        for _ in range(self.pieces):
+            yield b"x" * 1000
+        raise OSError("the disk is gone")
+
+    async def _replay(self, query: Query) -> AsyncIterator[Row]:  # noqa: ARG002
+        yield "event", EventRow(time_ns=2**62, host="h1", event="x", vm="h1-vm0", detail={})
+
+
+def test_a_store_that_fails_is_told_and_an_export_that_ends_early_is_seen(tmp_path: Path) -> None:
+    async def test() -> None:
+        broken = Broken(tmp_path)
+        async with rig_of(tmp_path, recorder=broken) as rig:
+            for path in ("/records", "/export"):
+                answer = await rig.ask("GET", path)
+                assert (answer.status, answer.text) == (502, "the disk is gone")
+            broken.pieces = 3
+            with pytest.raises(ClientPayloadError):
+                await rig.ask("GET", "/export", format="csv")
+
+    run(test())
+
+
+def test_a_replay_ends_with_its_token_and_counts_as_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "TOKEN_CHECK_S", 0.001)
+    monkeypatch.setattr(websocket, "MAX_CLIENTS", 1)
+
+    async def test() -> None:
+        secrets = token_file(tmp_path / "tokens", ("view", None, None, "viewer"))
+        access = access_of(tmp_path / "tokens", lambda: 0)
+        async with rig_of(tmp_path, access=access, recorder=Broken(tmp_path)) as rig:
+            rig.secret = secrets["viewer"]
+            async with rig.stream(replay_from_ns="1", events="1", speed="1e-6") as stream:
+                answer = await rig.ask("GET", "/stream")
+                assert (answer.status, "1 streams are open" in answer.text) == (429, True)
+                (tmp_path / "tokens").write_text("")
+                async with asyncio.timeout(20):
+                    assert (await stream.socket.receive()).data == WSCloseCode.POLICY_VIOLATION
 
     run(test())
 

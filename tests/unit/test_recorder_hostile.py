@@ -156,7 +156,7 @@ def test_a_damaged_entry_costs_no_more_than_itself(tmp_path: Path) -> None:
                 row["detail"] for row in await events(made)
             ]
             for form in ("csv", "perfetto"):
-                assert b"".join([piece async for piece in made.export(Query(), form)])  # type: ignore[arg-type]
+                assert b"".join([piece async for piece in made.export(Query(), form)])
 
     asyncio.run(run())
 
