@@ -20,8 +20,10 @@ from vhost_backend.control import events
 from vhost_backend.control.channel_port import Batch
 from vhost_backend.control.driver import packets
 from vhost_backend.control.events import Lexicon
+from vhost_backend.control.functions.base import MAX_DIGESTED
 from vhost_backend.control.record_reader import MAX_NAMES, RecordReader
-from virtio_proto.control.records import Function
+from virtio_proto.control import records
+from virtio_proto.control.records import Function, Record
 
 MOST = (1 << 64) - 1
 
@@ -58,6 +60,54 @@ def test_forged_counts_keep_nobody_from_seeing_theirs(tmp_path: Path) -> None:
         (instance,) = (await client.ask("ls"))["instances"]
         assert [item["records"] for item in instance["channels"] if item["vm"] == "web2"] == [1, 0]
         assert (await client.ask("self"))["lost"] < 1 << 63
+
+    tell(tmp_path, story)
+
+
+def test_worker_that_answers_nothing_holds_up_nobodys_expiry(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("subscribe", events=True)
+        for vm, ttl_s in (("web1", 10), ("web2", 20)):
+            await client.ask("open", selector=f"vm={vm},fn=log", ttl_s=ttl_s)
+        channels = rig.vms["web1"].channels
+        channels.hold = asyncio.Event()
+        rig.clock.pass_s(10)
+        stuck = asyncio.ensure_future(rig.system.interface.expire())
+        await client.ask("topology")
+        rig.clock.pass_s(10)
+        await rig.system.interface.expire()
+        assert (await client.event("expired"))["vm"] == "web2"
+        assert not stuck.done()
+        channels.hold.set()
+        assert (await client.event("expired"))["vm"] == "web1"
+        await stuck
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("fn", "event", "told", "record"),
+    [
+        ("perf", "threshold", MAX_DIGESTED, (4, struct.pack("<Qdd", 64, float("nan"), 1.0))),
+        ("stdio", "wants_input", 1, (3, struct.pack("<Q", 8))),
+        ("fault", "fault", MAX_DIGESTED, (1, struct.pack("<Q", 300) + b"text")),
+    ],
+)
+def test_flood_is_told_of_in_few_events(
+    tmp_path: Path, fn: str, event: str, told: int, record: tuple[int, bytes]
+) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        instance = (await client.ask("open", selector=f"vm=web1,pe=0,fn={fn}", level=5))["instance"]
+        await client.ask("subscribe", records=[instance], events=True)
+        kind, payload = record
+        function = Function[fn.upper()]
+        flood = [Record(MOST, function, 1, kind, 0, 0, 0, at, payload + b"%d" % at) for at in range(1000)]
+        rig.vms["web1"].channels.emit(0, *flood)
+        events = 0
+        while (push := await client.read())["push"] != "records":
+            events += push["event"] == event
+        assert len(list(records.unpack(push["data"]))) == 1000
+        assert events == told
 
     tell(tmp_path, story)
 

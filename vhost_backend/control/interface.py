@@ -307,14 +307,15 @@ class Interface:
         self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.spawn(self.expire()))
 
     async def expire(self) -> None:
-        """Closes the instances whose time has come."""
+        """Closes the instances whose time has come. What comes next waits for none of their workers."""
         now_ns = self.clock_ns()
-        due = [item for item in self._instances.values() if item.expires_ns is not None and item.expires_ns <= now_ns]
-        await asyncio.gather(*(self.close_instance(instance, "expired") for instance in due))
+        timed = [(item, item.expires_ns) for item in self._instances.values() if item.expires_ns is not None]
         self._timer = None
-        soonest = min((item.expires_ns for item in self._instances.values() if item.expires_ns), default=None)
+        soonest = min((expires_ns for _, expires_ns in timed if expires_ns > now_ns), default=None)
         if soonest is not None:
             self._set_timer(soonest)
+        due = [item for item, expires_ns in timed if expires_ns <= now_ns]
+        await asyncio.gather(*(self.close_instance(instance, "expired") for instance in due))
 
 
 class Observer:

@@ -7,6 +7,7 @@ an instance of the fault function asks for faults of the kind ``hung``; otherwis
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ TOLD_EVERY_NS: Final = NS_PER_S
 RECENT_NS: Final = 5 * NS_PER_S
 LOOK_MS: Final = 100
 MAX_ACTING: Final = 4
-"""Actions of policies under way at once; what else is due meanwhile is told of, and left out."""
+"""Actions of policies under way at once for one VM; what else is due meanwhile is told of, and left out."""
 
 Action = Callable[[VmSide, PolicyConfig], Awaitable[str]]
 """Does something to a VM; how it went. Raises `RefusedError`."""
@@ -58,7 +59,7 @@ class Watch(Observer):
         self._log = log
         self._hung_after_ns = hung_after_ns
         self._actions = actions
-        self._acting = 0
+        self._acting: Counter[str] = Counter()
         self._seen_hung: dict[tuple[str, int], tuple[int, int]] = {}
         """By element: launch and block that it was found hanging in."""
         self._looking: asyncio.Task[None] | None = None
@@ -126,12 +127,12 @@ class Watch(Observer):
                 )
 
     def crossed(self, source: base.Source, name: str, value: float, threshold: float, time_ns: int) -> None:
-        self._hub.event(
-            "threshold", source.vm, pe=source.pe, name=name, value=value, threshold=threshold, at_ns=time_ns
-        )
+        at_ns = min(time_ns, self._interface.clock_ns())
+        self._hub.event("threshold", source.vm, pe=source.pe, name=name, value=value, threshold=threshold, at_ns=at_ns)
 
     def wants_input(self, source: base.Source, time_ns: int) -> None:
-        self._hub.event("wants_input", source.vm, pe=source.pe, at_ns=time_ns)
+        at_ns = min(time_ns, self._interface.clock_ns())
+        self._hub.event("wants_input", source.vm, pe=source.pe, at_ns=at_ns)
 
     # ---- policies --------------------------------------------------------------------------------
 
@@ -144,10 +145,10 @@ class Watch(Observer):
             self._begin(policy, fault)
 
     def _begin(self, policy: Policy, fault: Fault) -> None:
-        if self._acting >= MAX_ACTING:
+        if self._acting[fault.vm] >= MAX_ACTING:
             self._tell(policy, fault, f"left out: {MAX_ACTING} actions are under way")
             return
-        self._acting += 1
+        self._acting[fault.vm] += 1
         self._interface.spawn(self._act(policy, fault))
 
     async def _act(self, policy: Policy, fault: Fault) -> None:
@@ -157,7 +158,7 @@ class Watch(Observer):
         except RefusedError as error:
             result = f"failed: {error}"
         finally:
-            self._acting -= 1
+            self._acting[fault.vm] -= 1
         self._tell(policy, fault, result)
 
     def _tell(self, policy: Policy, fault: Fault, result: str) -> None:

@@ -21,6 +21,9 @@ MAX_SLOTS: Final = 1 << 16
 MIN_PERIOD_MS: Final = 10
 MAX_PERIOD_MS: Final = 3_600_000
 MAX_SAMPLE: Final = 31
+MAX_DIGESTED: Final = 64
+"""Records of one batch that the host looks into; a kernel that reports without end is counted by its channel."""
+
 WAIT_NS: Final = 1_000_000_000
 """How long an element waits at most for room or for input: the launch's deadline ends it anyway."""
 

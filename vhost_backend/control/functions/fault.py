@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
-from vhost_backend.control.functions.base import FunctionModule, Host, Source, text_of
-from virtio_proto.control import records
-from virtio_proto.control.records import Function, Level
-
-MAX_DIGESTED: Final = 64
-"""Of one batch; a kernel that reports without end is counted by its channel."""
+from vhost_backend.control.functions.base import MAX_DIGESTED, FunctionModule, Host, Source, of_types, text_of
+from virtio_proto.control.records import TYPES, Function, Level
 
 
 class FaultModule(FunctionModule):
@@ -20,9 +15,7 @@ class FaultModule(FunctionModule):
     level = Level.DEBUG
 
     def digest(self, source: Source, data: bytes, names: Mapping[int, str], host: Host) -> None:
-        for count, record in enumerate(records.unpack(data)):
+        for count, record in enumerate(of_types(data, *TYPES[self.function])):
             words = record.words()
-            if count >= MAX_DIGESTED:
-                return
-            if words:
+            if words and count < MAX_DIGESTED:
                 host.fault(source, words[0], text_of(record, names), record.time_ns + source.clock_ns)

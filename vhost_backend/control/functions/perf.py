@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from vhost_backend.control.functions.base import Host, PeriodicModule, Source, of_types
+from vhost_backend.control.functions.base import MAX_DIGESTED, Host, PeriodicModule, Source, of_types
 from virtio_proto.control.records import Function
 
 _GAUGE: Final = 4
@@ -24,8 +24,8 @@ class PerfModule(PeriodicModule):
     policy = "overwrite-oldest"
 
     def digest(self, source: Source, data: bytes, names: Mapping[int, str], host: Host) -> None:
-        for record in of_types(data, _GAUGE):
-            if len(record.payload) >= _GAUGE_PAYLOAD.size:
+        for count, record in enumerate(of_types(data, _GAUGE)):
+            if len(record.payload) >= _GAUGE_PAYLOAD.size and count < MAX_DIGESTED:
                 address, value, threshold = _GAUGE_PAYLOAD.unpack_from(record.payload)
                 name = names.get(address, f"<{address:#x}>")
                 host.crossed(source, name, value, threshold, record.time_ns + source.clock_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
@@ -25,5 +26,5 @@ class StdioModule(FunctionModule):
 
     def digest(self, source: Source, data: bytes, names: Mapping[int, str], host: Host) -> None:
         del names
-        for record in of_types(data, _WANTS):
+        for record in deque(of_types(data, _WANTS), maxlen=1):
             host.wants_input(source, record.time_ns + source.clock_ns)
