@@ -16,9 +16,12 @@ from vhost_backend.engines.registry import engine_class
 COMPILE_SECONDS: Final = 60
 
 
-def cubin_of(source: bytes, gpu: Gpu, compiler: str = "auto") -> bytes:
-    """:raise SkipRow: when it does not compile here; the text is the compiler's."""
-    settings = {"arch": gpu.arch, "driver": gpu.driver_version, "compiler": compiler, "hooks": "off"}
+def cubin_of(source: bytes, gpu: Gpu, compiler: str = "auto", hooks: str = "off") -> bytes:
+    """`hooks`: of the control system.
+
+    :raise SkipRow: when it does not compile here; the text is the compiler's.
+    """
+    settings = {"arch": gpu.arch, "driver": gpu.driver_version, "compiler": compiler, "hooks": hooks}
     job = engine_class("cuda").compile_job("CUDA_SOURCE", source, (), settings)
     with tempfile.TemporaryDirectory(prefix="vgc-cubin-") as folder:
         (Path(folder) / job.input_name).write_bytes(source)

@@ -18,6 +18,7 @@ MODULES = (
     "cuda",
     "cuda_compute",
     "cuda_sharing",
+    "cuda_control",
 )
 
 

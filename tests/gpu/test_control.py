@@ -22,6 +22,8 @@ from virtio_proto.control.records import Function, Record
 pytestmark = pytest.mark.gpu
 BLOCK_BEGIN, BLOCK_END, WANTS = 1, 2, 3
 BLOCKS = 1000
+MEMORY_BYTES = 4 << 30
+"""Programs are charged a stack for every thread that can be resident."""
 MORE = """
 #include <cstdio>
 extern "C" __global__ void prints(int number) { printf("number %d of %s, %.1f\\n", number, "text", 2.5); }
@@ -56,7 +58,7 @@ class Watched:
 @pytest.fixture
 def watched(real_gpu: Gpu) -> Iterator[Watched]:
     engine = EngineSetup("cuda", real_gpu.engine()["options"])
-    with control_worker_rig(pes=real_gpu.num_pes, engine=engine) as rig:
+    with control_worker_rig(pes=real_gpu.num_pes, engine=engine, memory_bytes=MEMORY_BYTES) as rig:
         yield Watched(rig, real_gpu)
 
 

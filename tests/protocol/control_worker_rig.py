@@ -229,13 +229,17 @@ class ControlWorkerRig(WorkerRig):
 
 @contextmanager
 def control_worker_rig(
-    pes: int = 2, sandbox: SandboxMode = "off", budget_ppm: int = 0, engine: EngineSetup = CPU
+    pes: int = 2,
+    sandbox: SandboxMode = "off",
+    budget_ppm: int = 0,
+    engine: EngineSetup = CPU,
+    memory_bytes: int = 16 << 20,
 ) -> Iterator[ControlWorkerRig]:
     """A worker whose ring 0 runs."""
     setup = replace(
         SETUP,
         engine=engine,
-        quota=Quota(pes, 16 << 20, 64),
+        quota=Quota(pes, memory_bytes, 64),
         control=ControlSetup(AREA_BYTES, 1024, budget_ppm),
     )
     with ExitStack() as stack:

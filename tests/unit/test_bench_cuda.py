@@ -139,6 +139,19 @@ def test_rows_run_on_small_sizes(gpu: Gpu) -> None:
     assert all(result.value > 0 and result.baseline is not None and result.baseline > 0 for result in results)
 
 
+def test_rows_of_the_control_system_run_on_small_sizes(gpu: Gpu) -> None:
+    load()
+    wanted = ("cuda_hook_*", "cuda_records_*", "cuda_channels_*")
+    with Lab(quick=True, driver=gpu.driver, smoke=True) as lab:
+        results, skipped = run_rows(lab, select(ROWS, wanted), wanted, lambda _text: None)
+    assert skipped == []
+    found = {result.name: result for result in results}
+    assert set(found) >= {"cuda_hook_unbound_percent", "cuda_hook_block_percent", "cuda_channels_open_close_s"}
+    assert found["cuda_channels_open_close_s"].value > 0
+    assert found["cuda_hook_unbound_percent"].unit == "%"
+    assert "cuda_records_per_s" in found  # 0: the fake runs no hooks
+
+
 @needs_walls
 def test_row_that_breaks_its_device_does_not_spoil_the_next(gpu: Gpu) -> None:
     with Lab(quick=True, driver=gpu.driver, smoke=True) as lab:
