@@ -59,7 +59,17 @@ class CommandRow(TypedDict):
     error: str | None
 
 
-Row: TypeAlias = tuple[Literal["record"], RecordRow] | tuple[Literal["event"], EventRow]
+class LoadRow(TypedDict):
+    """How loaded a host was."""
+
+    time_ns: int
+    hosts: dict[str, LoadInfo]
+    """That one."""
+
+
+Row: TypeAlias = (
+    tuple[Literal["record"], RecordRow] | tuple[Literal["event"], EventRow] | tuple[Literal["load"], LoadRow]
+)
 """What a replay yields, in the order of time."""
 
 
@@ -136,6 +146,6 @@ class Recorder(Protocol):
         """A Perfetto trace (JSON of the Trace Event Format) or CSV, in pieces."""
 
     def replay(self, query: Query) -> AsyncIterator[Row]:
-        """Records and events in the order of time, as fast as they are asked for: keeping time is the asker's."""
+        """Records, events and loads in the order of time, as fast as they are asked for: keeping time is the asker's."""
 
     def status(self) -> RecorderStatus: ...

@@ -9,7 +9,6 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
-import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from control_center.access import SUBPROTOCOL
@@ -19,34 +18,33 @@ from control_center.errors import RefusedError
 from control_center.recorder.player import MAX_SPEED
 from control_center.replay import Replay
 from control_center.rest.route import SELECTOR, Parameter
+from control_center.scope import Caller
 from control_center.stream import Client
 
-log = structlog.get_logger()
 PING_S: Final = 20.0
 MAX_MESSAGE_BYTES: Final = 1 << 18
 MAX_CLIENTS: Final = 256
 SENT_AT_ONCE: Final = 8
-TOKEN_CHECK_S: Final = 1.0
-_TOKEN_ENDED: Final = b"the token is not valid any more"
 PARAMETERS: Final = (
     SELECTOR,
     Parameter("events", "flag", "Events of hosts, too."),
     Parameter("load", "flag", "The load once a second, too."),
     Parameter("replay_from_ns", "integer", "Plays the recording from this time on, instead of what happens now."),
     Parameter("replay_to_ns", "integer", "Up to this time; then the stream ends."),
-    Parameter("speed", "number", "Of the replay: 1 as it was, 10 ten times as fast; 0: as fast as possible.", 0, MAX_SPEED),
+    Parameter(
+        "speed", "number", "Of the replay: 1 as it was, 10 ten times as fast; 0: as fast as possible.", 0, MAX_SPEED
+    ),
 )
 
 
 def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """The handler of ``/api/v1/stream``."""
-    replays = _Replays()
 
     async def handle(request: web.Request) -> web.StreamResponse:
         caller = centre.access.caller(request)
         query = _query(request)
         replay = Replay(centre.recording(), caller, query) if "replay_from_ns" in query else None
-        if len(centre.hub) + replays.count >= MAX_CLIENTS:
+        if len(centre.hub) >= MAX_CLIENTS:
             raise RefusedError("quota", f"{MAX_CLIENTS} streams are open; allowed: {MAX_CLIENTS}")
         socket = web.WebSocketResponse(
             protocols=(SUBPROTOCOL,), heartbeat=PING_S, max_msg_size=MAX_MESSAGE_BYTES, compress=False
@@ -54,14 +52,23 @@ def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamRespo
         if not socket.can_prepare(request).ok:
             raise RefusedError("malformed", "this is a stream; allowed: a WebSocket")
         await socket.prepare(request)
-        if recorder is not None:
-            with replays:
-                await _replay(socket, recorder, caller, query, lambda: _is_let_in(centre, request))
-        else:
-            await _live(centre, socket, caller, query, lambda: _is_let_in(centre, request))
+        client = _client(caller, {} if replay else query, lambda: _is_let_in(centre, request))
+        with _guarded(centre, socket, client):
+            await (_live(centre, socket, client) if replay is None else replay.serve(socket))
         return socket
 
     return handle
+
+
+def _client(caller: Caller, query: dict[str, Any], is_let_in: Callable[[], bool]) -> Client:
+    """Who gets what happens now; without a query, nothing of it."""
+    return Client(
+        caller.scope,
+        selector=query.get("selector"),
+        events=bool(query.get("events")),
+        load=bool(query.get("load")),
+        is_let_in=is_let_in,
+    )
 
 
 def _is_let_in(centre: Centre, request: web.Request) -> bool:
@@ -80,9 +87,6 @@ def _query(request: web.Request) -> dict[str, Any]:
     return {name: known[name].parse(text) for name, text in request.query.items()}
 
 
-# ---- live ----------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def _guarded(centre: Centre, socket: web.WebSocketResponse, client: Client) -> Iterator[None]:
     """Counts a stream among the clients while the block runs; it is closed when its token ends."""
@@ -98,6 +102,9 @@ def _guarded(centre: Centre, socket: web.WebSocketResponse, client: Client) -> I
 async def _end(socket: web.WebSocketResponse, client: Client) -> None:
     await client.ended.wait()
     await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=b"the token is not valid any more")
+
+
+# ---- live ----------------------------------------------------------------------------------------
 
 
 async def _live(centre: Centre, socket: web.WebSocketResponse, client: Client) -> None:

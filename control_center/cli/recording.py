@@ -57,4 +57,5 @@ class LocalRecording:
 
     async def recorded(self, span: Span) -> AsyncIterator[Object]:
         async for kind, row in self._reader.replay(_query(span)):
-            yield {"type": kind, **row}
+            if kind != "load":
+                yield {"type": kind, **row}

@@ -6,11 +6,12 @@ import contextlib
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from control_center.recorder.entry import DamagedError, Entry, Kind, host_time, unpack_body
 from control_center.recorder.lookup import Lookup, Texts
-from control_center.recording_port import CommandRow, EventRow, Query, RecordRow
+from control_center.recording_port import CommandRow, EventRow, LoadRow, Query, RecordRow
+from virtio_proto.control.api import LoadInfo
 from virtio_proto.control.records import Record, RecordError, describe, unpack
 from virtio_proto.control.selector import FUNCTIONS
 
@@ -74,6 +75,12 @@ def _fields(entry: Entry) -> dict[str, Any]:
     except DamagedError as error:
         return {"damaged": str(error)}
     return found if isinstance(found, dict) else {"damaged": "no map"}
+
+
+def load_row(entry: Entry) -> LoadRow | None:
+    """How loaded a host was; None: the entry is damaged."""
+    found = _fields(entry)
+    return None if "damaged" in found else LoadRow(time_ns=entry.time_ns, hosts={entry.host: cast("LoadInfo", found)})
 
 
 def command_row(entry: Entry) -> CommandRow:

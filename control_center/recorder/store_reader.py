@@ -11,7 +11,7 @@ from control_center.recorder import perfetto, schema, table
 from control_center.recorder.dialect import check_url, connect, without_password
 from control_center.recorder.entry import Kind, unpack_body
 from control_center.recorder.lookup import Lookup
-from control_center.recorder.rows import command_row, event_row, last_records, moments, record_row
+from control_center.recorder.rows import command_row, event_row, last_records, load_row, moments, record_row
 from control_center.recorder.timeline import timeline
 from control_center.recording_port import (
     CommandRow,
@@ -103,12 +103,15 @@ class StoreReader:
             yield b"".join(pieces)
 
     async def replay(self, query: Query) -> AsyncIterator[Row]:
-        """Records and events in the order of time, as fast as they are asked for; `player.Player` keeps time."""
+        """Records, events and loads in the order of time, as fast as they are asked for; `player.Player` keeps time."""
 
         def rows() -> Iterator[Row]:
-            for moment in moments(self._lookup, query, Kind.BATCH, Kind.EVENT, Kind.GAP):
+            for moment in moments(self._lookup, query, Kind.BATCH, Kind.EVENT, Kind.GAP, Kind.LOAD):
                 if moment.entry.kind is Kind.BATCH:
                     yield "record", record_row(moment)
+                elif moment.entry.kind is Kind.LOAD:
+                    if (load := load_row(moment.entry)) is not None:
+                        yield "load", load
                 else:
                     yield "event", event_row(moment.entry)
 

@@ -108,6 +108,68 @@ def test_a_replay_is_the_same_records_in_order_and_then_the_end(tmp_path: Path) 
     run(test())
 
 
+def test_a_replay_is_paused_sought_and_sped_up_while_it_plays(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (rig, recorder, _):
+            await _something_happens(rig, recorder)
+            async with rig.stream(replay_from_ns=START_NS, speed=1) as stream:
+                await stream.socket.send_json({"replay": {"pause": True, "seek_ns": START_NS + 2 * 10**9, "speed": 0}})
+                await stream.socket.send_json({"replay": {"speed": 5000}})
+                refused = await stream.next()
+                assert (refused["type"], refused["text"]) == (
+                    "error",
+                    "speed 5000; allowed: 0.1 to 1000, or 0 for as fast as possible",
+                )
+                await stream.socket.send_json({"replay": {"rewind": True}})
+                assert "rewind is no field" in (await stream.next())["text"]
+                await stream.socket.send_json({"replay": {"pause": False}})
+                times = []
+                while (message := await stream.next())["type"] != "end":
+                    times.append(message["time_ns"])
+                assert len(times) == 2
+                assert min(times) >= START_NS + 2 * 10**9
+
+    run(test())
+
+
+def test_a_replay_shows_the_load_to_who_asks_for_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (rig, recorder, secrets):
+            load = {"time_ns": START_NS + 5, "host": 0.5, "gpus": {"0": 0.5}, "vms": {"h1-vm0": 1.0}}
+            recorder.record_load({**load, "pes": {"h1-vm0": b"\xff"}}, "h1")  # type: ignore[typeddict-item]  # a map of its keys
+            await recorder.flush()
+            span = {"replay_from_ns": START_NS, "replay_to_ns": START_NS + 10, "speed": 0}
+            async with rig.stream(**span, load=1) as stream:
+                shown = await stream.next()
+                assert shown == {
+                    "type": "load",
+                    "time_ns": START_NS + 5,
+                    "hosts": {"h1": {**load, "pes": {"h1-vm0": "/w=="}}},
+                }
+            async with rig.stream(**span) as stream:
+                assert (await stream.next())["type"] == "end"
+            rig.secret = secrets["owner"]
+            async with rig.stream(**span, load=1) as stream:
+                assert (await stream.next())["type"] == "end", "it is of others' VMs, too"
+
+    run(test())
+
+
+def test_a_replay_ends_with_its_token(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (rig, recorder, secrets):
+            await _something_happens(rig, recorder)
+            rig.secret = secrets["owner"]
+            async with rig.stream(replay_from_ns=START_NS, speed=1) as stream:
+                await stream.socket.send_json({"replay": {"pause": True}})
+                (tmp_path / "tokens").write_text("")
+                rig.centre.tick()
+                closed = await stream.socket.receive()
+                assert (closed.data, closed.extra) == (1008, "the token is not valid any more")
+
+    run(test())
+
+
 def test_an_owner_finds_their_vm_only(tmp_path: Path) -> None:
     async def test() -> None:
         async with recording(tmp_path) as (rig, recorder, secrets):
