@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -15,11 +17,20 @@ LEVELS: Final = ("off", "critical", "error", "warning", "info", "debug")
 _LEVEL_COLOURS: Final = {1: "red", 2: "red", 3: "yellow", 5: "grey"}
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
 """Guests' texts must not move the terminal's cursor, or do worse."""
+_TURNING: Final = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+"""Nor have what stands beside them read from right to left, or hide parts of themselves."""
+_SHOWN: Final = _CONTROL | {code: f"\\u{code:04x}" for code in _TURNING}
+_PAINT: Final = re.compile(r"(\x1b\[(?:0|1|3[1-4]|90)m)")
 
 
 def harmless(text: str) -> str:
     """`text` with control characters shown instead of sent to the terminal."""
-    return text.translate(_CONTROL)
+    return text.translate(_SHOWN)
+
+
+def one_line(text: str) -> str:
+    """As `harmless`, and without ends of lines: a text must not look like the next line, which is another VM's."""
+    return harmless(text).replace("\n", "\\n").replace("\t", " ")
 
 
 def _plain(value: Any) -> Any:
@@ -37,14 +48,20 @@ class Output:
         self.as_json = as_json
         self._out = out or sys.stdout
         self._err = err or sys.stderr
+        for stream in (self._out, self._err):
+            if isinstance(stream, io.TextIOWrapper):  # terminals that lack a character show another one
+                stream.reconfigure(errors="replace")
         self.is_terminal = self._out.isatty()
         self._colour = (self.is_terminal and "NO_COLOR" not in os.environ) if colour is None else colour
 
     def paint(self, text: str, colour: str | None) -> str:
-        return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if self._colour and colour else text
+        return f"\x1b[{COLOURS[colour]}m{harmless(text)}\x1b[0m" if self._colour and colour else text
 
     def line(self, text: str = "") -> None:
-        print(text, file=self._out, flush=True)
+        """A line, or several. Names are of hosts and guests, too: no more than our own colours gets to the terminal."""
+        parts = _PAINT.split(text) if self._colour else [text]
+        shown = (part if index % 2 else harmless(part) for index, part in enumerate(parts))
+        print("".join(shown), file=self._out, flush=True)
 
     def write(self, text: str) -> None:
         """As it is, without an end of line."""
@@ -53,10 +70,15 @@ class Output:
 
     def note(self, text: str) -> None:
         """For people, beside what was asked for."""
-        print(text, file=self._err, flush=True)
+        print(harmless(text), file=self._err, flush=True)
 
     def error(self, text: str) -> None:
-        print(self.paint("vgcctl:", "red") if self._err.isatty() else "vgcctl:", text, file=self._err, flush=True)
+        print(
+            self.paint("vgcctl:", "red") if self._err.isatty() else "vgcctl:",
+            harmless(text),
+            file=self._err,
+            flush=True,
+        )
 
     def json(self, value: Any, *, indent: int | None = None) -> None:
         self.line(json.dumps(value, default=_plain, indent=indent))
@@ -103,8 +125,8 @@ def cell(value: Any) -> str:
         case list() | tuple():
             return " ".join(map(cell, value)) or "-"
         case dict():
-            return " ".join(f"{key}={cell(item)}" for key, item in value.items()) or "-"
-    return harmless(str(value)).replace("\n", "\\n").replace("\t", " ")
+            return " ".join(f"{cell(key)}={cell(item)}" for key, item in value.items()) or "-"
+    return one_line(str(value))
 
 
 # ---- forms ---------------------------------------------------------------------------------------
@@ -154,15 +176,15 @@ def record_line(row: Mapping[str, Any], out: Output) -> str:
     """``host/vm/pe fn level time text``"""
     level = row["level"]
     name = LEVELS[level] if 0 <= level < len(LEVELS) else str(level)
-    where = f"{row['host']}/{row['vm']}/{row['pe']}"
-    text = harmless(row["text"].rstrip("\n"))
-    kind = "" if row["kind"] in ("text", "format") else f"{row['kind']} "
+    where = one_line(f"{row['host']}/{row['vm']}/{row['pe']} {row['fn']}")
+    text = one_line(row["text"].rstrip("\n"))
+    kind = "" if row["kind"] in ("text", "format") else f"{one_line(row['kind'])} "
     shown = out.paint(f"{name:7}", _LEVEL_COLOURS.get(level))
-    return f"{where} {row['fn']} {shown} {clock(row['time_ns'])} {kind}{text}"
+    return f"{where} {shown} {clock(row['time_ns'])} {kind}{text}"
 
 
 def event_line(message: Mapping[str, Any], out: Output) -> str:
     """``host[/vm] event time what``"""
     where = "/".join(part for part in (message.get("host"), message.get("vm")) if part) or "-"
     what = cell(message.get("detail") or {})
-    return f"{where} {out.paint(message['event'], 'blue')} {clock(message['time_ns'])} {what}"
+    return f"{one_line(where)} {out.paint(one_line(message['event']), 'blue')} {clock(message['time_ns'])} {what}"

@@ -8,7 +8,7 @@ from typing import Final
 from control_center.cli.context import Context, selector
 from control_center.cli.link import Object, Wanted
 from control_center.cli.options import add_actions
-from control_center.cli.output import clock, date, event_line, harmless
+from control_center.cli.output import clock, date, event_line, one_line
 from control_center.cli.problems import OK, UsageError
 from virtio_proto.control.selector import SelectorError, parse
 
@@ -58,7 +58,7 @@ def _show(context: Context, faults: list[Object]) -> None:
         cleared = " (cleared)" if fault["cleared"] else ""
         head = out.paint(f"{fault['kind']}{xid}", "grey" if fault["cleared"] else "red")
         out.line(f"{fault['fault']}  {where}  {head}  {clock(fault['last_ns'])}{often}{cleared}")
-        out.line(f"    {harmless(fault['text'])}")
+        out.line(f"    {one_line(fault['text'])}")
         if fault["advice"]:
             out.line(out.paint(f"    advice: {fault['advice']}", "green"))
     if not faults:

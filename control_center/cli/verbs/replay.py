@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from control_center.cli.context import Context, add_selector, opened, positive
 from control_center.cli.link import Object, Recordings, Span, Target, choose, connected
-from control_center.cli.output import Output, date
+from control_center.cli.output import Output, date, harmless
 from control_center.cli.problems import OK, CommandError, UsageError
 from control_center.cli.times import length_s, moment_ns, speed
 from control_center.cli.verbs.send import Console
@@ -127,7 +127,8 @@ async def _list(out: Output, source: Recordings, span: Span, bins: int) -> None:
 async def _export(out: Output, source: Recordings, span: Span, given: argparse.Namespace) -> None:
     if given.output is None:
         async for piece in source.export(span, given.export):
-            out.write(piece.decode(errors="replace"))
+            text = piece.decode(errors="replace")
+            out.write(harmless(text) if out.is_terminal else text)
         return
     try:
         with given.output.open("wb") as file:
