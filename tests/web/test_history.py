@@ -66,6 +66,7 @@ def test_the_recorded_time_is_replayed_paused_and_sought(recorded: Page) -> None
     expect(page.get_by_role("log", name="replayed records")).to_contain_text("block")
     canvas = page.locator("canvas.timeline")
     expect(page.get_by_role("button", name="Play")).to_be_visible()
+    expect(page.get_by_label("replayed load")).to_be_visible()
     page.get_by_label("Speed").select_option("0.1")
     canvas.click(position={"x": 200, "y": 60})
     head = page.locator(".player b.mono")
@@ -77,6 +78,10 @@ def test_the_recorded_time_is_replayed_paused_and_sought(recorded: Page) -> None
     paused = str(head.text_content())
     canvas.press("ArrowRight")
     expect(head).not_to_have_text(paused)
+    expect(page.locator(".player .pill")).to_have_text("paused")
+    page.get_by_label("Speed").select_option("1000")
+    page.get_by_role("button", name="Play").click()
+    expect(page.locator(".player .pill")).to_have_count(0)
 
 
 def test_a_dragged_range_is_zoomed_into_and_let_go(recorded: Page) -> None:

@@ -52,6 +52,13 @@ export class Stream {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(this.wanted));
   }
 
+  /** Steers a replay: pause, seek_ns, speed; said once the connection is there. */
+  steer(wanted) {
+    const text = JSON.stringify({ replay: wanted });
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(text);
+    else this.socket.addEventListener("open", () => this.socket.send(text), { once: true });
+  }
+
   /** Connects anew at once, with a new token or after the network came back. */
   restart() {
     clearTimeout(this.timer);

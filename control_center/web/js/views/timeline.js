@@ -5,6 +5,7 @@ import { Brush, TONES, total } from "../brush.js";
 import { empty, fill, h, icon, pill, setText } from "../dom.js";
 import { select } from "../forms.js";
 import { clock, count, describe, moment, now, span } from "../format.js";
+import { HeatGrid, vmHue } from "../heat.js";
 import { ICONS } from "../icons.js";
 import { Gaps, Lines, recordLine } from "../records.js";
 import { store } from "../store.js";
@@ -38,6 +39,11 @@ class Timeline {
   constructor(stage) {
     this.stage = stage;
     this.stream = null;
+    this.paused = false;
+    this.loads = new Map();
+    this.heatCanvas = h("canvas.heat", { "aria-label": "replayed load: a cell per processing element" });
+    this.heat = new HeatGrid(this.heatCanvas, { hover: () => {}, open: () => {} });
+    this.heatBox = h("div.panel-body", { hidden: true }, this.heatCanvas);
     this.gaps = new Gaps();
     this.lines = new Lines(SHOWN, "replayed records");
     this.canvas = h("canvas.timeline", { role: "slider", "aria-label": "recorded time; arrow keys move the playhead" });
@@ -83,6 +89,7 @@ class Timeline {
       "section.panel.player",
       null,
       h("div.panel-head", null, this.play, this.speeds, this.at, this.playing),
+      this.heatBox,
       this.lines.element,
     );
     this.stage.show(
@@ -94,7 +101,9 @@ class Timeline {
     );
     this.stage.on(this.spans, "change", () => this.stage.attempt(() => this.load()));
     this.stage.on(this.speeds, "change", () => {
-      if (this.stream) this.start();
+      if (!this.stream) return;
+      this.stream.steer({ speed: Number(this.speeds.value) });
+      this.#run();
     });
     this.stage.on(store, "scope", () => this.stage.attempt(() => this.load()));
     this.stage.on(window, "resize", () => this.brush.draw());
@@ -148,7 +157,17 @@ class Timeline {
   #moved({ range, head, dragged }) {
     if (dragged) this.#select(range);
     setText(this.at, clock(head));
-    if (this.stream) this.start();
+    if (!this.stream) return;
+    if (dragged) this.start();
+    else this.#seek(head);
+  }
+
+  #seek(head) {
+    this.gaps = new Gaps();
+    this.lines.clear();
+    this.loads.clear();
+    this.stream.steer({ seek_ns: Math.round(head) });
+    this.#run();
   }
 
   #select(range) {
@@ -160,8 +179,13 @@ class Timeline {
   }
 
   toggle() {
-    if (this.stream) this.stop();
-    else this.start();
+    if (!this.stream) this.start();
+    else {
+      this.paused = !this.paused;
+      this.stream.steer({ pause: this.paused });
+      this.#run();
+      this.#buttons();
+    }
   }
 
   /** Plays from the playhead, or from the beginning of what is selected. */
@@ -176,6 +200,7 @@ class Timeline {
       {
         selector: store.scope.text,
         events: 1,
+        load: 1,
         replay_from_ns: Math.round(head),
         replay_to_ns: Math.round(to),
         speed: this.speeds.value,
@@ -186,22 +211,28 @@ class Timeline {
         ended: () => this.stop(),
       },
     );
-    this.#run(head, to);
+    this.brush.head = head;
+    this.to = to;
+    this.#run();
     this.#buttons();
   }
 
   stop() {
     this.stream?.close();
     this.stream = null;
+    this.paused = false;
     clearInterval(this.timer);
     this.#buttons();
   }
 
-  /** Moves the playhead as time passes; records correct it. */
-  #run(head, to) {
+  /** Moves the playhead as time passes, from where it is. */
+  #run() {
+    const { head } = this.brush;
+    const { to } = this;
     const began = performance.now();
     const speed = Number(this.speeds.value);
     clearInterval(this.timer);
+    if (this.paused) return;
     this.timer = setInterval(() => {
       const at = Math.min(to, head + (performance.now() - began) * 1e6 * speed);
       this.brush.setHead(at);
@@ -211,6 +242,7 @@ class Timeline {
 
   #take(message, to) {
     if (message.time_ns > to) return;
+    if (message.type === "load") this.#showLoad(message);
     if (message.type === "record") {
       const lost = this.gaps.before(message);
       if (lost) this.lines.gap(lost, ` of ${message.host}/${message.vm}/${message.pe}`);
@@ -229,9 +261,23 @@ class Timeline {
     }
   }
 
+  /** Elements of all hosts whose load was recorded, as they were at that time. */
+  #showLoad(message) {
+    for (const [host, load] of Object.entries(message.hosts)) this.loads.set(host, load.pes);
+    const vms = [...this.loads].flatMap(([host, pes]) =>
+      Object.entries(pes).map(([vm, text]) => ({ vm: `${host}/${vm}`, loads: api.fromBase64(text) })),
+    );
+    const cells = vms.flatMap(({ vm, loads }, at) =>
+      Array.from(loads, (load, pe) => ({ vm, pe, load: load / 255, hue: vmHue(at) })),
+    );
+    this.heatBox.hidden = cells.length === 0;
+    if (cells.length) this.heat.update(cells, this.heatBox.clientWidth - 24);
+  }
+
   #buttons() {
-    fill(this.play, icon(this.stream ? ICONS.pause : ICONS.play), this.stream ? "Pause" : "Play");
-    fill(this.playing, this.stream ? pill("replaying", "info", true) : null);
+    const plays = this.stream && !this.paused;
+    fill(this.play, icon(plays ? ICONS.pause : ICONS.play), plays ? "Pause" : "Play");
+    fill(this.playing, this.stream ? pill(plays ? "replaying" : "paused", "info", plays) : null);
   }
 
   #export(format, name) {
