@@ -141,6 +141,25 @@ def test_a_snapshot_shows_what_runs(rig: ControlWorkerRig) -> None:
     assert all(state.answered for state in snapshot.states)
 
 
+def test_a_block_that_had_begun_before_its_element_was_watched_is_busy(rig: ControlWorkerRig) -> None:
+    functions = rig.load_source()
+    pending = rig.run_gated(functions["speaks"])
+    rig.set_gate(1)
+    rig.wait_made(1)
+    assert rig.open(Function.LOAD, [1, 2], [0, 1], period_ms=5).ok
+
+    def busy() -> list[list[int]]:
+        return [[record.words()[0] for record in rig.seen.records(number)] for number in (1, 2)]
+
+    rig.read_until(lambda: any(len(set(times)) > 2 for times in busy()))
+    rig.set_gate(-1)
+    rig.finish(pending)
+    ended = [len(times) for times in busy()]
+    rig.read_until(lambda: all(len(times) > before + 1 for times, before in zip(busy(), ended, strict=True)))
+    assert sorted(times[-1] > 0 for times in busy()) == [False, True], "one element ran it"
+    assert busy() == [sorted(times) for times in busy()], "what was counted stays"
+
+
 def test_elements_that_are_left_out_take_no_blocks(rig: ControlWorkerRig) -> None:
     functions = rig.load_source()
     assert rig.open(Function.LOAD, [1, 2], [0, 1], period_ms=5).ok

@@ -184,12 +184,14 @@ uint64_t vgc_control_cost(const struct vgc_control_counts *counts);
 struct vgc_control_element {
     uint8_t bound; /* bit per function */
     bool confined;
-    bool asked;    /* for a snapshot */
-    bool due;      /* figures */
-    bool changing; /* to another firmware slot */
-    bool testing;  /* it has begun to, and that was told */
-    bool watched;  /* it has changed: that it goes back by itself will be told */
-    uint8_t slot;  /* that it was told to change to */
+    bool asked;           /* for a snapshot */
+    bool due;             /* figures */
+    bool changing;        /* to another firmware slot */
+    bool testing;         /* it has begun to, and that was told */
+    bool watched;         /* it has changed: that it goes back by itself will be told */
+    uint8_t slot;         /* that it was told to change to */
+    uint64_t attended_ns; /* blocks that begin from here on are noted; 0: none are */
+    uint64_t unnoted_ns;  /* that it was busy with blocks which had begun before */
 };
 
 /* Writes the attention word of an element; the caller kicks. */

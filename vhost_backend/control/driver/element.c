@@ -31,8 +31,13 @@ void vgc_control_attend(struct vgc_control *control, uint32_t pe)
 {
     struct vgc_control_element *element = &control->elements[pe];
     uint32_t attention = 0;
-    if (element->asked || (element->bound & BLOCK_FUNCTIONS) != 0)
+    bool attended = element->asked || (element->bound & BLOCK_FUNCTIONS) != 0;
+    if (attended)
         attention |= VGC_CTL_ATTEND_BLOCKS;
+    if (attended && element->attended_ns == 0)
+        element->attended_ns = vgc_control_now_ns();
+    else if (!attended)
+        element->attended_ns = 0;
     if (element->changing)
         attention |= VGC_CTL_ATTEND_FIRMWARE;
     if (element->confined)
@@ -158,11 +163,27 @@ void vgc_control_bound_gauge(struct vgc_control *control, uint32_t pe, uint32_t 
 
 /* ---- figures ---------------------------------------------------------------------------------------------------- */
 
+/* A block that had begun before its element was attended to is in no row: it has the engine say that it runs, and its
+ * time from then on is kept here. */
+static uint64_t unnoted_ns(struct vgc_control *control, uint32_t pe, const struct vgc_ctl_pe *row, uint64_t now_ns)
+{
+    struct vgc_control_element *element = &control->elements[pe];
+    uint64_t since_ns = element->attended_ns;
+    bool noted = row->since_ns >= since_ns || row->ended_ns >= since_ns;
+    struct vgc_ctl_pe seen = {0};
+    if (since_ns != 0 && since_ns < now_ns && !noted && vgc_control_can_look(control) &&
+        control->area.engine->ops->control_look(control->area.engine, pe, &seen)) {
+        element->unnoted_ns += now_ns - since_ns;
+        element->attended_ns = now_ns;
+    }
+    return element->unnoted_ns;
+}
+
 /* Busy time with the running block's part. */
-static uint64_t busy_ns(const struct vgc_ctl_pe *row, uint64_t now_ns)
+static uint64_t busy_ns(struct vgc_control *control, uint32_t pe, const struct vgc_ctl_pe *row, uint64_t now_ns)
 {
     bool running = row->kernel != 0 && row->since_ns > row->ended_ns && row->since_ns < now_ns;
-    return row->busy_ns + (running ? now_ns - row->since_ns : 0);
+    return row->busy_ns + (running ? now_ns - row->since_ns : 0) + unnoted_ns(control, pe, row, now_ns);
 }
 
 uint32_t vgc_control_sample(struct vgc_control *control, struct vgc_control_channel *channel, uint64_t now_ns,
@@ -171,7 +192,7 @@ uint32_t vgc_control_sample(struct vgc_control *control, struct vgc_control_chan
     struct vgc_ctl_pe row;
     read_row(control, channel->link.pe, &row);
     bool perf = channel->link.function == VGC_CTL_PERF;
-    uint64_t busy = busy_ns(&row, now_ns);
+    uint64_t busy = busy_ns(control, channel->link.pe, &row, now_ns);
     uint64_t perf_words[SAMPLE_WORDS] = {row.blocks, row.warps_done, busy, row.stall_ns};
     uint64_t load_words[SAMPLE_WORDS] = {busy, row.blocks, row.launches, row.since_ns};
     struct vgc_ctl_record record = {.time_ns = now_ns,
@@ -215,7 +236,7 @@ static uint32_t put_figures(struct vgc_control *control, uint32_t pe, uint64_t n
                                           .blocks = row.blocks,
                                           .warps = row.warps_done,
                                           .launches = row.launches,
-                                          .busy_ns = busy_ns(&row, now_ns),
+                                          .busy_ns = busy_ns(control, pe, &row, now_ns),
                                           .stall_ns = row.stall_ns,
                                           .faults = row.faults};
     uint32_t used = sizeof(figures);
