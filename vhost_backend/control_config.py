@@ -30,7 +30,7 @@ from virtio_proto.yaml_values import (
 
 MAX_CHANNELS: Final = 16383
 MAX_POLICIES: Final = 256
-FAULT_KINDS: Final = ("kernel", "assert", "trap", "deadline", "hung", "device", "user")
+FAULT_KINDS: Final = ("kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "user")
 TRIGGERS: Final = ("edge", "sustained", "aggregate")
 ACTIONS: Final = ("alert", "quiesce", "reset", "migrate")
 _LISTEN: Final = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):(\d{1,5})")
@@ -181,7 +181,7 @@ _POLICY_KEYS: Final[dict[str, Parser[Any]]] = {
     "count": integer(1, 1_000_000),
     "window": scaled(TIME_UNITS, 1_000_000, 7 * 24 * 3600 * NS_PER_S, "a time such as 500ms, 10s or 2m, up to 168h"),
     "action": choice(*ACTIONS),
-    "target": _matching(re.compile(r"[A-Za-z0-9|,.:-]{1,256}"), "a GPU's number or UUID, or elements such as 0-3"),
+    "target": _matching(re.compile(r"[A-Za-z0-9|,.:-]{1,256}"), "a GPU's number or UUID, or elements such as pes:0-3"),
 }
 
 

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
 import guest_driver as vgc
-from tests.fakes.api_caller import ApiCaller, Reader
+from tests.fakes.api_caller import Reader
 from tests.fakes.api_client import ApiRefusedError
-from tests.fakes.attached import AttachedLink
-from tests.fakes.daemon import SANDBOX, DaemonThread
-from tests.fakes.guest import open_device
-from vhost_backend.config import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
-from vhost_backend.daemon.process import sandboxed_worker
+from tests.protocol.control_rig import Stage, control_stage
 from virtio_proto.control import records
-from virtio_proto.control import tokens as token_lines
 
 VMS: Final = ("web1", "web2")
 PES: Final = 2
@@ -57,78 +47,15 @@ extern "C" __global__ void bad() { *(volatile int *)8 = 1; }
 """
 
 
-@dataclass
-class Guest:
-    """A VM's guest, in this process."""
-
-    link: AttachedLink
-    device: vgc.Device
-    program: vgc.Program
-    stream: vgc.Stream
-    generation: int
-
-    def renew(self) -> None:
-        """Begins anew where the worker is another one than last time."""
-        self.link.wait_ready()
-        if (generation := self.device.info().generation) != self.generation:
-            self.device.reset()
-            self.program = self.device.compile(SOURCE)
-            self.stream = self.device.stream()
-            self.generation = generation
-
-
-@dataclass
-class Stage:
-    """A daemon, its control API and two guests."""
-
-    daemon: DaemonThread
-    path: Path
-    guests: dict[str, Guest]
-    tokens: dict[str, str]
-
-    def caller(self, vm: str | None = None) -> ApiCaller:
-        """A connection of the daemon's own user, or of a VM's owner."""
-        return ApiCaller(self.path, None if vm is None else self.tokens[vm])
-
-    def kill_worker(self, vm: str) -> None:
-        pid = self.daemon.ask(lambda daemon: daemon.vms[vm].worker_pid)
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("control")
-    secrets = {vm: token_lines.new("operate", frozenset({vm}), None, f"owner-of-{vm}") for vm in VMS}
-    (folder / "tokens").write_text("\n".join(token.line() for _, token in secrets.values()))
-    quota = QuotaConfig(pes=PES, memory_bytes=64 * MIB)
-    vms = tuple(
-        VmConfig(vm, vm_uuid(vm), folder / vm, engine=EngineConfig("cpu"), quota=quota, num_queues=2, sandbox=SANDBOX)
-        for vm in VMS
-    )
-    control = ControlConfig(socket=folder / "control", tokens=folder / "tokens", host="h1", budget_percent=100.0)
-    config = DaemonConfig(vms, cache=folder / "cache", control=control)
-    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon:
-        guests = {vm: _guest(folder, vm) for vm in VMS}
-        yield Stage(daemon, folder / "control", guests, {vm: secret for vm, (secret, _) in secrets.items()})
-        for guest in guests.values():
-            guest.device.close()
-            guest.link.close()
-
-
-def _guest(folder: Path, vm: str) -> Guest:
-    link = AttachedLink(folder / vm, num_queues=2)
-    link.name = vm
-    link.wait_ready()
-    device = open_device(link, folder / f"{vm}-state")
-    return Guest(link, device, device.compile(SOURCE), device.stream(), device.info().generation)
+    with control_stage(tmp_path_factory.mktemp("control"), VMS, SOURCE, PES, budget_percent=100.0) as stage:
+        yield stage
 
 
 @pytest.fixture
 def stage(made: Stage) -> Stage:
-    """Guests whose devices were lost by the last test have them again."""
-    for guest in made.guests.values():
-        guest.renew()
+    made.renew()
     return made
 
 

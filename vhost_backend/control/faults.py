@@ -18,7 +18,15 @@ from virtio_proto.control.api import FaultInfo
 MAX_PER_VM: Final = 512
 MAX_TEXT_CHARS: Final = 1000
 
-KINDS: Final[Mapping[int, str]] = {1: "kernel", 2: "assert", 3: "trap", 4: "deadline", 5: "hung", 6: "device"}
+KINDS: Final[Mapping[int, str]] = {
+    1: "kernel",
+    2: "assert",
+    3: "trap",
+    4: "deadline",
+    5: "hung",
+    6: "device",
+    7: "deadlock",
+}
 """Of ``enum vgc_ctl_fault``; what is above is a kernel's own."""
 
 USER: Final = 256
@@ -37,6 +45,10 @@ ADVICE: Final[Mapping[str, str]] = {
     "hung": (
         "The element has not come further for a while. A snapshot shows the kernel and the block: look for a loop that "
         "waits for another block or for input. The deadline ends the launch; reset_worker ends it now."
+    ),
+    "deadlock": (
+        "Threads of a block wait for each other, so none can go on: look for __syncthreads() that some threads do not come "
+        "to. The text says how many wait where; the launch is ended, the worker goes on."
     ),
     "device": "The device reported an error of its own: see the Xid's advice.",
     "user": "The kernel reported this itself (vgc_fault): its author knows what it means.",

@@ -61,7 +61,7 @@ FAULT_KINDS: Final[Mapping[int, str]] = {
     Status.FAULT: "kernel",
     Status.ASSERT: "assert",
     Status.TIMEOUT: "deadline",
-    Status.DEADLOCK: "deadline",
+    Status.DEADLOCK: "deadlock",
     Status.LAUNCH_FAILED: "device",
     Status.DEVICE_LOST: "device",
 }

@@ -20,7 +20,7 @@ EXAMPLES: Final = """\
   vgcctl policy set policies.yaml --host h1      replaces all: a list of policies
   vgcctl policy rm hang
 """
-_KINDS: Final = ("kernel", "assert", "trap", "deadline", "hung", "device", "user")
+_KINDS: Final = ("kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "user")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--count", type=positive, default=1, metavar="N", help="faults that it takes (default: 1)")
     one.add_argument("--window", type=length_s, default=60.0, metavar="TIME", help="within it (default: 60s)")
     one.add_argument("--action", dest="what", choices=("alert", "quiesce", "reset", "migrate"), default="alert")
-    one.add_argument("--target", help="migrate: to which GPU or elements (default: the least loaded)")
+    one.add_argument("--target", help="migrate: to which GPU, or elements as in pes:0-3 (default: the least loaded)")
     remove = action("rm", "remove one")
     remove.add_argument("name")
     for each in (listing, setting, one, remove):

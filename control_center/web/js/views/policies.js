@@ -7,7 +7,7 @@ import { button } from "../roles.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
-const KINDS = ["kernel", "assert", "trap", "deadline", "hung", "device", "user"];
+const KINDS = ["kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "user"];
 const TRIGGERS = [
   ["edge", "at each"],
   ["sustained", "while it goes on"],
