@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,15 @@ def test_worker_that_goes_on_sending_is_not_read_for_ever() -> None:
             worker.send(b"R" + section(CHANNEL, GENERATION))
         reader.drain()
         assert len(heard.batches) == 3
+
+    tell_reader(story)
+
+
+def test_figures_are_never_of_the_future() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        worker.send(packets.figures_head(MOST) + packets.FIGURES.pack(PE, 0, 0, 0, *[MOST] * 6))
+        reader.drain()
+        assert heard.figures_ns <= time.time_ns() + 10**9
 
     tell_reader(story)
 

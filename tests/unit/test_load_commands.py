@@ -67,6 +67,17 @@ def test_asking_for_the_load_opens_channels_of_the_systems_own(tmp_path: Path) -
     tell(tmp_path, story)
 
 
+def test_worker_that_refuses_hides_no_other_vms_load(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].channels.refuse["open"] = "it does not want to"
+        await client.ask("load")
+        while len(rig.vms["web2"].channels.bound) < 2:
+            await client.ask("ls")
+        assert not rig.vms["web1"].channels.bound
+
+    tell(tmp_path, story)
+
+
 def test_a_vm_without_worker_is_loaded_with_nothing(tmp_path: Path) -> None:
     async def story(_rig: Rig, client: Client) -> None:
         load = await client.ask("load")

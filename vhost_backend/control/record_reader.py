@@ -161,7 +161,8 @@ class RecordReader:
     ) -> None:
         match packet:
             case packets.Figures(time_ns, elements):
-                listener.on_figures(time_ns + offset_ns(), [self._figures(element) for element in elements])
+                at_ns = min(time_ns, time.monotonic_ns()) + offset_ns()
+                listener.on_figures(at_ns, [self._figures(element) for element in elements])
             case packets.Samples(changes):
                 known = {channel: sample for channel, generation, sample in changes if self._has(channel, generation)}
                 listener.on_samples(known)

@@ -1,7 +1,8 @@
 """Feeds the meters of a host's VMs while somebody asks, and costs nothing while nobody does.
 
-It opens the function *load* on every VM as an instance of the control system's own, and looks once a period what the
-elements have reported. When nobody has asked for a while the instance is closed again.
+It opens the function *load* on every VM, for each as an instance of the control system's own, so that a worker that
+refuses or does not answer hides no other VM's load; and looks once a period what the elements have reported. When nobody
+has asked for a while the instances are closed again.
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ from vhost_backend.control.load.meter import Sample, VmMeter
 from vhost_backend.control.refusal import RefusedError
 from vhost_backend.control.vm_side import VmSide
 from vhost_backend.log import Logger
-from virtio_proto.control import selector
 from virtio_proto.control.records import Function
+from virtio_proto.control.selector import Selector
 
 PERIOD_S: Final = 0.5
 KEPT_S: Final = 60.0
 """After the last question."""
 _ITSELF: Final = Peer("load management", "admin")
-_EVERYTHING: Final = selector.parse("fn=load")
 
 
 class LoadWatch:
@@ -59,25 +59,29 @@ class LoadWatch:
                 await task
 
     async def _watch(self) -> None:
-        instance = await self._open()
+        opening = [asyncio.ensure_future(self._open(name)) for name in self._interface.sides]
         try:
             while asyncio.get_running_loop().time() - self._asked_at < KEPT_S:
                 await asyncio.sleep(self._period_s)
                 for side in self._interface.sides.values():
                     self.look(side)
         finally:
-            if instance is not None:
-                self._interface.spawn(self._interface.close_instance(instance))
+            for task in opening:
+                self._interface.spawn(self._end(task))
 
-    async def _open(self) -> Instance | None:
-        """None: a worker refuses; then what perf channels of others report is all there is."""
+    async def _end(self, opening: asyncio.Task[Instance | None]) -> None:
+        if (instance := await opening) is not None:
+            await self._interface.close_instance(instance)
+
+    async def _open(self, vm: str) -> Instance | None:
+        """None: its worker refuses; then what perf channels of others report is all there is."""
         module: FunctionModule = MODULES[Function.LOAD.name.lower()]
         terms = module.terms(Fields("open", {"period_ms": int(self._period_s * 1000)}))
-        opening = Opening(_EVERYTHING, terms, owner=_ITSELF.name, keep=True, internal=True)
+        opening = Opening(Selector(vm=vm, fn=("load",)), terms, owner=_ITSELF.name, keep=True, internal=True)
         try:
             return await self._interface.open(_ITSELF, opening)
         except RefusedError as error:
-            self._log.warning("load_not_watched", error=str(error))
+            self._log.warning("load_not_watched", of_vm=vm, error=str(error), guest=True)
             return None
 
     def look(self, side: VmSide) -> None:
