@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 import structlog
 
-from control_center.errors import RefusedError
+from control_center.errors import RefusedError, UnreachableError
 from control_center.host import Ages, Clocks, Host, HostConfig
 from control_center.scope import Scope
 from virtio_proto.control.api import EventPush, RecordsPush
@@ -49,10 +49,10 @@ class Gathered(Generic[_T]):
     def or_raise(self) -> dict[str, _T]:
         """The answers.
 
-        :raise RefusedError: there are none; the first refusal.
+        :raise RefusedError: there are none; the first refusal, of a host that could be asked if there is one.
         """
         if not self.answers and self.failed:
-            raise next(iter(self.failed.values()))
+            raise min(self.failed.values(), key=lambda error: isinstance(error, UnreachableError))
         return self.answers
 
 

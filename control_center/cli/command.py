@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from control_center.cli.options import common_options
+from control_center.cli.options import Arguments, common_options
 from control_center.cli.problems import OK, CommandError
 from control_center.cli.verbs import VERBS
 
@@ -38,18 +38,18 @@ def _module(verb: str) -> ModuleType:
     return import_module(f"control_center.cli.verbs.{verb}")
 
 
-def parser(verb: str | None = None) -> argparse.ArgumentParser:
+def parser(verb: str | None = None) -> Arguments:
     """The whole command line, with all options of `verb`."""
     raw = argparse.RawDescriptionHelpFormatter
     common = common_options()
-    made = argparse.ArgumentParser(
+    made = Arguments(
         prog="vgcctl",
         description="Watches and steers the processing elements of GPUs, on one host or many.",
         epilog=_EPILOG,
         formatter_class=raw,
         parents=[common],
     )
-    made.add_argument("--version", action="store_true", help="print it and exit")
+    made.add_argument("--version", action="store_true", dest="own_version", help="print it and exit")
     verbs = made.add_subparsers(title="verbs", metavar="VERB", dest="verb")
     for name, text in VERBS.items():
         if name != verb:
@@ -85,7 +85,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     verb = _verb_of(argv)
     made = parser(verb)
     given = made.parse_args(argv)
-    if given.verb is None and not given.version:
+    if given.verb is None and not given.own_version:
         made.error(f"which verb? allowed: {', '.join(VERBS)}")
     return given
 
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :return: the exit code; see the epilog of ``--help``.
     """
     given = parse(sys.argv[1:] if argv is None else argv)
-    if given.version:
+    if given.own_version:
         return _print_version()
     import asyncio
 

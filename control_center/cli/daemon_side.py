@@ -15,6 +15,7 @@ from control_center.cli.link import Link, Object, Target, Wanted
 from control_center.cli.problems import NobodyThereError, RefusalError, UsageError
 from control_center.errors import RefusedError, UnreachableError
 from control_center.rows import Lexicon, rows
+from control_center.totals import totals_of
 from virtio_proto.control.api import RecordsPush
 from virtio_proto.control.frames import Frame
 
@@ -88,7 +89,8 @@ class DaemonSide:
         return int(number)
 
     def _named(self, instance: Object) -> Object:
-        return {**instance, "host": self.host, "instance": f"{self.host}/{instance['instance']}"}
+        totals = instance.get("totals") or totals_of(instance["channels"])
+        return {**instance, "totals": totals, "host": self.host, "instance": f"{self.host}/{instance['instance']}"}
 
     def _of_host(self, objects: Sequence[Object]) -> list[Object]:
         return [{**item, "host": self.host} for item in objects]
@@ -225,6 +227,9 @@ class DaemonSide:
 
     async def confine(self, host: str, vm: str, pes: str | None) -> Object:
         return {"host": host, **await self._ask("confine", vm=vm, pes=pes)}
+
+    async def steer_worker(self, host: str, vm: str, action: str) -> None:  # noqa: ARG002  there is one host
+        await self._ask("reset_worker" if action == "reset" else action, vm=vm)
 
     async def balance(self, host: str | None, *, apply: bool) -> list[Object]:  # noqa: ARG002
         return self._of_host((await self._ask("balance", apply=apply))["moves"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
-from control_center.cli.problems import UsageError
+from control_center.cli.problems import UsageError, answers_of
 
 DEFAULT_SOCKET: Final = Path("/run/vgc/control.sock")
 DEFAULT_CENTRE: Final = "http://127.0.0.1:7070"
@@ -93,6 +93,9 @@ class Link(Protocol):
     async def set_policies(self, host: str, policies: Sequence[Object]) -> list[Object]: ...
     async def migrate(self, host: str, vm: str, gpu: str | None, pes: str | None) -> Object: ...
     async def confine(self, host: str, vm: str, pes: str | None) -> Object: ...
+    async def steer_worker(self, host: str, vm: str, action: str) -> None:
+        """`action` is quiesce, resume or reset."""
+
     async def balance(self, host: str | None, *, apply: bool) -> list[Object]: ...
     async def migrations(self) -> list[Object]: ...
     async def firmware(self) -> list[Object]:
@@ -143,9 +146,11 @@ async def connected(target: Target) -> AsyncIterator[Link]:
         from control_center.cli.daemon_side import daemon_link
 
         async with daemon_link(target) as link:
-            yield link
+            with answers_of(link.address):
+                yield link
     else:
         from control_center.cli.rest_link import centre_link
 
         async with centre_link(target) as link:
-            yield link
+            with answers_of(link.address):
+                yield link

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 
-def common_options() -> argparse.ArgumentParser:
+class Arguments(argparse.ArgumentParser):
+    """A parser whose arguments may stand among its options: ``policy add NAME --action reset SELECTOR``.
+
+    argparse by itself takes an optional argument as missing where the argument before it is followed by an option.
+    """
+
+    _mixing = False
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+        if self._mixing or any(action.nargs == argparse.PARSER for action in self._actions):
+            return super().parse_known_args(args, namespace)
+        self._mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
+
+
+def common_options() -> Arguments:
     """A parser with them, to be a parent of others."""
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common = Arguments(add_help=False, argument_default=argparse.SUPPRESS)
     group = common.add_argument_group("whom to ask, and how to print")
     group.add_argument("--centre", metavar="URL", help="a control centre, such as http://127.0.0.1:7070")
     group.add_argument("--daemon", metavar="ADDRESS", help="one daemon: unix:/path or tls://host:port")

@@ -8,17 +8,66 @@ import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from urllib.parse import quote, urlsplit
 
 import aiohttp
 
 from control_center.cli.link import Link, Object, Span, Target, Wanted
 from control_center.cli.problems import NobodyThereError, RefusalError, UsageError
+from control_center.hosts_view import HostInfo
+from control_center.recording_port import EventRow, RecordRow, TimelineBin
+from control_center.rest.model import (
+    BalanceAnswer,
+    ClearAnswer,
+    CloseAnswer,
+    Done,
+    ErrorBody,
+    FirmwareAnswer,
+    HostedFault,
+    HostedInstance,
+    HostedMigration,
+    HostedStat,
+    InputAnswer,
+    OpenAnswer,
+    SelfAnswer,
+)
+from control_center.shapes import ShapeError, check
+from control_center.snapshots import Snapshot, SnapshotSummary
+from virtio_proto.control.api import PolicyInfo
 
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 60.0
 _API: Final = "/api/v1"
+
+
+class _HostLoad(TypedDict):
+    """`LoadInfo` in JSON."""
+
+    time_ns: int
+    host: float
+    gpus: dict[str, float]
+    vms: dict[str, float]
+    pes: dict[str, str]
+
+
+class _Load(TypedDict):
+    time_ns: int
+    hosts: dict[str, _HostLoad]
+
+
+class _Message(TypedDict):
+    type: str
+
+
+_MESSAGES: Final[dict[str, Any]] = {
+    "record": RecordRow,
+    "event": EventRow,
+    "load": _Load,
+    "host": HostInfo,
+    "error": ErrorBody,
+}
+"""Shapes of the stream's messages; others are of a control centre that knows more."""
 
 
 @contextlib.asynccontextmanager
@@ -79,52 +128,61 @@ class CentreLink:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise NobodyThereError(f"{self.address} does not answer: {_reason(error)}") from None
 
-    async def _ask(self, method: str, path: str, query: Object | None = None, body: Any = None) -> Any:
-        async with self._answer(method, path, query, body) as response:
-            if response.status == 204:
-                return {}
-            try:
-                return await response.json(content_type=None)
-            except ValueError:
-                raise NobodyThereError(f"{self.address} is no control centre: its answer is no JSON") from None
+    async def _ask(self, shape: Any, method: str, path: str, query: Object | None = None, body: Any = None) -> Any:
+        """What is answered.
 
-    async def _get(self, path: str, **query: Any) -> Any:
-        return await self._ask("GET", path, query)
+        :raise NobodyThereError: it is not of `shape`: whoever answers is no control centre, or of another version.
+        """
+        async with self._answer(method, path, query, body) as response:
+            try:
+                found = await response.json(content_type=None)
+                check(found, shape, f"the answer to {method} {path}")
+            except ShapeError as error:
+                raise self._no_centre(str(error)) from None
+            except (ValueError, RecursionError):
+                raise self._no_centre("its answer is no JSON") from None
+            return found
+
+    async def _get(self, shape: Any, path: str, **query: Any) -> Any:
+        return await self._ask(shape, "GET", path, query)
+
+    def _no_centre(self, why: str) -> NobodyThereError:
+        return NobodyThereError(f"{self.address} is no control centre of this version: {why}")
 
     # ---- looking ---------------------------------------------------------------------------------
 
     async def hosts(self) -> list[Object]:
-        return list(await self._get("/hosts"))
+        return list(await self._get(list[HostInfo], "/hosts"))
 
     async def load(self, selector: str) -> Object:
-        return dict(await self._get("/load", selector=selector))
+        return dict(await self._get(_Load, "/load", selector=selector))
 
     async def own_cost(self) -> Object:
-        return dict(await self._get("/self"))
+        return dict(await self._get(SelfAnswer, "/self"))
 
     async def stats(self, selector: str) -> list[Object]:
-        return list(await self._get("/stats", selector=selector))
+        return list(await self._get(list[HostedStat], "/stats", selector=selector))
 
     # ---- channels --------------------------------------------------------------------------------
 
     async def channels(self, selector: str) -> list[Object]:
-        return list(await self._get("/channels", selector=selector))
+        return list(await self._get(list[HostedInstance], "/channels", selector=selector))
 
     async def open(self, request: Object) -> Object:
-        return dict(await self._ask("POST", "/channels", body=request))
+        return dict(await self._ask(OpenAnswer, "POST", "/channels", body=request))
 
     async def close(self, instance: str) -> None:
-        await self._ask("DELETE", _instance(instance))
+        await self._ask(CloseAnswer, "DELETE", _instance(instance))
 
     async def change(self, instance: str, fields: Object) -> Object:
-        return dict(await self._ask("PATCH", _instance(instance), body=fields))
+        return dict(await self._ask(HostedInstance, "PATCH", _instance(instance), body=fields))
 
     async def send(
         self, instance: str, data: bytes, *, vm: str | None = None, pe: int | None = None, eof: bool = False
     ) -> None:
         body: Object = {"base64": base64.b64encode(data).decode(), "vm": vm, "pe": pe, "eof": eof or None}
         given = {key: value for key, value in body.items() if value is not None}
-        await self._ask("POST", f"{_instance(instance)}/input", body=given)
+        await self._ask(InputAnswer, "POST", f"{_instance(instance)}/input", body=given)
 
     async def stream(self, wanted: Wanted) -> AsyncIterator[Object]:
         subscribe = {"instances": list(wanted.instances), "events": wanted.events, "load": wanted.load}
@@ -139,69 +197,89 @@ class CentreLink:
                     await socket.send_str(json.dumps(first))
                 async for message in socket:
                     if message.type == aiohttp.WSMsgType.TEXT:
-                        found = json.loads(message.data)
-                        if found["type"] == "error":
-                            raise RefusalError(found["text"], found["kind"])
-                        yield found
+                        yield self._message(message.data)
         except aiohttp.WSServerHandshakeError as error:
             raise RefusalError(f"the stream is refused: {error.message} ({error.status})") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise NobodyThereError(f"{self.address} does not answer: {_reason(error)}") from None
 
+    def _message(self, text: str) -> Object:
+        """:raise RefusalError: it says that something is refused.
+        :raise NobodyThereError: no control centre says such things.
+        """
+        try:
+            found = json.loads(text)
+            check(found, _Message, "a message of the stream")
+            check(found, _MESSAGES.get(found["type"], _Message), f"a message {found['type']!r:.40}")
+        except (ShapeError, json.JSONDecodeError, RecursionError) as error:
+            raise self._no_centre(str(error)) from None
+        if found["type"] == "error":
+            raise RefusalError(found["text"], found["kind"])
+        return dict(found)
+
     # ---- steering --------------------------------------------------------------------------------
 
     async def snapshot(self, selector: str, deadline_ms: int) -> Object:
-        return dict(await self._ask("POST", "/snapshots", body={"selector": selector, "deadline_ms": deadline_ms}))
+        return dict(
+            await self._ask(Snapshot, "POST", "/snapshots", body={"selector": selector, "deadline_ms": deadline_ms})
+        )
 
     async def snapshots(self) -> list[Object]:
-        return list(await self._get("/snapshots"))
+        return list(await self._get(list[SnapshotSummary], "/snapshots"))
 
     async def snapshot_of(self, number: str) -> Object:
-        return dict(await self._get(f"/snapshots/{quote(number, safe='')}"))
+        return dict(await self._get(Snapshot, f"/snapshots/{quote(number, safe='')}"))
 
     async def faults(self, selector: str, *, cleared: bool) -> list[Object]:
-        found = await self._get("/faults", selector=selector, cleared=int(cleared))
+        found = await self._get(list[HostedFault], "/faults", selector=selector, cleared=int(cleared))
         return [{**fault, "fault": _host_number(fault["host"], fault["fault"])} for fault in found]
 
     async def clear_faults(self, selector: str, ids: Sequence[str]) -> int:
         body = {"ids": list(ids)} if ids else {"selector": selector}
-        return int((await self._ask("POST", "/faults/clear", body=body))["cleared"])
+        return int((await self._ask(ClearAnswer, "POST", "/faults/clear", body=body))["cleared"])
 
     async def policies(self, host: str) -> list[Object]:
-        return _policies(await self._get(f"/policies/{quote(host, safe='')}"))
+        return list(await self._get(list[PolicyInfo], f"/policies/{quote(host, safe='')}"))
 
     async def set_policies(self, host: str, policies: Sequence[Object]) -> list[Object]:
         path = f"/policies/{quote(host, safe='')}"
-        return _policies(await self._ask("PUT", path, body={"policies": list(policies)}))
+        return list(await self._ask(list[PolicyInfo], "PUT", path, body={"policies": list(policies)}))
 
     async def migrate(self, host: str, vm: str, gpu: str | None, pes: str | None) -> Object:
         fields = {"host": host, "vm": vm, "gpu": gpu, "pes": pes}
         given = {key: value for key, value in fields.items() if value is not None}
-        return dict(await self._ask("POST", "/migrations", body=given))
+        return dict(await self._ask(HostedMigration, "POST", "/migrations", body=given))
 
     async def confine(self, host: str, vm: str, pes: str | None) -> Object:
-        return dict(await self._ask("POST", "/confine", body={"host": host, "vm": vm, "pes": pes}))
+        return dict(await self._ask(HostedMigration, "POST", "/confine", body={"host": host, "vm": vm, "pes": pes}))
+
+    async def steer_worker(self, host: str, vm: str, action: str) -> None:
+        await self._ask(Done, "POST", f"/workers/{quote(host, safe='')}/{quote(vm, safe='')}/{action}")
 
     async def balance(self, host: str | None, *, apply: bool) -> list[Object]:
         body = {"apply": apply} if host is None else {"host": host, "apply": apply}
-        return list((await self._ask("POST", "/balance", body=body))["moves"])
+        return list((await self._ask(BalanceAnswer, "POST", "/balance", body=body))["moves"])
 
     async def migrations(self) -> list[Object]:
-        return list(await self._get("/migrations"))
+        return list(await self._get(list[HostedMigration], "/migrations"))
 
     async def firmware(self) -> list[Object]:
-        found = (await self._get("/firmware"))["hosts"]
+        found = (await self._get(FirmwareAnswer, "/firmware"))["hosts"]
         return [{"host": host, **about} for host, about in found.items()]
 
     async def stage_firmware(self, selector: str, image: bytes) -> Object:
         body = {"selector": selector, "image": base64.b64encode(image).decode()}
-        return dict(await self._ask("POST", "/firmware/stage", body=body))
+        return dict(await self._ask(FirmwareAnswer, "POST", "/firmware/stage", body=body))
 
     async def activate_firmware(self, selector: str, version: str) -> Object:
-        return dict(await self._ask("POST", "/firmware/activate", body={"selector": selector, "version": version}))
+        return dict(
+            await self._ask(
+                FirmwareAnswer, "POST", "/firmware/activate", body={"selector": selector, "version": version}
+            )
+        )
 
     async def rollback_firmware(self, selector: str) -> Object:
-        return dict(await self._ask("POST", "/firmware/rollback", body={"selector": selector}))
+        return dict(await self._ask(FirmwareAnswer, "POST", "/firmware/rollback", body={"selector": selector}))
 
     # ---- recordings ------------------------------------------------------------------------------
 
@@ -212,7 +290,7 @@ class CentreLink:
         return dict(found)
 
     async def timeline(self, span: Span, bins: int) -> list[Object]:
-        return list(await self._get("/timeline", bins=bins, **span.parameters()))
+        return list(await self._get(list[TimelineBin], "/timeline", bins=bins, **span.parameters()))
 
     async def export(self, span: Span, form: str) -> AsyncIterator[bytes]:
         query = {"format": form, **span.parameters()}
@@ -239,10 +317,6 @@ def _instance(name: str) -> str:
 
 def _host_number(host: str, number: Any) -> str:
     return str(number) if str(number).startswith(f"{host}/") else f"{host}/{number}"
-
-
-def _policies(answer: Any) -> list[Object]:
-    return list(answer["policies"] if isinstance(answer, dict) else answer)
 
 
 async def _refusal(response: aiohttp.ClientResponse) -> RefusalError:

@@ -112,6 +112,7 @@ class World:
             "gpu": str(vm.gpu),
             "pes": vm.pes,
             "confined_to": vm.confined_to,
+            "quiesced": vm.frozen,
             "state": vm.state,  # type: ignore[typeddict-item]  # tests put in what they like
             "generation": vm.generation,
             "memory_quota_bytes": 16 * GIB,

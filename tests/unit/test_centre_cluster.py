@@ -11,6 +11,7 @@ import pytest
 
 from control_center import answers
 from control_center.address import Credentials, TlsAddress, UnixAddress, parse
+from control_center.cluster import Gathered
 from control_center.daemon_link import Connection, DaemonLink, connect
 from control_center.errors import RefusedError, UnreachableError
 from control_center.shapes import check
@@ -193,6 +194,15 @@ def test_who_is_no_daemon_of_ours_is_left(tmp_path: Path, answer: Any, text: str
                 await connect(UnixAddress(tmp_path / "s"))
 
     run(test())
+
+
+def test_who_refuses_is_named_before_who_cannot_be_asked() -> None:
+    refused = RefusedError("denied", "not for you")
+    failed = {"a": UnreachableError("a is down"), "b": refused, "c": UnreachableError("c is down")}
+    with pytest.raises(RefusedError) as raised:
+        Gathered[int](failed=failed).or_raise()
+    assert raised.value is refused
+    assert Gathered({"d": 1}, failed).or_raise() == {"d": 1}
 
 
 def test_nobody_there_is_said_with_the_address(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,8 @@ def test_steering_moves_policies_and_firmware(tmp_path: Path) -> None:
         assert (await cluster.run("policy", "add", "hang", "--kinds", "hung", "--action", "reset")).code == 0
         policies = await cluster.run("policy", "ls", "--json")
         assert [(policy["host"], policy["name"]) for policy in policies.json] == [("h1", "hang"), ("h2", "hang")]
+        assert (await cluster.run("worker", "quiesce", "h2/h2-vm0")).code == 0
+        assert cluster.daemons[1].world.vms["h2-vm0"].frozen
         image = tmp_path / "image"
         image.write_bytes(b"VGCF 2")
         staged = await cluster.run("flash", "stage", str(image), "host=h1", "--json")
@@ -211,18 +213,64 @@ def test_a_role_that_is_too_small_and_a_token_that_has_expired(tmp_path: Path, m
     with_centre(tmp_path, test, f"{view.line()}\n{expired.line()}\n")
 
 
-def test_a_server_that_is_no_control_centre_is_named() -> None:
+@pytest.mark.parametrize(
+    "body", [b"hi", b"{}", b"[]", b"[1]", b'[{"host": "h1"}]', b"null", b'{"hosts": {"h1": 1}}', b"[" * 9999]
+)
+def test_a_server_that_is_no_control_centre_is_named(body: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
         writer.close()
 
     async def run() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
-            port = server.sockets[0].getsockname()[1]
-            ran = await vgcctl("ls", "--centre", f"http://127.0.0.1:{port}")
-        assert ran.code == 4
-        assert "is no control centre" in ran.err
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            looks = {verb: await vgcctl(*verb.split(), "--centre", url) for verb in LOOKS}
+        right = {verb for verb, ran in looks.items() if ran.code == 0}
+        assert right <= (EMPTY if body == b"[]" else set()), looks
+        assert all("is no control centre" in ran.err for verb, ran in looks.items() if verb not in right), looks
+        assert {ran.code for verb, ran in looks.items() if verb not in right} <= {4}
 
     asyncio.run(run())
+
+
+LOOKS = ("ls", "watch --count 1", "snap take", "snap list", "fault", "migrate", "migrate --balance", "flash ls")
+EMPTY = {"ls", "snap list", "fault", "migrate"}
+"""Verbs that have nothing to show where every list is empty."""
+
+
+SAME = (
+    *("ls", "ls vms", "ls channels", "stat vm=h1-vm0", "fault", "snap take host=h1", "policy ls", "flash ls host=h1"),
+    *("migrate", "migrate --balance --host h1", "watch host=h1 --count 1", "open vm=h1-vm0,fn=log --ttl 60s"),
+)
+
+
+def test_verbs_show_the_same_over_both_links(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        daemon = cluster.daemons[0]
+        daemon.fault("h1-vm0", 1)
+        await cluster.run("open", "host=h1,vm=h1-vm0,fn=perf", "--ttl", "1m")
+        await cluster.run("policy", "add", "hang", "--kinds", "hung", "--action", "reset")
+        await cluster.run("migrate", "h1-vm1", "--to", "0")
+        for verb in SAME:
+            words = [*verb.split(), "--json"]
+            over_rest = await cluster.run(*words)
+            direct = await ticking(vgcctl(*words, "--daemon", f"unix:{tmp_path}/h1.sock"), daemon)
+            assert (over_rest.code, direct.code) == (0, 0), (verb, over_rest.err, direct.err)
+            assert set(_keys(over_rest.json)) == set(_keys(direct.json)), verb
+
+    with_centre(tmp_path, test)
+
+
+def _keys(value: Any, where: str = "") -> Iterator[str]:
+    """Where in a value there are which kinds; names of hosts and VMs are no keys."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _keys(item, where if key[:1] == "h" and key[1:2].isdigit() else f"{where}.{key}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from _keys(item, f"{where}[]")
+    else:
+        yield where

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import subprocess
 import sys
 from argparse import ArgumentTypeError
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from control_center.cli import command
+from control_center.cli.command import parse
 from control_center.cli.link import Target, choose
 from control_center.cli.output import Output, duration, ranges, size, table
 from control_center.cli.problems import UsageError
@@ -38,6 +42,35 @@ def test_every_verb_has_help_with_examples(verb: str) -> None:
     assert f"vgcctl {verb}" in out.partition("examples:")[2]
 
 
+def _examples() -> list[str]:
+    """Every command line that the help has, without what explains it."""
+    return [
+        re.split(r" {2,}|[|]|;", line.strip())[0].strip()
+        for verb in VERBS
+        for line in import_module(f"control_center.cli.verbs.{verb}").EXAMPLES.splitlines()
+        if line.strip().startswith("vgcctl ")
+    ]
+
+
+@pytest.mark.parametrize("line", _examples())
+def test_every_example_of_the_help_is_a_command_line(line: str) -> None:
+    words = shlex.split(line)[1:]
+    assert parse(words).verb == words[0]
+
+
+def test_arguments_may_stand_among_options() -> None:
+    given = parse(["policy", "add", "hang", "--kinds", "hung", "--action", "reset", "vm=web1"])
+    assert (given.name, given.kinds, given.selector) == ("hang", ["hung"], "vm=web1")
+    given = parse(["send", "vm=web1", "--eof", "42", "--for", "1s"])
+    assert (given.selector, given.text, given.eof, given.time) == ("vm=web1", "42", True, 1)
+
+
+def test_the_version_of_firmware_is_not_the_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert command.main(["flash", "activate", "1.1.0", "--daemon", f"unix:{tmp_path}/none.sock"]) == 4
+    assert command.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("vgcctl ")
+
+
 def test_help_needs_no_network_library() -> None:
     heavy = ("aiohttp", "asyncio", "msgpack", "numpy", "cryptography", "psycopg")
     program = "import sys; from control_center.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
@@ -52,6 +85,8 @@ def test_help_needs_no_network_library() -> None:
         [],
         ["fly"],
         ["tail", "pe=0-3,pe=4"],
+        ["ls", "vm"],
+        ["send", "vm=web1", "text", "--file", "f"],
         ["tail", "colour=red"],
         ["open", "fn=nothing"],
         ["tail", "--level", "loud"],

@@ -17,6 +17,7 @@ VERBS: Final = {
     "fault": "what has gone wrong, with advice; clear it",
     "policy": "what is done about faults by itself",
     "migrate": "move VMs' work to other GPUs or processing elements",
+    "worker": "have a VM's worker take no new requests, go on, or start anew",
     "flash": "images of the device-resident control code",
     "close": "close channels",
     "doctor": "what works, what is missing and how to get it",

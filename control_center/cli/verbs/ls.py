@@ -66,7 +66,7 @@ def _words(words: Sequence[str]) -> tuple[str, Selector]:
     """
     what = [word for word in words if word in WHAT]
     rest = [word for word in words if word not in WHAT]
-    if len(what) > 1 or len(rest) > 1:
+    if len(what) > 1 or len(rest) > 1 or any("=" not in word for word in rest):
         raise UsageError(f"{' '.join(words)!r}; allowed: one of {', '.join(WHAT)}, and one selector")
     try:
         return (what or ["all"])[0], parse((rest or [""])[0])
@@ -89,14 +89,16 @@ def _gpu(gpu: Object) -> Object:
 
 def _vm(vm: Object) -> Object:
     memory = f"{size(vm['memory_used_bytes'])} of {size(vm['memory_quota_bytes'])}"
-    return {**vm, "memory": memory, "requests": vm["requests_done"], "confined_to": ranges(vm["confined_to"])}
+    state = f"{vm['state']}, quiesced" if vm.get("quiesced") else vm["state"]
+    confined_to = ranges(vm["confined_to"])
+    return {**vm, "state": state, "memory": memory, "requests": vm["requests_done"], "confined_to": confined_to}
 
 
 def summary(instance: Object) -> Object:
     """An instance as a line of a table."""
-    channels = instance["channels"]
-    sums = {key: sum(one[key] for one in channels) for key in ("records", "lost", "skipped")}
-    return {**instance, **sums, "channels": len(channels), "level": LEVELS[instance["level"]]}
+    sample = instance["totals"].get("sample", 0)
+    kept = f"1 of {1 << sample}" if sample else "all"
+    return {**instance, **instance["totals"], "kept": kept, "level": LEVELS[instance["level"]]}
 
 
 _TABLES: Final[dict[str, tuple[tuple[str, ...], Callable[[Object], Object]]]] = {
@@ -104,7 +106,19 @@ _TABLES: Final[dict[str, tuple[tuple[str, ...], Callable[[Object], Object]]]] = 
     "gpus": (("host", "gpu", "name", "kind", "pes", "memory", "driver", "vbios"), _gpu),
     "vms": (("host", "vm", "gpu", "pes", "confined_to", "state", "memory", "requests", "channels", "firmware"), _vm),
     "channels": (
-        ("instance", "function", "selector", "owner", "level", "policy", "channels", "records", "lost", "skipped"),
+        (
+            "instance",
+            "function",
+            "selector",
+            "owner",
+            "level",
+            "policy",
+            "channels",
+            "kept",
+            "records",
+            "lost",
+            "skipped",
+        ),
         summary,
     ),
 }

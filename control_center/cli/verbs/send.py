@@ -27,7 +27,7 @@ from virtio_proto.control.selector import Selector, parse
 EXAMPLES: Final = """\
   vgcctl send 'vm=web1,pe=0'                 a console
   vgcctl send 'vm=web1,pe=0' '42\\n'          a line
-  vgcctl send vm=web1 --file input.txt --eof the same to all elements of a VM
+  vgcctl send vm=web1 --file input.txt --eof      the same to all elements of a VM
 """
 LIVE: Final = True
 CHUNK: Final = MAX_INPUT_BYTES // 4
@@ -39,9 +39,8 @@ _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_selector(parser, needed=True)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("text", nargs="?", metavar="TEXT", help=r"\n, \t and \\ are understood")
-    what.add_argument("--file", type=Path, metavar="FILE", help="what to send; - is standard input")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help=r"\n, \t and \\ are understood")
+    parser.add_argument("--file", type=Path, metavar="FILE", help="what to send; - is standard input")
     parser.add_argument("--eof", action="store_true", help="and then say that there will be no more")
     parser.add_argument("--linger", type=length_s, default=2.0, metavar="TIME", help="see above (default: 2s)")
     parser.add_argument(
@@ -72,8 +71,10 @@ async def run(context: Context) -> int:
 def _data(given: argparse.Namespace) -> bytes | None:
     """What is to be sent at once; None: lines, as they are typed.
 
-    :raise UsageError: the file cannot be read.
+    :raise UsageError: the file cannot be read, or there is a text, too.
     """
+    if given.file is not None and given.text is not None:
+        raise UsageError("both a text and --file; allowed: one of them")
     if given.file is not None:
         try:
             return sys.stdin.buffer.read() if str(given.file) == "-" else bytes(given.file.read_bytes())

@@ -13,7 +13,7 @@ from typing import Any, Final
 from control_center.cli.context import Context, positive, selector
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
-from control_center.cli.output import date, duration
+from control_center.cli.output import cell, date, duration
 from control_center.cli.problems import OK, UsageError
 
 EXAMPLES: Final = """\
@@ -51,13 +51,22 @@ async def run(context: Context) -> int:
             _show(context, found)
         case "list":
             rows = await context.link.snapshots()
-            shown = rows if context.out.as_json else [{**row, "time": date(row["time_ns"])} for row in rows]
+            shown = rows if context.out.as_json else [_line(row) for row in rows]
             context.out.rows(("id", "time", "selector", "coverage"), shown)
         case "show":
             _show(context, await _get(context, given.snapshot))
         case _:
             _show_diff(context, await _get(context, given.first), await _get(context, given.second))
     return OK
+
+
+def _line(row: Object) -> Object:
+    return {
+        **row,
+        "time": date(row["time_ns"]),
+        "selector": row["selector"] or "*",
+        "coverage": f"{100 * row['coverage']:.4g} %",
+    }
 
 
 def _save(path: Path, found: Object) -> None:
@@ -134,7 +143,7 @@ def _show_diff(context: Context, first: Object, second: Object) -> None:
         context.out.json(changes)
         return
     rows = [
-        {key: " -> ".join(map(str, value)) if isinstance(value, list) else value for key, value in row.items()}
+        {key: " -> ".join(map(cell, value)) if isinstance(value, list) else value for key, value in row.items()}
         for row in changes
     ]
     context.out.rows(("host", "vm", "pe", "what", *_COMPARED), rows)
