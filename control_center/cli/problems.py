@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 OK: Final = 0
@@ -37,3 +39,21 @@ class NobodyThereError(CommandError):
     """Nobody answers at the address, or hangs up."""
 
     exit_code = UNREACHABLE
+
+
+_NONSENSE: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+
+
+@contextlib.contextmanager
+def answers_of(address: str) -> Iterator[None]:
+    """For the time that answers from `address` are used: those that make no sense end the command as others do.
+
+    :raise NobodyThereError: what answers there is of another version, broken, or something else.
+    """
+    try:
+        yield
+    except _NONSENSE as error:
+        what = f"{type(error).__name__}: {error}"[:200]
+        raise NobodyThereError(
+            f"{address} answers what no control centre or daemon of this version does: {what}"
+        ) from error

@@ -202,7 +202,6 @@ def test_a_store_that_fails_is_told_and_an_export_that_ends_early_is_seen(tmp_pa
 
 
 def test_a_replay_ends_with_its_token_and_counts_as_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websocket, "TOKEN_CHECK_S", 0.001)
     monkeypatch.setattr(websocket, "MAX_CLIENTS", 1)
 
     async def test() -> None:
@@ -210,10 +209,11 @@ def test_a_replay_ends_with_its_token_and_counts_as_a_stream(tmp_path: Path, mon
         access = access_of(tmp_path / "tokens", lambda: 0)
         async with rig_of(tmp_path, access=access, recorder=Broken(tmp_path)) as rig:
             rig.secret = secrets["viewer"]
-            async with rig.stream(replay_from_ns="1", events="1", speed="1e-6") as stream:
+            async with rig.stream(replay_from_ns="1", events="1", speed="0.1") as stream:
                 answer = await rig.ask("GET", "/stream")
                 assert (answer.status, "1 streams are open" in answer.text) == (429, True)
                 (tmp_path / "tokens").write_text("")
+                rig.centre.tick()
                 async with asyncio.timeout(20):
                     assert (await stream.socket.receive()).data == WSCloseCode.POLICY_VIOLATION
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from control_center.cli.output import Output, event_line, harmless, one_line, record_line
+from tests.fakes.control_daemon import FakeDaemon
+from tests.unit.vgcctl_rig import vgcctl, with_daemon
 
 ROW = {
     "host": "h1",
@@ -75,3 +81,57 @@ def test_a_terminal_without_a_character_shows_another() -> None:
     out = Output(colour=False, out=io.TextIOWrapper(raw, encoding="ascii"), err=io.StringIO())
     out.line("██ 50 % \ud800")
     assert raw.getvalue() == b"?? 50 % ?\n"
+
+
+# ---- who answers ---------------------------------------------------------------------------------
+
+
+NONSENSE = [b"42", b'["x"]', b'{"hosts": 5}', b'[{"host": "\\ud800"}]', b"<html>", b"[" * 100_000, b"1e999"]
+COMMANDS = [["ls"], ["tail", "fn=log"], ["stat"], ["fault"], ["fault", "watch"], ["replay"], ["close", "--all"]]
+
+
+def test_nonsense_ends_a_command_with_one_line() -> None:
+    async def run() -> None:
+        body = b""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            if request.headers.get("Upgrade") is None:
+                return web.Response(body=body, content_type="application/json")
+            socket = web.WebSocketResponse()
+            await socket.prepare(request)
+            await socket.send_str(body.decode())
+            await socket.close()
+            return socket
+
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = "http://127.0.0.1:{1}".format(*runner.addresses[0])
+        try:
+            for body in NONSENSE:
+                for argv in COMMANDS:
+                    async with asyncio.timeout(20):
+                        ran = await vgcctl(*argv, "--centre", url)
+                    assert (ran.code in (0, 1, 3, 4), len(ran.err.splitlines()) <= 1) == (True, True), (
+                        body[:40],
+                        argv,
+                        ran,
+                    )
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(run())
+
+
+def test_a_daemon_that_answers_nonsense_is_told_as_such(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        answers: list[Any] = [42, [], {"vms": 5, "gpus": "x"}, {"gpus": [{}], "vms": [[]]}]
+        for answer in answers:
+            daemon.misbehave.answers = {"topology": answer, "ls": answer, "stat": answer, "faults": answer}
+            for argv in (["ls"], ["stat"], ["fault"], ["close", "--all"]):
+                ran = await vgcctl(*argv, "--daemon", daemon.url)
+                assert ran.code in (3, 4), (answer, argv, ran)
+
+    with_daemon(tmp_path, test)
