@@ -86,6 +86,17 @@ def test_forged_links_take_no_longer_than_the_area_is_large() -> None:
         assert len(told) == 1, "no two links of half the area's slots each"
 
 
+def test_forged_link_is_no_longer_than_the_daemon_asked_for() -> None:
+    with driver_rig(size=2 << 20) as made:
+        (generation,) = made.open(Terms(Function.LOG, slots=64), [1])
+        made.put(1, b"said")
+        size = len(made.area.memory)
+        for slots, most, told in ((64, 64, 1), (128, 64, 0), (128, 128, 1)):
+            made.area.channel(1).slots = slots
+            with Salvage(made.file.fd, size, 4, 16, num_slots=most) as salvage:
+                assert len(list(salvage.drain(1, generation, Function.LOG, 0, 0))) == told
+
+
 def test_no_contents_make_it_stray() -> None:
     chance = random.Random(7)
     with driver_rig(size=128 << 10) as made:

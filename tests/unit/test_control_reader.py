@@ -63,7 +63,7 @@ def tell(story: Callable[[RecordReader, socket.socket, Heard], Awaitable[None]])
         reader = RecordReader(ours, log.get_logger(vm="a"))
         heard = Heard()
         reader.begin(heard)
-        reader.expect(Function.STDIO, [Binding(CHANNEL, GENERATION, PE)])
+        reader.expect(Function.STDIO, 64, [Binding(CHANNEL, GENERATION, PE)])
         try:
             with theirs:
                 await story(reader, theirs, heard)

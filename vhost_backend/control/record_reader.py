@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from vhost_backend._dataplane import lib
 from vhost_backend.control.channel_port import Batch, Binding, ElementFigures, ElementState, Listener
 from vhost_backend.control.driver import packets
 from vhost_backend.control.driver.area import ControlArea, Salvage
@@ -29,9 +30,20 @@ from virtio_proto.control.records import Function
 TURN_S: Final = 0.005
 """So long it reads at a time, and then lets others have as much."""
 
+FEWEST_SLOTS: Final = int(lib.VGC_CONTROL_FEWEST_SLOTS)
 MAX_NAMES: Final = 1 << 14
 MAX_NAME_CHARS: Final = 63
 """What a threshold can name; figures of thousands of counters fit an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A channel that the worker has."""
+
+    function: Function
+    binding: Binding
+    slots: int
+    """That its link has at most."""
 
 
 @dataclass(slots=True)
@@ -53,7 +65,7 @@ class RecordReader:
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._listener: Listener | None = None
-        self._bound: dict[int, tuple[Function, Binding]] = {}
+        self._bound: dict[int, _Open] = {}
         self._taken: dict[int, int] = {}
         self._names: dict[int, str] = {}
         self._snapshots: dict[int, _Looked] = {}
@@ -77,10 +89,10 @@ class RecordReader:
 
     # ---- channels --------------------------------------------------------------------------------
 
-    def expect(self, function: Function, bindings: Sequence[Binding]) -> None:
-        """These channels are being opened."""
+    def expect(self, function: Function, slots: int, bindings: Sequence[Binding]) -> None:
+        """These channels are being opened, with links of so many slots at most."""
         for binding in bindings:
-            self._bound[binding.channel] = (function, binding)
+            self._bound[binding.channel] = _Open(function, binding, max(slots, FEWEST_SLOTS))
             self._taken[binding.channel] = 0
 
     def forget(self, channels: Sequence[int]) -> None:
@@ -172,7 +184,7 @@ class RecordReader:
 
     def _has(self, channel: int, generation: int) -> bool:
         bound = self._bound.get(channel)
-        return bound is not None and bound[1].generation == generation
+        return bound is not None and bound.binding.generation == generation
 
     def _pass_on(self, section: Section) -> None:
         if self._listener is None or not self._has(section.channel, section.generation):
@@ -244,10 +256,11 @@ class RecordReader:
         if not self._bound:
             return
         try:
-            with Salvage(area.fd, area.size_bytes, num_pes, num_channels) as left:
-                for number, (function, binding) in self._bound.items():
-                    taken = self._taken[number]
-                    for section in left.drain(number, binding.generation, function, binding.pe, taken):
+            num_slots = sum(item.slots for item in self._bound.values())
+            with Salvage(area.fd, area.size_bytes, num_pes, num_channels, num_slots=num_slots) as left:
+                for number, item in self._bound.items():
+                    generation, pe = item.binding.generation, item.binding.pe
+                    for section in left.drain(number, generation, item.function, pe, self._taken[number]):
                         self._pass_on(section)
         except ValueError as error:
             self._log.warning("control_area_lost", error=str(error), guest=True)

@@ -153,7 +153,7 @@ class WorkerChannels:
         numbers = tuple(binding.channel for binding in bindings)
         pes = tuple(binding.pe for binding in bindings)
         generations = tuple(binding.generation for binding in bindings)
-        worker.reader.expect(function, bindings)
+        worker.reader.expect(function, terms.slots, bindings)
 
         def build(seq: int) -> DaemonMessage:
             return messages.ControlOpen(

@@ -53,16 +53,20 @@ class Salvage:
     """Takes out of an area what its worker, which is dead, has not sent. A context manager.
 
     Guest code may have written anything into the area: no contents make this loop, crash, or take longer than an
-    area of its size can hold records.
+    area of its size can hold records, or `num_slots` are emptied where the daemon knows how many the links have.
 
     :raise ValueError: `fd` holds no area of that size, for so many elements and channels.
     """
 
-    def __init__(self, fd: int, size_bytes: int, num_pes: int, num_channels: int) -> None:
+    def __init__(
+        self, fd: int, size_bytes: int, num_pes: int, num_channels: int, *, num_slots: int | None = None
+    ) -> None:
         why = ffi.new("char[]", int(lib.VGC_CONTROL_WHY))
         self._salvage = lib.vgc_salvage_new(fd, size_bytes, num_pes, num_channels, why)
         if self._salvage == ffi.NULL:
             raise ValueError(ffi.string(why).decode())
+        if num_slots is not None:
+            lib.vgc_salvage_limit(self._salvage, num_slots)
         self._packet = ffi.new("uint8_t[]", packets.MAX_PACKET_BYTES)
 
     def __enter__(self) -> Self:

@@ -172,6 +172,8 @@ uint32_t vgc_control_govern(struct vgc_control *control, uint64_t now_ns, uint32
 /* What a dead worker has left: the same drain over its area, of whose contents nothing is believed. NULL on failure. */
 struct vgc_salvage *vgc_salvage_new(int fd, uint64_t size, uint32_t num_pes, uint32_t num_channels, char *why);
 void vgc_salvage_free(struct vgc_salvage *salvage);
+/* All links together have no more slots than this, as the daemon knows: guest code could write that they have. */
+void vgc_salvage_limit(struct vgc_salvage *salvage, uint64_t slots);
 /* A section of the channel's next records into `to`; `taken` is what the worker's sections have said so far. The
  * bytes; 0: there is nothing more of this channel. Call it until then. */
 uint32_t vgc_salvage_drain(struct vgc_salvage *salvage, uint16_t channel, uint32_t generation, uint32_t function,

@@ -34,6 +34,12 @@ struct vgc_salvage *vgc_salvage_new(int fd, uint64_t size, uint32_t num_pes, uin
     return salvage;
 }
 
+void vgc_salvage_limit(struct vgc_salvage *salvage, uint64_t slots)
+{
+    if (slots < salvage->slots_left)
+        salvage->slots_left = slots;
+}
+
 void vgc_salvage_free(struct vgc_salvage *salvage)
 {
     vgc_control_area_unmap(&salvage->area);
