@@ -100,7 +100,7 @@ class DaemonSide:
     async def hosts(self) -> list[Object]:
         hello = self.connection.hello
         found = await self._ask("topology")
-        about = {"url": self.address, "state": "up", "since_ns": hello["time_ns"], "labels": {}}
+        about = {"url": self.address, "state": "up", "reason": "", "since_ns": hello["time_ns"], "labels": {}}
         return [
             {
                 "host": self.host,

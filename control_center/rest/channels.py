@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from control_center.errors import RefusedError
 from control_center.host import Host
@@ -19,15 +19,9 @@ from control_center.rest.model import (
     SetRequest,
 )
 from control_center.rest.route import SELECTOR, Call, Parameter, Route, parse_selector
-from virtio_proto.control.api import MAX_INPUT_BYTES, ChannelInfo, InstanceInfo, Totals
+from control_center.totals import totals_of
+from virtio_proto.control.api import MAX_INPUT_BYTES, ChannelInfo, InstanceInfo
 from virtio_proto.control.selector import Selector
-
-_SUMMED: Final = ("records", "lost", "skipped", "forged", "cost_ns")
-
-
-def _totals(channels: list[ChannelInfo]) -> Totals:
-    sums = {key: sum(channel[key] for channel in channels) for key in _SUMMED}
-    return {"channels": len(channels), **sums}  # type: ignore[typeddict-item]
 
 
 def _hosted(
@@ -45,7 +39,7 @@ def _hosted(
         "opened_ns": info["opened_ns"],
         "expires_ns": info["expires_ns"],
         "channels": channels if list_channels else [],
-        "totals": _totals(channels) if totals is None or channels else totals,
+        "totals": totals_of(channels) if totals is None or channels else totals,
     }
 
 

@@ -166,7 +166,8 @@ class ChannelCommands:
         total = Counts()
         for _, channel in held:
             total = total.plus(channel.counts)
-        return {**_info(instance, ()), "totals": {"channels": len(held), **asdict(total)}}  # type: ignore[typeddict-item]  # its fields are the rest of Totals
+        sample = max((channel.sample for _, channel in held), default=0)
+        return {**_info(instance, ()), "totals": {"channels": len(held), "sample": sample, **asdict(total)}}  # type: ignore[typeddict-item]  # its fields are the rest of Totals
 
 
 def _info(instance: Instance, held: Iterable[tuple[VmSide, DeviceChannel]]) -> InstanceInfo:

@@ -207,6 +207,8 @@ class Totals(TypedDict):
     skipped: int
     forged: int
     cost_ns: int
+    sample: NotRequired[int]
+    """The highest in force on any of them."""
 
 
 class InstanceInfo(TypedDict):

@@ -114,6 +114,12 @@ function columns(stage) {
     { title: "Level", value: (row) => row.level, show: change },
     { title: "Ch.", value: size, number: true },
     { title: "Records", value: (row) => sum(row, "records"), show: (row) => count(sum(row, "records")), number: true },
+    {
+      title: "Kept",
+      value: (row) => row.totals?.sample ?? 0,
+      show: (row) => (row.totals?.sample ? `1 of ${2 ** row.totals.sample}` : "all"),
+      number: true,
+    },
     { title: "Lost", value: (row) => sum(row, "lost"), show: (row) => tone(sum(row, "lost")), number: true },
     { title: "Skipped", value: (row) => sum(row, "skipped"), show: (row) => count(sum(row, "skipped")), number: true },
     { title: "Forged", value: (row) => sum(row, "forged"), show: (row) => tone(sum(row, "forged")), number: true },
