@@ -29,6 +29,15 @@ BEHIND_WALLS: Final = (
 system calls. They run unsanitized."""
 
 WITHOUT_OUR_C: Final = (
+    "tests/unit/test_centre_*.py",
+    "tests/unit/test_control_config.py",
+    "tests/unit/test_control_firmware*.py",
+    "tests/unit/test_control_frames.py",
+    "tests/unit/test_control_selector.py",
+    "tests/unit/test_control_versions.py",
+    "tests/unit/test_load_*.py",
+    "tests/unit/test_recorder*.py",
+    "tests/unit/test_vgcctl*.py",
     "tests/unit/test_cuda_compile*.py",
     "tests/unit/test_cuda_cubin.py",
     "tests/unit/test_cuda_probe.py",

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
+from typing import Any
 
 import pytest
 
@@ -84,7 +86,7 @@ def test_auto_takes_a_gpu_where_one_is() -> None:
     ],
 )
 def test_programs_get_hooks_where_there_is_a_control_system(
-    has_control: bool, options: Mapping[str, Scalar], hooks: str
+    has_control: bool, options: Mapping[str, Any], hooks: str
 ) -> None:
     choice = Host(TWO, has_control=has_control).choose(vm("cuda", **options))
     assert dict(choice.target.settings)["hooks"] == hooks
