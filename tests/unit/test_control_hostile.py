@@ -18,7 +18,7 @@ from tests.unit.interface_rig import Rig, rig
 from tests.unit.test_control_reader import CHANNEL, GENERATION, PE, Heard, section
 from tests.unit.test_control_reader import tell as tell_reader
 from vhost_backend.control import events
-from vhost_backend.control.channel_port import Batch
+from vhost_backend.control.channel_port import Batch, ChannelError
 from vhost_backend.control.driver import packets
 from vhost_backend.control.events import Lexicon
 from vhost_backend.control.functions.base import MAX_DIGESTED
@@ -82,6 +82,37 @@ def test_worker_that_answers_nothing_holds_up_nobodys_expiry(tmp_path: Path) -> 
         channels.hold.set()
         assert (await client.event("expired"))["vm"] == "web1"
         await stuck
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize("answer", [None, ChannelError("it did not want to")])
+def test_worker_that_answers_and_dies_leaves_no_channel_out(tmp_path: Path, answer: Exception | None) -> None:
+    """Its answer is believed for as long as there is the worker: the next one gets every channel."""
+
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        asked, answered = asyncio.Event(), asyncio.Event()
+        by_the_next = channels.open
+
+        async def by_the_first(*_what: Any) -> None:
+            channels.open = by_the_next  # type: ignore[method-assign]
+            asked.set()
+            await answered.wait()
+            if answer is not None:
+                raise answer
+
+        channels.open = by_the_first  # type: ignore[method-assign]
+        opening = asyncio.ensure_future(client.ask("open", selector="vm=web1,fn=log"))
+        await asked.wait()
+        answered.set()
+        channels.lose()
+        channels.come()
+        assert len((await opening)["channels"]) == 4
+        assert [bound.binding.pe for bound in channels.bound.values()] == [0, 1, 2, 3]
+        channels.emit(2, text(2, "said", function=Function.LOG))
+        (instance,) = (await client.ask("ls"))["instances"]
+        assert [channel["records"] for channel in instance["channels"]] == [0, 0, 1, 0]
 
     tell(tmp_path, story)
 

@@ -108,6 +108,8 @@ class ChannelTable:
         self._next = 1
         self._generations = itertools.count(1)
         self._lock = asyncio.Lock()
+        self._lost = 0
+        """Workers so far."""
 
     def __len__(self) -> int:
         return len(self._by_place)
@@ -173,6 +175,7 @@ class ChannelTable:
 
     def lost(self) -> None:
         """The worker is gone, and with it every binding."""
+        self._lost += 1
         for channel in list(self._by_place.values()):
             channel.unbind()
             self._dirty[channel.number] = channel
@@ -249,17 +252,20 @@ class ChannelTable:
     async def _told(self, channels: Sequence[DeviceChannel], command: Awaitable[None]) -> bool:
         """Whether the worker did it. If not, its channels have a problem, and are left alone until something changes.
 
-        :raise WorkerGoneError: it was lost.
+        :raise WorkerGoneError: it was lost, perhaps after it had answered: what it did is gone, too.
         """
+        lost = self._lost
         try:
             await command
-        except WorkerGoneError:
-            raise
         except ChannelError as error:
+            if lost != self._lost or isinstance(error, WorkerGoneError):
+                raise WorkerGoneError(str(error)) from None
             for channel in channels:
                 channel.problem = str(error)
                 self._dirty.pop(channel.number, None)
             return False
+        if lost != self._lost:
+            raise WorkerGoneError("the worker was lost")
         return True
 
     def _are_bound(self, channels: Iterable[DeviceChannel], terms: Terms) -> None:

@@ -142,7 +142,7 @@ class WorkerChannels:
         :raise ChannelError: it refused.
         """
         ack = await worker.link.post(build, fds, timeout_s)
-        if ack is None:
+        if ack is None or worker is not self._current:  # it may have answered, and be gone since
             raise WorkerGoneError("the worker was lost")
         worker.reader.drain()
         if not ack.ok:
