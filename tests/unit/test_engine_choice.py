@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
-from typing import Any
 
 import pytest
 
