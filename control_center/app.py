@@ -27,6 +27,8 @@ SECURITY_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+REVALIDATE: Final = "no-cache"
+"""Files of the page: a browser asks whether they have changed, so that a newer centre is never shown by an older page."""
 _COMPRESSED_FROM: Final = 4096
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -47,12 +49,14 @@ def make_app(centre: Centre) -> web.Application:
 
 
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    if isinstance(response, web.FileResponse):
+        response.headers.setdefault("Cache-Control", REVALIDATE)
     for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
 
 
 async def _page(_request: web.Request) -> web.StreamResponse:
-    return web.FileResponse(WEB_FILES / "index.html", headers={"Cache-Control": "no-cache"})
+    return web.FileResponse(WEB_FILES / "index.html")
 
 
 async def _nothing(request: web.Request) -> web.StreamResponse:

@@ -33,6 +33,20 @@ def test_the_example_shows_every_key() -> None:
     assert [key for key in keys if f"{key}:" not in text] == []
 
 
+def test_the_example_is_right_by_the_command_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert server.main(["--config", str(EXAMPLE), "--check"]) == 0
+    assert "2 hosts" in capsys.readouterr().out
+
+
+def test_help_names_every_option_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        server.main(["--help"])
+    text = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert [option for option in ("--config", "--host", "--listen", "--record", "--check") if option not in text] == []
+    assert "vgc-control-center --config" in text
+
+
 HOST = "hosts:\n- {name: a, url: 'unix:/s'}\n"
 WRONG = [
     ("", "f:1: hosts is missing; allowed: a list of 1 to 1024 hosts"),

@@ -371,3 +371,16 @@ def test_the_openapi_document_is_valid_and_served(tmp_path: Path) -> None:
             assert served == document(ROUTES)
 
     run(test())
+
+
+def test_files_of_the_page_are_asked_for_again_and_not_sent_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            for name in ("", "js/main.js", "css/base.css"):
+                async with rig.client.get(f"/{name}") as first:
+                    assert (first.status, first.headers["Cache-Control"]) == (200, "no-cache")
+                    headers = {"If-None-Match": first.headers["ETag"]}
+                async with rig.client.get(f"/{name}", headers=headers) as again:
+                    assert (again.status, await again.read()) == (304, b"")
+
+    run(test())

@@ -167,3 +167,11 @@ def test_colours_are_for_terminals() -> None:
     assert Output(colour=False).paint("x", "red") == "x"
     assert Output(colour=True).paint("x", "red") == "\x1b[31mx\x1b[0m"
     assert Output().paint("x", "red") == "x"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_describes_it_with_examples(verb: str) -> None:
+    ran = asyncio.run(vgcctl(verb, "--help"))
+    assert (ran.code, ran.err) == (0, "")
+    assert f"vgcctl {verb}" in ran.out.partition("examples:")[2]
+    assert verb in asyncio.run(vgcctl("--help")).out
