@@ -12,7 +12,7 @@ from control_center.daemon_link import ANSWER_S
 from control_center.errors import RefusedError
 from control_center.host import Host
 from control_center.recording_port import CommandRow, Recorder
-from control_center.scope import Caller
+from control_center.scope import Caller, Scope
 from control_center.snapshots import Snapshot, SnapshotStore
 from control_center.stream import StreamHub
 from control_center.usage import Usage
@@ -33,6 +33,14 @@ class RecorderFeed(Listener):
 
     def wanted(self, host: Host) -> set[int]:
         return set(host.instances)
+
+
+def told(scope: Scope, host: Host, error: RefusedError) -> RefusedError:
+    """A daemon's refusal as somebody may read it: the daemon knows the centre, which sees all VMs, and names them."""
+    names = [vm for vm in host.vms if not scope.sees(host.name, vm)]
+    if any(name in error.text for name in names):
+        return RefusedError(error.kind, f"{host.name} has nothing of yours that this could be done to, or refuses it")
+    return error
 
 
 @dataclass(eq=False, slots=True)
@@ -73,7 +81,7 @@ class Centre:
             answer = await host.ask(verb, fields, timeout_s)
         except RefusedError as error:
             self._record(caller, host.name, verb, fields, error)
-            raise
+            raise told(caller.scope, host, error) from None
         self._record(caller, host.name, verb, fields, None)
         return answer
 
@@ -84,6 +92,8 @@ class Centre:
         found = await self.cluster.gather(asked, verb, timeout_s)
         for host, fields in asked.items():
             self._record(caller, host.name, verb, fields, found.failed.get(host.name))
+            if (error := found.failed.get(host.name)) is not None:
+                found.failed[host.name] = told(caller.scope, host, error)
         return found
 
     def _record(

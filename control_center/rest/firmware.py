@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from control_center.centre import told
 from control_center.cluster import Gathered
 from control_center.rest.channels import decoded
 from control_center.rest.fanout import act, failures
@@ -37,6 +38,7 @@ async def firmware(call: Call) -> FirmwareAnswer:
     """Images that hosts have, and what runs on which element."""
     hosts = [host for host in call.chosen(call.selector) if host.state != "down"]
     found = await call.centre.cluster.gather({host: {} for host in hosts}, "firmware", 5.0)
+    found.failed = {name: told(call.scope, call.host(name), error) for name, error in found.failed.items()}
     return {"hosts": _visible(call, found.answers, call.selector), "failed": failures(found)}
 
 

@@ -127,6 +127,18 @@ def test_an_owner_gets_nothing_of_others_from_a_snapshot_that_lies(tmp_path: Pat
     run(test())
 
 
+def test_a_daemons_refusal_names_no_vms_of_others(tmp_path: Path) -> None:
+    async def test() -> None:
+        secrets = token_file(tmp_path / "tokens", ("operate", ["h1-vm0"], None, "owner"))
+        async with rig_of(tmp_path, access=access_of(tmp_path / "tokens", lambda: 0)) as rig:
+            rig.secret = secrets["owner"]
+            for path, body in (("/channels", {"selector": "fn=log,gpu=1"}), ("/snapshots", {"selector": "gpu=1"})):
+                answer = await rig.ask("POST", path, body)
+                assert (answer.status, answer.text.startswith("h1 has nothing of yours")) == (404, True)
+
+    run(test())
+
+
 def test_files_outside_of_the_page_are_not_served(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
