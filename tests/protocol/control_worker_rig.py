@@ -199,10 +199,11 @@ class ControlWorkerRig(WorkerRig):
         assert reply.status is Status.OK, reply.text
         return function_ids(reply.payload)
 
-    def run(self, function: int, params: bytes = b"", blocks: int = 1) -> Pending:
+    def run(self, function: int, params: bytes = b"", blocks: int = 1, stream: int = 0) -> Pending:
         """Launches; the guest's end of it is `finish`."""
         body = LAUNCH | {"function": function, "grid": [blocks, 1, 1], "param_len": len(params)}
-        return self.driver.submit(Opcode.LAUNCH, body, params, context=self.guest_context, writable_len=500)
+        options: dict[str, Any] = {"context": self.guest_context, "stream": stream, "writable_len": 500}
+        return self.driver.submit(Opcode.LAUNCH, body, params, **options)
 
     def run_gated(self, function: int) -> Pending:
         WORD.pack_into(self.region.memory, self.region.size - 4096 + WORD.size, 0)
@@ -234,16 +235,19 @@ def control_worker_rig(
     budget_ppm: int = 0,
     engine: EngineSetup = CPU,
     memory_bytes: int = 16 << 20,
+    *,
+    channels: int = 1024,
+    area_bytes: int = AREA_BYTES,
 ) -> Iterator[ControlWorkerRig]:
     """A worker whose ring 0 runs."""
     setup = replace(
         SETUP,
         engine=engine,
         quota=Quota(pes, memory_bytes, 64),
-        control=ControlSetup(AREA_BYTES, 1024, budget_ppm),
+        control=ControlSetup(area_bytes, channels, budget_ppm),
     )
     with ExitStack() as stack:
-        area = stack.enter_context(ControlArea(AREA_BYTES))
+        area = stack.enter_context(ControlArea(area_bytes))
         rig = ControlWorkerRig(stack.enter_context(shared_parts()), area, sandbox, setup)
         stack.callback(rig.close)
         assert rig.start().ok
