@@ -241,6 +241,22 @@ def test_image_that_dies_on_one_element_leaves_the_vms_others_and_is_condemned()
     run(test)
 
 
+def test_worker_that_says_it_without_end_is_heard_once() -> None:
+    async def test(rig: Rig) -> None:
+        elements = await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": (0, 1, 2, 3)})
+        rig.told.clear()
+        elements.asked.clear()
+        for pe in [0, 1, 2, 3] * 250:
+            rig.manager.reported("web1", FirmwareReport(pe, 1, 0, SlotState.ROLLED_BACK, 256 + signal.SIGSEGV))
+        await rig.until(("firmware", "web1", {"version": "2.0.0", "state": "rolled back", "active": BUILT_IN}))
+        assert len(rig.told) == 2
+        assert len(elements.asked) <= 1
+
+    run(test)
+
+
 def test_failed_change_leaves_what_the_next_worker_shall_run() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")

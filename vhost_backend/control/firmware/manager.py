@@ -105,8 +105,8 @@ class FirmwareManager:
         """An element of a VM said something."""
         unit = self._units.get(vm)
         version = None if unit is None else unit.reported(report)
-        if unit is None or version is None or version not in self._images:
-            return
+        if unit is None or version is None or version not in self._images or (vm, version) in self._condemned:
+            return  # a worker may say it of as many elements, and as often, as it likes
         self._condemn(vm, version, f"element {report.pe}: {unit.pes[report.pe].text}")
         task = asyncio.get_running_loop().create_task(self._leave(unit, version))
         self._work.add(task)
