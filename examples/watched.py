@@ -3,13 +3,14 @@
 python3 watched.py [--size 256] [--sweeps 400] [--console | --keep-going]
 
 On the host, while it runs: vgcctl tail 'vm=demo,fn=log', vgcctl watch 'vm=demo', vgcctl snap take; with --console also
-vgcctl send 'vm=demo,pe=0': what you type there reaches the kernel. Nobody has to listen: the result is the same.
+vgcctl send 'vm=demo': what you type there reaches the kernel. Nobody has to listen: the result is the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 
 import numpy as np
 
@@ -94,6 +95,17 @@ def expected(size: int, sweeps: int) -> np.ndarray:
     return plate
 
 
+def converse(program: vgc.Program, device: vgc.Device) -> int:
+    """Lines that were typed, once some were and no more come: a kernel that nobody types to reads nothing and ends."""
+    lines, heard = device.to_device(np.zeros(1, np.int32)), 0
+    while True:
+        program.console[1, 1](lines)
+        before, heard = heard, int(lines.get()[0])
+        if heard and heard == before:
+            return heard
+        time.sleep(0.1)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=256, help="of the plate (default: %(default)s)")
@@ -113,9 +125,8 @@ def main() -> int:
         while fine and arguments.keep_going:
             solve(program, device, arguments.size, arguments.sweeps)
         if arguments.console:
-            lines = device.to_device(np.zeros(1, np.int32))
-            program.console[1, 1](lines)
-            print(f"the kernel heard {int(lines.get()[0])} lines")
+            print("waiting for lines; on the host: vgcctl send vm=NAME")
+            print(f"the kernel heard {converse(program, device)} lines")
     return 0 if fine else 1
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from tests.vm.harness import Guest
 from tests.vm.vgcd import Vgcd, VmSettings
@@ -41,6 +42,8 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="print what vgcctl says, and end")
     parser.add_argument("--listen", default="127.0.0.1:7070", help="of the control centre (default: %(default)s)")
     arguments = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # in the background of a script, Ctrl-C's signal is ignored
+        signal.signal(number, _end)
     settings = [VmSettings(name, extra={"quota": {"pes": 4}}) for name in VMS]
     with ExitStack() as stack:
         vgcd = stack.enter_context(Vgcd(*settings, log_level="warning"))
@@ -53,9 +56,13 @@ def main() -> int:
             wait_until_busy(url)
             return show(url)
         say(f"the page: {url}    from the shell: VGC_CENTRE={url} {vgcctl()} ls    end: Ctrl-C")
-        with suppress(KeyboardInterrupt):
-            threading.Event().wait()
+        threading.Event().wait()
     return 0
+
+
+def _end(_number: int, _frame: object) -> NoReturn:
+    """Ends the guests, the daemon and the control centre, too."""
+    raise SystemExit(0)
 
 
 @contextmanager

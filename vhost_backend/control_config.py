@@ -143,6 +143,8 @@ def _tls(problems: Problems, path: str, at: Located) -> TlsConfig | None:
     keys: dict[str, Parser[Any]] = {"certificate": path_of, "key": path_of, "client_ca": path_of, "clients": _clients}
     table = table_of(problems, path, at, keys)
     missing = [key for key in ("certificate", "key") if key not in table]
+    if not isinstance(at.value, dict) or any(key in at.value for key in missing):
+        return None  # what is wrong has been said
     if missing:
         problems.note(at.line, f"{path} lacks {' and '.join(missing)}; allowed: both of certificate and key")
         return None
@@ -166,11 +168,12 @@ def _selector(problems: Problems, path: str, at: Located) -> str | None:
 
 
 def _kinds(problems: Problems, path: str, at: Located) -> tuple[str, ...] | None:
-    values = [item.value for item in at.value] if isinstance(at.value, list) else []
-    if not values or not all(value in FAULT_KINDS for value in values):
+    if not isinstance(at.value, list) or not at.value:
         problems.add(at, path, f"a list of {', '.join(FAULT_KINDS)}")
         return None
-    return tuple(dict.fromkeys(values))
+    kind = choice(*FAULT_KINDS)
+    found = [kind(problems, f"{path}.{index}", item) for index, item in enumerate(at.value)]
+    return None if None in found else tuple(dict.fromkeys(str(value) for value in found))
 
 
 _POLICY_KEYS: Final[dict[str, Parser[Any]]] = {
@@ -224,8 +227,8 @@ def parse_control(problems: Problems, path: str, at: Located) -> ControlConfig:
     for key, name in (("memory", "memory_bytes"), ("hung_after", "hung_after_ns")):
         if key in table:
             table[name] = table.pop(key)
-    if "listen" in table and "tls" not in table:
+    if "listen" in table and "tls" not in at.value:
         problems.note(at.line, f"{path}.listen is there without {path}.tls; allowed: both, as tokens must not be seen")
-    if "listen" in table and "tokens" not in table and not getattr(table.get("tls"), "clients", None):
+    if "listen" in table and "tokens" not in at.value and "tls" in table and not table["tls"].clients:
         problems.note(at.line, f"{path}.listen is there without tokens and tls.clients; allowed: at least one of them")
     return ControlConfig(**table)

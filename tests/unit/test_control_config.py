@@ -46,6 +46,7 @@ def test_policy_has_units_and_defaults() -> None:
         (f"listen: 'h:70000', tokens: /t, {TLS}", "control.listen is 'h:70000'"),
         ("listen: 'h:1', tokens: /t", "control.listen is there without control.tls"),
         (f"listen: 'h:1', {TLS}", "without tokens and tls.clients"),
+        ("policies: [{name: a, kinds: [kernel, kernl]}]", "control.policies.0.kinds.1 is 'kernl'; allowed: kernel"),
         ("tls: {certificate: /c}", "control.tls lacks key; allowed: both of certificate and key"),
         ("tls: {certificate: /c, key: /k, clients: {a: view}}", "clients is there without client_ca"),
         ("tls: {certificate: /c, key: /k, client_ca: /a, clients: {a: root}}", "control.tls.clients.a is 'root'"),
@@ -57,7 +58,7 @@ def test_policy_has_units_and_defaults() -> None:
         ("firmware_keys: /k", "control.firmware_keys is '/k'; allowed: a list of absolute paths"),
         ("policies: [{action: alert}]", "control.policies.0 lacks name"),
         ("policies: [{name: p}, {name: p}]", "control.policies.1.name is 'p' again; allowed: each name once"),
-        ("policies: [{name: p, kinds: [bad]}]", "control.policies.0.kinds is a list; allowed: a list of kernel"),
+        ("policies: [{name: p, kinds: hung}]", "control.policies.0.kinds is 'hung'; allowed: a list of kernel"),
         ("policies: [{name: p, selector: 'pe=x'}]", "control.policies.0.selector: selector 'pe=x'"),
         ("policies: [{name: p, action: pray}]", "control.policies.0.action is 'pray'; allowed: alert or quiesce"),
         ("colour: red", "control.colour is not a key; allowed: socket, listen, tls"),
@@ -68,3 +69,17 @@ def test_mistake_is_named(text: str, words: str) -> None:
         control(text)
     assert words in str(caught.value)
     assert "config:2: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "listen: 'h:1', tokens: /t, tls: {certificate: c, key: /k}",
+        "listen: 'h:1', tokens: t, tls: {certificate: /c, key: /k}",
+        "listen: 'h:1', tokens: /t, tls: 3",
+    ],
+)
+def test_mistake_is_named_once(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        control(text)
+    assert len(caught.value.problems) == 1

@@ -96,12 +96,12 @@ def test_version_number_orders_as_versions_do(parts: tuple[int, int, int]) -> No
 
 
 def test_keys_are_made_once_and_the_secret_one_is_private(tmp_path: Path) -> None:
-    secret, public = signing.make_keys(tmp_path)
+    secret, public = signing.make_keys(tmp_path / "new" / "keys")
     assert secret.stat().st_mode & 0o777 == 0o600
     key = signing.secret_key(secret)
     assert list(signing.public_keys([public])) == [signing.key_id(key.public_key())]
     with pytest.raises(ConfigError, match="allowed: a folder without firmware keys"):
-        signing.make_keys(tmp_path)
+        signing.make_keys(secret.parent)
 
 
 def test_file_that_is_no_key_is_named(tmp_path: Path) -> None:

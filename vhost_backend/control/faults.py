@@ -44,7 +44,7 @@ ADVICE: Final[Mapping[str, str]] = {
     ),
     "hung": (
         "The element has not come further for a while. A snapshot shows the kernel and the block: look for a loop that "
-        "waits for another block or for input. The deadline ends the launch; reset_worker ends it now."
+        "waits for another block or for input. The deadline ends the launch; `vgcctl worker reset` ends it now."
     ),
     "deadlock": (
         "Threads of a block wait for each other, so none can go on: look for __syncthreads() that some threads do not come "

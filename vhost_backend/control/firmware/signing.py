@@ -29,12 +29,15 @@ def key_id(key: Ed25519PublicKey) -> str:
 def make_keys(folder: Path) -> tuple[Path, Path]:
     """Writes a new key pair: ``firmware.key`` (secret, mode 0600) and ``firmware.pub`` (for `firmware_keys`).
 
+    Makes the folder (mode 0700) where it is not there.
+
     :raise ConfigError: the folder cannot be written, or has such files already.
     """
     secret, public = folder / "firmware.key", folder / "firmware.pub"
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_new(secret, pem, 0o600)
         _write_new(
             public,
