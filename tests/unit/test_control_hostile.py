@@ -117,6 +117,30 @@ def test_worker_that_answers_and_dies_leaves_no_channel_out(tmp_path: Path, answ
     tell(tmp_path, story)
 
 
+@pytest.mark.parametrize("verb", ["close", "open"])
+def test_slow_worker_is_told_in_the_end_what_was_wanted_meanwhile(tmp_path: Path, verb: str) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels, other = rig.vms["web1"].channels, await rig.client()
+        first = (await client.ask("open", selector="vm=web1,pe=0,fn=log", slots=64))["instance"]
+        second = (await client.ask("open", selector="vm=web1,pe=1,fn=log", slots=64))["instance"]
+        channels.hold = asyncio.Event()
+        closing = asyncio.ensure_future(client.ask("close", instance=first))
+        while len((await other.ask("ls"))["instances"]) != 1:
+            pass
+        fields = {"instance": second} if verb == "close" else {"selector": "vm=web1,pe=1,fn=log", "slots": 256}
+        meanwhile = asyncio.ensure_future(other.ask(verb, **fields))
+        third = await rig.client()
+        while len((await third.ask("ls"))["instances"]) != {"close": 0, "open": 2}[verb]:
+            pass
+        channels.hold.set()
+        await closing
+        await meanwhile
+        slots = [bound.terms.slots for bound in channels.bound.values()]
+        assert slots == {"close": [], "open": [256]}[verb]
+
+    tell(tmp_path, story)
+
+
 @pytest.mark.parametrize(
     ("fn", "event", "told", "record"),
     [

@@ -208,7 +208,8 @@ class ChannelTable:
             try:
                 await self._release([item for item in self._dirty.values() if item.bound and _must_go(item)])
                 self._drop_unwanted()
-                await self._adjust([item for item in self._dirty.values() if item.bound])
+                # what must go only since then is for whoever wanted that, who settles next
+                await self._adjust([item for item in self._dirty.values() if item.bound and not _must_go(item)])
                 await self._bind([item for item in self._dirty.values() if not item.bound and item.instances])
             except WorkerGoneError:
                 return  # the next worker gets them all
