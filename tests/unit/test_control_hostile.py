@@ -102,7 +102,7 @@ def test_worker_that_answers_and_dies_leaves_no_channel_out(tmp_path: Path, answ
             if answer is not None:
                 raise answer
 
-        channels.open = by_the_first  # type: ignore[method-assign]
+        channels.open = by_the_first  # type: ignore[method-assign,assignment]
         opening = asyncio.ensure_future(client.ask("open", selector="vm=web1,fn=log"))
         await asked.wait()
         answered.set()
