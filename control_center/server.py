@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from control_center import __version__, config
-from control_center.config import CentreConfig
+from control_center import __version__
 from control_center.errors import ConfigError
 
 if TYPE_CHECKING:
     from control_center.centre import Centre
+    from control_center.config import CentreConfig
 
 EXAMPLES: Final = """\
 examples:
@@ -53,6 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.doctor:
         return _doctor()
     try:
+        import aiohttp  # noqa: F401  said before anything is started
+
+        from control_center import config
+    except ModuleNotFoundError as error:
+        print(f"{error.name} is missing; allowed: pip install 'virtio-gpu-compute[control]'", file=sys.stderr)
+        return 1
+    try:
         chosen = config.from_arguments(given.config, given.host, given.listen, given.record)
     except ConfigError as error:
         print(*error.problems, sep="\n", file=sys.stderr)
@@ -73,11 +80,6 @@ def _doctor() -> int:
 
 
 def _serve(chosen: CentreConfig) -> int:
-    try:
-        import aiohttp  # noqa: F401  said before anything is started
-    except ImportError:
-        print("aiohttp is missing; allowed: pip install 'virtio-gpu-compute[control]'", file=sys.stderr)
-        return 1
     try:
         asyncio.run(serve(chosen))
     except KeyboardInterrupt:

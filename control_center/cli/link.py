@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
-from control_center.cli.problems import UsageError, answers_of
+from control_center.cli.problems import MissingPackageError, UsageError, answers_of
 
 DEFAULT_SOCKET: Final = Path("/run/vgc/control.sock")
 DEFAULT_CENTRE: Final = "http://127.0.0.1:7070"
@@ -141,16 +141,21 @@ async def connected(target: Target) -> AsyncIterator[Link]:
     :raise UsageError: the address is none.
     :raise RefusalError: who is there does not let us in.
     :raise NobodyThereError: nobody is there.
+    :raise MissingPackageError: it takes a Python package that is not installed.
     """
-    if target.daemon:
-        from control_center.cli.daemon_side import daemon_link
+    async with _link_to(target) as link:
+        with answers_of(link.address):
+            yield link
 
-        async with daemon_link(target) as link:
-            with answers_of(link.address):
-                yield link
-    else:
+
+def _link_to(target: Target) -> contextlib.AbstractAsyncContextManager[Link]:
+    try:
+        if target.daemon:
+            from control_center.cli.daemon_side import daemon_link
+
+            return daemon_link(target)
         from control_center.cli.rest_link import centre_link
 
-        async with centre_link(target) as link:
-            with answers_of(link.address):
-                yield link
+        return centre_link(target)
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(str(error.name)) from None

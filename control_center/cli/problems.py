@@ -41,6 +41,13 @@ class NobodyThereError(CommandError):
     exit_code = UNREACHABLE
 
 
+class MissingPackageError(CommandError):
+    """What it takes is not installed here."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the Python package {name} is missing; allowed: pip install 'virtio-gpu-compute[control]'")
+
+
 _NONSENSE: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 

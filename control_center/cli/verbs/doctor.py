@@ -13,7 +13,14 @@ from typing import Final, Literal
 
 from control_center.cli.link import DEFAULT_CENTRE, DEFAULT_SOCKET, Link, Object, Target, choose, connected
 from control_center.cli.output import Output, duration
-from control_center.cli.problems import FAILED, OK, CommandError, NobodyThereError, RefusalError
+from control_center.cli.problems import (
+    FAILED,
+    OK,
+    CommandError,
+    MissingPackageError,
+    NobodyThereError,
+    RefusalError,
+)
 
 EXAMPLES: Final = """\
   vgcctl doctor
@@ -49,6 +56,8 @@ async def run_alone(given: argparse.Namespace, out: Output, asked: Target) -> in
         advice = "is it running? vgc-control-center, or `control:` with a socket in vgcd's configuration"
         default = "" if asked != Target() else f"; no {DEFAULT_SOCKET} here, so {DEFAULT_CENTRE} was tried"
         findings.append(Finding("missing", f"{error}{default}", advice))
+    except MissingPackageError:
+        findings.append(Finding("warning", "nobody was asked, as a package is missing"))
     except RefusalError as error:
         findings.append(
             Finding("missing", str(error), "a token: VGC_TOKEN in the environment; vgcctl token new makes one")
