@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,9 +104,11 @@ EXPECTED: Final = "the sum is 5\nthe sum is 12\nthe sum is 112\ndone\n"
 
 
 def test_a_kernel_that_reads_and_prints_prints_the_same_when_its_input_is_fed_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    typed = io.TextIOWrapper(io.BytesIO(b"5\n7\n100\nq"))
+    (stage.folder / "typed").write_bytes(b"5\n7\n100\nq")
+    typed = (stage.folder / "typed").open(encoding="utf-8")
+    request.addfinalizer(typed.close)
     monkeypatch.setattr(sys, "stdin", typed)
     hosts = (HostConfig("h1", address.parse(f"unix:{stage.socket}")),)
     recording = RecorderConfig(f"sqlite://{stage.folder}/recording.db")

@@ -32,6 +32,24 @@ def test_ctrl_c_ends_a_tail_closes_its_channels_and_is_no_error(tmp_path: Path) 
     with_daemon(tmp_path, test)
 
 
+def test_ctrl_c_ends_a_console_that_waits_to_be_typed_to(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        program = [sys.executable, "-m", "control_center.cli", "send", "vm=h1-vm0,pe=0", "--daemon", daemon.url]
+        process = await asyncio.create_subprocess_exec(
+            *program, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"one\n")
+        await until(lambda: any(verb == "send" for verb, _ in daemon.asked), daemon)
+        process.send_signal(signal.SIGINT)
+        err = await process.stderr.read()
+        assert (await process.wait(), err) == (0, b"")
+        assert not daemon.host.instances
+
+    with_daemon(tmp_path, test)
+
+
 def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         reading, writing = os.pipe()

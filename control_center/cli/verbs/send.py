@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +36,7 @@ CHUNK: Final = MAX_INPUT_BYTES // 4
 """Bytes that are sent at a time: there is room for them when most was read."""
 PATIENCE_S: Final = 10.0
 _RETRY_S: Final = 0.05
+_LINES_AHEAD: Final = 256
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
@@ -89,15 +92,33 @@ def _data(given: argparse.Namespace) -> bytes | None:
 
 
 async def _lines() -> AsyncIterator[bytes]:
-    """Lines of standard input as they come; read in a thread, as a terminal cannot be waited for in another way."""
+    """Lines of standard input as they come, no more of them at a time than are sent; read in a thread, as a terminal
+    cannot be waited for in another way, and past Python's own buffer, whose lock a program that ends must have.
+    """
     loop = asyncio.get_running_loop()
-    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    lines: asyncio.Queue[bytes] = asyncio.Queue(_LINES_AHEAD)
+    source = sys.stdin.fileno()
+
+    def put(line: bytes) -> None:
+        work = lines.put(line)
+        try:
+            asyncio.run_coroutine_threadsafe(work, loop).result()
+        except RuntimeError:  # the loop has ended
+            work.close()
+            raise
 
     def read() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            while line := sys.stdin.buffer.readline():
-                loop.call_soon_threadsafe(lines.put_nowait, line)
-            loop.call_soon_threadsafe(lines.put_nowait, b"")
+        rest = b""
+        with contextlib.suppress(RuntimeError, CancelledError):
+            while piece := os.read(source, CHUNK):
+                *whole, rest = (rest + piece).split(b"\n")
+                for line in whole:
+                    put(line + b"\n")
+                if len(rest) > CHUNK:
+                    put(rest)
+                    rest = b""
+            for line in (rest, b"") if rest else (b"",):
+                put(line)
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
     while line := await lines.get():
