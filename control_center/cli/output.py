@@ -15,6 +15,11 @@ from typing import Any, Final, TextIO
 COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "grey": "90", "bold": "1"}
 LEVELS: Final = ("off", "critical", "error", "warning", "info", "debug")
 _LEVEL_COLOURS: Final = {1: "red", 2: "red", 3: "yellow", 5: "grey"}
+_SAMPLES: Final = {
+    "perf": ("blocks", "warps", "busy_ns", "stall_ns"),
+    "load": ("busy_ns", "blocks", "launches", "since_ns"),
+}
+"""What the numbers of a sample are."""
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
 """Guests' texts must not move the terminal's cursor, or do worse."""
 _TURNING: Final = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
@@ -178,6 +183,8 @@ def record_line(row: Mapping[str, Any], out: Output) -> str:
     name = LEVELS[level] if 0 <= level < len(LEVELS) else str(level)
     where = one_line(f"{row['host']}/{row['vm']}/{row['pe']} {row['fn']}")
     text = one_line(row["text"].rstrip("\n"))
+    if row["kind"] == "sample" and row["fn"] in _SAMPLES:
+        text = " ".join(f"{name}={value}" for name, value in zip(_SAMPLES[row["fn"]], text.split(), strict=False))
     kind = "" if row["kind"] in ("text", "format") else f"{one_line(row['kind'])} "
     shown = out.paint(f"{name:7}", _LEVEL_COLOURS.get(level))
     return f"{where} {shown} {clock(row['time_ns'])} {kind}{text}"

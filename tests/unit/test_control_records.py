@@ -127,5 +127,8 @@ def test_records_are_described_with_what_the_dictionary_knows() -> None:
     assert records.describe(record(Function.LOG, 1, words(0x9000, 7)), dictionary) == "<0x9000>"
     assert records.describe(record(Function.FAULT, 2, words(257, 0x1000, 9)), dictionary) == "step 9"
     assert records.describe(record(Function.PERF, 3, words(0x2000, 2**64 - 2)), dictionary) == "tokens -2"
+    block = record(Function.PERF, 1, words(0x2000, 5, 256))
+    assert records.describe(block, dictionary) == f"tokens, launch 5, block {block.block}: 256 threads"
+    assert records.describe(record(Function.PERF, 2, words(0x2000, 5, 99)), dictionary).endswith(": 99 ns")
     gauge = words(0x2000) + struct.pack("<2d", 2.5, 2.0)
     assert records.describe(record(Function.PERF, 4, gauge), dictionary) == "tokens 2.5 crosses 2"

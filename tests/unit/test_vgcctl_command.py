@@ -16,7 +16,7 @@ import pytest
 from control_center.cli import command
 from control_center.cli.command import parse
 from control_center.cli.link import Target, choose
-from control_center.cli.output import Output, duration, ranges, size, table
+from control_center.cli.output import Output, duration, ranges, record_line, size, table
 from control_center.cli.problems import UsageError
 from control_center.cli.times import length_s, moment_ns, speed
 from control_center.cli.verbs import VERBS
@@ -161,6 +161,22 @@ def test_forms_for_people() -> None:
     assert (duration(1500), duration(2.5e9)) == ("1.5 us", "2.5 s")
     assert ranges([0, 1, 2, 3, 8]) == "0-3|8"
     assert ranges(None) == "*"
+
+
+def test_a_sample_says_what_its_numbers_are() -> None:
+    row = {
+        "host": "h",
+        "vm": "v",
+        "pe": 1,
+        "fn": "perf",
+        "level": 1,
+        "kind": "sample",
+        "text": "2 3 40 0",
+        "time_ns": 0,
+    }
+    line = record_line(row, Output(colour=False))
+    assert line.startswith("h/v/1 perf critical ")
+    assert line.endswith(" sample blocks=2 warps=3 busy_ns=40 stall_ns=0")
 
 
 def test_colours_are_for_terminals() -> None:

@@ -191,6 +191,9 @@ def describe(record: Record, dictionary: Mapping[int, str]) -> str:
             return record.payload[8:].decode(errors="replace")
         case (Function.FAULT, 2) if len(words) > 1:
             return expand(_name(words[1], dictionary), record.payload[16:])
+        case (Function.PERF, 1 | 2) if len(words) > 2:
+            unit = "threads" if record.type == 1 else "ns"
+            return f"{_name(words[0], dictionary)}, launch {words[1]}, block {record.block}: {words[2]} {unit}"
         case (Function.PERF, 3) if len(words) > 1:
             return f"{_name(words[0], dictionary)} {_I64.unpack_from(record.payload, 8)[0]}"
         case (Function.PERF, 4) if len(words) > 2:
