@@ -122,6 +122,7 @@ def test_hung_element_is_found_by_snapshots_and_its_worker_reset(stage: Stage, c
     assert caller.event("policy_acted")["detail"]["result"] == "worker replaced"
     with pytest.raises(vgc.VgcError):
         job.wait()
+    assert {fault["kind"] for fault in caller.ask("faults")["faults"]} == {"hung"}, "not its deadline ended it"
     guest.renew()
     assert add_up(guest).get().tolist() == [1] * 8
     assert other.device.info().generation == before
