@@ -20,6 +20,7 @@ from control_center.cli.output import Output, duration, ranges, record_line, siz
 from control_center.cli.problems import UsageError
 from control_center.cli.times import length_s, moment_ns, speed
 from control_center.cli.verbs import VERBS
+from control_center.cli.verbs.tail import show
 from tests.unit.vgcctl_rig import vgcctl
 from virtio_proto.control import tokens
 
@@ -161,6 +162,15 @@ def test_forms_for_people() -> None:
     assert (duration(1500), duration(2.5e9)) == ("1.5 us", "2.5 s")
     assert ranges([0, 1, 2, 3, 8]) == "0-3|8"
     assert ranges(None) == "*"
+
+
+def test_what_a_kernel_reads_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"type": "record", "host": "h", "vm": "v", "pe": 1, "fn": "stdio", "level": 4, "time_ns": 0, "text": "x"}
+    for out in (Output(), Output(as_json=True)):
+        for kind in ("wants", "took", "text"):
+            show(out, {**row, "kind": kind})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[0] for line in lines] == ["h", "{", "{", "{"]
 
 
 def test_a_sample_says_what_its_numbers_are() -> None:

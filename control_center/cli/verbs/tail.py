@@ -55,17 +55,23 @@ async def _print(context: Context, stream: AsyncIterator[Object], count: int | N
         show(context.out, message)
         if message["type"] == "record":
             _say_lost(context, message, lost)
-            printed += 1
+            printed += context.out.as_json or not is_input(message)
             if printed == count:
                 return
 
 
+def is_input(record: Object) -> bool:
+    """Whether it says that a kernel waits for input or took some: there may be one per byte, for programs and replay."""
+    return record["fn"] == "stdio" and record["kind"] in ("wants", "took")
+
+
 def show(out: Output, message: Object) -> None:
-    """One message as a line."""
+    """One message as a line; what `is_input` tells of is for programs only."""
     if out.as_json:
         out.json(message)
     elif message["type"] == "record":
-        out.line(record_line(message, out))
+        if not is_input(message):
+            out.line(record_line(message, out))
     elif message["type"] == "event":
         out.line(event_line(message, out))
     elif message["type"] == "host":

@@ -92,6 +92,9 @@ const SAMPLES = {
 /** Whether a record is one of the figures that elements report again and again; there are views for those. */
 export const isSample = (record) => record.kind === "sample" && record.fn in SAMPLES;
 
+/** Whether a record says that a kernel waits for input or took some of it: the console shows that, byte by byte. */
+export const isInput = (record) => record.fn === "stdio" && ["wants", "took"].includes(record.kind);
+
 function textOf(record) {
   if (!isSample(record)) return record.text;
   const words = record.text.split(" ").map(Number);

@@ -5,7 +5,7 @@ import { h, pill } from "../dom.js";
 import { input, select } from "../forms.js";
 import { LEVELS } from "../format.js";
 import { idOf, openDialog } from "../instances.js";
-import { Gaps, Lines, Seen, isSample, recordLine } from "../records.js";
+import { Gaps, Lines, Seen, isInput, isSample, recordLine } from "../records.js";
 import { button } from "../roles.js";
 import { matches } from "../selector.js";
 import { store } from "../store.js";
@@ -34,6 +34,7 @@ function mount(stage) {
   const watched = h("span");
   const concerns = (record) => (!functions.value || record.fn === functions.value) && matches(store.scope, record);
   const shows = (record) =>
+    !isInput(record) &&
     record.level <= Number(level.value) &&
     concerns(record) &&
     record.text.toLowerCase().includes(text.value.toLowerCase());
