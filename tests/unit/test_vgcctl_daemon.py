@@ -127,7 +127,7 @@ def test_send_is_for_stdio_only(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_stat_counts_for_a_while_where_nothing_is_open(tmp_path: Path) -> None:
+def test_stat_counts_for_a_while_and_leaves_what_was_open(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("stat", "vm=h1-vm0", "--for", "0.01s", "--daemon", daemon.url)
         assert ran.code == 0
@@ -135,8 +135,9 @@ def test_stat_counts_for_a_while_where_nothing_is_open(tmp_path: Path) -> None:
         assert ran.lines[0].split()[:3] == ["host", "vm", "pe"]
         assert not daemon.host.instances
         await vgcctl("open", "vm=h1-vm0,pe=3,fn=perf", "--daemon", daemon.url)
-        ran = await vgcctl("stat", "--json", "--daemon", daemon.url)
+        ran = await vgcctl("stat", "vm=h1-vm0,pe=3", "--for", "0.01s", "--json", "--daemon", daemon.url)
         assert [(stat["host"], stat["pe"]) for stat in ran.json] == [("h1", 3)]
+        assert len(daemon.host.instances) == 1
 
     with_daemon(tmp_path, test)
 

@@ -122,10 +122,9 @@ def find_side(interface: Interface, caller: Caller, name: str) -> VmSide:
 
 
 def _stat(side: VmSide, figures: ElementFigures) -> PeStat:
-    since_ns = side.figures_since_ns.get(figures.pe, side.figures_ns)
-    first = side.figures_first.get(figures.pe, figures)
-    elapsed_ns = side.figures_ns - since_ns
-    busy = max(0, figures.busy_ns - first.busy_ns)
+    then_ns, then = side.figures_then.get(figures.pe, (side.figures_ns, figures))
+    elapsed_ns = side.figures_ns - then_ns
+    busy = max(0, figures.busy_ns - then.busy_ns)
     counted = {field.name: getattr(figures, field.name) for field in dataclasses.fields(figures) if field.name != "pe"}
     return {
         "gpu": side.vm.facts().gpu,

@@ -23,6 +23,7 @@ from vhost_backend.control.refusal import RefusedError, unknown
 from vhost_backend.control.vm_port import ControlledVm
 from vhost_backend.control.vm_side import VmSide, gather_settled
 from vhost_backend.log import Logger
+from virtio_proto.control.records import Function
 from virtio_proto.control.selector import Selector
 
 NS_PER_S: Final = 1_000_000_000
@@ -169,6 +170,9 @@ class Interface:
             internal=opening.internal,
         )
         await self._bind(instance, sides)
+        if instance.module.function == Function.PERF:
+            for side in sides:
+                side.begin_windows(side.chosen_pes(instance))
         self._schedule(instance)
         self.observer.opened(instance)
         if not instance.internal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from vhost_backend.control.channel_port import Batch, ChannelError, ElementFigures, Loss
 from vhost_backend.control.channel_table import ChannelTable, DeviceChannel
@@ -15,6 +15,9 @@ from vhost_backend.control.instances import Instance
 from vhost_backend.control.vm_port import ControlledVm
 from vhost_backend.log import Logger
 from virtio_proto.control.records import Function, RecordError
+
+WINDOW_NS: Final = 2_000_000_000
+"""How busy an element is said to be of: so long at least, and twice as long at most."""
 
 
 class Owner(Protocol):
@@ -49,9 +52,9 @@ class VmSide:
         self.table = ChannelTable(vm.channels, quota)
         self.lexicon = Lexicon()
         self.figures: dict[int, ElementFigures] = {}
-        self.figures_first: dict[int, ElementFigures] = {}
-        self.figures_since_ns: dict[int, int] = {}
-        """When an element began to count, and what its figures were then."""
+        self.figures_then: dict[int, tuple[int, ElementFigures]] = {}
+        """What an element's figures were some seconds ago, or when it began to count, and when that was."""
+        self._figures_next: dict[int, tuple[int, ElementFigures]] = {}
         self.figures_ns = 0
         self.torn = 0
         """Batches that were no batches."""
@@ -106,8 +109,8 @@ class VmSide:
     def on_lost(self, loss: Loss) -> None:
         self.table.lost()
         self.figures.clear()
-        self.figures_first.clear()
-        self.figures_since_ns.clear()
+        self.figures_then.clear()
+        self._figures_next.clear()
         self._owner.worker_lost(self, loss)
 
     def on_texts(self, texts: Mapping[int, str]) -> None:
@@ -166,8 +169,11 @@ class VmSide:
     def on_figures(self, time_ns: int, figures: Sequence[ElementFigures]) -> None:
         self.figures_ns = time_ns
         for element in filter(self._counts, figures):
-            self.figures_since_ns.setdefault(element.pe, time_ns)
-            self.figures_first.setdefault(element.pe, element)
+            now = (time_ns, element)
+            following = self._figures_next.setdefault(element.pe, now)
+            self.figures_then.setdefault(element.pe, now)
+            if time_ns - following[0] >= WINDOW_NS:
+                self.figures_then[element.pe], self._figures_next[element.pe] = following, now
             self.figures[element.pe] = element
 
     def _counts(self, element: ElementFigures) -> bool:
@@ -177,8 +183,17 @@ class VmSide:
     def drop_figures(self) -> None:
         """Forgets the figures of elements that count no more."""
         for element in [item for item in self.figures.values() if not self._counts(item)]:
-            for kept in (self.figures, self.figures_first, self.figures_since_ns):
-                kept.pop(element.pe, None)
+            del self.figures[element.pe]
+            self._begin_window(element.pe)
+
+    def begin_windows(self, pes: Iterable[int]) -> None:
+        """Somebody looks at these elements anew: how busy they are is counted from now on."""
+        for pe in pes:
+            self._begin_window(pe)
+
+    def _begin_window(self, pe: int) -> None:
+        self.figures_then.pop(pe, None)
+        self._figures_next.pop(pe, None)
 
     def on_samples(self, samples: Mapping[int, int]) -> None:
         """The governor has made channels keep fewer records, or more again."""

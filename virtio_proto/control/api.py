@@ -255,7 +255,7 @@ class PeStat(TypedDict):
     stall_ns: int
     faults: int
     occupancy: float
-    """Busy part of the time since the element began to count: since its first channel of perf or load was opened; 0..1."""
+    """Busy part of the last 2 to 4 seconds, or of the time since perf was last opened on the element; 0..1."""
     counters: dict[str, int]
     gauges: dict[str, float]
 

@@ -96,7 +96,7 @@ def _host(host: Object) -> Iterator[Finding]:
         since = duration(time.time_ns() - host["since_ns"])
         advice = f"is vgcd running there, with `control:` configured? {host.get('problem') or ''}".strip()
         yield Finding(
-            "missing" if host["state"] == "down" else "warning", f"{name} is {host['state']} since {since}", advice
+            "missing" if host["state"] == "down" else "warning", f"{name} is {host['state']} for {since}", advice
         )
         return
     role = f", role {host['role']}" if host.get("role") else ""

@@ -1,6 +1,7 @@
 """Counters of processing elements: blocks, warps, busy and stall time, faults, counters and gauges of kernels' own.
 
-Only elements with an open channel of perf or load count; where none is open, one is, for a short time.
+Elements count while a channel of perf or load is open on them; one is opened for as long as this takes. Who may not open any
+sees what is counted already.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 from control_center.cli.context import Context, add_selector, opened, positive
 from control_center.cli.link import Object
 from control_center.cli.output import duration
-from control_center.cli.problems import OK
+from control_center.cli.problems import OK, RefusalError
 from control_center.cli.times import length_s
 from virtio_proto.control.records import Level
 from virtio_proto.control.selector import Selector, parse
@@ -40,29 +41,35 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=length_s,
         default=1.0,
         metavar="TIME",
-        help="how long to count where nothing is open (default: 1s)",
+        help="how long to count (default: 1s)",
     )
 
 
 async def run(context: Context) -> int:
     given = context.given
-    found = await context.link.stats(given.selector)
-    if found and not given.watch:
-        _show(context, found)
-        return OK
     fields = {"level": int(Level.CRITICAL), "period_ms": _period_ms(given.watch or given.time)}
+    try:
+        await _counted(context, fields)
+    except RefusalError as refusal:
+        found = await context.link.stats(given.selector) if refusal.kind == "denied" else []
+        if not found:
+            raise
+        _show(context, found)
+    return OK
+
+
+async def _counted(context: Context, fields: Object) -> None:
+    given = context.given
     async with opened(context, perf_of(given.selector), (), fields):
         if not given.watch:
             await asyncio.sleep(given.time)
             _show(context, await context.link.stats(given.selector))
-            return OK
         shown = 0
-        while shown != given.count:
+        while given.watch and shown != given.count:
             await asyncio.sleep(given.watch)
             context.out.clear_screen()
             _show(context, await context.link.stats(given.selector))
             shown += 1
-    return OK
 
 
 def _period_ms(seconds: float) -> int:
