@@ -69,3 +69,16 @@ def test_length_is_refused_before_anything_is_read() -> None:
 def test_end_in_the_middle_is_an_error() -> None:
     with pytest.raises(FrameError, match="middle of a frame"):
         read_all(frames.encode({"a": 1})[:-1])
+
+
+@pytest.mark.parametrize(
+    "value", [[[]] * (frames.MAX_CONTAINERS + 1), [{}] * (frames.MAX_CONTAINERS + 1), [0] * (frames.MAX_ITEMS + 1)]
+)
+def test_frame_of_too_many_parts_is_refused(value: list[object]) -> None:
+    with pytest.raises(FrameError, match="lists and maps|exceeds max_array_len"):
+        frames.decode(msgpack.packb({"a": value}))
+
+
+def test_frame_of_many_parts_is_read() -> None:
+    value = [[]] * (frames.MAX_CONTAINERS - 2)
+    assert frames.decode(msgpack.packb({"a": value})) == {"a": value}

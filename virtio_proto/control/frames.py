@@ -18,6 +18,10 @@ from typing import Any, Final, TypeAlias
 import msgpack
 
 MAX_FRAME_BYTES: Final = 16 << 20
+MAX_CONTAINERS: Final = 1 << 18
+"""Lists and maps in a frame: an empty list is a byte on the wire and 56 in memory."""
+MAX_ITEMS: Final = 1 << 20
+"""Of one list."""
 _LENGTH: Final = struct.Struct("<I")
 
 Frame: TypeAlias = dict[str, Any]
@@ -44,10 +48,19 @@ def encode(frame: Frame) -> bytes:
 def decode(body: bytes) -> Frame:
     """The map in `body`, which is what follows the length.
 
-    :raise FrameError: it is not MessagePack, or not a map with string keys.
+    :raise FrameError: it is not MessagePack, or not a map with string keys, or has too many parts.
     """
+    left = MAX_CONTAINERS
+
+    def count(container: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise FrameError(f"a frame of more than {MAX_CONTAINERS} lists and maps")
+        return container
+
     try:
-        frame = msgpack.unpackb(body, strict_map_key=True)
+        frame = msgpack.unpackb(body, strict_map_key=True, max_array_len=MAX_ITEMS, list_hook=count, object_hook=count)
     except (ValueError, msgpack.UnpackException) as error:
         raise FrameError(f"a frame that is not MessagePack: {error}") from None
     if not isinstance(frame, dict) or not all(isinstance(key, str) for key in frame):
