@@ -75,7 +75,7 @@ def test_end_in_the_middle_is_an_error() -> None:
     "value", [[[]] * (frames.MAX_CONTAINERS + 1), [{}] * (frames.MAX_CONTAINERS + 1), [0] * (frames.MAX_ITEMS + 1)]
 )
 def test_frame_of_too_many_parts_is_refused(value: list[object]) -> None:
-    with pytest.raises(FrameError, match="lists and maps|exceeds max_array_len"):
+    with pytest.raises(FrameError, match=r"lists and maps|exceeds max_array_len"):
         frames.decode(msgpack.packb({"a": value}))
 
 
