@@ -51,10 +51,11 @@ def main() -> int:
             guest = stack.enter_context(Guest(vgcd.device(name), memory_mib=512))
             say(f"{name} runs ({guest.machine}) and computes")
             guest.start(WORK, timeout=SECONDS)
-        url = stack.enter_context(centre(vgcd.control_socket, arguments.listen))
-        if arguments.once:
+        if arguments.once:  # beside another one, too
+            url = stack.enter_context(centre(vgcd.control_socket, "127.0.0.1:0"))
             wait_until_busy(url)
             return show(url)
+        url = stack.enter_context(centre(vgcd.control_socket, arguments.listen, RECORDINGS))
         say(f"the page: {url}    from the shell: VGC_CENTRE={url} {vgcctl()} ls    end: Ctrl-C")
         threading.Event().wait()
     return 0
@@ -66,11 +67,12 @@ def _end(_number: int, _frame: object) -> NoReturn:
 
 
 @contextmanager
-def centre(control_socket: Path, listen: str) -> Iterator[str]:
-    """A control centre that records; yields its URL."""
-    RECORDINGS.parent.mkdir(parents=True, exist_ok=True)
+def centre(control_socket: Path, listen: str, recordings: Path | None = None) -> Iterator[str]:
+    """A control centre, which records if it is told where; yields its URL."""
     argv = ["-m", "control_center.server", "--host", f"unix:{control_socket}", "--listen", listen]
-    argv += ["--record", f"sqlite:///{RECORDINGS}"]
+    if recordings is not None:
+        recordings.parent.mkdir(parents=True, exist_ok=True)
+        argv += ["--record", f"sqlite:///{recordings}"]
     with subprocess.Popen([sys.executable, *argv], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
