@@ -68,6 +68,10 @@ class ApiCaller:
             self._pushes.append(frame)
         return frame
 
+    def left(self, instance: int) -> list[Frame]:
+        """Pushes of an instance's records that have come and that nobody has asked for."""
+        return [frame for frame in self._pushes if frame["push"] == "records" and frame["instance"] == instance]
+
     def event(self, name: str) -> Frame:
         """The next event of this name."""
         return self.push(lambda frame: frame["push"] == "event" and frame["event"] == name)

@@ -12,6 +12,8 @@ import guest_driver as vgc
 from tests.fakes.api_caller import Reader
 from tests.fakes.api_client import ApiRefusedError
 from tests.protocol.control_rig import Stage, control_stage
+from vhost_backend.control.fields import Fields
+from vhost_backend.control.functions import MODULES
 from virtio_proto.control import records
 
 VMS: Final = ("web1", "web2")
@@ -25,6 +27,10 @@ extern "C" __global__ void talk(int n) {
 extern "C" __global__ void logs() {
     vgc_log(VGC_ERROR, "failed with %d", 7);
     vgc_log(VGC_DEBUG, "detail %s", "here");
+}
+extern "C" __global__ void chatters(int n) {
+    for (int i = 0; i < n; i++)
+        vgc_log(VGC_INFO, "line %d", i);
 }
 extern "C" __global__ void counts(float *out) {
     vgc_count("cells", 10);
@@ -96,6 +102,23 @@ def test_log_keeps_the_level_that_was_asked_for(stage: Stage) -> None:
         stage.guests["web1"].program["logs"][1, 1]()
         assert every.texts(2) == ["failed with 7", "detail here"]
         assert few.texts(1) == ["failed with 7"]
+
+
+def test_kernel_waits_for_room_where_nothing_may_be_lost(stage: Stage) -> None:
+    with stage.caller() as caller:
+        reader = Reader(caller, caller.open("vm=web1,fn=log", policy="wait", slots=8))
+        stage.guests["web1"].program["chatters"][1, 1](500)
+        assert reader.texts(500) == [f"line {i}" for i in range(500)]
+
+
+def test_figures_come_once_where_no_period_is_asked_for(stage: Stage) -> None:
+    assert MODULES["perf"].terms(Fields("open", {"period_ms": 0})).period_ms == 0
+    with stage.caller() as caller:
+        once = caller.open("vm=web1,fn=perf", level=records.Level.CRITICAL, period_ms=0)
+        Reader(caller, once).texts(PES)
+        Reader(caller, caller.open("vm=web1,fn=load", period_ms=10)).texts(5 * PES)
+        caller.ask("close", instance=once)
+        assert caller.left(once) == []
 
 
 def test_typed_input_reaches_the_kernel_that_waits_for_it(stage: Stage) -> None:
