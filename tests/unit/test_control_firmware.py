@@ -288,6 +288,37 @@ def test_rollback_goes_to_the_other_slot_and_back_again() -> None:
     run(test)
 
 
+def test_rollback_does_not_activate_what_was_only_staged() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        with pytest.raises(FirmwareError, match=r"web1 never ran 2\.0\.0; allowed: activate it"):
+            await rig.manager.roll_back({"web1": range(4)})
+        assert rig.active() == [BUILT_IN] * 4
+
+    run(test)
+
+
+def test_vm_whose_worker_does_not_answer_holds_up_no_other() -> None:
+    async def test(rig: Rig) -> None:
+        stuck, _ = await rig.add("web1"), await rig.add("web2")
+        asked = asyncio.Event()
+
+        async def never(*_: object) -> None:
+            asked.set()
+            await asyncio.Event().wait()
+
+        stuck.stage_firmware = never  # type: ignore[method-assign]
+        waiting = asyncio.create_task(rig.manager.stage(image(), ["web1"]))
+        await asked.wait()
+        async with asyncio.timeout(10):
+            await rig.manager.stage(image(), ["web2"])
+            assert (await rig.manager.activate("2.0.0", {"web2": range(4)}))["state"] == "active"
+        waiting.cancel()
+
+    run(test)
+
+
 def test_rollback_without_another_version_is_refused() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
@@ -365,7 +396,7 @@ def test_source_that_does_not_compile_is_shown_with_the_compilers_words() -> Non
     ("data", "kind", "said"),
     [
         (b"nonsense", "malformed", "not a firmware image"),
-        (image()[:-1] + b"\0", "denied", "signature is wrong"),
+        (image()[:-1] + bytes([image()[-1] ^ 1]), "denied", "signature is wrong"),
         (image(abi=99), "malformed", "abi 99; allowed:"),
         (image(BUILT_IN), "malformed", "allowed: a new version"),
     ],

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -69,7 +70,7 @@ class FirmwareManager:
         self._units: dict[str, Unit] = {}
         self._standing: dict[str, Standing] = {}
         self._condemned: set[tuple[str, str]] = set()  # (vm, version)
-        self._one_at_a_time = asyncio.Lock()
+        self._locks: dict[str, asyncio.Lock] = {}
         self._work: set[asyncio.Task[None]] = set()
 
     # ---- workers come and go -----------------------------------------------------------------------
@@ -81,7 +82,7 @@ class FirmwareManager:
         if standing is None or standing.version not in self._images:
             return
         try:
-            async with self._one_at_a_time:
+            async with self._alone_with([elements.vm]):
                 await self._stage_on(unit, self._images[standing.version])
                 await unit.activate(unit.slot_of(standing.version), range(elements.num_pes), WITHIN_S)
         except FirmwareError as error:
@@ -150,7 +151,7 @@ class FirmwareManager:
         """
         staged = self._accept(data)
         version = staged.image.manifest.version
-        async with self._one_at_a_time:
+        async with self._alone_with(vms):
             for vm in vms:
                 unit = self._unit(vm)
                 self._refuse_condemned(vm, version)
@@ -168,9 +169,9 @@ class FirmwareManager:
         return await self._change(dict.fromkeys(chosen, version), chosen, within_s)
 
     async def roll_back(self, chosen: Chosen, within_s: float = WITHIN_S) -> dict[str, Any]:
-        """Changes elements to what is in their other slot.
+        """Changes elements to what is in their other slot and has run on the VM.
 
-        :raise FirmwareError: there is nothing.
+        :raise FirmwareError: there is nothing, or it was staged and never ran.
         """
         targets = {}
         for vm, pes in chosen.items():
@@ -179,6 +180,8 @@ class FirmwareManager:
             version = unit.versions[slots.pop()] if len(slots) == 1 else None
             if version is None:
                 raise FirmwareError("busy", f"{vm}: elements without another version, or with different ones")
+            if version not in unit.proven:
+                raise FirmwareError("busy", f"{vm} never ran {version}; allowed: activate it, or a version that ran")
             targets[vm] = version
         return await self._change(targets, chosen, within_s)
 
@@ -223,7 +226,7 @@ class FirmwareManager:
         staged.engines.add(target.engine)
 
     async def _change(self, versions: Mapping[str, str], chosen: Chosen, within_s: float) -> dict[str, Any]:
-        async with self._one_at_a_time:
+        async with self._alone_with(chosen):
             return await self._change_now(versions, chosen, within_s)
 
     async def _change_now(self, versions: Mapping[str, str], chosen: Chosen, within_s: float) -> dict[str, Any]:
@@ -258,8 +261,8 @@ class FirmwareManager:
 
     async def _leave(self, unit: Unit, version: str) -> None:
         """Takes an image that has died on one element away from the VM's others."""
-        async with self._one_at_a_time:
-            vm = unit.elements.vm
+        vm = unit.elements.vm
+        async with self._alone_with([vm]):
             if self._units.get(vm) is not unit:
                 return
             self._unstand({vm: version})
@@ -267,6 +270,14 @@ class FirmwareManager:
             pes = [pe for pe, element in enumerate(unit.pes) if element.slot == slot]
             await self._activate({vm: 1 - slot}, {vm: pes}, WITHIN_S)
             self._tell("firmware", vm, {"version": version, "state": "rolled back", "active": self.active(vm)})
+
+    @asynccontextmanager
+    async def _alone_with(self, vms: Iterable[str]) -> AsyncIterator[None]:
+        """One thing at a time is done to a VM's firmware; a VM whose worker is slow holds up no other."""
+        async with AsyncExitStack() as held:
+            for vm in sorted(set(vms)):  # always in this order: two rollouts cannot wait for each other
+                await held.enter_async_context(self._locks.setdefault(vm, asyncio.Lock()))
+            yield
 
     def _condemn(self, vm: str, version: str, problem: str) -> None:
         """The VM does not get this image again."""

@@ -78,6 +78,8 @@ class Unit:
         self.elements = elements
         self.versions: list[str | None] = [built_in, None]
         """By slot."""
+        self.proven = {built_in}
+        """Versions that have run here."""
         self.pes = [Element(slot=0) for _ in range(elements.num_pes)]
         self._changing: dict[int, _Change] = {}
 
@@ -178,6 +180,7 @@ class Unit:
         match report.state:
             case SlotState.ACTIVE:
                 element.slot, element.text = report.slot, ""
+                self.proven.add(str(self.versions[report.slot]))
             case SlotState.ROLLED_BACK:
                 element.slot = 1 - report.slot
                 element.text = f"{self.versions[report.slot]} {what_failed(report.code)}"
