@@ -7,6 +7,7 @@ SOURCES := setup.py virtio_proto vhost_backend guest_driver control_center tools
 PYTHON_SOURCES = $(wildcard $(SOURCES))
 C_FILES = git ls-files -- '*.c' '*.h' '*.cpp' '*.cu' '*.cuh'
 PYTEST := $(PYTHON) -m pytest
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
@@ -44,11 +45,12 @@ lint: build
 
 .PHONY: unit
 unit: build
-	$(PYTEST) -q tests/unit
+	$(PYTEST) -q $(SIDE_BY_SIDE) tests/unit
 
 .PHONY: test
 test: lint image test-asan  ## everything: check, protocol tests, sanitizers, fuzzing in brief, VM boots
-	$(PYTEST) tests
+	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/protocol tests/web
+	$(PYTEST) tests --ignore=tests/unit --ignore=tests/protocol --ignore=tests/web
 
 .PHONY: test-asan
 test-asan: build  ## unit and protocol tests on C code with ASan and UBSan

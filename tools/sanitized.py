@@ -46,7 +46,8 @@ WITHOUT_OUR_C: Final = (
 """Tests of Python and of NVIDIA's compilers, which do not find their own libraries behind the sanitizers' runtime."""
 
 DEFAULT_TESTS: Final = (
-    *("-q", "tests/unit", "tests/protocol"),
+    *("-q", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile"),
+    *("tests/unit", "tests/protocol"),
     *(f"--deselect={name}" for name in BEHIND_WALLS),
     *(f"--ignore-glob={pattern}" for pattern in WITHOUT_OUR_C),
 )
