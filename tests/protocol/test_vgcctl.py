@@ -123,7 +123,7 @@ def test_a_kernel_that_reads_and_prints_prints_the_same_when_its_input_is_fed_ag
             assert isinstance(centre.recorder, StoreRecorder)
             await centre.recorder.flush()
             again = await while_it_runs(
-                stage, "adder", "replay", "vm=web1", "--feed", "--linger", "0.5", "--centre", url
+                stage, "adder", "replay", "vm=web1", "--feed", "--linger", "0.5", "--for", "4", "--centre", url
             )
             assert (again.out, again.code) == (EXPECTED, 0)
 

@@ -106,7 +106,19 @@ def test_each_piece_waits_until_the_kernel_asks(tmp_path: Path) -> None:
         url = sqlite_url(tmp_path)
         await record_input(url, ["one\n", "two\n"])
         async with FakeDaemon("h1", tmp_path / "h1.sock", shape=SHAPE) as daemon:
-            options = ("--recording", url, "--feed", "--as", "web1=h1-vm0", "--linger", "0.05", "--daemon", daemon.url)
+            options = (
+                "--recording",
+                url,
+                "--feed",
+                "--as",
+                "web1=h1-vm0",
+                "--linger",
+                "0.05",
+                "--for",
+                "0.5",
+                "--daemon",
+                daemon.url,
+            )
             ran = await vgcctl("replay", "vm=web1", *options)
             assert "0 pieces were sent again; 2 were not asked for" in ran.err
             assert daemon.host.sent == []

@@ -69,7 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=length_s,
         default=10.0,
         metavar="TIME",
-        help="and so long after the last piece (default: 10s)",
+        help="and so long after the last piece, or where nobody asks (default: 10s)",
     )
 
 
@@ -176,7 +176,7 @@ async def _feed(context: Context, source: Recordings, span: Span) -> None:
     async with opened(context, str(chosen), (), {}) as instances:
         feeder = Feeder(context, instances, scripts)
         async with feeder.console.printing():
-            await (feeder.at_recorded_times(given.speed) if given.timed else feeder.when_asked(given.linger))
+            await (feeder.at_recorded_times(given.speed) if given.timed else feeder.when_asked(given.time))
             await feeder.console.silence(given.linger, given.time)
     left = sum(len(script.pieces) - script.sent for script in scripts.values())
     pieces = sum(script.sent for script in scripts.values())
