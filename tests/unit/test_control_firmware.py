@@ -308,7 +308,7 @@ def test_vm_whose_worker_does_not_answer_holds_up_no_other() -> None:
             asked.set()
             await asyncio.Event().wait()
 
-        stuck.stage_firmware = never  # type: ignore[method-assign]
+        stuck.stage_firmware = never  # type: ignore[method-assign,assignment]
         waiting = asyncio.create_task(rig.manager.stage(image(), ["web1"]))
         await asked.wait()
         async with asyncio.timeout(10):

@@ -80,5 +80,5 @@ def test_frame_of_too_many_parts_is_refused(value: list[object]) -> None:
 
 
 def test_frame_of_many_parts_is_read() -> None:
-    value = [[]] * (frames.MAX_CONTAINERS - 2)
+    value: list[list[int]] = [[]] * (frames.MAX_CONTAINERS - 2)
     assert frames.decode(msgpack.packb({"a": value})) == {"a": value}
