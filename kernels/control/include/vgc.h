@@ -7,12 +7,12 @@
  *   vgc_count(name, delta)         a counter of this element; 24 names at most
  *   vgc_gauge(name, value)         a value of this element, with thresholds that the host sets; 8 names at most
  *   vgc_fault(code, format, ...)   something is wrong, and the kernel goes on
- *   vgc_poll()                     a good moment for the control system: answers snapshots, changes firmware. False: the
- *                                  launch is being stopped, so a loop had better end
+ *   vgc_poll()                     a good moment for the control system: answers snapshots, changes firmware. False:
+ * the launch is being stopped, so a loop had better end
  *
  * Every thread that calls makes a record (or adds, or takes bytes) of its own; a kernel that wants one per warp or
- * block asks for its leader itself. Nothing here synchronises threads, so all of it may stand in divergent code. As long
- * as nobody listens a call is a look at one word; vgc_read returns 0 then.
+ * block asks for its leader itself. Nothing here synchronises threads, so all of it may stand in divergent code. As
+ * long as nobody listens a call is a look at one word; vgc_read returns 0 then.
  *
  * Formats and names must be constants of the program: the host reads them where they are. Formats are C's; integers
  * and characters, floats, pointers and strings can be arguments, strings also those that the kernel made. A record
@@ -44,8 +44,8 @@ __device__ int __vgc_ctl_poll(void);
 namespace vgc_control
 {
 
-/* A record's payload while it is put together: `fixed` words in front (the format's address among them), then a word for
- * each argument, then the bytes of those that are strings. */
+/* A record's payload while it is put together: `fixed` words in front (the format's address among them), then a word
+ * for each argument, then the bytes of those that are strings. */
 class Payload
 {
   public:
