@@ -75,9 +75,19 @@ class Cluster(Listener):
 
     async def __aenter__(self) -> Self:
         each_s = self._poll_s / max(len(self.hosts), 1)
-        runs = (host.run(self._poll_s, place * each_s) for place, host in enumerate(self.hosts.values()))
+        runs = (self._run(host, place * each_s) for place, host in enumerate(self.hosts.values()))
         self._tasks = [asyncio.create_task(run) for run in runs]
         return self
+
+    async def _run(self, host: Host, offset_s: float) -> None:
+        """Runs a host until cancelled; an error of ours is told in the log, and the host's link begins anew."""
+        while True:
+            try:
+                await host.run(self._poll_s, offset_s)
+            except Exception:
+                log.exception("host_failed", host=host.name)
+            host.look()
+            await asyncio.sleep(self._poll_s)
 
     async def __aexit__(self, *_exc: object) -> None:
         for task in self._tasks:

@@ -107,6 +107,8 @@ class Host:
         self._changed = True
         self._subscribed: set[int] = set()
         self._resubscribe = asyncio.Event()
+        self._was_refused = False
+        """A subscription was; it is tried again after the next poll."""
         self._connected = asyncio.Event()
         self._link = DaemonLink(
             config.address, config.credentials, on_push=self._push, on_up=self._up, on_down=self._down
@@ -164,6 +166,9 @@ class Host:
             self._polls += 1
             self.load, self.load_text = _bounded(await self.ask("load", {}, POLL_TIMEOUT_S)), None
             self._answered_s, self.reason = self._clocks.monotonic_s(), ""
+            if self._was_refused:
+                self._was_refused = False
+                self._resubscribe.set()
         except RefusedError as error:
             self.reason = error.text
         self.look()
@@ -252,21 +257,23 @@ class Host:
             await self._resubscribe.wait()
             self._resubscribe.clear()
             wanted = self._watcher.wanted(self)
-            with contextlib.suppress(RefusedError):
+            try:
                 for number in sorted(wanted - self._subscribed):
                     await self._subscribe(number)
                 if surplus := self._subscribed - wanted:
                     await self.ask("unsubscribe", {"records": sorted(surplus)})
                     self._subscribed -= surplus
+            except RefusedError:
+                self._was_refused = True
 
     async def _subscribe(self, number: int) -> None:
         try:
             await self.ask("subscribe", {"records": [number]})
             self._subscribed.add(number)
-        except UnreachableError:
-            raise
-        except RefusedError:  # it has ended meanwhile
-            self._ended(number)
+        except RefusedError as error:
+            if error.kind != "unknown":
+                raise
+            self._ended(number)  # meanwhile
 
 
 def _bounded(load: LoadInfo) -> LoadInfo:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
+import structlog
 from aiohttp import web
 
 from control_center.access import Access, Tokens
@@ -19,6 +20,7 @@ from control_center.host import Clocks
 from control_center.recording_port import Recorder
 from control_center.tls import tls_context
 
+log = structlog.get_logger()
 LOAD_S: Final = 1.0
 SHUTDOWN_S: Final = 2.0
 
@@ -68,10 +70,13 @@ async def _recorder(config: RecorderConfig, stack: contextlib.AsyncExitStack) ->
 
 
 async def _tick(centre: Centre) -> None:
-    """The load once a second, to streams and to the recorder."""
+    """The load once a second, to streams and to the recorder; streams whose tokens have ended are ended by this."""
     while True:
         await asyncio.sleep(LOAD_S)
-        centre.tick()
+        try:
+            centre.tick()
+        except Exception:
+            log.exception("tick_failed")
 
 
 def _url(config: CentreConfig, runner: web.AppRunner) -> str:

@@ -151,18 +151,22 @@ async def open_each(context: Context, text: str, functions: Sequence[str], field
     """
     chosen = parse(text)
     opened: list[Object] = []
-    failed: list[Object] = []
+    failed: list[str] = []
     for fn in chosen.fn or functions:
         one = Selector(chosen.host, chosen.gpu, chosen.vm, chosen.pe, (fn,))
         answer = await context.link.open({"selector": str(one), **fields})
         opened += answer["instances"]
-        failed += answer["failed"]
-    texts = [f"{item['host']}: {_error_text(item['error'])}" for item in failed]
+        failed += failures(answer)
     if not opened:
-        raise RefusalError("; ".join(dict.fromkeys(texts)) or f"nothing matches {text!r}")
-    for line in dict.fromkeys(texts):
+        raise RefusalError("; ".join(dict.fromkeys(failed)) or f"nothing matches {text!r}")
+    for line in dict.fromkeys(failed):
         context.out.note(f"not opened on {line}")
     return opened
+
+
+def failures(answer: Object) -> list[str]:
+    """Of an answer: the hosts that did not do what others did, each with why."""
+    return [f"{item['host']}: {_error_text(item['error'])}" for item in answer.get("failed", [])]
 
 
 def _error_text(error: Any) -> str:
@@ -173,7 +177,7 @@ def _error_text(error: Any) -> str:
 async def opened(context: Context, text: str, functions: Sequence[str], fields: Object) -> AsyncIterator[list[Object]]:
     """As `open_each`, closed at the end of the block; kept open by renewing its time to live."""
     instances = await open_each(context, text, functions, {**fields, "ttl_s": TTL_S})
-    renewing = asyncio.create_task(_renew(context.link, instances))
+    renewing = asyncio.create_task(_renew(context, instances))
     try:
         yield instances
     finally:
@@ -181,11 +185,19 @@ async def opened(context: Context, text: str, functions: Sequence[str], fields: 
         await asyncio.shield(_close(context.link, instances))
 
 
-async def _renew(link: Link, instances: Sequence[Object]) -> None:
+async def _renew(context: Context, instances: Sequence[Object]) -> None:
+    """Until cancelled; of an instance that cannot be renewed it says so once, and goes on with the others."""
+    told: set[str] = set()
     while True:
         await asyncio.sleep(TTL_S / _RENEWALS)
-        for instance in instances:
-            await link.change(instance["instance"], {"ttl_s": TTL_S})
+        for name in (instance["instance"] for instance in instances):
+            try:
+                await context.link.change(name, {"ttl_s": TTL_S})
+                told.discard(name)
+            except CommandError as error:
+                if name not in told:
+                    told.add(name)
+                    context.out.note(f"{name} is not renewed: {error}")
 
 
 async def _close(link: Link, instances: Sequence[Object]) -> None:

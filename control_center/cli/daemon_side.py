@@ -156,7 +156,7 @@ class DaemonSide:
         loads = asyncio.create_task(self._push_load()) if wanted.load else None
         try:
             while True:
-                for message in self._messages(await self._next(), texts):
+                for message in self._messages(await self._next(loads), texts):
                     yield message
         finally:
             if loads is not None:
@@ -169,14 +169,18 @@ class DaemonSide:
             self.take({"push": "load", **await self.load("")})
             await asyncio.sleep(_LOAD_S)
 
-    async def _next(self) -> Frame:
+    async def _next(self, loads: asyncio.Task[None] | None) -> Frame:
+        """What is pushed next; `loads` asks for the load meanwhile, and what it raises is raised."""
         getting = asyncio.ensure_future(self._queue.get())
         closed = self.connection.closed
-        await asyncio.wait((getting, closed), return_when=asyncio.FIRST_COMPLETED)
+        ends = {closed} if loads is None else {closed, loads}
+        await asyncio.wait({getting, *ends}, return_when=asyncio.FIRST_COMPLETED)
         if getting.done():
             return getting.result()
         getting.cancel()
-        raise NobodyThereError(closed.result())
+        if loads is not None and loads.done():
+            loads.result()
+        raise NobodyThereError(await closed)
 
     def _messages(self, push: Frame, texts: dict[str, Lexicon]) -> list[Object]:
         found: list[Object] = []

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from control_center.recorder.entry import DamagedError, Kind, unpack_body
+from control_center.recorder.plain import plain
 from control_center.recorder.rows import Moment, command_row, event_row
 from virtio_proto.control.records import Function, Record, describe
 from virtio_proto.control.selector import FUNCTIONS
@@ -53,11 +54,11 @@ class Trace:
                     yield from self._load(moment)
                 case Kind.COMMAND:
                     row = command_row(moment.entry)
-                    rest = {"user": row["user"], "arguments": repr(row["arguments"]), "error": row["error"]}
+                    rest = {"user": row["user"], "arguments": row["arguments"], "error": row["error"]}
                     yield from self._instant_of_host(moment, f"command {row['verb']}", rest)
                 case _:
                     row_ = event_row(moment.entry)
-                    yield from self._instant_of_host(moment, row_["event"], {"detail": repr(row_["detail"])})
+                    yield from self._instant_of_host(moment, row_["event"], row_["detail"])
         yield from self._unfinished()
 
     # ---- processes and threads -------------------------------------------------------------------
@@ -152,7 +153,7 @@ class Trace:
         pid, news = self._process(moment.entry.host, "", moment.entry.vm)
         yield from news
         at = {"pid": pid, "tid": 0, "ts": _us(moment.time_ns)}
-        yield {"ph": "i", "s": "p", "name": name, "cat": moment.entry.kind.name.lower(), **at, "args": args}
+        yield {"ph": "i", "s": "p", "name": name, "cat": moment.entry.kind.name.lower(), **at, "args": plain(args)}
 
     def _load(self, moment: Moment) -> Iterator[dict[str, Any]]:
         pid, news = self._process(moment.entry.host, "", "")
@@ -162,9 +163,9 @@ class Trace:
         except DamagedError:
             return
         at = {"pid": pid, "tid": 0, "ts": _us(moment.time_ns)}
-        yield {"ph": "C", "name": "load", **at, "args": {"host": load["host"]}}
+        yield {"ph": "C", "name": "load", **at, "args": {"host": plain(load["host"])}}
         if load["vms"]:
-            yield {"ph": "C", "name": "load of VMs", **at, "args": load["vms"]}
+            yield {"ph": "C", "name": "load of VMs", **at, "args": plain(load["vms"])}
 
 
 _SAMPLE_TYPES: Final = {Function.PERF: _SAMPLE, Function.LOAD: 1}

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from control_center.recorder.entry import Kind
+from control_center.recorder.plain import plain
 from control_center.recorder.rows import Moment, command_row, event_row, record_row
 
 COLUMNS: Final = (
@@ -67,13 +68,12 @@ def _line(moment: Moment) -> dict[str, Any]:
             return {**record_row(moment), **times, "type": "record"}
         case Kind.COMMAND:
             command = command_row(entry)
-            text = json.dumps(
-                {"user": command["user"], "with": command["arguments"], "error": command["error"]}, default=repr
-            )
+            said = {"user": command["user"], "with": command["arguments"], "error": command["error"]}
+            text = json.dumps(plain(said))
             return {**times, "type": "command", "host": entry.host, "vm": entry.vm, "kind": entry.name, "text": text}
         case Kind.EVENT | Kind.GAP:
             event = event_row(entry)
-            text = json.dumps(event["detail"], default=repr)
+            text = json.dumps(plain(event["detail"]))
             return {**times, "type": "event", "host": entry.host, "vm": entry.vm, "kind": event["event"], "text": text}
         case _:
             return {**times, "type": entry.kind.name.lower(), "host": entry.host, "vm": entry.vm, "kind": entry.name}

@@ -16,7 +16,10 @@ from virtio_proto.control.selector import Selector
 
 def failures(found: Gathered[Any]) -> list[HostError]:
     """The hosts that did not answer as they should."""
-    return [{"host": host, "error": f"{error.kind}: {error.text}"} for host, error in sorted(found.failed.items())]
+    return [
+        {"host": host, "error": f"{error.kind}: {error.text.removeprefix(f'{host}: ')}"}
+        for host, error in sorted(found.failed.items())
+    ]
 
 
 def for_host(selector: Selector) -> str:
@@ -30,15 +33,21 @@ def narrowed(call: Call, selector: Selector) -> dict[Host, Selector]:
     :raise RefusedError: "unknown": nothing is left.
     """
     found: dict[Host, Selector] = {}
-    for host in call.chosen(selector):
-        if selector.vm != "*" and host.vms and not any(selector.matches_vm(vm) for vm in host.vms):
-            continue  # this host would only answer that it has no such VM
+    for host in _meant(call.chosen(selector), selector):
         narrow = call.scope.narrow(selector, host.name, host.vms)
         if narrow is not None:
             found[host] = narrow
     if not found:
         raise RefusedError("unknown", f"nothing here matches {str(selector) or 'that'!r}; there is: {_there(call)}")
     return found
+
+
+def _meant(hosts: list[Host], selector: Selector) -> list[Host]:
+    """Those that have a VM that is named, and if none does those of which no VM is known: they may be gone for now."""
+    if selector.vm == "*":
+        return hosts
+    having = [host for host in hosts if any(selector.matches_vm(vm) for vm in host.vms)]
+    return having or [host for host in hosts if not host.vms]
 
 
 def _there(call: Call) -> str:

@@ -8,16 +8,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 
 from control_center import answers
 from control_center.address import Credentials, TlsAddress, UnixAddress, parse
-from control_center.cluster import Gathered
+from control_center.cluster import Cluster, Gathered
 from control_center.daemon_link import Connection, DaemonLink, connect
 from control_center.errors import RefusedError, UnreachableError
+from control_center.host import Host, HostConfig
 from control_center.shapes import check
 from tests.fakes.control_daemon import FakeDaemon, torn_frame
 from tests.unit.centre_rig import SHAPE, rig_of, run
 from virtio_proto.control import frames
+
+
+def test_an_error_of_ours_about_a_host_is_logged_and_the_host_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = iter(range(2))
+    again = asyncio.Event()
+
+    async def broken(_self: Host, _poll_s: float, _offset_s: float = 0.0) -> None:
+        if next(runs, None) is None:
+            again.set()
+            await asyncio.Event().wait()
+        raise ZeroDivisionError
+
+    async def test() -> None:
+        config = HostConfig("h1", parse("unix:/nowhere"))
+        with structlog.testing.capture_logs() as lines:
+            async with Cluster([config], poll_s=0), asyncio.timeout(10):
+                await again.wait()
+        assert [(line["event"], line["host"]) for line in lines] == [("host_failed", "h1")] * 2
+
+    monkeypatch.setattr(Host, "run", broken)
+    run(test())
 
 
 def test_a_silent_host_is_stale_then_down_and_up_again(tmp_path: Path) -> None:

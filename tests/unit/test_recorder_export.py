@@ -94,14 +94,17 @@ def test_prints_logs_events_and_commands_are_instants(tmp_path: Path) -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_batch(push(text(1, "hello"), formatted(2, 0x10, 5), dictionary={"10": "n=%d"}), "a")
             made.record_event(event(3, "fault", "web1", pe=0), "a")
-            made.record_command(command(4, "open", selector="vm=web1"))
+            made.record_command(command(4, "send", vm="web1", data=b"\xff", odd={7: float("nan")}))
             made.record_load(
                 {"time_ns": START_NS, "host": 0.5, "gpus": {}, "vms": {"web1": 0.25}, "pes": {"web1": b"\x40"}}, "a"
             )
             await made.flush()
             events = json.loads(await exported(made, "perfetto"))["traceEvents"]
         instants = [one["name"] for one in events if one["ph"] == "i"]
-        assert instants == ["stdio: hello", "log: n=5", "fault", "command open"]
+        assert instants == ["stdio: hello", "log: n=5", "fault", "command send"]
+        fault, sent = (one["args"] for one in events if one["ph"] == "i" and one["cat"] in ("event", "command"))
+        assert fault == {"pe": 0}
+        assert sent["arguments"] == {"vm": "web1", "data": "/w==", "odd": {"7": None}}
         counters = {one["name"]: one["args"] for one in events if one["ph"] == "C"}
         assert counters == {"load": {"host": 0.5}, "load of VMs": {"web1": 0.25}}
 
@@ -124,7 +127,7 @@ def test_csv_has_a_line_for_everything(tmp_path: Path) -> None:
         )
         assert rows[1]["text"] == "'=HYPERLINK(1)"
         assert json.loads(rows[2]["text"]) == {"pe": 0}
-        assert "\\xff" in rows[3]["text"]
+        assert json.loads(rows[3]["text"])["with"] == {"vm": "web1", "data": "/w=="}
 
     asyncio.run(run())
 

@@ -41,9 +41,12 @@ class Cluster:
 
 
 def with_centre(
-    tmp_path: Path, test: Callable[[Cluster], Coroutine[Any, Any, None]], token_lines: str | None = None
+    tmp_path: Path,
+    test: Callable[[Cluster], Coroutine[Any, Any, None]],
+    token_lines: str | None = None,
+    gone: tuple[str, ...] = (),
 ) -> None:
-    """Runs `test` with a control centre over the hosts h1 and h2."""
+    """Runs `test` with a control centre over the hosts h1 and h2, and others that are not there."""
     token_file = None
     if token_lines is not None:
         token_file = tmp_path / "tokens"
@@ -52,12 +55,14 @@ def with_centre(
     async def run() -> None:
         paths = [tmp_path / "h1.sock", tmp_path / "h2.sock"]
         async with FakeDaemon("h1", paths[0], shape=SHAPE) as first, FakeDaemon("h2", paths[1], shape=SHAPE) as second:
-            hosts = tuple(HostConfig(path.stem, address.parse(f"unix:{path}")) for path in paths)
+            all_paths = [*paths, *(tmp_path / f"{name}.sock" for name in gone)]
+            hosts = tuple(HostConfig(path.stem, address.parse(f"unix:{path}")) for path in all_paths)
             recording = RecorderConfig(f"sqlite://{tmp_path}/recording.db")
             config = CentreConfig(hosts, ("127.0.0.1", 0), tokens=token_file, recorder=recording)
             async with running(config) as (url, centre):
                 daemons = [first, second]
-                await until(lambda: all(host.state == "up" for host in centre.cluster.hosts.values()), first)
+                there = [host for name, host in centre.cluster.hosts.items() if name not in gone]
+                await until(lambda: all(host.state == "up" for host in there), first)
                 await test(Cluster(url, centre, daemons))
 
     asyncio.run(run())
@@ -149,6 +154,35 @@ def test_steering_moves_policies_and_firmware(tmp_path: Path) -> None:
         assert (await cluster.run("flash", "activate", version, "host=h1")).code == 0
 
     with_centre(tmp_path, test)
+
+
+def test_a_host_that_is_gone_is_no_matter_of_other_hosts_vms(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        image = tmp_path / "image"
+        image.write_bytes(b"VGCF 2")
+        staged = await cluster.run("flash", "stage", str(image), "vm=h1-vm0", "--json")
+        assert (staged.code, staged.err) == (0, "")
+        (version,) = {pe["other"] for pe in staged.json["pes"]}
+        assert (await cluster.run("flash", "activate", version, "vm=h1-vm0")).code == 0
+        sent = await cluster.run("send", "vm=h1-vm0,pe=0", "x", "--linger", "0s")
+        assert (sent.code, "dead" in sent.err) == (0, False)
+        added = await cluster.run("policy", "add", "hang", "vm=h1-*", "--kinds", "hung")
+        assert (added.code, added.err) == (0, "")
+
+    with_centre(tmp_path, test, gone=("dead",))
+
+
+def test_hosts_that_did_not_do_it_are_named(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        image = tmp_path / "image"
+        image.write_bytes(b"VGCF 2")
+        staged = await cluster.run("flash", "stage", str(image), "--json")
+        versions = {pe["other"] for pe in staged.json["pes"]}
+        activated = await cluster.run("flash", "activate", *versions)
+        for ran in (staged, activated):
+            assert (ran.code, ran.err.count("vgcctl: dead: failed: ")) == (1, 1)
+
+    with_centre(tmp_path, test, gone=("dead",))
 
 
 def test_watch_and_doctor(tmp_path: Path) -> None:

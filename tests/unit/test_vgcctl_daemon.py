@@ -312,6 +312,7 @@ def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, argv: list[str], 
         (["level", "h1/7", "info"], "none is open"),
         (["policy", "ls", "--host", "nowhere"], "there is: h1"),
         (["send", "vm=nobody", "x"], "nothing matches"),
+        (["fault", "ls", "vm=nobody"], "no VM matches 'vm=nobody'; there is: h1/h1-vm0, h1/h1-vm1"),
     ],
 )
 def test_what_there_is_not_is_refused(tmp_path: Path, argv: list[str], text: str) -> None:

@@ -23,7 +23,9 @@ def add_to(commands: Any) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     new = actions.add_parser("new", help="make a token, and the line that makes a host accept it")
     new.add_argument("--role", required=True, choices=ROLES, help="what it may do")
-    new.add_argument("--vm", action="append", metavar="NAME", help="see this VM only; may be repeated (default: all)")
+    new.add_argument(
+        "--vm", "--vms", dest="vm", nargs="+", action="extend", metavar="NAME", help="see these VMs only (default: all)"
+    )
     new.add_argument("--expires", metavar="TIME", help="such as 12h or 30d from now (default: never)")
     new.add_argument("--name", default="token", metavar="TEXT", help="shown as the owner of what it opens")
     new.add_argument("--append-to", type=Path, metavar="FILE", help="the file of control.tokens, instead of printing")

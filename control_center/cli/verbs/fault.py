@@ -9,7 +9,7 @@ from control_center.cli.context import Context, selector
 from control_center.cli.link import Object, Wanted
 from control_center.cli.options import add_actions
 from control_center.cli.output import clock, date, event_line, one_line
-from control_center.cli.problems import OK, UsageError
+from control_center.cli.problems import OK, RefusalError, UsageError
 from virtio_proto.control.selector import SelectorError, parse
 
 EXAMPLES: Final = """\
@@ -41,9 +41,21 @@ async def run(context: Context) -> int:
         case "watch":
             await _watch(context, given.selector)
         case _:
-            found = await context.link.faults(getattr(given, "selector", ""), cleared=getattr(given, "cleared", False))
+            text = getattr(given, "selector", "")
+            found = await context.link.faults(text, cleared=getattr(given, "cleared", False))
+            if not found:
+                await _check_vm(context, text)
             _show(context, found)
     return OK
+
+
+async def _check_vm(context: Context, text: str) -> None:
+    """:raise RefusalError: there is no VM that the selector names: no faults of nobody are no good news."""
+    chosen = parse(text)
+    hosts = [host for host in await context.link.hosts() if chosen.matches_host(host["host"])]
+    names = [f"{host['host']}/{vm['vm']}" for host in hosts for vm in host["vms"]]
+    if chosen.vm != "*" and not any(chosen.matches_vm(vm["vm"]) for host in hosts for vm in host["vms"]):
+        raise RefusalError(f"no VM matches {text!r}; there is: {', '.join(names[:16]) or 'none'}", "unknown")
 
 
 def _show(context: Context, faults: list[Object]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from control_center.cli.context import Context, selector
+from control_center.cli.context import Context, failures, selector
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import date
@@ -47,9 +47,9 @@ async def run(context: Context) -> int:
         _show(context, await context.link.firmware(), parse(given.selector))
         return OK
     if given.action == "stage":
-        await context.link.stage_firmware(given.selector, _read(given.image))
+        answer = await context.link.stage_firmware(given.selector, _read(given.image))
         _show(context, await context.link.firmware(), parse(given.selector))
-        return OK
+        return FAILED if _told(context, answer) else OK
     if given.action == "activate":
         return await _change(context, context.link.activate_firmware(given.selector, given.version), given.version)
     return await _change(context, context.link.rollback_firmware(given.selector), None)
@@ -94,16 +94,21 @@ async def _change(context: Context, asked: Coroutine[Any, Any, Object], version:
     finally:
         change.cancel()
     _show(context, found, chosen)
+    is_wrong = _told(context, answer)
+    return FAILED if is_wrong or not all(_is_settled(pe, version) for pe in pes) else OK
+
+
+def _told(context: Context, answer: Object) -> bool:
+    """Says what went wrong; whether anything did."""
     problems = _problems(answer)
     for problem in problems:
         context.out.error(problem)
-    return FAILED if problems or not all(_is_settled(pe, version) for pe in pes) else OK
+    return bool(problems)
 
 
 def _problems(answer: Object) -> list[str]:
     """What went wrong, by place."""
-    failed = [f"{item['host']}: {item['error']['text']}" for item in answer.get("failed", [])]
-    return failed + [
+    return failures(answer) + [
         f"{host}/{problem['vm']} element {problem['pe']}: {problem['text']}"
         for host, info in answer["hosts"].items()
         for problem in info.get("problems", [])

@@ -24,7 +24,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     action = add_actions(parser)
     new = action("new", "make one")
     new.add_argument("--role", choices=ROLES, default="view", help="what it allows (default: view)")
-    new.add_argument("--vms", nargs="+", metavar="VM", help="the only VMs that it shows (default: all)")
+    new.add_argument(
+        "--vms", "--vm", nargs="+", action="extend", metavar="VM", help="the only VMs that it shows (default: all)"
+    )
     new.add_argument("--expires", type=length_s, metavar="TIME", help="such as 30d (default: never)")
     new.add_argument("--name", default="token", help="whose it is")
 

@@ -118,6 +118,6 @@ def heat(out: Output, elements: bytes) -> str:
 
 
 def _move(move: Object) -> str:
-    steps = ("quiescing", "copying", "restoring", "done")
+    steps = ("starting", "quiescing", "copying", "restoring", "done")
     done = steps.index(move["state"])
-    return f"moving {move['host']}/{move['vm']}: {'#' * done}{'.' * (3 - done)} {move['state']} {move['source']} -> {move['target']}"
+    return f"moving {move['host']}/{move['vm']}: {'#' * done}{'.' * (4 - done)} {move['state']} {move['source']} -> {move['target']}"

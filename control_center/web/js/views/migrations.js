@@ -15,7 +15,7 @@ export const migrations = { name: "migrations", title: "Load & moves", group: "S
 const PERIOD_MS = 1000;
 const PATIENCE_MS = 1500;
 const DONE = ["done", "failed"];
-const STAGES = { quiescing: 0.15, copying: 0.5, restoring: 0.85, done: 1, failed: 1 };
+const STAGES = { starting: 0.05, quiescing: 0.15, copying: 0.5, restoring: 0.85, done: 1, failed: 1 };
 
 function mount(stage) {
   const loads = h("div.load-list");
