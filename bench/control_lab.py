@@ -72,6 +72,11 @@ class Controlled:
         ns = min(self.spin(64, probe) for _ in range(5)) / 64 * self.rig.engine.num_pes
         return max(1, int(probe * block_us * 1000 / ns))
 
+    def turns_for_one(self, seconds: float) -> int:
+        """Turns of ``spins`` with which a single block takes so long."""
+        probe = 1 << 14
+        return max(1, int(probe * seconds * 1e9 / min(self.spin(1, probe) for _ in range(5))))
+
     def open(self, function: Function, level: int, first: int = 1, pes: Sequence[int] = (), **terms: int) -> range:
         chosen = pes or range(self.rig.engine.num_pes)
         channels = range(first, first + len(chosen))

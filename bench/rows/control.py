@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -12,6 +14,7 @@ from bench.control_lab import Controlled, controlled
 from bench.lab import Lab
 from bench.registry import Outcome, row
 from bench.results import Goal, Samples, outcome
+from bench.stats import alternate
 from virtio_proto.control.records import Function
 
 AREA_BYTES: Final = 64 << 20
@@ -20,7 +23,11 @@ BLOCK_US: Final = 5.0
 LONG_BLOCK_US: Final = 50.0
 BLOCKS: Final = 400
 EMPTY_BLOCKS: Final = 20_000
+EVENTS: Final = 1000
+"""Of each block of a kernel that floods."""
 MANY_PES: Final = 1024
+KERNEL_S: Final = 0.1
+"""Of a kernel that runs while channels come and go: several rounds of them."""
 FOUR: Final = (Function.STDIO, Function.PERF, Function.LOG, Function.FAULT)
 BUDGET_PPM: Final = 10_000
 CRITICAL: Final = 1
@@ -95,13 +102,22 @@ def records(lab: Lab) -> Iterator[Outcome]:
     uncounted = 0
     for name, pes in (("records_per_s", lab.threads), ("records_per_s_pe", 1)):
         with controlled(pes, area_bytes=AREA_BYTES) as made:
-            rates = []
+            bound, unbound = [], []
             for _ in range(lab.samples(9, 3)):
-                rate, missing = _flood(made, pes * 200, 1000)
-                rates.append(rate)
+                rate, missing = _flood(made, pes * 200, EVENTS)
+                bound.append(rate)
+                unbound.append(_events_per_s(made, pes * 200))
                 uncounted += missing
-        yield outcome(name, Samples(tuple(rates)), "1/s", "higher")
+        against = "events per second of the same kernel with no channel open"
+        yield outcome(name, Samples(tuple(bound)), "1/s", "higher", Samples(tuple(unbound)), against=against)
     yield outcome("records_lost_uncounted", float(uncounted), "", "lower", goal=Goal("value", "<", 1))
+
+
+def _events_per_s(made: Controlled, blocks: int) -> float:
+    """Events that a kernel passes per second, taken or not."""
+    began = time.perf_counter()
+    made.rig.launch("events", blocks, 1, np.int32(EVENTS))
+    return blocks * EVENTS / (time.perf_counter() - began)
 
 
 def _flood(made: Controlled, blocks: int, each: int) -> tuple[float, int]:
@@ -116,21 +132,58 @@ def _flood(made: Controlled, blocks: int, each: int) -> tuple[float, int]:
     return during / seconds, abs(blocks * (each + 2) - made.taken - made.lost)
 
 
-@row("channels_4096_open_close_s", "snapshot_all_ms")
+@row("channels_4096_open_close_s", "channels_4096_kernel_ratio", "snapshot_all_ms")
 def many(lab: Lab) -> Iterator[Outcome]:
-    """1024 elements with four functions each, while a kernel runs; and what they all do, at once."""
-    with controlled(MANY_PES, area_bytes=AREA_BYTES) as made, made.busy(lab.threads):
-        times = []
-        for _ in range(lab.samples(9, 3)):
-            began = time.perf_counter()
-            opened = [made.open(function, INFO, 1 + MANY_PES * place) for place, function in enumerate(FOUR)]
-            for channels in opened:
-                made.release(channels)
-            times.append(time.perf_counter() - began)
-        yield outcome("channels_4096_open_close_s", Samples(tuple(times)), "s", "lower", goal=Goal("value", "<", 1.0))
-        looks = []
-        for _ in range(lab.samples(21, 7)):
-            began = time.perf_counter()
-            made.driver.look(0)
-            looks.append((time.perf_counter() - began) * 1000)
-        yield outcome("snapshot_all_ms", Samples(tuple(looks)), "ms", "lower", against=f"{MANY_PES} elements")
+    """1024 elements with four functions each, beside the same with no kernel; what that does to a kernel; a snapshot."""
+    with controlled(MANY_PES, area_bytes=AREA_BYTES) as made, controlled(1, area_bytes=AREA_BYTES) as one:
+
+        def beside_a_kernel() -> float:
+            with made.busy(lab.threads):
+                return _open_and_close(made)
+
+        times, idle = alternate(lab.samples(9, 3), beside_a_kernel, lambda: _open_and_close(made))
+        goal = Goal("value", "<", 1.0)
+        against = "the same while no kernel runs"
+        yield outcome("channels_4096_open_close_s", times, "s", "lower", idle, against=against, goal=goal)
+        ratio = _disturbance(made, lab.samples(21, 7))
+        against = "the same kernel of one block while nothing is opened"
+        yield outcome("channels_4096_kernel_ratio", ratio, "", "lower", 1.0, against=against)
+        looks, single = alternate(lab.samples(21, 7), lambda: _look_ms(made), lambda: _look_ms(one))
+        yield outcome("snapshot_all_ms", looks, "ms", "lower", single, against=f"one element; here {MANY_PES}")
+
+
+def _open_and_close(made: Controlled) -> float:
+    """Seconds for all channels of all elements."""
+    began = time.perf_counter()
+    opened = [made.open(function, INFO, 1 + MANY_PES * place) for place, function in enumerate(FOUR)]
+    for channels in opened:
+        made.release(channels)
+    return time.perf_counter() - began
+
+
+def _disturbance(made: Controlled, rounds: int) -> float:
+    """How much longer a kernel takes while all channels are opened and released, over and over."""
+    turns = made.turns_for_one(KERNEL_S)
+    done = threading.Event()
+
+    def churn() -> None:
+        while not done.is_set():
+            _open_and_close(made)
+
+    def beside() -> float:
+        done.clear()
+        with ThreadPoolExecutor(1) as pool:
+            churning = pool.submit(churn)
+            try:
+                return made.spin(1, turns)
+            finally:
+                done.set()
+                churning.result()
+
+    return _ratio(rounds, beside, lambda: made.spin(1, turns))
+
+
+def _look_ms(made: Controlled) -> float:
+    began = time.perf_counter()
+    made.driver.look(0)
+    return (time.perf_counter() - began) * 1000

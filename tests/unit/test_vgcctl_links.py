@@ -74,4 +74,4 @@ def test_a_tokens_vms_may_be_said_as_vgcd_and_as_vgcctl_does(
     for made in (command.main, main):
         assert made(["token", "new", "--role", "view", *given]) == 0
         line = capsys.readouterr().out.splitlines()[-1].strip()
-        assert tokens.parse(line, "here")[0].vms == {"a", "b"}
+        assert tokens.parse(line, "here")[0].vms == frozenset("ab")
