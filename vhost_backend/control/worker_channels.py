@@ -72,9 +72,16 @@ class WorkerChannels:
 
     @contextmanager
     def begin(self, link: WorkerLink) -> Iterator[tuple[ControlSetup, tuple[int, ...]]]:
-        """What a new worker's `Setup` says of the control system, and its descriptors, open in the block."""
+        """What a new worker's `Setup` says of the control system, and its descriptors, open in the block.
+
+        :raise OSError: the host has no descriptors or no memory for them.
+        """
         area = ControlArea(self._config.memory_bytes)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError:
+            area.close()
+            raise
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECORD_SOCKET_BYTES)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECORD_SOCKET_BYTES)
         self._workers[link] = _Worker(link, area, RecordReader(ours, self._log))
@@ -107,8 +114,8 @@ class WorkerChannels:
             self._end(worker)
 
     def drop_others(self) -> None:
-        """Forgets the workers that never came to serve the VM."""
-        for worker in [worker for worker in self._workers.values() if worker is not self._current]:
+        """Forgets the workers that are gone and never came to serve the VM. One that is not ready yet may still come."""
+        for worker in [item for item in self._workers.values() if item.link.closed and item is not self._current]:
             self._end(worker)
 
     def _end(self, worker: _Worker) -> None:

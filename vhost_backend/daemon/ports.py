@@ -33,10 +33,13 @@ class Compiler(Protocol):
 
 
 class VmControl(Protocol):
-    """The control system of one VM, as the VM keeps it informed of its workers. Called from the loop; must not raise."""
+    """The control system of one VM, as the VM keeps it informed of its workers. Called from the loop; only `begin` may raise."""
 
     def begin(self, link: WorkerLink) -> AbstractContextManager[tuple[ControlSetup, tuple[int, ...]]]:
-        """A worker is about to be told what to be: what of it is the control system's, and descriptors, open in the block."""
+        """A worker is about to be told what to be: what of it is the control system's, and descriptors, open in the block.
+
+        :raise OSError: the host has no descriptors or no memory for them.
+        """
         ...
 
     def serves(self, link: WorkerLink, num_pes: int) -> None:

@@ -42,10 +42,13 @@ class RestartPolicy:
 
 
 class Owner(Protocol):
-    """Whom the supervisor keeps informed. Called from the loop; must not block or raise."""
+    """Whom the supervisor keeps informed. Called from the loop; must not block, and only `worker_started` may raise."""
 
     def worker_started(self, link: WorkerLink) -> None:
-        """A process runs and knows nothing yet: send its `Setup`."""
+        """A process runs and knows nothing yet: send its `Setup`.
+
+        :raise OSError: the host has not what it takes; the worker is killed, and tried again like one that died.
+        """
         ...
 
     def worker_said(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
@@ -201,7 +204,11 @@ class Supervisor:
             return
         self._worker = worker
         self._log.info("worker_started", pid=worker.process.pid, generation=self.generation, guest=True)
-        self._owner.worker_started(worker.link)
+        try:
+            self._owner.worker_started(worker.link)
+        except OSError as error:
+            self._log.error("worker_not_set_up", pid=worker.process.pid, error=str(error))
+            worker.process.kill()
 
     def _on_message(self, worker: _Worker, message: WorkerMessage, fds: tuple[int, ...]) -> None:
         worker.served |= isinstance(message, Ready)
