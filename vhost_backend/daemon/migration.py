@@ -173,7 +173,7 @@ class Migration:
     # ---- the way of it ---------------------------------------------------------------------------
 
     async def run(self) -> MigrationReport:
-        """Moves the work; how it went. Raises nothing."""
+        """Moves the work; how it went. Raises what is a bug, and leaves the first worker serving then, too."""
         try:
             await self._move()
             self._end("done", "")
@@ -183,6 +183,10 @@ class Migration:
         except asyncio.CancelledError:
             self.abort("it was cancelled")
             self._end("failed", "it was cancelled")
+            raise
+        except Exception as error:
+            self.abort(f"an error in the daemon: {error!r}")
+            self._end("failed", "an error in the daemon, see its log")
             raise
         finally:
             self._ended.set_result(None)
@@ -302,11 +306,20 @@ def describe(choice: Choice) -> str:
 
 @contextmanager
 def _transfer(size: int) -> Iterator[int]:
-    """A file of zeroes that cannot change its size."""
-    fd = os.memfd_create("vgc-transfer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    """A file of zeroes that cannot change its size.
+
+    :raise MigrationError: the host has none.
+    """
     try:
-        os.ftruncate(fd, max(size, 1))
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        fd = os.memfd_create("vgc-transfer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        raise MigrationError(f"the host has no file for the transfer: {error}") from error
+    try:
+        try:
+            os.ftruncate(fd, max(size, 1))
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        except OSError as error:
+            raise MigrationError(f"the host has no file of {size} bytes for the transfer: {error}") from error
         yield fd
     finally:
         os.close(fd)
