@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,27 @@ def test_closed_instance_leaves_nothing(tmp_path: Path) -> None:
         assert len(last["channels"]) == 6
         assert not any(vm.channels.bound for vm in rig.vms.values())
         assert (await client.ask("ls"))["instances"] == []
+
+    tell(tmp_path, story)
+
+
+def test_what_a_channel_still_held_goes_to_the_instance_that_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        opened = await client.ask("open", selector="vm=web1,pe=0,fn=stdio")
+        await client.ask("subscribe", records=[opened["instance"]])
+        release = channels.close
+
+        async def drained(numbers: Sequence[int]) -> None:
+            channels.emit(0, text(0, "last words"))
+            await release(numbers)
+
+        monkeypatch.setattr(channels, "close", drained)
+        await client.ask("close", instance=opened["instance"])
+        assert texts(await client.push("records")) == ["last words"]
+        assert not rig.system.hub._kept  # nothing waits for a subscriber that cannot come
 
     tell(tmp_path, story)
 

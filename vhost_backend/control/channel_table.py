@@ -56,6 +56,8 @@ class DeviceChannel:
     function: Function
     generation: int = 0
     instances: dict[int, Instance] = field(default_factory=dict)
+    leaving: Instance | None = None
+    """The last one that it had, while it is being released: what is still in it is for that one."""
     bound: Terms | None = None
     sample: int = 0
     """In force: the governor may have raised it."""
@@ -68,6 +70,10 @@ class DeviceChannel:
     @property
     def counts(self) -> Counts:
         return self.before.plus(self.now)
+
+    def receivers(self) -> list[Instance]:
+        """Whom its records are for."""
+        return list(self.instances.values()) or ([] if self.leaving is None else [self.leaving])
 
     def wanted(self) -> Terms:
         """What suits all of its instances: the highest level, the least sampling, the most room, the shortest period."""
@@ -90,7 +96,7 @@ class DeviceChannel:
     def unbind(self) -> None:
         """It is bound no more: its counts go on from here."""
         self.before, self.now = self.counts, Counts()
-        self.generation, self.bound, self.problem = 0, None, ""
+        self.generation, self.bound, self.problem, self.leaving = 0, None, "", None
 
 
 class ChannelTable:
@@ -153,6 +159,7 @@ class ChannelTable:
                 channel = self._by_place[place] = DeviceChannel(self._number(), *place)
                 self._by_number[channel.number] = channel
             channel.instances[instance.number] = instance
+            channel.leaving = None
             self._of[instance.number][channel.pe] = channel
             self._dirty[channel.number] = channel
 
@@ -167,6 +174,8 @@ class ChannelTable:
         """Wants its channels no more, as far as no other instance does."""
         for channel in self._of.pop(instance.number, {}).values():
             del channel.instances[instance.number]
+            if not channel.instances and channel.bound is not None:
+                channel.leaving = instance
             self._dirty[channel.number] = channel
 
     def changed(self, instance: Instance) -> None:

@@ -190,8 +190,13 @@ class Interface:
             self._check(instance, "opened")
         except BaseException:
             self._forget(instance)
-            self.spawn(_settle(sides))
+            self.spawn(self._undo(instance, sides))
             raise
+
+    async def _undo(self, instance: Instance, sides: Iterable[VmSide]) -> None:
+        """Releases what an instance that is not to be has got already, and forgets what that brought."""
+        await gather_settled(sides)
+        self.hub.forget(instance.number)
 
     def _check(self, instance: Instance, done: str) -> None:
         """:raise RefusedError: "failed": a worker refused one of its channels."""
@@ -350,7 +355,3 @@ def _not_sent(where: str, error: BaseException) -> BaseException:
 def _only(instance: Instance) -> str | None:
     """The VM that an instance is about, if that is one."""
     return next(iter(instance.vms)) if len(instance.vms) == 1 else None
-
-
-async def _settle(sides: Iterable[VmSide]) -> None:
-    await gather_settled(sides)

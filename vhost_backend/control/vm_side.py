@@ -137,7 +137,7 @@ class VmSide:
         """
         facts = self.vm.facts()
         source = base.Source(facts.gpu, self.name, channel.pe, batch.clock_ns)
-        instances = list(channel.instances.values())
+        instances = channel.receivers()
         if not instances:
             return
         module = instances[0].module
