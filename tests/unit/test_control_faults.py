@@ -61,6 +61,10 @@ def test_faults_are_counted_told_and_cleared(tmp_path: Path) -> None:
             ("user", 1, "mine"),
         ]
         assert "buffers" in listed[0]["advice"]
+        assert (await client.ask("faults", selector="gpu=7"))["faults"] == []
+        assert await client.ask("faults", selector=f"gpu={listed[0]['gpu']}") == {"faults": listed}
+        assert await client.ask("clear_faults", faults=[]) == {"cleared": 0}
+        assert await client.ask("clear_faults", selector="gpu=7") == {"cleared": 0}
         assert await client.ask("clear_faults", faults=[listed[0]["fault"]]) == {"cleared": 1}
         assert [item["kind"] for item in (await client.ask("faults"))["faults"]] == ["user"]
         assert len((await client.ask("faults", cleared=True))["faults"]) == 2

@@ -12,6 +12,7 @@ from vhost_backend.control.faults import Fault
 from vhost_backend.control.fields import Fields
 from vhost_backend.control.interface import Interface
 from vhost_backend.control.refusal import RefusedError
+from vhost_backend.control.vm_side import VmSide
 from vhost_backend.control.watch import Watch
 from vhost_backend.control_config import ACTIONS, FAULT_KINDS, MAX_POLICIES, TRIGGERS, PolicyConfig
 from virtio_proto.control.api import SnapshotInfo
@@ -47,7 +48,8 @@ class FaultCommands:
             for side in self._interface.visible(caller.peer)
             if selector.matches_vm(side.name)
             for fault in self._watch.book.of(side.name, cleared=cleared)
-            if selector.pe is None or (fault.pe is not None and selector.matches_pe(fault.pe))
+            if selector.matches_gpu(fault.gpu, *_other_names(side, fault.gpu))
+            and (selector.pe is None or (fault.pe is not None and selector.matches_pe(fault.pe)))
         ]
 
     async def _faults(self, caller: Caller, fields: Fields) -> dict[str, Any]:
@@ -62,7 +64,7 @@ class FaultCommands:
         numbers = fields.integers("faults", MAX_CLEARED)
         fields.done()
         chosen = self._chosen(caller, selector, cleared=False)
-        if numbers:
+        if "faults" in fields:  # none of them is not all of them
             chosen = [fault for fault in chosen if fault.number in numbers]
         cleared = self._watch.book.clear(chosen)
         for fault in chosen:
@@ -101,6 +103,12 @@ class FaultCommands:
         sides = self._interface.chosen(caller.peer, selector)
         parts = await snapshots.look(sides, selector, deadline_ms)
         return snapshots.assemble(parts, self._interface.clock_ns(), self._watch.is_hung)
+
+
+def _other_names(side: VmSide, gpu: str) -> tuple[str, ...]:
+    """What else the VM's GPU goes by, if it is this one."""
+    names = side.vm.facts().gpu_names
+    return names if gpu in names else ()
 
 
 def _policy(table: Mapping[str, Any]) -> PolicyConfig:
