@@ -73,10 +73,15 @@ class GpuWatch:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None  # it was asked for
-        async for line in process.stdout:
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # a line of the library's own
-                self._take(json.loads(line))
-        self._known.set()
+        try:
+            async for line in process.stdout:
+                with contextlib.suppress(ValueError, KeyError, TypeError):  # a line of the library's own
+                    self._take(json.loads(line))
+        except ValueError as error:  # one without end
+            self._on_problem(str(error))
+            process.kill()
+        finally:
+            self._known.set()
 
     def _take(self, line: dict[str, Any]) -> None:
         if "driver" in line:

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from vhost_backend.control.channel_port import ChannelError
+from vhost_backend.control.channel_port import ChannelError, WorkerGoneError
 from vhost_backend.control.commands import Caller, Handler
 from vhost_backend.control.events import EventHub
 from vhost_backend.control.fields import Fields
 from vhost_backend.control.host_commands import find_side
 from vhost_backend.control.interface import Interface
-from vhost_backend.control.refusal import RefusedError, unknown
+from vhost_backend.control.refusal import Kind, RefusedError, unknown
 from vhost_backend.control.vm_port import MoveFailedError, MoveReport
 from vhost_backend.control.vm_side import VmSide
 from virtio_proto.control.api import MigrationInfo
@@ -58,7 +58,7 @@ class Moves:
             "vm": side.name,
             "source": source,
             "target": target,
-            "state": "quiescing",
+            "state": "starting",
             "started_ns": self._interface.clock_ns(),
             "ended_ns": None,
             "bytes": 0,
@@ -111,7 +111,9 @@ class Moves:
             await side.vm.channels.confine(() if pes is None else pes)
         except ChannelError as error:
             move.update({"state": "failed", "text": str(error), "ended_ns": self._interface.clock_ns()})
-            raise RefusedError("failed", f"{side.name} could not be confined: {error}") from None
+            self._tell(move)
+            kind: Kind = "busy" if isinstance(error, WorkerGoneError) else "failed"
+            raise RefusedError(kind, f"{side.name} could not be confined: {error}") from None
         side.confined_to = None if pes is None else tuple(pes)
         move.update({"state": "done", "ended_ns": self._interface.clock_ns()})
         self._tell(move)
