@@ -8,9 +8,9 @@ Having acted, a policy counts that VM's faults from zero again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 from vhost_backend.control.faults import Fault
 from vhost_backend.control_config import PolicyConfig
@@ -20,9 +20,6 @@ from virtio_proto.control.api import PolicyInfo
 NS_PER_S: Final = 1_000_000_000
 MAX_TRACKED: Final = 4096
 """Faults that a policy follows at once, of one VM."""
-
-Act: TypeAlias = Callable[[PolicyConfig, Fault], Awaitable[str]]
-"""Does what a policy says; answers how it went."""
 
 
 @dataclass(slots=True)

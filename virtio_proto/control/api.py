@@ -60,7 +60,7 @@ ERROR_KINDS: Final = (
 # Fields of each verb and what it answers, where no class below says so. Lists are answered in a map, by name.
 #   hello {version, token?} -> Hello               topology {} -> Topology            self {} -> SelfInfo
 #   ls {selector?, totals?} -> {instances: [InstanceInfo]}; with totals: no channels, but `totals` of them
-#   stat {selector?} -> {time_ns, pes: [PeStat]}   load {selector?} -> LoadInfo
+#   stat {selector?} -> {pes: [PeStat]}            load {selector?} -> LoadInfo
 #   snapshot {selector?, deadline_ms?} -> SnapshotInfo
 #   faults {selector?, cleared?} -> {faults: [FaultInfo]}; with cleared: those as well
 #   clear_faults {selector?|faults?: [number]} -> {cleared: number of them}
@@ -413,6 +413,6 @@ class EventPush(TypedDict):
     time_ns: int
     event: str
     """worker_ready, worker_lost, fault, fault_cleared, policy_acted, opened, closed, expired, migration, firmware,
-    gauge, threshold, governor, input, wants_input, vm_connected, vm_disconnected, command"""
+    threshold, governor, input, wants_input, vm_connected, vm_disconnected, command"""
     vm: str | None
     detail: dict[str, Any]
