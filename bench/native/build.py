@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cffi
@@ -76,7 +79,23 @@ def _is_stale(product: Path, sources: Iterable[Path]) -> bool:
 
 
 def ensure() -> None:
-    """Builds what is missing or older than its sources."""
+    """Builds what is missing or older than its sources; one process does, others wait for it."""
+    with _alone():
+        _build_stale()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Holds this folder's lock."""
+    folder = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _build_stale() -> None:
     ring_headers = build_vring.INCLUDE_DIR.glob("*.h")
     if _is_stale(EXTENSION, (*LOOPS, *HEADERS, *build_vring.SOURCES, *ring_headers)):
         build_vring.compile_beside(ffibuilder(), HERE)
