@@ -39,6 +39,8 @@ from virtio_proto.yaml_values import (
 
 MAX_HOSTS: Final = 1024
 DAY_NS: Final = 24 * 3600 * NS_PER_S
+DEFAULT_SIZE: Final = 2 << 30
+"""Of a recording whose size nobody has said: it must not fill a disk."""
 DEFAULT_LISTEN: Final = ("127.0.0.1", 7070)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LISTEN: Final = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):(\d{1,5})")
@@ -49,7 +51,8 @@ _STORES: Final = ("sqlite", "postgresql", "postgres")
 class RecorderConfig:
     url: str
     retention_s: float | None = None
-    size_bytes: int | None = None
+    """None: as long as there is room."""
+    size_bytes: int = DEFAULT_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,9 @@ def _recorder(problems: Problems, path: str, at: Located) -> RecorderConfig | No
         problems.note(at.line, f"{path} lacks url; allowed: sqlite:///path or postgresql://...")
         return None
     retention = table.get("retention")
-    return RecorderConfig(table["url"], None if retention is None else retention / NS_PER_S, table.get("size"))
+    return RecorderConfig(
+        table["url"], None if retention is None else retention / NS_PER_S, table.get("size", DEFAULT_SIZE)
+    )
 
 
 _HOST_KEYS: Final[dict[str, Parser[Any]]] = {
@@ -279,7 +284,7 @@ def from_arguments(path: Path | None, hosts: Sequence[str], listen: str | None, 
         raise ConfigError([f"command line: host {twice[0]} twice; allowed: each name once, as NAME=URL"])
     config = replace(base, hosts=base.hosts + added, listen=address_given or base.listen)
     if store is not None:
-        config = replace(config, recorder=RecorderConfig(store))
+        config = replace(config, recorder=replace(base.recorder or RecorderConfig(store), url=store))
     return checked(config, "command line" if path is None else str(path))
 
 

@@ -40,7 +40,11 @@ def arguments() -> argparse.ArgumentParser:
         "--host", action="append", default=[], metavar="URL", help="a daemon, unix:/path or NAME=unix:/path; repeatable"
     )
     parser.add_argument("--listen", metavar="ADDRESS", help="default 127.0.0.1:7070; port 0: any that is free")
-    parser.add_argument("--record", metavar="URL", help="keep what happens, sqlite:///path or postgresql://...")
+    parser.add_argument(
+        "--record",
+        metavar="URL",
+        help="keep what happens, sqlite:///path or postgresql://...; the last 2G of it, or what --config says",
+    )
     parser.add_argument("--check", action="store_true", help="only check the configuration")
     parser.add_argument("--doctor", action="store_true", help="look for what this machine lacks")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")

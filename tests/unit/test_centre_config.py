@@ -115,7 +115,16 @@ def test_hosts_of_the_command_line(arguments: list[str], names: list[str]) -> No
     found = config.from_arguments(None, arguments, "127.0.0.1:0", "sqlite:///tmp/x.db")
     assert [host.name for host in found.hosts] == names
     assert found.listen == ("127.0.0.1", 0)
-    assert found.recorder == config.RecorderConfig("sqlite:///tmp/x.db")
+    assert found.recorder == config.RecorderConfig("sqlite:///tmp/x.db", None, 2 << 30), (
+        "bounded, unless said otherwise"
+    )
+
+
+def test_another_store_on_the_command_line_keeps_the_files_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "centre.yaml"
+    path.write_text(HOST + "recorder: {url: 'sqlite:///x', retention: 1h, size: 1G}\n")
+    found = config.from_arguments(path, [], None, "sqlite:///y")
+    assert found.recorder == config.RecorderConfig("sqlite:///y", 3600.0, 1 << 30)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ export function sparkline(fixed = 120, height = 24, tone = "accent") {
 }
 
 /** Width inside the element that a canvas stands in. */
-export function room(canvas) {
+function room(canvas) {
   const place = canvas.parentElement;
   if (!place) return 100;
   const style = getComputedStyle(place);

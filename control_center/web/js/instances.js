@@ -6,7 +6,7 @@ import { LEVELS } from "./format.js";
 import { FUNCTIONS, compose, parse } from "./selector.js";
 import { store } from "./store.js";
 
-export const POLICIES = ["drop-new", "overwrite-oldest", "wait"];
+const POLICIES = ["drop-new", "overwrite-oldest", "wait"];
 const LEASE_S = 60;
 
 /** "host/3", as the stream names it. */

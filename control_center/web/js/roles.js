@@ -6,7 +6,7 @@ import { store } from "./store.js";
 const ROLES = ["view", "operate", "admin"];
 
 /** Whether the person's role is at least `needed`; unknown roles are not held back here, the server decides. */
-export function allows(needed) {
+function allows(needed) {
   return !store.role || ROLES.indexOf(store.role) >= ROLES.indexOf(needed);
 }
 
