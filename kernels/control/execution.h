@@ -59,7 +59,7 @@ VGC_CTL_FN bool vgc_ctl_hold(const struct vgc_ctl_unit *unit, uint32_t function,
     if (vgc_ctl_load64(execution->bind) == 0)
         return false;
     vgc_ctl_readers_enter(&unit->pe->readers);
-    execution->word = vgc_ctl_load64(execution->bind);
+    execution->word = vgc_ctl_acquire64(execution->bind); /* what the host wrote before it is seen behind it */
     execution->channel = vgc_ctl_channel_of(unit, execution->word);
     if (execution->channel != 0)
         return true;

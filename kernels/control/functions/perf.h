@@ -80,19 +80,34 @@ VGC_CTL_FN void vgc_ctl_store_double(double *to, uint64_t bits)
     vgc_ctl_store64((uint64_t *)to, bits);
 }
 
+enum {
+    VGC_CTL_GAUGE_IN_MAKING = 1, /* instead of its name; no address of a text */
+    VGC_CTL_GAUGE_ROUNDS = 64,   /* of looks at one: making it takes three stores, but guest code can write this too */
+};
+
+/* The gauge's name, when another warp that makes it has given it one. */
+VGC_CTL_FN uint64_t vgc_ctl_perf_gauge_name(const struct vgc_ctl_unit *unit, const struct vgc_ctl_gauge *gauge)
+{
+    uint64_t name = vgc_ctl_acquire64(&gauge->name);
+    for (uint32_t round = 0; name == VGC_CTL_GAUGE_IN_MAKING && round < VGC_CTL_GAUGE_ROUNDS; round++) {
+        vgc_ctl_relax(unit, round);
+        name = vgc_ctl_acquire64(&gauge->name);
+    }
+    return name;
+}
+
 /* The element's gauge of that name, a new one without thresholds if need be; NULL if all are taken. */
 VGC_CTL_FN struct vgc_ctl_gauge *vgc_ctl_perf_find_gauge(const struct vgc_ctl_unit *unit, uint64_t name)
 {
-    const uint64_t being_made = 1; /* no address of a text */
     for (uint32_t i = 0; i < VGC_CTL_GAUGES; i++) {
         struct vgc_ctl_gauge *gauge = &unit->pe->gauges[i];
-        if (vgc_ctl_load64(&gauge->name) == 0 && vgc_ctl_cas64(&gauge->name, 0, being_made)) {
+        if (vgc_ctl_load64(&gauge->name) == 0 && vgc_ctl_cas64(&gauge->name, 0, VGC_CTL_GAUGE_IN_MAKING)) {
             vgc_ctl_store_double(&gauge->value, 0x7FF8000000000000ull); /* NaN: inside of all thresholds */
             vgc_ctl_store_double(&gauge->low, 0xFFF0000000000000ull);   /* -infinity */
             vgc_ctl_store_double(&gauge->high, 0x7FF0000000000000ull);
             vgc_ctl_release64(&gauge->name, name);
         }
-        if (vgc_ctl_acquire64(&gauge->name) == name)
+        if (vgc_ctl_perf_gauge_name(unit, gauge) == name)
             return gauge;
     }
     return 0;
@@ -102,7 +117,7 @@ VGC_CTL_FN struct vgc_ctl_gauge *vgc_ctl_perf_find_gauge(const struct vgc_ctl_un
 VGC_CTL_FN void vgc_ctl_perf_gauge(const struct vgc_ctl_unit *unit, uint64_t name, double value)
 {
     union vgc_ctl_double now, before, crossed;
-    if (vgc_ctl_bound(unit, VGC_CTL_PERF) == 0 || name <= 1)
+    if (vgc_ctl_bound(unit, VGC_CTL_PERF) == 0 || name <= VGC_CTL_GAUGE_IN_MAKING)
         return;
     struct vgc_ctl_gauge *gauge = vgc_ctl_perf_find_gauge(unit, name);
     if (gauge == 0)

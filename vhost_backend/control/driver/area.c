@@ -82,8 +82,9 @@ int vgc_control_area_map(struct vgc_control_area *area, int fd, uint64_t size, u
         return result;
     void *host = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
     if (host == MAP_FAILED) {
-        vgc_control_say(why, "the control area cannot be mapped: %s", strerror(errno));
-        return -errno;
+        result = -errno;
+        vgc_control_say(why, "the control area cannot be mapped: %s", strerror(-result));
+        return result;
     }
     area->host = host;
     area->device = NO_DEVICE;

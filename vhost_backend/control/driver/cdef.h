@@ -123,7 +123,7 @@ uint32_t vgc_control_unsettled(struct vgc_control *control);
 /* Gives up channels that were unbound. What an element holds is not used again until it lets go: returns how many. */
 uint32_t vgc_control_close(struct vgc_control *control, const uint16_t *channels, uint32_t count);
 
-/* Bytes for a channel's in link: -ENOSPC and nothing if there is not so much room. */
+/* Bytes for a channel's in link, all or none: -EAGAIN if there is no room now, -ENOSPC if there never is so much. */
 int vgc_control_send(struct vgc_control *control, uint16_t channel, const uint8_t *data, uint32_t size, bool eof,
                      char *why);
 /* Only these elements may take blocks; count 0: all. */

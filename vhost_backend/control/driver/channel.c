@@ -27,8 +27,7 @@ uint64_t vgc_control_cost(const struct vgc_control_counts *counts)
 void vgc_control_bind(struct vgc_control *control, uint16_t number)
 {
     const struct vgc_control_channel *channel = &control->channels[number];
-    uint32_t sample = channel->sample + channel->raised;
-    uint64_t word = vgc_ctl_bind(channel->generation, number, channel->level, sample < 32 ? sample : 32);
+    uint64_t word = vgc_ctl_bind(channel->generation, number, channel->level, vgc_control_sampling(channel));
     uint64_t place = offsetof(struct vgc_ctl_pe, bind) + sizeof(uint64_t) * channel->link.function;
     vgc_control_store(&control->area, vgc_control_pe_at(&control->area, channel->link.pe) + place, word);
 }
@@ -106,6 +105,8 @@ static void pass_positions(struct vgc_control *control, uint16_t number)
     vgc_control_counts(&control->area, number, &counts);
     uint64_t tail = control->channels[number].link.tail;
     uint64_t end = counts.head > tail && counts.head - tail < UINT32_MAX ? counts.head : tail;
+    if (control->channels[number].phase == VGC_CONTROL_UNBOUND) /* who holds it may claim some yet */
+        end += VGC_CONTROL_HELD_SLOTS;
     if (end < most && end > control->next_position)
         control->next_position = end;
 }
@@ -206,7 +207,7 @@ static void fill_in(struct vgc_control *control, const struct vgc_control_terms 
 static int check_terms(const struct vgc_control_terms *terms, char *why)
 {
     if (terms->function >= VGC_CTL_FUNCTIONS || terms->policy > VGC_CTL_WAIT || terms->level > VGC_CTL_DEBUG ||
-        terms->sample > 32 || terms->slots > 1 << 20 || terms->in_bytes > 1 << 20) {
+        terms->sample > VGC_CONTROL_MAX_SAMPLE || terms->slots > 1 << 20 || terms->in_bytes > 1 << 20) {
         vgc_control_say(why,
                         "function %u, policy %u, level %u, sample %u, %u slots, %u bytes of input; allowed: at "
                         "most 7, 2, 5, 32, 1048576, 1048576",
@@ -257,7 +258,7 @@ int vgc_control_set(struct vgc_control *control, const uint16_t *channels, uint3
                     uint32_t sample, char *why)
 {
     int result = check_bound(control, channels, count, why);
-    if (result == 0 && (level > VGC_CTL_DEBUG || sample > 32)) {
+    if (result == 0 && (level > VGC_CTL_DEBUG || sample > VGC_CONTROL_MAX_SAMPLE)) {
         vgc_control_say(why, "level %u, sample %u; allowed: at most 5, 32", level, sample);
         result = -EINVAL;
     }
@@ -353,7 +354,8 @@ static void put_bytes(struct vgc_control *control, const struct vgc_control_chan
     for (uint32_t done = 0; done < size;) {
         uint64_t position = (channel->in_head + done) & (channel->in_bytes - 1);
         uint64_t word_at = channel->in_offset + (position & ~UINT64_C(7));
-        uint64_t word = vgc_control_load(&control->area, word_at);
+        bool whole = (position & 7) == 0 && size - done >= 8; /* a look at what was there has its price */
+        uint64_t word = whole ? 0 : vgc_control_load(&control->area, word_at);
         uint8_t bytes[8];
         memcpy(bytes, &word, 8);
         for (uint64_t at = position & 7; at < 8 && done < size; at++)

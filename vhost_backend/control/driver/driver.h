@@ -25,7 +25,9 @@ enum {
     VGC_CONTROL_ORDERS = 16,     /* block sizes: up to 32 MiB */
     VGC_CONTROL_TEXTS = 8192,    /* addresses of texts that are remembered; more are not looked up */
     VGC_CONTROL_TURN = 16 << 10, /* bytes of records of one channel in one packet */
-    VGC_CONTROL_MORE_SHIFT = 63, /* see VGC_CTL_MORE of kernels/control/link.h */
+    VGC_CONTROL_MAX_SAMPLE = 32,
+    VGC_CONTROL_HELD_SLOTS = 1 << 24, /* more than hooks that hold a closed channel can claim */
+    VGC_CONTROL_MORE_SHIFT = 63,      /* see VGC_CTL_MORE of kernels/control/link.h */
 };
 
 /* ---- area.c --------------------------------------------------------------------------------------------------- */
@@ -172,6 +174,13 @@ struct vgc_control_quarantine {
     uint32_t bytes;
     uint16_t pe;
 };
+
+/* The sampling in force. */
+static inline uint32_t vgc_control_sampling(const struct vgc_control_channel *channel)
+{
+    uint32_t sample = channel->sample + channel->raised;
+    return sample < VGC_CONTROL_MAX_SAMPLE ? sample : VGC_CONTROL_MAX_SAMPLE;
+}
 
 /* Writes the binding of a channel. */
 void vgc_control_bind(struct vgc_control *control, uint16_t number);

@@ -71,7 +71,7 @@ uint32_t vgc_control_govern(struct vgc_control *control, uint64_t now_ns, uint32
             continue;
         vgc_control_bind(control, control->open[i]);
         changes[count++] = (struct vgc_control_change){.channel = control->open[i],
-                                                       .sample = (uint16_t)(channel->sample + channel->raised),
+                                                       .sample = (uint16_t)vgc_control_sampling(channel),
                                                        .generation = channel->generation};
     }
     return count;

@@ -14,6 +14,14 @@ static uint32_t warp_of(const struct cpu_pe *pe)
     return thread / VGC_CPU_WARP;
 }
 
+/* The PE's unit as records of the thread that called want it. Launches may last, and begin before anybody listens: so
+ * the clock is looked after here too. */
+static void prepare(struct cpu_pe *pe)
+{
+    pe->unit.warp = warp_of(pe);
+    cpu_clock_anchor(&pe->unit, &pe->engine->clock);
+}
+
 /* ---- the engine's ------------------------------------------------------------------------------------------- */
 
 void cpu_hook_join(struct cpu_pe *pe, const struct cpu_launch *launch)
@@ -47,6 +55,7 @@ bool cpu_hook_block_begin(struct cpu_pe *pe)
     if ((attention & VGC_CTL_ATTEND_BLOCKS) == 0)
         return false;
     pe->unit.warp = 0;
+    cpu_clock_anchor(&pe->unit, &pe->engine->clock);
     CPU_HOOK(pe, pe->modules->block_begin(&pe->unit));
     return pe->attended = true;
 }
@@ -73,7 +82,7 @@ void cpu_hook_print(struct cpu_pe *pe, const char *text, uint32_t length)
 {
     if (vgc_ctl_bound(&pe->unit, VGC_CTL_STDIO) == 0)
         return;
-    pe->unit.warp = warp_of(pe);
+    prepare(pe);
     CPU_HOOK(pe, pe->modules->text(&pe->unit, (const uint8_t *)text, length));
 }
 
@@ -82,6 +91,7 @@ void cpu_hook_fault(struct cpu_pe *pe, enum vgc_ctl_fault code, const char *text
 {
     struct vgc_ctl_unit unit = pe->unit;
     unit.warp = warp_of(pe);
+    cpu_clock_anchor(&unit, &pe->engine->clock);
     vgc_ctl_fault_text(&unit, code, (const uint8_t *)text, (uint32_t)strlen(text));
 }
 
@@ -106,7 +116,7 @@ int __vgc_ctl_emit(uint32_t function, uint32_t type, uint32_t level, const void 
     if (function >= VGC_CTL_FUNCTIONS)
         return 0;
     memcpy(copy, payload, kept);
-    pe->unit.warp = warp_of(pe);
+    prepare(pe);
     if (function == VGC_CTL_FAULT)
         CPU_HOOK(pe, made = pe->modules->fault(&pe->unit, type, level, copy, kept));
     else
@@ -123,7 +133,7 @@ void __vgc_ctl_count(const char *name, int64_t delta)
 void __vgc_ctl_gauge(const char *name, double value)
 {
     struct cpu_pe *pe = cpu_current_pe();
-    pe->unit.warp = warp_of(pe);
+    prepare(pe);
     CPU_HOOK(pe, pe->modules->gauge(&pe->unit, (uint64_t)(uintptr_t)name, value));
 }
 
@@ -133,7 +143,7 @@ uint32_t __vgc_ctl_read(void *to, uint32_t size)
     uint8_t copy[VGC_CTL_MAX_PAYLOAD];
     volatile uint32_t took = 0;
     uint32_t wanted = size < sizeof(copy) ? size : (uint32_t)sizeof(copy);
-    pe->unit.warp = warp_of(pe);
+    prepare(pe);
     CPU_HOOK(pe, took = pe->modules->read(&pe->unit, copy, wanted));
     took = took < wanted ? took : wanted;
     memcpy(to, copy, took);
@@ -147,7 +157,7 @@ int __vgc_ctl_poll(void)
     if ((attention & VGC_CTL_ATTEND_FIRMWARE) != 0)
         cpu_firmware_change(pe);
     if ((attention & VGC_CTL_ATTEND_BLOCKS) != 0) {
-        pe->unit.warp = warp_of(pe);
+        prepare(pe);
         CPU_HOOK(pe, pe->modules->poll(&pe->unit));
     }
     return !vgc_ctl_is_stopped(&pe->unit);

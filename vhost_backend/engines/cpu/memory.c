@@ -36,6 +36,10 @@ void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard)
 static uint8_t *map_device(struct cpu_engine *engine, uint64_t at, size_t size, int *error)
 {
     size_t pages = round_up(size, PAGE);
+    if (at != 0 && at <= CPU_GUARD) { /* where its guard begins would mean anywhere */
+        *error = -EINVAL;
+        return NULL;
+    }
     uint8_t *base = vgc_arena_map(&engine->base, at != 0 ? at - CPU_GUARD : 0, PAGE, pages + 2 * CPU_GUARD, PROT_NONE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
