@@ -78,6 +78,9 @@ class ControlSystem:
                 error, again = "", False
             except DriverError as refused:
                 error, again = str(refused), refused.number == errno.EAGAIN
+            except Exception as failure:  # the daemon must not wait for an answer, and then take the worker for lost
+                self._ack(message.seq, _failed(failure))
+                raise
             finally:
                 close_fds(fds)
             self._ack(message.seq, error, again=again)
@@ -113,7 +116,7 @@ class ControlSystem:
             while self._turn():
                 pass
         except Exception as error:  # noqa: BLE001  it costs this VM its control system, and its guest nothing
-            self._failure = f"the worker's control system failed: {error!r:.200}"
+            self._failure = _failed(error)
             while (task := self._tasks.get()) is not None:
                 task.refuse(self._failure)
 
@@ -158,6 +161,10 @@ class ControlSystem:
         changes = self._driver.govern(time.monotonic_ns(), self._budget_ppm)
         if changes:
             self._pipe.send_within([bytes([packets.Kind.GOVERNOR]) + changes], GOVERNOR_PERIOD_S)
+
+
+def _failed(error: Exception) -> str:
+    return f"the worker's control system failed: {error!r:.200}"
 
 
 def _nothing(why: str) -> None:
