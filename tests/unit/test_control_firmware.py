@@ -51,6 +51,26 @@ class FakeCompiler:
         pass
 
 
+class SlowCompiler(FakeCompiler):
+    """Has compiled when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self._results: list[tuple[asyncio.Future[CompileResult], CompileResult]] = []
+
+    def submit(
+        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target
+    ) -> asyncio.Future[CompileResult]:
+        waiting: asyncio.Future[CompileResult] = asyncio.get_running_loop().create_future()
+        self._results.append((waiting, super().submit(vm, kind, source_fd, options, target).result()))
+        self.asked.set()
+        return waiting
+
+    def finish(self) -> None:
+        for waiting, result in self._results:
+            waiting.set_result(result)
+
+
 @dataclass
 class FakeElements:
     """Elements that report at once what they are told to."""
@@ -350,6 +370,35 @@ def test_new_worker_gets_what_the_old_one_ran() -> None:
         assert rig.manager.active("web1") == ""
         await rig.add("web1", num_pes=8)
         assert rig.active() == ["2.0.0"] * 8
+
+    run(test)
+
+
+def test_worker_that_was_replaced_has_died_of_nothing() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        rig.manager.worker_lost("web1", died=False)
+        await rig.add("web1")
+        assert rig.active() == ["2.0.0"] * 4
+
+    run(test)
+
+
+def test_image_that_was_compiled_for_one_worker_does_not_reach_the_next() -> None:
+    async def test(rig: Rig) -> None:
+        first = await rig.add("web1")
+        compiler = SlowCompiler()
+        rig.manager._compiler = compiler
+        staging = asyncio.create_task(rig.manager.stage(image(), ["web1"]))
+        await compiler.asked.wait()
+        rig.manager.worker_lost("web1")
+        second = await rig.add("web1")
+        compiler.finish()
+        with pytest.raises(FirmwareError, match="has lost its worker meanwhile") as refused:
+            await staging
+        assert (refused.value.kind, first.loaded, second.loaded) == ("busy", {}, {})
 
     run(test)
 

@@ -101,6 +101,8 @@ class Loss:
 
     reason: str
     fault: str | None = None
+    died: bool = True
+    """Of itself; False: it was replaced, or its work has moved, or its guest has gone."""
 
 
 class Listener(Protocol):

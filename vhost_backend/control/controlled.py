@@ -55,8 +55,8 @@ class DaemonVm:
     def serves(self, link: WorkerLink, num_pes: int) -> None:
         self.channels.serves(link, num_pes)
 
-    def lost(self, reason: str, fault: str | None) -> None:
-        self.channels.lost(reason, fault)
+    def lost(self, reason: str, fault: str | None, *, died: bool) -> None:
+        self.channels.lost(reason, fault, died=died)
 
     def drop_others(self) -> None:
         self.channels.drop_others()

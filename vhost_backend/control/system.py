@@ -72,7 +72,7 @@ class ControlSystem:
         self.firmware = firmware = FirmwareManager(keys, compiler, self._tell_firmware, clock_ns)
         firmware_commands = FirmwareCommands(self.interface, firmware)
         self.watch.on_worker_ready = firmware_commands.worker_ready
-        self.watch.on_worker_lost = firmware.worker_lost
+        self.watch.on_worker_lost = lambda vm, loss: firmware.worker_lost(vm, died=loss.died)
         self.watch.on_firmware = firmware.reported
         cost = SelfCost(self.interface.sides.values(), config.budget_percent, clock_ns)
         sets: list[CommandSet] = [

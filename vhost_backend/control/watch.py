@@ -64,7 +64,7 @@ class Watch(Observer):
         """By element: launch and block that it was found hanging in."""
         self._looking: asyncio.Task[None] | None = None
         self.on_worker_ready: Callable[[VmSide], Coroutine[Any, Any, None]] | None = None
-        self.on_worker_lost: Callable[[str], None] | None = None
+        self.on_worker_lost: Callable[[str, Loss], None] | None = None
         self.on_firmware: Callable[[str, FirmwareReport], None] | None = None
 
     # ---- the interface's Observer ----------------------------------------------------------------
@@ -82,7 +82,7 @@ class Watch(Observer):
         for key in [key for key in self._seen_hung if key[0] == side.name]:
             del self._seen_hung[key]
         if self.on_worker_lost is not None:
-            self.on_worker_lost(side.name)
+            self.on_worker_lost(side.name, loss)
         now_ns = self._interface.clock_ns()
         if loss.fault is None or self._is_known(side.name, loss.fault, now_ns):
             return

@@ -93,7 +93,7 @@ class WorkerChannels:
         """The worker serves the VM from now on; the one that did so before has only left what it has left."""
         worker = self._workers[link]
         if self._current is not None:
-            self.lost("its work has moved to another worker")
+            self.lost("its work has moved to another worker", died=False)
         self._current = worker
         worker.num_pes = num_pes
         worker.reader.begin(self._told)
@@ -104,13 +104,13 @@ class WorkerChannels:
         assert self._listener is not None  # the control interface listens before there are workers
         return self._listener
 
-    def lost(self, reason: str, fault: str | None = None) -> None:
+    def lost(self, reason: str, fault: str | None = None, *, died: bool = True) -> None:
         """The worker that serves the VM is gone: passes on what it has left."""
         worker, self._current = self._current, None
         if worker is not None:
             worker.reader.drain()
             worker.reader.salvage(worker.area, worker.num_pes, self._config.channels)
-            self._told.on_lost(Loss(reason, fault))
+            self._told.on_lost(Loss(reason, fault, died))
             self._end(worker)
 
     def drop_others(self) -> None:

@@ -46,8 +46,11 @@ class VmControl(Protocol):
         """The worker is ready and serves the guest, in the place of any other."""
         ...
 
-    def lost(self, reason: str, fault: str | None) -> None:
-        """The worker is gone and reaped; `fault` is the kind of fault that it died of, if it did."""
+    def lost(self, reason: str, fault: str | None, *, died: bool) -> None:
+        """The worker is gone and reaped; `fault` is the kind of fault that it died of, if it did.
+
+        `died`: of itself, and not because it was to go.
+        """
         ...
 
     def drop_others(self) -> None:

@@ -100,6 +100,8 @@ class Supervisor:
         self._timer: asyncio.TimerHandle | None = None
         self._quick_deaths = 0
         self._blameless = self._served = False  # of the last one
+        self.ended_by_us = False
+        """Whether the last worker that went did so because it was to be replaced, or none was wanted any more."""
         self.generation = 0
 
     @property
@@ -237,6 +239,7 @@ class Supervisor:
 
     def _schedule_after(self, worker: _Worker) -> None:
         self._blameless, self._served = worker.blameless, worker.served
+        self.ended_by_us = worker.blameless or not self._wanted
         quick = asyncio.get_running_loop().time() - worker.started_at < self._policy.quick_death_s
         self._schedule(quick=quick)
 

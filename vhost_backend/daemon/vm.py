@@ -428,7 +428,7 @@ class Vm:
             self._log.warning("worker_last_words", said=words, guest=True)
         if self.control is not None:
             fault = None if box is None else FAULT_KINDS.get(box.status)
-            self.control.lost(words or "it ended", fault)
+            self.control.lost(words or "it ended", fault, died=not self._supervisor.ended_by_us)
             self.control.drop_others()
         self._stillborn += self._link is None
         self._relay = self._link = None

@@ -88,13 +88,13 @@ class FirmwareManager:
         except FirmwareError as error:
             self._tell("firmware", elements.vm, {"version": standing.version, "problem": str(error)})
 
-    def worker_lost(self, vm: str) -> None:
-        """A VM's worker is gone; if it had just been changed, that is taken back."""
+    def worker_lost(self, vm: str, *, died: bool = True) -> None:
+        """A VM's worker is gone; if it has died and had just been changed, that is taken back."""
         unit = self._units.pop(vm, None)
         if unit is not None:
             unit.lose()
         standing = self._standing.get(vm)
-        if standing is None or self._seconds() - standing.since_s > PROBATION_S:
+        if standing is None or not died or self._seconds() - standing.since_s > PROBATION_S:
             return
         self._condemn(vm, standing.version, "the worker died soon after the change")
         if standing.before is None or standing.before == self._built_in:
@@ -219,6 +219,8 @@ class FirmwareManager:
         try:
             if result.image_fd is None:
                 raise FirmwareError("failed", f"does not compile for {target.engine}: {result.log[:2000]}")
+            if self._units.get(unit.elements.vm) is not unit:  # what follows would reach its successor
+                raise FirmwareError("busy", f"{unit.elements.vm} has lost its worker meanwhile; allowed: to try again")
             await unit.stage(slot, staged.image.manifest.version, result.image_fd)
         finally:
             if result.image_fd is not None:
@@ -263,7 +265,7 @@ class FirmwareManager:
         """Takes an image that has died on one element away from the VM's others."""
         vm = unit.elements.vm
         async with self._alone_with([vm]):
-            if self._units.get(vm) is not unit:
+            if self._units.get(vm) is not unit or version not in unit.versions:
                 return
             self._unstand({vm: version})
             slot = unit.slot_of(version)
