@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from control_center.cli.link import Link, Object
 from control_center.cli.output import LEVELS, Output
-from control_center.cli.problems import CommandError, RefusalError, UsageError
+from control_center.cli.problems import FAILED, OK, CommandError, RefusalError, UsageError
 from virtio_proto.control.selector import Selector, SelectorError, parse
 
 TTL_S: Final = 60.0
@@ -167,6 +167,14 @@ async def open_each(context: Context, text: str, functions: Sequence[str], field
 def failures(answer: Object) -> list[str]:
     """Of an answer: the hosts that did not do what others did, each with why."""
     return [f"{item['host']}: {_error_text(item['error'])}" for item in answer.get("failed", [])]
+
+
+def told(context: Context, answer: Object) -> int:
+    """Says which hosts did not do what others did; the exit code."""
+    problems = failures(answer)
+    for problem in problems:
+        context.out.error(problem)
+    return FAILED if problems else OK
 
 
 def _error_text(error: Any) -> str:

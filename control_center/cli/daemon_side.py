@@ -216,9 +216,9 @@ class DaemonSide:
         found = (await self._ask("faults", selector=selector, cleared=cleared))["faults"]
         return [{**item, "host": self.host, "fault": f"{self.host}/{item['fault']}"} for item in found]
 
-    async def clear_faults(self, selector: str, ids: Sequence[str]) -> int:
+    async def clear_faults(self, selector: str, ids: Sequence[str]) -> Object:
         numbers = [self._number(number) for number in ids] or None
-        return int((await self._ask("clear_faults", selector=selector, faults=numbers))["cleared"])
+        return {**await self._ask("clear_faults", selector=selector, faults=numbers), "failed": []}
 
     async def policies(self, host: str) -> list[Object]:  # noqa: ARG002  there is one host
         return list((await self._ask("policies"))["policies"])
@@ -235,8 +235,8 @@ class DaemonSide:
     async def steer_worker(self, host: str, vm: str, action: str) -> None:  # noqa: ARG002  there is one host
         await self._ask("reset_worker" if action == "reset" else action, vm=vm)
 
-    async def balance(self, host: str | None, *, apply: bool) -> list[Object]:  # noqa: ARG002
-        return self._of_host((await self._ask("balance", apply=apply))["moves"])
+    async def balance(self, host: str | None, *, apply: bool) -> Object:  # noqa: ARG002  there is one host
+        return {"moves": self._of_host((await self._ask("balance", apply=apply))["moves"]), "failed": []}
 
     async def migrations(self) -> list[Object]:
         return self._of_host((await self._ask("migrations"))["migrations"])

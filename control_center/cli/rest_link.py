@@ -234,9 +234,9 @@ class CentreLink:
         found = await self._get(list[HostedFault], "/faults", selector=selector, cleared=int(cleared))
         return [{**fault, "fault": _host_number(fault["host"], fault["fault"])} for fault in found]
 
-    async def clear_faults(self, selector: str, ids: Sequence[str]) -> int:
+    async def clear_faults(self, selector: str, ids: Sequence[str]) -> Object:
         body = {"ids": list(ids)} if ids else {"selector": selector}
-        return int((await self._ask(ClearAnswer, "POST", "/faults/clear", body=body))["cleared"])
+        return dict(await self._ask(ClearAnswer, "POST", "/faults/clear", body=body))
 
     async def policies(self, host: str) -> list[Object]:
         return list(await self._get(list[PolicyInfo], f"/policies/{quote(host, safe='')}"))
@@ -256,9 +256,9 @@ class CentreLink:
     async def steer_worker(self, host: str, vm: str, action: str) -> None:
         await self._ask(Done, "POST", f"/workers/{quote(host, safe='')}/{quote(vm, safe='')}/{action}")
 
-    async def balance(self, host: str | None, *, apply: bool) -> list[Object]:
+    async def balance(self, host: str | None, *, apply: bool) -> Object:
         body = {"apply": apply} if host is None else {"host": host, "apply": apply}
-        return list((await self._ask(BalanceAnswer, "POST", "/balance", body=body))["moves"])
+        return dict(await self._ask(BalanceAnswer, "POST", "/balance", body=body))
 
     async def migrations(self) -> list[Object]:
         return list(await self._get(list[HostedMigration], "/migrations"))

@@ -181,6 +181,13 @@ def test_hosts_that_did_not_do_it_are_named(tmp_path: Path) -> None:
         activated = await cluster.run("flash", "activate", *versions)
         for ran in (staged, activated):
             assert (ran.code, ran.err.count("vgcctl: dead: failed: ")) == (1, 1)
+        cluster.daemons[0].fault("h1-vm0", 1)
+        cleared = await cluster.run("fault", "clear", "pe=0-3")
+        assert (cleared.code, cleared.out, cleared.err.count("vgcctl: dead: failed: ")) == (1, "1 cleared\n", 1)
+        balanced = await cluster.run("migrate", "--balance")
+        assert (balanced.code, balanced.err.count("vgcctl: dead: failed: ")) == (1, 1)
+        taken = await cluster.run("snap", "take")
+        assert (taken.code, "no snapshot of dead: failed: " in taken.err) == (0, True)
 
     with_centre(tmp_path, test, gone=("dead",))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from control_center.cli.context import Context, selector
+from control_center.cli.context import Context, selector, told
 from control_center.cli.link import Object, Wanted
 from control_center.cli.options import add_actions
 from control_center.cli.output import clock, date, event_line, one_line
@@ -37,7 +37,7 @@ async def run(context: Context) -> int:
     given = context.given
     match given.action:
         case "clear":
-            await _clear(context, given.faults)
+            return await _clear(context, given.faults)
         case "watch":
             await _watch(context, given.selector)
         case _:
@@ -77,20 +77,21 @@ def _show(context: Context, faults: list[Object]) -> None:
         out.line("no faults")
 
 
-async def _clear(context: Context, names: list[str]) -> None:
+async def _clear(context: Context, names: list[str]) -> int:
     if any("=" in name for name in names):
         if len(names) > 1:
             raise UsageError(f"{' '.join(names)!r}; allowed: numbers of faults, or one selector")
         try:
-            cleared = await context.link.clear_faults(str(parse(names[0])), ())
+            answer = await context.link.clear_faults(str(parse(names[0])), ())
         except SelectorError as error:
             raise UsageError(str(error)) from None
     else:
-        cleared = await context.link.clear_faults("", names)
+        answer = await context.link.clear_faults("", names)
     if context.out.as_json:
-        context.out.json({"cleared": cleared})
+        context.out.json({"cleared": answer["cleared"]})
     else:
-        context.out.line(f"{cleared} cleared")
+        context.out.line(f"{answer['cleared']} cleared")
+    return told(context, answer)
 
 
 async def _watch(context: Context, text: str) -> None:

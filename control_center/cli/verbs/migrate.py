@@ -8,7 +8,7 @@ import argparse
 import asyncio
 from typing import Final
 
-from control_center.cli.context import Context, find_vm
+from control_center.cli.context import Context, find_vm, told
 from control_center.cli.link import Object
 from control_center.cli.output import clock, duration, size
 from control_center.cli.problems import FAILED, OK, UsageError
@@ -39,9 +39,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 async def run(context: Context) -> int:
     given = context.given
     if given.balance:
-        moves = await context.link.balance(given.host, apply=given.apply)
-        context.out.rows(("host", "vm", "source", "target", "reason", "migration"), moves)
-        return OK
+        answer = await context.link.balance(given.host, apply=given.apply)
+        context.out.rows(("host", "vm", "source", "target", "reason", "migration"), answer["moves"])
+        return told(context, answer)
     if given.vm is None:
         if given.to or given.confine:
             raise UsageError("which VM? allowed: vgcctl migrate VM --to WHERE")

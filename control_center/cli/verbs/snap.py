@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from control_center.cli.context import Context, positive, selector
+from control_center.cli.context import Context, failures, positive, selector
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import cell, date, duration
@@ -111,6 +111,8 @@ def _show(context: Context, found: Object) -> None:
     for host, info in found["hosts"].items():
         silent = f"; silent: {' '.join(info['silent'])}" if info["silent"] else ""
         context.out.line(f"{host}: {100 * info['coverage']:.4g} % answered within {duration(info['skew_ns'])}{silent}")
+    for line in failures(found):
+        context.out.note(f"no snapshot of {line}")
 
 
 def _since(pe: Object) -> str | None:

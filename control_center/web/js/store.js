@@ -26,6 +26,8 @@ class Store extends EventTarget {
   /** By "host", "host/gpu", "host/vm": the last values of the load, oldest first. */
   history = new Map();
   #wanted = new Map();
+  /** Refreshes under way by name, and whether to do them again. */
+  #refreshing = new Map();
   #stream = null;
 
   /** Starts polling and the stream; once. */
@@ -170,8 +172,20 @@ class Store extends EventTarget {
     this.events.push(message);
     if (this.events.length > EVENTS_KEPT) this.events.shift();
     this.#tell("event", message);
-    if (message.event?.startsWith("fault")) this.refreshFaults().catch(() => {});
-    if (["opened", "closed", "expired", "governor"].includes(message.event)) this.refreshChannels().catch(() => {});
+    if (message.event?.startsWith("fault")) this.#again("refreshFaults");
+    if (["opened", "closed", "expired", "governor"].includes(message.event)) this.#again("refreshChannels");
+  }
+
+  /** Refreshes, one request at a time: events that come meanwhile are one more, however many they are. */
+  async #again(name) {
+    const underway = this.#refreshing.has(name);
+    this.#refreshing.set(name, underway);
+    if (underway) return;
+    do {
+      this.#refreshing.set(name, false);
+      await this[name]().catch(() => {});
+    } while (this.#refreshing.get(name));
+    this.#refreshing.delete(name);
   }
 
   #takeLoad(message) {
