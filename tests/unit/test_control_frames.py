@@ -53,6 +53,12 @@ def test_what_is_no_frame_is_named(body: bytes, said: str) -> None:
         read_all(len(body).to_bytes(4, "little") + body)
 
 
+@pytest.mark.parametrize(("value", "said"), [("\ud800", "no UTF-8 form"), (1 << 64, "more than 64 bits")])
+def test_what_no_frame_can_hold_is_named(value: object, said: str) -> None:
+    with pytest.raises(FrameError, match=said):
+        frames.encode({"value": value})
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_frames_or_a_frame_error(data: bytes) -> None:
     try:

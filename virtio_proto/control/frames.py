@@ -34,12 +34,14 @@ class FrameError(Exception):
 def encode(frame: Frame) -> bytes:
     """`frame` as bytes for the stream.
 
-    :raise FrameError: it is longer than a frame may be, or has a number that is.
+    :raise FrameError: it is longer than a frame may be, or has a number that is, or text that has no UTF-8 form.
     """
     try:
         body: bytes = msgpack.packb(frame)
     except OverflowError:
         raise FrameError("a frame with a number of more than 64 bits") from None
+    except UnicodeEncodeError:
+        raise FrameError("a frame with text that has no UTF-8 form") from None
     if len(body) > MAX_FRAME_BYTES:
         raise FrameError(f"a frame of {len(body)} bytes; allowed: {MAX_FRAME_BYTES}")
     return _LENGTH.pack(len(body)) + body
