@@ -19,7 +19,7 @@ export async function open(request) {
   const answer = await api.post("channels", request);
   store.refreshChannels().catch(() => {});
   if (!answer.instances.length && answer.failed.length) {
-    throw new api.ApiError(502, "failed", answer.failed.map(({ error }) => error).join("; "));
+    throw new api.ApiError(502, "failed", answer.failed.map(({ host, error }) => `${host}: ${error}`).join("; "));
   }
   return answer;
 }

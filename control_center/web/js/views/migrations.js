@@ -257,7 +257,7 @@ async function balance(stage, place, apply) {
         h("h2", null, "Proposed moves"),
         h("div.tools", null, drop, moves.length ? start : null),
       ),
-      failed.map(({ error }) => h("p.notice", null, error)),
+      failed.map(({ host, error }) => h("p.notice", null, `${host}: ${error}`)),
       table.element,
     ),
   );
