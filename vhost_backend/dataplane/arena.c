@@ -1,4 +1,5 @@
-/* Addresses of the VM's own: see vgc_engine_set_arena(). They are given in a row, so that none comes back soon. */
+/* Addresses of the VM's own: see vgc_engine_set_arena(). They are given in a row, so that none but the last comes back
+ * soon. */
 #include "internal.h"
 
 #include <sys/mman.h>
@@ -65,26 +66,25 @@ static void *map_at(struct vgc_engine *engine, uint64_t at, uint64_t size, int p
     return got;
 }
 
-/* Tries one place after another, from the one behind the last, at most once round. */
+/* Tries one place after another: from the one behind the last, then from the first, in ever longer steps, for what is
+ * in the way may be long (the guest's memory); then all of them. */
 static void *map_next(struct vgc_engine *engine, uint64_t align, uint64_t size, int protection, int flags, int fd,
                       int64_t offset)
 {
+    enum { ROUNDS = 3 };
     uint64_t at = (atomic_load(&engine->arena_next) + align - 1) & ~(align - 1);
-    bool wrapped = false;
-    while (true) {
-        if (!is_inside(engine, at, size)) {
-            if (wrapped)
-                break;
-            wrapped = true;
-            at = (engine->arena_base + align - 1) & ~(align - 1);
-            continue;
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t step = size;
+        while (is_inside(engine, at, size)) {
+            void *got = map_exactly(at, size, protection, flags, fd, offset);
+            if (got != MAP_FAILED)
+                atomic_store(&engine->arena_next, at + size);
+            if (got != MAP_FAILED || errno != EEXIST)
+                return got;
+            at = (at + step + align - 1) & ~(align - 1);
+            step = round < ROUNDS - 1 ? 2 * step : size;
         }
-        void *got = map_exactly(at, size, protection, flags, fd, offset);
-        if (got != MAP_FAILED)
-            atomic_store(&engine->arena_next, at + size);
-        if (got != MAP_FAILED || errno != EEXIST)
-            return got;
-        at = (at + size + align - 1) & ~(align - 1);
+        at = (engine->arena_base + align - 1) & ~(align - 1);
     }
     errno = ENOMEM;
     return MAP_FAILED;
