@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from control_center.encoding import dumps
 from control_center.errors import HTTP_STATUS, RefusedError, UnauthenticatedError
 from control_center.openapi import PREFIX, document
 from control_center.rest import ROUTES
-from control_center.rest.route import Call, JsonText, Route
+from control_center.rest.route import Call, JsonText, Route, parameters
 from control_center.shapes import ShapeError, check
 
 log = structlog.get_logger()
@@ -102,7 +102,7 @@ def _handler(centre: Centre, route: Route) -> _Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         caller = centre.access.caller(request)
         caller.must_be(route.role)
-        query = parameters(route, request.query)
+        query = parameters(route.query, request.query)
         body = await _body(route, request)
         answer = await route.handler(Call(centre, caller, request.match_info, query, body, request))
         if isinstance(answer, web.StreamResponse):
@@ -134,18 +134,6 @@ def _json(request: web.Request, text: str) -> web.Response:
     if len(text) >= _COMPRESSED_FROM and not is_local(request.remote or ""):
         response.enable_compression()
     return response
-
-
-def parameters(route: Route, given: Mapping[str, str]) -> dict[str, Any]:
-    """The query of a request.
-
-    :raise RefusedError: "malformed": a parameter is not known, or its value is wrong.
-    """
-    known = {parameter.name: parameter for parameter in route.query}
-    for name in given:
-        if name not in known:
-            raise RefusedError("malformed", f"parameter {name!r:.80}; allowed: {', '.join(known) or 'none'}")
-    return {name: known[name].parse(text) for name, text in given.items()}
 
 
 async def _body(route: Route, request: web.Request) -> Any:

@@ -17,7 +17,7 @@ from control_center.encoding import dumps
 from control_center.errors import RefusedError
 from control_center.recorder.player import MAX_SPEED
 from control_center.replay import Replay
-from control_center.rest.route import SELECTOR, Parameter
+from control_center.rest.route import SELECTOR, Parameter, parameters
 from control_center.scope import Caller
 from control_center.stream import Client
 
@@ -42,7 +42,7 @@ def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamRespo
 
     async def handle(request: web.Request) -> web.StreamResponse:
         caller = centre.access.caller(request)
-        query = _query(request)
+        query = parameters(PARAMETERS, request.query)
         replay = Replay(centre.recording(), caller, query) if "replay_from_ns" in query else None
         if len(centre.hub) >= MAX_CLIENTS:
             raise RefusedError("quota", f"{MAX_CLIENTS} streams are open; allowed: {MAX_CLIENTS}")
@@ -77,14 +77,6 @@ def _is_let_in(centre: Centre, request: web.Request) -> bool:
     except RefusedError:
         return False
     return True
-
-
-def _query(request: web.Request) -> dict[str, Any]:
-    known = {parameter.name: parameter for parameter in PARAMETERS}
-    for name in request.query:
-        if name not in known:
-            raise RefusedError("malformed", f"parameter {name!r:.80}; allowed: {', '.join(known)}")
-    return {name: known[name].parse(text) for name, text in request.query.items()}
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -58,6 +58,18 @@ class Parameter:
 
     def _wrong(self, text: str, allowed: str) -> RefusedError:
         return RefusedError("malformed", f"{self.name} is {text!r:.80}; allowed: {allowed}")
+
+
+def parameters(allowed: Iterable[Parameter], given: Mapping[str, str]) -> dict[str, Any]:
+    """The query of a request.
+
+    :raise RefusedError: "malformed": a parameter is not known, or its value is wrong.
+    """
+    known = {parameter.name: parameter for parameter in allowed}
+    for name in given:
+        if name not in known:
+            raise RefusedError("malformed", f"parameter {name!r:.80}; allowed: {', '.join(known) or 'none'}")
+    return {name: known[name].parse(text) for name, text in given.items()}
 
 
 SELECTOR = Parameter("selector", "selector", "Which hosts, GPUs, VMs, elements and functions, as `vm=web1,pe=0-3`.")
