@@ -302,7 +302,8 @@ uint32_t cuda_take_output(struct vgc_engine *base, uint32_t context, char *to, u
 int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t size, uint64_t *device);
 int cuda_control_write(struct vgc_engine *base, uint64_t offset, const void *from, uint64_t size);
 int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64_t size);
-/* To the variable of a program that is loaded and does not run yet. 0 or -errno. */
+/* To the variable of a program that is loaded and does not run yet; with a link that is broken it stays as it is, and
+ * nobody hears of the program. 0 or -errno. */
 int cuda_control_set(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size);
 void cuda_control_close(struct cuda_engine *engine);
 
