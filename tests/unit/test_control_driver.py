@@ -160,6 +160,22 @@ def test_what_an_element_holds_is_not_used_again_until_it_lets_go(made: DriverRi
     assert made.area.channel(3).out == link
 
 
+def test_what_an_element_says_into_a_channel_given_up_is_no_record_of_a_later_one(made: DriverRig) -> None:
+    made.open(LOG, [1])
+    link = int(made.area.channel(1).out)
+    made.area.pe(0).readers = 1
+    made.driver.unbind([1])
+    assert made.driver.close_channels([1]) == 1
+    assert made.put(1, b"too late")
+    made.area.pe(0).readers = 0
+    made.open(LOG, [1])
+    assert made.area.channel(1).out == link
+    made.claim(1)
+    made.area.pe(0).readers = 1
+    assert made.take() == []
+    made.area.pe(0).readers = 0
+
+
 # ---- links -------------------------------------------------------------------------------------------------------
 
 
