@@ -57,6 +57,20 @@ def test_closed_instance_leaves_nothing(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_selector_of_a_close_names_functions_and_vms_alone(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="vm=web1,fn=log")
+        await client.ask("open", selector="vm=web2,fn=log")
+        for part in ("pe=0,fn=log", "gpu=0,fn=log"):
+            error = await client.refusal("close", selector=part)
+            assert (error.kind, "vm and fn: an instance is closed whole" in str(error)) == ("malformed", True)
+        assert len((await client.ask("close", selector="vm=web1,fn=log"))["closed"]) == 1
+        assert len((await client.ask("ls"))["instances"]) == 1
+        assert rig.vms["web2"].channels.bound
+
+    tell(tmp_path, story)
+
+
 def test_what_a_channel_still_held_goes_to_the_instance_that_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,8 @@ class ChannelCommands:
             await self._interface.close_instance(instance)
             return _info(instance, held)
         selector = fields.selector()
+        if selector.gpu != "*" or selector.pe is not None:
+            raise fields.wrong("selector", "vm and fn: an instance is closed whole")
         fields.done()
         chosen = [
             item
