@@ -27,7 +27,7 @@ class Owner(Protocol):
         """All instances that cover the VM."""
         ...
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Does something in the background."""
         ...
 

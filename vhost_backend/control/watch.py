@@ -171,7 +171,7 @@ class Watch(Observer):
     def look_for_hung(self) -> None:
         """Begins to look, if somebody wants to know and nobody looks yet."""
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(self._look_while_wanted())
+            self._looking = self._interface.spawn(self._look_while_wanted())
 
     async def close(self) -> None:
         if self._looking is not None:

@@ -48,7 +48,7 @@ class LoadWatch:
         """Watches from now on, for a while."""
         self._asked_at = asyncio.get_running_loop().time()
         if self._task is None or self._task.done():
-            self._task = asyncio.ensure_future(self._watch())
+            self._task = self._interface.spawn(self._watch())
 
     async def close(self) -> None:
         """Stops watching; channels end with their workers."""
