@@ -40,8 +40,8 @@ EXPORT warp_exchange_of_some(int *out) {
 }
 
 EXPORT tickets(unsigned *i, unsigned long long *l, int *seen) { // what an atomic returns
-    seen[atomicAdd(i, 1)]++;
-    seen[atomicAdd(l, 1ull)]++;
+    atomicAdd(&seen[atomicAdd(i, 1)], 1); // another block may hold the same number of the other counter
+    atomicAdd(&seen[atomicAdd(l, 1ull)], 1);
 }
 EXPORT wide_atomics(long long *s, unsigned long long *u, float *f, double *d) {
     long long t = INDEX;
