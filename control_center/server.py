@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -119,8 +118,7 @@ async def _ended() -> None:
     end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, end.set)
+        loop.add_signal_handler(number, end.set)
     await end.wait()
 
 

@@ -157,7 +157,7 @@ class OpenRequest(TypedDict):
     that (`InstanceInfo.channels` is empty for it until then). Records that nobody has subscribed to yet are kept for
     the first who does, within bounds. Instances of one function share an element's channel, at the highest level, the
     least sampling and the shortest period of all, with the policy of whoever was first. ``close {"instance": ...}`` or
-    ``close {"selector": ...}`` ends instances.
+    ``close {"selector": ...}`` ends instances; that selector names vm and fn alone, as an instance ends whole.
     """
 
     selector: str
