@@ -42,6 +42,9 @@ lint: build
 	$(PYTHON) -m mypy
 	$(C_FILES) | xargs -r clang-format-19 --dry-run --Werror
 	$(PYTHON) -m virtio_proto.codegen --check
+	$(PYTHON) -m tools.web.lint
+	git ls-files -z | xargs -0 -r $(PYTHON) -m codespell_lib
+	$(PYTHON) -m tools.docstrings
 
 .PHONY: unit
 unit: build
@@ -64,6 +67,10 @@ bench: image  ## run the benchmarks; results in bench/out/
 .PHONY: gpu
 gpu:  ## on a machine with an NVIDIA GPU: its tests and benchmarks, figures in bench/results/
 	@$(if $(wildcard $(PYTHON)),$(PYTHON),python3) -m tools.gpu $(GPU_OPTIONS)
+
+.PHONY: gpu-kit
+gpu-kit: setup  ## what such a machine lacks, to carry there: wheels and headers in build/gpu-kit/
+	@$(PYTHON) -m tools.gpu.kit $(GPU_KIT_OPTIONS)
 
 .PHONY: demo
 demo: image  ## a guest works on a photograph; pictures in build/demo/

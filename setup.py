@@ -17,7 +17,7 @@ OPTIONAL: Final = {
     "CPU engine's compiler": "the engine 'cpu' cannot compile; it takes clang++-19, llvm-19-dev and lld-19",
     "guest library": "programs in guests cannot use libvgc; it takes make",
 }
-"""What an installation can do without, and what it lacks then."""
+"""Parts that an installation can do without, and what it lacks without them."""
 
 
 class BuildParts(build_py):

@@ -1,4 +1,4 @@
-"""``python -m bench [NAME ...] [--quick]``: measures, prints the table, writes ``bench/out``."""
+"""``python -m bench [NAME ...] [--quick]``: measures rows, prints the table, writes ``bench/out``."""
 
 from __future__ import annotations
 
@@ -26,17 +26,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--threads", type=int, default=None, help="threads of the compute rows (default: all CPUs)")
     parser.add_argument("--driver", type=Path, default=None, help="libcuda of the CUDA rows (default: the system's)")
-    parser.add_argument("--smoke", action="store_true", help="CUDA rows on small sizes: shows that they run, no more")
+    parser.add_argument(
+        "--nvml", type=Path, default=None, help="libnvidia-ml, which reads clocks (default: the system's)"
+    )
+    parser.add_argument("--smoke", action="store_true", help="CUDA rows on small sizes, to show that they run")
     parser.add_argument("--limit", type=float, default=math.inf, metavar="S", help="seconds after which no row begins")
-    parser.add_argument("--save", type=Path, default=None, help="also write the results here, with hardware and date")
+    parser.add_argument(
+        "--save", type=Path, default=None, help="also write the results to this file, with hardware and date"
+    )
     parser.add_argument("--out", type=Path, default=OUT, help="folder of results.json (default: bench/out)")
     return parser
 
 
 def _where_from(args: argparse.Namespace) -> Provenance | None:
-    """What is kept beside the figures, if they are to be kept.
+    """Provenance of the figures, if they are to be saved.
 
-    :raise SkipRow: when they cannot be; said before time is spent on them.
+    :raise SkipRow: they cannot be saved; raised before time is spent on measuring.
     """
     if args.save and args.smoke:
         raise SkipRow("the figures of --smoke mean nothing; leave one out")
@@ -45,6 +50,7 @@ def _where_from(args: argparse.Namespace) -> Provenance | None:
 
 def main(argv: list[str] | None = None) -> int:
     args = _parser().parse_args(argv)
+    args.driver = args.driver and args.driver.resolve()  # the daemon takes absolute paths only
     rows.load()
     try:
         chosen = select(ROWS, args.names)
@@ -59,12 +65,14 @@ def main(argv: list[str] | None = None) -> int:
     except SkipRow as reason:
         print(f"bench: --save: {reason}", file=sys.stderr)
         return 2
-    with Lab(quick=args.quick, threads=args.threads, driver=args.driver, smoke=args.smoke) as lab:
+    with Lab(quick=args.quick, threads=args.threads, driver=args.driver, nvml=args.nvml, smoke=args.smoke) as lab:
         until = time.monotonic() + args.limit
         results, skipped = run_rows(
             lab, chosen, args.names, lambda name: print(f"... {name}", file=sys.stderr, flush=True), until
         )
     print(markdown(results) if args.markdown else table(results, skipped))
+    if args.smoke:
+        print("--smoke: small sizes: figures and goals mean nothing")
     print(f"written: {write_json(args.out, results, skipped)}", file=sys.stderr)
     if where_from:
         print(f"written: {save(args.save, results, where_from)}", file=sys.stderr)

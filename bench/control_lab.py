@@ -1,4 +1,4 @@
-"""CPU engines with and without a control area, in this process: what the control system's rows measure."""
+"""CPU engines with and without a control area, in this process, for the rows of the control system."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy as np
 
 from tests.unit.cpu_rig import Rig, compile_image, make_launch, rig
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.control.driver import packets
-from vhost_backend.control.driver.area import ControlArea
-from vhost_backend.control.driver.driver import Driver, Terms
+from vhost_backend.channels import packets
+from vhost_backend.channels.area import ControlArea
+from vhost_backend.channels.driver import Driver
+from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control.records import Function
 from virtio_proto.schema import Status
 
@@ -38,11 +39,11 @@ extern "C" __global__ void waits(volatile int *gate) {
 """
 THREADS: Final = 64
 SOCKET_S: Final = 0.002
-"""The shortest period of a worker's control system thread."""
+"""Shortest period of a worker's control system thread."""
 
 
 class Controlled:
-    """An engine with `SOURCE` loaded; with an area, a driver too, whose links a thread can empty."""
+    """Engine with `SOURCE` loaded; with a control area also a driver, whose links a thread can empty."""
 
     def __init__(self, made: Rig, image: bytes, driver: Driver | None) -> None:
         self.rig = made
@@ -57,23 +58,23 @@ class Controlled:
 
     @property
     def driver(self) -> Driver:
-        assert self._driver is not None  # it was asked for
+        assert self._driver is not None  # the engine was made with an area
         return self._driver
 
     def spin(self, blocks: int, turns: int) -> float:
-        """Runs so many blocks; ns."""
+        """Runs `blocks` blocks; returns the time in ns."""
         began_ns = time.perf_counter_ns()
         self.rig.launch("spins", blocks, THREADS, self.out, np.int32(turns))
         return time.perf_counter_ns() - began_ns
 
     def turns_for(self, block_us: float) -> int:
-        """Turns of ``spins`` in which a block takes so long."""
+        """Number of turns of ``spins`` with which a block takes `block_us`, all elements busy."""
         probe = 1 << 12
         ns = min(self.spin(64, probe) for _ in range(5)) / 64 * self.rig.engine.num_pes
         return max(1, int(probe * block_us * 1000 / ns))
 
     def turns_for_one(self, seconds: float) -> int:
-        """Turns of ``spins`` with which a single block takes so long."""
+        """Number of turns of ``spins`` with which a single block takes `seconds`."""
         probe = 1 << 14
         return max(1, int(probe * seconds * 1e9 / min(self.spin(1, probe) for _ in range(5))))
 
@@ -85,7 +86,7 @@ class Controlled:
         return channels
 
     def release(self, channels: Sequence[int]) -> None:
-        """Closes channels; `taken` and `lost` have everything then."""
+        """Closes channels after emptying their links; `taken` and `lost` are then complete."""
         self.driver.unbind(channels)
         while self.driver.unsettled():
             self._drain()
@@ -105,7 +106,7 @@ class Controlled:
 
     @contextmanager
     def drained(self, budget_ppm: int = 0) -> Iterator[None]:
-        """A thread empties the links meanwhile, as a worker's does; with a budget, it governs too."""
+        """Empties the links in a thread during the block, as a worker does; with a budget, also governs."""
         self._counts, self.taken, self.lost = {}, 0, 0
         self._done.clear()
 
@@ -128,7 +129,7 @@ class Controlled:
 
     @contextmanager
     def busy(self, blocks: int) -> Iterator[None]:
-        """A kernel runs on so many elements meanwhile."""
+        """Runs a kernel on `blocks` elements during the block."""
         gate = self.rig.array((1,), np.int32)
         op, _keep = make_launch(self.rig.functions["waits"], blocks, 1, (gate,))
         engine: Any = self.rig.engine.handle
@@ -144,7 +145,7 @@ class Controlled:
 
 @contextmanager
 def controlled(pes: int, *, area_bytes: int = 0, channels: int = 4096) -> Iterator[Controlled]:
-    """An engine; with a control area if that has a size."""
+    """Yields an engine, with a control area if `area_bytes` is not 0."""
     image = compile_image(SOURCE)[0]
     with ExitStack() as stack:
         made = stack.enter_context(rig(pes))

@@ -1,4 +1,4 @@
-"""Our device as the rows use it: requests prepared once, sent by the hot loops, their responses checked."""
+"""Our device, for the rows: requests are prepared once and sent by the hot loops, and their responses checked."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _COMMAND_BYTES: Final = 1 << 20
 _PATIENCE_S: Final = 60.0
 
 Span = tuple[int, int]
-"""(offset in the region, bytes)."""
+"""Part of the region: (offset, bytes)."""
 
 
 class RequestError(Exception):
-    """The device answered with an error; the text is its own."""
+    """The device answered with an error; the text is the device's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A response and, if one was asked for, its payload."""
+    """Response to a request, with the length of its payload."""
 
     status: Status
     value: int
@@ -38,7 +38,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A kernel of a loaded program and where its parameters lie in the parameter block."""
+    """Kernel of a loaded program, with the places of its parameters in the parameter block."""
 
     id: int
     params: tuple[Span, ...]
@@ -46,7 +46,7 @@ class Function:
 
 
 class Prepared:
-    """Requests ready for the driver's loops, and where their responses arrive."""
+    """Requests ready for the driver's loops, with the places of their responses."""
 
     def __init__(self, driver: Driver, chains: list[tuple[list[Span], list[Span]]]) -> None:
         self._driver = driver
@@ -59,7 +59,10 @@ class Prepared:
         return Response(Status(raw.status), raw.value, raw.payload_len)
 
     def check(self) -> None:
-        """:raise RequestError: if one of them was answered with anything but OK."""
+        """Checks all responses.
+
+        :raise RequestError: a request was not answered with OK.
+        """
         for index in range(len(self._responses)):
             response = self.response(index)
             if response.status is not Status.OK:
@@ -67,17 +70,17 @@ class Prepared:
 
 
 def together(driver: Driver, *parts: Prepared) -> Prepared:
-    """All requests of `parts`, in their order, as one; they share the parts' memory."""
+    """Joins all requests of `parts`, in their order; the result shares the parts' memory."""
     return Prepared(driver, [chain for part in parts for chain in part.chains])
 
 
 def pack(name: str, **fields: object) -> bytes:
-    """The bytes of one struct of the wire format."""
+    """Packs one struct of the wire format."""
     return bytes(ffi.buffer(ffi.new(f"struct {name} *", fields)))
 
 
 class Device:
-    """One context on the device behind `driver`."""
+    """Context on the device behind `driver`."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -94,7 +97,7 @@ class Device:
     def prepare(
         self, opcode: Opcode, body: bytes = b"", *, count: int = 1, sent: Span | None = None, got: Span | None = None
     ) -> Prepared:
-        """`count` equal requests with headers and responses of their own; payloads `sent` and `got` are shared."""
+        """Prepares `count` equal requests with separate headers and responses; they share payloads `sent` and `got`."""
         text = self._header(opcode) + body
         room = (len(text) + 63) // 64 * 64 + 64
         start = self.driver.take(count * room)
@@ -106,9 +109,9 @@ class Device:
         return Prepared(self.driver, chains)
 
     def ask(self, opcode: Opcode, body: bytes = b"") -> Response:
-        """One request; waits for its response, whose payload is then in :meth:`payload`.
+        """Sends one request and waits for its response, whose payload :meth:`payload` then returns.
 
-        :raise RequestError: with the device's text, when it answers with an error.
+        :raise RequestError: the device answers with an error; with its text.
         """
         text = self._header(opcode) + body
         self._store(self._commands, text)
@@ -122,17 +125,17 @@ class Device:
         return response
 
     def payload(self, response: Response) -> bytes:
-        """What followed the last response of :meth:`ask`."""
+        """Payload of the last response of :meth:`ask`."""
         return self.driver.view(self._answers + _RESPONSE_BYTES, response.payload_len).tobytes()
 
     @property
     def num_pes(self) -> int:
-        """Processing elements that the VM was given."""
+        """Number of the VM's processing elements."""
         body = pack("vgc_body_query", what=int(QueryKind.USAGE))
         return int(schema.USAGE.construct.parse(self.payload(self.ask(Opcode.QUERY, body))).num_pes)
 
     def is_alive(self) -> bool:
-        """Does the context answer? It does not after its worker ended."""
+        """True if the context answers; it does not after its worker has ended."""
         try:
             self.free(self.alloc(1))
         except (RequestError, DriverError):
@@ -145,26 +148,26 @@ class Device:
     # -- memory ---------------------------------------------------------------------------------
 
     def alloc(self, size: int) -> int:
-        """Device memory of `size` bytes; freed with :meth:`free`."""
+        """Allocates `size` bytes of device memory, to be freed with :meth:`free`; returns its address."""
         return self.ask(Opcode.ALLOC, pack("vgc_body_alloc", size=size)).value
 
     def free(self, address: int) -> None:
         self.ask(Opcode.FREE, pack("vgc_body_free", address=address))
 
     def copy_in(self, address: int, span: Span) -> Prepared:
-        """Copies of a span of the region to device memory."""
+        """Prepares a copy of a span of the region to device memory."""
         body = pack("vgc_body_copy", dst=address, size=span[1])
         return self.prepare(Opcode.COPY_IN, body, sent=span)
 
     def copy_out(self, address: int, span: Span) -> Prepared:
-        """Copies of device memory to a span of the region."""
+        """Prepares a copy of device memory to a span of the region."""
         body = pack("vgc_body_copy", src=address, size=span[1])
         return self.prepare(Opcode.COPY_OUT, body, got=span)
 
     def run(self, prepared: Prepared) -> float:
         """Sends a prepared request and sleeps until it is done; returns the time in ns.
 
-        :raise RequestError: when it is answered with an error.
+        :raise RequestError: it is answered with an error.
         """
         elapsed = self.driver.round_trip(prepared.native, 0, _PATIENCE_S)
         prepared.check()
@@ -173,14 +176,14 @@ class Device:
     def run_batch(self, prepared: Prepared) -> float:
         """Sends prepared requests all at once and spins until the last is done; returns the time in ns.
 
-        :raise RequestError: when one is answered with an error.
+        :raise RequestError: a request is answered with an error.
         """
         elapsed = self.driver.batch(prepared.native)
         prepared.check()
         return elapsed
 
     def upload(self, array: npt.NDArray[Any], staging: Span) -> int:
-        """A copy of `array` in device memory, made through `staging`, piece by piece."""
+        """Copies `array` to new device memory through `staging`, piece by piece; returns its address."""
         data = array.reshape(-1).view(np.uint8)
         address = self.alloc(len(data))
         for begin in range(0, len(data), staging[1]):
@@ -202,7 +205,7 @@ class Device:
     def load(self, source: str) -> int:
         """Compiles and loads CUDA C; returns the program's id.
 
-        :raise RequestError: with the compiler's log.
+        :raise RequestError: the program does not compile; with the compiler's log.
         """
         text = source.encode()
         body = pack("vgc_body_program_load", kind=int(ProgramKind.CUDA_SOURCE), source_len=len(text))
@@ -212,7 +215,10 @@ class Device:
         self.ask(Opcode.PROGRAM_UNLOAD, pack("vgc_body_program_unload", program=program))
 
     def function(self, program: int, name: str) -> Function:
-        """:raise RequestError: when the program has no such function."""
+        """Looks a function up.
+
+        :raise RequestError: the program has no such function.
+        """
         body = pack("vgc_body_lookup", program=program, name_len=len(name)) + name.encode()
         table = self.payload(self.ask(Opcode.FUNCTION_LOOKUP, body))
         entry = ffi.from_buffer("struct vgc_function_entry *", table, require_writable=False)
@@ -223,13 +229,13 @@ class Device:
     def launch(
         self, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()
     ) -> Prepared:
-        """A launch with parameters given as bytes, in the order of the kernel's own."""
+        """Prepares a launch with parameters given as bytes, in the kernel's order."""
         return self.launches(1, function, grid, block, arguments)
 
     def launches(
         self, count: int, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()
     ) -> Prepared:
-        """`count` equal launches with requests of their own."""
+        """Prepares `count` equal launches as separate requests."""
         block_of_params = bytearray(function.param_bytes)
         for (offset, size), value in zip(function.params, arguments, strict=True):
             block_of_params[offset : offset + size] = value

@@ -1,4 +1,4 @@
-"""A driver whose requests are prepared here and whose loops run in C (:mod:`bench.native`)."""
+"""Driver whose requests are prepared in Python and whose loops run in C (:mod:`bench.native`)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ class DriverError(Exception):
 
 
 def check(code: int, what: str) -> None:
-    """:raise DriverError: when a native function returned a negative errno."""
+    """Checks the result of a native function.
+
+    :raise DriverError: it is a negative errno.
+    """
     if code < 0:
         raise DriverError(f"{what}: {os.strerror(-code)}")
 
 
 def nanoseconds(count: int) -> tuple[npt.NDArray[np.uint64], Any]:
-    """An array for `count` times, and the pointer by which a hot loop fills it."""
+    """Makes an array for `count` times, and the pointer through which a hot loop fills it."""
     times = np.zeros(count, np.uint64)
     return times, ffi.cast("uint64_t *", times.ctypes.data)
 
 
 def clock_ns() -> int:
-    """The clock of the hot loops."""
+    """Reads the clock of the hot loops."""
     return int(lib.vgcb_clock())
 
 
 class Driver:
-    """One virtqueue of a backend, brought up; owns the connection.
+    """Started virtqueue of a backend; owns the connection.
 
-    Memory of the region is handed out once and never returned: a driver lives for a few rows.
+    Memory of the region is allocated once and never freed: a driver lives for a few rows.
     """
 
     def __init__(self, socket_path: Path, region_bytes: int = 16 << 20) -> None:
@@ -84,9 +87,9 @@ class Driver:
         return queue
 
     def take(self, size: int) -> int:
-        """The offset of `size` fresh bytes of the region, page-aligned.
+        """Allocates `size` bytes of the region, page-aligned; returns their offset.
 
-        :raise MemoryError: when the region is used up.
+        :raise MemoryError: the region is used up.
         """
         offset = self._next_free
         if offset + size > len(self.memory):
@@ -98,7 +101,7 @@ class Driver:
         return self.memory[offset : offset + size]
 
     def requests(self, chains: Sequence[tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]]) -> Any:
-        """Native requests, one per (readable, writable) pair of lists of (region offset, length)."""
+        """Makes native requests, one per (readable, writable) pair of lists of (region offset, length)."""
         made = ffi.new("struct vgcb_request[]", len(chains))
         for request, (readable, writable) in zip(made, chains, strict=True):
             request.n_readable, request.n_writable = len(readable), len(writable)
@@ -109,41 +112,41 @@ class Driver:
 
     @property
     def kicks(self) -> int:
-        """Kicks so far: how often the device had asked to be woken."""
+        """Number of kicks so far: how often the device was asleep and had to be woken."""
         return int(self._queue.kicks)
 
     def polled(self, requests: Any, count: int) -> npt.NDArray[np.uint64]:
-        """Times (ns) of `count` round trips, one at a time, the driver spinning."""
+        """Measures `count` round trips (ns), one at a time, while the driver spins."""
         times, pointer = nanoseconds(count)
         check(lib.vgcb_polled(self._queue, requests, count, pointer), "polled round trip")
         return times
 
     def sleeping(self, requests: Any, count: int, idle_ns: int) -> npt.NDArray[np.uint64]:
-        """Times (ns) of `count` round trips with both sides asleep, after `idle_ns` of rest each."""
+        """Measures `count` round trips (ns) with both sides asleep, each after `idle_ns` of rest."""
         times, pointer = nanoseconds(count)
         check(lib.vgcb_sleeping(self._queue, requests, count, idle_ns, pointer), "sleeping round trip")
         return times
 
     def pipelined(self, requests: Any, count: int) -> float:
-        """Requests per second with all of `requests` in flight at once."""
+        """Measures requests per second with all of `requests` in flight at once."""
         elapsed = ffi.new("uint64_t *")
         check(lib.vgcb_pipelined(self._queue, requests, len(requests), count, elapsed), "pipelined requests")
         return count * 1e9 / float(elapsed[0])
 
     def batch(self, requests: Any) -> float:
-        """The time (ns) of all of `requests` in their order, sent at once, the driver spinning until the last is done."""
+        """Measures the time (ns) of all `requests`, sent at once and in order, while the driver spins."""
         elapsed = ffi.new("uint64_t *")
         check(lib.vgcb_batch(self._queue, requests, len(requests), elapsed), "batch")
         return float(elapsed[0])
 
     def throughput(self, requests: Any, from_ns: int, until_ns: int) -> float:
-        """Requests per second that ended between two times of :func:`clock_ns`, with all of `requests` in flight."""
+        """Measures requests per second between two times of :func:`clock_ns`, with all `requests` in flight."""
         done = ffi.new("uint64_t *")
         check(lib.vgcb_throughput(self._queue, requests, len(requests), from_ns, until_ns, done), "throughput")
         return float(done[0]) * 1e9 / (until_ns - from_ns)
 
     def round_trip(self, requests: Any, spin_ns: int, patience_s: float) -> float:
-        """The time (ns) of one request; the driver spins for `spin_ns`, then sleeps until called."""
+        """Measures the time (ns) of one request; the driver spins for `spin_ns`, then sleeps until called."""
         elapsed = ffi.new("uint64_t *")
         patience_ns = int(patience_s * 1e9)
         check(lib.vgcb_round_trip(self._queue, requests, spin_ns, patience_ns, elapsed), "round trip")

@@ -1,4 +1,4 @@
-"""Three ways to run a :class:`~bench.workloads.Workload`: each verifies its result, then times one run at a time."""
+"""Three executors of a :class:`~bench.workloads.Workload`: each verifies the result, then times one run at a time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from bench.opencl import OpenCl
 from bench.workloads import Workload
 
 Timed = Callable[[], float]
-"""Runs the work once and returns the milliseconds it took."""
+"""Function that runs the work once and returns its time in milliseconds."""
 
 
 class PlainCpp:
-    """The C++ baseline library."""
+    """Baseline in C++, a library."""
 
     def __init__(self) -> None:
         self.ffi: Any = cffi.FFI()
@@ -28,10 +28,13 @@ class PlainCpp:
         self._library: Any = self.ffi.dlopen(str(build.LIBRARY))
 
     def prepare(self, work: Workload, threads: int) -> Timed:
-        """:raise ArithmeticError: when the result is wrong."""
+        """Prepares and verifies a workload.
+
+        :raise ArithmeticError: the result is wrong.
+        """
         arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in work.arguments]
         function = getattr(self._library, f"base_{work.baseline}")
-        native = [self._argument(a) for a in arguments]  # buffers stay alive as long as these
+        native = [self._argument(a) for a in arguments]  # these keep the buffers alive
         function(*native, threads)
         work.verify(np.asarray(arguments[work.result]), "plain C++")
 
@@ -51,7 +54,10 @@ class PlainCpp:
 
 @contextmanager
 def on_pocl(pocl: OpenCl, work: Workload) -> Iterator[Timed]:
-    """:raise ArithmeticError: when the result is wrong."""
+    """Prepares and verifies a workload on PoCL.
+
+    :raise ArithmeticError: the result is wrong.
+    """
     with ExitStack() as buffers:
         arguments: list[Any] = []
         for argument in work.arguments:
@@ -77,7 +83,10 @@ def on_pocl(pocl: OpenCl, work: Workload) -> Iterator[Timed]:
 
 @contextmanager
 def on_device(device: Device, work: Workload, staging: Span) -> Iterator[Timed]:
-    """:raise ArithmeticError: when the result is wrong."""
+    """Prepares and verifies a workload on our device.
+
+    :raise ArithmeticError: the result is wrong.
+    """
     with ExitStack() as cleanup:
         program = device.load(work.text("cu"))
         cleanup.callback(device.unload, program)

@@ -1,6 +1,4 @@
-"""A backend's connection and the region shared with it: the tests' fake frontend, once for our daemon and once for
-QEMU's own backend.
-"""
+"""Connection to a backend and the region shared with it: the tests' fake frontend, for our daemon and for QEMU's."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ EVENT_IDX: Final = 1 << 29
 
 
 def _connect(path: Path, timeout_s: float) -> FakeFrontend:
-    """A connection to a backend that may still be starting.
+    """Connects to a backend that may still be starting.
 
-    :raise OSError: when nobody listens on `path` within `timeout_s`.
+    :raise OSError: no backend listens on `path` within `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -35,7 +33,7 @@ def _connect(path: Path, timeout_s: float) -> FakeFrontend:
 
 
 class Frontend:
-    """One queue of a backend; owns the connection and the region's file. Close it to hang up."""
+    """Queue of a backend; owns the connection and the region's file. `close` hangs up."""
 
     def __init__(self, socket_path: Path, region_bytes: int, timeout_s: float = 10.0) -> None:
         with ExitStack() as undo:
@@ -50,7 +48,7 @@ class Frontend:
         self._resources.close()
 
     def start(self, ring: RingSetup) -> int:
-        """Brings the queue up; returns the acknowledged virtio features. Ring addresses are the frontend's own."""
+        """Starts the queue; returns the acknowledged virtio features. Ring addresses are the frontend's."""
         self._fake.negotiate(OFFERED_FEATURES)
         self._fake.start([ring], [SharedFile(self._region_fd, len(self.region), REGION_GPA, REGION_UVA)])
         self._fake.synchronise()

@@ -1,6 +1,6 @@
-"""``python -m bench.install``: gets the programs that rows are held against, where apt-get can.
+"""``python -m bench.install``: installs the programs that serve as baselines, if apt-get can.
 
-What cannot be had costs a row its baseline, or the row; nothing else depends on it.
+Without such a program a row lacks its baseline or is skipped; nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.setup import apt_get
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A program of others, how to see that it is there, and the packages that bring it."""
+    """Program used as a baseline, a check that it is installed, and the packages that contain it."""
 
     name: str
     is_there: Callable[[], bool]
@@ -37,12 +37,12 @@ def _has_storage_daemon() -> bool:
 PEERS: Final = (
     Peer("PoCL", _has_pocl, ("pocl-opencl-icd", "ocl-icd-libopencl1")),
     Peer("qemu-storage-daemon", _has_storage_daemon, ("qemu-utils",)),
-    Peer("qemu-storage-daemon", _has_storage_daemon, ("qemu-system-common",)),  # where Debian 12 has it
+    Peer("qemu-storage-daemon", _has_storage_daemon, ("qemu-system-common",)),  # its package on Debian 12
 )
 
 
 def install(peers: tuple[Peer, ...] = PEERS) -> None:
-    """Installs what is missing; says so when that is impossible, and goes on."""
+    """Installs missing programs; prints a message for each that cannot be installed."""
     for peer in peers:
         if peer.is_there():
             continue

@@ -1,4 +1,4 @@
-"""What rows share: the clock's patience, the backends (each started once, when first wanted) and the baselines."""
+"""Lab: resources that rows share: sample counts, backends (each started once, on first use) and baselines."""
 
 from __future__ import annotations
 
@@ -26,16 +26,23 @@ STAGING_BYTES: Final = 64 << 20
 
 
 class Lab:
-    """Use with `with`; everything that a row started is ended with it.
+    """Context manager; at its end everything that rows have started is ended.
 
     :param quick: fewer samples.
-    :param threads: threads of the compute rows, the same for ours and for every baseline (default: all CPUs).
+    :param threads: threads of the compute rows, for our engine and for every baseline (default: all CPUs).
     :param driver: the library through which the CUDA rows reach a GPU (default: the system's).
-    :param smoke: the CUDA rows run on small sizes, to show that they run.
+    :param nvml: the library that reads the GPU's clocks (default: the system's).
+    :param smoke: the CUDA rows use small sizes, to show that they run.
     """
 
     def __init__(
-        self, *, quick: bool = False, threads: int | None = None, driver: Path | None = None, smoke: bool = False
+        self,
+        *,
+        quick: bool = False,
+        threads: int | None = None,
+        driver: Path | None = None,
+        nvml: Path | None = None,
+        smoke: bool = False,
     ) -> None:
         self.quick = quick
         self.threads = threads or len(os.sched_getaffinity(0))
@@ -44,7 +51,7 @@ class Lab:
         self._staging: dict[Device, Span] = {}
         self._pocl: OpenCl | SkipRow | None = None
         self._devices: dict[str, OurDevice | SkipRow] = {}
-        self.cuda = CudaLab(self.folder, self._stack, driver, smoke=smoke)
+        self.cuda = CudaLab(self.folder, self._stack, driver, nvml=nvml, smoke=smoke)
 
     def __enter__(self) -> Self:
         return self
@@ -55,21 +62,21 @@ class Lab:
         self._stack.close()
 
     def samples(self, full: int, quick: int) -> int:
-        """How many of something to measure."""
+        """Number of samples to measure."""
         return quick if self.quick else full
 
     @cached_property
     def peer(self) -> Peer:
-        """QEMU's storage daemon. :raise SkipRow: when it is not installed."""
+        """QEMU's storage daemon. :raise SkipRow: it is not installed."""
         return self._stack.enter_context(peer.running(self.folder))
 
     @cached_property
     def cpp(self) -> PlainCpp:
-        """The plain C++ baseline."""
+        """Plain C++ baseline."""
         return PlainCpp()
 
     def pocl(self) -> OpenCl:
-        """PoCL with the lab's number of threads. :raise SkipRow: when it is not installed."""
+        """PoCL with the lab's number of threads. :raise SkipRow: it is not installed."""
         if self._pocl is None:
             self._pocl = attempt(lambda: OpenCl(self.threads))
         if isinstance(self._pocl, SkipRow):
@@ -77,13 +84,13 @@ class Lab:
         return self._pocl
 
     def staging(self, device: Device, size: int) -> Span:
-        """`size` bytes of the device's region that rows share, one after the other, for payloads."""
+        """Returns `size` bytes of the device's region for payloads; rows use them one after the other."""
         if device not in self._staging:
             self._staging[device] = (device.driver.take(STAGING_BYTES), STAGING_BYTES)
         return (self._staging[device][0], size)
 
     def device(self, engine: str) -> OurDevice:
-        """Our daemon with one VM on `engine`; the same one each time. :raise SkipRow: when it does not come up."""
+        """Our daemon with one VM on `engine`, started once. :raise SkipRow: it does not come up."""
         if engine not in self._devices:
             self._devices[engine] = attempt(lambda: self._start_device(engine))
         device = self._devices[engine]
@@ -98,5 +105,5 @@ class Lab:
             raise SkipRow(f"our device with the {engine} engine does not come up: {error}") from error
 
     def own_folder(self, name: str) -> Path:
-        """A fresh folder, removed with the lab, for a row that starts things of its own."""
+        """Makes a folder, removed with the lab, for a row that starts its own processes."""
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))

@@ -1,6 +1,6 @@
-"""Just enough of OpenCL's host side to run a kernel on PoCL: the ICD loader through cffi, no headers needed.
+"""Subset of OpenCL's host API that runs a kernel on PoCL: the ICD loader through cffi, without headers.
 
-The number of threads is PoCL's ``POCL_MAX_PTHREAD_COUNT``, which it reads once, when its platform is first asked.
+PoCL reads its number of threads, ``POCL_MAX_PTHREAD_COUNT``, once, when its platform is first queried.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OpenClError(Exception):
 
 
 def _loader(ffi: cffi.FFI) -> Any:
-    """The ICD loader. :raise SkipRow: when it is not installed."""
+    """Opens the ICD loader. :raise SkipRow: it is not installed."""
     try:
         return ffi.dlopen("libOpenCL.so.1")
     except OSError as error:
@@ -57,7 +57,7 @@ def _loader(ffi: cffi.FFI) -> Any:
 
 
 class Buffer:
-    """Device memory that began as a copy of an array. Freed by :meth:`OpenCl.free`."""
+    """Device memory, initially a copy of an array. Freed by :meth:`OpenCl.free`."""
 
     def __init__(self, handle: Any, size_bytes: int) -> None:
         self.handle = handle
@@ -70,7 +70,7 @@ Argument = Buffer | np.generic
 class OpenCl:
     """PoCL's CPU device with one in-order queue.
 
-    :raise SkipRow: when there is no OpenCL loader, or no PoCL behind it.
+    :raise SkipRow: there is no OpenCL loader, or no PoCL behind it.
     """
 
     def __init__(self, threads: int) -> None:
@@ -95,7 +95,7 @@ class OpenCl:
             raise OpenClError(f"{call} failed with error {code}. {log}".rstrip())
 
     def _made(self, call: str, *arguments: Any) -> Any:
-        """The handle that a creating function returns; its last parameter is the error."""
+        """Calls a creating function, whose last parameter is the error; returns the handle."""
         error = self._ffi.new("int *")
         made = getattr(self._cl, call)(*arguments, error)
         self._check(call, error[0])
@@ -116,7 +116,7 @@ class OpenCl:
         raise SkipRow(f"PoCL is not among the OpenCL platforms; {_HINT}")
 
     def kernels(self, source: str, names: Sequence[str]) -> list[Any]:
-        """Compiles `source`. :raise OpenClError: with the build log."""
+        """Compiles `source`. :raise OpenClError: it does not compile; with the build log."""
         text = self._ffi.new("char[]", source.encode())
         texts = self._ffi.new("const char *[]", [text])
         program = self._made("clCreateProgramWithSource", self._context, 1, texts, self._null)

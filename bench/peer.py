@@ -1,7 +1,7 @@
-"""The peer: QEMU's own vhost-user backend, ``qemu-storage-daemon``, exporting a null block device.
+"""Peer: QEMU's vhost-user backend, ``qemu-storage-daemon``, exporting a null block device.
 
-Its cheapest request stands beside our NOP: ``VIRTIO_BLK_T_GET_ID``, which it answers without going to the
-block layer, so the row measures its vhost-user data path and nothing else.
+The baseline of our NOP is its cheapest request: ``VIRTIO_BLK_T_GET_ID``, which it answers without going to the
+block layer, so that the row measures only its vhost-user data path.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _HEADER = struct.Struct("<IIQ")  # struct virtio_blk_outhdr: type, ioprio, secto
 
 
 def executable() -> str:
-    """``qemu-storage-daemon``, from ``VGC_QEMU_STORAGE_DAEMON`` or the PATH.
+    """Path of ``qemu-storage-daemon``, from ``VGC_QEMU_STORAGE_DAEMON`` or the PATH.
 
-    :raise SkipRow: when it is not installed.
+    :raise SkipRow: it is not installed.
     """
     found = os.environ.get("VGC_QEMU_STORAGE_DAEMON") or shutil.which("qemu-storage-daemon")
     if not found:
@@ -37,21 +37,21 @@ def executable() -> str:
 
 
 def command(socket_path: Path) -> list[str]:
-    """An export with an I/O thread of its own, so that the monitor's main loop is not in the way."""
+    """Command of an export with its own I/O thread, so that the monitor's main loop does not interfere."""
     export = f"type=vhost-user-blk,id=export,node-name=null,iothread=io,addr.type=unix,addr.path={socket_path}"
     node = ["--object", "iothread,id=io", "--blockdev", f"driver=null-co,node-name=null,size={1 << 30}"]
     return [executable(), *node, "--export", export]
 
 
 class Peer:
-    """The peer's queue and its null requests."""
+    """Queue of the peer, and its null requests."""
 
     def __init__(self, driver: Driver, pid: int) -> None:
         self.driver = driver
         self.pids = [pid]
 
     def null_requests(self, count: int) -> Any:
-        """`count` GET_ID requests with memory of their own."""
+        """Makes `count` GET_ID requests with separate memory."""
         chains = []
         start = self.driver.take(count * 64)
         for offset in range(start, start + count * 64, 64):
@@ -62,7 +62,7 @@ class Peer:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Peer]:
-    """The peer in a process of its own, its queue up."""
+    """Runs the peer in a new process, with its queue started."""
     socket_path = folder / "peer.sock"
     with backend(command(socket_path), folder / "peer.log") as process, Driver(socket_path) as driver:
         yield Peer(driver, process.pid)

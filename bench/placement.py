@@ -1,13 +1,13 @@
-"""Who runs on which CPU. The latency rows give the driver one CPU and the device the others, as a guest's vCPU and its
-device have: left alone, the scheduler at times puts two processes that wake each other on the same one,
-and a figure then depends on its mood.
+"""Placement of driver and device on CPUs. The latency rows give the driver one CPU and the device the others, as a
+guest's vCPU and its device have: otherwise the scheduler at times puts two processes that wake each other on one CPU,
+and figures depend on chance.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -20,27 +20,29 @@ def driver_cpu() -> int:
 
 
 def device_cpus() -> set[int]:
-    """All others, where there are more than one."""
+    """CPUs of the device: all but the driver's, or the only one."""
     cpus = os.sched_getaffinity(0)
     return cpus - {driver_cpu()} or cpus
 
 
 @contextmanager
 def apart(device_pids: Iterable[int] = ()) -> Iterator[None]:
-    """While the block runs, this thread has one CPU, and every thread of `device_pids` the others."""
+    """Gives this thread one CPU, and every thread of `device_pids` the others, during the block."""
     mine, theirs = {driver_cpu()}, device_cpus()
-    before = {0: os.sched_getaffinity(0)} | {tid: os.sched_getaffinity(tid) for tid in _threads(device_pids)}
+    before = {0: os.sched_getaffinity(0)}
+    for tid in _threads(device_pids):
+        with suppress(ProcessLookupError):
+            before[tid] = os.sched_getaffinity(tid)
     try:
         for tid in before:
-            os.sched_setaffinity(tid, theirs if tid else mine)
+            _place(tid, theirs if tid else mine)
         yield
     finally:
         for tid, cpus in before.items():
-            _restore(tid, cpus)
+            _place(tid, cpus)
 
 
-def _restore(tid: int, cpus: set[int]) -> None:
-    try:
+def _place(tid: int, cpus: set[int]) -> None:
+    """Sets the CPUs of a thread, unless it has ended meanwhile."""
+    with suppress(ProcessLookupError):
         os.sched_setaffinity(tid, cpus)
-    except ProcessLookupError:
-        return  # the thread has ended meanwhile

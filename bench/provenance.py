@@ -1,4 +1,4 @@
-"""Results that are kept: on which hardware, with which driver, when, and of which state of the sources."""
+"""Provenance of saved results: hardware, driver, date and commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUERY_SECONDS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where figures come from; it stands in every entry of a kept file, so that each can be quoted alone."""
+    """Origin of figures. Every entry of a saved file has it, so that each can be quoted alone."""
 
     hardware: str
     driver: str
@@ -30,7 +30,7 @@ class Provenance:
 
 
 def _first_line(command: Sequence[str]) -> str | None:
-    """What a program prints first; None where there is no such program, or it fails."""
+    """First line of a program's output; None if there is no such program, or it fails."""
     if shutil.which(command[0]) is None:
         return None
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=QUERY_SECONDS)
@@ -38,18 +38,18 @@ def _first_line(command: Sequence[str]) -> str | None:
     return lines[0].strip() if done.returncode == 0 and lines else None
 
 
-def _commit() -> str:
-    """Of the sources; ``VGC_COMMIT`` says it where they are a copy without their repository."""
-    commit = _first_line(["git", "rev-parse", "--short=12", "HEAD"])
+def commit() -> str:
+    """Commit of the sources, and whether they have changes."""
+    head = _first_line(["git", "rev-parse", "--short=12", "HEAD"])
     changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no"])
-    return f"{commit or 'unknown'}{' with changes' if changed else ''}"
+    return f"{head or 'unknown'}{' with changes' if changed else ''}"
 
 
 def provenance(driver: Path | None) -> Provenance:
-    """Of figures taken here and now.
+    """Provenance of figures measured now. ``VGC_COMMIT`` names the commit of sources without their repository.
 
-    :param driver: libcuda, where it is not the system's.
-    :raise SkipRow: when there is no GPU: files of this kind are about one.
+    :param driver: libcuda, if it is not the system's.
+    :raise SkipRow: there is no GPU, whose figures such files hold.
     """
     gpu = find(driver)
     version = None if driver else _first_line(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
@@ -57,7 +57,7 @@ def provenance(driver: Path | None) -> Provenance:
         hardware=f"{gpu.name}, {gpu.num_pes} SMs, {gpu.memory_bytes >> 20} MiB",
         driver=f"{version or driver or 'unknown'} (CUDA {gpu.driver_version})",
         date=datetime.now(UTC).date().isoformat(),
-        commit=os.environ.get("VGC_COMMIT") or _commit(),
+        commit=os.environ.get("VGC_COMMIT") or commit(),
     )
 
 

@@ -1,4 +1,4 @@
-"""The table of rows. A row is one function in ``bench/rows``, decorated with the names of the figures it makes."""
+"""Table of rows. A row is a function in ``bench/rows``, decorated with the names of the figures that it measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Measure = Callable[["Lab"], Iterable[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measurement and the names of the results it yields."""
+    """Measurement, with the names of the results that it yields."""
 
     names: tuple[str, ...]
     measure: Measure
@@ -30,7 +30,7 @@ ROWS: list[Row] = []
 def row(*names: str) -> Callable[[Measure], Measure]:
     """Registers a function as the row that yields results of these `names`.
 
-    :raise ValueError: when a name is taken.
+    :raise ValueError: a name is taken.
     """
 
     def register(measure: Measure) -> Measure:
@@ -44,14 +44,14 @@ def row(*names: str) -> Callable[[Measure], Measure]:
 
 
 def wants(patterns: Sequence[str], name: str) -> bool:
-    """Is `name` selected? No patterns select everything."""
+    """True if `name` is selected. An empty list of patterns selects everything."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def select(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
-    """The rows that make at least one figure that a glob of `patterns` names.
+    """Selects the rows that yield a figure which matches a glob of `patterns`.
 
-    :raise ValueError: when a pattern names nothing; the text lists what there is.
+    :raise ValueError: a pattern matches no figure; the text lists all figures.
     """
     names = [name for known in rows for name in known.names]
     for pattern in patterns:

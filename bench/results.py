@@ -1,24 +1,31 @@
-"""What a row measures, and how it is shown: the table on the terminal and the lists in ``bench/out``."""
+"""Results of rows, and their presentation: the table on the terminal and the lists in ``bench/out``."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from vhost_backend.engines.cuda.nvml import GpuClocks
+
+CLOCK_TOLERANCE: Final = 0.1
+"""Relative difference of clocks between a row's begin and end above which it is reported."""
+
+QUOTED: Final = "size to quote"
 
 Better = Literal["lower", "higher"]
 
 
 class SkipRow(Exception):  # noqa: N818  the reason why a row cannot run, not a fault
-    """Raised by what cannot run on this machine; its text says why and, if possible, what to install."""
+    """A measurement cannot run on this machine; the text says why and, if possible, what to install."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Figures of the same thing, one per round."""
+    """Samples of one figure, one per round."""
 
     values: tuple[float, ...]
 
@@ -36,12 +43,12 @@ class Samples:
 
 
 Figure = Samples | float | SkipRow
-"""What was found out about something: samples, one figure, or why there is none."""
+"""Result of a measurement: samples, one number, or the reason why there is no figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on the value or on its ratio to the baseline, e.g. ``Goal("ratio", "<", 2.0)``."""
+    """Bound on the value or on its ratio to the baseline, e.g. ``Goal("ratio", "<", 2.0)``."""
 
     of: Literal["value", "ratio"]
     relation: Literal["<", ">="]
@@ -56,8 +63,34 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockRecord:
+    """Clocks of the GPU while a row was measured."""
+
+    before: GpuClocks | None = None
+    after: GpuClocks | None = None
+    unknown: str = ""  # why they could not be read
+    not_raised: str = ""  # why the GPU could not be kept busy before the row
+
+    @property
+    def doubt(self) -> str:
+        """Reason to doubt figures of this row; "" if clocks were high and stable."""
+        if self.before is None or self.after is None:
+            return f"clocks unknown: {self.unknown}"
+        if self.not_raised:
+            return f"clocks not brought up: {self.not_raised}"
+        pairs = ((self.before.sm_mhz, self.after.sm_mhz), (self.before.mem_mhz, self.after.mem_mhz))
+        if all(abs(last - first) <= CLOCK_TOLERANCE * max(first, last) for first, last in pairs):
+            return ""
+        return f"clocks moved from {self.before} to {self.after}"
+
+    def entry(self) -> dict[str, Any]:
+        """Entry in ``results.json``: the known fields."""
+        return {key: value for key, value in asdict(self).items() if value}
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
-    """A figure that there is none of here, and why."""
+    """Figure that was not measured, with the reason."""
 
     name: str
     reason: str
@@ -65,25 +98,27 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of the table."""
+    """Result, one line of the table."""
 
     name: str
     value: float
     unit: str
     better: Better
     baseline: float | None = None
-    against: str = ""  # what the baseline is
+    against: str = ""  # description of the baseline
     goal: Goal | None = None
     noise: float | None = None  # see Samples.noise
+    quoted: bool = False  # the size whose figure is quoted for the row
+    clocks: ClockRecord | None = None  # clocks during a row on a GPU
 
     @property
     def ratio(self) -> float | None:
-        """The value over the baseline, whichever direction is better."""
+        """Value divided by the baseline, whichever direction is better."""
         return self.value / self.baseline if self.baseline else None
 
     @property
     def verdict(self) -> str:
-        """``met``, ``MISSED``, or nothing where there is no goal (or no baseline to hold it against)."""
+        """Whether the goal is ``met`` or ``MISSED``; empty without a goal, or without the baseline that it needs."""
         figure = None if self.goal is None else self.value if self.goal.of == "value" else self.ratio
         if self.goal is None or figure is None:
             return ""
@@ -99,17 +134,20 @@ def outcome(
     *,
     against: str = "",
     goal: Goal | None = None,
+    quoted: bool = False,
 ) -> Result | Skipped:
-    """The line for `figure`: a result, or the reason why there is none.
+    """Makes the line for `figure`: a result, or the reason why there is no result.
 
-    A baseline that could not be measured leaves a result without one.
+    If the baseline could not be measured, the result has none.
+
+    :param quoted: this is the size whose figure is quoted for the row.
     """
     if isinstance(figure, SkipRow):
         return Skipped(name, str(figure))
     if isinstance(baseline, SkipRow):
         against = f"no {against}: {baseline}"
     noise = figure.noise if isinstance(figure, Samples) else None
-    return Result(name, _value(figure), unit, better, _base(baseline), against, goal, noise)
+    return Result(name, _value(figure), unit, better, _base(baseline), against, goal, noise, quoted)
 
 
 def _value(figure: Samples | float) -> float:
@@ -133,11 +171,12 @@ def _cells(result: Result) -> tuple[str, ...]:
     noise = "-" if result.noise is None else f"{result.noise:.0%}"
     goal = "" if result.goal is None else str(result.goal)
     figures = (_number(result.value), result.unit, _number(result.baseline), _number(result.ratio))
-    return (result.name, *figures, noise, goal, result.verdict, result.against)
+    against = "; ".join(filter(None, (result.against, QUOTED if result.quoted else "")))
+    return (result.name, *figures, noise, goal, result.verdict, against)
 
 
 def table(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> str:
-    """The results as text, a line each, numbers to the right; then the rows that did not run."""
+    """Formats results as text: a line each, numbers to the right; then doubts because of clocks, and skipped rows."""
     rows = [_COLUMNS, *map(_cells, results)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     right = {1, 3, 4, 5}
@@ -148,28 +187,43 @@ def table(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> str:
         for row in rows
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    lines += [f"skipped ({reason}): {names}" for reason, names in _by_reason(skipped).items()]
+    lines += _doubts(results)
+    reasons = _by_reason((row.reason, row.name) for row in skipped)
+    lines += [f"skipped ({reason}): {names}" for reason, names in reasons.items()]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _by_reason(skipped: Sequence[Skipped]) -> dict[str, str]:
-    """The names of the rows that each reason has kept from running."""
+def _doubts(results: Sequence[Result]) -> list[str]:
+    """Lines of doubts because of a GPU's clocks, each with the names of the figures concerned."""
+    found = ((result.clocks.doubt, result.name) for result in results if result.clocks)
+    return [f"{doubt}: {names}" for doubt, names in _by_reason(pair for pair in found if pair[0]).items()]
+
+
+def _by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Groups names by reason."""
     names: dict[str, list[str]] = {}
-    for row in skipped:
-        names.setdefault(row.reason, []).append(row.name)
+    for reason, name in pairs:
+        names.setdefault(reason, []).append(name)
     return {reason: ", ".join(those) for reason, those in names.items()}
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """The results as a Markdown table, as in docs/benchmarks.md."""
+    """Formats results as a Markdown table, as in docs/benchmarks.md."""
     rows = [_COLUMNS, ("---",) * len(_COLUMNS), *map(_cells, results)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def rows_of(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """The results as ``results.json`` has them."""
+    """Entries of ``results.json``; those of a GPU with its clocks."""
+    return [_entry(result) for result in results]
+
+
+def _entry(result: Result) -> dict[str, Any]:
     keys = ("name", "value", "unit", "baseline", "ratio", "better")
-    return [{key: getattr(result, key) for key in keys} for result in results]
+    entry = {key: getattr(result, key) for key in keys}
+    quoted = {"quoted": True} if result.quoted else {}
+    clocks = {"clocks": result.clocks.entry()} if result.clocks else {}
+    return entry | quoted | clocks
 
 
 def write_json(folder: Path, results: Sequence[Result], skipped: Sequence[Skipped]) -> Path:

@@ -1,4 +1,4 @@
-"""The one way in which things are compared: turn about, in the same run."""
+"""Comparison of subjects by measuring them alternately, in one run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 Subject = Callable[[], float]
-"""Something that is measured: does it once and returns the figure."""
+"""Function that performs a measured action once and returns the figure."""
 
 
 def attempt(make: Callable[[], T]) -> T | SkipRow:
-    """What `make` returns, or the reason why it cannot run here."""
+    """Calls `make`; returns its result, or the reason why it cannot run on this machine."""
     try:
         return make()
     except SkipRow as reason:
@@ -25,7 +25,7 @@ def attempt(make: Callable[[], T]) -> T | SkipRow:
 def alternate(rounds: int, *subjects: Subject | SkipRow) -> tuple[Samples | SkipRow, ...]:
     """Calls every subject once per round, in turn (A B A B ...), after one unmeasured call of each.
 
-    A subject that is a :class:`SkipRow`, or that raises one, yields it; the others are measured all the same.
+    A subject that is a :class:`SkipRow`, or raises one, yields it; the others are measured nevertheless.
     """
     outcome: list[SkipRow | list[float]] = [s if isinstance(s, SkipRow) else [] for s in subjects]
     for round_number in range(rounds + 1):

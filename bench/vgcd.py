@@ -1,4 +1,4 @@
-"""Our daemon, started the way a user starts it, and one VM's queue on it."""
+"""Our daemon, started as a user starts it, with one VM's queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEMORY_MIB: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class OurDevice:
-    """A running daemon, its worker, and a context on the device."""
+    """Running daemon with its worker, and a context on the device."""
 
     device: Device
     daemon_pid: int
@@ -32,13 +32,13 @@ class OurDevice:
 
     @property
     def pids(self) -> list[int]:
-        """The daemon and everything it has started."""
+        """Process ids of the daemon and its descendants."""
         return [self.daemon_pid, *descendants(self.daemon_pid)]
 
     def null_requests(self, count: int) -> Any:
-        """`count` NOPs with memory of their own, known to be answered with OK.
+        """Makes `count` NOPs with separate memory, and checks that they are answered with OK.
 
-        :raise RequestError: when they are not.
+        :raise RequestError: they are not.
         """
         prepared = self.device.prepare(Opcode.NOP, count=count)
         self.driver.pipelined(prepared.native, count)
@@ -47,9 +47,9 @@ class OurDevice:
 
     @property
     def worker_pids(self) -> list[int]:
-        """The worker that serves the VM, and the launcher that put it into its namespaces.
+        """Process ids of the worker that serves the VM, and of its launcher.
 
-        :raise LookupError: when the daemon has none.
+        :raise LookupError: the daemon has no worker.
         """
         found = descendants(self.daemon_pid)
         if not found:
@@ -58,18 +58,24 @@ class OurDevice:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children of a process, their children, and so on."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            found += [child, *descendants(child)]
-    return found
+    """Process ids of a process's descendants; empty if the process has ended."""
+    while True:
+        try:
+            return [found for child in _children(pid) for found in (child, *descendants(child))]
+        except (FileNotFoundError, ProcessLookupError):  # a thread has ended; its children belong to another thread now
+            if not Path(f"/proc/{pid}").exists():
+                return []
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 def configuration(
     socket_path: Path, cache: Path, engine: str, threads: int, control: Mapping[str, Any] | None = None
 ) -> str:
-    """The daemon's configuration: one VM, generous quotas, `control` of the control system. JSON is YAML."""
+    """Renders the daemon's configuration: one VM, generous quotas, the section `control`. JSON is YAML."""
     vm = {
         "socket": str(socket_path),
         "region": f"{REGION_MIB}M",
@@ -84,9 +90,9 @@ def configuration(
 
 @contextmanager
 def running(folder: Path, engine: str, threads: int, control: Mapping[str, Any] | None = None) -> Iterator[OurDevice]:
-    """The daemon in a process of its own, serving one VM with `engine`, its queue up and a context created.
+    """Runs the daemon in a new process, serving one VM with `engine`, with its queue started and a context created.
 
-    `control` is the section of its control system, which is off without.
+    `control` is the section of its control system, which is off without it.
     """
     socket_path = folder / f"{engine}.sock"
     config = folder / f"{engine}.yaml"

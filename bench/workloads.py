@@ -1,4 +1,4 @@
-"""The compute rows' work: one description that plain C++, PoCL and the CPU engine all run."""
+"""Workloads of the compute rows: one description for plain C++, PoCL and the CPU engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A kernel, its arguments (arrays become device memory) and the result it must have.
+    """Kernel with its arguments (arrays become device memory) and its expected result.
 
     The C++ baseline ``base_<baseline>`` takes the same arguments and then the number of threads.
     """
@@ -30,9 +30,9 @@ class Workload:
     arguments: tuple[np.generic | Array, ...]
     result: int  # index of the argument that holds it
     expected: Array | np.float64
-    summed: bool = False  # the result is the sum of the array: every block leaves a part
+    summed: bool = False  # the result is the sum of the array, to which every block contributes an element
     adds: bool = False  # the kernel reads the result's old contents
-    checked: Array | None = None  # indices of the result that `expected` is about; None: all
+    checked: Array | None = None  # indices of the result that `expected` covers; None: all
 
     @property
     def total_threads(self) -> tuple[int, ...]:
@@ -42,7 +42,10 @@ class Workload:
         return (KERNELS / f"{self.source}.{language}").read_text()
 
     def verify(self, found: Array, by: str) -> None:
-        """:raise ArithmeticError: when `found` is not the expected result, within 1 part in 1000."""
+        """Checks a result.
+
+        :raise ArithmeticError: `found` differs from the expected result by more than 1 part in 1000.
+        """
         value = (
             np.sum(found, dtype=np.float64) if self.summed else found if self.checked is None else found[self.checked]
         )

@@ -1,5 +1,7 @@
-"""The control centre: one place that watches and steers the GPUs of many hosts, records and replays it."""
+"""Control centre: watches and steers the GPUs of many hosts in one place, and keeps a recording that can be replayed."""
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from virtio_proto.version import VERSION
+
+__version__ = VERSION

@@ -1,9 +1,9 @@
-"""Who asks: tokens, client certificates, or whoever reaches a server that listens on this machine only.
+"""Authentication of requests: by token, by client certificate, or by connecting to a server on the loopback.
 
-Without tokens and client certificates everybody who reaches the server may do everything; a server that
-listens on more than the loopback needs one of them (`control_center.config`). A browser that shows somebody else's page
-is not let through: requests that change something, and streams, must come from a page of this server, and without tokens
-only under a name of this machine.
+Without tokens and client certificates, everybody who reaches the server may do everything; a server that listens on
+more than the loopback needs one of the two (`control_center.config`). Other web sites must not act through a visitor's
+browser: requests that change something, and streams, are accepted only from pages of this server (their Origin), and
+without tokens only under a name of this machine (their Host).
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from virtio_proto.control.tokens import TokenError, TokenFile
 log = structlog.get_logger()
 SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 SUBPROTOCOL: Final = "vgc"
-"""Of the stream. A browser cannot set headers for it: it offers this one and ``token.SECRET``."""
-_TOKEN_PROTOCOL: Final = "token."  # noqa: S105  a prefix, no secret
+"""WebSocket subprotocol of the stream. A browser cannot set headers for a WebSocket: it offers this and ``token.SECRET``."""
+_TOKEN_PROTOCOL: Final = "token."  # noqa: S105  a prefix, not a secret
 
 
 class Tokens:
-    """Who has which token of the control centre's file."""
+    """Tokens of the control centre's file."""
 
     def __init__(self, path: Path) -> None:
         self._file = TokenFile(path, with_hosts=True)
 
     def load(self) -> None:
-        """:raise ConfigError: the file cannot be read, or is wrong."""
+        """:raise ConfigError: the file cannot be read or parsed."""
         try:
             self._file.load()
         except TokenError as error:
             raise ConfigError(error.problems) from None
 
     def caller(self, secret: str, now_ns: int) -> Caller:
-        """Whoever has this token. The file may have changed; one that became wrong lets nobody in.
+        """Finds the caller with this token. A changed file is read again; one with errors lets nobody in.
 
-        :raise UnauthenticatedError: nobody has, or it has expired.
+        :raise UnauthenticatedError: the token is unknown or has expired.
         """
         try:
             token = self._file.find(secret)
         except TokenError as error:
-            log.error("tokens_unreadable", problems=error.problems)  # noqa: TRY400  not for who asks: lines of the file
+            log.error("tokens_unreadable", problems=error.problems)  # noqa: TRY400  the caller must not see lines of the file
             raise UnauthenticatedError("the tokens of this control centre cannot be read; see its log") from None
         if token is None:
             raise UnauthenticatedError("the token is unknown here; allowed: one of this control centre's tokens")
@@ -62,18 +62,18 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a request's caller is known."""
+    """Rules by which a request's caller is identified."""
 
     tokens: Tokens | None = None
     clients: Mapping[str, Role] = field(default_factory=dict)
-    """Roles by the common name of a client's certificate."""
+    """Role for each common name of a client certificate."""
     now_ns: Callable[[], int] = field(default=lambda: 0)
 
     def caller(self, request: web.Request) -> Caller:
-        """Who sent `request`.
+        """Identifies the caller of `request`.
 
-        :raise UnauthenticatedError: nobody who is known.
-        :raise RefusedError: "denied": it comes from somebody else's page.
+        :raise UnauthenticatedError: the caller shows no valid token or certificate.
+        :raise RefusedError: "denied": the request comes from a page of another web site.
         """
         self._check_origin(request)
         secret = _secret(request)
@@ -86,7 +86,7 @@ class Access:
                 raise UnauthenticatedError(f"the certificate of {subject!r:.80} has no role here; allowed: tls.clients")
             return Caller(subject, role)
         if self.tokens is not None or self.clients:
-            raise UnauthenticatedError("this takes a token; allowed: Authorization: Bearer TOKEN")
+            raise UnauthenticatedError("a token is needed; allowed: Authorization: Bearer TOKEN")
         return Caller("local", "admin")
 
     def _check_origin(self, request: web.Request) -> None:
@@ -123,7 +123,7 @@ def _secret(request: web.Request) -> str | None:
 
 
 def _subject(request: web.Request) -> str | None:
-    """The common name in the client's certificate, which TLS has checked."""
+    """Common name in the client's certificate, which TLS has checked."""
     certificate = None if request.transport is None else request.transport.get_extra_info("peercert")
     names = [value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName"]
     return names[0] if names else None

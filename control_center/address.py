@@ -1,4 +1,4 @@
-"""Where a daemon is: ``unix:/run/vgc/control.sock`` or ``tls://host:port``."""
+"""Addresses of daemons, ``unix:/run/vgc/control.sock`` or ``tls://host:port``, and credentials to show there."""
 
 from __future__ import annotations
 
@@ -35,31 +35,33 @@ Address: TypeAlias = UnixAddress | TlsAddress
 
 
 def parse(text: str) -> Address:
-    """The address in `text`.
+    """Parses an address.
 
-    :raise ValueError: with what is allowed.
+    :raise ValueError: the text is not an address of a daemon; the message says what is allowed.
     """
     scheme, colon, path = text.partition(":")
     if scheme == "unix" and colon and path.startswith("/") and "\0" not in path and len(path) <= _MAX_SOCKET_PATH:
         return UnixAddress(Path(path))
     match = _TLS.fullmatch(text)
     if match is None or not 1 <= int(match[2]) <= 65535:
-        raise ValueError(f"{text!r:.120} is no address of a daemon; allowed: {ALLOWED}")
+        raise ValueError(f"{text!r:.120} is not an address of a daemon; allowed: {ALLOWED}")
     return TlsAddress(match[1].strip("[]"), int(match[2]))
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a peer shows to a daemon over TLS, and by what it knows the daemon. Over a UNIX socket none is needed."""
+    """Token and certificates to show to a daemon over TLS, and the CA that its certificate must have. A UNIX socket
+    needs none of them.
+    """
 
     token: str | None = None
     ca: Path | None = None
-    """Certificates that sign the daemon's; None: those that the system trusts."""
+    """CA certificates for the daemon's certificate; None: those that the system trusts."""
     certificate: Path | None = None
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """:raise OSError: a file cannot be read, or is no certificate or key."""
+        """:raise OSError: a file cannot be read, or does not hold a certificate or key."""
         context = ssl.create_default_context(cafile=self.ca)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self.certificate is not None:
@@ -68,5 +70,5 @@ class Credentials:
 
 
 def is_local(host: str) -> bool:
-    """Whether an address or a name is of the loopback."""
+    """True if an address or a name is of the loopback."""
     return _LOCAL.fullmatch(host) is not None

@@ -1,141 +1,63 @@
-"""What each verb of a daemon's control API answers, and the check that a daemon has answered that.
+"""Checks of daemons' answers and pushes against their types.
 
-A daemon may be of another version, broken or taken over: what does not have its verb's shape is an error of that host
-and reaches nobody. Fields that are not known are let through.
+A daemon may be of another version, faulty or compromised: a malformed answer becomes an error of that host and is not
+passed on, and unknown fields are dropped.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from control_center.errors import UnreachableError
-from control_center.shapes import ShapeError, check
-from virtio_proto.control.api import (
-    EventPush,
-    FaultInfo,
-    FirmwareInfo,
-    InstanceInfo,
-    LoadInfo,
-    MigrationInfo,
-    MoveInfo,
-    PeStat,
-    PolicyInfo,
-    RecordsPush,
-    SelfInfo,
-    SnapshotInfo,
-    Topology,
-)
+from virtio_proto.control import shapes
+from virtio_proto.control.api import EventPush, RecordsPush
 from virtio_proto.control.frames import Frame, FrameError
-
-
-class Instances(TypedDict):
-    instances: list[InstanceInfo]
-
-
-class Stats(TypedDict):
-    pes: list[PeStat]
-
-
-class Faults(TypedDict):
-    faults: list[FaultInfo]
-
-
-class Cleared(TypedDict):
-    cleared: int
-
-
-class Policies(TypedDict):
-    policies: list[PolicyInfo]
-
-
-class Migrations(TypedDict):
-    migrations: list[MigrationInfo]
-
-
-class Moves(TypedDict):
-    moves: list[MoveInfo]
-
-
-class Elements(TypedDict):
-    elements: int
-
-
-class Closed(TypedDict):
-    closed: list[int]
-
-
-class Nothing(TypedDict):
-    """An answer that says no more than that it was done."""
-
-
-MAX_NAME: Final = 256
-
-ANSWERS: Final[dict[str, Any]] = {
-    "topology": Topology,
-    "ls": Instances,
-    "stat": Stats,
-    "load": LoadInfo,
-    "snapshot": SnapshotInfo,
-    "faults": Faults,
-    "clear_faults": Cleared,
-    "policies": Policies,
-    "set_policies": Policies,
-    "migrations": Migrations,
-    "migrate": MigrationInfo,
-    "confine": MigrationInfo,
-    "balance": Moves,
-    "reset_worker": Nothing,
-    "quiesce": Nothing,
-    "resume": Nothing,
-    "self": SelfInfo,
-    "subscribe": Nothing,
-    "unsubscribe": Nothing,
-    "open": InstanceInfo,
-    "set": InstanceInfo,
-    "close": InstanceInfo | Closed,
-    "send": Elements,
-    "threshold": Elements,
-    "firmware": FirmwareInfo,
-    "stage_firmware": FirmwareInfo,
-    "activate_firmware": FirmwareInfo,
-    "rollback_firmware": FirmwareInfo,
-}
-"""By verb."""
+from virtio_proto.control.shapes import ShapeError, check_plain
+from virtio_proto.control.verbs.base import MAX_NAME_CHARS, Verb
+from virtio_proto.control.verbs.hosts import Topology
 
 _PUSHES: Final[dict[str, Any]] = {"records": RecordsPush, "event": EventPush}
 
 
-def checked(verb: str, answer: Any) -> Any:
-    """`answer`, if it is one to `verb`.
+def checked(verb: type[Verb], answer: Any) -> Any:
+    """Checks a daemon's answer against the verb's `Answer`; drops unknown fields.
 
-    :raise UnreachableError: it is not; with the place that is wrong.
+    :raise UnreachableError: the answer is malformed; the text names the place.
     """
     try:
-        check(answer, ANSWERS[verb], verb)
-        if verb == "topology":
-            _check_names({f"VM {index}": vm["vm"] for index, vm in enumerate(answer["vms"])})
-            _check_names({f"GPU {index}": gpu["gpu"] for index, gpu in enumerate(answer["gpus"])})
+        found = shapes.checked(answer, verb.Answer, verb.name)
+        if verb is Topology:
+            _check_names({f"VM {index}": vm["vm"] for index, vm in enumerate(found["vms"])})
+            _check_names({f"GPU {index}": gpu["gpu"] for index, gpu in enumerate(found["gpus"])})
     except ShapeError as error:
         raise UnreachableError(f"the daemon's answer is wrong: {error}") from None
-    return answer
+    return found
 
 
 def _check_names(names: dict[str, str]) -> None:
-    """Names go into stores, labels and lines of text.
+    """Checks names, which go into stores, labels and lines of text.
 
-    :raise ShapeError: one cannot be a name.
+    :raise ShapeError: a name is too long, or has characters that cannot be printed.
     """
     for where, name in names.items():
-        if len(name) > MAX_NAME or not name.isprintable():
-            raise ShapeError(f"{where} is {name[:80]!r}; allowed: up to {MAX_NAME} printable characters")
+        if len(name) > MAX_NAME_CHARS or not name.isprintable():
+            raise ShapeError(f"{where} is {name[:80]!r}; allowed: up to {MAX_NAME_CHARS} printable characters")
 
 
-def check_push(frame: Frame) -> None:
-    """:raise FrameError: a push of a kind that we know has another shape than it should."""
+def push_of(frame: Frame) -> Any:
+    """Checks a push against the type of its kind; None: the kind is unknown.
+
+    :raise FrameError: the push is malformed.
+    """
     shape = _PUSHES.get(frame["push"])
+    if shape is None:
+        return None
+    where = f"push {frame['push']}"
     try:
-        if shape is not None:
-            check(frame, shape, f"push {frame['push']}")
-            _check_names({key: frame[key] for key in ("vm", "gpu", "event") if frame.get(key) is not None})
+        push = shapes.checked(frame, shape, where)
+        if shape is EventPush:
+            check_plain(push["detail"], f"{where}.detail")
+        _check_names({key: push[key] for key in ("vm", "gpu", "event") if push.get(key) is not None})
     except ShapeError as error:
         raise FrameError(str(error)) from None
+    return push

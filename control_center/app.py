@@ -1,9 +1,9 @@
-"""The HTTP side: routes become handlers, refusals become statuses, the page's files are served beside them."""
+"""HTTP application: serves routes and the page's files, and turns refusals into HTTP statuses."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +16,10 @@ from control_center.centre import Centre
 from control_center.encoding import dumps
 from control_center.errors import HTTP_STATUS, RefusedError, UnauthenticatedError
 from control_center.openapi import PREFIX, document
-from control_center.rest import ROUTES
+from control_center.rest import routes
 from control_center.rest.route import Call, JsonText, Route, parameters
-from control_center.shapes import ShapeError, check
+from control_center.scope import Caller
+from virtio_proto.control.shapes import ShapeError
 
 log = structlog.get_logger()
 WEB_FILES: Final = Path(__file__).parent / "web"
@@ -28,17 +29,19 @@ SECURITY_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
 }
 REVALIDATE: Final = "no-cache"
-"""Files of the page: a browser asks whether they have changed, so that a newer centre is never shown by an older page."""
+"""Cache-Control of the page's files: browsers check for changes, so that an old page never shows a newer centre."""
 _COMPRESSED_FROM: Final = 4096
+"""Characters of JSON from which an answer is compressed."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def make_app(centre: Centre) -> web.Application:
-    """The application of a control centre whose cluster somebody else keeps running."""
+    """Makes the web application of a control centre. The caller runs the centre's cluster."""
     app = web.Application(middlewares=[_errors])
-    for route in ROUTES:
+    there = routes()
+    for route in there:
         app.router.add_route(route.method, PREFIX + route.path, _handler(centre, route))
-    app.router.add_get(PREFIX + "/openapi.json", _openapi)
+    app.router.add_get(PREFIX + "/openapi.json", _openapi(there))
     app.router.add_get(PREFIX + "/stream", websocket.handler(centre))
     app.router.add_route("*", "/api/{anything:.*}", _nothing)
     app.router.add_get("/metrics", metrics.handler(centre))
@@ -63,18 +66,20 @@ async def _nothing(request: web.Request) -> web.StreamResponse:
     raise RefusedError("unknown", f"no {request.method} {request.path:.200}; there is: {PREFIX}/openapi.json")
 
 
-_DOCUMENT: Final = dumps(document(ROUTES))
+def _openapi(there: Sequence[Route]) -> _Handler:
+    text = dumps(document(there))
 
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        return web.Response(text=text, content_type="application/json")
 
-async def _openapi(_request: web.Request) -> web.Response:
-    return web.Response(text=_DOCUMENT, content_type="application/json")
+    return handle
 
 
 # ---- errors --------------------------------------------------------------------------------------
 
 
 def refusal(error: RefusedError) -> web.Response:
-    """The answer to a request that is not done."""
+    """Response to a request that is refused."""
     unknown = isinstance(error, UnauthenticatedError)
     headers = {"WWW-Authenticate": "Bearer"} if unknown else {}
     body = dumps({"error": {"kind": error.kind, "text": error.text}})
@@ -103,8 +108,7 @@ def _handler(centre: Centre, route: Route) -> _Handler:
         caller = centre.access.caller(request)
         caller.must_be(route.role)
         query = parameters(route.query, request.query)
-        body = await _body(route, request)
-        answer = await route.handler(Call(centre, caller, request.match_info, query, body, request))
+        answer = await route.handler(await _call(centre, caller, route, query, request))
         if isinstance(answer, web.StreamResponse):
             return answer
         return _json(request, answer.text if isinstance(answer, JsonText) else dumps(answer))
@@ -113,7 +117,7 @@ def _handler(centre: Centre, route: Route) -> _Handler:
 
 
 async def _read(request: web.Request, limit: int) -> bytes:
-    """:raise RefusedError: "malformed": the body is longer, or does not come to its end."""
+    """:raise RefusedError: "malformed": the body exceeds `limit`, or ends early."""
     body = bytearray()
     try:
         async for piece in request.content.iter_chunked(1 << 16):
@@ -121,12 +125,12 @@ async def _read(request: web.Request, limit: int) -> bytes:
             if len(body) > limit:
                 raise RefusedError("malformed", f"the body is too long; allowed: {limit} bytes")
     except (web.RequestPayloadError, ConnectionError) as error:
-        raise RefusedError("malformed", f"the body does not come to its end: {error!s:.80}") from None
+        raise RefusedError("malformed", f"the body ends early: {error!s:.80}") from None
     return bytes(body)
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _json(request: web.Request, text: str) -> web.Response:
@@ -136,16 +140,24 @@ def _json(request: web.Request, text: str) -> web.Response:
     return response
 
 
-async def _body(route: Route, request: web.Request) -> Any:
-    """:raise RefusedError: "malformed": it is not JSON of the route's shape."""
-    if route.body is None:
-        return None
+async def _call(centre: Centre, caller: Caller, route: Route, query: Any, request: web.Request) -> Call:
+    """:raise RefusedError: "malformed": a field of the verb is wrong."""
+    form, path = route.form, request.match_info
+    if form is None:
+        return Call(centre, caller, path, query, request)
+    body = await _body(form.rest.max_body, request) if form.has_body else None
+    try:
+        host, given = form.parse(path, query, body)
+    except ShapeError as error:
+        raise RefusedError("malformed", str(error)) from None
+    return Call(centre, caller, path, query, request, form, host, given)
+
+
+async def _body(max_bytes: int, request: web.Request) -> Any:
+    """:raise RefusedError: "malformed": the body is too long, or is not JSON."""
     if request.content_type != "application/json":
         raise RefusedError("malformed", f"a body of {request.content_type!r:.80}; allowed: application/json")
     try:
-        body = json.loads(await _read(request, route.max_body), parse_constant=_no_number)
-        check(body, route.body, "body", strict=True)
+        return json.loads(await _read(request, max_bytes), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        text = str(error) if isinstance(error, ShapeError) else f"the body is not JSON: {error}"
-        raise RefusedError("malformed", text) from None
-    return body
+        raise RefusedError("malformed", f"the body is not JSON: {error}") from None

@@ -1,4 +1,4 @@
-"""The control centre's control module: what a request reaches, and how commands get to hosts and into the recording."""
+"""`Centre`: the objects that requests work on; sends commands to hosts and records them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 from control_center.access import Access
 from control_center.cluster import Cluster, Gathered, Listener
-from control_center.daemon_link import ANSWER_S
 from control_center.errors import RefusedError
 from control_center.host import Host
 from control_center.recording_port import CommandRow, Recorder
 from control_center.scope import Caller, Scope
-from control_center.snapshots import Snapshot, SnapshotStore
+from control_center.snapshots import SnapshotStore
 from control_center.stream import StreamHub
 from control_center.usage import Usage
 from virtio_proto.control.api import EventPush, RecordsPush
+from virtio_proto.control.verbs.base import Request
+from virtio_proto.control.verbs.faults import Snapshot
 
 
 class RecorderFeed(Listener):
-    """Passes everything on to the recorder, and has hosts send everything."""
+    """Passes records and events of all hosts to the recorder, and subscribes to the records of all instances."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -36,16 +37,16 @@ class RecorderFeed(Listener):
 
 
 def told(scope: Scope, host: Host, error: RefusedError) -> RefusedError:
-    """A daemon's refusal as somebody may read it: the daemon knows the centre, which sees all VMs, and names them."""
+    """Hides the names of VMs outside of `scope` in a daemon's refusal: the daemon answers the centre, which sees all."""
     names = [vm for vm in host.vms if not scope.sees(host.name, vm)]
     if any(name in error.text for name in names):
-        return RefusedError(error.kind, f"{host.name} has nothing of yours that this could be done to, or refuses it")
+        return RefusedError(error.kind, f"{host.name} refuses this, or none of your VMs there matches")
     return error
 
 
 @dataclass(eq=False, slots=True)
 class Centre:
-    """Everything that requests work on."""
+    """Cluster, access rules, recorder, streams and snapshots of a control centre."""
 
     cluster: Cluster
     access: Access
@@ -61,7 +62,7 @@ class Centre:
             self.cluster.listeners.append(RecorderFeed(self.recorder))
 
     def recording(self) -> Recorder:
-        """:raise RefusedError: "unknown": nothing is recorded here."""
+        """:raise RefusedError: "unknown": this centre has no recorder."""
         if self.recorder is None:
             raise RefusedError(
                 "unknown", "nothing is recorded here; allowed: a control centre with a recorder configured"
@@ -70,55 +71,49 @@ class Centre:
 
     # ---- commands --------------------------------------------------------------------------------
 
-    async def command(
-        self, caller: Caller, host: Host, verb: str, fields: Mapping[str, Any], timeout_s: float = ANSWER_S
-    ) -> Any:
-        """Has one host do something, and records that.
+    async def command(self, caller: Caller, host: Host, request: Request) -> Any:
+        """Has a host carry out a command, and records the command.
 
-        :raise RefusedError: it was not done.
+        :raise RefusedError: the host refused or did not answer.
         """
         try:
-            answer = await host.ask(verb, fields, timeout_s)
+            answer = await host.ask(request)
         except RefusedError as error:
-            self._record(caller, host.name, verb, fields, error)
+            self._record(caller, host.name, request, error)
             raise told(caller.scope, host, error) from None
-        self._record(caller, host.name, verb, fields, None)
+        self._record(caller, host.name, request, None)
         return answer
 
-    async def commands(
-        self, caller: Caller, asked: Mapping[Host, Mapping[str, Any]], verb: str, timeout_s: float = ANSWER_S
-    ) -> Gathered[Any]:
-        """Has several hosts do something at once, and records that."""
-        found = await self.cluster.gather(asked, verb, timeout_s)
-        for host, fields in asked.items():
-            self._record(caller, host.name, verb, fields, found.failed.get(host.name))
+    async def commands(self, caller: Caller, asked: Mapping[Host, Request]) -> Gathered[Any]:
+        """Has several hosts carry out commands at once, and records the commands."""
+        found = await self.cluster.gather(asked)
+        for host, request in asked.items():
+            self._record(caller, host.name, request, found.failed.get(host.name))
             if (error := found.failed.get(host.name)) is not None:
                 found.failed[host.name] = told(caller.scope, host, error)
         return found
 
-    def _record(
-        self, caller: Caller, host: str, verb: str, fields: Mapping[str, Any], error: RefusedError | None
-    ) -> None:
+    def _record(self, caller: Caller, host: str, request: Request, error: RefusedError | None) -> None:
         if self.recorder is None:
             return
         command: CommandRow = {
             "time_ns": self.cluster.clocks.real_ns(),
             "host": host,
             "user": caller.name,
-            "verb": verb,
-            "arguments": dict(fields),
+            "verb": request.verb.name,
+            "arguments": request.given(),
             "error": None if error is None else f"{error.kind}: {error.text}",
         }
         self.recorder.record_command(command)
 
     def record_snapshot(self, snapshot: Snapshot) -> None:
-        """Has the recorder keep a snapshot, if there is one."""
+        """Records a snapshot, if the centre has a recorder."""
         if self.recorder is not None:
             for host, info in snapshot["hosts"].items():
                 self.recorder.record_snapshot(info, host, str(snapshot["id"]))
 
     def tick(self) -> None:
-        """The load as it is known now, to streams and the recorder; called once a second."""
+        """Sends the latest load to streams and to the recorder; called once a second."""
         self.hub.tick()
         if self.recorder is not None:
             for host in self.cluster.hosts.values():

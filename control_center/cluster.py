@@ -1,4 +1,4 @@
-"""All registered hosts, kept fresh side by side; one that is slow or gone holds up nobody."""
+"""Cluster of all registered hosts, polled independently: a host that is slow or gone does not delay the others."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ from control_center.host import Ages, Clocks, Host, HostConfig
 from control_center.scope import Scope
 from virtio_proto.control.api import EventPush, RecordsPush
 from virtio_proto.control.selector import Selector
+from virtio_proto.control.verbs.base import Request
 
 log = structlog.get_logger()
 POLL_S: Final = 1.0
+"""Interval of polls of each host."""
 _T = TypeVar("_T")
 
 
 class Listener:
-    """Told of what happens; all methods do nothing unless they are overridden. Must not wait."""
+    """Receives what happens on hosts. Every method does nothing unless overridden, and must not wait."""
 
     def host_changed(self, host: Host) -> None:
-        """A host's state or topology is another one."""
+        """Called when a host's state or topology has changed."""
 
     def records(self, host: Host, push: RecordsPush) -> None:
-        """A batch, of a shape that was checked; its records were not."""
+        """Called with a batch whose fields were checked and whose records were not."""
 
     def event(self, host: Host, push: EventPush) -> None:
-        """Something happened on a host."""
+        """Called with an event of a host."""
 
-    def wanted(self, host: Host) -> set[int]:  # noqa: ARG002  overridden where somebody listens
-        """The instances of a host whose records this listener wants; `Host.listen` when it is another set."""
+    def wanted(self, host: Host) -> set[int]:  # noqa: ARG002  subclasses use it
+        """Instances of a host whose records this listener wants; after a change of them, call `Host.listen`."""
         return set()
 
 
 @dataclass(slots=True)
 class Gathered(Generic[_T]):
-    """What several hosts answered."""
+    """Answers and refusals of several hosts, by host."""
 
     answers: dict[str, _T] = field(default_factory=dict)
-    """By host."""
     failed: dict[str, RefusedError] = field(default_factory=dict)
 
     def or_raise(self) -> dict[str, _T]:
-        """The answers.
+        """Answers, if any host answered or none was asked.
 
-        :raise RefusedError: there are none; the first refusal, of a host that could be asked if there is one.
+        :raise RefusedError: all hosts failed; a refusal is preferred to a host that cannot be reached.
         """
         if not self.answers and self.failed:
             raise min(self.failed.values(), key=lambda error: isinstance(error, UnreachableError))
@@ -57,7 +58,7 @@ class Gathered(Generic[_T]):
 
 
 class Cluster(Listener):
-    """The hosts by name. `listeners` are told of everything, in order."""
+    """Hosts by name. Passes what happens on them to `listeners`, in order."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Cluster(Listener):
         return self
 
     async def _run(self, host: Host, offset_s: float) -> None:
-        """Runs a host until cancelled; an error of ours is told in the log, and the host's link begins anew."""
+        """Runs a host until cancelled; after an error of ours, logs it and starts the host's link again."""
         while True:
             try:
                 await host.run(self._poll_s, offset_s)
@@ -99,15 +100,15 @@ class Cluster(Listener):
     # ---- choosing --------------------------------------------------------------------------------
 
     def visible(self, scope: Scope) -> list[Host]:
-        """The hosts that there are for somebody: those with a VM of theirs."""
+        """Hosts that a caller with `scope` may know of: those with a VM in the scope."""
         return [
             host for host in self.hosts.values() if scope.is_all or any(scope.sees(host.name, vm) for vm in host.vms)
         ]
 
     def chosen(self, scope: Scope, selector: Selector) -> list[Host]:
-        """The visible hosts that `selector` names; none, if it names none.
+        """Visible hosts that `selector` matches.
 
-        :raise RefusedError: "unknown": it names no host that is there.
+        :raise RefusedError: "unknown": `selector` names a host, and no visible host matches.
         """
         visible = self.visible(scope)
         found = [host for host in visible if selector.matches_host(host.name)]
@@ -116,30 +117,28 @@ class Cluster(Listener):
         return found
 
     def host(self, scope: Scope, name: str) -> Host:
-        """:raise RefusedError: "unknown": there is no such host for the caller."""
+        """:raise RefusedError: "unknown": the caller may not know of a host with this name."""
         host = self.hosts.get(name)
         if host is None or not _is_visible(host, scope):
             raise _unknown(name, self.visible(scope))
         return host
 
-    # ---- asking several --------------------------------------------------------------------------
+    # ---- asking several hosts --------------------------------------------------------------------
 
-    async def gather(
-        self, asked: Mapping[Host, Mapping[str, Any]], verb: str, timeout_s: float = 30.0
-    ) -> Gathered[Any]:
-        """`verb` to several hosts at once, each with fields of its own."""
+    async def gather(self, asked: Mapping[Host, Request], timeout_s: float | None = None) -> Gathered[Any]:
+        """Asks several hosts at once, each with a request of its own."""
         found: Gathered[Any] = Gathered()
 
-        async def ask(host: Host, fields: Mapping[str, Any]) -> None:
+        async def ask(host: Host, request: Request) -> None:
             try:
-                found.answers[host.name] = await host.ask(verb, fields, timeout_s)
+                found.answers[host.name] = await host.ask(request, timeout_s)
             except RefusedError as error:
                 found.failed[host.name] = error
 
-        await asyncio.gather(*(ask(host, fields) for host, fields in asked.items()))
+        await asyncio.gather(*(ask(host, request) for host, request in asked.items()))
         return found
 
-    # ---- what hosts say --------------------------------------------------------------------------
+    # ---- to the listeners ------------------------------------------------------------------------
 
     def host_changed(self, host: Host) -> None:
         self._tell(lambda listener: listener.host_changed(host))
@@ -168,4 +167,4 @@ def _is_visible(host: Host, scope: Scope) -> bool:
 def _unknown(name: str, visible: Iterable[Host]) -> RefusedError:
     names = [host.name for host in visible]
     rest = f" and {len(names) - 16} more" if len(names) > 16 else ""
-    return RefusedError("unknown", f"no host {name}; there is: {', '.join(names[:16]) or 'none'}{rest}")
+    return RefusedError("unknown", f"no host {name:.80}; there is: {', '.join(names[:16]) or 'none'}{rest}")

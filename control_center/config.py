@@ -1,4 +1,4 @@
-"""The control centre's configuration: YAML in, frozen dataclasses out.
+"""Configuration of the control centre: YAML in, frozen dataclasses out.
 
 Every problem is reported, not only the first, and each names file and line, key path, value and what is allowed.
 ``docs/control-center.example.yaml`` shows every key.
@@ -6,20 +6,18 @@ Every problem is reported, not only the first, and each names file and line, key
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from control_center import address
 from control_center.address import Address, Credentials, UnixAddress, is_local
 from control_center.errors import ConfigError
 from control_center.host import HostConfig
-from control_center.tls import TlsConfig
-from virtio_proto.control.api import ROLES, Role
+from virtio_proto.control.server_settings import TlsConfig, listen_address, parse_tls
 from virtio_proto.yaml_values import (
     MIB,
     NS_PER_S,
@@ -29,9 +27,10 @@ from virtio_proto.yaml_values import (
     Located,
     Parser,
     Problems,
-    choice,
     integer,
     path_of,
+    plain_name,
+    read_text,
     read_yaml,
     scaled,
     table_of,
@@ -40,10 +39,9 @@ from virtio_proto.yaml_values import (
 MAX_HOSTS: Final = 1024
 DAY_NS: Final = 24 * 3600 * NS_PER_S
 DEFAULT_SIZE: Final = 2 << 30
-"""Of a recording whose size nobody has said: it must not fill a disk."""
+"""Size of a recording if the configuration gives none: it must not fill the disk."""
 DEFAULT_LISTEN: Final = ("127.0.0.1", 7070)
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-_LISTEN: Final = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):(\d{1,5})")
+_listen: Final = listen_address("127.0.0.1:7070")
 _STORES: Final = ("sqlite", "postgresql", "postgres")
 
 
@@ -51,13 +49,13 @@ _STORES: Final = ("sqlite", "postgresql", "postgres")
 class RecorderConfig:
     url: str
     retention_s: float | None = None
-    """None: as long as there is room."""
+    """Age at which entries are deleted; None: only `size_bytes` bounds the recording."""
     size_bytes: int = DEFAULT_SIZE
 
 
 @dataclass(frozen=True, slots=True)
 class CentreConfig:
-    """What a control centre serves, and to whom."""
+    """Configuration of a control centre: its hosts, its listening address, and its clients' authentication."""
 
     hosts: tuple[HostConfig, ...]
     listen: tuple[str, int] = DEFAULT_LISTEN
@@ -65,25 +63,10 @@ class CentreConfig:
     tokens: Path | None = None
     recorder: RecorderConfig | None = None
     max_pe_series: int = 10_000
-    """Of ``/metrics``: so many elements have series of their own at most."""
+    """Most processing elements with series of their own in ``/metrics``."""
 
 
 # ---- parsers of single values --------------------------------------------------------------------
-
-
-def _listen(problems: Problems, path: str, at: Located) -> tuple[str, int] | None:
-    match = _LISTEN.fullmatch(at.value) if isinstance(at.value, str) else None
-    if match is None or int(match[2]) > 65535:
-        problems.add(at, path, "an address and a port such as 127.0.0.1:7070 or [::1]:7070")
-        return None
-    return match[1].strip("[]"), int(match[2])
-
-
-def _name(problems: Problems, path: str, at: Located) -> str | None:
-    if isinstance(at.value, str) and _NAME.fullmatch(at.value):
-        return at.value
-    problems.add(at, path, "1 to 63 of A-Z a-z 0-9 _ . -")
-    return None
 
 
 def _address(problems: Problems, path: str, at: Located) -> Address | None:
@@ -97,7 +80,7 @@ def _address(problems: Problems, path: str, at: Located) -> Address | None:
 def _token(problems: Problems, path: str, at: Located) -> str | None:
     if isinstance(at.value, str) and 8 <= len(at.value) <= 256 and at.value.isprintable():
         return at.value
-    problems.note(at.line, f"{path} is none; allowed: a token of the daemon, 8 to 256 characters")  # it stays secret
+    problems.note(at.line, f"{path} is not a token; allowed: a token of the daemon, 8 to 256 characters")  # not shown
     return None
 
 
@@ -115,28 +98,7 @@ def _labels(problems: Problems, path: str, at: Located) -> Mapping[str, str] | N
     return {name: str(item.value) for name, item in at.value.items()}
 
 
-def _clients(problems: Problems, path: str, at: Located) -> Mapping[str, Role] | None:
-    if not isinstance(at.value, dict):
-        problems.add(at, path, "a mapping of common names to roles")
-        return None
-    role = choice(*ROLES)
-    found = {name: role(problems, f"{path}.{name}", item) for name, item in at.value.items()}
-    return {name: cast("Role", value) for name, value in found.items() if value is not None}
-
-
 # ---- sections ------------------------------------------------------------------------------------
-
-
-def _tls(problems: Problems, path: str, at: Located) -> TlsConfig | None:
-    keys: dict[str, Parser[Any]] = {"certificate": path_of, "key": path_of, "client_ca": path_of, "clients": _clients}
-    table = table_of(problems, path, at, keys)
-    missing = [key for key in ("certificate", "key") if key not in table]
-    if missing:
-        problems.note(at.line, f"{path} lacks {' and '.join(missing)}; allowed: both of certificate and key")
-        return None
-    if ("clients" in table) != ("client_ca" in table):
-        problems.note(at.line, f"{path} has one of clients and client_ca; allowed: both, or neither")
-    return TlsConfig(**table)
 
 
 def _recorder(problems: Problems, path: str, at: Located) -> RecorderConfig | None:
@@ -156,7 +118,7 @@ def _recorder(problems: Problems, path: str, at: Located) -> RecorderConfig | No
 
 
 _HOST_KEYS: Final[dict[str, Parser[Any]]] = {
-    "name": _name,
+    "name": plain_name,
     "url": _address,
     "token": _token,
     "ca": path_of,
@@ -197,7 +159,7 @@ def _hosts(problems: Problems, path: str, at: Located) -> tuple[HostConfig, ...]
 _KEYS: Final[dict[str, Parser[Any]]] = {
     "listen": _listen,
     "hosts": _hosts,
-    "tls": _tls,
+    "tls": parse_tls,
     "tokens": path_of,
     "recorder": _recorder,
     "max_pe_series": integer(0, 1_000_000),
@@ -205,7 +167,7 @@ _KEYS: Final[dict[str, Parser[Any]]] = {
 
 
 def parse(text: str, file: str = "config") -> CentreConfig:
-    """The configuration in `text`; `file` is its name in messages.
+    """Parses the configuration in `text`; `file` is its name in messages.
 
     :raise ConfigError: with every problem found.
     """
@@ -222,22 +184,21 @@ def parse(text: str, file: str = "config") -> CentreConfig:
 
 
 def load(path: Path) -> CentreConfig:
-    """The configuration in the file `path`.
+    """Reads the configuration file `path`.
 
-    :raise ConfigError: the file cannot be read, or is wrong.
+    :raise ConfigError: the file cannot be read, or has errors.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError([f"{path}: cannot be read: {reason}; allowed: a readable YAML file"]) from None
+    problems = Problems(str(path), numbered=True)
+    text = read_text(path, problems)
+    if problems.found:
+        raise ConfigError(problems.found)
     return parse(text, str(path))
 
 
 def checked(config: CentreConfig, where: str) -> CentreConfig:
-    """`config`, if it lets in nobody by accident.
+    """Returns `config` unless it would let clients in by accident.
 
-    :raise ConfigError: it listens on more than this machine without asking who is there, or tokens would be seen.
+    :raise ConfigError: it listens on more than the loopback without tokens and client certificates, or without TLS.
     """
     address_text = f"listen is {config.listen[0]}:{config.listen[1]}"
     asks = config.tokens is not None or bool(config.tls and config.tls.clients)
@@ -256,8 +217,8 @@ def checked(config: CentreConfig, where: str) -> CentreConfig:
 
 
 @dataclass(slots=True)
-class _Given:
-    """What the command line says, in the file's terms."""
+class _OptionParser:
+    """Parser of command line options, by the rules of the file's keys."""
 
     problems: Problems = field(default_factory=lambda: Problems("command line", numbered=False))
 
@@ -266,11 +227,11 @@ class _Given:
 
 
 def from_arguments(path: Path | None, hosts: Sequence[str], listen: str | None, record: str | None) -> CentreConfig:
-    """The configuration of the file, if there is one, with what the command line adds to it.
+    """Reads the file, if one is given, and adds the options of the command line.
 
-    :raise ConfigError: one of them is wrong, or there is no host at all.
+    :raise ConfigError: the file or an option is wrong, or no host is given.
     """
-    given = _Given()
+    given = _OptionParser()
     added = tuple(host for index, text in enumerate(hosts, 1) if (host := _named_host(given, text, index)) is not None)
     address_given = None if listen is None else given.parse(_listen, "--listen", listen)
     store = None if record is None else given.parse(_store, "--record", record)
@@ -288,8 +249,10 @@ def from_arguments(path: Path | None, hosts: Sequence[str], listen: str | None, 
     return checked(config, "command line" if path is None else str(path))
 
 
-def _named_host(given: _Given, text: str, index: int) -> HostConfig | None:
-    """``NAME=URL``, or a URL alone: a UNIX socket is called by the name of its file, or of this machine."""
+def _named_host(given: _OptionParser, text: str, index: int) -> HostConfig | None:
+    """Parses ``NAME=URL``, or a URL alone: then a host with a UNIX socket is named after the file, or after this machine
+    if the file has the usual name.
+    """
     name, equals, url = text.partition("=")
     if not equals:
         name, url = "", text
@@ -297,7 +260,7 @@ def _named_host(given: _Given, text: str, index: int) -> HostConfig | None:
     if where is None:
         return None
     name = name or _default_name(where, index)
-    return HostConfig(name, where) if given.parse(_name, "--host", name) is not None else None
+    return HostConfig(name, where) if given.parse(plain_name, "--host", name) is not None else None
 
 
 def _default_name(where: Address, index: int) -> str:

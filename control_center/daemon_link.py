@@ -1,7 +1,7 @@
-"""The client's end of a daemon's control API: one connection (`Connection`), and one that comes back (`DaemonLink`).
+"""Client of a daemon's control API: one connection (`Connection`), and a link that reconnects (`DaemonLink`).
 
-The control centre and ``vgcctl --daemon`` share this module. The daemon is not believed: frames are bounded and
-checked, an answer that nobody waits for or a frame that is neither answer nor push ends the connection.
+The control centre and ``vgcctl --daemon`` share this module. The daemon is not trusted: frames are bounded and checked;
+an answer to no request, or a frame that is neither answer nor push, ends the connection.
 """
 
 from __future__ import annotations
@@ -10,30 +10,34 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from control_center.address import Address, Credentials, UnixAddress
+from control_center.answers import checked
 from control_center.errors import RefusedError, UnreachableError
 from virtio_proto.control import frames
-from virtio_proto.control.api import API_VERSION, Hello
+from virtio_proto.control.api import API_VERSION, HelloInfo
 from virtio_proto.control.frames import Frame, FrameError
+from virtio_proto.control.shapes import ShapeError
+from virtio_proto.control.shapes import checked as checked_shape
+from virtio_proto.control.verbs.base import Request
+from virtio_proto.control.verbs.session import Hello
 
 CONNECT_S: Final = 10.0
 ANSWER_S: Final = 30.0
-"""Until an answer is given up, unless the caller says otherwise: moving a VM may take its time."""
+"""Default time to wait for an answer: long enough for the migration of a VM."""
 MAX_OUTSTANDING: Final = 256
-"""Requests of one connection that wait for their answers; one more is refused as ``busy``."""
+"""Most requests of one connection that wait for answers; further ones are refused as ``busy``."""
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 10.0
-_GREETING: Final = {"version": int, "host": str, "uuid": str, "daemon": str, "role": str, "time_ns": int}
 
 PushHandler = Callable[[Frame], None]
 
 
 class Connection:
-    """One connection to a daemon, past its ``hello``; made by `connect`.
+    """Connection to a daemon; `connect` makes it and exchanges ``hello``.
 
-    `on_push` is called for every push, from the loop, and must not wait.
+    `on_push` is called for every push, from the event loop, and must not wait.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_push: PushHandler) -> None:
@@ -43,21 +47,31 @@ class Connection:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._given_up: set[int] = set()
-        self.hello: Hello
+        self.hello: HelloInfo
         self.closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done when the connection has ended; the reason, for people."""
+        """Done when the connection has ended; its result is the reason, for people."""
         self._task = asyncio.create_task(self._read())
 
-    async def call(self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
-        """What the daemon answers to `verb`.
+    async def ask(self, request: Request, timeout_s: float | None = None) -> Any:
+        """Sends a verb's request; returns the daemon's answer, checked against the verb's `Answer`.
 
-        :raise RefusedError: the daemon's refusal, with its kind and text.
-        :raise UnreachableError: the connection ended first, or there was no answer in time.
+        :raise RefusedError: the daemon refused; with its kind and text.
+        :raise UnreachableError: the daemon does not answer in time, or its answer is malformed.
+        """
+        verb = request.verb
+        limit_s = verb.deadline_s(request) if timeout_s is None else timeout_s
+        return checked(verb, await self.call(verb.name, request.given(), limit_s))
+
+    async def call(self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
+        """Sends a request; returns the daemon's answer unchecked.
+
+        :raise RefusedError: the daemon refused; with its kind and text.
+        :raise UnreachableError: the connection ended first, or no answer came in time.
         """
         if self.closed.done():
             raise UnreachableError(self.closed.result())
         if len(self._waiting) + len(self._given_up) >= MAX_OUTSTANDING:
-            raise RefusedError("busy", f"{MAX_OUTSTANDING} requests to this daemon wait for their answers already")
+            raise RefusedError("busy", f"{MAX_OUTSTANDING} requests to this daemon wait for answers already")
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
@@ -74,7 +88,7 @@ class Connection:
                 self._given_up.add(number)
 
     async def close(self) -> None:
-        """Ends the connection; requests under way are given up."""
+        """Ends the connection; requests that wait for answers fail."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -91,12 +105,12 @@ class Connection:
             reason = f"the daemon sent {error}"
         except OSError as error:
             reason = f"the connection broke: {error}"
-        except Exception as error:  # noqa: BLE001  what a daemon sends ends no more than its connection
-            reason = f"what the daemon sent could not be taken: {type(error).__name__}: {str(error)[:200]}"
+        except Exception as error:  # noqa: BLE001  a daemon's frames must not end more than its connection
+            reason = f"a frame of the daemon could not be processed: {type(error).__name__}: {str(error)[:200]}"
         self._end(reason)
 
     def _take(self, frame: Frame) -> None:
-        """:raise FrameError: it is neither a push nor the answer to a request."""
+        """:raise FrameError: the frame is neither a push nor the answer to a request."""
         if isinstance(frame.get("push"), str):
             self._on_push(frame)
             return
@@ -141,22 +155,22 @@ async def connect(
     on_push: PushHandler = lambda _frame: None,
     timeout_s: float = CONNECT_S,
 ) -> Connection:
-    """Connects and says hello; `Connection.hello` is what the daemon answered.
+    """Connects and exchanges ``hello``; `Connection.hello` is the daemon's answer.
 
-    :raise RefusedError: the daemon does not let this peer in: kind "denied".
-    :raise UnreachableError: nobody answers there, or no daemon of this version does.
+    :raise RefusedError: "denied": the daemon does not accept the credentials.
+    :raise UnreachableError: no daemon of this version answers there.
     """
     credentials = credentials or Credentials()
     connection: Connection | None = None
     try:
         async with asyncio.timeout(timeout_s):
             connection = Connection(*await _streams(address, credentials), on_push)
-            token = {} if credentials.token is None else {"token": credentials.token}
-            connection.hello = _greeting(await connection.call("hello", {"version": API_VERSION, **token}))
+            request = Hello.Request(version=API_VERSION, token=credentials.token)
+            connection.hello = _greeting(await connection.call("hello", request.given()))
             return connection
     except TimeoutError:
         error: Exception = UnreachableError(f"{address} does not answer within {timeout_s:g} s")
-    except OSError as problem:  # ssl.SSLError is one
+    except OSError as problem:  # includes ssl.SSLError
         error = UnreachableError(f"{address} cannot be reached: {problem.strerror or problem}")
     except RefusedError as problem:
         error = problem
@@ -172,12 +186,13 @@ async def _streams(address: Address, credentials: Credentials) -> tuple[asyncio.
     return await asyncio.open_connection(address.host, address.port, ssl=context, server_hostname=address.host)
 
 
-def _greeting(answer: object) -> Hello:
-    """:raise UnreachableError: it is none, or of another version."""
-    right = isinstance(answer, dict) and all(isinstance(answer.get(key), of) for key, of in _GREETING.items())
-    if not right:
-        raise UnreachableError("who answers there is no daemon of this project: its hello lacks fields")
-    hello = cast("Hello", answer)
+def _greeting(answer: object) -> HelloInfo:
+    """:raise UnreachableError: `answer` is no greeting, or comes from another version."""
+    try:
+        hello: HelloInfo = checked_shape(answer, Hello.Answer, "hello")
+    except ShapeError as error:
+        text = f"another program than vgcd answers there: its hello is wrong: {error}"
+        raise UnreachableError(text) from None
     if hello["version"] != API_VERSION:
         raise UnreachableError(
             f"the daemon speaks version {hello['version']} of the control API; allowed: {API_VERSION}"
@@ -186,10 +201,10 @@ def _greeting(answer: object) -> Hello:
 
 
 class DaemonLink:
-    """A connection that is made again whenever it ends, after pauses that double from 0.2 s to 10 s.
+    """Link to a daemon that connects again whenever its connection ends, after pauses that double from 0.2 s to 10 s.
 
-    `on_up` is awaited after each ``hello``, before anything else is called; what it raises of `RefusedError` ends the
-    attempt. `on_down` is told why a connection ended or could not be made.
+    `on_up` is awaited after each ``hello``, before anything else is called; a `RefusedError` from it ends the attempt.
+    `on_down` is called with the reason when a connection has ended or could not be made.
     """
 
     def __init__(
@@ -211,17 +226,17 @@ class DaemonLink:
         self._connection: Connection | None = None
         self._reason = "not connected yet"
 
-    async def call(self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
-        """As `Connection.call`, on the connection that stands now.
+    async def ask(self, request: Request, timeout_s: float | None = None) -> Any:
+        """Asks on the present connection, as `Connection.ask` does.
 
-        :raise UnreachableError: there is none; with the reason.
+        :raise UnreachableError: the link is not connected; with the reason.
         """
         if self._connection is None:
             raise UnreachableError(self._reason)
-        return await self._connection.call(verb, fields, timeout_s)
+        return await self._connection.ask(request, timeout_s)
 
     async def run(self) -> None:
-        """Connects, and again, until cancelled."""
+        """Connects again and again until cancelled."""
         pause_s = FIRST_PAUSE_S
         while True:
             if await self._once():
@@ -230,7 +245,7 @@ class DaemonLink:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _once(self) -> bool:
-        """One connection from beginning to end; whether there was one."""
+        """Makes one connection and waits for its end; True if it was made."""
         try:
             connection = await connect(self.address, self._credentials, self._on_push)
         except RefusedError as error:

@@ -1,4 +1,4 @@
-"""What this machine lacks to run a control centre, and how to get it."""
+"""Check of what a control centre needs on this machine, with how to get what is missing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ DEFAULT_SOCKET: Final = Path("/run/vgc/control.sock")
 _MODULES: Final = {
     "aiohttp": ("the web server", "pip install 'virtio-gpu-compute[control]'", False),
     "msgpack": ("the daemons' protocol", "pip install virtio-gpu-compute", False),
+    "msgspec": ("the verbs of the control API", "pip install virtio-gpu-compute", False),
     "yaml": ("the configuration", "pip install virtio-gpu-compute", False),
     "structlog": ("the log", "pip install virtio-gpu-compute", False),
     "psycopg": ("recordings in PostgreSQL", "pip install 'virtio-gpu-compute[postgres]'", True),
@@ -21,7 +22,7 @@ _MODULES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     what: str
     ok: bool
@@ -35,11 +36,11 @@ class Finding:
 
 
 def examine(socket: Path = DEFAULT_SOCKET) -> Iterator[Finding]:
-    """Looks at everything, in order."""
+    """Makes all checks, in order."""
     yield Finding("Python", sys.version_info >= (3, 11), sys.version.split()[0], "Python 3.11 or later")
     for module, (use, hint, optional) in _MODULES.items():
         found = importlib.util.find_spec(module) is not None
-        yield Finding(f"Python module {module}", found, f"{use}{'' if found else ' needs it'}", hint, optional)
+        yield Finding(f"Python module {module}", found, f"for {use}", hint, optional)
     page = Path(__file__).parent / "web" / "index.html"
     yield Finding("the page", page.exists(), str(page), "reinstall virtio-gpu-compute: its files are incomplete")
     there = socket.is_socket()

@@ -1,4 +1,4 @@
-"""JSON as clients get it. Bytes become base64; the load of thousands of elements goes through as bytes, never as numbers."""
+"""JSON for clients. Bytes become base64: the load of thousands of processing elements stays one byte each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _encode = json.JSONEncoder(default=_other, separators=(",", ":"), ensure_ascii=F
 
 
 def dumps(value: Any) -> str:
-    """`value` as JSON. Numbers that JSON does not have, as hosts may send them, become null."""
+    """`value` as JSON. Numbers that JSON lacks (infinities, NaN), which hosts may send, become null."""
     try:
         return _encode(value)
     except ValueError:
@@ -45,9 +45,10 @@ def _finite(value: Any) -> Any:
 
 
 def load_of(host: Host, load: LoadInfo, scope: Scope, selector: Selector | None) -> LoadInfo:
-    """The part of a host's load that somebody may see and wants.
+    """Part of a host's load that `scope` allows and `selector` chooses.
 
-    Who may not see the whole host gets the mean of their own VMs as the host's, and no GPUs': those are of others too.
+    A caller who may not see the whole host gets the mean of their own VMs as the host's load, and no load of GPUs,
+    which other VMs use, too.
     """
     if scope.is_all and (selector is None or (selector.vm, selector.gpu) == ("*", "*")):
         return load
@@ -70,7 +71,7 @@ def load_of(host: Host, load: LoadInfo, scope: Scope, selector: Selector | None)
 
 
 def load_json(hosts: Iterable[Host], time_ns: int, scope: Scope, selector: Selector | None) -> str:
-    """``{"time_ns": ..., "hosts": {host: LoadInfo}}`` of those hosts of which there is a load."""
+    """``{"time_ns": ..., "hosts": {host: LoadInfo}}`` of the hosts whose load is known."""
     parts = []
     for host in hosts:
         if host.load is None or host.state == "down" or (selector is not None and not selector.matches_host(host.name)):

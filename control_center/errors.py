@@ -1,4 +1,4 @@
-"""Errors of the control centre, by what comes of them.
+"""Errors of the control centre, and what each of them leads to.
 
 ====================  ==========================================================================
 `ConfigError`         the program ends with exit code 2 and every problem found
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 HTTP_STATUS: Final = {"malformed": 400, "denied": 403, "unknown": 404, "busy": 409, "quota": 429, "failed": 502}
-"""Of each kind of `virtio_proto.control.api.ERROR_KINDS`. Who has shown no valid token is answered 401."""
+"""HTTP status for each kind of `virtio_proto.control.api.ERROR_KINDS`; a request without a valid token gets 401."""
 
 
 class CentreError(Exception):
@@ -33,7 +33,9 @@ class ConfigError(CentreError):
 
 
 class RefusedError(CentreError):
-    """A request is not done: `kind` is one of `virtio_proto.control.api.ERROR_KINDS`, the text names what is allowed."""
+    """Raised when a request is refused: `kind` is one of `virtio_proto.control.api.ERROR_KINDS`, the text names what is
+    allowed.
+    """
 
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind if kind in HTTP_STATUS else "failed"
@@ -42,14 +44,14 @@ class RefusedError(CentreError):
 
 
 class UnauthenticatedError(RefusedError):
-    """Nobody known asks: no token, a wrong one, or one that has expired."""
+    """Raised when a request has no token, a wrong one, or one that has expired."""
 
     def __init__(self, text: str) -> None:
         super().__init__("denied", text)
 
 
 class UnreachableError(RefusedError):
-    """A daemon does not answer, hangs up, or says what is none of the protocol's."""
+    """Raised when a daemon does not answer, hangs up, or breaks the protocol."""
 
     def __init__(self, text: str) -> None:
         super().__init__("failed", text)

@@ -1,4 +1,4 @@
-"""Prometheus' text format 0.0.4, and every series that the control centre has, with what it means."""
+"""Text format 0.0.4 of Prometheus, and all metrics of the control centre with their help texts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final, Literal
 Kind = Literal["gauge", "counter"]
 
 METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
-    "vgc_host_up": ("gauge", "1 if the host's daemon answers, 0 if what is known of it is old."),
+    "vgc_host_up": ("gauge", "1 if the host's daemon answers, 0 if it has not answered lately."),
     "vgc_centre_streams": ("gauge", "Streams that clients of the control centre have open."),
     "vgc_centre_memory_bytes": ("gauge", "Resident memory of the control centre."),
-    "vgc_gpu_info": ("gauge", "1; with the versions of the driver and the VBIOS."),
+    "vgc_gpu_info": ("gauge", "Always 1; labels give the versions of the driver and the VBIOS."),
     "vgc_gpu_pes": ("gauge", "Processing elements of the GPU."),
-    "vgc_gpu_utilization_ratio": ("gauge", "Busy part of the GPU's last second."),
+    "vgc_gpu_utilization_ratio": ("gauge", "Part of the last second in which the GPU was busy."),
     "hw_gpu_utilization_ratio": ("gauge", "hw.gpu.utilization: fraction of time spent in a specific task."),
     "hw_gpu_memory_limit_bytes": ("gauge", "hw.gpu.memory.limit: size of the GPU memory."),
     "hw_gpu_memory_usage_bytes": ("gauge", "hw.gpu.memory.usage: GPU memory used by the VMs."),
@@ -26,30 +26,30 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     "vgc_vm_requests_total": ("counter", "Requests of the VM that were done."),
     "vgc_vm_requests_failed_total": ("counter", "Requests of the VM that failed."),
     "vgc_vm_requests_in_flight": ("gauge", "Requests of the VM that are being worked on."),
-    "vgc_vm_channels": ("gauge", "Open channels to the VM's elements."),
+    "vgc_vm_channels": ("gauge", "Open channels to the VM's processing elements."),
     "vgc_vm_worker_generation": ("gauge", "How often the VM's worker was started."),
-    "vgc_vm_utilization_ratio": ("gauge", "Busy part of the VM's elements' last second."),
-    "vgc_vm_pe_utilization_min_ratio": ("gauge", "Of the VM's least busy element."),
-    "vgc_vm_pe_utilization_median_ratio": ("gauge", "Of the VM's element in the middle."),
-    "vgc_vm_pe_utilization_max_ratio": ("gauge", "Of the VM's busiest element."),
-    "vgc_faults_total": ("counter", "Faults of a kind, those that were cleared as well."),
-    "vgc_faults_open": ("gauge", "Faults of a kind that nobody has cleared."),
-    "vgc_pe_utilization_ratio": ("gauge", "Busy part of the element's time since its channel was opened."),
-    "vgc_pe_blocks_total": ("counter", "Blocks that the element has run."),
-    "vgc_pe_warps_total": ("counter", "Warps that the element has run."),
-    "vgc_pe_launches_total": ("counter", "Launches that the element had a part in."),
-    "vgc_pe_busy_seconds_total": ("counter", "Time in which the element ran blocks."),
-    "vgc_pe_stall_seconds_total": ("counter", "Time in which the element waited inside of blocks."),
+    "vgc_vm_utilization_ratio": ("gauge", "Mean part of the last second in which the VM's PEs were busy."),
+    "vgc_vm_pe_utilization_min_ratio": ("gauge", "Utilisation of the VM's least busy PE."),
+    "vgc_vm_pe_utilization_median_ratio": ("gauge", "Median utilisation of the VM's PEs."),
+    "vgc_vm_pe_utilization_max_ratio": ("gauge", "Utilisation of the VM's busiest PE."),
+    "vgc_faults_total": ("counter", "Faults of a kind, including those that were cleared."),
+    "vgc_faults_open": ("gauge", "Faults of a kind that are not cleared."),
+    "vgc_pe_utilization_ratio": ("gauge", "Busy part of the PE's time since its channel was opened."),
+    "vgc_pe_blocks_total": ("counter", "Blocks that the PE has run."),
+    "vgc_pe_warps_total": ("counter", "Warps that the PE has run."),
+    "vgc_pe_launches_total": ("counter", "Launches of which the PE has run blocks."),
+    "vgc_pe_busy_seconds_total": ("counter", "Time in which the PE ran blocks."),
+    "vgc_pe_stall_seconds_total": ("counter", "Time in which the PE waited inside of blocks."),
     "vgc_pe_counter_total": ("counter", "A kernel's own counter (vgc_count)."),
     "vgc_pe_gauge": ("gauge", "A kernel's own gauge (vgc_gauge)."),
-    "vgc_pe_series_left_out": ("gauge", "Elements without series of their own, as there would be too many."),
-    "vgc_host_instances": ("gauge", "Open function instances."),
-    "vgc_control_cpu_ratio": ("gauge", "CPU time of the daemon's control system, of one CPU."),
+    "vgc_pe_series_left_out": ("gauge", "PEs beyond max_pe_series, which have no series of their own."),
+    "vgc_host_instances": ("gauge", "Open instances of a function."),
+    "vgc_control_cpu_ratio": ("gauge", "Part of one CPU that the daemon's control system uses."),
     "vgc_control_memory_bytes": ("gauge", "Memory of the daemon's control system."),
     "vgc_control_channels": ("gauge", "Open channels of the host."),
-    "vgc_control_records_per_second": ("gauge", "Records taken from the host's devices."),
-    "vgc_control_records_lost_total": ("counter", "Records that found no room, counted."),
-    "vgc_control_cost_ratio": ("gauge", "Part of the VM's elements' time that making records takes."),
+    "vgc_control_records_per_second": ("gauge", "Records per second taken from the host's devices."),
+    "vgc_control_records_lost_total": ("counter", "Records dropped because a channel was full."),
+    "vgc_control_cost_ratio": ("gauge", "Part of the VM's PEs' time that making records takes."),
 }
 
 
@@ -66,14 +66,14 @@ def _number(value: float) -> str:
 
 
 class Page:
-    """Samples, grouped by series as the format wants it."""
+    """Samples of a scrape, grouped by metric as the format demands."""
 
     def __init__(self) -> None:
         self._samples: dict[str, dict[str, str]] = {}
 
     def add(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """One sample of a series of `METRICS`. What daemons say may be any text: it is escaped; of what they say twice
-        the last counts, as a page must not have a series twice.
+        """Adds a sample of a metric in `METRICS`. Labels may be any text of a daemon, and are escaped. A second sample of
+        a series replaces the first: a page must not have a series twice.
         """
         shown = ",".join(f'{key}="{_label(text)}"' for key, text in labels.items())
         self._samples.setdefault(name, {})[shown] = _number(value)

@@ -1,4 +1,4 @@
-"""One registered host: its link, what was last known of it, and which of its instances somebody listens to."""
+"""Registered host: its link, its last known state, and subscriptions to the records of its instances."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from control_center import answers
 from control_center.address import Address, Credentials
-from control_center.daemon_link import ANSWER_S, Connection, DaemonLink
+from control_center.answers import push_of
+from control_center.daemon_link import Connection, DaemonLink
 from control_center.errors import RefusedError, UnreachableError
-from virtio_proto.control.api import EventPush, GpuInfo, LoadInfo, RecordsPush, Topology, VmInfo
+from virtio_proto.control.api import EventPush, GpuInfo, LoadInfo, RecordsPush, TopologyInfo, VmInfo
 from virtio_proto.control.frames import Frame
 from virtio_proto.control.selector import MAX_PES, Selector, SelectorError, parse
+from virtio_proto.control.verbs.base import Request
+from virtio_proto.control.verbs.channels import Ls
+from virtio_proto.control.verbs.hosts import Load, Topology
+from virtio_proto.control.verbs.session import Subscribe, Unsubscribe
 
 State: TypeAlias = Literal["up", "stale", "down"]
-POLL_TIMEOUT_S: Final = 5.0
 TOPOLOGY_EVERY: Final = 5
-"""Polls of the load between two of the topology, if no event says that it has changed."""
+"""Number of polls of the load per poll of the topology, which an event causes earlier."""
 MAX_INSTANCES: Final = 16384
 _OPENED: Final = "opened"
 _ENDED: Final = ("closed", "expired")
@@ -33,12 +36,12 @@ _CHANGING: Final = (
     "vm_disconnected",
     "policy_acted",
 )
-"""Events after which the topology may be another one."""
+"""Events after which the topology may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """A daemon that the control centre serves."""
+    """Daemon that the control centre serves."""
 
     name: str
     address: Address
@@ -48,7 +51,7 @@ class HostConfig:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What time it is; tests have their own."""
+    """Sources of time; tests have their own."""
 
     real_ns: Callable[[], int] = time.time_ns
     monotonic_s: Callable[[], float] = time.monotonic
@@ -56,31 +59,31 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """When what is known of a host is too old."""
+    """Times since a host's last answer after which its state is *stale* or *down*."""
 
     stale_s: float = 3.0
     down_s: float = 30.0
 
 
 class Watcher(Protocol):
-    """Told of what hosts say, from the loop; must not wait."""
+    """Receives what hosts send, from the event loop; must not wait."""
 
     def host_changed(self, host: Host) -> None:
-        """Its state or its topology is another one."""
+        """Called when the host's state or topology has changed."""
 
     def records(self, host: Host, push: RecordsPush) -> None: ...
 
     def event(self, host: Host, push: EventPush) -> None: ...
 
     def wanted(self, host: Host) -> set[int]:
-        """The instances whose records somebody listens to."""
+        """Instances of the host whose records are wanted."""
 
 
 class Host:
-    """A host, whether it answers or not. Everything happens on the loop.
+    """Registered host, whether it answers or not. All methods run on the event loop.
 
-    The states: *up*, it has answered lately; *stale*, it has not for `Ages.stale_s`, and what is shown is what was;
-    *down*, it has not for `Ages.down_s`, or never has.
+    The states: *up*, the host has answered lately; *stale*, no answer for `Ages.stale_s`, so what is shown is old;
+    *down*, no answer for `Ages.down_s`, or never one.
     """
 
     def __init__(self, config: HostConfig, watcher: Watcher, clocks: Clocks, ages: Ages) -> None:
@@ -88,16 +91,16 @@ class Host:
         self.state: State = "down"
         self.since_ns = clocks.real_ns()
         self.reason = "not connected yet"
-        """Why it is not up."""
+        """Reason why the host is not up; "" if it is."""
         self.daemon = ""
         """The daemon's version."""
         self.gpus: list[GpuInfo] = []
         self.vms: dict[str, VmInfo] = {}
         self.load: LoadInfo | None = None
         self.load_text: str | None = None
-        """`load` as JSON, once somebody has wanted it."""
+        """`load` as JSON, made at the first use."""
         self.instances: dict[int, Selector] = {}
-        """What is open on it, as far as its events say."""
+        """Open instances by number, as far as the host's events tell."""
         self._gpu_names: dict[str, tuple[str, ...]] = {}
         self._watcher = watcher
         self._clocks = clocks
@@ -108,7 +111,7 @@ class Host:
         self._subscribed: set[int] = set()
         self._resubscribe = asyncio.Event()
         self._was_refused = False
-        """A subscription was; it is tried again after the next poll."""
+        """True if a subscription was refused; it is tried again after the next poll."""
         self._connected = asyncio.Event()
         self._link = DaemonLink(
             config.address, config.credentials, on_push=self._push, on_up=self._up, on_down=self._down
@@ -119,20 +122,20 @@ class Host:
         return self.config.name
 
     def names_of_gpu(self, gpu: str) -> tuple[str, ...]:
-        """All that a GPU goes by: its number, its UUID."""
+        """Names of a GPU: its number and its UUID."""
         return self._gpu_names.get(gpu, (gpu,))
 
     def names_of_gpu_of(self, vm: str) -> tuple[str, ...]:
-        """The same of the GPU that a VM runs on; none, if it is not known."""
+        """Names of the GPU that a VM runs on; empty if the VM is unknown."""
         info = self.vms.get(vm)
         return () if info is None else self.names_of_gpu(info["gpu"])
 
     # ---- running ---------------------------------------------------------------------------------
 
     async def run(self, poll_s: float, offset_s: float = 0.0) -> None:
-        """Keeps the link and what is known of the host fresh, until cancelled.
+        """Keeps the link up and polls the host, until cancelled.
 
-        `offset_s` is what its polls come later than the first host's: many at once would hold up who asks meanwhile.
+        `offset_s` delays the polls against those of other hosts: many at once would delay requests.
         """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._link.run())
@@ -144,27 +147,26 @@ class Host:
                 await asyncio.sleep(pause_s)
                 pause_s = poll_s
 
-    async def ask(self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
-        """What the daemon answers to `verb`, of the shape that it should have.
+    async def ask(self, request: Request, timeout_s: float | None = None) -> Any:
+        """Sends a verb's request; returns the daemon's answer, checked against the verb's `Answer`.
 
-        :raise RefusedError: the daemon's refusal.
-        :raise UnreachableError: it does not answer, or something else.
+        :raise RefusedError: the daemon refused.
+        :raise UnreachableError: the daemon does not answer, or its answer has a wrong shape.
         """
         try:
-            answer = answers.checked(verb, await self._link.call(verb, fields, timeout_s))
+            return await self._link.ask(request, timeout_s)
         except UnreachableError as error:
             raise UnreachableError(f"{self.name}: {error.text}") from None
         except RefusedError as error:
             raise RefusedError(error.kind, f"{self.name}: {error.text}") from None
-        return answer
 
     async def poll(self) -> None:
-        """One request for the load, and for the topology when it may have changed."""
+        """Polls the load, and the topology when it may have changed."""
         try:
             if self._changed or self._polls % TOPOLOGY_EVERY == 0:
                 await self._learn()
             self._polls += 1
-            self.load, self.load_text = _bounded(await self.ask("load", {}, POLL_TIMEOUT_S)), None
+            self.load, self.load_text = _bounded(await self.ask(Load.Request())), None
             self._answered_s, self.reason = self._clocks.monotonic_s(), ""
             if self._was_refused:
                 self._was_refused = False
@@ -176,7 +178,7 @@ class Host:
     async def _learn(self) -> None:
         self._changed = False
         try:
-            topology: Topology = await self.ask("topology", {}, POLL_TIMEOUT_S)
+            topology: TopologyInfo = await self.ask(Topology.Request())
         except RefusedError:
             self._changed = True
             raise
@@ -187,7 +189,7 @@ class Host:
             self._watcher.host_changed(self)
 
     def look(self) -> None:
-        """Brings `state` up to date with the time."""
+        """Updates `state` from the time since the last answer."""
         age_s = float("inf") if self._answered_s is None else self._clocks.monotonic_s() - self._answered_s
         state: State = "up" if age_s < self._ages.stale_s else "stale" if age_s < self._ages.down_s else "down"
         if state != self.state:
@@ -201,8 +203,8 @@ class Host:
         self.daemon = hello["daemon"]
         self._changed = True
         self._subscribed.clear()
-        answers.checked("subscribe", await connection.call("subscribe", {"events": True}, POLL_TIMEOUT_S))
-        listing = answers.checked("ls", await connection.call("ls", {"totals": True}, POLL_TIMEOUT_S))
+        await connection.ask(Subscribe.Request(events=True))
+        listing = await connection.ask(Ls.Request(totals=True))
         self.instances.clear()
         for info in listing["instances"]:
             self.opened(info["instance"], info["selector"])
@@ -215,15 +217,13 @@ class Host:
         self._subscribed.clear()
 
     def _push(self, frame: Frame) -> None:
-        """:raise FrameError: it has a wrong shape; that ends the connection."""
-        answers.check_push(frame)
+        """:raise FrameError: the push is malformed; that ends the connection."""
+        push = push_of(frame)
         match frame["push"]:
             case "records":
-                push: RecordsPush = frame  # type: ignore[assignment]  # checked
                 self._watcher.records(self, push)
             case "event":
-                event: EventPush = frame  # type: ignore[assignment]  # checked
-                self._event(event)
+                self._event(push)
 
     def _event(self, push: EventPush) -> None:
         detail, name = push["detail"], push["event"]
@@ -248,11 +248,11 @@ class Host:
     # ---- listening -------------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """What `Watcher.wanted` says may be something else now."""
+        """Updates the subscriptions; to be called when `Watcher.wanted` may have changed."""
         self._resubscribe.set()
 
     async def _keep_subscribed(self) -> None:
-        """Has the daemon send what is wanted and nothing else."""
+        """Subscribes to the records of wanted instances, and unsubscribes from the others, until cancelled."""
         while True:
             await self._resubscribe.wait()
             self._resubscribe.clear()
@@ -261,23 +261,23 @@ class Host:
                 for number in sorted(wanted - self._subscribed):
                     await self._subscribe(number)
                 if surplus := self._subscribed - wanted:
-                    await self.ask("unsubscribe", {"records": sorted(surplus)})
+                    await self.ask(Unsubscribe.Request(records=sorted(surplus)))
                     self._subscribed -= surplus
             except RefusedError:
                 self._was_refused = True
 
     async def _subscribe(self, number: int) -> None:
         try:
-            await self.ask("subscribe", {"records": [number]})
+            await self.ask(Subscribe.Request(records=[number]))
             self._subscribed.add(number)
         except RefusedError as error:
             if error.kind != "unknown":
                 raise
-            self._ended(number)  # meanwhile
+            self._ended(number)  # closed meanwhile
 
 
 def _bounded(load: LoadInfo) -> LoadInfo:
-    """:raise UnreachableError: a VM has more elements than there can be."""
+    """:raise UnreachableError: a VM has more than `MAX_PES` processing elements."""
     if any(len(busy) > MAX_PES for busy in load["pes"].values()):
         raise UnreachableError(f"the daemon's answer is wrong: load of more than {MAX_PES} elements of a VM")
     return load

@@ -1,10 +1,10 @@
-"""``/metrics``: figures of all hosts for Prometheus, in its text format.
+"""Prometheus metrics of all hosts: ``/metrics``.
 
-Labels are dcgm-exporter's (``gpu``, ``UUID``, ``pci_bus_id``, ``device``, ``modelName``, ``Hostname``) with ``vm`` and
-``pe``; GPUs' utilisation and memory are there under OpenTelemetry's names (``hw.gpu.utilization``, ...) too. A page is made
-from what is known at the moment: a VM that is gone has no series any more, and a host that does not answer has none but
-``vgc_host_up 0``. Elements have series of their own where somebody has opened a channel of perf or load to them, and
-minimum, median and maximum per VM everywhere.
+Labels are those of dcgm-exporter (``gpu``, ``UUID``, ``pci_bus_id``, ``device``, ``modelName``, ``Hostname``) with ``vm``
+and ``pe``; utilisation and memory of GPUs also have OpenTelemetry's names (``hw.gpu.utilization``, ...). A scrape shows the
+present: a VM that is gone has no series any more, and a host that does not answer has only ``vgc_host_up 0``. Every VM
+has minimum, median and maximum over its processing elements (PEs); a PE has series of its own while a perf or load
+channel is open on it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,23 @@ from control_center.host import Host
 from control_center.scope import Scope
 from control_center.usage import memory_bytes
 from virtio_proto.control.api import FaultInfo, GpuInfo, InstanceInfo, PeStat, SelfInfo, VmInfo
+from virtio_proto.control.verbs.channels import Ls
+from virtio_proto.control.verbs.faults import Faults
+from virtio_proto.control.verbs.hosts import Self, Stat
 
 ASK_S: Final = 2.0
-"""For what is asked of hosts while somebody scrapes; what is not there by then is left out."""
+"""Time for hosts' answers during a scrape; answers that come later are left out."""
 COUNTING: Final = ("perf", "load")
+"""Functions whose channels count for the series of PEs."""
 MAX_OWN_FIGURES: Final = 64
-"""Counters and as many gauges of a kernel's own that an element has series of."""
+"""Most counters, and most gauges, of a kernel's own for which one PE has series."""
 _FULL: Final = 255
+"""Load of a PE that is always busy."""
 _Labels = dict[str, str]
 
 
 def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """The handler of ``/metrics``; a token with VMs sees their series only."""
+    """Makes the handler of ``/metrics``; a token for some VMs sees only their series."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         scope = centre.access.caller(request).scope
@@ -48,7 +53,7 @@ def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamRespo
 
 
 async def page(centre: Centre, scope: Scope) -> str:
-    """The text of ``/metrics`` for somebody."""
+    """Text of ``/metrics`` for a caller with `scope`."""
     out = Page()
     out.add("vgc_centre_streams", len(centre.hub), {})
     out.add("vgc_centre_memory_bytes", memory_bytes(), {})
@@ -132,11 +137,11 @@ def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
         out.add("vgc_vm_pe_utilization_max_ratio", max(busy) / _FULL, labels)
 
 
-# ---- what is asked of it -------------------------------------------------------------------------
+# ---- what is asked of a host during the scrape ---------------------------------------------------
 
 
 class _Asked:
-    """What one host answered while somebody scrapes."""
+    """Answers of one host during a scrape."""
 
     def __init__(self) -> None:
         self.faults: list[FaultInfo] = []
@@ -146,7 +151,7 @@ class _Asked:
 
 
 class _Series:
-    """How many elements may have series of their own still."""
+    """Number of PEs that may still get series of their own."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -161,12 +166,12 @@ class _Series:
 
 
 def _some(figures: Mapping[str, float]) -> Iterable[tuple[str, float]]:
-    """The figures that a kernel makes up, as many as may be."""
+    """First `MAX_OWN_FIGURES` figures: a kernel may make up any number."""
     return islice(figures.items(), MAX_OWN_FIGURES)
 
 
 def is_counting(host: Host) -> bool:
-    """Whether somebody has opened a channel whose figures elements have series for."""
+    """True if an open instance counts for the series of PEs."""
     return any(set(known.fn or ()) & set(COUNTING) for known in host.instances.values())
 
 
@@ -174,10 +179,10 @@ async def _ask(centre: Centre, hosts: list[Host], scope: Scope) -> dict[Host, _A
     found = {host: _Asked() for host in hosts}
     whole = hosts if scope.is_all else []
     faults, stats, listings, own = await asyncio.gather(
-        centre.cluster.gather({host: {"cleared": True} for host in hosts}, "faults", ASK_S),
-        centre.cluster.gather({host: {} for host in hosts if is_counting(host)}, "stat", ASK_S),
-        centre.cluster.gather({host: {"totals": True} for host in whole}, "ls", ASK_S),
-        centre.cluster.gather({host: {} for host in whole}, "self", ASK_S),
+        centre.cluster.gather(dict.fromkeys(hosts, Faults.Request(cleared=True)), ASK_S),
+        centre.cluster.gather(dict.fromkeys(filter(is_counting, hosts), Stat.Request()), ASK_S),
+        centre.cluster.gather(dict.fromkeys(whole, Ls.Request(totals=True)), ASK_S),
+        centre.cluster.gather(dict.fromkeys(whole, Self.Request()), ASK_S),
     )
     for host, asked in found.items():
         asked.faults = faults.answers.get(host.name, {"faults": []})["faults"]

@@ -1,49 +1,49 @@
-"""Streams that play the recording again: at any speed, paused and sought while they play, until their token ends.
-
-In the patent's terms a part of the result observation module: what was received is shown as if it came now.
-"""
+"""Replay of the recording over a stream, at any speed; the client pauses, seeks and changes the speed meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, Final
 
+import msgspec
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
+from msgspec import Meta
 
 from control_center.encoding import dumps
 from control_center.errors import RefusedError
+from control_center.messages import EndMessage, error_message
 from control_center.recorder.player import Player
 from control_center.recording_port import Query, Recorder
 from control_center.scope import Caller
-from control_center.shapes import ShapeError, check
 from virtio_proto.control.selector import Selector
+from virtio_proto.control.shapes import ShapeError, check_plain, checked
 
 log = structlog.get_logger()
 MAX_TIME_NS: Final = 2**63 - 1
 
 
-class Steering(TypedDict):
-    """What is to be otherwise from now on; what is left out stays as it is."""
+class Steering(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Changes to a running replay; fields that are left out change nothing."""
 
-    pause: NotRequired[bool]
-    seek_ns: NotRequired[int]
-    speed: NotRequired[float]
+    pause: bool | None = None
+    seek_ns: Annotated[int, Meta(ge=0, le=MAX_TIME_NS)] | None = None
+    speed: float | None = None
 
 
-class _Message(TypedDict):
+class _Message(msgspec.Struct, forbid_unknown_fields=True):
     replay: Steering
 
 
 class Replay:
-    """One replay: what it plays, and to whom."""
+    """Replay of a part of the recording to one client."""
 
     def __init__(self, recorder: Recorder, caller: Caller, query: dict[str, Any]) -> None:
-        """`query` has the parameters of the stream.
+        """`query`: the parameters of the stream.
 
-        :raise RefusedError: "malformed": the speed is none.
+        :raise RefusedError: "malformed": the speed is not allowed.
         """
         part = Query(
             query.get("selector") or Selector(), query["replay_from_ns"], query.get("replay_to_ns"), caller.scope.vms
@@ -55,23 +55,23 @@ class Replay:
             raise RefusedError("malformed", str(error)) from None
 
     async def serve(self, socket: web.WebSocketResponse) -> None:
-        """Plays, then ends the stream normally; the client steers meanwhile, and may hang up before."""
+        """Plays to the end, then closes the stream normally; takes the client's messages meanwhile."""
         playing = asyncio.create_task(self._play(socket))
         try:
             async for message in socket:
                 if message.type == WSMsgType.TEXT and (wrong := self._take(message.data)) is not None:
-                    await socket.send_str(dumps({"type": "error", "kind": wrong.kind, "text": wrong.text}))
+                    await socket.send_str(dumps(error_message(wrong.kind, wrong.text)))
         finally:
             playing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await playing
 
     def _take(self, text: str) -> RefusedError | None:
-        """Does what a message says, or says what is wrong with it; then nothing has changed."""
+        """Applies a client's message; gives the error if the message is malformed, and then has changed nothing."""
         try:
             message = json.loads(text)
-            check(message, _Message, "message", strict=True)
-            self._steer(message["replay"])
+            check_plain(message, "message", strict=True)
+            self._steer(checked(message, _Message, "message").replay)
         except ShapeError as error:
             return RefusedError("malformed", str(error))
         except (ValueError, RecursionError) as error:
@@ -80,16 +80,13 @@ class Replay:
         return None
 
     def _steer(self, wanted: Steering) -> None:
-        """:raise ValueError: a time or a speed is none."""
-        seek_ns = wanted.get("seek_ns")
-        if seek_ns is not None and not 0 <= seek_ns <= MAX_TIME_NS:
-            raise ValueError(f"seek_ns is {seek_ns}; allowed: 0 to {MAX_TIME_NS}")
-        if "speed" in wanted:
-            self._player.set_speed(wanted["speed"])
-        if seek_ns is not None:
-            self._player.seek(seek_ns)
-        if "pause" in wanted:
-            (self._player.pause if wanted["pause"] else self._player.resume)()
+        """:raise ValueError: the speed is not allowed."""
+        if wanted.speed is not None:
+            self._player.set_speed(wanted.speed)
+        if wanted.seek_ns is not None:
+            self._player.seek(wanted.seek_ns)
+        if wanted.pause is not None:
+            (self._player.pause if wanted.pause else self._player.resume)()
 
     async def _play(self, socket: web.WebSocketResponse) -> None:
         try:
@@ -97,7 +94,8 @@ class Replay:
                 async for kind, row in rows:
                     if kind in self._kinds:
                         await socket.send_str(dumps({"type": kind, **row}))
-            await socket.send_str(dumps({"type": "end"}))
+            end: EndMessage = {"type": "end"}
+            await socket.send_str(dumps(end))
             await socket.close()
         except ConnectionError:
             pass
@@ -109,4 +107,4 @@ class Replay:
 
 
 _OPTIONAL: Final = {"event": "events", "load": "load"}
-"""Kinds of rows that a client has by asking for them, and how it asks."""
+"""Kinds of rows that a client gets only on request, and the query parameter that requests each."""

@@ -1,4 +1,4 @@
-"""Batches of channels as rows for people: each record with where it is from, its time on the host and its text."""
+"""Rows of batches, for people: each record with its place, its time on the host and its text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from virtio_proto.control.api import RecordsPush
 from virtio_proto.control.records import Record, RecordError, describe, unpack
 
 MAX_TEXTS: Final = 1 << 16
-"""Of one VM; a guest that makes up more sees addresses instead."""
+"""Most texts of one VM; beyond that, addresses are shown instead."""
 MAX_TEXT_CHARS: Final = 1024
+"""Length to which one text is cut."""
 MAX_CHARS: Final = 2 << 20
-"""Of one VM's texts together."""
+"""Most characters of one VM's texts together."""
 
 
 class Lexicon:
@@ -25,7 +26,7 @@ class Lexicon:
         self._chars = 0
 
     def learn(self, dictionary: dict[str, str]) -> None:
-        """More of them, as a push has them; those that are no hexadecimal number are left out."""
+        """Adds texts of a push; keys that are not hexadecimal numbers are left out."""
         for address, text in dictionary.items():
             with contextlib.suppress(ValueError):
                 number = int(address, 16)
@@ -36,7 +37,7 @@ class Lexicon:
 
 
 def rows(host: str, push: RecordsPush, lexicon: Lexicon) -> Iterator[RecordRow]:
-    """The rows of a batch; what is no record ends it with a row that says so."""
+    """Yields the rows of a batch. Bytes that are not a record end it with a row of the kind ``torn``."""
     try:
         for record in unpack(push["data"]):
             yield _row(host, push, record, lexicon)

@@ -1,4 +1,4 @@
-"""Who asks, and which VMs there are for them. A VM that is not in somebody's scope does not exist for them."""
+"""Callers and the VMs that they may see. For a caller, a VM outside of their scope does not exist."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from virtio_proto.control.api import ROLES, Role
 from virtio_proto.control.selector import Selector
 
 MAX_NAMES_CHARS: Final = 256
-"""Of a selector's ``vm``."""
+"""Longest ``vm`` of a selector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The VMs that there are for somebody: each ``vm``, on any host, or ``host/vm``; None: all."""
+    """VMs that a caller may see: each ``vm``, on any host, or ``host/vm``; None: all."""
 
     vms: frozenset[str] | None = None
 
@@ -25,13 +25,13 @@ class Scope:
         return self.vms is None
 
     def sees(self, host: str, vm: str | None) -> bool:
-        """Whether a VM is there; None is what concerns a host as a whole."""
+        """True if a VM is in the scope; a `vm` of None stands for what concerns a host as a whole."""
         return self.vms is None or (vm is not None and (vm in self.vms or f"{host}/{vm}" in self.vms))
 
     def narrow(self, selector: Selector, host: str, there: Iterable[str]) -> Selector | None:
-        """`selector` with only VMs of the scope in it, of those that are `there` on the host; None if none is left.
+        """Restricts `selector` to VMs of the scope among those that are `there` on the host; None if no VM is left.
 
-        :raise RefusedError: "malformed": so many are left that a selector cannot name them.
+        :raise RefusedError: "malformed": too many VMs are left for a selector to name them.
         """
         if self.vms is None:
             return selector
@@ -46,7 +46,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks."""
+    """User behind a request."""
 
     name: str
     role: Role

@@ -1,6 +1,6 @@
-"""Snapshots that were taken, the last ones, and the difference of two.
+"""Last snapshots of the cluster, and the difference of two.
 
-A snapshot's number is the centre's own; it holds what each host answered.
+The centre numbers snapshots itself; a snapshot holds the answer of each host.
 """
 
 from __future__ import annotations
@@ -12,28 +12,12 @@ from typing import Final, NotRequired, TypedDict
 
 from control_center.scope import Scope
 from virtio_proto.control.api import PeState, SnapshotInfo
+from virtio_proto.control.verbs.base import HostError
+from virtio_proto.control.verbs.faults import Snapshot
 
 MAX_KEPT: Final = 32
 MAX_KEPT_PES: Final = 500_000
-"""Of all kept snapshots together; the oldest ones go first."""
-
-
-class HostError(TypedDict):
-    """What a host did not do, and why."""
-
-    host: str
-    error: str
-
-
-class Snapshot(TypedDict):
-    """Of all hosts that a selector chose, taken in parallel."""
-
-    id: int
-    time_ns: int
-    owner: str
-    selector: str
-    hosts: dict[str, SnapshotInfo]
-    failed: list[HostError]
+"""Most processing elements (PEs) in all kept snapshots together; the oldest snapshots are dropped first."""
 
 
 class SnapshotSummary(TypedDict):
@@ -45,13 +29,13 @@ class SnapshotSummary(TypedDict):
     pes: int
     silent: int
     coverage: float
-    """Part of the elements that answered, of all hosts."""
+    """Part of all hosts' PEs that answered."""
     skew_ns: int
-    """The largest of a host."""
+    """Largest of the hosts' skews."""
 
 
 class Change(TypedDict):
-    """One element that is not as it was; `before` or `after` is null where it was not in that snapshot."""
+    """A PE whose state differs; `before` or `after` is null where the PE was not in that snapshot."""
 
     host: str
     vm: str
@@ -59,9 +43,9 @@ class Change(TypedDict):
     before: PeState | None
     after: PeState | None
     changed: list[str]
-    """The fields that differ, except the time of looking."""
+    """Fields that differ, except the time of the snapshot."""
     stuck: bool
-    """It is in the same block of the same launch as before: it has not come further."""
+    """True if the PE is busy with the same block of the same launch as before."""
 
 
 class SnapshotDiff(TypedDict):
@@ -69,14 +53,14 @@ class SnapshotDiff(TypedDict):
     b: int
     elapsed_ns: int
     same: int
-    """Elements that are idle as before."""
+    """Number of PEs that are idle as before."""
     changes: list[Change]
     silent_before: NotRequired[list[str]]
     silent_after: NotRequired[list[str]]
 
 
 class SnapshotStore:
-    """The last snapshots."""
+    """Last snapshots, within `MAX_KEPT` and `MAX_KEPT_PES`."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, Snapshot] = OrderedDict()
@@ -102,12 +86,12 @@ class SnapshotStore:
         return sum(len(info["pes"]) for snapshot in self._kept.values() for info in snapshot["hosts"].values())
 
     def get(self, number: int, scope: Scope) -> Snapshot | None:
-        """What somebody may see of a snapshot; None if there is no such one for them."""
+        """Part of a snapshot that `scope` may see; None if the snapshot is unknown or shows nothing of it."""
         kept = self._kept.get(number)
         return None if kept is None else _visible(kept, scope)
 
     def all(self, scope: Scope) -> Iterator[Snapshot]:
-        """What somebody may see, newest first."""
+        """Yields the snapshots that `scope` may see, newest first."""
         for kept in reversed(self._kept.values()):
             seen = _visible(kept, scope)
             if seen is not None:
@@ -152,7 +136,7 @@ _Place = tuple[str, str, int]
 
 
 def diff(before: Snapshot, after: Snapshot) -> SnapshotDiff:
-    """What has changed from one snapshot to another, and which busy elements have not come further."""
+    """Difference of two snapshots: the PEs that changed, and the busy PEs that are stuck."""
     old, new = dict(_elements(before)), dict(_elements(after))
     found = [_change(place, old.get(place), new.get(place)) for place in sorted(old.keys() | new.keys())]
     changes = [change for change in found if change["changed"] or change["stuck"]]

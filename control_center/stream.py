@@ -1,8 +1,8 @@
-"""The stream: what happens, to every client that wants it, as JSON texts over a WebSocket.
+"""Stream of records, events and load to clients, as JSON texts over a WebSocket.
 
-Nobody is waited for. Each client has a bounded queue; what finds no room in it is dropped, counted, and the client is
-told how much it missed (``{"type": "dropped", "count": n}``). A record is decoded once and encoded once, however many
-clients want it, and not at all if none does.
+The hub waits for no client. Each client has a bounded queue; messages that do not fit are dropped and counted, and the
+client is told how many it missed (``{"type": "dropped", "count": n}``). A record is decoded once and encoded once for all
+clients, and not at all if no client wants it.
 """
 
 from __future__ import annotations
@@ -12,39 +12,42 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Final
+
+import msgspec
 
 from control_center.cluster import Cluster, Listener
 from control_center.encoding import dumps, load_json
 from control_center.errors import RefusedError
 from control_center.host import Host
 from control_center.hosts_view import host_info
+from control_center.messages import DroppedMessage, EventMessage, HostMessage, RecordMessage
 from control_center.recording_port import EventRow, RecordRow
 from control_center.rows import Lexicon, rows
 from control_center.scope import Scope
-from control_center.shapes import ShapeError, check
 from virtio_proto.control.api import EventPush, RecordsPush
 from virtio_proto.control.selector import Selector
+from virtio_proto.control.shapes import ShapeError, check_plain, checked
 
 MAX_QUEUED_BYTES: Final = 4 << 20
-"""Per client."""
+"""Bound of one client's queue."""
 MAX_LEXICONS: Final = 4096
-"""VMs whose texts are known, of all hosts."""
+"""Most VMs, of all hosts, whose texts are kept."""
 MAX_INSTANCES: Final = 4096
-"""That one client may listen to."""
+"""Most instances that one client may subscribe to."""
 
 
-class Subscribe(TypedDict):
-    """What a client wants from now on; what is left out stays as it is."""
+class Subscribe(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Changes to a stream's subscriptions; fields that are left out change nothing."""
 
-    instances: NotRequired[list[str]]
-    """Each ``host/number``. Without it, a stream with a selector has the records of all instances that match."""
-    load: NotRequired[bool]
-    events: NotRequired[bool]
+    instances: list[str] | None = None
+    """Instances as ``host/number``. If never given, a stream with a selector has the records of all matching instances."""
+    load: bool | None = None
+    events: bool | None = None
 
 
 class Outbox:
-    """The bounded queue of one client."""
+    """Bounded queue of one client's messages."""
 
     def __init__(self, limit_bytes: int = MAX_QUEUED_BYTES) -> None:
         self._limit_bytes = limit_bytes
@@ -52,7 +55,7 @@ class Outbox:
         self._bytes = 0
         self._ready = asyncio.Event()
         self.dropped = 0
-        """Not told yet."""
+        """Number of messages dropped since the client was last told."""
         self.dropped_in_all = 0
 
     def put(self, text: str) -> None:
@@ -65,13 +68,14 @@ class Outbox:
         self._ready.set()
 
     async def get(self) -> str:
-        """The oldest text; before it, if there is one, what was missed."""
+        """Waits for the oldest text; if messages were dropped, first gives a text that says how many."""
         while not self._texts:
             self._ready.clear()
             await self._ready.wait()
         if self.dropped:
             count, self.dropped = self.dropped, 0
-            return json.dumps({"type": "dropped", "count": count})
+            message: DroppedMessage = {"type": "dropped", "count": count}
+            return json.dumps(message)
         text = self._texts.popleft()
         self._bytes -= len(text)
         return text
@@ -79,23 +83,23 @@ class Outbox:
 
 @dataclass(eq=False, slots=True)
 class Client:
-    """One open stream."""
+    """Client of an open stream, with its subscriptions."""
 
     scope: Scope
     selector: Selector | None = None
-    """None: none was given."""
+    """Selector of the stream's query; None: not given."""
     events: bool = False
     load: bool = False
     instances: frozenset[tuple[str, int]] | None = None
-    """None: never said; then those that `selector` matches."""
+    """Instances that the client has subscribed to; None: never, so those that `selector` matches."""
     outbox: Outbox = field(default_factory=Outbox)
     is_let_in: Callable[[], bool] = field(default=lambda: True)
-    """Whether who opened it would be let in now, too: tokens end, and are taken away."""
+    """Checks the client's token again: tokens expire and are revoked."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it is not."""
+    """Set when the client's token is no longer valid."""
 
     def hears(self, host: str, instance: int, known: Selector | None) -> bool:
-        """Whether the records of an instance may be for it; `known` is the instance's selector."""
+        """True if the client may want records of an instance; `known` is the instance's selector."""
         if self.instances is not None:
             return (host, instance) in self.instances
         if self.selector is None or not self.selector.matches_host(host):
@@ -103,11 +107,11 @@ class Client:
         return known is None or self.selector.fn is None or bool(set(self.selector.fn) & set(known.fn or ()))
 
     def named(self, host: str) -> set[int]:
-        """The host's instances that it has named."""
+        """Instances of the host that the client has subscribed to."""
         return {number for name, number in self.instances or () if name == host}
 
     def sees(self, host: str, gpu: Iterable[str], vm: str, pe: int) -> bool:
-        """Whether what is of an element is for it."""
+        """True if the client's scope and selector include a PE."""
         if not self.scope.sees(host, vm):
             return False
         chosen = self.selector
@@ -123,7 +127,7 @@ class Client:
 
 
 class StreamHub(Listener):
-    """All clients."""
+    """All open streams: passes on what the cluster reports."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -135,7 +139,7 @@ class StreamHub(Listener):
         return len(self._clients)
 
     def lexicon(self, host: str, vm: str) -> Lexicon:
-        """What the texts of a VM's records mean; the texts of the VM that was quiet for longest go first."""
+        """Texts of a VM's records. Above `MAX_LEXICONS`, the VM whose records came longest ago loses its texts."""
         found = self._lexicons.pop((host, vm), None) or Lexicon()
         self._lexicons[host, vm] = found
         if len(self._lexicons) > MAX_LEXICONS:
@@ -153,20 +157,19 @@ class StreamHub(Listener):
         self._listen()
 
     def subscribe(self, client: Client, message: object) -> None:
-        """Does what a client's message says.
+        """Applies a client's message.
 
-        :raise RefusedError: "malformed" or "unknown"; then nothing has changed.
+        :raise RefusedError: "malformed" or "unknown"; nothing has changed then.
         """
         try:
-            check(message, _Message, "message", strict=True)
+            check_plain(message, "message", strict=True)
+            wanted = checked(message, _Message, "message").subscribe
         except ShapeError as error:
             raise RefusedError("malformed", str(error)) from None
-        assert isinstance(message, dict)
-        wanted: Subscribe = message["subscribe"]
-        if "instances" in wanted:
-            client.instances = self._instances(client, wanted["instances"])
-        client.load = wanted.get("load", client.load)
-        client.events = wanted.get("events", client.events)
+        if wanted.instances is not None:
+            client.instances = self._instances(client, wanted.instances)
+        client.load = client.load if wanted.load is None else wanted.load
+        client.events = client.events if wanted.events is None else wanted.events
         self._listen()
         if client.load:
             self._send_load([client])
@@ -197,7 +200,7 @@ class StreamHub(Listener):
             )
         }
 
-    # ---- what happens ----------------------------------------------------------------------------
+    # ---- from the cluster ------------------------------------------------------------------------
 
     def records(self, host: Host, push: RecordsPush) -> None:
         lexicon = self.lexicon(host.name, push["vm"])
@@ -221,16 +224,17 @@ class StreamHub(Listener):
         text = None
         for client in self._clients:
             if client.wants_event(host.name, push["vm"]):
-                text = text or dumps({"type": "event", **event_row(host.name, push)})
+                text = text or _event_text(event_row(host.name, push))
                 client.outbox.put(text)
 
     def host_changed(self, host: Host) -> None:
         for client in self._clients:
             if client.events and host in self._cluster.visible(client.scope):
-                client.outbox.put(dumps({"type": "host", **host_info(host, client.scope)}))
+                message: HostMessage = {"type": "host", **host_info(host, client.scope)}
+                client.outbox.put(dumps(message))
 
     def tick(self) -> None:
-        """Ends streams whose tokens have ended, and sends the load as it is known now; called once a second."""
+        """Ends streams whose tokens are not valid any more, and sends the latest load; called once a second."""
         for client in self._clients:
             if not client.is_let_in():
                 client.ended.set()
@@ -247,7 +251,7 @@ class StreamHub(Listener):
             client.outbox.put(texts[key])
 
 
-class _Message(TypedDict):
+class _Message(msgspec.Struct, forbid_unknown_fields=True):
     subscribe: Subscribe
 
 
@@ -261,6 +265,11 @@ def event_row(host: str, push: EventPush) -> EventRow:
     }
 
 
+def _event_text(row: EventRow) -> str:
+    message: EventMessage = {"type": "event", **row}
+    return dumps(message)
+
+
 def _record_text(row: RecordRow, push: RecordsPush) -> str:
-    message: dict[str, Any] = {"type": "record", "instance": f"{row['host']}/{push['instance']}", **row}
+    message: RecordMessage = {"type": "record", "instance": f"{row['host']}/{push['instance']}", **row}
     return dumps(message)

@@ -1,4 +1,4 @@
-"""What this process itself uses."""
+"""Memory and CPU time of this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def memory_bytes() -> int:
 
 
 class Usage:
-    """CPU time of this process, between two looks at it."""
+    """CPU time of this process, measured between calls."""
 
     def __init__(self) -> None:
         self._at_s = time.monotonic()
@@ -23,7 +23,7 @@ class Usage:
         self._percent = 0.0
 
     def cpu_percent(self) -> float:
-        """In percent of one CPU, since the last look that was a second or more ago."""
+        """CPU use in percent of one CPU, over the time since the last measurement, at least a second."""
         now_s, cpu_s = time.monotonic(), time.process_time()
         if now_s - self._at_s >= 1:
             self._percent = 100 * (cpu_s - self._cpu_s) / (now_s - self._at_s)

@@ -1,4 +1,4 @@
-"""The stream's connections: live, or the recording played again at any speed."""
+"""WebSocket connections of the stream: live, or a replay of the recording."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from control_center.access import SUBPROTOCOL
 from control_center.centre import Centre
 from control_center.encoding import dumps
 from control_center.errors import RefusedError
+from control_center.messages import error_message
 from control_center.recorder.player import MAX_SPEED
 from control_center.replay import Replay
 from control_center.rest.route import SELECTOR, Parameter, parameters
@@ -27,18 +28,20 @@ MAX_CLIENTS: Final = 256
 SENT_AT_ONCE: Final = 8
 PARAMETERS: Final = (
     SELECTOR,
-    Parameter("events", "flag", "Events of hosts, too."),
-    Parameter("load", "flag", "The load once a second, too."),
-    Parameter("replay_from_ns", "integer", "Plays the recording from this time on, instead of what happens now."),
-    Parameter("replay_to_ns", "integer", "Up to this time; then the stream ends."),
+    Parameter("events", "flag", "Send events of hosts, too."),
+    Parameter("load", "flag", "Send the load once a second, too."),
     Parameter(
-        "speed", "number", "Of the replay: 1 as it was, 10 ten times as fast; 0: as fast as possible.", 0, MAX_SPEED
+        "replay_from_ns", "integer", "Start of a replay of the recording, which takes the place of the live stream."
+    ),
+    Parameter("replay_to_ns", "integer", "End of the replay; then the stream ends."),
+    Parameter(
+        "speed", "number", "Speed of the replay: 1 as recorded, 10 ten times as fast; 0: no waits.", 0, MAX_SPEED
     ),
 )
 
 
 def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """The handler of ``/api/v1/stream``."""
+    """Makes the handler of ``/api/v1/stream``."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         caller = centre.access.caller(request)
@@ -61,7 +64,7 @@ def handler(centre: Centre) -> Callable[[web.Request], Awaitable[web.StreamRespo
 
 
 def _client(caller: Caller, query: dict[str, Any], is_let_in: Callable[[], bool]) -> Client:
-    """Who gets what happens now; without a query, nothing of it."""
+    """Client of the live stream; with an empty query it gets nothing."""
     return Client(
         caller.scope,
         selector=query.get("selector"),
@@ -81,7 +84,7 @@ def _is_let_in(centre: Centre, request: web.Request) -> bool:
 
 @contextlib.contextmanager
 def _guarded(centre: Centre, socket: web.WebSocketResponse, client: Client) -> Iterator[None]:
-    """Counts a stream among the clients while the block runs; it is closed when its token ends."""
+    """Registers the client while the block runs, and closes the socket when the client's token ends."""
     centre.hub.add(client)
     ending = asyncio.create_task(_end(socket, client))
     try:
@@ -100,7 +103,7 @@ async def _end(socket: web.WebSocketResponse, client: Client) -> None:
 
 
 async def _live(centre: Centre, socket: web.WebSocketResponse, client: Client) -> None:
-    """Sends what the client wants until it hangs up, and does what its messages say."""
+    """Sends the client's messages until it hangs up, and applies the messages that it sends."""
     sending = asyncio.create_task(_send(socket, client))
     try:
         async for message in socket:
@@ -116,14 +119,14 @@ async def _send(socket: web.WebSocketResponse, client: Client) -> None:
         for count in itertools.count(1):
             await socket.send_str(await client.outbox.get())
             if count % SENT_AT_ONCE == 0:
-                await asyncio.sleep(0)  # sending does not wait by itself, and others want their turn
+                await asyncio.sleep(0)  # send_str() need not wait; others must get their turn
 
 
 def _take(centre: Centre, client: Client, text: str) -> None:
-    """Does what a message says; what is wrong with it is told in the stream, which goes on."""
+    """Applies a client's message; an error is sent in the stream, which goes on."""
     try:
         centre.hub.subscribe(client, json.loads(text))
     except RefusedError as error:
-        client.outbox.put(dumps({"type": "error", "kind": error.kind, "text": error.text}))
+        client.outbox.put(dumps(error_message(error.kind, error.text)))
     except (ValueError, RecursionError):
-        client.outbox.put(dumps({"type": "error", "kind": "malformed", "text": "the message is not JSON"}))
+        client.outbox.put(dumps(error_message("malformed", "the message is not JSON")))

@@ -1,4 +1,4 @@
-"""Matrices multiplied in tiles of shared memory, checked with numpy.
+"""Multiplies matrices in tiles of shared memory, and checks the result with numpy.
 
 python3 matmul.py [--size 512]
 """

@@ -1,8 +1,8 @@
-"""A photograph through the device: Gaussian blur, Sobel edges, histogram equalisation. All of it checked with numpy.
+"""Filters a photograph on the device: Gaussian blur, Sobel edges, histogram equalisation, all checked with numpy.
 
     python3 photo.py photo.png --output pictures/
 
-Takes whatever Pillow reads, or a .npy array of shape (height, width, 3). Leaves one PNG per filter.
+Reads any format of Pillow, or a .npy array of shape (height, width, 3). Writes one PNG per filter.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ extern "C" __global__ void sobel(int width, int height, const u8 *in, u8 *out)
     out[y * width + x] = min(abs(gx) + abs(gy), 255);
 }
 
-// Each block counts in shared memory, then adds its counts to everybody's.
+// Each block counts in shared memory, then adds its counts to the totals.
 extern "C" __global__ void histogram(int count, const u8 *in, u32 *bins)
 {
     __shared__ u32 own[256];
@@ -113,14 +113,14 @@ Picture = NDArray[np.uint8]
 
 
 def gaussian() -> NDArray[np.float32]:
-    """The blur's weights, summing up to 1."""
+    """Weights of the blur; their sum is 1."""
     at = np.arange(-RADIUS, RADIUS + 1)
     weights = np.exp(-(at**2) / (2 * SIGMA**2))
     normal: NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)
     return normal
 
 
-# ---- the same in numpy ---------------------------------------------------------------------------
+# ---- reference results with numpy ----------------------------------------------------------------
 
 
 def numpy_blur(photo: Picture) -> Picture:
@@ -162,7 +162,7 @@ def numpy_equalise(grey: Picture) -> Picture:
 
 @dataclass
 class Filters:
-    """The filters of SOURCE over pictures on the device."""
+    """Filters of SOURCE over pictures on the device."""
 
     device: vgc.Device
     program: vgc.Program
@@ -203,7 +203,7 @@ class Filters:
 
 
 def compute(device: vgc.Device, photo: Picture, steps: Steps) -> dict[str, Picture]:
-    """All filters on the device; results by name."""
+    """Runs all filters on the device; returns results by name."""
     where = device.info().engine_name
     height, width, _ = photo.shape
     program = steps.timed("compile", lambda: device.compile(SOURCE), "host's compiler")
@@ -218,7 +218,7 @@ def compute(device: vgc.Device, photo: Picture, steps: Steps) -> dict[str, Pictu
 
 
 def check(photo: Picture, results: dict[str, Picture]) -> bool:
-    """Compares with numpy and says what came out. A blur may be off by one, where a sum ends on a half."""
+    """Compares results with numpy and prints the differences. A blur may be off by one, if a sum ends on a half."""
     grey = numpy_brightness(photo)
     expected = {"blur": numpy_blur(photo), "sobel": numpy_sobel(grey), "equalised": numpy_equalise(grey)}
     fine = True

@@ -1,4 +1,4 @@
-/* y += a * x on the device, from C:
+/* Computes y += a * x on the device, from C:
  *
  *     cc -I guest_driver/libvgc saxpy.c -o saxpy guest_driver/libvgc/build/libvgc.a -pthread
  */
@@ -24,7 +24,7 @@ static void must(int result, const char *what)
     exit(1);
 }
 
-/* Device memory with the contents of `values`. */
+/* Allocates device memory with the contents of `values`. */
 static uint64_t on_device(struct vgc_device *device, const float *values)
 {
     uint64_t address;

@@ -1,9 +1,9 @@
-"""A plate that warms up from one edge, computed by kernels that tell the control system what they do.
+"""Computes how a plate warms up from one edge, with kernels that report to the control system.
 
 python3 watched.py [--size 256] [--sweeps 400] [--console | --keep-going]
 
 On the host, while it runs: vgcctl tail 'vm=demo,fn=log', vgcctl watch 'vm=demo', vgcctl snap take; with --console also
-vgcctl send 'vm=demo': what you type there reaches the kernel. Nobody has to listen: the result is the same.
+vgcctl send 'vm=demo': lines typed there reach the kernel. The result does not depend on whether anyone watches.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ extern "C" __global__ void console(int *lines)
 
 
 def solve(program: vgc.Program, device: vgc.Device, size: int, sweeps: int) -> tuple[np.ndarray, float]:
-    """The plate after so many sweeps, and the largest change in the last of them."""
+    """Computes `sweeps` sweeps; returns the plate and the largest change in the last sweep."""
     plate = np.zeros((size, size), np.float32)
     plate[0] = 100
     here, there = device.to_device(plate), device.to_device(plate)
@@ -86,7 +86,7 @@ def solve(program: vgc.Program, device: vgc.Device, size: int, sweeps: int) -> t
 
 
 def expected(size: int, sweeps: int) -> np.ndarray:
-    """The same by numpy."""
+    """Computes the plate with numpy."""
     plate = np.zeros((size, size), np.float32)
     plate[0] = 100
     for _ in range(sweeps):
@@ -96,22 +96,22 @@ def expected(size: int, sweeps: int) -> np.ndarray:
 
 
 def converse(program: vgc.Program, device: vgc.Device) -> int:
-    """Lines that were typed, once some were and no more come: a kernel that nobody types to reads nothing and ends."""
-    lines, heard = device.to_device(np.zeros(1, np.int32)), 0
+    """Runs the console kernel until it has read lines and no more come; returns their number. Without input it ends."""
+    lines, read = device.to_device(np.zeros(1, np.int32)), 0
     while True:
         program.console[1, 1](lines)
-        before, heard = heard, int(lines.get()[0])
-        if heard and heard == before:
-            return heard
+        before, read = read, int(lines.get()[0])
+        if read and read == before:
+            return read
         time.sleep(0.1)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, default=256, help="of the plate (default: %(default)s)")
-    parser.add_argument("--sweeps", type=int, default=400, help="(default: %(default)s)")
+    parser.add_argument("--size", type=int, default=256, help="edge of the plate in cells (default: %(default)s)")
+    parser.add_argument("--sweeps", type=int, default=400, help="number of sweeps (default: %(default)s)")
     parser.add_argument("--console", action="store_true", help="then wait for lines typed on the host")
-    parser.add_argument("--keep-going", action="store_true", help="do it again and again, once it has been right")
+    parser.add_argument("--keep-going", action="store_true", help="repeat for ever, once the result was right")
     arguments = parser.parse_args()
     with vgc.Device() as device:
         program = device.compile(SOURCE)

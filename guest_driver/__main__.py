@@ -1,4 +1,4 @@
-"""``python -m guest_driver``: the `vgc` command."""
+"""Entry point of ``python -m guest_driver``: the `vgc` command."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""libvgc through cffi, in ABI mode: one package for every Python, no compiler in the guest.
+"""Interface to libvgc through cffi, in ABI mode: one package for every Python, no compiler in the guest.
 
-The declarations are vgc.h itself. ``$VGC_LIBRARY`` names another build of the library.
+The declarations are read from vgc.h. ``$VGC_LIBRARY`` names a different build of the library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEFAULT_LIBRARY: Final = LIBVGC_DIR / "build" / "libvgc.so"
 
 
 def declarations(header: str) -> str:
-    """The part of vgc.h that is marked for cffi, without what cffi does not read."""
+    """Returns the part of vgc.h that is marked for cffi, without macros that cffi cannot read."""
     marked = re.search(r"/\* \[cdef\].*?\*/(.*)/\* \[/cdef\] \*/", header, flags=re.DOTALL)
     if marked is None:
         raise ValueError("vgc.h has no [cdef] marks")
@@ -28,7 +28,7 @@ def declarations(header: str) -> str:
 
 
 def library_path() -> Path:
-    """Where libvgc.so is looked for."""
+    """Path of libvgc.so."""
     return Path(os.environ.get("VGC_LIBRARY") or DEFAULT_LIBRARY)
 
 
@@ -49,14 +49,14 @@ ffi, lib = _load()
 
 
 def text(pointer: Any) -> str:
-    """A C string; "" for NULL."""
+    """Decodes a C string; "" for NULL."""
     return "" if pointer == ffi.NULL else ffi.string(pointer).decode(errors="replace")
 
 
 def check(result: int) -> None:
-    """Raises what a result of libvgc means, with libvgc's own words.
+    """Raises the exception for a result of libvgc, with libvgc's error text.
 
-    :raise errors.VgcError: or the subclass that belongs to the result.
+    :raise errors.VgcError: the result is not VGC_OK; the subclass depends on the result.
     """
     if result != lib.VGC_OK:
         raise errors.from_result(result, text(lib.vgc_last_error()), text(lib.vgc_last_log()))

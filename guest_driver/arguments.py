@@ -1,4 +1,4 @@
-"""What kernels get: Python values and arrays as the bytes of a parameter."""
+"""Arguments of kernels: Python values and arrays, packed as the bytes of parameters."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _FLOAT_FORMATS: Final = {2: "<e", 4: "<f", 8: "<d"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class In:
-    """For `Device.call`: a buffer that the kernel reads."""
+    """Argument of `Device.call`: a buffer that the kernel reads."""
 
     data: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Out:
-    """For `Device.call`: a writable buffer that is filled with what the kernel wrote; it sees zeros at first."""
+    """Argument of `Device.call`: a writable buffer for the kernel's output; it sees zeros at first."""
 
     data: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InOut:
-    """For `Device.call`: a writable buffer that the kernel reads and writes."""
+    """Argument of `Device.call`: a writable buffer that the kernel reads and writes."""
 
     data: Any
 
@@ -39,19 +39,19 @@ class InOut:
 
 
 class ParamKind(IntEnum):
-    """What a parameter is, as far as the device can tell."""
+    """Type of a parameter, if the device can tell."""
 
     UNKNOWN = 0
     INTEGER = 1
     FLOAT = 2
     POINTER = 3
     OTHER = 4
-    """A struct, say."""
+    """Neither a number nor a pointer: a struct, for example."""
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter of a kernel: where it lies in the parameter block, its size in bytes, and what it is."""
+    """Parameter of a kernel: its offset in the parameter block, its size in bytes, and its type."""
 
     offset: int
     size: int
@@ -71,7 +71,7 @@ class Param:
                 return f"{self.size} bytes"
 
     def allowed(self) -> str:
-        """What may be given for it, for people."""
+        """Types of Python values that fit the parameter, for error messages."""
         bits = 8 * self.size
         match self.kind:
             case ParamKind.INTEGER:
@@ -97,7 +97,7 @@ _OTHER: Final = ParamKind.OTHER
 
 
 def _name(value: Any) -> str:
-    """A value that is refused, for people."""
+    """Describes a refused value, for error messages."""
     if isinstance(value, DeviceMemory):
         return "device memory"
     if isinstance(value, In | Out | InOut):
@@ -138,11 +138,11 @@ def _memory_bytes(value: DeviceMemory, param: Param) -> bytes:
 
 
 _DTYPE_KINDS: Final = {_INTEGER: "iub", _FLOAT: "f", _POINTER: "iu"}
-"""numpy's letters for what a kind of parameter takes; the others take all."""
+"""numpy's dtype kinds that each kind of parameter takes; kinds not listed take all."""
 
 
 def _scalar_bytes(value: Any, param: Param) -> bytes:
-    """Of numpy, or of something like it."""
+    """Bytes of a scalar of numpy, or of a similar library."""
     if getattr(value, "ndim", None) != 0:
         raise TypeError("an array in the guest's memory: put it on the device with to_device, or use Device.call")
     letter = value.dtype.kind
@@ -152,12 +152,12 @@ def _scalar_bytes(value: Any, param: Param) -> bytes:
 
 
 def pack(value: Any, param: Param) -> bytes:
-    """`value` as the bytes of a parameter.
+    """Packs `value` as the bytes of a parameter.
 
-    A Python int or float takes the parameter's size, and an int for a float parameter becomes a float. Of a parameter
-    of unknown kind only the size is known: an int stays one, and whether that is meant is not noticed.
+    A Python int or float takes the parameter's size, and an int for a float parameter becomes a float. For a parameter
+    of unknown kind only the size is checked: an int stays an int, even if the kernel expects a float.
 
-    :raise TypeError: it does not fit; the text says what would.
+    :raise TypeError: the value does not fit; the text says what is allowed.
     """
     kind = param.kind
     if isinstance(value, DeviceMemory):
@@ -166,7 +166,7 @@ def pack(value: Any, param: Param) -> bytes:
         data = _float_bytes(value, param.size) if kind is _FLOAT else _int_bytes(int(value), param.size)
     elif type(value) is float and (kind is _FLOAT or kind is _UNKNOWN):
         data = _float_bytes(value, param.size)
-    elif hasattr(value, "dtype"):  # a numpy.float64 is a float too, and has a size of its own
+    elif hasattr(value, "dtype"):  # a numpy.float64 is also a float, but of fixed size
         data = _scalar_bytes(value, param)
     elif isinstance(value, bytes):
         data = value
@@ -181,7 +181,7 @@ def pack(value: Any, param: Param) -> bytes:
 
 
 def check_buffer(value: In | Out | InOut, param: Param) -> None:
-    """Refuses a buffer for what is no pointer.
+    """Checks that a buffer may be passed for this parameter, which must be a pointer.
 
     :raise TypeError: the text says what is allowed.
     """
@@ -192,7 +192,7 @@ def check_buffer(value: In | Out | InOut, param: Param) -> None:
 
 
 def pack_all(function: str, params: Sequence[Param], param_bytes: int, values: tuple[Any, ...]) -> bytes:
-    """All arguments as the function's parameter block.
+    """Packs all arguments into the function's parameter block.
 
     :raise TypeError: a wrong number of arguments, or one that does not fit.
     """

@@ -1,4 +1,4 @@
-"""``vgc bench``: what a request, a copy and a launch cost on this machine."""
+"""``vgc bench``: time of a request, a copy and a launch on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WARM_UP: Final = 10
 
 
 def times_of(action: Callable[[], Any], seconds: float) -> list[float]:
-    """How long each of many repetitions took, in seconds; at least one."""
+    """Repeats `action` for `seconds`, at least once; returns the time that each repetition took, in seconds."""
     for _ in range(WARM_UP):
         action()
     taken: list[float] = []
@@ -64,7 +64,7 @@ def _launch_row(device: Device, seconds: float) -> str:
 
 
 def run(address: str | None, seconds: float) -> str:
-    """All rows, as a table."""
+    """Measures all rows; returns them as a table."""
     rows = list(_null_rows(address, seconds))
     with Device(address=address) as device:
         rows += _copy_rows(device, seconds)

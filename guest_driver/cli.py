@@ -1,4 +1,4 @@
-"""The `vgc` command: what the device offers, what is wrong, one kernel, a few measurements."""
+"""Command line of `vgc`: shows the device, finds problems, runs a kernel, measures speed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from guest_driver import bench, doctor, runner
 from guest_driver.device import Device, DeviceInfo, Usage
 from guest_driver.errors import InvalidArgument, VgcError
 from guest_driver.shadow import ShadowDevice
+from virtio_proto.version import VERSION
 
 MIB = 1 << 20
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vgc", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument("--device", metavar="ADDRESS", help="PCI address of the device; default: the first")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("info", help="what the device offers this machine")
-    commands.add_parser("doctor", help="what is missing here, and how to get it")
+    commands.add_parser("info", help="show what the device offers this VM")
+    commands.add_parser("doctor", help="show what this VM lacks for the device, and how to get it")
     run = commands.add_parser(
         "run",
         help="run one kernel of a source file",
@@ -30,24 +32,24 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     run.add_argument("file", type=Path, help="CUDA source; or .ptx, .cubin, .fatbin, where the host allows it")
-    run.add_argument("--kernel", required=True, metavar="NAME", help="which function of FILE")
+    run.add_argument("--kernel", required=True, metavar="NAME", help="kernel of FILE to run")
     run.add_argument("--grid", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]", help="blocks (default: 1)")
     run.add_argument(
         "--block", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]", help="threads of a block (default: 1)"
     )
     run.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
     run.add_argument("--arg", action="append", default=[], metavar="SPEC", help="one per parameter, see above")
-    run.add_argument("--option", action="append", default=[], help="for the compiler, such as --option=-DN=3")
+    run.add_argument("--option", action="append", default=[], help="compiler option, such as --option=-DN=3")
     run.add_argument(
-        "--shadow", metavar="ADDRESS", help="run it on this device too; fail unless everything comes out the same"
+        "--shadow", metavar="ADDRESS", help="run the kernel on this device too; fail if the results differ"
     )
-    measure = commands.add_parser("bench", help="latency, copies and launches")
-    measure.add_argument("--seconds", type=float, default=1.0, help="per row (default: 1)")
+    measure = commands.add_parser("bench", help="measure latency, copies and launches")
+    measure.add_argument("--seconds", type=float, default=1.0, help="time per row (default: 1)")
     return parser
 
 
 def describe(info: DeviceInfo, usage: Usage) -> str:
-    """A device as people read it."""
+    """Formats a device's properties for people."""
     reads = f"{info.read_bytes_per_s / 1e9:.1f} GB/s" + ("" if info.region_cached else ", UNCACHED: prefer copies")
     rows = {
         "device": f"{info.address}, VM {info.vm_name}, {info.uuid}",
@@ -69,10 +71,10 @@ def _open_for_run(arguments: argparse.Namespace) -> Device | ShadowDevice:
     with ExitStack() as opened:
         primary = opened.enter_context(Device(address=arguments.device))
         if arguments.shadow == primary.info().address:
-            raise InvalidArgument(f"--shadow {arguments.shadow}: the device itself; allowed: another one's address")
-        shadow = opened.enter_context(Device(address=arguments.shadow, output=io.StringIO()))  # prints are seen once
+            raise InvalidArgument(f"--shadow {arguments.shadow}: the device itself; allowed: a second device's address")
+        shadow = opened.enter_context(Device(address=arguments.shadow, output=io.StringIO()))  # show output only once
         pair = ShadowDevice(primary, shadow)
-        opened.pop_all()  # which owns them now
+        opened.pop_all()  # the pair owns both devices now
     return pair
 
 
@@ -84,7 +86,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         case "doctor":
             findings = doctor.examine(arguments.device)
             print("\n".join(map(str, findings)))
-            return 0 if findings[-1].well else 1  # the last one is the proof
+            return 0 if findings[-1].well else 1  # the last question is whether a request is answered
         case "run":
             with _open_for_run(arguments) as device:
                 print(runner.run(device, arguments))
@@ -94,7 +96,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 done, 1 it failed, 2 the command line is wrong."""
+    """Runs the program. Returns its exit code: 0 success, 1 failure, 2 a wrong command line."""
     arguments = _parser().parse_args(argv)
     try:
         return _dispatch(arguments)

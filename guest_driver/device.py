@@ -1,4 +1,4 @@
-"""The device."""
+"""Open devices, and the devices of this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_DEVICES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """What a device offers this VM. Sizes in bytes."""
+    """Properties of a device, and this VM's share of it. Sizes in bytes."""
 
     address: str
     region_address: str
@@ -60,7 +60,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the VM holds of its share, all its processes together."""
+    """Resources that all processes of the VM together hold, and counts of their requests."""
 
     memory_used_bytes: int
     memory_quota_bytes: int
@@ -77,7 +77,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class FoundDevice:
-    """A PCI function that may be a device of ours."""
+    """PCI function that may be a virtio-gpu-compute device."""
 
     address: str
     driver: str
@@ -86,7 +86,7 @@ class FoundDevice:
 
 
 def devices() -> list[FoundDevice]:
-    """The PCI functions of this machine that may be ours; looking changes nothing."""
+    """Lists the PCI functions of this machine that may be such devices; changes nothing."""
     found = ffi.new("struct vgc_found[]", MAX_DEVICES)
     count = ffi.new("size_t *")
     check(lib.vgc_list(found, MAX_DEVICES, count))
@@ -110,13 +110,14 @@ def _options(address: str | None, index: int, **seconds: float | None) -> tuple[
 
 
 class Device:
-    """An open device with a context of its own.
+    """Open device with its own context.
 
-    :param index: which of the VM's devices, or `address`: its PCI address.
-    :param spin_s: how long to poll for an answer before sleeping.
-    :param output: where text goes that kernels print, when their launch or call is waited for; else to ``sys.stdout``.
-    :raise errors.NoDevice: there is none; the text says what is missing.
-    :raise errors.VgcError: it cannot be used; the text says why.
+    :param index: number of the device among the VM's; alternatively `address`, its PCI address.
+    :param spin_s: time to poll for an answer before sleeping.
+    :param output: file for text that kernels print, written when their launch or call is waited for; default:
+        ``sys.stdout``.
+    :raise errors.NoDevice: the VM has no such device; the text says what is missing.
+    :raise errors.VgcError: the device cannot be used; the text says why.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Device:
         self.close()
 
     def close(self) -> None:
-        """Frees everything of this device, on the host too. Region arrays stay readable; they hold the rest open."""
+        """Frees everything of the device, on the host too. Region arrays stay readable; they keep the region mapped."""
         if self._handle.is_open and not self._handle.is_busy():
             for program in self._programs:
                 program.unload()
@@ -161,10 +162,10 @@ class Device:
         info = self.info()
         return f"<device {info.address}: {info.engine_name}, {info.processing_elements} processing elements>"
 
-    # ---- looking ---------------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------
 
     def info(self) -> DeviceInfo:
-        """What the device offers, read from it now."""
+        """Reads the device's properties."""
         raw = ffi.new("struct vgc_info *")
         check(lib.vgc_info(self._handle.pointer, raw))
         return DeviceInfo(
@@ -195,61 +196,61 @@ class Device:
         )
 
     def usage(self) -> Usage:
-        """What the VM holds now."""
+        """Reads the VM's usage."""
         raw = ffi.new("struct vgc_device_usage *")
         check(lib.vgc_device_usage(self._handle.pointer, raw))
         return Usage(**{name: int(getattr(raw, name)) for name in Usage.__slots__})
 
     def nop(self) -> Timing:
-        """A request that does nothing: a round trip to the host."""
+        """Sends a request that does nothing: a round trip to the host."""
         check(lib.vgc_nop(self._handle.pointer, 0, ffi.NULL))
         return job.last_timing()
 
     def reset(self) -> None:
-        """After `errors.DeviceLost`: a new context, as soon as the device is ready. Nothing of before is valid."""
+        """Makes a new context after `errors.DeviceLost`, once the device is ready. Older objects are invalid."""
         self._programs.clear()
         check(lib.vgc_reset(self._handle.pointer))
 
     def claim_queue(self) -> None:
-        """Gives this thread a queue of its own, so that it does not share one with other threads."""
+        """Reserves a queue for this thread, which then shares none with other threads."""
         check(lib.vgc_thread_claim_queue(self._handle.pointer))
 
     def release_queue(self) -> None:
-        """Gives this thread's own queue back."""
+        """Releases this thread's reserved queue."""
         lib.vgc_thread_release_queue(self._handle.pointer)
 
     # ---- memory ----------------------------------------------------------------------------------
 
     def alloc(self, nbytes: int) -> DeviceMemory:
-        """Bytes on the device, undefined at first.
+        """Allocates device memory, with undefined contents.
 
         :raise errors.OutOfMemory: the VM's share is used up.
         """
         return DeviceMemory(self._handle, nbytes)
 
     def empty(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> DeviceArray:
-        """An array on the device, undefined at first."""
+        """Allocates an array on the device, with undefined contents."""
         return DeviceArray(self._handle, shape, dtype)
 
     def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> DeviceArray:
-        """An array of zeros on the device."""
+        """Allocates an array of zeros on the device."""
         array = self.empty(shape, dtype)
         unit = 8 if array.nbytes % 8 == 0 else 1
         array.fill_bytes(bytes(unit))
         return array
 
     def to_device(self, array: NDArray[Any]) -> DeviceArray:
-        """A copy of a numpy array on the device."""
+        """Copies a numpy array to a new array on the device."""
         copy = self.empty(array.shape, array.dtype)
         copy.set(array)
         return copy
 
     def region_buffer(self, nbytes: int) -> Any:
-        """Writable memory that the host maps too: copies from and to it move no byte twice."""
+        """Allocates a writable buffer in the shared region, which the host maps too: copies need no staging."""
         return self._handle.region_buffer(nbytes)
 
     def region_array(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> NDArray[Any]:
-        """A numpy array in the shared region: zero-copy source and target of copies and calls."""
+        """Allocates a numpy array in the shared region: zero-copy source and target of copies and calls."""
         import numpy as np
 
         kind = np.dtype(dtype)
@@ -261,11 +262,11 @@ class Device:
     # ---- running ---------------------------------------------------------------------------------
 
     def compile(self, source: str | bytes, options: Sequence[str] = (), kind: str = "cuda") -> Program:
-        """Has the host compile a program; also loads ``kind="ptx"``, ``"cubin"`` and ``"fatbin"`` where the engine takes them.
+        """Has the host compile and load a program; or load ``kind="ptx"``, ``"cubin"``, ``"fatbin"`` if the engine can.
 
-        It stays loaded until `Program.unload`, `reset` or `close`, whoever refers to it: `call` finds it by name.
+        It stays loaded until `Program.unload`, `reset` or `close`, even without references: `call` finds it by name.
 
-        :raise errors.CompileError: with the compiler's words in `log`.
+        :raise errors.CompileError: the program does not compile; `log` has the compiler's output.
         """
         if kind not in SOURCE_KINDS:
             raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
@@ -275,11 +276,11 @@ class Device:
         return program
 
     def stream(self) -> Stream:
-        """A new stream."""
+        """Makes a new stream."""
         return Stream(self._handle)
 
     def event(self) -> Event:
-        """A new event, not recorded yet."""
+        """Makes a new event, not recorded yet."""
         return Event(self._handle)
 
     def synchronize(self) -> None:
@@ -306,12 +307,12 @@ class Device:
         shared_bytes: int = 0,
         stream: Stream | None = None,
     ) -> Job | Timing:
-        """A kernel by name with buffers of the guest, in one round trip: inputs go, the kernel runs, outputs come.
+        """Runs a kernel by name on buffers of the guest in one round trip: sends inputs, runs it, returns outputs.
 
         `args` are `In`, `Out`, `InOut` of buffers, and values. With a stream it returns a job at once.
 
         :raise TypeError: an argument does not fit its parameter.
-        :raise errors.VgcError: it failed.
+        :raise errors.VgcError: the call failed.
         """
         function = self._function(name)
         packed, keep = _call_args(function, args)

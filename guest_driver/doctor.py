@@ -1,4 +1,4 @@
-"""``vgc doctor``: what this machine needs for the device, what of it is missing, and how to get it."""
+"""``vgc doctor``: things that this machine needs for the device, and how to get those that are missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODULES: Final = Path("/lib/modules")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The answer to one question. `hint` says what to do when it is not well."""
+    """Result of one check. `hint` says what to do if it is not well."""
 
     well: bool
     text: str
@@ -38,7 +38,7 @@ def rights() -> Finding:
 
 
 def kernel_driver(drivers: Path = DRIVERS, modules: Path = MODULES) -> Finding:
-    """The kernel's generic UIO driver: loaded, or there to be loaded."""
+    """Checks that the kernel's generic UIO driver is loaded, or installed."""
     if (drivers / UIO_DRIVER).is_dir():
         return Finding(well=True, text=f"kernel driver {UIO_DRIVER} is loaded")
     release = platform.release()
@@ -50,14 +50,14 @@ def kernel_driver(drivers: Path = DRIVERS, modules: Path = MODULES) -> Finding:
 
 
 def functions() -> Finding:
-    """The device and its region on the PCI bus."""
+    """Checks that the device and its region are on the PCI bus."""
     try:
         found = devices()
     except VgcError as error:
         return Finding(well=False, text=f"the PCI bus cannot be read: {error}", hint="mount sysfs at /sys")
     if not found:
         hint = (
-            "on the host: give QEMU the vhost-user device and ivshmem-plain, see the README; on this side nothing helps"
+            "on the host: give QEMU the vhost-user device and ivshmem-plain, see the README; the guest cannot mend this"
         )
         return Finding(well=False, text="no PCI function 1af4:1066", hint=hint)
     lines = [
@@ -79,21 +79,21 @@ def numpy_is_there() -> Finding:
 
 
 def opens(address: str | None) -> Finding:
-    """The only proof: a request is answered."""
+    """Checks that the device answers a request, the only proof that it works."""
     try:
         with Device(address=address) as device:
             timing = device.nop()
             info = device.info()
     except VgcError as error:
         return Finding(
-            well=False, text=f"the device does not work: {error}", hint="mend what is missing above, if anything is"
+            well=False, text=f"the device does not work: {error}", hint="first mend the problems above, if any"
         )
     text = f"{info.engine_name} answers in {timing.total_ns / 1e3:.1f} us"
     return Finding(well=True, text=text + ("" if info.interrupts else " (without interrupts)"))
 
 
 def examine(address: str | None) -> list[Finding]:
-    """All questions, in the order in which things are needed."""
+    """Runs all checks, in the order in which things are needed."""
     on_bus: list[Callable[[], Finding]] = [rights, kernel_driver, functions]
     if "VGC_MEMFD" in os.environ:
         on_bus = []  # the device is no PCI function

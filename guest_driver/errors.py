@@ -1,4 +1,4 @@
-"""What can go wrong, one exception per result of libvgc. Results and their numbers are vgc.h's."""
+"""Exceptions, one per result of libvgc. vgc.h defines the results and their numbers."""
 
 # ruff: noqa: N818  names as users of GPU libraries know them: OutOfMemory, DeviceLost
 
@@ -8,25 +8,25 @@ from typing import ClassVar
 
 
 class VgcError(Exception):
-    """Base of all errors of the device and its driver. `result` is libvgc's number."""
+    """Base of all errors of the device and its driver. `result` is libvgc's number of the result."""
 
     result: ClassVar[int] = -1
 
 
 class BadRequest(VgcError):
-    """The device could not make sense of a request: a bug of the driver."""
+    """The device found a request malformed: a bug of the driver."""
 
     result = 1
 
 
 class Unsupported(VgcError):
-    """Beyond what the device can do."""
+    """The device does not support the operation."""
 
     result = 2
 
 
 class NotFound(VgcError):
-    """No function or variable of that name."""
+    """The program has no function or variable of that name."""
 
     result = 4
 
@@ -38,7 +38,7 @@ class InvalidArgument(VgcError, ValueError):
 
 
 class InvalidAddress(VgcError):
-    """A device address outside of what this process has allocated."""
+    """A device address lies outside of this process's allocations."""
 
     result = 6
 
@@ -56,7 +56,7 @@ class OutOfMemory(ResourcesExhausted):
 
 
 class CompileError(VgcError):
-    """The program does not compile; `log` is what the compiler said."""
+    """The program does not compile; `log` is the compiler's output."""
 
     result = 9
 
@@ -72,7 +72,7 @@ class LaunchFailed(VgcError):
 
 
 class KernelFault(VgcError):
-    """A kernel touched memory that is not there, divided by zero or overflowed its stack."""
+    """A kernel accessed unmapped memory, divided by zero or overflowed its stack."""
 
     result = 11
 
@@ -96,7 +96,7 @@ class Deadlock(VgcError):
 
 
 class DeviceLost(VgcError):
-    """The host replaced the worker: device memory and programs are gone. `Device.reset` starts afresh."""
+    """The host replaced the worker: device memory and programs are gone. `Device.reset` makes a new context."""
 
     result = 15
 
@@ -108,7 +108,7 @@ class NoContext(DeviceLost):
 
 
 class Cancelled(VgcError):
-    """The request was given up because its context went away."""
+    """The request was cancelled because its context was destroyed."""
 
     result = 16
 
@@ -120,19 +120,19 @@ class InternalError(VgcError):
 
 
 class Pending(VgcError):
-    """Not finished within the time that was given."""
+    """The work has not finished within the given time."""
 
     result = 100
 
 
 class NoDevice(VgcError):
-    """No such device in this machine, or no kernel driver for it."""
+    """The machine has no such device, or no kernel driver for it."""
 
     result = 101
 
 
 class NoPermission(VgcError, PermissionError):
-    """The kernel does not let this process at the device."""
+    """The kernel denies this process access to the device."""
 
     result = 102
 
@@ -156,7 +156,7 @@ class SystemFailure(VgcError):
 
 
 class ShadowMismatch(VgcError):
-    """The two devices of a `ShadowDevice` disagree; the text says in what. No result of libvgc."""
+    """The two devices of a `ShadowDevice` disagree; the text says where. Not a result of libvgc."""
 
     result = -2
 
@@ -172,7 +172,7 @@ _BY_RESULT = _all_errors(VgcError)
 
 
 def from_result(result: int, message: str, log: str = "") -> VgcError:
-    """The exception for a result, with libvgc's words."""
+    """Makes the exception for a result, with libvgc's error text."""
     kind = _BY_RESULT.get(result, VgcError)
     message = message or f"libvgc answered {result}"
     return CompileError(message, log) if kind is CompileError else kind(message)

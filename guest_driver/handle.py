@@ -1,20 +1,18 @@
-"""Libvgc's device handle and how long it lives: as long as the `Device` is open or memory of the region is in use."""
+"""Device handle of libvgc. It lives while the `Device` is open or memory of the region is in use."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from guest_driver._lib import check, ffi, lib
 from guest_driver.output import Output
 
-if TYPE_CHECKING:
-    from guest_driver.job import Job
-
 
 class Handle:
-    """One open device. Views of the region hold it open past `close`, since closing unmaps the region."""
+    """Handle of one open device. Views of the region keep it past `close`, because closing unmaps the region."""
 
     def __init__(self, options: Any, output: Output) -> None:
         self._output = output
@@ -23,12 +21,12 @@ class Handle:
         self._pointer = out[0]
         self._open = True
         self._users = 0
-        self._left_behind: list[Job] = []
-        self._lock = threading.RLock()  # finalizers run in the middle of anything, on the same thread too
+        self._unfinished: list[Callable[[], bool]] = []
+        self._lock = threading.RLock()  # a finalizer may run at any point of any thread, inside this lock too
 
     @property
     def pointer(self) -> Any:
-        """For libvgc's functions.
+        """Pointer for libvgc's functions.
 
         :raise ValueError: the device is closed.
         """
@@ -41,10 +39,9 @@ class Handle:
         return self._open
 
     def close(self) -> None:
-        """Ends the device, now or when the last view of its region is gone. A second time does nothing.
+        """Closes the device, at once or when the last view of its region is collected. A second call does nothing.
 
-        With a kernel under way that nobody waits for any more, it is left to the end of the process, as if that had
-        been killed: closing would wait for the kernel.
+        While abandoned work is under way, the device stays open until the process ends: closing would wait for it.
         """
         with self._lock:
             if self._open and self.is_busy():
@@ -57,21 +54,21 @@ class Handle:
             pointer, self._pointer = self._pointer, None
             lib.vgc_close(pointer)
 
-    def leave_behind(self, job: Job) -> None:
-        """Keeps a job, and what it uses, that nobody waits for."""
-        self._left_behind = [*(known for known in self._left_behind if not known.done()), job]
+    def stay_open_until(self, done: Callable[[], bool]) -> None:
+        """Keeps the device open for abandoned work until `done()` is true, and alive what `done` refers to."""
+        self._unfinished = [*(other for other in self._unfinished if not other()), done]
 
     def is_busy(self) -> bool:
-        """Whether a job that nobody waits for is still under way."""
-        return not all(job.done() for job in self._left_behind)
+        """True while abandoned work is under way."""
+        return not all(done() for done in self._unfinished)
 
     def show_output(self) -> None:
-        """Writes what kernels printed, if there is something."""
+        """Writes text that kernels have printed, if there is any."""
         if self._open and lib.vgc_output_waits(self._pointer):
             self._output.show(self._pointer)
 
     def region_buffer(self, size_bytes: int) -> Any:
-        """A writable buffer in the shared region, freed when nothing refers to it any more."""
+        """Allocates a writable buffer in the shared region, freed when it is collected."""
         out = ffi.new("void **")
         check(lib.vgc_region_alloc(self.pointer, size_bytes, out))
         with self._lock:
@@ -93,5 +90,5 @@ class Handle:
                 release(pointer)
 
         finalizer = weakref.finalize(owner, run)
-        finalizer.atexit = False  # the process's end frees everything of it
+        finalizer.atexit = False  # the end of the process frees everything
         return finalizer

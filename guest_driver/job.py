@@ -1,4 +1,4 @@
-"""Requests in flight."""
+"""Jobs: requests in flight, and their timing."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from guest_driver.handle import Handle
 
 SLICE_NS: Final = 100_000_000
-"""Python hears Ctrl-C between calls of libvgc only: no wait for a job is longer than this."""
+"""Longest single wait in libvgc: Python handles Ctrl-C only between calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a request took."""
+    """Times of a request."""
 
     queued_ns: int
-    """On the host, before the work began."""
+    """Time on the host before the work began."""
 
     exec_ns: int
-    """On the engine."""
+    """Time on the engine."""
 
     total_ns: int
-    """From sending to seeing the answer, in the guest."""
+    """Time in the guest from sending the request to seeing its answer."""
 
 
 def _timing(fields: Any) -> Timing:
@@ -34,7 +34,7 @@ def _timing(fields: Any) -> Timing:
 
 
 def last_timing() -> Timing:
-    """Of this thread's last finished request."""
+    """Timing of this thread's last finished request."""
     fields = ffi.new("struct vgc_timing *")
     lib.vgc_last_timing(fields)
     return _timing(fields)
@@ -45,9 +45,9 @@ def _release(place: Any) -> None:
 
 
 class Job:
-    """A request under way. Keeps what the device reads and writes alive until it has ended.
+    """Request under way. Keeps the buffers that the device reads and writes alive until it has ended.
 
-    It exists before its request is sent, so that whatever interrupts the sending, somebody owns what was sent.
+    It is made before its request is sent, so that a request has an owner even if sending is interrupted.
     """
 
     def __init__(self, handle: Handle, keep: tuple[object, ...] = ()) -> None:
@@ -64,18 +64,18 @@ class Job:
 
     @property
     def is_sent(self) -> bool:
-        """Whether there is a request that may still be under way."""
+        """True if a request was sent and not released yet: it may be under way."""
         return bool(self._pointer != ffi.NULL)
 
     def send(self, send: Any) -> None:
-        """Calls `send` with the place for libvgc's job; once."""
+        """Calls `send` with the place for libvgc's job; to be called once."""
         check(send(self._place))
 
     def wait(self, timeout_s: float | None = None) -> Timing:
         """Waits until the work is done.
 
-        :raise errors.Pending: it is not within `timeout_s`; the work goes on.
-        :raise errors.VgcError: it failed, every time this is called.
+        :raise errors.Pending: the work is not done within `timeout_s`; it continues.
+        :raise errors.VgcError: the work failed; raised by every call.
         """
         if self._timing is None and self._error is None:
             self._check_open()
@@ -98,7 +98,7 @@ class Job:
         return int(result)
 
     def done(self) -> bool:
-        """Whether the work has ended, well or not."""
+        """True if the work has ended, successfully or not."""
         if self._timing is None and self._error is None:
             self._check_open()
             result = lib.vgc_job_poll(self._pointer)
@@ -109,7 +109,7 @@ class Job:
 
     @property
     def failed(self) -> bool:
-        """Whether the work is known to have ended in an error."""
+        """True if the work is known to have failed."""
         return self._error is not None
 
     def _check_open(self) -> None:
@@ -125,7 +125,7 @@ class Job:
         try:
             check(result)
         except NoAnswer:
-            raise  # it may still come
+            raise  # the answer may still come
         except VgcError as error:
             self._error = error
         else:
@@ -137,7 +137,7 @@ class Job:
 
 
 def run(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ...] = ()) -> Job | Timing:
-    """Calls `send` with a place for a job, or with NULL, which waits."""
+    """Calls `send` with a place for a job if `asynchronous`, else with NULL, which makes it wait."""
     if not asynchronous:
         try:
             check(send(ffi.NULL))
@@ -150,7 +150,7 @@ def run(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ..
 
 
 def run_kernel(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ...] = ()) -> Job | Timing:
-    """As `run`, for what may take long: Ctrl-C ends the wait, though not the work, which keeps what it uses."""
+    """Calls `send` as `run`, for work that may take long: Ctrl-C ends the wait, but not the work and its buffers."""
     if asynchronous:
         return run(handle, send, asynchronous=True, keep=keep)
     job = Job(handle, keep)
@@ -159,5 +159,5 @@ def run_kernel(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[obj
         return job.wait()
     except KeyboardInterrupt:
         if job.is_sent:
-            handle.leave_behind(job)
+            handle.stay_open_until(job.done)
         raise

@@ -1,4 +1,4 @@
-"""Device memory: raw bytes, and arrays of a shape and a type."""
+"""Device memory: raw bytes, and arrays with shape and type."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def buffer_of(data: Any, *, writable: bool) -> Any:
-    """A C-contiguous buffer as cffi memory.
+    """Wraps a C-contiguous buffer as cffi memory.
 
-    :raise TypeError: it is not contiguous, or read-only where it is written.
+    :raise TypeError: the buffer is not contiguous, or read-only although `writable`.
     """
     try:
         view = memoryview(data)
@@ -36,7 +36,7 @@ def buffer_of(data: Any, *, writable: bool) -> Any:
 
 
 class DeviceMemory:
-    """`nbytes` bytes on the device, freed by `free`, at the end of a `with` block, or when collected."""
+    """Device memory of `nbytes` bytes, freed by `free`, at the end of a `with` block, or when collected."""
 
     def __init__(self, handle: Handle, nbytes: int) -> None:
         out = ffi.new("uint64_t *")
@@ -58,7 +58,7 @@ class DeviceMemory:
         self.free()
 
     def free(self) -> None:
-        """Gives the memory back; a second time does nothing."""
+        """Frees the memory; a second call does nothing."""
         self._free()
         self.address = 0
 
@@ -70,7 +70,7 @@ class DeviceMemory:
         return self.address + offset
 
     def write(self, data: Any, offset: int = 0, stream: Stream | None = None) -> Job | None:
-        """Copies a buffer in; with a stream it returns a job at once, and the buffer must stay as it is till then."""
+        """Copies a buffer in. With a stream it returns a job at once; the buffer must not change until that is done."""
         memory = buffer_of(data, writable=False)
         address = self._check_range(offset, len(memory))
         device, number = self._handle.pointer, _number(stream)
@@ -83,7 +83,7 @@ class DeviceMemory:
         return _tracked(done, stream)
 
     def read_into(self, data: Any, offset: int = 0, stream: Stream | None = None) -> Job | None:
-        """Copies out into a writable buffer."""
+        """Copies out into a writable buffer; with a stream it returns a job at once."""
         memory = buffer_of(data, writable=True)
         address = self._check_range(offset, len(memory))
         device, number = self._handle.pointer, _number(stream)
@@ -96,13 +96,13 @@ class DeviceMemory:
         return _tracked(done, stream)
 
     def read(self, size: int | None = None, offset: int = 0) -> bytes:
-        """Copies out, all of it or `size` bytes."""
+        """Copies out `size` bytes, by default all."""
         data = bytearray(self.nbytes - offset if size is None else size)
         self.read_into(data, offset)
         return bytes(data)
 
     def copy_from(self, other: DeviceMemory, stream: Stream | None = None) -> Job | None:
-        """Copies all of `other` here, on the device."""
+        """Copies all of `other` to this memory, on the device."""
         to, source = self._check_range(0, other.nbytes), other._check_range(0, other.nbytes)
         device, number = self._handle.pointer, _number(stream)
         done = job.run(
@@ -114,7 +114,7 @@ class DeviceMemory:
         return _tracked(done, stream)
 
     def fill_bytes(self, unit: bytes, stream: Stream | None = None) -> Job | None:
-        """Repeats `unit` (1, 2, 4 or 8 bytes) over all of it."""
+        """Fills the memory with repetitions of `unit` (1, 2, 4 or 8 bytes)."""
         address, value = self._check_range(0, self.nbytes), int.from_bytes(unit, "little")
         device, number = self._handle.pointer, _number(stream)
         done = job.run(
@@ -135,7 +135,7 @@ def _tracked(done: Any, stream: Stream | None) -> Job | None:
 
 
 class DeviceArray(DeviceMemory):
-    """An array on the device: numpy's shape and dtype, in C order."""
+    """Array on the device, with numpy's shape and dtype, in C order."""
 
     def __init__(self, handle: Handle, shape: int | Sequence[int], dtype: DTypeLike) -> None:
         import numpy as np
@@ -156,9 +156,9 @@ class DeviceArray(DeviceMemory):
         return self.shape[0]
 
     def get(self, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """The contents as a numpy array, `out` if one is given.
+        """Copies the contents to a numpy array, `out` if given.
 
-        :raise ValueError: `out` has another shape or type.
+        :raise ValueError: `out` has a different shape or type.
         """
         import numpy as np
 

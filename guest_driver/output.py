@@ -1,4 +1,4 @@
-"""What kernels print, on its way to a file of the guest."""
+"""Output of kernels, written to a file of the guest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOM_BYTES: Final = 4096
 
 
 class Output:
-    """Writes to `file`, or to what ``sys.stdout`` then is. Bytes that the host did not keep are told of, never hidden."""
+    """Writer to `file`, or to the current ``sys.stdout``. Adds a line that counts bytes which the host did not keep."""
 
     def __init__(self, file: TextIO | None) -> None:
         self._file = file
@@ -23,7 +23,7 @@ class Output:
         self._lock = threading.Lock()
 
     def show(self, device: Any) -> None:
-        """Takes and writes all there is. A device that is lost took it along: that is told by whoever uses it next."""
+        """Fetches and writes all output. A lost device's output is lost; the next use of the device reports that."""
         file = self._file or sys.stdout
         with self._lock:
             lost = 0

@@ -1,4 +1,4 @@
-"""Programs, and their kernels as things to call."""
+"""Programs, and their kernels as callables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from guest_driver.stream import Stream
 
 Extent: TypeAlias = int | Sequence[int]
-"""A grid or a block: one to three numbers."""
+"""Size of a grid or a block: one to three numbers."""
 
 
 def extents(what: str, given: Extent) -> tuple[int, int, int]:
-    """Three numbers from one, two or three.
+    """Extends one, two or three numbers to three.
 
-    :raise TypeError: there are more, or none.
+    :raise TypeError: `given` has no number, or more than three.
     """
     numbers = (given,) if isinstance(given, int) else tuple(int(number) for number in given)
     if not 1 <= len(numbers) <= 3:
@@ -35,7 +35,7 @@ def extents(what: str, given: Extent) -> tuple[int, int, int]:
 
 
 def geometry(grid: Extent, block: Extent, shared_bytes: int, stream: Stream | None) -> Any:
-    """How a kernel is launched, as libvgc wants it."""
+    """Geometry of a launch, as libvgc's struct."""
     fields = ffi.new("struct vgc_geometry *")
     fields.grid = extents("grid", grid)
     fields.block = extents("block", block)
@@ -46,7 +46,7 @@ def geometry(grid: Extent, block: Extent, shared_bytes: int, stream: Stream | No
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A ``__device__`` or ``__constant__`` variable of a program."""
+    """``__device__`` or ``__constant__`` variable of a program."""
 
     name: str
     address: int
@@ -54,12 +54,12 @@ class Variable:
 
 
 class Function:
-    """A kernel: ``function[grid, block](arguments...)`` runs it and waits; so does `launch`."""
+    """Kernel: ``function[grid, block](arguments...)`` runs it and waits; so does `launch`."""
 
     def __init__(self, program: Program, pointer: Any) -> None:
         info = ffi.new("struct vgc_function_info *")
         lib.vgc_function_info(pointer, info)
-        self._program = program  # keeps it loaded
+        self._program = program  # keeps the program loaded
         self._pointer = pointer
         self.name = text(info.short_name)
         self.linker_name = text(info.name)
@@ -77,7 +77,7 @@ class Function:
         return f"<kernel {self.name}({', '.join(map(str, self.params))})>"
 
     def __getitem__(self, geometry: tuple[Any, ...]) -> Configured:
-        """``[grid, block]``, ``[grid, block, shared_bytes]`` or ``[grid, block, shared_bytes, stream]``."""
+        """Binds a geometry: ``[grid, block]``, optionally followed by ``shared_bytes`` and ``stream``."""
         if not isinstance(geometry, tuple) or not 2 <= len(geometry) <= 4:
             raise TypeError(f"{self.name}[grid, block, shared_bytes=0, stream=None]: two to four values")
         return Configured(self, *geometry)
@@ -86,7 +86,7 @@ class Function:
         """Runs the kernel and waits for it.
 
         :raise TypeError: an argument does not fit its parameter.
-        :raise errors.VgcError: it failed.
+        :raise errors.VgcError: the launch failed.
         """
         done = self._start(grid, block, shared_bytes, None, values)
         assert not isinstance(done, job.Job)
@@ -114,7 +114,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A kernel with its geometry: only the arguments are missing."""
+    """Kernel with its geometry, callable with the arguments."""
 
     function: Function
     grid: Extent
@@ -123,7 +123,7 @@ class Configured:
     stream: Stream | None = None
 
     def __call__(self, *values: Any) -> Job | Timing:
-        """Runs and waits; with a stream, returns a job at once."""
+        """Runs the kernel and waits; with a stream, returns a job at once."""
         if self.stream is None:
             return self.function.launch(self.grid, self.block, *values, shared_bytes=self.shared_bytes)
         return self.function.launch_async(
@@ -132,7 +132,7 @@ class Configured:
 
 
 class Program:
-    """A loaded program. Its kernels: ``program["name"]`` or ``program.name``. `log` holds the compiler's warnings."""
+    """Loaded program. Its kernels: ``program["name"]`` or ``program.name``. `log` holds the compiler's warnings."""
 
     def __init__(self, handle: Handle, source: bytes, options: Sequence[str], kind: int) -> None:
         texts = [ffi.new("char[]", option.encode()) for option in options]
@@ -164,7 +164,7 @@ class Program:
         return self._unload.alive and self.handle.is_open
 
     def check_loaded(self) -> None:
-        """Refuses the use of a program that is gone.
+        """Checks that the program can be used.
 
         :raise ValueError: it was unloaded, or its device is closed.
         """
@@ -172,7 +172,7 @@ class Program:
             raise ValueError("the program was unloaded, or its device is closed")
 
     def __iter__(self) -> Iterator[str]:
-        """Names of the kernels, as in the source."""
+        """Iterates over the names of the kernels, as in the source."""
         self.check_loaded()
         for index in range(lib.vgc_program_num_functions(self._pointer)):
             info = ffi.new("struct vgc_function_info *")
@@ -180,9 +180,9 @@ class Program:
             yield text(info.short_name)
 
     def __getitem__(self, name: str) -> Function:
-        """The kernel of that name in the source, or the linker's.
+        """Finds a kernel by its name in the source, or the linker's name.
 
-        :raise errors.NotFound: there is none.
+        :raise errors.NotFound: the program has no such kernel.
         """
         self.check_loaded()
         if name not in self._functions:
@@ -200,9 +200,9 @@ class Program:
             raise AttributeError(str(error)) from None
 
     def variable(self, name: str) -> Variable:
-        """Where a ``__device__`` or ``__constant__`` variable lies.
+        """Finds a ``__device__`` or ``__constant__`` variable.
 
-        :raise errors.NotFound: there is none of that name.
+        :raise errors.NotFound: the program has no such variable.
         """
         self.check_loaded()
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
@@ -210,6 +210,6 @@ class Program:
         return Variable(name, int(address[0]), int(size[0]))
 
     def unload(self) -> None:
-        """Gives the program back; a second time does nothing. Its kernels must not be used again."""
+        """Unloads the program; a second call does nothing. Its kernels must not be used again."""
         self._functions.clear()
         self._unload()

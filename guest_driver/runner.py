@@ -1,4 +1,4 @@
-"""``vgc run``: one kernel of a source file, with arguments from the command line."""
+"""``vgc run``: runs one kernel of a source file, with arguments from the command line."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ Arguments (--arg, one per parameter):
   inout:a.npy:b.npy   an array that it changes; the result goes into b.npy
   out:float32:1024:b.npy   a new array of zeros (1024, or 32x32); the result goes into b.npy
   rand:float32:1024   an array of random numbers
-Without the last file name an output is only summed up on the terminal.
+Without the last file name only a summary of an output is printed.
 """
 
 PROGRAM_KINDS: Final = {".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin"}
-"""By the file's suffix; anything else is CUDA source."""
+"""Program kinds by file suffix; other files are CUDA source."""
 
 SCALARS: Final = {"int": "int32", "uint": "uint32", "long": "int64", "float": "float32", "double": "float64"}
 
 
 def extents(text: str) -> tuple[int, ...]:
-    """A grid or a block of the command line."""
+    """Parses a grid or a block of the command line."""
     numbers = tuple(int(number) for number in text.split(","))
     if not 1 <= len(numbers) <= 3 or min(numbers) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}; allowed: one to three positive numbers")
@@ -48,7 +48,7 @@ def extents(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument: a value, or an array and what becomes of it."""
+    """Argument of the kernel: a value, or an array and what is done with its result."""
 
     text: str
     value: Any
@@ -61,9 +61,9 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def parse(spec: str) -> Argument:
-    """An argument of the command line.
+    """Parses an argument of the command line.
 
-    :raise ValueError: it is none, or its file cannot be read; the text names it.
+    :raise ValueError: it is malformed, or its file cannot be read; the text names it.
     """
     try:
         return _parse(spec)
@@ -72,7 +72,7 @@ def parse(spec: str) -> Argument:
 
 
 def _parse(spec: str) -> Argument:
-    import numpy as np  # here, so that the rest of `vgc` does without
+    import numpy as np  # here, because the rest of `vgc` works without numpy
 
     kind, _, rest = spec.partition(":")
     words = rest.split(":")
@@ -96,7 +96,7 @@ def _fits(value: Any, param: Param) -> bool:
     import numpy as np
 
     try:
-        if isinstance(value, np.ndarray):  # which will be on the device
+        if isinstance(value, np.ndarray):  # is passed as a device array
             check_buffer(In(value), param)
         else:
             pack(value, param)
@@ -115,9 +115,9 @@ def _allowed(param: Param) -> str:
 
 
 def check(kernel: Function | ShadowFunction, given: Sequence[Argument]) -> None:
-    """Refuses arguments that are not what the kernel takes.
+    """Checks that arguments fit the kernel's parameters.
 
-    :raise ValueError: the text names argument, parameter and what is allowed.
+    :raise ValueError: one does not; the text names argument, parameter and what is allowed.
     """
     if len(given) != len(kernel.params):
         raise ValueError(f"{kernel.name} takes {len(kernel.params)} arguments, not {len(given)}")
@@ -147,9 +147,9 @@ def _to_device(device: Device | ShadowDevice, argument: Argument) -> Any:
 
 
 def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
-    """Does what the command line says; a report for the terminal.
+    """Runs the kernel that the command line names; returns a report for the terminal.
 
-    :raise errors.ShadowMismatch: the two devices disagree on an array; nothing is saved then.
+    :raise errors.ShadowMismatch: the two devices disagree on an array; no output is saved then.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Shadow mode: the same program on two devices, say a GPU and the software GPU, and what comes out compared.
+"""Shadow mode: runs one program on two devices, say a GPU and the software GPU, and compares the results.
 
 with vgc.ShadowDevice(vgc.Device(0), vgc.Device(1)) as device:
     program = device.compile(SOURCE)
@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from guest_driver import errors
+from guest_driver.comparison import ATOL, RTOL, Sides
 from guest_driver.device import Device, DeviceInfo
 from guest_driver.job import Timing
 from guest_driver.memory import DeviceArray, DeviceMemory
-from guest_driver.sides import ATOL, RTOL, Sides
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ShadowArray:
-    """An array on both devices. `name` is what errors call it."""
+    """Array on both devices. Error messages use its `name`."""
 
     sides: Sides
     name: str
     primary: DeviceArray
     shadow: DeviceArray
     launched: list[str] = field(default_factory=list)
-    """The kernels that got it since both sides were last known to be equal."""
+    """Names of the kernels that got the array since both sides were last known to be equal."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -48,9 +48,9 @@ class ShadowArray:
         return self.primary.dtype
 
     def get(self) -> NDArray[Any]:
-        """The primary's contents.
+        """Copies out the primary's contents.
 
-        :raise errors.ShadowMismatch: the shadow's are others.
+        :raise errors.ShadowMismatch: the shadow's contents differ.
         """
         ours, theirs = self.sides.both(f"reading {self.name}", self.primary.get, self.shadow.get)
         kernels = ", ".join(dict.fromkeys(self.launched)) or "no kernel"
@@ -69,14 +69,14 @@ class ShadowArray:
         self.launched.clear()
 
     def free(self) -> None:
-        """Gives the memory back; a second time does nothing."""
+        """Frees the memory on both sides; a second call does nothing."""
         self.primary.free()
         self.shadow.free()
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowFunction:
-    """A kernel on both devices: ``function[grid, block](arguments...)`` runs both and waits; so does `launch`."""
+    """Kernel on both devices: ``function[grid, block](arguments...)`` runs both and waits; so does `launch`."""
 
     sides: Sides
     primary: Function
@@ -91,14 +91,14 @@ class ShadowFunction:
         return self.primary.params
 
     def __getitem__(self, geometry: tuple[Any, ...]) -> Callable[..., Timing]:
-        """``[grid, block]`` or ``[grid, block, shared_bytes]``."""
+        """Binds a geometry: ``[grid, block]`` or ``[grid, block, shared_bytes]``."""
         if not isinstance(geometry, tuple) or not 2 <= len(geometry) <= 3:
             raise TypeError(f"{self.name}[grid, block, shared_bytes=0]: two or three values; streams have no shadow")
         grid, block, shared_bytes = (*geometry, 0)[:3]
         return lambda *values: self.launch(grid, block, *values, shared_bytes=shared_bytes)
 
     def launch(self, grid: Extent, block: Extent, *values: Any, shared_bytes: int = 0) -> Timing:
-        """Runs the kernel on one device after the other; the primary's time.
+        """Runs the kernel on one device after the other; returns the primary's timing.
 
         :raise TypeError: an argument is memory of one device only, or does not fit its parameter.
         """
@@ -118,7 +118,7 @@ class ShadowFunction:
 
 @dataclass(frozen=True, slots=True)
 class ShadowProgram:
-    """A program on both devices. Its kernels: ``program["name"]`` or ``program.name``."""
+    """Program on both devices. Its kernels: ``program["name"]`` or ``program.name``."""
 
     sides: Sides
     primary: Program
@@ -126,16 +126,16 @@ class ShadowProgram:
 
     @property
     def log(self) -> str:
-        """The warnings of the primary's compiler."""
+        """Warnings of the primary's compiler."""
         return self.primary.log
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.primary)
 
     def __getitem__(self, name: str) -> ShadowFunction:
-        """The kernel of that name.
+        """Finds a kernel by name.
 
-        :raise errors.NotFound: there is none.
+        :raise errors.NotFound: the program has no such kernel.
         """
         pair = self.sides.both(f"kernel {name}", lambda: self.primary[name], lambda: self.shadow[name])
         return ShadowFunction(self.sides, *pair)
@@ -149,15 +149,15 @@ class ShadowProgram:
             raise AttributeError(str(error)) from None
 
     def unload(self) -> None:
-        """Gives the program back on both sides."""
+        """Unloads the program on both sides."""
         self.primary.unload()
         self.shadow.unload()
 
 
 class ShadowDevice:
-    """Two devices that do the same; it owns both. What is read comes from `primary`.
+    """Pair of devices that perform the same operations; it owns both. Reads return the contents of `primary`.
 
-    :param rtol: floats may be ``atol + rtol * abs(primary's)`` apart; everything else is exact.
+    :param rtol: floats may be ``atol + rtol * abs(primary's)`` apart; other types must be equal.
     """
 
     def __init__(self, primary: Device, shadow: Device, *, rtol: float = RTOL, atol: float = ATOL) -> None:
@@ -176,18 +176,18 @@ class ShadowDevice:
         self.close()
 
     def close(self) -> None:
-        """Closes both; compares nothing, see `check`."""
+        """Closes both devices without comparing arrays (see `check`)."""
         try:
             self.primary.close()
         finally:
             self.shadow.close()
 
     def info(self) -> DeviceInfo:
-        """Of the primary."""
+        """Reads the primary's properties."""
         return self.primary.info()
 
     def compile(self, source: str | bytes, options: Sequence[str] = (), kind: str = "cuda") -> ShadowProgram:
-        """As `Device.compile`, on both."""
+        """Compiles a program on both devices, as `Device.compile`."""
         pair = self.sides.both(
             "compilation",
             lambda: self.primary.compile(source, options, kind),
@@ -196,7 +196,7 @@ class ShadowDevice:
         return ShadowProgram(self.sides, *pair)
 
     def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32", name: str = "") -> ShadowArray:
-        """An array of zeros on both devices."""
+        """Allocates an array of zeros on both devices."""
         self._num_arrays += 1
         name = name or f"array {self._num_arrays}"
         pair = self.sides.both(
@@ -207,10 +207,10 @@ class ShadowDevice:
         return array
 
     empty = zeros
-    """Not undefined, as a device's: what no kernel writes has to be equal too."""
+    """Allocates an array of zeros: contents are defined, unlike a `Device`'s, as unwritten elements are compared."""
 
     def to_device(self, array: NDArray[Any], name: str = "") -> ShadowArray:
-        """A copy of a numpy array on both devices."""
+        """Copies a numpy array to a new array on both devices."""
         copy = self.zeros(array.shape, array.dtype, name)
         copy.set(array)
         return copy
@@ -220,9 +220,9 @@ class ShadowDevice:
         self.sides.both("synchronization", self.primary.synchronize, self.shadow.synchronize)
 
     def check(self) -> None:
-        """Compares all arrays that there are.
+        """Compares all existing arrays.
 
-        :raise errors.ShadowMismatch: with a line for each that differs.
+        :raise errors.ShadowMismatch: arrays differ; the text has a line for each of them.
         """
         found = []
         for reference in self._arrays:

@@ -1,4 +1,4 @@
-"""A table of steps and their times, for programs that show what a device does for them."""
+"""Table of steps and their times, for programs that show how long a device works for them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _T = TypeVar("_T")
 
 @dataclass
 class Steps:
-    """How long each step took, in the order of the steps."""
+    """Steps in order, each with its time."""
 
     rows: list[tuple[str, str, float]] = field(default_factory=list)
-    """Name, where it ran, seconds."""
+    """Name, place and seconds of each step."""
 
     def timed(self, name: str, step: Callable[[], _T], where: str = "") -> _T:
-        """Runs a step and gives its result."""
+        """Runs a step and returns its result."""
         start = time.perf_counter()
         result = step()
         self.rows.append((name, where, time.perf_counter() - start))
@@ -29,7 +29,7 @@ class Steps:
         return sum(seconds for _, _, seconds in self.rows)
 
     def __str__(self) -> str:
-        """A table: what ran, how long, its share of the whole, where."""
+        """Formats a table: step, time, share of the total, place."""
         width = max([len(name) for name, _, _ in self.rows] + [len("step")])
         total = self.seconds or 1.0
         lines = [f"{'step':<{width}} {'time':>11} {'share':>6}  where"]

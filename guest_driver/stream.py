@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """Work in order, beside the work of other streams. Whatever is given a stream returns at once, with a job."""
+    """Stream: its work runs in order, concurrently with other streams. Functions that take a stream return a job at
+    once.
+    """
 
     def __init__(self, handle: Handle) -> None:
         out = ffi.new("uint32_t *")
@@ -40,19 +42,19 @@ class Stream:
             self.close()
 
     def track(self, job: Job) -> Job:
-        """Has `synchronize` wait for this job too."""
+        """Registers a job that `synchronize` waits for."""
         self._jobs = [known for known in self._jobs if not known.done() or known.failed]
         self._jobs.append(job)
         return job
 
     def forget(self) -> None:
-        """Has `synchronize` wait for nothing that came before; whatever fails of it is not heard of."""
+        """Drops all registered jobs: `synchronize` no longer waits for them, and does not report their failures."""
         self._jobs = []
 
     def synchronize(self) -> None:
-        """Waits for everything in the stream.
+        """Waits for all work in the stream.
 
-        :raise errors.VgcError: of the first job that failed since the last time.
+        :raise errors.VgcError: the error of the first job that failed since the last call.
         """
         jobs, self._jobs = self._jobs, []
         first: errors.VgcError | None = None
@@ -67,16 +69,16 @@ class Stream:
         self._handle.show_output()
 
     def wait_for(self, event: Event) -> None:
-        """Later work of this stream begins after the event."""
+        """Makes later work of this stream wait for the event."""
         check(lib.vgc_stream_wait_event(event.pointer, self.number))
 
     def close(self) -> None:
-        """Waits for the stream and gives its number back; a second time does nothing."""
+        """Waits for the stream and frees its number; a second call does nothing."""
         self._destroy()
 
 
 class Event:
-    """A moment in a stream, by the engine's clock."""
+    """Event: a point in a stream, with a time in the engine's clock."""
 
     def __init__(self, handle: Handle) -> None:
         out = ffi.new("struct vgc_event **")
@@ -87,7 +89,7 @@ class Event:
 
     @property
     def pointer(self) -> Any:
-        """For libvgc's functions.
+        """Pointer for libvgc's functions.
 
         :raise ValueError: the event or its device is closed.
         """
@@ -104,16 +106,16 @@ class Event:
         self.close()
 
     def record(self, stream: Stream | None = None) -> Self:
-        """Marks the moment when the stream has come so far."""
+        """Records the event behind the work that the stream has now."""
         check(lib.vgc_event_record(self.pointer, 0 if stream is None else stream.number))
         return self
 
     def synchronize(self) -> None:
-        """Waits until it has happened."""
+        """Waits until the event has happened."""
         check(lib.vgc_event_synchronize(self.pointer))
 
     def happened(self) -> bool:
-        """Whether it has."""
+        """True if the event has happened."""
         result = lib.vgc_event_query(self.pointer)
         if result != lib.VGC_PENDING:
             check(result)
@@ -126,5 +128,5 @@ class Event:
         return int(out[0]) / 1e9
 
     def close(self) -> None:
-        """Gives the event back; it must not be used again."""
+        """Frees the event, which must not be used again."""
         self._destroy()

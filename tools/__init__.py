@@ -1,1 +1,1 @@
-"""What builds, fetches and boots: used by the Makefile, the tests and the benchmarks, never by the product."""
+"""Tools that build, fetch and boot, for the Makefile, the tests and the benchmarks; the product uses none of them."""

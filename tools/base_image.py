@@ -1,6 +1,6 @@
-"""The read-only part of the guest image: Debian's kernel and packages, unpacked into an ext4 file system.
+"""Base of the guest image, read-only: Debian's kernel and packages, unpacked into an ext4 file system.
 
-It lives in the cache and is made again only when this file, or how packages are fetched, changes.
+It lies in the cache and is rebuilt only when this file or `tools.debian` changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PACKAGES: Final = (
     "python3-pil",
 )
 EARLY_MODULES: Final = ("virtio_blk", "overlay")
-"""Needed before the base can be mounted, so they go into the initramfs; the rest are loaded from the base."""
+"""Kernel modules in the initramfs, because mounting the base needs them; the others are loaded from the base."""
 
 KEPT_MODULES: Final = ("drivers/uio", "drivers/block", "fs/overlayfs")
 UNUSED: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/include", "boot")
@@ -34,7 +34,7 @@ BLOCK_BYTES: Final = 4096
 
 
 def folder() -> Path:
-    """The folder with kernel, early modules and base file system; built if this file or its helpers changed."""
+    """Folder with kernel, early modules and base file system; built if this file or its helpers changed."""
     sources = [Path(__file__), Path(debian.__file__)]
     built = cache_folder() / f"base-{digest_of(sources)}"
     with locked(cache_folder() / "base.lock"):
@@ -65,7 +65,7 @@ def _build(folder: Path) -> None:
 
 
 def _keep_modules(root: Path, early: Path) -> None:
-    """Drop the kernel modules no guest of ours uses; unpack the others, as busybox reads only plain ones."""
+    """Drops kernel modules that our guests do not use; unpacks the others, because busybox reads only plain ones."""
     (release,) = (root / "usr/lib/modules").iterdir()
     wanted = tuple(str(release / "kernel" / name) for name in KEPT_MODULES)
     early.mkdir()
@@ -80,7 +80,7 @@ def _keep_modules(root: Path, early: Path) -> None:
 
 
 def _finish_root(root: Path) -> None:
-    """What package scripts and an installer would have done, as far as the guest needs it."""
+    """Does the parts of package scripts and an installer that the guest needs."""
     for name in UNUSED:
         shutil.rmtree(root / name, ignore_errors=True)
     for name in ("proc", "sys", "dev", "run", "tmp", "root", "etc"):
@@ -100,7 +100,7 @@ def _finish_root(root: Path) -> None:
 
 
 def _compile_python(root: Path) -> None:
-    """Byte-compile the guest's Python with the guest's Python: at every boot it would take seconds instead."""
+    """Byte-compiles Python modules with the guest's Python, which would else take seconds at every boot."""
     (python,) = (root / "usr/bin").glob("python3.[0-9]*")
     argv: list[str | Path] = [
         root / "lib64/ld-linux-x86-64.so.2",

@@ -1,8 +1,8 @@
-"""Compiles the C parts in place: cffi modules, libvgc, compiler tool, sandbox launcher. Only what changed.
+"""Compiles the C parts that have changed, in place: cffi modules, libvgc, compiler tool, sandbox launcher.
 
-A part is what one build script or Makefile makes. Whether it is up to date is decided by the contents of its
-sources, so a checkout or a touched file costs nothing. ``VGC_SANITIZE`` (say ``address,undefined``) is passed on to
-the build scripts and counts as a change.
+Each part has one build script or Makefile. The contents of its sources decide whether it is up to date, so a checkout
+or a touched file costs nothing. ``VGC_SANITIZE`` (say ``address,undefined``) is passed on to the build scripts and
+counts as a change.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ WIRE: Final = ("virtio_proto/include", "virtio_proto/src", "virtio_proto/schema.
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing to build; `sources` are folders and files relative to the repository."""
+    """Part to build; `sources` are folders and files relative to the repository."""
 
     name: str
     script: str
-    """A Python build module, or a folder with a Makefile."""
+    """Python build module, or folder with a Makefile."""
     sources: tuple[str, ...]
     products: tuple[str, ...]
-    """Patterns of what it leaves: missing products are built again."""
+    """Patterns of the files that it makes: missing products are built again."""
 
     def argv(self, sanitize: str) -> list[str]:
         if self.script.endswith(".py"):
@@ -52,7 +52,7 @@ PARTS: Final = (
         (
             *WIRE,
             "vhost_backend/dataplane",
-            "vhost_backend/control/driver",
+            "vhost_backend/channels",
             "vhost_backend/engines/cpu",
             "vhost_backend/engines/cuda",
             "kernels/cpu",
@@ -86,7 +86,7 @@ PARTS: Final = (
 
 
 def build(root: Path = REPOSITORY) -> None:
-    """Build every part of the tree at `root` whose sources changed."""
+    """Builds every part of the tree at `root` whose sources changed."""
     for part in PARTS:
         if not bring_up_to_date(part, root):
             argv = part.argv(os.environ.get("VGC_SANITIZE", ""))
@@ -94,7 +94,7 @@ def build(root: Path = REPOSITORY) -> None:
 
 
 def bring_up_to_date(part: Part, root: Path = REPOSITORY) -> bool:
-    """Build one part, if its sources changed. False when that failed; its messages are on stderr."""
+    """Builds one part, if its sources changed. False if that failed; its messages are on stderr."""
     sanitize = os.environ.get("VGC_SANITIZE", "")
     stamp = root / "build" / "hashes" / part.script.replace("/", ".")
     argv = part.argv(sanitize)
@@ -110,7 +110,7 @@ def bring_up_to_date(part: Part, root: Path = REPOSITORY) -> bool:
 
 
 def _sources(root: Path, names: Iterable[str]) -> list[Path]:
-    """All source files under the folders and files called `names`, built ones left out."""
+    """Source files among the folders and files `names`, without built files."""
     found: list[Path] = []
     for name in names:
         path = root / name

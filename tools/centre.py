@@ -1,6 +1,6 @@
-"""``make centre``: two guests compute, and the control centre's page shows every processing element of it; Ctrl-C ends it.
+"""``make centre``: two guests compute, and the control centre's page shows their processing elements; Ctrl-C ends it.
 
-``python -m tools.centre --once`` prints what vgcctl says of a moment of it, and ends.
+``python -m tools.centre --once`` prints the output of some vgcctl commands instead, and ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VMS: Final = ("web1", "train1")
 WORK: Final = "python3 examples/watched.py --size 1024 --sweeps 20 --keep-going"
 SECONDS: Final = 24 * 3600
 BUSY: Final = 100
-"""Requests that a guest has made by then."""
+"""Number of requests after which a guest counts as busy."""
 SHOWN: Final = (
     ("ls",),
     ("tail", "vm=web1,fn=log", "--count", "3"),
@@ -39,8 +39,10 @@ SHOWN: Final = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--once", action="store_true", help="print what vgcctl says, and end")
-    parser.add_argument("--listen", default="127.0.0.1:7070", help="of the control centre (default: %(default)s)")
+    parser.add_argument("--once", action="store_true", help="print the output of vgcctl, and end")
+    parser.add_argument(
+        "--listen", default="127.0.0.1:7070", help="address of the control centre (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # in the background of a script, Ctrl-C's signal is ignored
         signal.signal(number, _end)
@@ -51,7 +53,7 @@ def main() -> int:
             guest = stack.enter_context(Guest(vgcd.device(name), memory_mib=512))
             say(f"{name} runs ({guest.machine}) and computes")
             guest.start(WORK, timeout=SECONDS)
-        if arguments.once:  # beside another one, too
+        if arguments.once:  # on a free port, because a second control centre may be running
             url = stack.enter_context(centre(vgcd.control_socket, "127.0.0.1:0"))
             wait_until_busy(url)
             return show(url)
@@ -62,13 +64,13 @@ def main() -> int:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
-    """Ends the guests, the daemon and the control centre, too."""
+    """Handles a signal: ends the program, and with it the guests, the daemon and the control centre."""
     raise SystemExit(0)
 
 
 @contextmanager
 def centre(control_socket: Path, listen: str, recordings: Path | None = None) -> Iterator[str]:
-    """A control centre, which records if it is told where; yields its URL."""
+    """Runs a control centre, which records into the database `recordings` if given; yields its URL."""
     argv = ["-m", "control_center.server", "--host", f"unix:{control_socket}", "--listen", listen]
     if recordings is not None:
         recordings.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +88,7 @@ def centre(control_socket: Path, listen: str, recordings: Path | None = None) ->
 
 
 def wait_until_busy(url: str) -> None:
-    """Until the centre, which asks its host every second, has heard of guests that compute."""
+    """Waits until the centre, which polls its host every second, knows that all guests compute."""
     while True:
         with urllib.request.urlopen(f"{url}/api/v1/hosts", timeout=10) as answer:
             vms = [vm for host in json.load(answer) for vm in host["vms"]]
@@ -100,7 +102,7 @@ def vgcctl() -> str:
 
 
 def show(url: str) -> int:
-    """Prints what a few commands say; the last exit code that was not 0."""
+    """Runs a few vgcctl commands; returns the last exit code that was not 0."""
     worst = 0
     for words in SHOWN:
         print(f"$ vgcctl {' '.join(words)}", flush=True)

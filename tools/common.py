@@ -1,4 +1,4 @@
-"""What every tool needs: where things are, how to speak, how to fail. Standard library only."""
+"""Helpers of all tools: paths, messages, errors, locks. Standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUILD: Final = REPOSITORY / "build"
 
 
 def cache_folder() -> Path:
-    """Where downloads and the guest image live: ``$VGC_CACHE``, or a folder of the user's cache."""
+    """Folder of downloads and the guest image: ``$VGC_CACHE``, or a folder of the user's cache."""
     named = os.environ.get("VGC_CACHE")
     if named:
         return Path(named).absolute()
@@ -25,12 +25,12 @@ def cache_folder() -> Path:
 
 
 def say(text: str) -> None:
-    """Tell the person at the terminal what is going on; stdout stays free for results."""
+    """Prints a message of progress to stderr; stdout stays free for results."""
     print(f"==> {text}", file=sys.stderr, flush=True)
 
 
 def die(message: str, *, hint: str | None = None) -> NoReturn:
-    """End the program with an error that says what is wrong and, with `hint`, what to do about it."""
+    """Ends the program with an error message and, with `hint`, a line that says what to do about it."""
     print(f"error: {message}", file=sys.stderr)
     if hint:
         print(f"hint: {hint}", file=sys.stderr)
@@ -38,9 +38,9 @@ def die(message: str, *, hint: str | None = None) -> NoReturn:
 
 
 def digest_of(paths: Iterable[Path], *extra: str) -> str:
-    """A hash over files and over `extra` texts: what a result was made from.
+    """Hashes files and `extra` texts, the inputs of a result.
 
-    Files count by their contents and their place in the repository, so every clone of it comes to the same.
+    The hash covers the contents of files and their paths in the repository, so that it is equal in every clone.
     """
     digest = hashlib.sha256()
     for text in extra:
@@ -55,7 +55,7 @@ def digest_of(paths: Iterable[Path], *extra: str) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, so that two runs of a tool do not write the same result at once."""
+    """Holds the lock file `path`, so that two runs of a tool do not write the same result at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Initramfs archives: the kernel's "newc" cpio format, written from memory and files, owned by root."""
+"""Writer of initramfs archives, in the kernel's "newc" cpio format; all entries are owned by root."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TRAILER: Final = "TRAILER!!!"
 
 
 class CpioArchive:
-    """Collects entries; `data()` is the finished archive. Parent folders are made as they are needed."""
+    """Archive; `data()` returns its bytes. Adding an entry adds its parent folders."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -19,12 +19,12 @@ class CpioArchive:
         self._inode = 0
 
     def add_bytes(self, name: str, contents: bytes, mode: int = 0o644) -> None:
-        """A regular file called `name` (relative to the root)."""
+        """Adds a regular file called `name` (relative to the root)."""
         self.add_folder(str(Path(name).parent))
         self._entry(name, stat.S_IFREG | mode, contents)
 
     def add_file(self, name: str, source: Path) -> None:
-        """A regular file with the contents and the executable bits of `source`."""
+        """Adds a regular file with the contents and the executable bits of `source`."""
         self.add_bytes(name, source.read_bytes(), 0o644 | (source.stat().st_mode & 0o111))
 
     def add_link(self, name: str, target: str) -> None:
@@ -39,7 +39,7 @@ class CpioArchive:
         self._entry(name, stat.S_IFDIR | 0o755, b"")
 
     def data(self) -> bytes:
-        """The archive with everything added so far."""
+        """Returns the archive with all entries added so far."""
         return b"".join([*self._parts, _record(TRAILER, 0, 0, b"")])
 
     def _entry(self, name: str, mode: int, contents: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Debian packages without installing them: a private apt that resolves, verifies, downloads and unpacks.
+"""Unpacks Debian packages without installing them: a private apt that resolves, verifies and downloads.
 
 The host's own apt state is not touched and no root rights are needed. Every package is authenticated by apt
 with Debian's archive keys, as in an ordinary installation.
@@ -23,17 +23,17 @@ HOST_KEYRINGS: Final = Path("/usr/share/keyrings")
 TRIXIE_KEY: Final = "debian-archive-trixie-stable.gpg"
 KEYRING: Final = "debian-archive-keyring.gpg"
 TOP_LINKS: Final = ("bin", "sbin", "lib", "lib64")
-"""Links of a merged-/usr system; the packages themselves bring only what they point to."""
+"""Links of a merged-/usr system; packages contain only their targets."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateApt:
-    """An apt with its own lists, cache and (empty) idea of what is installed, all inside `folder`."""
+    """Private apt: its lists, cache and (empty) database of installed packages lie in `folder`."""
 
     folder: Path
 
     def fetch(self, packages: Sequence[str], *, release: str | None = None) -> list[Path]:
-        """Download `packages` and all they depend on, from `release` where it has them.
+        """Downloads `packages` and their dependencies, from `release` if it has them.
 
         :return: the .deb files, authenticated.
         """
@@ -46,14 +46,14 @@ class PrivateApt:
         return [self.folder / "cache" / "archives" / name for name in names]
 
     def fetch_alone(self, package: str) -> Path:
-        """Download one package without what it depends on."""
+        """Downloads one package without its dependencies."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             self.run("apt-get", "download", package, cwd=Path(scratch))
             (deb,) = Path(scratch).glob("*.deb")
             return Path(shutil.move(deb, self.folder / deb.name))
 
     def first_dependency(self, package: str) -> str:
-        """What `package`, a metapackage, stands for today."""
+        """Returns the package that `package`, a metapackage, currently stands for."""
         lines = self.run("apt-cache", "depends", package).splitlines()
         names = [line.split()[1] for line in lines if line.startswith("  Depends: ")]
         if not names:
@@ -61,7 +61,7 @@ class PrivateApt:
         return names[0]
 
     def run(self, *argv: str, cwd: Path | None = None) -> str:
-        """Run an apt program on the private state; its standard output."""
+        """Runs an apt program on the private state; returns its standard output."""
         env = os.environ | {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
         env.pop("LD_PRELOAD", None)  # the sanitizers of tools.sanitized, in which apt hangs
         done = subprocess.run(argv, env=env, cwd=cwd, capture_output=True, text=True, check=False)
@@ -72,7 +72,7 @@ class PrivateApt:
 
 @contextmanager
 def private_apt(*suites: str) -> Iterator[PrivateApt]:
-    """An apt that sees Debian's `suites`, with fresh lists. Exclusive: a second one waits for the first."""
+    """Yields an apt for Debian's `suites`, with fresh lists. Exclusive: a second caller waits for the first."""
     if shutil.which("apt-get") is None:
         die("there is no apt-get here", hint="this tool unpacks Debian packages: run it on Debian or Ubuntu")
     folder = cache_folder() / "apt"
@@ -81,7 +81,7 @@ def private_apt(*suites: str) -> Iterator[PrivateApt]:
 
 
 def unpack(packages: Sequence[Path], root: Path) -> None:
-    """Unpack .deb files into `root`; their maintainer scripts are not run."""
+    """Unpacks .deb files into `root` without running their maintainer scripts."""
     for name in TOP_LINKS:
         (root / "usr" / name).mkdir(parents=True, exist_ok=True)
         if not (root / name).is_symlink():
@@ -91,7 +91,7 @@ def unpack(packages: Sequence[Path], root: Path) -> None:
 
 
 def _prepared(folder: Path, suites: Sequence[str], keyring: Path) -> PrivateApt:
-    """Write the configuration of a private apt and read the package lists."""
+    """Writes the configuration of a private apt and reads the package lists."""
     for name in ("state/lists/partial", "cache/archives/partial", "preferences.d", "sources.d"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "status").touch()
@@ -121,10 +121,10 @@ def _prepared(folder: Path, suites: Sequence[str], keyring: Path) -> PrivateApt:
 
 
 def _trixie_keyring(folder: Path) -> Path:
-    """A keyring that holds Debian 13's keys.
+    """Path of a keyring with Debian 13's keys.
 
     Debian 12 machines that were never updated lack them: there the package with the keys comes from Debian 12's
-    own archive, which the keys of the machine do authenticate.
+    archive, which the machine's keys authenticate.
     """
     if (HOST_KEYRINGS / TRIXIE_KEY).exists():
         return HOST_KEYRINGS / KEYRING

@@ -1,4 +1,4 @@
-"""``make demo``: a guest computes on a photograph and multiplies matrices; the pictures land in ``build/demo/``."""
+"""``make demo``: a guest filters a photograph and multiplies matrices; the pictures land in ``build/demo/``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS: Final = 300
 
 
 def main() -> None:
-    """Boot, run both examples, fetch their pictures, print what they say."""
+    """Boots a guest, runs both examples, prints their output and fetches their pictures."""
     with Vgcd(VmSettings("demo", num_queues=16)) as vgcd, Guest(vgcd.device("demo"), memory_mib=1024) as guest:
         say(f"a guest runs ({guest.machine}); its device:")
         print(guest.run("vgc info").stdout)
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def fetch_pictures(guest: Guest) -> list[Path]:
-    """Copy what the example left to the host, in a fresh folder."""
+    """Copies the example's pictures to the host, into a fresh folder."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir(parents=True)
     names = guest.run(f"ls {GUEST_OUTPUT}").stdout.split()

@@ -1,17 +1,17 @@
-"""The guest image, from Debian packages: kernel, initramfs and a read-only base file system.
+"""Guest image, built from Debian packages: kernel, initramfs and a read-only base file system.
 
 Two layers, so that a change of the project's own files costs a fraction of a second:
 
 ``base``
     Debian's cloud kernel, and Debian packages in an ext4 image that the guest mounts read-only from virtio-blk
-    (`tools/base_image.py`). Lives in the cache.
+    (`tools/base_image.py`). Lies in the cache.
 ``initramfs``
-    busybox, two kernel modules and the project's own files, which the guest lays over the base.
+    busybox, two kernel modules and the project's files, which the guest lays over the base.
 
-Measured under emulation on two cores: to a running agent in 3.5 to 5 s with 67 MiB of guest memory in use. One
-initramfs with everything boots no faster (4.4 to 8.5 s; compressed with zstd 5.1 to 5.4 s) and holds 370 MiB.
+Measured under emulation on two cores: the agent runs after 3.5 to 5 s, with 67 MiB of guest memory in use. A single
+initramfs with everything boots no faster (4.4 to 8.5 s; compressed with zstd 5.1 to 5.4 s) and takes 370 MiB.
 
-``python -m tools.image`` builds it and prints where it is.
+``python -m tools.image`` builds it and prints its path.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PROJECT_FOLDERS: Final = {
     "virtio_proto": "opt/vgc/lib/virtio_proto",
     "examples": "root/examples",
 }
-"""What the guest gets of the project, and where."""
+"""Folders of the project that the guest gets, and their paths there."""
 
 NOT_FOR_GUESTS: Final = frozenset({".o", ".d", ".new"})
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A guest image: three files that QEMU takes, none of which a guest can change."""
+    """Guest image: three files that QEMU takes, none of which a guest can change."""
 
     kernel: Path
     initramfs: Path
@@ -45,7 +45,7 @@ class Image:
 
 
 def build() -> Image:
-    """The image, up to date with the working tree."""
+    """Builds the image from the working tree, if it is out of date."""
     base = base_image.folder()
     initramfs = BUILD / "initramfs.cpio"
     archive = _initramfs(base)
@@ -53,7 +53,7 @@ def build() -> Image:
         if not initramfs.exists() or initramfs.read_bytes() != archive:
             partial = initramfs.with_suffix(".partial")
             partial.write_bytes(archive)
-            partial.rename(initramfs)  # a guest that boots right now keeps the old one
+            partial.rename(initramfs)  # a guest that is booting keeps the old file
     return Image(base / "vmlinuz", initramfs, base / "base.ext4")
 
 
@@ -71,7 +71,7 @@ def _initramfs(base: Path) -> bytes:
 
 
 def _layer() -> dict[str, Path]:
-    """The project's own files in the guest: path there -> file here."""
+    """Files of the project in the guest: path there -> file here."""
     layer = {f"opt/vgc/sbin/{name}": GUEST_FILES / name for name in ("start", "agent.py")}
     layer["opt/vgc/motd"] = GUEST_FILES / "motd"
     layer["opt/vgc/bin/vgc"] = GUEST_FILES / "vgc"

@@ -1,4 +1,4 @@
-"""libvirt's own schemas, out of Debian's package of them, to check domain XML without a libvirt."""
+"""Schemas of libvirt, from Debian's package, to check domain XML without libvirt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGE: Final = "libvirt-common"
 
 
 def domain_schema() -> Path:
-    """The RELAX NG schema of a domain; the first call downloads it (0.2 MB)."""
+    """Path of the RELAX NG schema of a domain; the first call downloads it (0.2 MB)."""
     root = cache_folder() / "libvirt"
     schema = root / "usr/share/libvirt/schemas/domain.rng"
     with locked(cache_folder() / "libvirt.lock"):

@@ -1,4 +1,4 @@
-"""The virtual machine that tests, demo and `make vm` boot, as QEMU's command line."""
+"""Virtual machine that tests, demo and `make vm` boot, as QEMU's command line."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools import image, qemu
 
 CONSOLE: Final = "console=ttyS0 quiet mitigations=off"
 PANIC_ENDS_QEMU: Final = "panic=-1"
-"""A guest that panics resets at once, which ends QEMU (-no-reboot), so nobody waits for it."""
+"""Makes a guest that panics reset at once, which ends QEMU (-no-reboot), so that no test waits for it."""
 
 SHELL: Final = "vgc.shell"
-"""Asks the guest for a shell on its console instead of the test agent (tools/guest/start)."""
+"""Kernel argument that starts a shell on the guest's console instead of the test agent (tools/guest/start)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The compute device as QEMU is told about it; the numbers must be those of the daemon's configuration."""
+    """Compute device on QEMU's command line; the numbers must be those of the daemon's configuration."""
 
     socket: Path
     region_bytes: int = 64 << 20
@@ -44,7 +44,7 @@ class Device:
 
     @contextmanager
     def region(self) -> Iterator[int]:
-        """The shared region as a file descriptor. It has no name, so nothing is left of it after its last user."""
+        """Yields the shared region as a file descriptor. It has no name, so it vanishes with its last user."""
         descriptor = os.memfd_create("vgc-region")
         try:
             os.ftruncate(descriptor, self.region_bytes)
@@ -55,7 +55,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine around the guest image, with the accelerator that works here."""
+    """Machine that boots the guest image, with the accelerator that works on this host."""
 
     memory_mib: int
     cpus: int
@@ -67,7 +67,7 @@ class Machine:
         return f"QEMU {self.qemu.version}, {self.accelerator.upper()}"
 
     def argv(self, kernel_arguments: str) -> list[str]:
-        """QEMU's command line without consoles, control connections and the device."""
+        """Returns QEMU's command line without consoles, control connections and the device."""
         cpu = "host" if self.accelerator == "kvm" else "max,la57=off"  # five-level paging only costs emulation time
         return [
             *self.qemu.argv,
@@ -81,6 +81,6 @@ class Machine:
 
 
 def machine(*, memory_mib: int = 512, cpus: int = 2) -> Machine:
-    """A machine that boots here; makes or fetches what is missing."""
+    """Describes a machine that boots on this host; builds or fetches QEMU and the image if they are missing."""
     found, files = qemu.find(), image.build()
     return Machine(memory_mib, cpus, qemu.accelerator(found, files.kernel), found, files)

@@ -1,4 +1,4 @@
-"""A real photograph to compute on: the portrait of a cat that scikit-image ships in its wheel.
+"""Photograph to compute on: the portrait of a cat that scikit-image ships in its wheel.
 
 "Chelsea" by Stéfan van der Walt, 451 x 300 pixels in colour, dedicated to the public domain (CC0). Only the picture is
 taken out of the wheel; scikit-image itself is not installed.
@@ -20,7 +20,7 @@ MEMBER: Final = "skimage/data/chelsea.png"
 
 
 def photo() -> Path:
-    """The picture's file, in the cache; the first call downloads it."""
+    """Path of the picture, in the cache; the first call downloads it."""
     picture = cache_folder() / "photo" / Path(MEMBER).name
     with locked(cache_folder() / "photo.lock"):
         if not picture.exists():

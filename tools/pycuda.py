@@ -1,14 +1,14 @@
-"""Builds pycuda against NVIDIA's wheels and installs it into the environment that runs this.
+"""Builds pycuda against NVIDIA's wheels and installs it into the current environment.
 
 ::
 
     python -m tools.pycuda
 
-pycuda has no wheels, and its own build wants a whole CUDA toolkit with cuRAND, and the driver's library. None of them
-is needed: almost all headers are in the wheel ``nvidia-cuda-runtime``, cuRAND can be left out, and to link, a library will do
+pycuda has no wheels, and its build expects a whole CUDA toolkit with cuRAND, and the driver's library. Less is enough:
+almost all headers are in the wheel ``nvidia-cuda-runtime``, cuRAND can be left out, and for linking a library suffices
 that has the driver's names and soname (`driver_stub`). Two minutes on two cores; the result stays in the cache.
 
-Only tests need it, those that compare with a native program on a GPU (tests/gpu). The engine does not use pycuda.
+Only the tests that compare with a native program on a GPU (tests/gpu) need it. The engine does not use pycuda.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ inline CUresult cuProfilerInitialize(const char *, const char *, CUoutput_mode) 
 extern "C" CUresult cuProfilerStart(void);
 extern "C" CUresult cuProfilerStop(void);
 """
-"""``cudaProfiler.h``, which is in none of our wheels: what pycuda uses of it. The first function is long deprecated."""
+"""The part of ``cudaProfiler.h`` that pycuda uses; no wheel has that header. The first function is long deprecated."""
 
 _SHOWN_OF_A_LOG: Final = 2000
 _DECLARED: Final = re.compile(r"\bCUresult\s+(?:CUDAAPI\s+)?(cu\w+)\(")
@@ -52,8 +52,8 @@ _RENAMED: Final = re.compile(r"^\s*#\s*define\s+cu\w+\s+(cu\w+)\s*$", re.MULTILI
 def driver_stub(header: Path, folder: Path) -> None:
     """Makes a ``libcuda.so`` in `folder` that has every function of `header` and does nothing, and ``cudaProfiler.h``.
 
-    An empty one would not do: a linker that drops needless libraries leaves out libcuda.so.1, and pycuda then fails at
-    its import with an undefined symbol.
+    An empty library would not suffice: a linker that drops needless libraries leaves out libcuda.so.1, and importing
+    pycuda then fails with an undefined symbol.
     """
     text = header.read_text()
     (folder / "cudaProfiler.h").write_text(PROFILER_HEADER)
@@ -66,7 +66,7 @@ def driver_stub(header: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """Builds what is not in the cache, installs it."""
+    """Builds pycuda unless it is in the cache, and installs it."""
     toolkit = next((kit for kit in installed() if _header(kit) is not None), None)
     if toolkit is None:
         die("no cuda.h is here", hint="pip install -e '.[cuda]'")
@@ -82,7 +82,7 @@ def main() -> None:
     say(f"installing {wheel.name} from the cache")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", str(wheel)]
     _run(pip)
-    _run([*pip, "--force-reinstall", "--no-deps"])  # one of the same version may have been there
+    _run([*pip, "--force-reinstall", "--no-deps"])  # a different build of the same version may be installed
 
 
 def _header(kit: Toolkit) -> Path | None:
@@ -113,7 +113,7 @@ def _build(toolkit: Toolkit, into: Path) -> None:
 
 
 def _unpacked(work: Path) -> Path:
-    """The source tree, checked."""
+    """Downloads, checks and unpacks the source tree."""
     say(f"fetching {SOURCE}")
     archive = work / "pycuda.tar.gz"
     with urllib.request.urlopen(SOURCE, timeout=60) as response:

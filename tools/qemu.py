@@ -1,6 +1,6 @@
-"""A QEMU that has the generic vhost-user device: the system's, or Debian's unpacked into the cache.
+"""Finds a QEMU that has the generic vhost-user device: the system's, or Debian's unpacked into the cache.
 
-``python -m tools.qemu`` prepares it and prints how to start it.
+``python -m tools.qemu`` prepares it and prints the command that starts it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROBE_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Qemu:
-    """A usable QEMU: what its command line begins with, and its version, for people."""
+    """Usable QEMU: the beginning of its command line, and its version for people."""
 
     argv: tuple[str, ...]
     version: str
@@ -35,7 +35,7 @@ class Qemu:
 
 @cache
 def find() -> Qemu:
-    """The QEMU to use. The first call on a machine may download one, later ones only look."""
+    """Returns the QEMU to use. The first call on a machine may download it."""
     argv = _system() or _unpacked()
     version = _output([*argv, "-version"]).split("version ", 1)[1].split()[0]
     return Qemu(argv, version)
@@ -43,10 +43,10 @@ def find() -> Qemu:
 
 @cache
 def accelerator(qemu: Qemu, kernel: Path) -> str:
-    """``kvm`` where `kernel` boots with it, otherwise ``tcg``.
+    """Returns ``kvm`` if `kernel` boots with it, else ``tcg``.
 
-    Only a boot tells: /dev/kvm may be there and refuse a machine, or stop it at its first instructions. The kernel
-    gets no root file system, so where all is well it panics at once and QEMU leaves.
+    Only a boot is proof: /dev/kvm may exist and refuse a machine, or stop it at its first instructions. The kernel
+    gets no root file system, so that a successful boot panics at once and ends QEMU.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
@@ -64,7 +64,7 @@ def accelerator(qemu: Qemu, kernel: Path) -> str:
 
 
 def _system() -> tuple[str, ...] | None:
-    """The installed QEMU, if it has the device: asked for by name, as the version does not tell."""
+    """Returns the installed QEMU, if it lists the device; its version would be no proof."""
     program = shutil.which(PROGRAM)
     if program is None:
         return None
@@ -73,7 +73,7 @@ def _system() -> tuple[str, ...] | None:
 
 
 def _unpacked() -> tuple[str, ...]:
-    """Debian's QEMU in the cache, run with its own C library so that it fits any host."""
+    """Returns Debian's QEMU in the cache, run with its own C library so that it fits any host."""
     root = cache_folder() / "qemu"
     with locked(cache_folder() / "qemu.lock"):
         if not root.exists():

@@ -22,11 +22,11 @@ SANITIZERS: Final = "address,undefined"
 RUNTIMES: Final = ("libasan.so", "libubsan.so")
 BEHIND_WALLS: Final = (
     "tests/protocol/test_vgcd.py::test_idle_daemon_sleeps",
-    "tests/protocol/test_worker.py::test_strict_walls_serve_as_well",
-    "tests/protocol/test_worker_recovery.py::test_a_fault_behind_strict_walls_is_told_as_well",
+    "tests/protocol/test_worker.py::test_a_strict_sandbox_serves_requests",
+    "tests/protocol/test_worker_recovery.py::test_a_fault_in_a_strict_sandbox_is_reported",
 )
-"""Tests whose workers run in the strict sandbox, which refuses AddressSanitizer its terabytes of address space and its
-system calls. They run unsanitized."""
+"""Tests that do not run under sanitizers: their workers are in the strict sandbox, which denies AddressSanitizer its
+terabytes of address space and its system calls."""
 
 WITHOUT_OUR_C: Final = (
     "tests/unit/test_centre_*.py",
@@ -38,12 +38,19 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_load_*.py",
     "tests/unit/test_recorder*.py",
     "tests/unit/test_vgcctl*.py",
+    "tests/unit/test_web_*.py",
     "tests/unit/test_cuda_compile*.py",
     "tests/unit/test_cuda_cubin.py",
     "tests/unit/test_cuda_probe.py",
     "tests/unit/test_cuda_signature*.py",
+    "tests/unit/test_gpu_kit.py",
+    "tests/unit/test_gpu_packages.py",
+    "tests/unit/test_gpu_tool.py",
+    "tests/unit/test_gpu_verdict.py",
+    "tests/protocol/test_gpu_rehearsal.py",
 )
-"""Tests of Python and of NVIDIA's compilers, which do not find their own libraries behind the sanitizers' runtime."""
+"""Tests that use no C code of ours, or NVIDIA's compilers, which do not find their libraries with preloaded
+sanitizers."""
 
 DEFAULT_TESTS: Final = (
     *("-q", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile"),
@@ -59,7 +66,7 @@ ENVIRONMENT: Final = {
 
 
 def main(arguments: list[str]) -> int:
-    """Mirror, build and test; the exit code of what failed, or pytest's."""
+    """Mirrors, builds and tests; returns the exit code of the build if it failed, else pytest's."""
     mirror_tree()
     environment = os.environ | ENVIRONMENT
     built = subprocess.run([sys.executable, "-m", "tools.build"], cwd=MIRROR, env=environment, check=False)
@@ -72,14 +79,14 @@ def main(arguments: list[str]) -> int:
 
 
 def runtime_path(name: str) -> str:
-    """Where the compiler keeps a sanitizer's runtime library."""
+    """Path of a sanitizer's runtime library."""
     return subprocess.run(
         ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
     ).stdout.strip()
 
 
 def mirror_tree() -> None:
-    """Bring the mirror up to date with the files of the working tree that git knows or would add."""
+    """Updates the mirror with the files of the working tree that git tracks or would add."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listing = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     names = {name for name in listing.split("\0") if name and (REPOSITORY / name).is_file()}

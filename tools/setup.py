@@ -1,6 +1,6 @@
 """Prepares a bare Debian 12 or 13: packages, then a Python environment in ``.venv``. Standard library only.
 
-``python3 -m tools.setup`` installs what is missing and nothing else; root rights are asked for only if something is.
+``python3 -m tools.setup`` installs only missing packages, and asks for root rights only if packages are missing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SYSTEM_PYTHON_PACKAGES: Final = {
     "python3-venv": "the Python environment",
     "python3-dev": "C extension modules",
 }
-"""Needed only where the Python in use is Debian's; another one brings its own."""
+"""Packages that only Debian's Python needs; other builds of Python include their contents."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def install_packages() -> None:
-    """Install the Debian packages that are missing."""
+    """Installs the Debian packages that are missing."""
     wanted = PACKAGES | (SYSTEM_PYTHON_PACKAGES if sys.base_prefix == "/usr" else {})
     if shutil.which("apt-get") is None:
         tell_what_is_needed(wanted)
@@ -64,7 +64,7 @@ def install_packages() -> None:
 
 
 def tell_what_is_needed(wanted: dict[str, str]) -> None:
-    """On other distributions: name what has no way of being installed from here, and go on."""
+    """Lists the packages that this tool cannot install on other distributions."""
     say("no apt-get here; install what these Debian packages hold, under your distribution's names:")
     for name, purpose in wanted.items():
         say(f"    {name:24} {purpose}")
@@ -77,7 +77,7 @@ def is_installed(package: str) -> bool:
 
 
 def apt_get(*arguments: str) -> None:
-    """Run apt-get as root; waits for another one to finish."""
+    """Runs apt-get as root, after any running apt-get has finished."""
     argv = ["apt-get", "-o", "DPkg::Lock::Timeout=300", *arguments]
     if os.geteuid() != 0:
         if shutil.which("sudo") is None:
@@ -89,7 +89,7 @@ def apt_get(*arguments: str) -> None:
 
 
 def make_environment() -> None:
-    """Create ``.venv`` and install the project's dependencies into it."""
+    """Creates ``.venv`` and installs the project's dependencies into it."""
     python = VENV / "bin" / "python"
     if not python.exists():
         say(f"creating the Python environment {VENV}")

@@ -1,4 +1,4 @@
-"""``make vm``: a shell in a guest with the device. `exit` powers it off; Ctrl-A X ends QEMU the hard way."""
+"""``make vm``: a shell in a guest with the device. `exit` powers it off; Ctrl-A X kills QEMU."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ NAME = "demo"
 
 
 def main() -> int:
-    """Boot on this terminal; QEMU's exit code."""
+    """Boots a guest on this terminal; returns QEMU's exit code."""
     host = machine(memory_mib=1024)
-    say(f"booting a guest ({host}); exit powers it off, Ctrl-A X ends it the hard way")
+    say(f"booting a guest ({host}); exit powers it off, Ctrl-A X kills QEMU")
     with Vgcd(VmSettings(NAME, num_queues=16), log_level="warning") as vgcd:
         device = vgcd.device(NAME)
         with device.region() as region:

@@ -1,1 +1,1 @@
-"""The host side of virtio-gpu-compute: daemon, workers, data plane and engines."""
+"""Host side of virtio-gpu-compute: daemon, workers, data plane and engines."""

@@ -1,4 +1,4 @@
-"""``vgcd``, the daemon's command line.
+"""Command line of ``vgcd``, the daemon.
 
 Exit codes: 0 success, 1 an error while serving, 2 the configuration or the command line is wrong, 3 the host lacks
 something.
@@ -13,27 +13,33 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from vhost_backend import config as configuration
-from vhost_backend import doctor, log
-from vhost_backend.config import DaemonConfig
-from vhost_backend.control import token_command
-from vhost_backend.control.firmware import commands as firmware_command
-from vhost_backend.daemon import listen, server
-from vhost_backend.daemon.compilers import compile_service
+from vhost_backend import log, sockets
+from vhost_backend.config import daemon as configuration
+from vhost_backend.config.daemon import DaemonConfig
+from vhost_backend.control.api import token_cli
+from vhost_backend.control.firmware import cli as firmware_command
+from vhost_backend.daemon import server
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.engines import Engines, host_engines
+from vhost_backend.doctor import host as doctor
+from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
-from vhost_backend.finding import describe
 from vhost_backend.sandbox import launch
 from virtio_proto.schema import FINGERPRINT
+from virtio_proto.version import VERSION
 
 CAPABILITIES: Final = {"type": "gpu-compute", "features": []}
-"""As QEMU's vhost-user.json wants it, but for a type that it does not know: do not install it as a file there."""
+"""Capabilities in the format of QEMU's vhost-user.json. QEMU does not know the type: install no such file for it."""
+
+_PERMISSIVE: Final = (
+    "system calls that the filter of its workers would deny are logged (call_not_allowed) and let through: use it only"
+    " to find out what a driver needs, and only with guests of your own"
+)
 
 _EPILOG: Final = """\
 examples:
@@ -49,11 +55,7 @@ exit codes: 0 success, 1 error while serving, 2 wrong configuration or command l
 
 
 def _version() -> str:
-    try:
-        release = metadata.version("virtio-gpu-compute")
-    except metadata.PackageNotFoundError:  # run from its sources
-        release = "not installed"
-    return f"vgcd {release}, wire format {FINGERPRINT:016x}"
+    return f"vgcd {VERSION}, wire format {FINGERPRINT:016x}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,19 +66,19 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(command=_single)
-    parser.add_argument("--print-capabilities", action="store_true", help="print them as JSON and exit")
+    parser.add_argument("--print-capabilities", action="store_true", help="print capabilities as JSON and exit")
     _add_single_options(parser)
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     run = commands.add_parser("run", help="serve the VMs of a configuration file")
     run.add_argument("--config", type=Path, required=True, metavar="FILE", help="such as docs/vgcd.example.yaml")
     run.set_defaults(command=_run)
-    check = commands.add_parser("check-config", help="say what is wrong with a configuration file")
+    check = commands.add_parser("check-config", help="check a configuration file")
     check.add_argument("file", type=Path, metavar="FILE", help="a configuration, as for `vgcd run`")
     check.set_defaults(command=_check_config)
-    examine = commands.add_parser("doctor", help="say what this host lacks, and how to get it")
+    examine = commands.add_parser("doctor", help="show what this host lacks, and how to get it")
     examine.set_defaults(command=_doctor)
-    token_command.add_to(commands)
+    token_cli.add_to(commands)
     firmware_command.add_to(commands)
     return parser
 
@@ -84,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_single_options(parser: argparse.ArgumentParser) -> None:
     one = parser.add_argument_group("serving one VM without a configuration file")
     where = one.add_mutually_exclusive_group()
-    where.add_argument("--socket-path", metavar="PATH", help="listen there")
+    where.add_argument("--socket-path", metavar="PATH", help="listen on a UNIX socket at this path")
     where.add_argument("--fd", type=int, metavar="FD", help="an inherited socket, listening or connected")
     one.add_argument("--name", default="vm", help="the VM's name (default: vm)")
     one.add_argument(
@@ -98,8 +100,10 @@ def _add_single_options(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--queue-depth", type=int, metavar="N", help="requests the VM may have in flight (default: 256)")
     one.add_argument("--deadline", metavar="TIME", help="longest time a kernel may run (default: 10s)")
     one.add_argument("--num-queues", type=int, metavar="N", help="virtqueues (default: 16)")
-    one.add_argument("--sandbox", metavar="MODE", help="strict (default) or best-effort")
-    one.add_argument("--control-socket", metavar="PATH", help="let control centres and vgcctl in there (default: off)")
+    one.add_argument("--sandbox", metavar="MODE", help="strict (default), best-effort or permissive")
+    one.add_argument(
+        "--control-socket", metavar="PATH", help="listen there for control centres and vgcctl (default: off)"
+    )
     one.add_argument("--log-format", metavar="FORMAT", help="console (default) or json")
     one.add_argument("--log-level", metavar="LEVEL", help="debug, info (default), warning or error")
 
@@ -109,7 +113,7 @@ def _present(**values: Any) -> dict[str, Any]:
 
 
 def _single_config(arguments: argparse.Namespace) -> DaemonConfig:
-    """The command line as a configuration: checked by the same rules, explained in the same words."""
+    """Converts the command line to a configuration, so that one set of checks and messages serves both."""
     path = arguments.socket_path
     vm = _present(
         socket=None if path is None else str(Path(path).absolute()),
@@ -134,13 +138,13 @@ def _single(arguments: argparse.Namespace) -> int:
     if arguments.socket_path is None and arguments.fd is None:
         raise ConfigError(["nothing to do; allowed: --socket-path, --fd, --print-capabilities or a command (--help)"])
     config = _single_config(arguments)
-    handed_over = {} if arguments.fd is None else {config.vms[0].name: listen.inherited(arguments.fd)}
+    handed_over = {} if arguments.fd is None else {config.vms[0].name: sockets.inherited(arguments.fd)}
     return _serve(config, handed_over)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.config)
-    return _serve(config, listen.activated(os.environ, [vm.name for vm in config.vms]))
+    return _serve(config, sockets.activated(os.environ, [vm.name for vm in config.vms]))
 
 
 def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
@@ -155,12 +159,14 @@ def _engines(config: DaemonConfig) -> Engines:
 
 
 def _check_host(config: DaemonConfig) -> None:
-    """Fails early where a VM could not be kept apart.
+    """Fails early if a VM could not be isolated.
 
-    :raise HostError: a VM wants the strict sandbox, and this host cannot build it.
+    :raise HostError: a VM wants the strict or permissive sandbox, and this host cannot build it.
     """
     for vm in config.vms:
         launch.choose_isolation(vm.sandbox)
+        if vm.sandbox == "permissive":
+            log.get_logger().warning("sandbox_permissive", vm=vm.name, means=_PERMISSIVE)
     missing = launch.missing_feature()
     if missing is not None:
         log.get_logger().warning("sandbox_incomplete", missing=str(missing))
@@ -175,7 +181,7 @@ def _check_config(arguments: argparse.Namespace) -> int:
 
 
 async def _engines_here(config: DaemonConfig) -> list[str]:
-    """Which engine each VM would get, if all of them came now, one after the other."""
+    """Engine that each VM would get, if all of them connected now, one after the other."""
     engines = _engines(config)
     with contextlib.ExitStack() as sessions:
         choices = []

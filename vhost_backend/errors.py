@@ -1,13 +1,13 @@
-"""Errors, arranged by who is at fault.
+"""Errors, one class per party at fault.
 
 =================  ============================  =========================================================
 error              at fault                      consequence
 =================  ============================  =========================================================
-`ConfigError`      whoever wrote the config      the program ends with exit code 2
-`HostError`        the host lacks something      the program ends with exit code 3
+`ConfigError`      the author of the config      the program ends with exit code 2
+`HostError`        the host, which lacks a thing the program ends with exit code 3
 `FrontendError`    the vhost-user frontend       the message is refused or the connection dropped
-`DriverError`      the driver in the guest       the request is answered with a status; serving goes on
-`QuotaError`       the driver asked too much     as DriverError
+`DriverError`      the driver in the guest       the request is answered with a status; serving continues
+`QuotaError`       the driver, over its quota    as DriverError
 `EngineError`      an engine or its device       the request is answered; its context is retired
 `WorkerError`      a worker process              the worker is replaced
 =================  ============================  =========================================================
@@ -28,7 +28,7 @@ class VgcError(Exception):
 
 
 class ConfigError(VgcError):
-    """The configuration cannot be used. Holds every problem found, not only the first."""
+    """The configuration cannot be used. `problems` holds every problem found, not only the first."""
 
     exit_code = 2
 
@@ -67,7 +67,7 @@ class DriverError(VgcError):
 
 
 class QuotaError(DriverError):
-    """A request would exceed what the VM may use."""
+    """A request would exceed the VM's quota."""
 
     def __init__(self, text: str, status: Status = Status.RESOURCES_EXHAUSTED) -> None:
         super().__init__(status, text)

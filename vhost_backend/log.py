@@ -1,8 +1,8 @@
-"""Logs are events: structlog, as JSON lines or for a console, always on stderr.
+"""Logging of events: structlog, as JSON lines or for a console, always on stderr.
 
 ``log = get_logger(vm="demo")`` then ``log.info("vring_started", vring=0, size=256)``. An event that a guest can
-cause at will carries ``guest=True`` and is limited per VM and event name; what was left out is counted in the
-next one that appears (``suppressed=...``).
+cause at will carries ``guest=True`` and is limited per VM and event name; the next event that appears counts the
+suppressed ones (``suppressed=...``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Bucket:
 
 
 class GuestLimiter:
-    """A processor that drops what a guest causes too often: a token bucket per VM and event."""
+    """Log processor that drops events which a guest causes too often: a token bucket per VM and event."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -63,7 +63,7 @@ class GuestLimiter:
 
 
 def _escape_controls(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """For a console: what a guest had written must not begin a line of its own, or command the terminal."""
+    """Escapes control characters for a console: a guest's text must not begin a new line or control the terminal."""
     for key, value in event.items():
         if isinstance(value, str) and key != "exception" and not value.isprintable():
             event[key] = "".join(char if char.isprintable() else repr(char)[1:-1] for char in value)
@@ -71,7 +71,7 @@ def _escape_controls(_logger: WrappedLogger, _method: str, event: EventDict) -> 
 
 
 def configure(log_format: LogFormat, level: LogLevel, stream: TextIO | None = None) -> None:
-    """Sets up logging of this process: once, at the start."""
+    """Sets up logging of this process; to be called once, at the start."""
     out = sys.stderr if stream is None else stream
     renderers: tuple[Processor, ...] = (
         (structlog.processors.JSONRenderer(),)
@@ -93,6 +93,6 @@ def configure(log_format: LogFormat, level: LogLevel, stream: TextIO | None = No
 
 
 def get_logger(**bound: object) -> Logger:
-    """A logger whose events all carry `bound`."""
+    """Returns a logger whose events all carry `bound`."""
     logger: Logger = structlog.get_logger(**bound)
     return logger

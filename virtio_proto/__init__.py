@@ -1,1 +1,1 @@
-"""The contract between driver and device: wire format (construct) and split virtqueues (C11)."""
+"""Contract between driver and device: wire format (construct) and split virtqueues (C11)."""

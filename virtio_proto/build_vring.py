@@ -1,7 +1,7 @@
 """Builds ``virtio_proto._vring``: both sides of a virtqueue for Python (tests, fuzzers, fakes).
 
-``python -m virtio_proto.build_vring`` compiles it next to this file. ``VGC_SANITIZE=address,undefined`` makes
-a sanitized one; run it under the sanitizer's runtime.
+``python -m virtio_proto.build_vring`` compiles it next to this file. ``VGC_SANITIZE=address,undefined`` builds
+it with sanitizers; run it under the sanitizer's runtime.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCES = (PACKAGE_DIR / "src" / "vring.c",)
 
 
 def cflags() -> list[str]:
-    """Give the compiler flags of the project's C extensions; ``VGC_SANITIZE`` names sanitizers."""
+    """Returns the compiler flags of the project's C extensions; ``VGC_SANITIZE`` names sanitizers."""
     common = ["-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
     sanitizers = os.environ.get("VGC_SANITIZE")
     if not sanitizers:
@@ -36,13 +36,13 @@ def cflags() -> list[str]:
 
 
 def ldflags() -> list[str]:
-    """Give the linker flags that go with :func:`cflags`."""
+    """Returns the linker flags that go with :func:`cflags`."""
     sanitizers = os.environ.get("VGC_SANITIZE")
     return [f"-fsanitize={sanitizers}"] if sanitizers else []
 
 
 def ffibuilder() -> cffi.FFI:
-    """Describe the extension module, ready to compile."""
+    """Describes the extension module, ready to compile."""
     ffi = cffi.FFI()
     ffi.cdef(codegen.cdef())
     ffi.cdef(codegen.declarations(INCLUDE_DIR / "vgc_vring.h"))
@@ -58,16 +58,16 @@ def ffibuilder() -> cffi.FFI:
 
 
 def compile_beside(ffi: cffi.FFI, package_dir: Path) -> Path:
-    """Compile `ffi` in a folder of its own and put the extension module next to the package's sources."""
+    """Compiles `ffi` in a temporary folder and puts the extension module next to the package's sources."""
     with tempfile.TemporaryDirectory() as build_dir:
         built = Path(ffi.compile(tmpdir=build_dir))
         fresh = package_dir / f".{built.name}.new"
         shutil.copy(built, fresh)
-    return fresh.rename(package_dir / built.name)  # whole or not at all: others may be importing the old one
+    return fresh.rename(package_dir / built.name)  # atomically: other processes may be importing the old module
 
 
 def main() -> None:
-    """Build the extension module beside this file."""
+    """Builds the extension module beside this file."""
     compile_beside(ffibuilder(), PACKAGE_DIR)
 
 

@@ -53,7 +53,7 @@ def _assert_lines(struct: schema.WireStruct) -> list[str]:
 
 
 def cdef(structs: tuple[schema.WireStruct, ...] = schema.STRUCTS) -> str:
-    """Declare everything in C: what cffi parses and what the header holds between its guards."""
+    """Renders all C declarations: cffi parses them, and the header holds them between its guards."""
     lines = [
         f"#define VGC_CONFIG_MAGIC {schema.CONFIG_MAGIC:#x}",
         f"#define VGC_WIRE_VERSION {schema.WIRE_VERSION}",
@@ -70,7 +70,7 @@ def cdef(structs: tuple[schema.WireStruct, ...] = schema.STRUCTS) -> str:
 
 
 def header() -> str:
-    """Write the whole text of ``vgc_wire.h``."""
+    """Renders the whole text of ``vgc_wire.h``."""
     asserts = [line for struct in schema.STRUCTS for line in _assert_lines(struct)]
     return "\n".join(
         [
@@ -99,16 +99,16 @@ def header() -> str:
 
 
 def declarations(path: Path) -> str:
-    """Cut one of our hand-written headers down to its declarations, in the subset that cffi's parser reads.
+    """Reduces one of our hand-written headers to its declarations, in the subset of C that cffi's parser reads.
 
-    Preprocessor lines go, and so do the blocks that only C++ sees.
+    Removes preprocessor lines and the blocks that only C++ sees.
     """
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
 
 
 def table(struct: schema.WireStruct) -> str:
-    """Write a struct as a table for people: offsets and sizes in bytes."""
+    """Renders a struct as a Markdown table, with offsets and sizes in bytes."""
     lines = ["| offset | size | field | meaning |", "|---|---|---|---|"]
     for field in schema.fields(struct):
         array = f"[{field.count}]" if field.count > 1 else ""
@@ -117,11 +117,11 @@ def table(struct: schema.WireStruct) -> str:
 
 
 def document(text: str) -> str:
-    """Bring every generated table of a document up to date.
+    """Updates every generated table of a document.
 
     A table stands between ``<!-- generated: STRUCT -->`` and ``<!-- end -->``.
 
-    :raise KeyError: when the document asks for a struct that there is not.
+    :raise KeyError: the document names a struct that does not exist.
     """
     structs = {struct.name: struct for struct in schema.STRUCTS}
     return re.sub(
@@ -133,14 +133,14 @@ def document(text: str) -> str:
 
 
 def outputs() -> dict[Path, str]:
-    """Write every generated file."""
+    """Renders every generated file."""
     return {HEADER: header(), DOCUMENT: document(DOCUMENT.read_text())}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write what is generated, or with ``--check`` say whether all of it is current."""
+    """Writes the generated files, or with ``--check`` reports those that are stale."""
     parser = argparse.ArgumentParser(prog="python -m virtio_proto.codegen", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say whether the committed files are current")
+    parser.add_argument("--check", action="store_true", help="only check that the committed files are current")
     args = parser.parse_args(argv)
     stale = [path for path, text in outputs().items() if not path.exists() or path.read_text() != text]
     for path in stale:

@@ -1,4 +1,4 @@
-"""The wire format of virtio-gpu-compute, declared once.
+"""Wire format of virtio-gpu-compute, declared once.
 
 Everything that crosses the boundary between driver and device is declared here in construct: the
 configuration space, requests, responses, opcodes, status codes, feature bits and limits. The C header
@@ -6,7 +6,7 @@ configuration space, requests, responses, opcodes, status codes, feature bits an
 against that header, and ``tests/unit/test_wire.py`` compares the three. All integers are little-endian
 ([virtio 1.3 §1.4]); every struct is packed by construction, with no implicit padding.
 
-The *wire fingerprint* is a hash of everything below: two sides that differ in any field refuse each other.
+The *wire fingerprint* is a hash of all of it: a driver and a device that differ in any field refuse each other.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from construct import Array, Bytes, Construct, Int8ul, Int16ul, Int32ul, Int64ul
 # --------------------------------------------------------------------------------------------------
 
 CONFIG_MAGIC: Final = 0x43504756
-"""``VGPC`` read as a little-endian 32-bit integer; the device is identified by it, not by its virtio id."""
+"""``VGPC`` as a little-endian 32-bit integer. A driver recognises the device by it, not by its virtio id."""
 
 WIRE_VERSION: Final = 1
 VIRTIO_ID: Final = 38
-"""A virtio id that QEMU has a name for and that neither Linux nor QEMU drives; PCI id 1af4:1066."""
+"""Virtio id that has a name in QEMU, but no driver in Linux and no device in QEMU; PCI id 1af4:1066."""
 
 LIMITS: Final[dict[str, int]] = {
     "CONFIG_SIZE": 256,  # QEMU's generic device aborts above this
@@ -43,13 +43,13 @@ LIMITS: Final[dict[str, int]] = {
     "MAX_SOURCE_BYTES": 16 << 20,
     "MAX_OPTIONS_BYTES": 16 << 10,
     "MAX_BLOCK_THREADS": 1024,
-    "MAX_OUTPUT_BYTES": 64 << 10,  # of a context's kernels, kept until it is asked for
+    "MAX_OUTPUT_BYTES": 64 << 10,  # printed by a context's kernels, kept until the guest fetches it
     "MAX_ERROR_TEXT": 1024,  # bytes of the error text that may follow a response
 }
 
 
 class Opcode(IntEnum):
-    """What a request asks for. Data-path requests are served in C, the others by the worker's Python."""
+    """Operation that a request asks for. `OPERATIONS` in vhost_backend/dataplane/request.c says who serves each."""
 
     NOP = 0x0001
     QUERY = 0x0002
@@ -74,7 +74,7 @@ class Opcode(IntEnum):
 
 
 class Status(IntEnum):
-    """How a request ended. Errors may carry a UTF-8 text as the response's payload."""
+    """Outcome of a request. Errors may carry a UTF-8 text as the response's payload."""
 
     OK = 0
     BAD_REQUEST = 1
@@ -97,7 +97,7 @@ class Status(IntEnum):
 
 
 class EngineKind(IntEnum):
-    """What computes: ``config.engine_kind``."""
+    """Engine that computes: ``config.engine_kind``."""
 
     NULL = 0
     CPU = 1
@@ -105,7 +105,7 @@ class EngineKind(IntEnum):
 
 
 class Health(IntEnum):
-    """State of the VM's worker as the configuration space shows it."""
+    """State of the VM's worker, in the configuration space."""
 
     STARTING = 0
     READY = 1
@@ -114,7 +114,7 @@ class Health(IntEnum):
 
 
 class DeviceFeature(IntFlag):
-    """Bits of ``config.device_features`` (our own; virtio's are negotiated as usual)."""
+    """Bits of ``config.device_features``, apart from virtio's own, which are negotiated as usual."""
 
     CALL = 1 << 0
     EVENTS = 1 << 1
@@ -123,7 +123,7 @@ class DeviceFeature(IntFlag):
 
 
 class ProgramKind(IntEnum):
-    """What ``PROGRAM_LOAD`` carries. All but source need ``DeviceFeature.BINARY_PROGRAMS``."""
+    """Format of the program in ``PROGRAM_LOAD``. All but source need ``DeviceFeature.BINARY_PROGRAMS``."""
 
     CUDA_SOURCE = 1
     PTX = 2
@@ -132,14 +132,14 @@ class ProgramKind(IntEnum):
 
 
 class QueryKind(IntEnum):
-    """What ``QUERY`` asks about."""
+    """Subject of a ``QUERY``."""
 
     USAGE = 1
-    OUTPUT = 2  # what the context's kernels printed; this takes it
+    OUTPUT = 2  # text that the context's kernels have printed; the query removes it from the device
 
 
 class ParamKind(IntEnum):
-    """What a kernel's parameter is, so that a driver can convert or refuse what it is given."""
+    """Type of a kernel's parameter, so that a driver can convert or refuse an argument."""
 
     UNKNOWN = 0
     INTEGER = 1  # also bool, char, enumerations
@@ -177,7 +177,7 @@ ENUMS: Final[tuple[type[IntEnum | IntFlag], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class WireStruct:
-    """One struct of the wire format: C name, meaning, and its construct declaration."""
+    """Struct of the wire format: C name, meaning, and its construct declaration."""
 
     name: str
     doc: str
@@ -185,7 +185,7 @@ class WireStruct:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes on the wire, and in C."""
+        """Size on the wire, and in C."""
         return self.construct.sizeof()
 
 
@@ -205,16 +205,16 @@ CONFIG = _wire(
     "num_queues" / u32 * "virtqueues, all of one kind",
     "queue_depth" / u32 * "quota: requests of this VM in flight at once, all queues together",
     "region_size" / u64 * "bytes of the VM's shared region",
-    "region_device_address" / u64 * "where the region's first byte appears to kernels; 0: nowhere",
-    "engine_kind" / u32 * "what computes",
+    "region_device_address" / u64 * "device address of the region's first byte; 0: kernels do not see the region",
+    "engine_kind" / u32 * "engine that computes",
     "health" / u32 * "state of the worker",
     "generation" / u32 * "+1 whenever the worker was replaced: contexts, programs, memory are gone",
     "quota_pes" / u32 * "processing elements this VM may use",
     "quota_memory_bytes" / u64 * "device memory this VM may allocate",
     "deadline_ns" / u64 * "longest time a launch may run",
-    "max_contexts" / u32 * "live at once",
-    "max_streams" / u32 * "of a context, numbered from 0",
-    "uuid" / Bytes(16) * "of the VM",
+    "max_contexts" / u32 * "contexts that may exist at once",
+    "max_streams" / u32 * "streams of a context, numbered from 0",
+    "uuid" / Bytes(16) * "UUID of the VM",
     "engine_name" / Bytes(64) * "NUL-padded UTF-8",
     "vm_name" / Bytes(64) * "NUL-padded UTF-8",
     "driver_ack" / u32 * "the driver writes the generation whose quota it has picked up",
@@ -229,7 +229,7 @@ REQUEST = _wire(
     "context" / u32,
     "stream" / u32,
     "reserved" / u32,
-    "request_id" / u64 * "the driver's own; appears in the host's logs",
+    "request_id" / u64 * "chosen by the driver; appears in the host's logs",
 )
 
 RESPONSE = _wire(
@@ -240,7 +240,7 @@ RESPONSE = _wire(
     "value" / u64 * "the opcode's result (an id, an address)",
     "aux"
     / u64
-    * "a second result; bytes of payload there would have been, if it was cut short; of LAUNCH and CALL: bytes printed",
+    * "a second result; the payload's whole length, if it was cut short; for LAUNCH and CALL: bytes printed",
     "queued_ns" / u64 * "from pop to start on the engine",
     "exec_ns" / u64 * "from start to end on the engine",
     "payload_len" / u32 * "bytes written after this struct",
@@ -251,7 +251,7 @@ BODY_QUERY = _wire("vgc_body_query", "QUERY", "what" / u32, "reserved" / u32)
 BODY_CONTEXT_CREATE = _wire(
     "vgc_body_context_create",
     "CONTEXT_CREATE; its place and meaning stay the same in every version of the wire format.",
-    "fingerprint" / u64 * "of the wire format that the driver speaks",
+    "fingerprint" / u64 * "fingerprint of the driver's wire format",
 )
 BODY_PROGRAM_LOAD = _wire(
     "vgc_body_program_load",
@@ -298,7 +298,7 @@ BODY_LAUNCH = _wire(
 BODY_CALL = _wire(
     "vgc_body_call",
     "CALL; then `name_len` name bytes, `num_args` vgc_call_arg, `value_len` value bytes, IN/INOUT payloads.",
-    "function" / u32 * "0: by name",
+    "function" / u32 * "0: looked up by name",
     "grid" / Array(3, u32),
     "block" / Array(3, u32),
     "shared_bytes" / u32,
@@ -307,7 +307,7 @@ BODY_CALL = _wire(
     "value_len" / u32,
     "reserved" / u32,
 )
-CALL_ARG = _wire("vgc_call_arg", "One argument of a CALL.", "kind" / u32, "reserved" / u32, "size" / u64)
+CALL_ARG = _wire("vgc_call_arg", "Argument of a CALL.", "kind" / u32, "reserved" / u32, "size" / u64)
 BODY_EVENT = _wire("vgc_body_event", "EVENT_*", "event" / u32, "reserved" / u32)
 
 PROGRAM_TABLE = _wire(
@@ -322,7 +322,7 @@ PROGRAM_TABLE = _wire(
 )
 FUNCTION_ENTRY = _wire(
     "vgc_function_entry",
-    "One function of a program; also the payload of FUNCTION_LOOKUP (its params follow, name_off 0).",
+    "Function of a program; also the payload of FUNCTION_LOOKUP (its params follow, name_off 0).",
     "id" / u32,
     "name_off" / u32 * "the linker's (mangled) name, in the strings",
     "name_len" / u32,
@@ -336,15 +336,15 @@ FUNCTION_ENTRY = _wire(
 )
 PARAM_ENTRY = _wire(
     "vgc_param_entry",
-    "One parameter of a function.",
+    "Parameter of a function.",
     "offset" / u32 * "into the parameter block",
     "size" / u32,
-    "kind" / u32 * "what it is: enum vgc_param_kind",
+    "kind" / u32 * "enum vgc_param_kind",
     "reserved" / u32,
 )
 GLOBAL_ENTRY = _wire(
     "vgc_global_entry",
-    "One __device__ or __constant__ variable; also the payload of GLOBAL_LOOKUP.",
+    "A __device__ or __constant__ variable; also the payload of GLOBAL_LOOKUP.",
     "name_off" / u32,
     "name_len" / u32,
     "address" / u64,
@@ -352,7 +352,7 @@ GLOBAL_ENTRY = _wire(
 )
 USAGE = _wire(
     "vgc_usage",
-    "Payload of QUERY(USAGE): what the VM holds now.",
+    "Payload of QUERY(USAGE): resources that the VM holds now.",
     "memory_used_bytes" / u64,
     "memory_quota_bytes" / u64,
     "requests_done" / u64,
@@ -409,23 +409,23 @@ BODIES: Final[dict[Opcode, WireStruct]] = {
     Opcode.EVENT_RECORD: BODY_EVENT,
     Opcode.EVENT_WAIT: BODY_EVENT,
 }
-"""What follows the request header, by opcode; the others have no body."""
+"""Body that follows the request header, by opcode; opcodes not listed have no body."""
 
 
 # --------------------------------------------------------------------------------------------------
-# Introspection: what codegen and the fingerprint see
+# Introspection, for codegen and the fingerprint
 # --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field as C sees it: `count` elements of `width_bytes` each, `offset_bytes` into the struct."""
+    """Field in C's terms: `count` elements of `width_bytes` each, `offset_bytes` into the struct."""
 
     name: str
     offset_bytes: int
     width_bytes: int
     count: int  # 1: a scalar
-    doc: str  # empty if the name says it all
+    doc: str  # may be empty
 
     @property
     def size_bytes(self) -> int:
@@ -439,7 +439,7 @@ _SCALARS: Final[dict[int, int]] = {id(u8): 1, id(u16): 2, id(u32): 4, id(u64): 8
 def _shape(construct: Construct[Any, Any]) -> tuple[int, int]:
     """Element width and count of a field's construct.
 
-    :raise TypeError: when the schema uses a construct that C codegen does not know.
+    :raise TypeError: C codegen does not know the construct.
     """
     if isinstance(construct, Renamed):  # a name, or a doc
         return _shape(construct.subcon)
@@ -456,9 +456,9 @@ def _shape(construct: Construct[Any, Any]) -> tuple[int, int]:
 
 
 def fields(struct: WireStruct) -> list[Field]:
-    """List the fields of `struct` in order, with C offsets.
+    """Lists the fields of `struct` in order, with C offsets.
 
-    :raise TypeError: when a field has no name, or a type that C codegen does not know.
+    :raise TypeError: a field has no name, or a type that C codegen does not know.
     """
     out: list[Field] = []
     offset = 0
@@ -472,7 +472,7 @@ def fields(struct: WireStruct) -> list[Field]:
 
 
 def canonical_text(structs: tuple[WireStruct, ...] = STRUCTS) -> str:
-    """Write the schema as a text that changes whenever the wire format changes, and only then."""
+    """Renders the schema as a text that changes if and only if the wire format changes."""
     lines = [f"version {WIRE_VERSION} magic {CONFIG_MAGIC:#x}"]
     lines += [f"limit {name} {value}" for name, value in LIMITS.items()]
     for enum in ENUMS:
@@ -484,7 +484,7 @@ def canonical_text(structs: tuple[WireStruct, ...] = STRUCTS) -> str:
 
 
 def fingerprint_of(text: str) -> int:
-    """Hash a canonical text to the 64 bits that the configuration space carries."""
+    """Hashes a canonical text to the 64 bits that the configuration space carries."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 

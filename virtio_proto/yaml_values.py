@@ -1,6 +1,6 @@
-"""Values out of YAML, each checked by a parser that says what is wrong and what is allowed.
+"""Parsers of values in YAML files.
 
-Every problem is collected, not only the first, and each names file and line, key path, value and what is allowed.
+They collect every problem, not only the first; each names file and line, key path, value and what is allowed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ import yaml
 Scalar: TypeAlias = str | int | float | bool | None
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+NAME_ALLOWED: Final = "1 to 63 of A-Z a-z 0-9 _ . -"
+"""Names of VMs, hosts and policies."""
+
 NS_PER_S: Final = 1_000_000_000
 SIZE_UNITS: Final = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": TIB}
 TIME_UNITS: Final = {"ms": 1_000_000, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S}
@@ -28,14 +32,14 @@ _CONTAINER_TAGS: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 class Located(NamedTuple):
-    """A YAML value that remembers its line; containers hold `Located` again."""
+    """YAML value with its line; containers hold `Located` values in turn."""
 
     value: Any
     line: int
 
 
 class Problems:
-    """Collects what is wrong with one file."""
+    """List of the problems of one file."""
 
     def __init__(self, file: str, *, numbered: bool) -> None:
         self._file = file
@@ -80,7 +84,18 @@ def _locate(loader: yaml.SafeLoader, node: yaml.Node, problems: Problems, path: 
     return Located(loader.construct_object(node), line)
 
 
+def read_text(path: Path, problems: Problems) -> str:
+    """Reads a settings file; "" after reporting that it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        problems.found.append(f"{path}: cannot be read: {reason}; allowed: a readable YAML file")
+        return ""
+
+
 def read_yaml(text: str, problems: Problems) -> Located:
+    """Parses one YAML document; an empty mapping after reporting that it is not YAML."""
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
@@ -111,9 +126,12 @@ def integer(low: int, high: int) -> Parser[int]:
 
 
 def choice(*allowed: str) -> Parser[str]:
+    """Parser of one of these words. Reads booleans as on and off, which YAML turns into booleans if unquoted."""
+
     def parse(problems: Problems, path: str, at: Located) -> str | None:
-        if isinstance(at.value, str) and at.value in allowed:
-            return at.value
+        value = {True: "on", False: "off"}[at.value] if isinstance(at.value, bool) else at.value
+        if isinstance(value, str) and value in allowed:
+            return value
         problems.add(at, path, " or ".join(allowed))
         return None
 
@@ -121,7 +139,7 @@ def choice(*allowed: str) -> Parser[str]:
 
 
 def scaled(units: Mapping[str, int], low: int, high: int, allowed: str) -> Parser[int]:
-    """A number with a unit; a bare number counts in the unit ""."""
+    """Parser of a number with a unit; a bare number counts in the unit ""."""
     pattern = re.compile(rf"(\d{{1,19}})\s*({'|'.join(units)})(?:i?b)?", re.IGNORECASE)
 
     def parse(problems: Problems, path: str, at: Located) -> int | None:
@@ -135,6 +153,22 @@ def scaled(units: Mapping[str, int], low: int, high: int, allowed: str) -> Parse
     return parse
 
 
+def matching(pattern: re.Pattern[str], allowed: str) -> Parser[str]:
+    """Parser of text that matches a pattern as a whole; `allowed` says it in words."""
+
+    def parse(problems: Problems, path: str, at: Located) -> str | None:
+        if isinstance(at.value, str) and pattern.fullmatch(at.value):
+            return at.value
+        problems.add(at, path, allowed)
+        return None
+
+    return parse
+
+
+plain_name: Final = matching(NAME, NAME_ALLOWED)
+"""Parser of the name of a VM, a host, a policy."""
+
+
 def path_of(problems: Problems, path: str, at: Located) -> Path | None:
     if isinstance(at.value, str) and at.value.startswith("/") and "\0" not in at.value:
         return Path(at.value)
@@ -143,7 +177,7 @@ def path_of(problems: Problems, path: str, at: Located) -> Path | None:
 
 
 def socket_path(problems: Problems, path: str, at: Located) -> Path | None:
-    """The path of a UNIX socket."""
+    """Parser of the path of a UNIX socket."""
     found = path_of(problems, path, at)
     if found is not None and len(os.fsencode(found)) > 107:  # sun_path
         problems.add(at, path, "an absolute path of at most 107 bytes")
@@ -152,7 +186,7 @@ def socket_path(problems: Problems, path: str, at: Located) -> Path | None:
 
 
 def table_of(problems: Problems, path: str, at: Located, keys: Mapping[str, Parser[Any]]) -> dict[str, Any]:
-    """The keys of a mapping that are there and right."""
+    """Parser of a mapping: returns the values of the keys that are present and valid."""
     if not isinstance(at.value, dict):
         problems.add(at, path or "the file", f"a mapping with {', '.join(keys)}")
         return {}

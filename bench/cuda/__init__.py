@@ -1,1 +1,1 @@
-"""What the CUDA rows share: the GPU of this machine, VMs on it, and the native side beside them."""
+"""Helpers of the CUDA rows: the GPU of this machine, VMs on it, and the native baseline."""

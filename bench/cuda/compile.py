@@ -1,4 +1,4 @@
-"""Cubins for the native side, made by the command that the daemon runs for the same source."""
+"""Cubins for the native side, compiled by the command that the daemon runs for that source."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ COMPILE_SECONDS: Final = 60
 
 
 def cubin_of(source: bytes, gpu: Gpu, compiler: str = "auto", hooks: str = "off") -> bytes:
-    """`hooks`: of the control system.
+    """Compiles `source`, with the control system's hooks if `hooks` is "on".
 
-    :raise SkipRow: when it does not compile here; the text is the compiler's.
+    :raise SkipRow: it does not compile on this machine; the text is the compiler's.
     """
     settings = {"arch": gpu.arch, "driver": gpu.driver_version, "compiler": compiler, "hooks": hooks}
     job = engine_class("cuda").compile_job("CUDA_SOURCE", source, (), settings)

@@ -1,4 +1,4 @@
-"""Several VMs that do the same work at the same time, and how much each gets done."""
+"""Several VMs that do equal work at one time, and the throughput of each."""
 
 from __future__ import annotations
 
@@ -17,40 +17,41 @@ from bench.vgcd import OurDevice
 from bench.workloads import Workload
 
 DEPTH: Final = 4
-"""Launches in flight per VM: enough that the GPU never waits for one."""
+"""Launches in flight per VM: enough that the GPU never waits for a VM."""
 
 LONGEST_S: Final = 2
-"""Beyond this, that nothing ended is a result: a smaller one comes of a busy machine."""
+"""Longest measurement that is repeated if no launch ended in it, as happens on a busy machine; later, that is the
+result."""
 
 WARM_UP_NS: Final = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One VM, its work, and launches of it that can be in flight at once."""
+    """VM with its work, and launches that can be in flight at once."""
 
     ours: OurDevice
     work: OnDevice
     launches: Prepared
     num_pes: int
-    """What it was given."""
+    """Number of processing elements that the VM has."""
 
     def per_second(self, from_ns: int, until_ns: int) -> float:
-        """Launches per second that ended in between."""
+        """Measures the launches per second that end between two times."""
         rate = self.ours.driver.throughput(self.launches.native, from_ns, until_ns)
         self.launches.check()
         return rate
 
 
 class Crowd:
-    """Made by :func:`crowd`."""
+    """VMs that work at one time; made by :func:`crowd`."""
 
     def __init__(self, members: Sequence[Member], pool: ThreadPoolExecutor) -> None:
         self.members = members
         self._pool = pool
 
     def per_second(self, seconds: float) -> list[float]:
-        """Launches per second of each, all at work at the same time; over longer where none ended in these seconds."""
+        """Measures launches per second of each VM, all working at one time; repeated for longer if none ended."""
         from_ns = clock_ns() + WARM_UP_NS
         until_ns = from_ns + int(seconds * 1e9)
         running = [self._pool.submit(member.per_second, from_ns, until_ns) for member in self.members]
@@ -60,10 +61,10 @@ class Crowd:
 
 @contextmanager
 def crowd(lab: CudaLab, plans: Sequence[Vm], made: Workload, room_mib: int) -> Iterator[Crowd]:
-    """A daemon with these VMs, each with `made` ready; results are proven at the beginning and at the end.
+    """Runs a daemon with these VMs, each with `made` prepared; verifies results at the beginning and at the end.
 
-    :param room_mib: of every VM's region, for the arrays of the work.
-    :raise ArithmeticError: when a result is wrong.
+    :param room_mib: part of every VM's region for the arrays of the work.
+    :raise ArithmeticError: a result is wrong.
     """
     with ExitStack() as stack:
         members = []

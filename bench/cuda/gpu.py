@@ -1,4 +1,4 @@
-"""Which GPU there is, asked of the engine's own probe in a short process: nobody here touches a driver for that."""
+"""GPU of this machine, found by the engine's probe in a short process, so that this process loads no driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROBE_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A device of the CUDA engine, and the driver library that leads to it."""
+    """Device of the CUDA engine, with the driver library to use."""
 
     index: int
     uuid: str
@@ -33,19 +33,19 @@ class Gpu:
 
     @property
     def library(self) -> str:
-        """What dlopen takes."""
+        """Name or path of the driver library, for dlopen."""
         return DEFAULT_LIBRARY if self.driver is None else str(self.driver)
 
     def engine(self, **options: Any) -> dict[str, Any]:
-        """The engine's section of a VM's configuration."""
+        """Section ``engine`` of a VM's configuration."""
         driver = {} if self.driver is None else {"driver": str(self.driver)}
         return {"kind": "cuda", "options": {"device": self.uuid} | driver | options}
 
 
 def find(driver: Path | None = None) -> Gpu:
-    """The first GPU that the engine would use.
+    """Finds the first GPU that the engine would use.
 
-    :raise SkipRow: when there is none; the text is the probe's.
+    :raise SkipRow: there is no GPU; the text is the probe's.
     """
     command = [sys.executable, "-m", "vhost_backend.engines.cuda.probe"]
     command += ["--driver", str(driver)] if driver else []

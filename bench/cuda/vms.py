@@ -1,4 +1,4 @@
-"""VMs on the CUDA engine: one daemon, any number of them, each with a queue and a context."""
+"""VMs on the CUDA engine: one daemon with any number of VMs, each with a queue and a context."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.vgcd import OurDevice
 
 @dataclass(frozen=True, slots=True)
 class Vm:
-    """What one VM gets; sizes in MiB, `options` are the engine's."""
+    """Settings of one VM; sizes in MiB, `options` are the engine's."""
 
     name: str
     pes: int
@@ -29,7 +29,7 @@ class Vm:
     options: dict[str, Any] = field(default_factory=dict)
 
     def section(self, gpu: Gpu, folder: Path) -> dict[str, Any]:
-        """Its part of the configuration."""
+        """Section of the VM in the configuration."""
         return {
             "socket": str(folder / f"{self.name}.sock"),
             "region": f"{self.region_mib}M",
@@ -42,16 +42,16 @@ class Vm:
 
 
 def configuration(gpu: Gpu, folder: Path, vms: Sequence[Vm]) -> str:
-    """The daemon's configuration. JSON is YAML."""
+    """Renders the daemon's configuration. JSON is YAML."""
     sections = {vm.name: vm.section(gpu, folder) for vm in vms}
     return json.dumps({"vms": sections, "cache": str(folder / "cache"), "log": {"level": "info"}}, indent=2)
 
 
 @contextmanager
 def running(gpu: Gpu, folder: Path, vms: Sequence[Vm]) -> Iterator[list[OurDevice]]:
-    """The daemon in a process of its own and a device of each VM, in their order.
+    """Runs the daemon in a new process; yields a device of each VM, in order.
 
-    :raise SkipRow: when it does not come up; the text ends with the daemon's last words.
+    :raise SkipRow: it does not come up; the text ends with the daemon's last messages.
     """
     config = folder / "vgcd.yaml"
     config.write_text(configuration(gpu, folder, vms))
@@ -62,11 +62,11 @@ def running(gpu: Gpu, folder: Path, vms: Sequence[Vm]) -> Iterator[list[OurDevic
 
 
 def _start(command: Sequence[str], folder: Path, vms: Sequence[Vm]) -> tuple[ExitStack, list[OurDevice]]:
-    """The devices, and what ends them."""
+    """Starts the daemon; returns the stack that ends it, and the devices."""
     try:
         with ExitStack() as starting:
             process = starting.enter_context(backend(command, folder / "vgcd.log"))
-            drivers = [starting.enter_context(_driver(folder, vm)) for vm in vms]  # their workers start side by side
+            drivers = [starting.enter_context(_driver(folder, vm)) for vm in vms]  # their workers start concurrently
             devices = [OurDevice(Device(driver), process.pid) for driver in drivers]
             return starting.pop_all(), devices
     except (BackendError, RequestError, DriverError) as error:
@@ -74,7 +74,7 @@ def _start(command: Sequence[str], folder: Path, vms: Sequence[Vm]) -> tuple[Exi
 
 
 def _last_words(folder: Path) -> str:
-    """What the daemon says when it was no connection that failed."""
+    """Last errors and warnings in the daemon's log."""
     lines = (folder / "vgcd.log").read_text(errors="replace").splitlines()
     return "".join(f"; {line.strip()}" for line in lines if "error" in line or "warning" in line)[-400:]
 

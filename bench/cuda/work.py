@@ -1,6 +1,6 @@
-"""The GPU rows' work, in sizes that fill a GPU, and the two ways to run it: through our device, and natively.
+"""Workloads of the GPU rows, in sizes that fill a GPU, run through our device and natively.
 
-Both run the same cubin with the same geometry and verify the result before anything is timed.
+Both sides run the same cubin with the same geometry and verify the result before they measure.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from bench.device import Device, Prepared, Span, together
 from bench.workloads import Workload
 
 Array = npt.NDArray[Any]
+Times = npt.NDArray[np.uint64]
 _NOT_A_RESULT: Final = 0xFF
-"""Bytes of it are no number: what nobody has written is found out."""
+"""Fill byte of results: floats of such bytes are no numbers, so that unwritten elements are detected."""
 
 _PAGE: Final = 4096
 _SAMPLE: Final = 256
-"""Bodies of the n-body row whose acceleration is compared: numpy takes too long for all of them."""
+"""Number of bodies of the n-body row whose acceleration is checked: numpy takes too long for all of them."""
 
 
 def stencil(n: int) -> Workload:
-    """One step over n x n floats."""
+    """Makes one step of a stencil over n x n floats."""
     grid = np.random.default_rng(3).random((n, n), np.float32)
     expected = grid.copy()
     expected[1:-1, 1:-1] = (grid[:-2, 1:-1] + grid[1:-1, :-2] + grid[1:-1, 2:] + grid[2:, 1:-1]) / 4
@@ -35,7 +36,7 @@ def stencil(n: int) -> Workload:
 
 
 def nbody(n: int) -> Workload:
-    """Accelerations of n bodies."""
+    """Makes the computation of the accelerations of n bodies."""
     body = np.random.default_rng(4).random((n, 4), np.float32)
     chosen = np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64)
     expected = np.zeros((len(chosen), 4))
@@ -49,7 +50,7 @@ def nbody(n: int) -> Workload:
 
 
 def busy(blocks: int, rounds: int) -> Workload:
-    """Arithmetic only: its time is inversely proportional to the processing elements that work on it."""
+    """Makes a kernel of arithmetic only: its time is inversely proportional to the processing elements it runs on."""
     a, b = np.float32(0.99), np.float32(0.01)
     reached = float(b) * (1 - float(a) ** rounds) / (1 - float(a))
     args = (np.uint32(rounds), a, b, np.zeros(blocks, np.float32))
@@ -57,7 +58,7 @@ def busy(blocks: int, rounds: int) -> Workload:
 
 
 def _arrays(work: Workload) -> dict[int, Array]:
-    """The arguments that are arrays, by their index."""
+    """Arguments that are arrays, by index."""
     return {i: argument for i, argument in enumerate(work.arguments) if isinstance(argument, np.ndarray)}
 
 
@@ -76,7 +77,7 @@ def _arguments(work: Workload, addresses: dict[int, int]) -> list[bytes]:
 
 
 class OnDevice:
-    """A workload on our device, its arrays in the region and in device memory; see :func:`on_device`."""
+    """Workload on our device, with its arrays in the region and in device memory; made by :func:`on_device`."""
 
     def __init__(self, device: Device, work: Workload, room: Span, cleanup: ExitStack) -> None:
         self._device, self._work = device, work
@@ -100,27 +101,33 @@ class OnDevice:
         self._whole = together(device.driver, *copies, self.launch, self._out)
 
     def _place(self, size: int) -> Span:
-        """`size` bytes of the region."""
+        """Allocates `size` bytes of the region."""
         span = (self._free, size)
         self._free += -(-size // _PAGE) * _PAGE
         if self._free > self._end:
-            raise MemoryError(f"{self._work.name} needs more of the region than this row has for it")
+            raise MemoryError(f"{self._work.name} needs more of the region than this row has")
         return span
 
     def launches(self, count: int) -> Prepared:
-        """Launches of the kernel, ready to be in flight at once."""
+        """Prepares launches of the kernel that can be in flight at once."""
         return self._device.launches(count, self._function, self._work.grid, self._work.block, self._packed)
 
     def whole(self) -> float:
-        """Copies in, computes, copies out; the time in ns."""
+        """Copies in, computes, copies out; returns the time in ns."""
         return self._device.run_batch(self._whole)
 
     def compute(self) -> float:
-        """The kernel alone; the time in ns."""
+        """Runs only the kernel; returns the time in ns."""
         return self._device.run_batch(self.launch)
 
+    def round_trips(self, count: int) -> Times:
+        """Measures launches of the kernel (ns), waiting for each."""
+        times = self._device.driver.polled(self.launch.native, count)
+        self.launch.check()
+        return times
+
     def prove(self) -> None:
-        """Does the whole work once. :raise ArithmeticError: when the result is wrong."""
+        """Does the whole work once and verifies the result. :raise ArithmeticError: it is wrong."""
         found = self._device.driver.view(*self._result)
         found[:] = _NOT_A_RESULT
         self.whole()
@@ -129,10 +136,10 @@ class OnDevice:
 
 @contextmanager
 def on_device(device: Device, work: Workload, room: Span) -> Iterator[OnDevice]:
-    """Proven work; its device memory is freed at the end.
+    """Prepares and verifies a workload; frees its device memory at the end.
 
-    :param room: of the region, for all arrays of the work.
-    :raise ArithmeticError: when the result is wrong.
+    :param room: part of the region for all arrays of the work.
+    :raise ArithmeticError: the result is wrong.
     """
     with ExitStack() as cleanup:
         made = OnDevice(device, work, room, cleanup)
@@ -141,7 +148,7 @@ def on_device(device: Device, work: Workload, room: Span) -> Iterator[OnDevice]:
 
 
 class Native:
-    """The same work through the driver: the same cubin, host arrays page-locked. Proven when made."""
+    """Workload through the driver: one cubin, page-locked host arrays. Verifies the result when it is made."""
 
     def __init__(self, gpu: NativeGpu, work: Workload, cubin: bytes) -> None:
         self._gpu, self._work = gpu, work
@@ -159,19 +166,23 @@ class Native:
         self.prove()
 
     def whole(self) -> float:
-        """Copies in, computes, copies out; the time in ns."""
+        """Copies in, computes, copies out; returns the time in ns."""
         return float(self._gpu.round_trips(self._whole)[0])
 
     def compute(self) -> float:
-        """The kernel alone; the time in ns."""
-        return float(self._gpu.round_trips(self._launch)[0])
+        """Runs only the kernel; returns the time in ns."""
+        return float(self.round_trips(1)[0])
+
+    def round_trips(self, count: int) -> Times:
+        """Measures launches of the kernel (ns), waiting for each."""
+        return self._gpu.round_trips(self._launch, count)
 
     def per_second(self, count: int) -> float:
-        """Launches of the kernel per second, `count` of them without waiting in between."""
+        """Measures launches of the kernel per second, issuing `count` of them without waiting in between."""
         return self._gpu.per_second(self._launch, count)
 
     def prove(self) -> None:
-        """Does the whole work once. :raise ArithmeticError: when the result is wrong."""
+        """Does the whole work once and verifies the result. :raise ArithmeticError: it is wrong."""
         self._result[:] = _NOT_A_RESULT
         self.whole()
         self._work.verify(self._result.view(_arrays(self._work)[self._work.result].dtype), "the native side")

@@ -1,4 +1,4 @@
-/* Runs in the guest: times null requests through libvgc. Prints one time in ns per line.
+/* Measures null requests through libvgc, in the guest. Prints one time in ns per line.
  *
  *     null polled|sleeping COUNT
  */

@@ -1,5 +1,5 @@
-/* Arithmetic and next to nothing else: every thread takes `rounds` steps towards b / (1 - a); the first of each block
- * writes where it got. The rest would if they got below 0: that they do not is more than a compiler can know. */
+/* Arithmetic with almost no memory access: every thread takes `rounds` steps towards b / (1 - a); the first thread of
+ * each block writes its result. The others would if it were below 0, which a compiler cannot rule out. */
 extern "C" __global__ void busy(unsigned rounds, float a, float b, float *__restrict__ out)
 {
     float x = 0.0f;

@@ -1,6 +1,6 @@
 #define GROUP 256
 
-/* How often each byte occurs: a table per work-group in local memory, added to the whole at the end. */
+/* Counts how often each byte occurs, in a table per work-group in local memory, added to the totals at the end. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void histogram(ulong n, __global const uchar *data, __global uint *bins)
 {

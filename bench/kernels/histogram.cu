@@ -1,6 +1,6 @@
 constexpr unsigned GROUP = 256;
 
-/* How often each byte occurs: a table per block in shared memory, added to the whole at the end. */
+/* Counts how often each byte occurs, in a table per block in shared memory, added to the totals at the end. */
 extern "C" __global__ void __launch_bounds__(GROUP)
     histogram(unsigned long long n, const unsigned char *__restrict__ data, unsigned *__restrict__ bins)
 {

@@ -1,4 +1,4 @@
-/* One element of c = a * b per work-item. */
+/* Computes one element of c = a * b per work-item. */
 __kernel void matmul(ulong n, __global const float *a, __global const float *b, __global float *c)
 {
     ulong col = get_global_id(0);
@@ -11,7 +11,7 @@ __kernel void matmul(ulong n, __global const float *a, __global const float *b, 
 
 #define TILE 16
 
-/* The same through tiles in local memory: two barriers per tile. n is a multiple of TILE. */
+/* Computes c = a * b through tiles in local memory, with two barriers per tile. n is a multiple of TILE. */
 __kernel __attribute__((reqd_work_group_size(TILE, TILE, 1)))
 void matmul_tiled(ulong n, __global const float *a, __global const float *b, __global float *c)
 {

@@ -1,4 +1,4 @@
-/* One element of c = a * b per thread. */
+/* Computes one element of c = a * b per thread. */
 extern "C" __global__ void matmul(unsigned long long n, const float *__restrict__ a, const float *__restrict__ b,
                                   float *__restrict__ c)
 {
@@ -12,7 +12,7 @@ extern "C" __global__ void matmul(unsigned long long n, const float *__restrict_
 
 constexpr unsigned TILE = 16;
 
-/* The same through tiles in shared memory: two barriers per tile. n is a multiple of TILE. */
+/* Computes c = a * b through tiles in shared memory, with two barriers per tile. n is a multiple of TILE. */
 extern "C" __global__ void __launch_bounds__(TILE *TILE)
     matmul_tiled(unsigned long long n, const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c)
 {

@@ -1,4 +1,4 @@
-/* The acceleration of body i under the pull of all n; body = {x, y, z, mass}. */
+/* Computes the acceleration of body i under the pull of all n; body = {x, y, z, mass}. */
 __kernel void nbody(ulong n, __global const float4 *body, __global float4 *out)
 {
     ulong i = get_global_id(0);

@@ -1,4 +1,4 @@
-/* The acceleration of body i under the pull of all n; body = {x, y, z, mass}. */
+/* Computes the acceleration of body i under the pull of all n; body = {x, y, z, mass}. */
 extern "C" __global__ void nbody(unsigned long long n, const float4 *__restrict__ body, float4 *__restrict__ out)
 {
     unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;

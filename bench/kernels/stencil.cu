@@ -1,4 +1,4 @@
-/* A step of a five-point stencil over n x n floats: the mean of the neighbours inside, the rim as it is. */
+/* Computes a step of a five-point stencil over n x n floats: the mean of the neighbours inside; the rim stays. */
 extern "C" __global__ void stencil(unsigned long long n, const float *__restrict__ in, float *__restrict__ out)
 {
     unsigned long long x = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,1 +1,1 @@
-"""The hot loops of the benchmarks, in C, so that Python's own cost is in no figure."""
+"""Hot loops of the benchmarks, in C, so that figures do not contain the cost of Python."""

@@ -1,4 +1,4 @@
-/* The bare primitives that the rows are held against: eventfds, a shared cache line, memcpy. */
+/* Bare primitives that serve as baselines: eventfds, a shared cache line, naps, memcpy. */
 #define _GNU_SOURCE /* CPU_SET */
 #include <errno.h>
 #include <sched.h>
@@ -6,6 +6,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,7 +16,7 @@
 #include "clock.h"
 #include "vgcb.h"
 
-/* A child on `cpu` that dies with its parent; only async-signal-safe calls may follow in it. */
+/* Forks a child on `cpu` that dies with its parent; it may make only async-signal-safe calls. */
 static pid_t fork_partner(int cpu)
 {
     pid_t partner = fork();
@@ -121,13 +122,44 @@ int vgcb_cache_line_ping_pong(int partner_cpu, uint32_t count, uint64_t *ns_out)
     return rc;
 }
 
+static int nap(int epoll_fd, uint32_t count, const struct timespec *limit, uint64_t *ns_out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct epoll_event event;
+        uint64_t start = vgcb_now_ns();
+        if (epoll_pwait2(epoll_fd, &event, 1, limit, NULL) < 0) {
+            return -errno;
+        }
+        ns_out[i] = vgcb_now_ns() - start;
+    }
+    return 0;
+}
+
+int vgcb_naps(uint32_t count, uint64_t nap_ns, uint64_t slack_ns, uint64_t *ns_out)
+{
+    const struct timespec limit = {.tv_sec = (time_t)(nap_ns / 1000000000u), .tv_nsec = (long)(nap_ns % 1000000000u)};
+    int before_ns = prctl(PR_GET_TIMERSLACK);
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int rc = before_ns < 0 || epoll_fd < 0 || prctl(PR_SET_TIMERSLACK, slack_ns) != 0 ? -errno : 0;
+    if (rc == 0) {
+        rc = nap(epoll_fd, count, &limit, ns_out);
+    }
+    if (before_ns > 0) {
+        prctl(PR_SET_TIMERSLACK, before_ns);
+    }
+    if (epoll_fd >= 0) {
+        close(epoll_fd);
+    }
+    return rc;
+}
+
 void vgcb_memcpy(uint8_t *dst, const uint8_t *src, uint64_t size, uint64_t slice, uint32_t count, uint64_t *ns_out)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint64_t start = vgcb_now_ns();
         for (uint64_t done = 0; done < size; done += slice) {
             memcpy(dst + done, src + done, size - done < slice ? size - done : slice);
-            __asm__ volatile("" : : "r"(dst) : "memory"); /* keeps the copy although nothing reads it */
+            __asm__ volatile("" : : "r"(dst) : "memory"); /* keeps the copy although no code reads it */
         }
         ns_out[i] = vgcb_now_ns() - start;
     }

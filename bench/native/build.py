@@ -1,6 +1,6 @@
 """Builds the C hot loops (a cffi extension) and the C++ baseline kernels (a shared library).
 
-``python -m bench.native.build``; :func:`ensure` builds only what is older than its sources.
+``python -m bench.native.build``; :func:`ensure` builds only products that are older than their sources.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ void base_histogram(uint64_t n, const uint8_t *data, uint32_t *bins, unsigned th
 
 
 def ffibuilder() -> cffi.FFI:
-    """The extension ``bench.native._loops``: the hot loops, and inside it the driver's side of a virtqueue and
-    the native side of the CUDA rows.
+    """Describes the extension ``bench.native._loops``: the hot loops, with the driver's side of a virtqueue and the
+    native side of the CUDA rows.
     """
     ffi = cffi.FFI()
     ffi.cdef(codegen.cdef())
@@ -56,9 +56,9 @@ def ffibuilder() -> cffi.FFI:
 
 
 def compiler() -> str:
-    """The C++ compiler of the baseline kernels: clang 19, which the CPU engine uses as well, else the system's.
+    """Finds the C++ compiler of the baseline kernels: clang 19, which the CPU engine also uses, else the system's.
 
-    :raise RuntimeError: when there is none.
+    :raise RuntimeError: there is no C++ compiler.
     """
     names = ("clang++-19", "clang++", "g++")
     for name in names:
@@ -79,7 +79,7 @@ def _is_stale(product: Path, sources: Iterable[Path]) -> bool:
 
 
 def ensure() -> None:
-    """Builds what is missing or older than its sources; one process does, others wait for it."""
+    """Builds products that are missing or older than their sources; concurrent processes wait for the first."""
     with _alone():
         _build_stale()
 

@@ -1,4 +1,4 @@
-/* Time, rest and pause for the hot loops. */
+/* Clock, rest and pause for the hot loops. */
 #ifndef VGCB_CLOCK_H
 #define VGCB_CLOCK_H
 

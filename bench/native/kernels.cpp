@@ -1,5 +1,5 @@
-// The kernels of the compute rows as plain C++, over `threads` threads of equal shares: what a careful
-// programmer writes without intrinsics. Built with -O3 -march=native. The same work as kernels/*.cu.
+// Kernels of the compute rows (kernels/*.cu) in plain C++, over `threads` threads of equal shares, as a careful
+// programmer writes them without intrinsics. Built with -O3 -march=native.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -36,7 +36,7 @@ void base_saxpy(uint64_t n, float a, const float *x, float *y, unsigned threads)
     });
 }
 
-// c = a * b, row-major n x n; the inner loop runs along rows, so it vectorises.
+// Computes c = a * b, row-major n x n; the inner loop runs along rows, so it vectorises.
 void base_matmul(uint64_t n, const float *a, const float *b, float *c, unsigned threads)
 {
     parallel(n, threads, [=](uint64_t begin, uint64_t end) {
@@ -54,7 +54,7 @@ void base_matmul(uint64_t n, const float *a, const float *b, float *c, unsigned 
     });
 }
 
-// The sum of x, in 64 running sums per thread so that it vectorises without -ffast-math.
+// Computes the sum of x, in 64 running sums per thread so that it vectorises without -ffast-math.
 void base_reduce(uint64_t n, const float *x, float *sum, unsigned threads)
 {
     constexpr unsigned LANES = 64;
@@ -84,7 +84,7 @@ void base_reduce(uint64_t n, const float *x, float *sum, unsigned threads)
     *sum = static_cast<float>(total);
 }
 
-// Accelerations of n bodies; body[i] = {x, y, z, mass}, out[i] = {ax, ay, az, 0}.
+// Computes accelerations of n bodies; body[i] = {x, y, z, mass}, out[i] = {ax, ay, az, 0}.
 void base_nbody(uint64_t n, const float *body, float *out, unsigned threads)
 {
     // Structure of arrays, so that the inner loop vectorises.
@@ -126,7 +126,7 @@ void base_nbody(uint64_t n, const float *body, float *out, unsigned threads)
     });
 }
 
-// bins[256] = how often each byte occurs; a private table per thread, four of them against store forwarding.
+// Counts how often each byte occurs, in bins[256]; four private tables per thread avoid store forwarding.
 void base_histogram(uint64_t n, const uint8_t *data, uint32_t *bins, unsigned threads)
 {
     std::vector<std::atomic<uint32_t>> total(256);

@@ -1,4 +1,4 @@
-"""The hot loops, built when they are first wanted: ``ffi`` and ``lib`` of the cffi extension."""
+"""Hot loops, built at the first import: ``ffi`` and ``lib`` of the cffi extension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* The driver's side of the latency and throughput rows. */
+/* Driver side of the latency and throughput rows. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
     return (value + alignment - 1) / alignment * alignment;
 }
 
-/* Each part on cache lines of its own: what the driver writes and what the device writes never share one. */
+/* Places each part on separate cache lines, so that words of the driver and words of the device share none. */
 enum { CACHE_LINE = 64 };
 
 uint64_t vgcb_avail_offset(uint16_t num)
@@ -62,7 +62,7 @@ static int kick_if_asked(struct vgcb_queue *queue)
     return write(queue->kick_fd, &one, sizeof(one)) == sizeof(one) ? 0 : -errno;
 }
 
-/* 1 taken, 0 not within patience_ns. */
+/* Takes a used chain. 1: taken; 0: none within patience_ns. */
 static int spin_for_one(struct vgcb_queue *queue, uint64_t patience_ns)
 {
     const uint64_t deadline = vgcb_now_ns() + patience_ns;
@@ -161,7 +161,7 @@ int vgcb_round_trip(struct vgcb_queue *queue, const struct vgcb_request *request
     return rc;
 }
 
-/* Takes what is there; the freed requests go back onto the stack of idle ones. */
+/* Takes all used chains; their requests go back onto the stack of idle requests. */
 static int drain(struct vgcb_queue *queue, const struct vgcb_request **idle, uint32_t *num_idle)
 {
     void *token = NULL;
@@ -238,7 +238,7 @@ int vgcb_batch(struct vgcb_queue *queue, const struct vgcb_request *requests, ui
 
 enum { REST_NS = 20000 };
 
-/* The requests that are in flight and those that wait to be sent again. */
+/* Requests in flight, and requests that wait to be sent again. */
 struct pool {
     const struct vgcb_request *idle[VGC_MAX_QUEUE_SIZE];
     uint32_t num_idle;
@@ -256,7 +256,7 @@ static int send_idle(struct vgcb_queue *queue, struct pool *pool)
     return kick_if_asked(queue);
 }
 
-/* How many have ended; rests if none has, and gives up on a device that ends none for long. */
+/* Returns how many requests have ended; rests if none has, and gives up if that lasts too long. */
 static int drain_or_rest(struct vgcb_queue *queue, struct pool *pool, uint64_t *progress_ns)
 {
     int taken = drain(queue, pool->idle, &pool->num_idle);

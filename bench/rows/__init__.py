@@ -1,4 +1,4 @@
-"""One module per family of rows; a module here that is listed in `MODULES` registers its rows when imported."""
+"""Rows, one module per family; importing a module that `MODULES` lists registers its rows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ MODULES = (
     "centre",
     "recorder",
     "cuda",
+    "cuda_memory",
     "cuda_compute",
     "cuda_sharing",
     "cuda_control",

@@ -1,4 +1,4 @@
-"""The control centre at scale: how long a page's data takes, and what serving 52,800 processing elements needs."""
+"""Rows of the control centre at scale: time of a page's data, and memory for serving 52,800 processing elements."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bench.lab import Lab
+from bench.processes import resident
 from bench.registry import Outcome, row
 from bench.results import Goal, SkipRow, outcome
-from bench.rows.footprint import rss_mib
 
 HOSTS: Final = 50
 GPUS: Final = 8
 PES: Final = 132
 PAGE: Final = ("hosts", "load", "channels?totals=1", "faults?cleared=1")
-"""What the page asks for when it is opened, at once, as a browser does."""
+"""Requests of the page when it is opened, sent at once, as a browser does."""
 STREAMS: Final = 4
+CHANNELS: Final = 4096
+"""Channels in the answer that is decoded and checked."""
 _START_S: Final = 60.0
 
 
@@ -35,7 +37,7 @@ class _Measured:
 
 @contextlib.contextmanager
 def _started(argv: list[str], ready: str) -> Iterator[tuple[int, str]]:
-    """A process of ours, once it has printed a line that has `ready` in it: its pid, and that line."""
+    """Runs one of our programs; yields its pid and the first line that contains `ready`."""
     with subprocess.Popen([sys.executable, "-m", *argv], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -45,17 +47,17 @@ def _started(argv: list[str], ready: str) -> Iterator[tuple[int, str]]:
             yield process.pid, line
         finally:
             process.terminate()
-            process.communicate()  # it says that it has ended
+            process.communicate()  # reads its last message
 
 
 def p95(values: tuple[float, ...]) -> float:
-    """The value that 95 % of `values` do not exceed."""
+    """Value that 95 % of `values` do not exceed."""
     return sorted(values)[min(len(values) - 1, int(0.95 * len(values)))]
 
 
 @contextlib.asynccontextmanager
 async def _streaming(url: str, count: int) -> AsyncIterator[None]:
-    """So many streams that have the load and all records of logs, and are read."""
+    """Opens `count` streams of the load and of all log records, and reads them."""
     from aiohttp import ClientSession
 
     async def read(session: ClientSession) -> None:
@@ -96,7 +98,7 @@ async def _measure(url: str, pid: int, hosts: int, rounds: int) -> _Measured:
             await timed(*PAGE)
             pages = [await timed(*PAGE) for _ in range(rounds)]
             full = [await timed("channels") for _ in range(3)]
-        return _Measured(tuple(pages), tuple(full), rss_mib(pid))
+        return _Measured(tuple(pages), tuple(full), resident([pid]).total)
 
 
 async def _until_up(fetch: object, hosts: int) -> None:
@@ -113,7 +115,7 @@ async def _until_up(fetch: object, hosts: int) -> None:
 
 
 def measure(folder: Path, hosts: int, gpus: int, pes: int, rounds: int) -> _Measured:
-    """A control centre over simulated hosts in a process of their own."""
+    """Measures a control centre over simulated hosts, which run in a separate process."""
     shape = ["--hosts", str(hosts), "--gpus", str(gpus), "--pes", str(pes), "--vms-per-gpu", "1", "--faults"]
     with _started(["tests.fakes.control_daemon", "--socket-dir", str(folder), *shape], "ready"):
         named = [f"--host=h{number}=unix:{folder}/h{number}.sock" for number in range(1, hosts + 1)]
@@ -124,8 +126,8 @@ def measure(folder: Path, hosts: int, gpus: int, pes: int, rounds: int) -> _Meas
 
 @row("centre_page_p95_ms", "centre_all_channels_ms", "centre_rss_mib")
 def centre(lab: Lab) -> Iterator[Outcome]:
-    """50 simulated hosts of 8 GPUs of 132 elements each, all of them with open channels, and four streams of load and
-    logs that are read: the page's requests at once, the list of all channels one by one, and the server's memory.
+    """Measures 50 simulated hosts of 8 GPUs of 132 elements, all with open channels, and four streams of load and logs:
+    the page's requests at once, the list of all single channels, and the server's memory.
     """
     try:
         large = measure(lab.own_folder("centre"), HOSTS, GPUS, PES, lab.samples(60, 10))
@@ -141,3 +143,28 @@ def centre(lab: Lab) -> Iterator[Outcome]:
     yield outcome("centre_all_channels_ms", full[0], "ms", "lower", full[1], against=one)
     rss = large.rss_mib, small.rss_mib
     yield outcome("centre_rss_mib", rss[0], "MiB", "lower", rss[1], against=one, goal=Goal("value", "<", 1024))
+
+
+@row("centre_answer_check_ms")
+def answer_check(lab: Lab) -> Iterator[Outcome]:
+    """A daemon's list of an instance with 4096 channels, checked against the shape of its verb once it is decoded."""
+    from virtio_proto.control import frames
+    from virtio_proto.control.shapes import checked
+    from virtio_proto.control.verbs.channels import Ls
+
+    counts = dict.fromkeys(("records", "lost", "skipped", "forged", "cost_ns", "sample"), 123_456)
+    about = {"function": "log", "selector": "fn=log", "owner": "bench", "level": 4, "policy": "drop-new"}
+    channels = [{"channel": number, "gpu": "0", "vm": "web1", "pe": number, **counts} for number in range(CHANNELS)]
+    instance = {"instance": 1, **about, "opened_ns": time.time_ns(), "expires_ns": None, "channels": channels}
+    body = frames.encode({"id": 1, "ok": {"instances": [instance]}})[4:]
+
+    def timed_ms(work: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        work()
+        return (time.perf_counter() - start) * 1e3
+
+    answer = frames.decode(body)["ok"]
+    rounds = lab.samples(50, 5)
+    check = min(timed_ms(lambda: checked(answer, Ls.Answer, "ls")) for _ in range(rounds))
+    decode = min(timed_ms(lambda: frames.decode(body)) for _ in range(rounds))
+    yield outcome("centre_answer_check_ms", check, "ms", "lower", decode, against="decoding the frame")

@@ -1,4 +1,4 @@
-"""Loading programs: compiled for the first time, and again."""
+"""Rows of loading programs, compiled for the first time or cached."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from bench.stats import Subject, alternate, attempt
 from bench.workloads import KERNELS
 
 _serial = count(time.time_ns())
-"""Makes a source that no cache has seen before."""
+"""Serial numbers that make sources which no cache has."""
 
 _PIECE: Final = 256
 
 
 def fresh(language: str) -> str:
-    """Saxpy as nobody has compiled it before."""
+    """Source of saxpy that was never compiled before."""
     return (KERNELS / f"saxpy.{language}").read_text() + f"/* {next(_serial)} */\n"
 
 
 def load_ms(device: Device, source: str) -> float:
-    """The time of one PROGRAM_LOAD; the program is unloaded again, unmeasured."""
+    """Measures one PROGRAM_LOAD; unloads the program afterwards, unmeasured."""
     start = time.perf_counter()
     program = device.load(source)
     elapsed = time.perf_counter() - start
@@ -38,7 +38,7 @@ def load_ms(device: Device, source: str) -> float:
 
 
 def _pocl_ms(pocl: OpenCl) -> float:
-    """The time until a kernel that PoCL has not seen has run for the first time: it compiles at the launch."""
+    """Measures until a kernel that is new to PoCL has run for the first time, because PoCL compiles at the launch."""
     vector = pocl.buffer(np.zeros(_PIECE, np.float32))
     source = fresh("cl")
     start = time.perf_counter()
@@ -51,7 +51,7 @@ def _pocl_ms(pocl: OpenCl) -> float:
 
 @row("compile_cold_ms")
 def cold(lab: Lab) -> Iterator[Outcome]:
-    """PROGRAM_LOAD of a source that was never compiled before, saxpy with a comment of its own."""
+    """PROGRAM_LOAD of a source that was never compiled before: saxpy with a unique comment."""
     device = lab.device("cpu").device
     pocl = attempt(lambda: _first_run(lab.pocl()))
     own, theirs = alternate(lab.samples(7, 3), lambda: load_ms(device, fresh("cu")), pocl)

@@ -1,4 +1,4 @@
-"""Kernels on the CPU engine, launched through the device, beside plain C++ and PoCL with as many threads."""
+"""Rows of kernels on the CPU engine, launched through the device, beside plain C++ and PoCL with equal threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STAGING_BYTES: Final = 64 << 20
 
 @row("launch_us_p50", "launch_us_p99")
 def launch(lab: Lab) -> Iterator[Outcome]:
-    """A launch of an empty kernel with one thread, the driver spinning until it is complete."""
+    """LAUNCH of an empty kernel with one thread, while the driver spins."""
     device = lab.device("cpu").device
     program = device.load((KERNELS / "empty.cu").read_text())
     empty = device.launch(device.function(program, "empty"), (1,), (1,))

@@ -1,4 +1,4 @@
-"""The control system: what its hooks cost a kernel, and how much it takes on. Each beside the same run without."""
+"""Rows of the control system: cost of its hooks for kernels, and its throughput, beside runs without it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from virtio_proto.control.records import Function
 
 AREA_BYTES: Final = 64 << 20
 BLOCK_US: Final = 5.0
-"""Of a short kernel: what hooks cost is told by these."""
+"""Time of a short block, for which the cost of hooks shows most."""
 LONG_BLOCK_US: Final = 50.0
 BLOCKS: Final = 400
 EMPTY_BLOCKS: Final = 20_000
 EVENTS: Final = 1000
-"""Of each block of a kernel that floods."""
+"""Number of events per block of a kernel that floods the links."""
 MANY_PES: Final = 1024
 KERNEL_S: Final = 0.1
-"""Of a kernel that runs while channels come and go: several rounds of them."""
+"""Time of a kernel that runs during several rounds of opening and closing channels."""
 FOUR: Final = (Function.STDIO, Function.PERF, Function.LOG, Function.FAULT)
 BUDGET_PPM: Final = 10_000
 CRITICAL: Final = 1
@@ -35,15 +35,15 @@ INFO: Final = 4
 
 
 def _ratio(rounds: int, run: Callable[[], float], beside: Callable[[], float]) -> float:
-    """The fastest of `run` over the fastest of `beside`, turn about: small costs are told by runs that nothing held up."""
+    """Ratio of the fastest `run` to the fastest `beside`, measured alternately: undisturbed runs show small costs."""
     pairs = [(run(), beside()) for _ in range(rounds)]
     return min(with_it for with_it, _ in pairs) / min(without for _, without in pairs)
 
 
 def _percent(rounds: int, made: Controlled, plain: Controlled, block_us: float) -> float:
-    """What hooks add to a block of so many us, in percent: the difference of blocks that do next to nothing.
+    """Cost of hooks relative to a block of `block_us`, in percent, measured as the difference of almost empty blocks.
 
-    A difference of runs of real blocks would be smaller than what this machine's clock and neighbours make of them.
+    The difference of runs of real blocks would be smaller than the noise of this machine.
     """
     pairs = [(made.spin(EMPTY_BLOCKS, 1), plain.spin(EMPTY_BLOCKS, 1)) for _ in range(rounds)]
     added_ns = (min(with_it for with_it, _ in pairs) - min(without for _, without in pairs)) / EMPTY_BLOCKS
@@ -52,28 +52,28 @@ def _percent(rounds: int, made: Controlled, plain: Controlled, block_us: float) 
 
 @row("hook_unbound_percent", "hook_block_percent", "hook_records_percent")
 def hooks(lab: Lab) -> Iterator[Outcome]:
-    """Blocks with nothing bound, with counters on every element, with a record of each begin and end."""
+    """Cost of hooks without channels, with counters on every element, and with a record of each begin and end."""
     rounds = lab.samples(101, 25)
     with controlled(1) as plain, controlled(1, area_bytes=AREA_BYTES) as made:
         against = "the same engine without an area, blocks of {:g} us: by the difference of empty ones"
         percent = _percent(rounds, made, plain, BLOCK_US)
-        said = against.format(BLOCK_US)
-        yield outcome("hook_unbound_percent", percent, "%", "lower", against=said, goal=Goal("value", "<", 0.1))
+        baseline = against.format(BLOCK_US)
+        yield outcome("hook_unbound_percent", percent, "%", "lower", against=baseline, goal=Goal("value", "<", 0.1))
         channels = made.open(Function.PERF, CRITICAL, period_ns=10**9)
-        said = against.format(LONG_BLOCK_US)
+        baseline = against.format(LONG_BLOCK_US)
         with made.drained():
             percent = _percent(rounds, made, plain, LONG_BLOCK_US)
-        yield outcome("hook_block_percent", percent, "%", "lower", against=said, goal=Goal("value", "<", 0.44))
+        yield outcome("hook_block_percent", percent, "%", "lower", against=baseline, goal=Goal("value", "<", 0.44))
         made.driver.set(channels, INFO, 0)
         with made.drained():
             percent = _percent(rounds, made, plain, LONG_BLOCK_US)
             made.release(channels)
-        yield outcome("hook_records_percent", percent, "%", "lower", against=said)
+        yield outcome("hook_records_percent", percent, "%", "lower", against=baseline)
 
 
 @row("ring_full_ratio", "governed_ratio")
 def ring(lab: Lab) -> Iterator[Outcome]:
-    """A kernel of 5 us with every block's begin and end recorded and taken; and with the governor over it."""
+    """Slowdown of a kernel with blocks of 5 us whose begins and ends are recorded and read, also with the governor."""
     rounds = lab.samples(101, 25)
     with controlled(1) as plain, controlled(1, area_bytes=AREA_BYTES) as made:
         turns = plain.turns_for(BLOCK_US)
@@ -90,7 +90,7 @@ def ring(lab: Lab) -> Iterator[Outcome]:
 
 
 def _warm_up(lab: Lab, made: Controlled, turns: int) -> None:
-    """Long enough for the governor to have made up its mind."""
+    """Runs the kernel long enough for the governor to settle."""
     end = time.monotonic() + (2.0 if lab.samples(2, 1) == 2 else 0.5)
     while time.monotonic() < end:
         made.spin(BLOCKS, turns)
@@ -98,7 +98,7 @@ def _warm_up(lab: Lab, made: Controlled, turns: int) -> None:
 
 @row("records_per_s", "records_per_s_pe", "records_lost_uncounted")
 def records(lab: Lab) -> Iterator[Outcome]:
-    """Events of kernels that do nothing else, taken by one thread: from all elements, from one."""
+    """Records per second of kernels that only make events, read by one thread: from all elements, from one."""
     uncounted = 0
     for name, pes in (("records_per_s", lab.threads), ("records_per_s_pe", 1)):
         with controlled(pes, area_bytes=AREA_BYTES) as made:
@@ -114,14 +114,14 @@ def records(lab: Lab) -> Iterator[Outcome]:
 
 
 def _events_per_s(made: Controlled, blocks: int) -> float:
-    """Events that a kernel passes per second, taken or not."""
+    """Measures the events per second that a kernel makes with no channel open."""
     began = time.perf_counter()
     made.rig.launch("events", blocks, 1, np.int32(EVENTS))
     return blocks * EVENTS / (time.perf_counter() - began)
 
 
 def _flood(made: Controlled, blocks: int, each: int) -> tuple[float, int]:
-    """Records taken per second; and those that were neither taken nor counted as lost."""
+    """Measures records read per second; also returns the number of records neither read nor counted as lost."""
     channels = made.open(Function.PERF, INFO, slots=8192, period_ns=10**12)
     with made.drained():
         began = time.perf_counter()
@@ -134,7 +134,7 @@ def _flood(made: Controlled, blocks: int, each: int) -> tuple[float, int]:
 
 @row("channels_4096_open_close_s", "channels_4096_kernel_ratio", "snapshot_all_ms")
 def many(lab: Lab) -> Iterator[Outcome]:
-    """1024 elements with four functions each, beside the same with no kernel; what that does to a kernel; a snapshot."""
+    """Opening and closing of four functions on 1024 elements, its effect on a running kernel, and a snapshot."""
     with controlled(MANY_PES, area_bytes=AREA_BYTES) as made, controlled(1, area_bytes=AREA_BYTES) as one:
 
         def beside_a_kernel() -> float:
@@ -153,7 +153,7 @@ def many(lab: Lab) -> Iterator[Outcome]:
 
 
 def _open_and_close(made: Controlled) -> float:
-    """Seconds for all channels of all elements."""
+    """Opens and closes all channels of all elements; returns the time in seconds."""
     began = time.perf_counter()
     opened = [made.open(function, INFO, 1 + MANY_PES * place) for place, function in enumerate(FOUR)]
     for channels in opened:
@@ -162,7 +162,7 @@ def _open_and_close(made: Controlled) -> float:
 
 
 def _disturbance(made: Controlled, rounds: int) -> float:
-    """How much longer a kernel takes while all channels are opened and released, over and over."""
+    """Ratio of a kernel's time while all channels are repeatedly opened and released to its time without that."""
     turns = made.turns_for_one(KERNEL_S)
     done = threading.Event()
 

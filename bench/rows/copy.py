@@ -1,4 +1,4 @@
-"""Copies between the guest's region and device memory, beside memcpy of the same size from the same place."""
+"""Rows of copies between the guest's region and device memory, beside memcpy of equal size from the same memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from bench.vgcd import OurDevice
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES: Final = {"_4k": 4 * KIB, "_64k": 64 * KIB, "_1m": MIB, "": 16 * MIB, "_64m": 64 * MIB}
-"""Suffix of the row and bytes; the rows without one are the headline."""
+"""Sizes by suffix of the row; the row without a suffix is the headline."""
 
 SLICE: Final = 256 * KIB
-"""What the CPU engine copies at a time. Bare copies are faster in slices too: that is the harder baseline."""
+"""Size of the pieces in which the CPU engine copies. memcpy is faster in such slices too: the harder baseline."""
 
 Direction = Literal["in", "out"]
 Bytes = npt.NDArray[np.uint8]
@@ -36,17 +36,17 @@ def _names(direction: Direction) -> list[str]:
 
 
 def _repeats(size: int) -> int:
-    """Copies per sample: about 16 MiB in all, at most 200."""
+    """Number of copies per sample: about 16 MiB in all, at most 200."""
     return max(1, min(200, 16 * MIB // size))
 
 
 def gbps(size: int, times: npt.NDArray[np.uint64]) -> float:
-    """Of copies of `size` bytes that took so many ns each."""
+    """Median bandwidth of copies of `size` bytes with these times in ns."""
     return size / float(np.median(times))
 
 
 def _memcpy(device: Device, direction: Direction, offset: int, private: Bytes, slice_bytes: int) -> float:
-    """Memcpy, `slice_bytes` at a time, between the region as this process maps it and private memory."""
+    """Measures memcpy, `slice_bytes` at a time, between this process's mapping of the region and private memory."""
     size = len(private)
     region = device.driver.view(offset, size)
     to, source = (private, region) if direction == "in" else (region, private)
@@ -61,7 +61,7 @@ def _pointer(array: Bytes) -> object:
 
 
 def copying(ours: OurDevice, copy: Prepared, size: int, repeats: int) -> Subject:
-    """One copy at a time through the device, in GB/s."""
+    """Subject that copies through the device, one copy at a time, in GB/s."""
 
     def run() -> float:
         with apart(ours.pids):
@@ -86,7 +86,7 @@ def _measure(lab: Lab, direction: Direction) -> Iterator[Outcome]:
     offset = lab.staging(device, largest)[0]
     address = device.alloc(largest)
     for suffix, size in SIZES.items():
-        # Each with private memory of its own, so that nobody finds it warm in the cache from another's turn.
+        # Separate private memory for each, so that no subject finds it in the cache from a different one's turn.
         whole, sliced = (
             partial(_memcpy, device, direction, offset, np.ones(size, np.uint8), part) for part in (size, SLICE)
         )
@@ -102,11 +102,11 @@ def _measure(lab: Lab, direction: Direction) -> Iterator[Outcome]:
 
 @row(*_names("in"))
 def copy_in(lab: Lab) -> Iterator[Outcome]:
-    """COPY_IN: the region to device memory."""
+    """COPY_IN: from the region to device memory."""
     yield from _measure(lab, "in")
 
 
 @row(*_names("out"))
 def copy_out(lab: Lab) -> Iterator[Outcome]:
-    """COPY_OUT: device memory to the region."""
+    """COPY_OUT: from device memory to the region."""
     yield from _measure(lab, "out")

@@ -1,90 +1,109 @@
-"""Several VMs on one GPU: what they reach together, and whether each gets the share of the GPU that it was given."""
+"""Rows of several VMs on one GPU: their throughput together, and the error of each VM's share of the GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from bench import workloads
 from bench.cuda import work
+from bench.cuda.cpu_time import MYSELF, CpuMeter
 from bench.cuda.crowd import Crowd, crowd
+from bench.cuda.vms import Vm
 from bench.cuda.work import Native
 from bench.lab import Lab
 from bench.registry import Outcome, row
 from bench.results import Goal, Samples, outcome
-from bench.stats import alternate
+from bench.stats import Subject
 from bench.workloads import Workload
 
-NUM_VMS: Final = 8
 SPLITS: Final = {"1_of_8": 1 / 8, "1_of_4": 1 / 4, "1_of_2": 1 / 2}
-"""The first VM's share; a second one has the rest."""
+"""Share of the first VM; a second VM has the rest."""
 
 GOAL: Final = Goal("value", "<", 3.0)
 ROOM_MIB: Final = 200
+SAXPY_ROOM_MIB: Final = 800
 SMOKE_ROOM_MIB: Final = 16
+NATIVE: Final = "one native process"
 
 
 def _busy(lab: Lab) -> Workload:
-    """About two milliseconds of a whole GPU; so many blocks that the last, incomplete wave of them does not show."""
+    """Makes about two milliseconds of work for a whole GPU, in so many blocks that an incomplete last wave is short."""
     return work.busy(lab.cuda.gpu.num_pes * lab.cuda.size(2048, 1), lab.cuda.size(1000, 50))
 
 
 def _saxpy(lab: Lab) -> Workload:
-    """64 MiB per array."""
-    return workloads.saxpy(lab.cuda.size(1 << 24, 1 << 12))
+    """Makes saxpy with 256 MiB per array, which fits no cache of a GPU."""
+    return workloads.saxpy(lab.cuda.size(1 << 26, 1 << 12))
 
 
-def _room(lab: Lab) -> int:
-    return lab.cuda.size(ROOM_MIB, SMOKE_ROOM_MIB)
+def _room(lab: Lab, full: int = ROOM_MIB) -> int:
+    return lab.cuda.size(full, SMOKE_ROOM_MIB)
 
 
 def _seconds(lab: Lab) -> float:
-    """How long a figure is taken over."""
+    """Time of one measurement."""
     return lab.cuda.size(lab.samples(10, 5) / 10, 0.1)
 
 
-# ---- eight VMs ---------------------------------------------------------------------------------
+# ---- several VMs -------------------------------------------------------------------------------
 
 
-def _beside_native(lab: Lab, name: str, made: Workload, pes: int) -> Iterator[Outcome]:
-    """What eight VMs with `pes` processing elements each reach together, beside one native process."""
+def _together(vms: Crowd, lab: Lab) -> CpuMeter:
+    """Subject of launches per second of all VMs together, and the CPU time of all processes involved."""
+    ours = vms.members[0].ours
+    groups = {"drivers": MYSELF, "daemon": [ours.daemon_pid], "workers": ours.worker_pids}
+    return CpuMeter(lambda: sum(vms.per_second(_seconds(lab))), groups)
+
+
+def _beside_native(lab: Lab, name: str, made: Workload, plans: Sequence[Vm], room_mib: int) -> Iterator[Outcome]:
+    """Measures launches per second of all VMs together, and busy CPUs, beside one native process."""
     theirs = Native(lab.cuda.native, made, lab.cuda.cubin(made.source))
     count = max(2, int(_seconds(lab) * 1e9 / theirs.compute()))
-    plans = [lab.cuda.small_plan(f"vm{number}", pes) for number in range(NUM_VMS)]
-    with crowd(lab.cuda, plans, made, _room(lab)) as vms:
-        native, own = alternate(
-            lab.samples(5, 3),
-            lambda: theirs.per_second(count),
-            lambda: sum(vms.per_second(_seconds(lab))),
-        )
+    natively = CpuMeter(lambda: theirs.per_second(count), {"one thread": MYSELF})
+    with crowd(lab.cuda, plans, made, room_mib) as vms:
+        through_us = _together(vms, lab)
+        native, own = lab.cuda.alternate(lab.samples(5, 3), natively, through_us)
     lab.cuda.native.free_all()
-    yield outcome(name, own, "1/s", "higher", native, against="one native process")
+    yield outcome(f"{name}_per_s", own, "1/s", "higher", native, against=NATIVE)
+    against = f"{NATIVE} ({', '.join(f'{part} {cpus:.2f}' for part, cpus in through_us.parts.items())})"
+    yield outcome(f"{name}_cpus", through_us.cpus, "CPUs", "lower", natively.cpus, against=against)
 
 
-@row("cuda_8_vms_busy_per_s")
-def eight_busy(lab: Lab) -> Iterator[Outcome]:
-    """Launches per second, all VMs together, of a kernel that only computes; each VM may use the whole GPU."""
-    yield from _beside_native(lab, "cuda_8_vms_busy_per_s", _busy(lab), lab.cuda.gpu.num_pes)
+def _register_busy(count: int) -> None:
+    name = f"cuda_{count}_vms_busy"
+
+    @row(f"{name}_per_s", f"{name}_cpus")
+    def measure(lab: Lab) -> Iterator[Outcome]:
+        """LAUNCH of a kernel that only computes; each VM may use the whole GPU."""
+        plans = [lab.cuda.small_plan(f"vm{number}") for number in range(count)]
+        return _beside_native(lab, name, _busy(lab), plans, _room(lab))
 
 
-@row("cuda_8_vms_saxpy_per_s")
+for _count in (4, 8):
+    _register_busy(_count)
+
+
+@row("cuda_8_vms_saxpy_256m_per_s", "cuda_8_vms_saxpy_256m_cpus")
 def eight_saxpy(lab: Lab) -> Iterator[Outcome]:
-    """The same with a kernel that is bound by memory."""
-    yield from _beside_native(lab, "cuda_8_vms_saxpy_per_s", _saxpy(lab), lab.cuda.gpu.num_pes)
+    """LAUNCH of a memory-bound kernel by eight VMs."""
+    plans = [lab.cuda.small_plan(f"vm{number}", region_mib=SAXPY_ROOM_MIB + 56) for number in range(8)]
+    yield from _beside_native(lab, "cuda_8_vms_saxpy_256m", _saxpy(lab), plans, _room(lab, SAXPY_ROOM_MIB))
 
 
-@row("cuda_8_vms_split_busy_per_s")
+@row("cuda_8_vms_split_busy_per_s", "cuda_8_vms_split_busy_cpus")
 def eight_split(lab: Lab) -> Iterator[Outcome]:
-    """The same with an eighth of the processing elements for each."""
-    share = _share_of(lab, 1 / NUM_VMS)
-    yield from _beside_native(lab, "cuda_8_vms_split_busy_per_s", _busy(lab), share)
+    """LAUNCH of a kernel that only computes by eight VMs, each with an eighth of the processing elements."""
+    plans = [lab.cuda.small_plan(f"vm{number}", _share_of(lab, 1 / 8)) for number in range(8)]
+    yield from _beside_native(lab, "cuda_8_vms_split_busy", _busy(lab), plans, _room(lab))
 
 
 # ---- shares ------------------------------------------------------------------------------------
 
 
 def _share_of(lab: Lab, share: float) -> int:
-    """As many processing elements as the GPU can give of this share, at least one group of them."""
+    """Number of processing elements that the GPU can give for this share, at least one group of them."""
     gpu = lab.cuda.gpu
     return max(1, int(gpu.num_pes * share / gpu.pe_granularity)) * gpu.pe_granularity
 
@@ -94,7 +113,7 @@ def _percent_off(measured: float, given: float) -> float:
 
 
 def _worst_off(vms: Crowd, rates: list[float]) -> float:
-    """By how much the VM that is furthest from its share of what all reach is off."""
+    """Largest error of a VM's share of the throughput, in percent of its share of the elements."""
     pes = [member.num_pes for member in vms.members]
     shares = zip(rates, pes, strict=True)
     return max(_percent_off(rate / sum(rates), given / sum(pes)) for rate, given in shares)
@@ -104,28 +123,14 @@ def _splits(prefix: str) -> list[str]:
     return [f"{prefix}_{name}" for name in SPLITS]
 
 
-@row("quota_pe_error_percent", *_splits("quota_pe_error_percent"))
-def error_together(lab: Lab) -> Iterator[Outcome]:
-    """Two VMs at work at once: share of the throughput against share of the processing elements given, the worse of
-    the two VMs.
-    """
-    errors: dict[str, Samples] = {}
-    for name, share in SPLITS.items():
-        plans = [lab.cuda.small_plan("a", _share_of(lab, share)), lab.cuda.small_plan("b", _share_of(lab, 1 - share))]
-        with crowd(lab.cuda, plans, _busy(lab), _room(lab)) as vms:
-            given = "+".join(str(member.num_pes) for member in vms.members)
-            rounds = [_worst_off(vms, vms.per_second(_seconds(lab))) for _ in range(lab.samples(5, 3))]
-        errors[name] = Samples(tuple(rounds))
-        line = f"(given: {given} of {lab.cuda.gpu.num_pes})"
-        yield outcome(f"quota_pe_error_percent_{name}", errors[name], "%", "lower", against=line, goal=GOAL)
-    worst = max(error.median for error in errors.values())
-    yield outcome("quota_pe_error_percent", worst, "%", "lower", against="(the worst of the splits)", goal=GOAL)
+PARTITION: Final = "quota_pe_partition_error_percent"
+TURNS: Final = "quota_pe_turns_error_percent"
 
 
-@row("quota_pe_alone_error_percent", *_splits("quota_pe_alone_error_percent"))
+@row(PARTITION, *_splits(PARTITION))
 def error_alone(lab: Lab) -> Iterator[Outcome]:
-    """One VM at work with a part of the processing elements: its throughput as a share of a VM's that has all of them,
-    against its share of them.
+    """Error of the partition, which the quota promises: throughput of one VM with a part of the processing elements,
+    relative to that of a VM with all of them, against its share of the elements.
     """
     errors: dict[str, Samples] = {}
     whole = lab.cuda.small_plan("whole")
@@ -136,12 +141,44 @@ def error_alone(lab: Lab) -> Iterator[Outcome]:
             crowd(lab.cuda, [part], _busy(lab), _room(lab)) as some,
         ):
             given, of = some.members[0].num_pes, all_of_it.members[0].num_pes
-            rounds = [
-                _percent_off(some.per_second(_seconds(lab))[0] / all_of_it.per_second(_seconds(lab))[0], given / of)
-                for _ in range(lab.samples(5, 3))
-            ]
-        errors[name] = Samples(tuple(rounds))
-        line = f"(given: {given} of {of})"
-        yield outcome(f"quota_pe_alone_error_percent_{name}", errors[name], "%", "lower", against=line, goal=GOAL)
-    worst = max(error.median for error in errors.values())
-    yield outcome("quota_pe_alone_error_percent", worst, "%", "lower", against="(the worst of the splits)", goal=GOAL)
+            errors[name] = _rounds(lab, partial(_off_alone, some, all_of_it, _seconds(lab)))
+        line = f"(one VM at work at a time; given: {given} of {of})"
+        yield outcome(f"{PARTITION}_{name}", errors[name], "%", "lower", against=line, goal=GOAL)
+    line = "(one VM at work at a time; the worst of the splits)"
+    yield outcome(PARTITION, _worst(errors), "%", "lower", against=line, goal=GOAL)
+
+
+@row(TURNS, *_splits(TURNS))
+def error_together(lab: Lab) -> Iterator[Outcome]:
+    """Error with two VMs at work: share of the throughput against share of the processing elements, of the worse VM.
+    Partition times time slices: a GPU gives processes turns, whose lengths its driver chooses.
+    """
+    errors: dict[str, Samples] = {}
+    for name, share in SPLITS.items():
+        plans = [lab.cuda.small_plan("a", _share_of(lab, share)), lab.cuda.small_plan("b", _share_of(lab, 1 - share))]
+        with crowd(lab.cuda, plans, _busy(lab), _room(lab)) as vms:
+            given = "+".join(str(member.num_pes) for member in vms.members)
+            errors[name] = _rounds(lab, partial(_off_together, vms, _seconds(lab)))
+        line = f"(two VMs at once, time slices and partition; given: {given} of {lab.cuda.gpu.num_pes})"
+        yield outcome(f"{TURNS}_{name}", errors[name], "%", "lower", against=line)
+    line = "(two VMs at once, time slices and partition; the worst of the splits)"
+    yield outcome(TURNS, _worst(errors), "%", "lower", against=line)
+
+
+def _off_alone(some: Crowd, all_of_it: Crowd, seconds: float) -> float:
+    given, of = some.members[0].num_pes, all_of_it.members[0].num_pes
+    return _percent_off(some.per_second(seconds)[0] / all_of_it.per_second(seconds)[0], given / of)
+
+
+def _off_together(vms: Crowd, seconds: float) -> float:
+    return _worst_off(vms, vms.per_second(seconds))
+
+
+def _rounds(lab: Lab, subject: Subject) -> Samples:
+    (samples,) = lab.cuda.alternate(lab.samples(5, 3), subject)
+    assert isinstance(samples, Samples)
+    return samples
+
+
+def _worst(errors: dict[str, Samples]) -> float:
+    return max(error.median for error in errors.values())

@@ -1,4 +1,4 @@
-"""Null requests from inside a virtual machine, through libvgc: QEMU, the guest's own driver, our daemon."""
+"""Rows of null requests from inside a virtual machine: libvgc in the guest, QEMU, our daemon."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMMAND_SECONDS: Final = 120
 
 
 def _build(folder: Path) -> Path:
-    """The guest's program with libvgc inside it, static: it does not matter which libraries the guest has."""
+    """Builds the guest's program, statically with libvgc, so that it runs with any libraries of the guest."""
     program = folder / "null"
     includes = [f"-I{path}" for path in (LIBVGC, build_vring.INCLUDE_DIR, NATIVE)]
     sources = [PROGRAM, *sorted((LIBVGC / "src").glob("*.c")), *build_vring.SOURCES]
@@ -37,9 +37,9 @@ def _build(folder: Path) -> Path:
 
 @contextmanager
 def _guest(lab: Lab) -> Iterator[Guest]:
-    """A booted guest with a null device and the program in it.
+    """Boots a guest with a null device and the program.
 
-    :raise SkipRow: when no guest can be booted here.
+    :raise SkipRow: no guest can be booted on this machine.
     """
     daemon = Vgcd(VmSettings("bench", extra={"engine": "null", "sandbox": "best-effort"}))
     with daemon, Guest(daemon.device("bench")) as guest:
@@ -54,13 +54,13 @@ def _times_us(guest: Guest, how: str, count: int) -> Samples:
 
 @row("guest_null_us_p50", "guest_null_us_p99", "guest_null_sleeping_us_p50")
 def guest_null(lab: Lab) -> Iterator[Outcome]:
-    """One NOP at a time by a C program in the guest: spinning, and sleeping until the device's interrupt."""
+    """NOPs of a C program in the guest, one at a time: spinning, and sleeping until the device's interrupt."""
     try:
         with _guest(lab) as guest:
             polled = _times_us(guest, "polled", lab.samples(20_000, 5_000))
             sleeping = _times_us(guest, "sleeping", lab.samples(2_000, 500))
             machine = f"(in a guest on {guest.machine})"
-    except (GuestError, SystemExit) as error:  # the tools end the program when QEMU or the image cannot be had
+    except (GuestError, SystemExit) as error:  # tools exit if QEMU or the image is not available
         reason = "see the error above" if isinstance(error, SystemExit) else error
         raise SkipRow(f"no guest: {reason}") from error
     yield outcome("guest_null_us_p50", polled, "us", "lower", against=machine)

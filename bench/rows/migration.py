@@ -1,4 +1,4 @@
-"""A VM's work moves to another worker: how long its guest's requests wait, and how long it takes in all."""
+"""Rows of live migration to a new worker: the pause of the guest's requests, and the time in all."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bench.vgcd import running
 from tests.fakes.control_caller import ControlCaller
 
 BYTES: Final = 64 << 20
-"""Of device memory that were written to: what was not is not copied."""
+"""Device memory that was written to; untouched memory is not copied."""
 MS_NS: Final = 1_000_000
 
 
-class Moving:
-    """One migration after another, to one processing element and back to two; keeps the pauses, in ms."""
+class Migrations:
+    """Subject that migrates to one processing element and back to two, alternately; keeps the pauses, in ms."""
 
     def __init__(self, control: ControlCaller) -> None:
         self._control = control
@@ -30,16 +30,16 @@ class Moving:
         self.pauses: list[float] = []
 
     def __call__(self) -> float:
-        """From the command to the end, in ms.
+        """Migrates once; returns the time from the command to the end, in ms.
 
-        :raise SkipRow: it fails.
+        :raise SkipRow: the migration fails.
         """
         began_ns = time.perf_counter_ns()
-        move = self._control.migrate("bench", next(self._pes))
+        migration = self._control.migrate("bench", next(self._pes))
         took_ns = time.perf_counter_ns() - began_ns
-        if move["state"] != "done":
-            raise SkipRow(move["text"])
-        self.pauses.append(move["paused_ns"] / MS_NS)
+        if migration["state"] != "done":
+            raise SkipRow(migration["text"])
+        self.pauses.append(migration["paused_ns"] / MS_NS)
         return took_ns / MS_NS
 
 
@@ -56,7 +56,7 @@ def _memcpy() -> Subject:
 
 @row("migrate_ms", "migrate_pause_ms")
 def migrate(lab: Lab) -> Iterator[Outcome]:
-    """64 MiB of device memory; in all with the start of the second worker, and the pause alone."""
+    """Migration of 64 MiB of device memory: time in all, with the start of the second worker, and the pause."""
     folder = lab.own_folder("migration")
     control_socket = folder / "control.sock"
     with (
@@ -65,8 +65,8 @@ def migrate(lab: Lab) -> Iterator[Outcome]:
     ):
         data = np.random.default_rng(1).integers(0, 255, BYTES, np.uint8)
         ours.device.upload(data, lab.staging(ours.device, BYTES))
-        moving = Moving(control)
-        floor, whole = alternate(lab.samples(9, 3), _memcpy(), moving)
+        migrations = Migrations(control)
+        floor, whole = alternate(lab.samples(9, 3), _memcpy(), migrations)
         yield outcome("migrate_ms", whole, "ms", "lower", floor, against="memcpy of 64 MiB")
-        pause = whole if isinstance(whole, SkipRow) else float(np.median(moving.pauses[1:]))
+        pause = whole if isinstance(whole, SkipRow) else float(np.median(migrations.pauses[1:]))
         yield outcome("migrate_pause_ms", pause, "ms", "lower", floor, against="memcpy of 64 MiB")

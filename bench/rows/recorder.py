@@ -1,5 +1,5 @@
-"""The control centre's recorder: records per second into SQLite and PostgreSQL, beside a file that the same bytes are
-appended to. A batch is what a busy channel brings at a time; every record is a block's begin or end.
+"""Rows of the control centre's recorder: records per second into SQLite and PostgreSQL, beside appending the same bytes
+to a file. A batch has the size of a busy channel's; every record is a block's begin or end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHANNELS: Final = 132
 
 
 def batches(count: int) -> list[RecordsPush]:
-    """Batches of all elements of a large GPU in turn, with times that are now."""
+    """Makes batches of all elements of a large GPU in turn, with the current time."""
     now_ns = time.time_ns()
     payload = struct.pack("<QQQ", 0x1000, 1, 5000)
     made = []
@@ -55,7 +55,7 @@ def batches(count: int) -> list[RecordsPush]:
 
 
 def append_per_s(folder: Path, pushes: list[RecordsPush]) -> float:
-    """Records per second into a plain file."""
+    """Measures records per second appended to a plain file."""
     path = folder / "appended"
     start = time.perf_counter()
     with path.open("ab") as file:
@@ -67,7 +67,7 @@ def append_per_s(folder: Path, pushes: list[RecordsPush]) -> float:
 
 
 def record_per_s(url: str, clean: Path | None, pushes: list[RecordsPush]) -> float:
-    """Records per second through a recorder, until all are in the store."""
+    """Measures records per second through a recorder, until all are in the store."""
 
     async def run() -> float:
         recorder = StoreRecorder(Settings(url=url, size_bytes=4 << 30, queue_bytes=1 << 30))
@@ -92,7 +92,7 @@ def record_per_s(url: str, clean: Path | None, pushes: list[RecordsPush]) -> flo
 
 @row("recorder_records_per_s", "recorder_postgres_records_per_s")
 def recorder_records(lab: Lab) -> Iterator[Outcome]:
-    """Records of 48 bytes in batches of 256, of 132 channels."""
+    """Recording of records of 48 bytes in batches of 256, from 132 channels."""
     pushes = batches(lab.samples(4096, 512))
     with TemporaryDirectory(prefix="vgc-recorder-") as name:
         folder = Path(name)

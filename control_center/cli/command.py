@@ -1,6 +1,6 @@
-"""The command line: which verb, whom to ask, and what the exit code is.
+"""Command line of ``vgcctl``: finds the verb, connects to the server, runs the verb, gives the exit code.
 
-Modules of verbs are imported when they are used, so that ``vgcctl --help`` answers at once.
+Verbs' modules are imported only when used, so that ``vgcctl --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
+from control_center import __version__
 from control_center.cli.options import Arguments, common_options
-from control_center.cli.problems import OK, CommandError
+from control_center.cli.problems import OK, CommandError, MissingPackageError
 from control_center.cli.verbs import VERBS
 
 _EPILOG: Final = """\
 examples:
-  vgcctl ls                                      what there is
-  vgcctl tail 'gpu=*,pe=0-3,fn=log,vm=web1'      logs of four elements, live
+  vgcctl ls                                      hosts, GPUs, VMs and open channels
+  vgcctl tail 'gpu=*,pe=0-3,fn=log,vm=web1'      logs of four processing elements, live
   vgcctl send 'vm=web1,pe=0'                     a console: type to the kernel, see its prints
-  vgcctl watch                                   who is busy
+  vgcctl watch                                   how busy each of them is
   vgcctl VERB --help                             examples of a verb
 
 selectors: host=*,gpu=0-3,vm=web1,pe=0-131,fn=log; keys that are left out match everything; quote them
 
-whom to ask: --centre URL or --daemon unix:/path; or VGC_CENTRE, VGC_DAEMON, VGC_TOKEN in the environment;
+server: --centre URL or --daemon unix:/path; or VGC_CENTRE, VGC_DAEMON, VGC_TOKEN in the environment;
   or unix:/run/vgc/control.sock if it exists; or http://127.0.0.1:7070
 
-exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 nobody answers
+exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 no server answers
 """
 
 
@@ -39,7 +40,7 @@ def _module(verb: str) -> ModuleType:
 
 
 def parser(verb: str | None = None) -> Arguments:
-    """The whole command line, with all options of `verb`."""
+    """Parser of the whole command line, with all options of `verb`."""
     raw = argparse.RawDescriptionHelpFormatter
     common = common_options()
     made = Arguments(
@@ -49,7 +50,7 @@ def parser(verb: str | None = None) -> Arguments:
         formatter_class=raw,
         parents=[common],
     )
-    made.add_argument("--version", action="store_true", dest="own_version", help="print it and exit")
+    made.add_argument("--version", action="store_true", dest="own_version", help="print the version and exit")
     verbs = made.add_subparsers(title="verbs", metavar="VERB", dest="verb")
     for name, text in VERBS.items():
         if name != verb:
@@ -69,7 +70,7 @@ def parser(verb: str | None = None) -> Arguments:
 
 
 def _verb_of(argv: Sequence[str]) -> str | None:
-    """The verb in a command line: the first word that is no option or an option's value."""
+    """Verb in a command line: the first word that is neither an option nor the value of an option."""
     valued = {"--centre", "--daemon", "--token", "--ca", "--certificate", "--key"}
     skip = False
     for word in argv:
@@ -81,12 +82,12 @@ def _verb_of(argv: Sequence[str]) -> str | None:
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """What is given; ends the program with exit code 2 where it is wrong, as argparse does."""
+    """Parses the command line; ends the program with exit code 2 if it is wrong, as argparse does."""
     verb = _verb_of(argv)
     made = parser(verb)
     given = made.parse_args(argv)
     if given.verb is None and not given.own_version:
-        made.error(f"which verb? allowed: {', '.join(VERBS)}")
+        made.error(f"the verb is missing; allowed: {', '.join(VERBS)}")
     return given
 
 
@@ -95,7 +96,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :return: the exit code; see the epilog of ``--help``.
     """
-    given = parse(sys.argv[1:] if argv is None else argv)
+    try:
+        given = parse(sys.argv[1:] if argv is None else argv)
+    except ModuleNotFoundError as error:
+        print(f"vgcctl: {MissingPackageError(str(error.name))}", file=sys.stderr)
+        return MissingPackageError.exit_code
     if given.own_version:
         return _print_version()
     import asyncio
@@ -110,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return OK if getattr(_module(given.verb), "LIVE", False) else 130
-    except BrokenPipeError:  # whoever read us has had enough
+    except BrokenPipeError:  # the reader of our output has ended, such as head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
 
@@ -118,10 +123,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def execute(given: argparse.Namespace, out: object) -> int:
     """Runs a parsed command on this event loop; `out` is an `Output`.
 
-    :raise CommandError: it could not be done.
+    :raise CommandError: the command failed.
     """
-    from control_center.cli.context import Context
-    from control_center.cli.link import Target, choose, connected
+    from control_center.cli.connect import choose, connected
+    from control_center.cli.link import Target
     from control_center.cli.output import Output
 
     assert isinstance(out, Output)
@@ -130,16 +135,12 @@ async def execute(given: argparse.Namespace, out: object) -> int:
     asked = Target(**{name: getattr(given, name, None) for name in names})
     if hasattr(module, "run_alone"):
         return int(await module.run_alone(given, out, asked))
+    from control_center.cli.context import Context
+
     async with connected(choose(asked)) as link:
         return int(await module.run(Context(given, out, link)) or OK)
 
 
 def _print_version() -> int:
-    from importlib import metadata
-
-    try:
-        release = metadata.version("virtio-gpu-compute")
-    except metadata.PackageNotFoundError:  # run from its sources
-        release = "not installed"
-    print(f"vgcctl {release}")
+    print(f"vgcctl {__version__}")
     return OK

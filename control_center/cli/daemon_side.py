@@ -1,10 +1,10 @@
-"""One daemon asked directly, over its UNIX socket or TLS; answers in the control centre's shapes."""
+"""Link to a daemon, over its UNIX socket or TLS; answers have the types of the control centre's."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -15,22 +15,24 @@ from control_center.cli.link import Link, Object, Target, Wanted
 from control_center.cli.problems import NobodyThereError, RefusalError, UsageError
 from control_center.errors import RefusedError, UnreachableError
 from control_center.rows import Lexicon, rows
-from control_center.totals import totals_of
 from virtio_proto.control.api import RecordsPush
 from virtio_proto.control.frames import Frame
+from virtio_proto.control.verbs.base import Request
+from virtio_proto.control.verbs.hosts import Load, Topology
+from virtio_proto.control.verbs.session import Subscribe, Unsubscribe
 
 _LOAD_S: Final = 1.0
 _MAX_QUEUED: Final = 4096
-"""Messages that wait for the reader; what comes beyond is counted and said."""
+"""Most messages that wait for the reader; further ones are dropped and counted."""
 
 
 @contextlib.asynccontextmanager
 async def daemon_link(target: Target) -> AsyncIterator[Link]:
-    """A connection to the daemon that `target` names.
+    """Connects to the daemon that `target` names; closes the connection at the end of the block.
 
-    :raise UsageError: its address is none.
-    :raise RefusalError: it does not let us in.
-    :raise NobodyThereError: it is not there.
+    :raise UsageError: the address is malformed.
+    :raise RefusalError: the daemon refuses the credentials.
+    :raise NobodyThereError: the daemon does not answer.
     """
     try:
         where = address.parse(target.daemon or "")
@@ -49,7 +51,7 @@ async def daemon_link(target: Target) -> AsyncIterator[Link]:
 
 @contextlib.contextmanager
 def _translated() -> Any:
-    """Errors of the connection as the command line's."""
+    """Turns errors of the connection into errors of the command line."""
     try:
         yield
     except UnreachableError as error:
@@ -59,7 +61,7 @@ def _translated() -> Any:
 
 
 class DaemonSide:
-    """`Link` over one connection. Instances are named ``host/number`` as everywhere."""
+    """Implements `Link` over one connection to a daemon. Instances are named ``host/number``, as in a centre."""
 
     connection: daemons.Connection
 
@@ -70,17 +72,37 @@ class DaemonSide:
 
     @property
     def recordings(self) -> None:
-        """A daemon keeps none."""
+        """None: a daemon keeps no recordings."""
         return
 
     @property
     def host(self) -> str:
         return self.connection.hello["host"]
 
-    async def _ask(self, verb: str, **fields: Any) -> Any:
-        given = {key: value for key, value in fields.items() if value is not None}
+    async def ask(self, request: Request, host: str | None = None) -> Any:  # noqa: ARG002  a daemon has one host
+        answer = await self._answer(request)
+        if request.verb is Topology:
+            return [self._host(answer)]
+        return request.verb.merged.of({self.host: answer}, [])
+
+    async def _answer(self, request: Request) -> Any:
         with _translated():
-            return await self.connection.call(verb, given)
+            return await self.connection.ask(request)
+
+    def _host(self, topology: Object) -> Object:
+        """The daemon's host as a control centre lists it, with the fields of its ``hello``."""
+        hello = self.connection.hello
+        about = {"url": self.address, "state": "up", "reason": "", "since_ns": hello["time_ns"], "labels": {}}
+        greeted = {"daemon": hello["daemon"], "role": hello["role"], "time_ns": hello["time_ns"]}
+        return {"host": self.host, **about, **greeted, "gpus": topology["gpus"], "vms": topology["vms"]}
+
+    async def snapshots(self) -> list[Object]:
+        raise _centre_only("a list of snapshots")
+
+    async def snapshot_of(self, number: str) -> Object:
+        raise _centre_only(f"snapshot {number}")
+
+    # ---- streams ---------------------------------------------------------------------------------
 
     def _number(self, instance: str) -> int:
         host, _, number = instance.rpartition("/")
@@ -88,62 +110,8 @@ class DaemonSide:
             raise UsageError(f"instance {instance!r}; allowed: {self.host}/NUMBER")
         return int(number)
 
-    def _named(self, instance: Object) -> Object:
-        totals = instance.get("totals") or totals_of(instance["channels"])
-        return {**instance, "totals": totals, "host": self.host, "instance": f"{self.host}/{instance['instance']}"}
-
-    def _of_host(self, objects: Sequence[Object]) -> list[Object]:
-        return [{**item, "host": self.host} for item in objects]
-
-    # ---- looking ---------------------------------------------------------------------------------
-
-    async def hosts(self) -> list[Object]:
-        hello = self.connection.hello
-        found = await self._ask("topology")
-        about = {"url": self.address, "state": "up", "reason": "", "since_ns": hello["time_ns"], "labels": {}}
-        return [
-            {
-                "host": self.host,
-                **about,
-                "daemon": hello["daemon"],
-                "role": hello["role"],
-                "time_ns": hello["time_ns"],
-                "gpus": found["gpus"],
-                "vms": found["vms"],
-            }
-        ]
-
-    async def load(self, selector: str) -> Object:
-        found = await self._ask("load", selector=selector)
-        return {"time_ns": found["time_ns"], "hosts": {self.host: found}}
-
-    async def own_cost(self) -> Object:
-        return {"hosts": {self.host: await self._ask("self")}}
-
-    async def stats(self, selector: str) -> list[Object]:
-        return self._of_host((await self._ask("stat", selector=selector))["pes"])
-
-    # ---- channels --------------------------------------------------------------------------------
-
-    async def channels(self, selector: str) -> list[Object]:
-        return [self._named(item) for item in (await self._ask("ls", selector=selector))["instances"]]
-
-    async def open(self, request: Object) -> Object:
-        return {"instances": [self._named(await self._ask("open", **request))], "failed": []}
-
-    async def close(self, instance: str) -> None:
-        await self._ask("close", instance=self._number(instance))
-
-    async def change(self, instance: str, fields: Object) -> Object:
-        return self._named(await self._ask("set", instance=self._number(instance), **fields))
-
-    async def send(
-        self, instance: str, data: bytes, *, vm: str | None = None, pe: int | None = None, eof: bool = False
-    ) -> None:
-        await self._ask("send", instance=self._number(instance), data=data, vm=vm, pe=pe, eof=eof or None)
-
     def take(self, push: Frame) -> None:
-        """What the daemon pushes."""
+        """Queues a push of the daemon."""
         try:
             self._queue.put_nowait(push)
         except asyncio.QueueFull:
@@ -151,7 +119,7 @@ class DaemonSide:
 
     async def stream(self, wanted: Wanted) -> AsyncIterator[Object]:
         numbers = [self._number(instance) for instance in wanted.instances]
-        await self._ask("subscribe", records=numbers, events=wanted.events)
+        await self._answer(Subscribe.Request(records=numbers, events=wanted.events))
         texts: dict[str, Lexicon] = {}
         loads = asyncio.create_task(self._push_load()) if wanted.load else None
         try:
@@ -162,15 +130,15 @@ class DaemonSide:
             if loads is not None:
                 loads.cancel()
             with contextlib.suppress(RefusalError, NobodyThereError):
-                await self._ask("unsubscribe", records=numbers, events=wanted.events)
+                await self._answer(Unsubscribe.Request(records=numbers, events=wanted.events))
 
     async def _push_load(self) -> None:
         while True:
-            self.take({"push": "load", **await self.load("")})
+            self.take({"push": "load", **await self.ask(Load.Request())})
             await asyncio.sleep(_LOAD_S)
 
     async def _next(self, loads: asyncio.Task[None] | None) -> Frame:
-        """What is pushed next; `loads` asks for the load meanwhile, and what it raises is raised."""
+        """Waits for the next push. `loads`: task that polls the load; its error is raised."""
         getting = asyncio.ensure_future(self._queue.get())
         closed = self.connection.closed
         ends = {closed} if loads is None else {closed, loads}
@@ -200,59 +168,6 @@ class DaemonSide:
         instance = f"{self.host}/{push['instance']}"
         return [{"type": "record", "instance": instance, **row} for row in rows(self.host, push, lexicon)]
 
-    # ---- steering --------------------------------------------------------------------------------
-
-    async def snapshot(self, selector: str, deadline_ms: int) -> Object:
-        found = await self._ask("snapshot", selector=selector, deadline_ms=deadline_ms)
-        return {"id": None, "hosts": {self.host: found}}
-
-    async def snapshots(self) -> list[Object]:
-        raise _centre_only("a list of snapshots")
-
-    async def snapshot_of(self, number: str) -> Object:
-        raise _centre_only(f"snapshot {number}")
-
-    async def faults(self, selector: str, *, cleared: bool) -> list[Object]:
-        found = (await self._ask("faults", selector=selector, cleared=cleared))["faults"]
-        return [{**item, "host": self.host, "fault": f"{self.host}/{item['fault']}"} for item in found]
-
-    async def clear_faults(self, selector: str, ids: Sequence[str]) -> Object:
-        numbers = [self._number(number) for number in ids] or None
-        return {**await self._ask("clear_faults", selector=selector, faults=numbers), "failed": []}
-
-    async def policies(self, host: str) -> list[Object]:  # noqa: ARG002  there is one host
-        return list((await self._ask("policies"))["policies"])
-
-    async def set_policies(self, host: str, policies: Sequence[Object]) -> list[Object]:  # noqa: ARG002
-        return list((await self._ask("set_policies", policies=list(policies)))["policies"])
-
-    async def migrate(self, host: str, vm: str, gpu: str | None, pes: str | None) -> Object:
-        return {"host": host, **await self._ask("migrate", vm=vm, gpu=gpu, pes=pes)}
-
-    async def confine(self, host: str, vm: str, pes: str | None) -> Object:
-        return {"host": host, **await self._ask("confine", vm=vm, pes=pes)}
-
-    async def steer_worker(self, host: str, vm: str, action: str) -> None:  # noqa: ARG002  there is one host
-        await self._ask("reset_worker" if action == "reset" else action, vm=vm)
-
-    async def balance(self, host: str | None, *, apply: bool) -> Object:  # noqa: ARG002  there is one host
-        return {"moves": self._of_host((await self._ask("balance", apply=apply))["moves"]), "failed": []}
-
-    async def migrations(self) -> list[Object]:
-        return self._of_host((await self._ask("migrations"))["migrations"])
-
-    async def firmware(self) -> list[Object]:
-        return [{"host": self.host, **await self._ask("firmware")}]
-
-    async def stage_firmware(self, selector: str, image: bytes) -> Object:
-        return {"hosts": {self.host: await self._ask("stage_firmware", selector=selector, image=image)}}
-
-    async def activate_firmware(self, selector: str, version: str) -> Object:
-        return {"hosts": {self.host: await self._ask("activate_firmware", selector=selector, version=version)}}
-
-    async def rollback_firmware(self, selector: str) -> Object:
-        return {"hosts": {self.host: await self._ask("rollback_firmware", selector=selector)}}
-
 
 def _centre_only(what: str) -> UsageError:
-    return UsageError(f"a daemon keeps nothing: {what} is a control centre's; allowed: with --centre URL")
+    return UsageError(f"only a control centre has {what}; allowed: with --centre URL")

@@ -1,4 +1,4 @@
-"""Options that may stand anywhere behind ``vgcctl``: whom to ask, and how to print."""
+"""Options that all verbs have: the server to ask, and how to print."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class Arguments(argparse.ArgumentParser):
-    """A parser whose arguments may stand among its options: ``policy add NAME --action reset SELECTOR``.
+    """Parser that accepts arguments between options: ``policy add NAME --action reset SELECTOR``.
 
-    argparse by itself takes an optional argument as missing where the argument before it is followed by an option.
+    argparse itself takes an optional argument as missing if the argument before it is followed by an option.
     """
 
     _mixing = False
@@ -26,15 +26,15 @@ class Arguments(argparse.ArgumentParser):
 
 
 def common_options() -> Arguments:
-    """A parser with them, to be a parent of others."""
+    """Parser with these options, as a parent of other parsers."""
     common = Arguments(add_help=False, argument_default=argparse.SUPPRESS)
-    group = common.add_argument_group("whom to ask, and how to print")
+    group = common.add_argument_group("server and output")
     group.add_argument("--centre", metavar="URL", help="a control centre, such as http://127.0.0.1:7070")
     group.add_argument("--daemon", metavar="ADDRESS", help="one daemon: unix:/path or tls://host:port")
-    group.add_argument("--token", help="who you are (better: VGC_TOKEN in the environment)")
-    group.add_argument("--ca", metavar="FILE", help="certificates that sign the server's")
-    group.add_argument("--certificate", metavar="FILE", help="a client's certificate, with --key")
-    group.add_argument("--key", metavar="FILE", help="its key")
+    group.add_argument("--token", help="token to show (better: VGC_TOKEN in the environment)")
+    group.add_argument("--ca", metavar="FILE", help="CA certificates that sign the server's certificate")
+    group.add_argument("--certificate", metavar="FILE", help="client certificate to show, with --key")
+    group.add_argument("--key", metavar="FILE", help="private key of --certificate")
     group.add_argument("--json", action="store_true", help="for programs: JSON, one object per line in streams")
     group.add_argument("--no-colour", action="store_true", help="no colours on a terminal either")
     return common
@@ -43,7 +43,7 @@ def common_options() -> Arguments:
 def add_actions(
     parser: argparse.ArgumentParser, *, needed: bool = True
 ) -> Callable[[str, str], argparse.ArgumentParser]:
-    """For a verb with actions of its own: what makes the parser of one, by its name and its help."""
+    """Gives a verb actions of its own; returns the function that adds an action by its name and help."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=needed)
     common = common_options()
 

@@ -1,4 +1,4 @@
-"""What commands print: tables and lines for people, JSON for programs. Colours only on a terminal."""
+"""Output of commands: tables and lines for people, JSON for programs. Colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _SAMPLES: Final = {
     "perf": ("blocks", "warps", "busy_ns", "stall_ns"),
     "load": ("busy_ns", "blocks", "launches", "since_ns"),
 }
-"""What the numbers of a sample are."""
+"""Names of the numbers in a sample."""
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
-"""Guests' texts must not move the terminal's cursor, or do worse."""
+"""Control characters, shown as escapes: guests' texts must not move the terminal's cursor, or do worse."""
 _TURNING: Final = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
-"""Nor have what stands beside them read from right to left, or hide parts of themselves."""
+"""Characters of text direction and zero width, shown as escapes: guests' texts must not reorder or hide text."""
 _SHOWN: Final = _CONTROL | {code: f"\\u{code:04x}" for code in _TURNING}
 _PAINT: Final = re.compile(r"(\x1b\[(?:0|1|3[1-4]|90)m)")
 
 
 def harmless(text: str) -> str:
-    """`text` with control characters shown instead of sent to the terminal."""
+    """`text` with control characters as escapes, safe to print on a terminal."""
     return text.translate(_SHOWN)
 
 
 def one_line(text: str) -> str:
-    """As `harmless`, and without ends of lines: a text must not look like the next line, which is another VM's."""
+    """Harmless text without ends of lines: a guest's text must not look like the next line, which is of another VM."""
     return harmless(text).replace("\n", "\\n").replace("\t", " ")
 
 
@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 
 class Output:
-    """Where a command prints; `json` is whether a program reads it."""
+    """Prints a command's results; `as_json` is True if a program reads them."""
 
     def __init__(
         self, *, as_json: bool = False, colour: bool | None = None, out: TextIO | None = None, err: TextIO | None = None
@@ -54,7 +54,7 @@ class Output:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         for stream in (self._out, self._err):
-            if isinstance(stream, io.TextIOWrapper):  # terminals that lack a character show another one
+            if isinstance(stream, io.TextIOWrapper):  # for terminals whose encoding lacks a character
                 stream.reconfigure(errors="replace")
         self.is_terminal = self._out.isatty()
         self._colour = (self.is_terminal and "NO_COLOR" not in os.environ) if colour is None else colour
@@ -63,18 +63,18 @@ class Output:
         return f"\x1b[{COLOURS[colour]}m{harmless(text)}\x1b[0m" if self._colour and colour else text
 
     def line(self, text: str = "") -> None:
-        """A line, or several. Names are of hosts and guests, too: no more than our own colours gets to the terminal."""
+        """Prints a line, or several. All but our own colours is made harmless: names come from hosts and guests, too."""
         parts = _PAINT.split(text) if self._colour else [text]
         shown = (part if index % 2 else harmless(part) for index, part in enumerate(parts))
         print("".join(shown), file=self._out, flush=True)
 
     def write(self, text: str) -> None:
-        """As it is, without an end of line."""
+        """Writes `text` unchanged, without an end of line."""
         self._out.write(text)
         self._out.flush()
 
     def note(self, text: str) -> None:
-        """For people, beside what was asked for."""
+        """Prints a remark to standard error, beside the results."""
         print(harmless(text), file=self._err, flush=True)
 
     def error(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Output:
         self.line(json.dumps(value, default=_plain, indent=indent))
 
     def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, title: str = "") -> None:
-        """A table of `rows`; with ``--json`` the rows as they are."""
+        """Prints a table of `rows`; with ``--json`` the rows themselves."""
         found = list(rows)
         if self.as_json:
             self.json(found, indent=2 if self.is_terminal else None)
@@ -99,13 +99,13 @@ class Output:
         self.line(table(columns, found, self.paint) if found else "(none)")
 
     def clear_screen(self) -> None:
-        """Before the next picture of a live view; nothing where it is not a terminal."""
+        """Clears the terminal for the next picture of a live view; without a terminal, does nothing."""
         if self.is_terminal:
             self.write("\x1b[H\x1b[2J")
 
 
 def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], paint: Any = lambda text, _colour: text) -> str:
-    """Columns as wide as what is in them; numbers to the right."""
+    """Table with columns as wide as their contents; numbers are aligned to the right."""
     cells = [[cell(row.get(column)) for column in columns] for row in rows]
     widths = [max(len(column), *(len(line[i]) for line in cells)) for i, column in enumerate(columns)]
     right = [all(isinstance(row.get(column), int | float | None) for row in rows) for column in columns]
@@ -119,7 +119,7 @@ def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], paint: Any 
 
 
 def cell(value: Any) -> str:
-    """A value in a table's cell, in one line."""
+    """Text of a value for a table's cell, in one line."""
     match value:
         case None:
             return "-"
@@ -134,11 +134,11 @@ def cell(value: Any) -> str:
     return one_line(str(value))
 
 
-# ---- forms ---------------------------------------------------------------------------------------
+# ---- formats -------------------------------------------------------------------------------------
 
 
 def clock(time_ns: int) -> str:
-    """The time of day, to the microsecond, where the reader is."""
+    """Local time of day, to the microsecond."""
     when = datetime.fromtimestamp(time_ns // 10**9).astimezone()
     return f"{when:%H:%M:%S}.{time_ns % 10**9 // 1000:06d}"
 
@@ -149,7 +149,7 @@ def date(time_ns: int) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes with a unit."""
+    """Number of bytes with a unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.4g} {unit}"
@@ -165,7 +165,7 @@ def duration(span_ns: float) -> str:
 
 
 def ranges(numbers: Sequence[int] | None) -> str:
-    """``0-3|8`` for 0 1 2 3 8, as selectors have it."""
+    """Numbers in the syntax of selectors: ``0-3|8`` for 0 1 2 3 8."""
     if numbers is None:
         return "*"
     parts: list[list[int]] = []
@@ -178,7 +178,7 @@ def ranges(numbers: Sequence[int] | None) -> str:
 
 
 def record_line(row: Mapping[str, Any], out: Output) -> str:
-    """``host/vm/pe fn level time text``"""
+    """Line of a record: ``host/vm/pe fn level time text``."""
     level = row["level"]
     name = LEVELS[level] if 0 <= level < len(LEVELS) else str(level)
     where = one_line(f"{row['host']}/{row['vm']}/{row['pe']} {row['fn']}")
@@ -191,7 +191,7 @@ def record_line(row: Mapping[str, Any], out: Output) -> str:
 
 
 def event_line(message: Mapping[str, Any], out: Output) -> str:
-    """``host[/vm] event time what``"""
+    """Line of an event: ``host[/vm] event time detail``."""
     where = "/".join(part for part in (message.get("host"), message.get("vm")) if part) or "-"
     what = cell(message.get("detail") or {})
     return f"{one_line(where)} {out.paint(one_line(message['event']), 'blue')} {clock(message['time_ns'])} {what}"

@@ -1,4 +1,4 @@
-"""What ends a command early, and the exit code that it ends with."""
+"""Errors that end a command, each with its exit code."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ UNREACHABLE: Final = 4
 
 
 class CommandError(Exception):
-    """The command cannot be done; the text says why and what is allowed."""
+    """Base of all errors that end a command; the text says why and what is allowed."""
 
     exit_code: ClassVar[int] = FAILED
 
 
 class UsageError(CommandError):
-    """The command line asks for what there is not; nothing was sent."""
+    """Raised when the command line is wrong; nothing was sent."""
 
     exit_code = USAGE
 
 
 class RefusalError(CommandError):
-    """The control centre or the daemon has said no."""
+    """Raised when the control centre or the daemon refuses."""
 
     exit_code = REFUSED
 
@@ -36,13 +36,13 @@ class RefusalError(CommandError):
 
 
 class NobodyThereError(CommandError):
-    """Nobody answers at the address, or hangs up."""
+    """Raised when no server answers at the address, or the server hangs up."""
 
     exit_code = UNREACHABLE
 
 
 class MissingPackageError(CommandError):
-    """What it takes is not installed here."""
+    """Raised when a Python package that the command needs is not installed."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the Python package {name} is missing; allowed: pip install 'virtio-gpu-compute[control]'")
@@ -53,14 +53,14 @@ _NONSENSE: Final = (LookupError, TypeError, ValueError, AttributeError, Arithmet
 
 @contextlib.contextmanager
 def answers_of(address: str) -> Iterator[None]:
-    """For the time that answers from `address` are used: those that make no sense end the command as others do.
+    """Context manager around the use of answers from `address`: turns errors of malformed answers into a `CommandError`.
 
-    :raise NobodyThereError: what answers there is of another version, broken, or something else.
+    :raise NobodyThereError: the server has another version, is broken, or is something else.
     """
     try:
         yield
     except _NONSENSE as error:
         what = f"{type(error).__name__}: {error}"[:200]
         raise NobodyThereError(
-            f"{address} answers what no control centre or daemon of this version does: {what}"
+            f"{address} gives an answer that no control centre or daemon of this version gives: {what}"
         ) from error

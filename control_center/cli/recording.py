@@ -1,4 +1,4 @@
-"""A recording read where it lies, without a control centre, also while one writes it."""
+"""Reading a recording directly, without a control centre, also while a control centre writes it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from virtio_proto.control.selector import parse
 
 @contextlib.asynccontextmanager
 async def opened_recording(url: str) -> AsyncIterator[LocalRecording]:
-    """The recording at `url`, to be read.
+    """Opens the recording at `url` for reading.
 
-    :raise UsageError: it is no recording's URL.
-    :raise CommandError: there is none.
+    :raise UsageError: the URL does not name a recording.
+    :raise CommandError: no recording is there.
     """
     try:
         check_url(url)
@@ -40,7 +40,7 @@ def _query(span: Span) -> Query:
 
 
 class LocalRecording:
-    """The part of a `Link` that is about recordings."""
+    """Recordings part of a `Link`, over a store on this machine."""
 
     def __init__(self, reader: StoreReader) -> None:
         self._reader = reader

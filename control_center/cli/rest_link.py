@@ -1,80 +1,56 @@
-"""A control centre asked over its REST API and WebSocket stream."""
+"""Link to a control centre, over its REST API and WebSocket stream."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final, TypedDict
+from collections.abc import AsyncIterator
+from typing import Any, Final, NotRequired, TypedDict
 from urllib.parse import quote, urlsplit
 
 import aiohttp
 
 from control_center.cli.link import Link, Object, Span, Target, Wanted
 from control_center.cli.problems import NobodyThereError, RefusalError, UsageError
-from control_center.hosts_view import HostInfo
 from control_center.recording_port import EventRow, RecordRow, TimelineBin
-from control_center.rest.model import (
-    BalanceAnswer,
-    ClearAnswer,
-    CloseAnswer,
-    Done,
-    ErrorBody,
-    FirmwareAnswer,
-    HostedFault,
-    HostedInstance,
-    HostedMigration,
-    HostedStat,
-    InputAnswer,
-    OpenAnswer,
-    SelfAnswer,
-)
-from control_center.shapes import ShapeError, check
-from control_center.snapshots import Snapshot, SnapshotSummary
-from virtio_proto.control.api import PolicyInfo
+from control_center.snapshots import SnapshotSummary
+from virtio_proto.control.api import Error, HostInfo
+from virtio_proto.control.shapes import ShapeError, checked
+from virtio_proto.control.verbs.base import Request
+from virtio_proto.control.verbs.faults import Snapshot
+from virtio_proto.control.verbs.hosts import LoadAnswer, Self
 
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 60.0
 _API: Final = "/api/v1"
 
 
-class _HostLoad(TypedDict):
-    """`LoadInfo` in JSON."""
-
-    time_ns: int
-    host: float
-    gpus: dict[str, float]
-    vms: dict[str, float]
-    pes: dict[str, str]
-
-
-class _Load(TypedDict):
-    time_ns: int
-    hosts: dict[str, _HostLoad]
-
-
 class _Message(TypedDict):
     type: str
 
 
+class _Record(RecordRow):
+    instance: NotRequired[str]
+    """Instance as ``host/number``; absent in a replay."""
+
+
 _MESSAGES: Final[dict[str, Any]] = {
-    "record": RecordRow,
+    "record": _Record,
     "event": EventRow,
-    "load": _Load,
+    "load": LoadAnswer,
     "host": HostInfo,
-    "error": ErrorBody,
+    "error": Error,
 }
-"""Shapes of the stream's messages; others are of a control centre that knows more."""
+"""Types of the stream's messages. Messages with other names come from newer control centres and are not checked."""
 
 
 @contextlib.asynccontextmanager
 async def centre_link(target: Target) -> AsyncIterator[Link]:
-    """A session with the control centre that `target` names; nothing is asked yet.
+    """Makes a session with the control centre that `target` names; sends nothing yet.
 
-    :raise UsageError: its address is none, or a certificate cannot be read.
+    :raise UsageError: the address is malformed, or a certificate cannot be read.
     """
     url = (target.centre or "").rstrip("/")
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
@@ -97,7 +73,7 @@ def _context(target: Target) -> ssl.SSLContext:
 
 
 class CentreLink:
-    """`Link` over HTTP."""
+    """Implements `Link` over HTTP."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self.address = url
@@ -105,7 +81,7 @@ class CentreLink:
 
     @property
     def recordings(self) -> CentreLink:
-        """The centre's own."""
+        """The centre's recordings, served over this link."""
         return self
 
     # ---- asking ----------------------------------------------------------------------------------
@@ -114,10 +90,10 @@ class CentreLink:
     async def _answer(
         self, method: str, path: str, query: Object | None = None, body: Any = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to a request that was done.
+        """Sends a request; gives the response if the request was carried out.
 
-        :raise RefusalError: it was not; as the centre says.
-        :raise NobodyThereError: nobody answers.
+        :raise RefusalError: the centre refused; with its kind and text.
+        :raise NobodyThereError: the centre does not answer.
         """
         wanted = {key: str(value) for key, value in (query or {}).items() if value is not None}
         try:
@@ -129,60 +105,38 @@ class CentreLink:
             raise NobodyThereError(f"{self.address} does not answer: {_reason(error)}") from None
 
     async def _ask(self, shape: Any, method: str, path: str, query: Object | None = None, body: Any = None) -> Any:
-        """What is answered.
+        """Sends a request; returns the answer, checked against `shape`.
 
-        :raise NobodyThereError: it is not of `shape`: whoever answers is no control centre, or of another version.
+        :raise NobodyThereError: the answer is malformed: another program or another version answers.
         """
         async with self._answer(method, path, query, body) as response:
             try:
-                found = await response.json(content_type=None)
-                check(found, shape, f"the answer to {method} {path}")
+                found = checked(
+                    await response.json(content_type=None), shape, f"the answer to {method} {path}", from_json=True
+                )
             except ShapeError as error:
                 raise self._no_centre(str(error)) from None
             except (ValueError, RecursionError):
-                raise self._no_centre("its answer is no JSON") from None
+                raise self._no_centre("its answer is not JSON") from None
             return found
 
     async def _get(self, shape: Any, path: str, **query: Any) -> Any:
         return await self._ask(shape, "GET", path, query)
 
+    async def ask(self, request: Request, host: str | None = None) -> Any:
+        verb = request.verb
+        if verb.rest is None:
+            raise UsageError(f"a control centre has no {verb.name}; allowed: with --daemon")
+        path, fields = verb.in_rest(request, host)
+        if verb.rest.method == "GET":
+            query = {name: int(value) if isinstance(value, bool) else value for name, value in fields.items()}
+            return await self._ask(verb.merged.shape, "GET", path, query)
+        return await self._ask(verb.merged.shape, verb.rest.method, path, body=fields)
+
     def _no_centre(self, why: str) -> NobodyThereError:
-        return NobodyThereError(f"{self.address} is no control centre of this version: {why}")
+        return NobodyThereError(f"{self.address} is not a control centre of this version: {why}")
 
-    # ---- looking ---------------------------------------------------------------------------------
-
-    async def hosts(self) -> list[Object]:
-        return list(await self._get(list[HostInfo], "/hosts"))
-
-    async def load(self, selector: str) -> Object:
-        return dict(await self._get(_Load, "/load", selector=selector))
-
-    async def own_cost(self) -> Object:
-        return dict(await self._get(SelfAnswer, "/self"))
-
-    async def stats(self, selector: str) -> list[Object]:
-        return list(await self._get(list[HostedStat], "/stats", selector=selector))
-
-    # ---- channels --------------------------------------------------------------------------------
-
-    async def channels(self, selector: str) -> list[Object]:
-        return list(await self._get(list[HostedInstance], "/channels", selector=selector))
-
-    async def open(self, request: Object) -> Object:
-        return dict(await self._ask(OpenAnswer, "POST", "/channels", body=request))
-
-    async def close(self, instance: str) -> None:
-        await self._ask(CloseAnswer, "DELETE", _instance(instance))
-
-    async def change(self, instance: str, fields: Object) -> Object:
-        return dict(await self._ask(HostedInstance, "PATCH", _instance(instance), body=fields))
-
-    async def send(
-        self, instance: str, data: bytes, *, vm: str | None = None, pe: int | None = None, eof: bool = False
-    ) -> None:
-        body: Object = {"base64": base64.b64encode(data).decode(), "vm": vm, "pe": pe, "eof": eof or None}
-        given = {key: value for key, value in body.items() if value is not None}
-        await self._ask(InputAnswer, "POST", f"{_instance(instance)}/input", body=given)
+    # ---- streams ---------------------------------------------------------------------------------
 
     async def stream(self, wanted: Wanted) -> AsyncIterator[Object]:
         subscribe = {"instances": list(wanted.instances), "events": wanted.events, "load": wanted.load}
@@ -190,7 +144,7 @@ class CentreLink:
             yield message
 
     async def _socket(self, query: Object, first: Object | None) -> AsyncIterator[Object]:
-        """Messages of a WebSocket, until the centre closes it."""
+        """Yields messages of a WebSocket until the centre closes it."""
         try:
             async with self._session.ws_connect(self.address + _API + "/stream", params=query, heartbeat=20) as socket:
                 if first is not None:
@@ -204,25 +158,24 @@ class CentreLink:
             raise NobodyThereError(f"{self.address} does not answer: {_reason(error)}") from None
 
     def _message(self, text: str) -> Object:
-        """:raise RefusalError: it says that something is refused.
-        :raise NobodyThereError: no control centre says such things.
+        """:raise RefusalError: the message is a refusal.
+        :raise NobodyThereError: the message is malformed: another program or another version answers.
         """
         try:
             found = json.loads(text)
-            check(found, _Message, "a message of the stream")
-            check(found, _MESSAGES.get(found["type"], _Message), f"a message {found['type']!r:.40}")
+            checked(found, _Message, "a message of the stream")
+            if (shape := _MESSAGES.get(found["type"])) is not None:
+                found = {
+                    "type": found["type"],
+                    **checked(found, shape, f"a message {found['type']!r:.40}", from_json=True),
+                }
         except (ShapeError, json.JSONDecodeError, RecursionError) as error:
             raise self._no_centre(str(error)) from None
         if found["type"] == "error":
             raise RefusalError(found["text"], found["kind"])
         return dict(found)
 
-    # ---- steering --------------------------------------------------------------------------------
-
-    async def snapshot(self, selector: str, deadline_ms: int) -> Object:
-        return dict(
-            await self._ask(Snapshot, "POST", "/snapshots", body={"selector": selector, "deadline_ms": deadline_ms})
-        )
+    # ---- snapshots -------------------------------------------------------------------------------
 
     async def snapshots(self) -> list[Object]:
         return list(await self._get(list[SnapshotSummary], "/snapshots"))
@@ -230,61 +183,10 @@ class CentreLink:
     async def snapshot_of(self, number: str) -> Object:
         return dict(await self._get(Snapshot, f"/snapshots/{quote(number, safe='')}"))
 
-    async def faults(self, selector: str, *, cleared: bool) -> list[Object]:
-        found = await self._get(list[HostedFault], "/faults", selector=selector, cleared=int(cleared))
-        return [{**fault, "fault": _host_number(fault["host"], fault["fault"])} for fault in found]
-
-    async def clear_faults(self, selector: str, ids: Sequence[str]) -> Object:
-        body = {"ids": list(ids)} if ids else {"selector": selector}
-        return dict(await self._ask(ClearAnswer, "POST", "/faults/clear", body=body))
-
-    async def policies(self, host: str) -> list[Object]:
-        return list(await self._get(list[PolicyInfo], f"/policies/{quote(host, safe='')}"))
-
-    async def set_policies(self, host: str, policies: Sequence[Object]) -> list[Object]:
-        path = f"/policies/{quote(host, safe='')}"
-        return list(await self._ask(list[PolicyInfo], "PUT", path, body={"policies": list(policies)}))
-
-    async def migrate(self, host: str, vm: str, gpu: str | None, pes: str | None) -> Object:
-        fields = {"host": host, "vm": vm, "gpu": gpu, "pes": pes}
-        given = {key: value for key, value in fields.items() if value is not None}
-        return dict(await self._ask(HostedMigration, "POST", "/migrations", body=given))
-
-    async def confine(self, host: str, vm: str, pes: str | None) -> Object:
-        return dict(await self._ask(HostedMigration, "POST", "/confine", body={"host": host, "vm": vm, "pes": pes}))
-
-    async def steer_worker(self, host: str, vm: str, action: str) -> None:
-        await self._ask(Done, "POST", f"/workers/{quote(host, safe='')}/{quote(vm, safe='')}/{action}")
-
-    async def balance(self, host: str | None, *, apply: bool) -> Object:
-        body = {"apply": apply} if host is None else {"host": host, "apply": apply}
-        return dict(await self._ask(BalanceAnswer, "POST", "/balance", body=body))
-
-    async def migrations(self) -> list[Object]:
-        return list(await self._get(list[HostedMigration], "/migrations"))
-
-    async def firmware(self) -> list[Object]:
-        found = (await self._get(FirmwareAnswer, "/firmware"))["hosts"]
-        return [{"host": host, **about} for host, about in found.items()]
-
-    async def stage_firmware(self, selector: str, image: bytes) -> Object:
-        body = {"selector": selector, "image": base64.b64encode(image).decode()}
-        return dict(await self._ask(FirmwareAnswer, "POST", "/firmware/stage", body=body))
-
-    async def activate_firmware(self, selector: str, version: str) -> Object:
-        return dict(
-            await self._ask(
-                FirmwareAnswer, "POST", "/firmware/activate", body={"selector": selector, "version": version}
-            )
-        )
-
-    async def rollback_firmware(self, selector: str) -> Object:
-        return dict(await self._ask(FirmwareAnswer, "POST", "/firmware/rollback", body={"selector": selector}))
-
     # ---- recordings ------------------------------------------------------------------------------
 
     async def recorder(self) -> Object:
-        found = (await self.own_cost()).get("recorder")
+        found = (await self.ask(Self.Request()))["recorder"]
         if found is None:
             raise RefusalError("this control centre records nothing")
         return dict(found)
@@ -308,15 +210,6 @@ class CentreLink:
             if message["type"] == "end":
                 return
             yield message
-
-
-def _instance(name: str) -> str:
-    host, _, number = name.rpartition("/")
-    return f"/channels/{quote(host, safe='')}/{quote(number, safe='')}"
-
-
-def _host_number(host: str, number: Any) -> str:
-    return str(number) if str(number).startswith(f"{host}/") else f"{host}/{number}"
 
 
 async def _refusal(response: aiohttp.ClientResponse) -> RefusalError:

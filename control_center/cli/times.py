@@ -1,4 +1,4 @@
-"""Times on the command line: ``2026-11-21T07:30:00``, ``5m`` (ago), nanoseconds since 1970, and lengths like ``90s``."""
+"""Argument types for times: ``2026-11-21T07:30:00``, ``5m`` (ago), nanoseconds since 1970, and lengths like ``90s``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS: Final = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0, "d": 8
 
 
 def length_s(text: str) -> float:
-    """For argparse: seconds, or a number with ms, s, m, h or d."""
+    """Argument type: a length of time in seconds, or with the unit ms, s, m, h or d."""
     match = _LENGTH.fullmatch(text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r}; allowed: a length of time such as 90s, 5m, 1.5h or 7d")
@@ -21,7 +21,7 @@ def length_s(text: str) -> float:
 
 
 def moment_ns(text: str) -> int:
-    """For argparse: a moment, in ns since 1970."""
+    """Argument type: a moment, in nanoseconds since 1970."""
     if text == "now":
         return time.time_ns()
     if text.isdecimal() and len(text) > 10:
@@ -36,7 +36,7 @@ def moment_ns(text: str) -> int:
 
 
 def speed(text: str) -> float:
-    """For argparse: how much faster than it was recorded; 0: as fast as possible."""
+    """Argument type: speed of a replay as a multiple of the recorded speed; 0: as fast as possible."""
     if text == "max":
         return 0.0
     try:

@@ -1,4 +1,4 @@
-"""SQLite and PostgreSQL as the store needs them: the same SQL (``?`` for parameters), transactions, quick inserts."""
+"""SQLite and PostgreSQL behind one interface: the same SQL (``?`` for parameters), transactions, bulk inserts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Value: TypeAlias = int | str | bytes
 Row: TypeAlias = tuple[Any, ...]
 
 _LOCK_KEY: Final = 0x7667_6372
-"""Of PostgreSQL's advisory lock."""
+"""Key of the PostgreSQL advisory lock that the writer holds."""
 
 
 class StoreError(OSError):
-    """The store does not work: cannot be opened, is full, has gone away. The text says which and why."""
+    """Raised when the store cannot be opened, is full, or has gone away. The text says which and why."""
 
 
 class Database(Protocol):
     """One connection, used by one thread at a time. Every method raises `StoreError` when the store does not work."""
 
     bytes_type: str
-    """What the dialect calls a column of bytes."""
+    """SQL type of a column of bytes in this dialect."""
 
     def lock(self) -> None:
         """Makes this the only connection that may write, until it is closed."""
@@ -41,10 +41,10 @@ class Database(Protocol):
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> None: ...
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """All of it or nothing."""
+        """Context manager: commits at its end, rolls back on an exception."""
 
     def give_back(self) -> None:
-        """Returns space of deleted rows to the system, a part at a time."""
+        """Returns space of deleted rows to the file system, a part with each call."""
 
     def close(self) -> None: ...
 
@@ -124,7 +124,7 @@ class Sqlite:
 
 
 class Postgres:
-    """A connection to a PostgreSQL server. Deleted rows' space is for later rows: the server's autovacuum sees to it."""
+    """Connection to a PostgreSQL server, whose autovacuum makes the space of deleted rows free for later rows."""
 
     bytes_type = "BYTEA"
 
@@ -174,21 +174,23 @@ class Postgres:
         pass
 
     def close(self) -> None:
+        with contextlib.suppress(self._error):  # the server's own end of the connection would release it later
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
         with self._errors():
             self._connection.close()
 
 
 def without_password(url: str) -> str:
-    """`url` as it may be shown."""
+    """Replaces the password in `url` by ``***``, for logs and messages."""
     url = re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", url)
     return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", url)
 
 
 def connect(url: str, *, read_only: bool = False) -> Database:
-    """A new connection to the store at `url`; `read_only` ones make nothing that is not there.
+    """Opens a connection to the store at `url`. With `read_only`, an SQLite file that does not exist is not created.
 
-    :raise ValueError: the URL is of another kind.
-    :raise StoreError: it cannot be opened.
+    :raise ValueError: the URL does not name a store.
+    :raise StoreError: the store cannot be opened.
     """
     check_url(url)
     if not url.startswith("sqlite:"):
@@ -198,7 +200,7 @@ def connect(url: str, *, read_only: bool = False) -> Database:
 
 
 def check_url(url: str) -> None:
-    """:raise ValueError: it is no URL of a store; the text says what is allowed."""
+    """:raise ValueError: `url` does not name a store; the text says what is allowed."""
     parts = urlsplit(url)
     if parts.scheme not in ("sqlite", "postgresql", "postgres") or (
         parts.scheme == "sqlite" and not parts.path.strip("/")

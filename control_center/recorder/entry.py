@@ -1,7 +1,7 @@
-"""What is kept: one `Entry` per batch, event, command, snapshot, load figure or gap, all in one table.
+"""Entries of a recording: one `Entry` per batch, event, command, snapshot, load figure or gap, all in one table.
 
-Times in records come from guests' memory. A time that lies too far from when its batch arrived is replaced by the time
-of arrival, so that nobody's records turn up in another week.
+Times in records come from guests' memory. A time that lies too far from its batch's arrival is replaced by the time of
+arrival, so that no guest can place its records in another week.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from virtio_proto.control.records import HEADER, MAX_PAYLOAD, RecordError
 from virtio_proto.control.selector import FUNCTIONS, SelectorError, parse
 
 MAX_BODY: Final = 256 << 10
-"""Longer batches are kept in pieces, so that reading never holds much."""
+"""Longest body of a batch, in bytes: a longer batch is kept in several entries, which bounds a reader's memory."""
 MAX_LATE_NS: Final = 3600 * 10**9
+"""How far before its batch's arrival a record's time may lie."""
 MAX_EARLY_NS: Final = 10**9
+"""How far after its batch's arrival a record's time may lie."""
 OVERHEAD_BYTES: Final = 320
-"""What an entry costs beside its body: columns, indexes, parts of pages."""
+"""Estimated size of an entry beside its body: columns, indexes, partly filled pages."""
 MAX_DETAIL: Final = 64 << 10
-"""Of an event or a command; what a daemon says beyond that is left out, and so much is said."""
+"""Longest packed detail of an event or a command, in bytes; of a longer one only the size is kept."""
 MAX_LOST: Final = 1 << 40
-"""Of one batch: so that sums of them are numbers of 64 bits."""
+"""Most lost records that one batch can add, so that sums of many batches fit 64 bits."""
 _DEFLATED: Final = b"\x01"
 _PLAIN: Final = b"\x00"
 _I64_MAX: Final = 2**63 - 1
 
 
 class DamagedError(ValueError):
-    """An entry of the store is not as it was written."""
+    """Raised when an entry's body cannot be unpacked: the store has changed it."""
 
 
 class Kind(IntEnum):
-    """Numbers are in stores: they stay."""
+    """Kinds of entries. The numbers are written to stores and never change."""
 
     BATCH = 1
     EVENT = 2
@@ -57,45 +59,45 @@ class Entry:
 
     kind: Kind
     time_ns: int
-    """Of the first record, or of what happened; CLOCK_REALTIME."""
+    """Time of the first record, or of the event, command, snapshot or load; CLOCK_REALTIME."""
     end_ns: int
     host: str = ""
     gpu: str = ""
     vm: str = ""
     pe: int = -1
     fns: int = 0
-    """Batches: the functions that have records in it, bit by number."""
+    """Batches: bit mask of the functions that have records in the batch, bit 0 for function 0."""
     name: str = ""
-    """Of the event, the command's verb, the snapshot, or the gap's reason."""
+    """Event's name, command's verb, snapshot's name, or gap's reason."""
     instance: int = -1
     channel: int = -1
     clock_ns: int = 0
-    """Batches: as in `RecordsPush`."""
+    """Batches: to add to a record's time to get CLOCK_REALTIME, as in `RecordsPush`."""
     arrived_ns: int = 0
     count: int = 0
-    """Batches: records."""
+    """Batches: number of records."""
     lost: int = 0
-    """Batches: of the channel so far."""
+    """Batches: records that the channel has lost since it was opened."""
     lost_new: int = 0
-    """And since its last batch."""
+    """Batches: records that the channel has lost since its previous batch."""
     body: bytes = b""
     texts_bytes: int = 0
-    """Of the texts that are stored because of it."""
+    """Size of the texts that are stored together with this entry."""
 
     @property
     def size(self) -> int:
-        """What keeping it costs, about."""
+        """Estimated number of bytes that the entry takes in the store."""
         return len(self.body) + self.texts_bytes + OVERHEAD_BYTES
 
 
 def host_time(time_ns: int, clock_ns: int, arrived_ns: int) -> int:
-    """A record's time on its host's clock; the time of arrival if the record's own cannot be."""
+    """Converts a record's time to its host's clock; gives the time of arrival if the record's time is implausible."""
     on_host = time_ns + clock_ns
     return on_host if arrived_ns - MAX_LATE_NS <= on_host <= arrived_ns + MAX_EARLY_NS else arrived_ns
 
 
 def _column(value: int) -> int:
-    """A number that a daemon said, as a column can have it."""
+    """Clamps a number from a daemon to the range of a database column."""
     return max(-_I64_MAX, min(value, _I64_MAX))
 
 
@@ -104,7 +106,7 @@ def _column(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """What is to be known of a piece of a batch without unpacking it."""
+    """Bounds of a piece of a batch, found without unpacking its records."""
 
     end: int
     count: int
@@ -114,7 +116,7 @@ class _Scan:
 
 
 def _scan_even(data: bytes, to_host: Callable[[int], int]) -> _Scan | None:
-    """As `_scan`, in a few array operations, for batches whose records are all of one length; None: they are not."""
+    """Does what `_scan` does in a few array operations, if all records have one length; None if they do not."""
     length = HEADER.unpack_from(data)[3]
     stride = HEADER.size + (length + 7 & ~7)
     if len(data) > MAX_BODY or len(data) % stride or length > MAX_PAYLOAD:
@@ -131,9 +133,9 @@ def _scan_even(data: bytes, to_host: Callable[[int], int]) -> _Scan | None:
 
 
 def _scan(data: bytes, start: int, to_host: Callable[[int], int]) -> _Scan:
-    """The piece of the batch from `start` that is kept as one entry.
+    """Finds the piece of the batch from `start` that is kept as one entry.
 
-    :raise RecordError: it is no batch.
+    :raise RecordError: the bytes are not records.
     """
     at, count, fns, first, last = start, 0, 0, _I64_MAX, 0
     while at < len(data) and at - start < MAX_BODY - MAX_PAYLOAD - HEADER.size:
@@ -152,9 +154,9 @@ def _scan(data: bytes, start: int, to_host: Callable[[int], int]) -> _Scan:
 
 
 def batch_entries(push: RecordsPush, host: str, arrived_ns: int, lost_new: int) -> Iterator[Entry]:
-    """The entries that a batch makes: one, or several if it is long.
+    """Makes the entries of a batch: one, or several if the batch is long.
 
-    :raise RecordError: it is no batch.
+    :raise RecordError: the bytes are not records.
     """
     data, clock_ns = push["data"], push["clock_ns"]
 
@@ -185,26 +187,26 @@ def batch_entries(push: RecordsPush, host: str, arrived_ns: int, lost_new: int) 
         at = scan.end
 
 
-# ---- all the rest --------------------------------------------------------------------------------
+# ---- entries of other kinds ----------------------------------------------------------------------
 
 
 def pack_body(value: Any) -> bytes:
-    """Anything of maps, lists, texts, bytes and numbers as an entry's body."""
+    """Packs a value (maps, lists, texts, bytes, numbers) as an entry's body, compressed if that is shorter."""
     packed: bytes = msgpack.packb(value)
     deflated = zlib.compress(packed, 1) if len(packed) > 512 else packed
     return _DEFLATED + deflated if len(deflated) < len(packed) else _PLAIN + packed
 
 
 def unpack_body(body: bytes) -> Any:
-    """What `pack_body` packed.
+    """Unpacks a body that `pack_body` made.
 
-    :raise DamagedError: it is not that any more.
+    :raise DamagedError: the body has changed since.
     """
     try:
         packed = zlib.decompress(body[1:]) if body[:1] == _DEFLATED else body[1:]
         return msgpack.unpackb(packed, strict_map_key=False)
     except (zlib.error, ValueError, msgpack.UnpackException):
-        raise DamagedError("what the recording has of it is damaged") from None
+        raise DamagedError("this entry of the recording is damaged") from None
 
 
 def _bounded(value: dict[str, Any]) -> dict[str, Any]:
@@ -212,7 +214,7 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
     return value if size <= MAX_DETAIL else {"left_out_bytes": size}
 
 
-def _happening(kind: Kind, time_ns: int, host: str, vm: str | None, name: str, *, value: Any) -> Entry:
+def _point_entry(kind: Kind, time_ns: int, host: str, vm: str | None, name: str, *, value: Any) -> Entry:
     time_ns = max(0, min(time_ns, _I64_MAX))
     body = pack_body(value)
     return Entry(kind, time_ns, time_ns, host, vm=vm or "", name=name.replace("\0", "?"), body=body)
@@ -223,19 +225,23 @@ def _number(value: Any) -> int:
 
 
 def event_entry(push: EventPush, host: str, arrived_ns: int) -> Entry:
-    """An event at its time, if that can be, else when it came: what lies in another year would never be pruned."""
+    """Makes the entry of an event, at the time of arrival if its own is implausible: one in another year would never
+    be pruned.
+    """
     detail = push["detail"]
     time_ns = host_time(push["time_ns"], 0, arrived_ns)
-    made = _happening(Kind.EVENT, time_ns, host, push["vm"], push["event"], value=_bounded(detail))
+    made = _point_entry(Kind.EVENT, time_ns, host, push["vm"], push["event"], value=_bounded(detail))
     return replace(made, pe=_number(detail.get("pe")), instance=_number(detail.get("instance")))
 
 
 def command_entry(command: CommandRow) -> Entry:
-    """A command is of a VM if it names it, or has a selector that chooses only it. Of an image there is its hash only."""
+    """Makes the entry of a command. Its VM is the one that the command names or that its selector chooses alone; of a
+    firmware image only the hash is kept.
+    """
     arguments = {key: _brief(value) for key, value in command["arguments"].items()}
     rest = {"user": command["user"], "arguments": _bounded(arguments), "error": command["error"]}
     vm = arguments.get("vm") or _one_vm(arguments.get("selector"))
-    made = _happening(Kind.COMMAND, command["time_ns"], command["host"], vm, command["verb"], value=rest)
+    made = _point_entry(Kind.COMMAND, command["time_ns"], command["host"], vm, command["verb"], value=rest)
     return replace(made, pe=_number(arguments.get("pe")), instance=_number(arguments.get("instance")))
 
 
@@ -254,13 +260,13 @@ def _one_vm(selector: Any) -> str | None:
 
 
 def snapshot_entry(name: str, info: SnapshotInfo, host: str, arrived_ns: int) -> Entry:
-    return _happening(Kind.SNAPSHOT, host_time(info["time_ns"], 0, arrived_ns), host, None, name, value=info)
+    return _point_entry(Kind.SNAPSHOT, host_time(info["time_ns"], 0, arrived_ns), host, None, name, value=info)
 
 
 def load_entry(info: LoadInfo, host: str, arrived_ns: int) -> Entry:
-    return _happening(Kind.LOAD, host_time(info["time_ns"], 0, arrived_ns), host, None, "load", value=info)
+    return _point_entry(Kind.LOAD, host_time(info["time_ns"], 0, arrived_ns), host, None, "load", value=info)
 
 
 def gap_entry(reason: str, from_ns: int, to_ns: int, counts: dict[str, int]) -> Entry:
-    """A time of which something is missing: `counts` says how much, as far as it is known."""
-    return replace(_happening(Kind.GAP, from_ns, "", None, reason, value=counts), end_ns=max(from_ns, to_ns))
+    """Makes the entry of a time span in which something was not recorded; `counts`: how much, as far as it is known."""
+    return replace(_point_entry(Kind.GAP, from_ns, "", None, reason, value=counts), end_ns=max(from_ns, to_ns))

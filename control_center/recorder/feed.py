@@ -1,7 +1,7 @@
-"""Standard input that was recorded, to be sent again to a fresh run: who got what, in which order, and when.
+"""Recorded standard input, to be sent again to a new run.
 
-A daemon says with an event ``input`` what each processing element was sent. `plan` makes of them a script per element;
-`Script` gives it out piece by piece: when the kernel asks for input, or at its recorded time.
+A daemon reports with an event ``input`` what was sent to each processing element (PE). `plan` makes a script for each
+PE from these events; `Script` gives out its pieces one by one: when the kernel asks for input, or at the recorded time.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Place: TypeAlias = tuple[str, int]
-"""VM and processing element."""
+"""VM and number of a processing element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one element was sent at one time."""
+    """Input that was sent to one PE at one time."""
 
     time_ns: int
     vm: str
@@ -29,7 +29,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Script:
-    """The pieces of one element, in the recorded order, and how far they have been sent."""
+    """Pieces of input for one PE, in the recorded order, and how many of them have been sent."""
 
     pieces: list[Piece] = field(default_factory=list)
     sent: int = 0
@@ -39,7 +39,7 @@ class Script:
         return self.sent == len(self.pieces)
 
     def next(self) -> Piece | None:
-        """The next piece to be sent, which is then taken as sent; None: there is no more."""
+        """Gives out the next piece and counts it as sent; None after the last one."""
         if self.is_done:
             return None
         self.sent += 1
@@ -47,22 +47,22 @@ class Script:
 
 
 def plan(events: Iterable[Mapping[str, Any]], rename: Mapping[str, str] | None = None) -> dict[Place, Script]:
-    """The scripts in recorded ``input`` events (rows of a replay or messages of a stream; others are passed over).
+    """Makes scripts from recorded ``input`` events (rows of a replay or messages of a stream; other events are skipped).
 
-    `rename` says which VM is to get what another one got.
+    `rename` maps a recorded VM to the VM that is to get its input.
     """
     scripts: dict[Place, Script] = {}
     for event in events:
         piece = piece_of(event)
         if piece is not None:
             vm = (rename or {}).get(piece.vm, piece.vm)
-            moved = Piece(piece.time_ns, vm, piece.pe, piece.data, piece.eof)
-            scripts.setdefault((vm, piece.pe), Script()).pieces.append(moved)
+            renamed = Piece(piece.time_ns, vm, piece.pe, piece.data, piece.eof)
+            scripts.setdefault((vm, piece.pe), Script()).pieces.append(renamed)
     return scripts
 
 
 def piece_of(event: Mapping[str, Any]) -> Piece | None:
-    """What an event says was sent; None: it is about something else."""
+    """Input that an event reports; None if the event is of another kind."""
     detail = event.get("detail")
     if event.get("event") != "input" or not isinstance(detail, Mapping) or not event.get("vm"):
         return None

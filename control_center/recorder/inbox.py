@@ -1,4 +1,4 @@
-"""The bounded queue in front of the writer. Putting never waits; what finds no room is counted for a gap entry."""
+"""Bounded queue in front of the writer. `Inbox.put` never waits; what does not fit is counted for a gap entry."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from control_center.recorder.entry import Entry, Kind
 from virtio_proto.control.api import RecordsPush
 
 FLUSH_ITEMS: Final = 4096
-"""So many are written in one transaction at most."""
+"""Most items that are written in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as it came, not yet looked at."""
+    """Batch of records as it came from a daemon, not yet checked."""
 
     push: RecordsPush
     host: str
@@ -35,7 +35,7 @@ _COUNTED: Final = {Kind.BATCH: "batches", Kind.EVENT: "events", Kind.COMMAND: "c
 
 @dataclass(slots=True)
 class LeftOut:
-    """What found no room since the last flush."""
+    """Counts of items that did not fit since the last flush."""
 
     from_ns: int = 0
     to_ns: int = 0
@@ -53,20 +53,20 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the writer is to do now."""
+    """Items that the writer is to write now."""
 
     items: list[Item]
     left_out: LeftOut
     closing: bool
-    """No more will be put."""
+    """True after `Inbox.close`: nothing more will be put."""
     flush: int
-    """Everything put before this flush was asked for is in `items` or was taken before, if `last`."""
+    """Number of the latest `Inbox.flush`: if `last`, all items put before that call are in `items` or taken earlier."""
     last: bool
-    """The queue is empty now."""
+    """True if the queue is empty now."""
 
 
 class Inbox:
-    """Between the threads that put and the one that takes."""
+    """Queue between the threads that put items and the writer's thread, which takes them."""
 
     def __init__(self, limit_bytes: int, now_ns: Callable[[], int]) -> None:
         self._limit_bytes = limit_bytes
@@ -92,13 +92,13 @@ class Inbox:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """What is put from now on is left out; `take` gives out the rest at once."""
+        """Closes the queue: later items are left out, and `take` gives out the rest at once."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
 
     def take(self, pause_s: float) -> Taken:
-        """What is queued, after `pause_s` or as soon as somebody waits for it or there is enough of it."""
+        """Takes queued items: after `pause_s`, or at once when `flush` waits, `close` was called or the queue is long."""
 
         def due() -> bool:
             return self._closing or self._wanted > self._flushed or len(self._queue) >= FLUSH_ITEMS
@@ -111,19 +111,19 @@ class Inbox:
             return Taken(items, left_out, self._closing, self._wanted, last=not self._queue)
 
     def wait_closing(self, pause_s: float) -> bool:
-        """For `pause_s`, or until the inbox closes: whether it has."""
+        """Waits until the inbox closes, for at most `pause_s`; True if it has closed."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closing, pause_s)
 
     def written(self, taken: Taken) -> None:
-        """What was taken is in the store: wakes those who wait for it."""
+        """Notes that the taken items are in the store, and wakes the callers of `flush`."""
         if taken.last:
             with self._changed:
                 self._flushed = max(self._flushed, taken.flush)
                 self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until all that was put before is in the store; False: it is not, after so long."""
+        """Waits until all items put before are in the store; False if they are not within `timeout_s`."""
         with self._changed:
             self._wanted += 1
             wanted = self._wanted

@@ -1,4 +1,4 @@
-"""Finding entries: a `Query` as SQL, pages of entries in the order of time, and the texts that were known then."""
+"""Reads entries from the store: a `Query` as SQL, entries in pages by time, and the texts known at an entry's time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from control_center.recording_port import Query
 from virtio_proto.control.selector import FUNCTIONS
 
 _PAGE_ENTRIES: Final = 64
-"""Of `entry.MAX_BODY` at most: what reading holds at a time."""
+"""Entries of one page, each of `entry.MAX_BODY` at most: bounds a reader's memory."""
 _WILD: Final = frozenset("*?")
 
 
 class Lookup:
-    """Reads a store, from any thread, while a writer writes it. Each page is one short read, so nothing is held up."""
+    """Reads a store, from any thread, while a writer writes it. Each page is one short read, which blocks no writer."""
 
     def __init__(self, connect: Callable[[], Database]) -> None:
         self._connect = connect
@@ -28,7 +28,7 @@ class Lookup:
         self._lock = threading.Lock()
 
     def fetch(self, sql: str, parameters: list[Value]) -> list[Row]:
-        """:raise StoreError: the store does not answer, over a new connection neither."""
+        """:raise StoreError: the store does not answer, not over a new connection either."""
         with self._lock:
             if self._database is not None:
                 try:
@@ -49,12 +49,12 @@ class Lookup:
             self._drop()
 
     def span_ns(self) -> int:
-        """The longest time that one entry of the store covers."""
+        """Longest time that one entry of the store covers."""
         found = self.fetch("SELECT value FROM facts WHERE name = ?", ["span_ns"])
         return int(found[0][0]) if found else 0
 
     def range_ns(self) -> tuple[int, int] | None:
-        """Of what is recorded: first and last time; None: nothing is."""
+        """First and last time of the recording; None if it is empty."""
         first, last, end = self.fetch("SELECT MIN(time_ns), MAX(time_ns), 0 FROM entries", [])[0]
         if first is None:
             return None
@@ -63,7 +63,7 @@ class Lookup:
         return int(first), int(end)
 
     def entries(self, query: Query, *kinds: Kind, newest_first: bool = False) -> Iterator[tuple[int, Entry]]:
-        """Entries that `query` chooses, with their numbers, by the time of their beginning."""
+        """Entries that `query` chooses, with their numbers, in the order of their start times."""
         condition, parameters = where(query, kinds, self.span_ns())
         order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
         columns = ", ".join(schema.ENTRY_COLUMNS)
@@ -81,7 +81,7 @@ class Lookup:
 
 
 def where(query: Query, kinds: tuple[Kind, ...], span_ns: int) -> tuple[str, list[Value]]:
-    """The condition of `query` in SQL, and its parameters. `span_ns`: the longest time that one entry covers."""
+    """Condition of `query` in SQL, and its parameters. `span_ns`: the longest time that one entry covers."""
     parts: list[str] = []
     values: list[Value] = []
 
@@ -122,7 +122,7 @@ def _like(pattern: str) -> str:
 
 
 def _add_vms(add: Callable[..., None], vms: frozenset[str]) -> None:
-    """Only these VMs; with nothing that is of no VM."""
+    """Adds the condition that an entry belongs to one of `vms`; entries without a VM are left out."""
     anywhere = [vm for vm in vms if "/" not in vm]
     placed = [vm.split("/", 1) for vm in vms if "/" in vm]
     either = [f"vm IN ({', '.join('?' * len(anywhere))})"] if anywhere else []
@@ -133,8 +133,8 @@ def _add_vms(add: Callable[..., None], vms: frozenset[str]) -> None:
 # ---- texts ---------------------------------------------------------------------------------------
 
 
-class _Then(Mapping[int, str]):
-    """A VM's texts as they were when an entry was recorded."""
+class _TextsAt(Mapping[int, str]):
+    """Texts of a VM as they were when an entry was recorded."""
 
     def __init__(self, history: dict[int, list[tuple[int, str]]], number: int) -> None:
         self._history = history
@@ -155,14 +155,14 @@ class _Then(Mapping[int, str]):
 
 
 class Texts:
-    """The texts of all VMs that one read meets."""
+    """Texts of all VMs that one read meets."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._histories: dict[tuple[str, str], tuple[int, dict[int, list[tuple[int, str]]]]] = {}
 
     def at(self, number: int, host: str, vm: str) -> Mapping[int, str]:
-        """As they were with the entry of that number."""
+        """Texts of a VM as they were when the entry with that number was recorded."""
         upto, history = self._histories.get((host, vm), (0, {}))
         if number > upto:
             sql = "SELECT id, address, text FROM texts WHERE host = ? AND vm = ? AND id > ? ORDER BY id"
@@ -172,4 +172,4 @@ class Texts:
                 decoded = bytes(text).decode(errors="replace")
                 history.setdefault(schema.unsigned(address), []).append((version, decoded))
             self._histories[host, vm] = (max(upto, int(newest), *(row[0] for row in found)), history)
-        return _Then(history, number)
+        return _TextsAt(history, number)

@@ -1,8 +1,8 @@
-"""A recording as a trace in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
+"""Export of a recording in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 
-Processes are ``host/gpu/vm``, threads are processing elements. A block is a slice; where several blocks run on an
-element at once (CUDA), each has a track of its own. Counters and load samples are counter tracks; events, faults, logs
-and prints are instants. A block whose begin or end was not recorded is an instant that says so.
+Processes are ``host/gpu/vm``, threads are processing elements (PEs). A block is a slice; where several blocks run on a
+PE at once (CUDA), each has a track of its own. Counters and load samples are counter tracks; events, faults, logs and
+prints are instants. A block whose end was not recorded is an instant that says so.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from control_center.recorder.entry import DamagedError, Kind, unpack_body
-from control_center.recorder.plain import plain
-from control_center.recorder.rows import Moment, command_row, event_row
+from control_center.recorder.rows import Moment, command_row, event_row, plain
 from virtio_proto.control.records import Function, Record, describe
 from virtio_proto.control.selector import FUNCTIONS
 
 MAX_TRACKS: Final = 64
-"""Of one element: blocks that run on it at once."""
+"""Most blocks of one PE that are shown side by side."""
 _BEGIN, _END, _GAUGE, _SAMPLE = 1, 2, 4, 5
 _INSTANT_SCOPE: Final = "t"
 
 
 @dataclass(slots=True)
 class _Element:
-    """What runs on one processing element: blocks by launch and number, each on a track."""
+    """Blocks that run on one PE, by launch and number, each on a track."""
 
     running: dict[tuple[int, int], tuple[int, float, str]] = field(default_factory=dict)
     named: set[int] = field(default_factory=set)
@@ -37,7 +36,7 @@ class _Element:
 
 
 class Trace:
-    """Turns moments, oldest first, into trace events. Memory is bounded by what is open at a time."""
+    """Turns moments, oldest first, into trace events. Holds only the blocks that run at a time."""
 
     def __init__(self) -> None:
         self._pids: dict[tuple[str, str, str], int] = {}
@@ -215,7 +214,7 @@ def _instant(moment: Moment, record: Record, pid: int, tid: int) -> dict[str, An
 
 
 def export(moments: Iterable[Moment]) -> Iterator[bytes]:
-    """The trace as JSON, in pieces."""
+    """Writes the trace as JSON, in pieces."""
     yield b'{"displayTimeUnit":"ns","traceEvents":['
     separator = b"\n"
     for event in Trace().events(moments):

@@ -1,7 +1,7 @@
-"""A recording on a time line: its rows at the speed that they were recorded with, or 0.1 to 1000 times that.
+"""Replay of a recording: its rows at the speed they were recorded at, or 0.1 to 1000 times that.
 
-Rows are those of the live stream, and so is their order. Pausing, seeking and another speed take effect at once, also
-in the middle of a wait. The clock is the caller's, so that tests wait for nothing.
+Rows and their order are those of the live stream. Pausing, seeking and a new speed take effect at once, also during a
+wait. The clock is a parameter, so that tests need not wait.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from control_center.recording_port import Query, Row
 MIN_SPEED: Final = 0.1
 MAX_SPEED: Final = 1000.0
 FASTEST: Final = 0.0
-"""The speed that waits for nothing."""
+"""Speed at which rows come without any wait."""
 _SLACK_S: Final = 1e-6
-"""So near to its time a row is due: what rounding leaves of a wait is not waited for."""
+"""Tolerance within which a row's time counts as reached: rounding must not cause another wait."""
 
 
 class Clock(Protocol):
-    """Time as it passes."""
+    """Source of time for a `Player`."""
 
     def now_s(self) -> float: ...
 
     async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
-        """Until `event` is set, or so long; None: for ever."""
+        """Waits until `event` is set, for at most `seconds`; None: without limit."""
 
 
 class LoopClock:
-    """The event loop's time."""
+    """Clock of the running event loop."""
 
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()
@@ -45,7 +45,7 @@ class LoopClock:
 
 
 class Player:
-    """Plays what a query chooses; iterate over `rows`, steer with the other methods meanwhile."""
+    """Replays what a query chooses: iterate over `rows`, and call the other methods meanwhile."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Player:
         speed: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        """`replay` is a recorder's.
+        """`replay` is a recorder's `replay` method.
 
         :raise ValueError: the speed is not from 0.1 to 1000, or `FASTEST`.
         """
@@ -67,9 +67,9 @@ class Player:
         self._paused = False
         self._seek_ns: int | None = None
         self._base: tuple[float, int] | None = None
-        """A moment of the clock, and of the recording, that belong together."""
+        """Time of the clock, and the time of the recording that is due then."""
         self.position_ns: int | None = query.from_ns
-        """Of the row that was last given out, or to where it was sought."""
+        """Recorded time of the last row given out, or the target of the last `seek`."""
 
     def pause(self) -> None:
         self._paused = True
@@ -80,12 +80,12 @@ class Player:
         self._steer()
 
     def set_speed(self, speed: float) -> None:
-        """:raise ValueError: as in the constructor."""
+        """:raise ValueError: the speed is not from 0.1 to 1000, or `FASTEST`."""
         self._speed = _checked(speed)
         self._steer()
 
     def seek(self, time_ns: int) -> None:
-        """Goes on at `time_ns`, forwards or back."""
+        """Continues at `time_ns`, forwards or backwards."""
         self._seek_ns = self.position_ns = time_ns
         self._steer()
 
@@ -94,7 +94,7 @@ class Player:
         self._steered.set()
 
     async def rows(self) -> AsyncIterator[Row]:
-        """Rows, each when its time has come; ends after the last one."""
+        """Yields each row when its time has come; ends after the last one."""
         query: Query | None = self._query
         while query is not None:
             rows = self._replay(query)
@@ -111,7 +111,7 @@ class Player:
                 await close()
 
     async def _due(self, time_ns: int) -> bool:
-        """Waits until a row's time has come; False: it was sought elsewhere meanwhile."""
+        """Waits until a row's time has come; False if `seek` was called meanwhile."""
         while self._seek_ns is None:
             self._steered.clear()
             if self._paused:

@@ -1,4 +1,4 @@
-"""Keeping a store within its bounds: what is too old goes, then the oldest of what is too much."""
+"""Deletes entries that are too old, then the oldest ones while the store is too large."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Final
 from control_center.recorder import schema
 from control_center.recorder.dialect import Database
 from control_center.recorder.schema import Totals
-from control_center.recorder.settings import Settings
 from control_center.recorder.texts import Place
 
 _CHUNK: Final = 1000
-"""Entries that are deleted in one transaction."""
+"""Most entries that are deleted in one transaction."""
 _LOW_WATER: Final = 0.95
-"""Size goes down to this part of its bound, so that not every flush has to delete."""
+"""Part of the size bound down to which entries are deleted, so that not every flush has to delete."""
 
 
-def prune(database: Database, settings: Settings, totals: Totals, now_ns: int) -> tuple[Totals, list[Place]]:
-    """Deletes what is beyond the bounds; the new totals, and the VMs of which no text is stored any more."""
+def prune(
+    database: Database, totals: Totals, now_ns: int, *, retention_s: float | None, size_bytes: int | None
+) -> tuple[Totals, list[Place]]:
+    """Deletes entries beyond the bounds; gives the new totals, and the VMs whose texts were all deleted."""
     before = totals
-    if settings.retention_s is not None:
-        oldest_ns = now_ns - int(settings.retention_s * 1e9)
+    if retention_s is not None:
+        oldest_ns = now_ns - int(retention_s * 1e9)
         while (after := _delete(database, totals, older_than_ns=oldest_ns)) != totals:
             totals = after
-    if settings.size_bytes is not None and totals.bytes > settings.size_bytes:
-        wanted = int(settings.size_bytes * _LOW_WATER)
+    if size_bytes is not None and totals.bytes > size_bytes:
+        wanted = int(size_bytes * _LOW_WATER)
         while totals.bytes > wanted and (after := _delete(database, totals, down_to=wanted)) != totals:
             totals = after
     if totals == before:
@@ -36,7 +37,7 @@ def prune(database: Database, settings: Settings, totals: Totals, now_ns: int) -
 
 
 def _delete(database: Database, totals: Totals, *, older_than_ns: int = 1 << 62, down_to: int = 0) -> Totals:
-    """Deletes the oldest entries, a chunk at most; what the totals are then."""
+    """Deletes the oldest entries, `_CHUNK` at most; gives the new totals."""
     oldest = database.fetch(
         "SELECT time_ns, id, size, count FROM entries WHERE time_ns < ? ORDER BY time_ns, id LIMIT ?",
         (older_than_ns, _CHUNK),
@@ -59,7 +60,9 @@ def _delete(database: Database, totals: Totals, *, older_than_ns: int = 1 << 62,
 
 
 def _delete_texts(database: Database) -> list[Place]:
-    """Deletes texts that no entry can need: replaced before the oldest one, or of a VM that has none."""
+    """Deletes texts that no entry needs: those replaced before the oldest entry, and those of VMs without entries.
+    Gives the VMs whose texts were all deleted.
+    """
     oldest = int(database.fetch("SELECT MIN(id) FROM entries")[0][0] or 1 << 62)
     with database.transaction():
         database.execute(

@@ -1,9 +1,11 @@
-"""Entries as the rows that clients see, in the order of time; a batch's records among those of all other batches."""
+"""Entries as the rows that clients see, in the order of time; records of different batches are merged by time."""
 
 from __future__ import annotations
 
 import contextlib
 import heapq
+import math
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
@@ -17,11 +19,12 @@ from virtio_proto.control.selector import FUNCTIONS
 
 ALL_KINDS: Final = tuple(Kind)
 MAX_HELD_BYTES: Final = 64 << 20
+"""Most bytes of batches that `moments` holds in order to merge them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One thing that happened: a record of a batch, or what an entry of another kind says."""
+    """One record of a batch, or one entry of another kind."""
 
     time_ns: int
     entry: Entry
@@ -30,11 +33,11 @@ class Moment:
 
 
 _Open: TypeAlias = tuple[int, int, Moment, Iterator[tuple[int, Moment]]]
-"""A batch that is given out: its next moment's time, its number, that moment, the rest."""
+"""Batch whose records are being given out: time of its next moment, its number, that moment, the rest."""
 
 
 def record_row(moment: Moment) -> RecordRow:
-    """A record as clients see it; `moment` must be one's."""
+    """Record as clients see it; `moment` must be a record's."""
     record, entry = moment.record, moment.entry
     assert record is not None
     return RecordRow(
@@ -55,7 +58,7 @@ def record_row(moment: Moment) -> RecordRow:
 
 
 def event_row(entry: Entry) -> EventRow:
-    """An event as clients see it. A gap of the recording is the event ``recording_gap``."""
+    """Event as clients see it. A gap of the recording is the event ``recording_gap``."""
     if entry.kind is Kind.GAP:
         detail: dict[str, Any] = {"reason": entry.name, "to_ns": entry.end_ns, **_fields(entry)}
         return EventRow(time_ns=entry.time_ns, host="", event="recording_gap", vm=None, detail=detail)
@@ -69,7 +72,7 @@ def event_row(entry: Entry) -> EventRow:
 
 
 def _fields(entry: Entry) -> dict[str, Any]:
-    """What an entry's body says; what is damaged says so, so that all the rest of a recording can be read."""
+    """Fields of an entry's body; ``damaged`` if it cannot be unpacked, so that the rest of a recording can be read."""
     try:
         found = unpack_body(entry.body)
     except DamagedError as error:
@@ -78,7 +81,7 @@ def _fields(entry: Entry) -> dict[str, Any]:
 
 
 def load_row(entry: Entry) -> LoadRow | None:
-    """How loaded a host was; None: the entry is damaged."""
+    """Load of a host; None if the entry is damaged."""
     found = _fields(entry)
     return None if "damaged" in found else LoadRow(time_ns=entry.time_ns, hosts={entry.host: cast("LoadInfo", found)})
 
@@ -100,7 +103,7 @@ def _inside(time_ns: int, query: Query) -> bool:
 
 
 def _moments_of(number: int, entry: Entry, query: Query, texts: Texts) -> Iterator[tuple[int, Moment]]:
-    """An entry's moments with the times that they are put in order by, which never go back."""
+    """Moments of an entry, each with the time that it is ordered by, which never decreases."""
     if entry.kind is not Kind.BATCH:
         if _inside(entry.time_ns, query) or entry.kind is Kind.GAP:
             yield entry.time_ns, Moment(entry.time_ns, entry)
@@ -115,14 +118,33 @@ def _moments_of(number: int, entry: Entry, query: Query, texts: Texts) -> Iterat
 
 
 def _records(entry: Entry) -> Iterator[Record]:
-    with contextlib.suppress(RecordError):  # it was whole when it was written; what is left of it counts
+    with contextlib.suppress(RecordError):  # damaged in the store: the records before the damage are still shown
         yield from unpack(entry.body)
 
 
+def plain(value: Any) -> Any:
+    """`value` with only what JSON has: bytes become base64, numbers that JSON lacks null, keys and the rest texts.
+
+    Exports use it, since one odd value of a host or a person must not end them.
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case bytes():
+            return b64encode(value).decode()
+        case dict():
+            return {key if isinstance(key, str) else str(plain(key)): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+    return str(value)
+
+
 def moments(lookup: Lookup, query: Query, *kinds: Kind) -> Iterator[Moment]:
-    """What `query` chooses, oldest first. Holds the batches that overlap in time, up to `MAX_HELD_BYTES` of them: a
-    guest may give its records times of an hour, and more would overlap than there is memory. Beyond that the earliest
-    of those held comes first, whatever comes behind them.
+    """Moments that `query` chooses, oldest first. Holds the batches that overlap in time, `MAX_HELD_BYTES` at most: a
+    guest may spread its records' times over an hour, and the batches that overlap then may exceed the memory. Above
+    that bound the earliest moment held is given out, even if a later batch has an earlier one.
     """
     texts = Texts(lookup)
     open_: list[_Open] = []
@@ -141,7 +163,7 @@ def moments(lookup: Lookup, query: Query, *kinds: Kind) -> Iterator[Moment]:
 
 
 def _advance(open_: list[_Open]) -> tuple[Moment, int]:
-    """The earliest moment of the heap, and how much is not held any more; its batch's next one takes its place."""
+    """Takes the earliest moment from the heap and puts its batch's next one there; also gives the bytes no longer held."""
     _, number, moment, rest = open_[0]
     following = next(rest, None)
     if following is None:
@@ -152,7 +174,7 @@ def _advance(open_: list[_Open]) -> tuple[Moment, int]:
 
 
 def last_records(lookup: Lookup, query: Query, limit: int) -> list[RecordRow]:
-    """The last `limit` records of what `query` chooses, oldest first."""
+    """Last `limit` records that `query` chooses, oldest first."""
     texts, span_ns = Texts(lookup), lookup.span_ns()
     kept: list[tuple[int, int, int, Moment]] = []
     for number, entry in lookup.entries(query, Kind.BATCH, newest_first=True):

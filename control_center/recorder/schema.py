@@ -1,4 +1,4 @@
-"""The store's tables: entries, the texts that batches need, and a few facts. The same in both dialects."""
+"""Tables of the store, equal in both dialects: entries, the texts that batches refer to, and a few facts."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _TEXT_COLUMN_TYPES: Final = (
 
 
 def create(database: Database) -> None:
-    """Makes the tables that are not there.
+    """Creates the tables that do not exist yet.
 
-    :raise StoreError: the store is of another version.
+    :raise StoreError: the store's tables have another version.
     """
     columns = ", ".join(f"{name} {_column_type(database, name)} NOT NULL" for name in ENTRY_COLUMNS)
     texts = f"{', '.join(_TEXT_COLUMN_TYPES)}, text {database.bytes_type} NOT NULL"
@@ -65,7 +65,7 @@ def create(database: Database) -> None:
 
 
 def check_version(database: Database) -> None:
-    """:raise StoreError: the store is of another version, or none."""
+    """:raise StoreError: the store's tables have another version, or do not exist."""
     if (found := fact(database, "version", 0)) != VERSION:
         raise StoreError(f"the recording has version {found} of its tables; this recorder knows version {VERSION}")
 
@@ -75,7 +75,7 @@ def _column_type(database: Database, name: str) -> str:
 
 
 def fact(database: Database, name: str, default: int) -> int:
-    """A number that the store keeps about itself: version, bytes, records, alive_ns, closed_ns, span_ns."""
+    """Number that the store keeps about itself: version, bytes, records, alive_ns, closed_ns, span_ns."""
     found = database.fetch("SELECT value FROM facts WHERE name = ?", (name,))
     return int(found[0][0]) if found else default
 
@@ -88,7 +88,7 @@ def set_fact(database: Database, name: str, value: int) -> None:
 
 
 def entry_values(number: int, entry: Entry) -> tuple[Value, ...]:
-    """The columns of an entry, in the order of `ENTRY_COLUMNS`."""
+    """Columns of an entry, in the order of `ENTRY_COLUMNS`."""
     return (
         number,
         int(entry.kind),
@@ -113,19 +113,19 @@ def entry_values(number: int, entry: Entry) -> tuple[Value, ...]:
 
 
 def entry_of(values: tuple[int | str | bytes, ...]) -> tuple[int, Entry]:
-    """The opposite of `entry_values`."""
+    """Entry with its number from a row of the table: the inverse of `entry_values`."""
     number, kind, *rest = values
     del rest[-2]  # size
     return int(number), Entry(Kind(int(kind)), *rest)  # type: ignore[arg-type]  # the columns are the fields, in order
 
 
 def signed(address: int) -> int:
-    """A device address as a column can have it: databases' integers are signed."""
+    """Device address as a signed 64-bit number: databases have no unsigned one."""
     return address - (1 << 64) if address >> 63 else address
 
 
 def unsigned(address: int) -> int:
-    """The opposite of `signed`."""
+    """Device address from a column: the inverse of `signed`."""
     return address % (1 << 64)
 
 
@@ -137,18 +137,18 @@ _NEVER: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the store holds; kept with every transaction, so that nobody has to count."""
+    """Sums over the store, written with every transaction, so that no reader has to count rows."""
 
     bytes: int = 0
     records: int = 0
     span_ns: int = 0
-    """The longest time that one entry covers."""
+    """Longest time that one entry covers."""
     first: int = _NEVER
     last: int = _NEVER
 
     @property
     def first_ns(self) -> int | None:
-        """Of the oldest entry; None: there is none."""
+        """Start time of the oldest entry; None if the store is empty."""
         return None if self.first == _NEVER else self.first
 
     @property
@@ -179,6 +179,6 @@ def set_totals(database: Database, found: Totals) -> None:
 
 
 def last_id(database: Database) -> int:
-    """The highest number that an entry has or had; 0: there was none."""
+    """Highest number that any entry has ever had; 0 if there never was an entry."""
     found = database.fetch("SELECT MAX(id) FROM entries")[0][0]
     return max(int(found or 0), fact(database, "last_id", 0))

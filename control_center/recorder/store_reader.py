@@ -1,4 +1,4 @@
-"""Reading a recording: found, counted, replayed, exported; in threads, while a recorder writes it or nobody does."""
+"""Reader of a recording: finds, counts, replays and exports, in threads, also while a recorder writes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from control_center.recording_port import (
     CommandRow,
     ExportFormat,
     Query,
-    RecorderStatus,
     RecordRow,
     Row,
     TimelineBin,
 )
-from virtio_proto.control.api import SnapshotInfo
+from virtio_proto.control.api import RecorderStatus, SnapshotInfo
 
 T = TypeVar("T")
 
 _CHUNK: Final = 256
-"""Rows that are fetched at a time: a thread's work between two looks of the event loop."""
+"""Rows that a thread fetches at a time, before the event loop runs again."""
 
 
 class SnapshotRow(TypedDict):
-    """A snapshot that was recorded."""
+    """Recorded snapshot of one host."""
 
     time_ns: int
     host: str
@@ -40,22 +39,22 @@ class SnapshotRow(TypedDict):
 
 
 class StoreReader:
-    """What may be asked of a recording. Every method raises `dialect.StoreError` when the store does not answer."""
+    """Queries of a recording. Every method raises `dialect.StoreError` when the store does not answer."""
 
     def __init__(self, url: str) -> None:
-        """:raise ValueError: the URL is no store's."""
+        """:raise ValueError: the URL does not name a store."""
         check_url(url)
         self._url = url
         self._lookup = Lookup(lambda: connect(url, read_only=True))
 
     def close(self) -> None:
-        """Ends reading; a read under way raises."""
+        """Closes the connection; a read that is under way raises."""
         self._lookup.close()
 
     async def state(self) -> RecorderStatus:
-        """What the store holds; nobody says here what was left out.
+        """Size and time range of the store. `left_out` is 0: only the recorder that writes knows it.
 
-        :raise StoreError: there is no recording of this version.
+        :raise StoreError: no recording of this version is at the URL.
         """
 
         def read() -> RecorderStatus:
@@ -71,7 +70,7 @@ class StoreReader:
     # ---- asking ----------------------------------------------------------------------------------
 
     async def query(self, query: Query, limit: int) -> list[RecordRow]:
-        """The last `limit` records of what `query` chooses, oldest first."""
+        """Last `limit` records that `query` chooses, oldest first."""
         return await asyncio.to_thread(last_records, self._lookup, query, limit)
 
     async def commands(self, query: Query, verb: str | None = None) -> list[CommandRow]:
@@ -93,17 +92,17 @@ class StoreReader:
         return await asyncio.to_thread(read)
 
     async def timeline(self, query: Query, bins: int) -> list[TimelineBin]:
-        """`bins` pieces of equal length from `query.from_ns` to `query.to_ns`, by default all that is recorded."""
+        """Counts in `bins` pieces of equal length from `query.from_ns` to `query.to_ns`, by default the whole recording."""
         return await asyncio.to_thread(timeline, self._lookup, query, bins)
 
     async def export(self, query: Query, form: ExportFormat) -> AsyncIterator[bytes]:
-        """A Perfetto trace (JSON of the Trace Event Format) or CSV, in pieces."""
+        """Writes a Perfetto trace (JSON of the Trace Event Format) or CSV, in pieces."""
         made = {"perfetto": perfetto.export, "csv": table.export}[form]
         async for pieces in _in_thread(lambda: made(moments(self._lookup, query))):
             yield b"".join(pieces)
 
     async def replay(self, query: Query) -> AsyncIterator[Row]:
-        """Records, events and loads in the order of time, as fast as they are asked for; `player.Player` keeps time."""
+        """Yields records, events and loads in the order of time without waiting; `player.Player` waits between them."""
 
         def rows() -> Iterator[Row]:
             for moment in moments(self._lookup, query, Kind.BATCH, Kind.EVENT, Kind.GAP, Kind.LOAD):
@@ -132,7 +131,7 @@ def status_of(url: str, totals: schema.Totals, left_out: int) -> RecorderStatus:
 
 
 async def _in_thread(make: Callable[[], Iterable[T]]) -> AsyncIterator[list[T]]:
-    """What the iterable that `make` returns yields, in chunks, each made in a thread."""
+    """Yields the items of the iterable that `make` returns in chunks, each fetched in a thread."""
     iterator = iter(await asyncio.to_thread(make))
     while chunk := await asyncio.to_thread(lambda: list(islice(iterator, _CHUNK))):
         yield chunk

@@ -1,4 +1,4 @@
-"""The recorder that keeps everything in a store: `control_center.recording_port.Recorder` over SQLite or PostgreSQL."""
+"""`control_center.recording_port.Recorder` over SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import asyncio
 from control_center.recorder.dialect import StoreError, connect
 from control_center.recorder.entry import command_entry, event_entry, load_entry, snapshot_entry
 from control_center.recorder.inbox import Batch, Inbox
-from control_center.recorder.settings import Settings
 from control_center.recorder.store_reader import StoreReader, status_of
-from control_center.recorder.writer import Writer
-from control_center.recording_port import CommandRow, RecorderStatus
-from virtio_proto.control.api import EventPush, LoadInfo, RecordsPush, SnapshotInfo
+from control_center.recorder.writer import Settings, Writer
+from control_center.recording_port import CommandRow
+from virtio_proto.control.api import EventPush, LoadInfo, RecorderStatus, RecordsPush, SnapshotInfo
 
 
 class StoreRecorder:
-    """Takes from the event loop without waiting, writes in a thread, reads in others (`StoreReader`)."""
+    """Takes entries from the event loop without waiting, writes them in one thread, reads in others (`StoreReader`)."""
 
     def __init__(self, settings: Settings) -> None:
-        """:raise ValueError: the store's URL is none."""
+        """:raise ValueError: the URL in `settings` does not name a store."""
         self._settings = settings
         self._reader = StoreReader(settings.url)
         self._inbox = Inbox(settings.queue_bytes, settings.now_ns)
@@ -34,7 +33,7 @@ class StoreRecorder:
     async def start(self) -> None:
         """Opens the store.
 
-        :raise OSError: it cannot be opened, or another recorder writes it; the text says why.
+        :raise OSError: the store cannot be opened, or another recorder writes it; the text says why.
         """
         await asyncio.to_thread(self._writer.start)
         self._started = True
@@ -47,15 +46,15 @@ class StoreRecorder:
         self._reader.close()
 
     async def flush(self) -> None:
-        """Returns when all that was told before can be found.
+        """Returns when everything recorded before can be found.
 
-        :raise OSError: the store does not take it.
+        :raise OSError: the store cannot be written.
         """
         if not await asyncio.to_thread(self._inbox.flush, 30.0):
             raise StoreError(self._writer.error or "the recording was not written within 30 s")
 
     def record_batch(self, push: RecordsPush, host: str) -> None:
-        """Takes a batch. `dictionary` holds what is new since the VM's last batch."""
+        """Records a batch. Its `dictionary` holds the texts that are new since the VM's last batch."""
         self._inbox.put(Batch(push, host, self._settings.now_ns()))
 
     def record_event(self, push: EventPush, host: str) -> None:
@@ -65,12 +64,12 @@ class StoreRecorder:
         self._inbox.put(command_entry(command))
 
     def record_snapshot(self, info: SnapshotInfo, host: str, name: str) -> None:
-        """Takes a snapshot of a host; `name` is the same for all hosts of one snapshot."""
+        """Records a snapshot of a host; `name` is equal for all hosts of one snapshot."""
         self._inbox.put(snapshot_entry(name, info, host, self._settings.now_ns()))
 
     def record_load(self, info: LoadInfo, host: str) -> None:
         self._inbox.put(load_entry(info, host, self._settings.now_ns()))
 
     def status(self) -> RecorderStatus:
-        """What the recorder holds, as of the last flush."""
+        """Size and time range of the store as of the last flush, and how many items were left out."""
         return status_of(self._settings.url, self._writer.totals, self._inbox.total_left_out)

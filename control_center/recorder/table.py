@@ -1,4 +1,4 @@
-"""A recording as CSV: one line per record, event, command and gap, with the same columns."""
+"""Export of a recording as CSV: one line per record, event, command and gap, all with the same columns."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from control_center.recorder.entry import Kind
-from control_center.recorder.plain import plain
-from control_center.recorder.rows import Moment, command_row, event_row, record_row
+from control_center.recorder.rows import Moment, command_row, event_row, plain, record_row
 
 COLUMNS: Final = (
     "time_ns",
@@ -36,8 +35,8 @@ _PIECE_LINES: Final = 512
 
 
 def export(moments: Iterable[Moment]) -> Iterator[bytes]:
-    """Lines of CSV in pieces, the first with the names of the columns. Cells that a spreadsheet would take for a
-    formula begin with an apostrophe: their text may be a guest's.
+    """Writes CSV in pieces, after a line with the columns' names. Cells that a spreadsheet would take for a formula get
+    an apostrophe in front: their text may come from a guest.
     """
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, COLUMNS, restval="", extrasaction="ignore", lineterminator="\r\n")
@@ -52,7 +51,7 @@ def export(moments: Iterable[Moment]) -> Iterator[bytes]:
 
 
 def _harmless(value: Any) -> Any:
-    """`value` as no spreadsheet calculates it, also where one passes over blanks and control characters before it."""
+    """Text that no spreadsheet takes for a formula, not even one that skips blanks and control characters before it."""
     if not isinstance(value, str):
         return value
     first = value.lstrip(_PASSED_OVER)[:1]
@@ -68,8 +67,8 @@ def _line(moment: Moment) -> dict[str, Any]:
             return {**record_row(moment), **times, "type": "record"}
         case Kind.COMMAND:
             command = command_row(entry)
-            said = {"user": command["user"], "with": command["arguments"], "error": command["error"]}
-            text = json.dumps(plain(said))
+            detail = {"user": command["user"], "with": command["arguments"], "error": command["error"]}
+            text = json.dumps(plain(detail))
             return {**times, "type": "command", "host": entry.host, "vm": entry.vm, "kind": entry.name, "text": text}
         case Kind.EVENT | Kind.GAP:
             event = event_row(entry)

@@ -1,7 +1,7 @@
-"""The texts of formats and names that batches refer to by device address, as a writer knows them.
+"""Texts (formats and names) that batches refer to by device address, as far as the writer has stored them.
 
-Each text is stored once per VM and again only when its address gets another one. What programs of a guest can make us
-keep is bounded; texts beyond that are counted, and shown as addresses.
+Each text is stored once per VM, and again only when its address gets a new text. How much the programs of a guest can
+make the recorder keep is bounded; texts beyond that are counted, and shown as addresses.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 MAX_TEXTS: Final = 65536
-"""Per VM."""
+"""Most texts of one VM."""
 MAX_VM_CHARS: Final = 2 << 20
-"""Of one VM: that of a guest that makes up texts takes no room of others'."""
+"""Most characters of one VM's texts: a guest that makes up texts must not use up the room of other VMs."""
 MAX_TOTAL_CHARS: Final = 64 << 20
+"""Most characters of all VMs' texts."""
 MAX_CHARS: Final = 4096
+"""Length to which one text is cut."""
 
 Place: TypeAlias = tuple[str, str]
-"""Host and VM: device addresses are of one VM."""
+"""Host and VM: a device address has a meaning only within one VM."""
 
 
 class KnownTexts:
-    """What is stored, and what was told but is to be stored again since pruning removed it."""
+    """Texts that are stored, and the VMs whose texts must be stored again because pruning deleted them."""
 
     def __init__(self) -> None:
         self._known: dict[Place, dict[int, str]] = {}
@@ -29,10 +31,10 @@ class KnownTexts:
         self._chars = 0
         self._chars_of: dict[Place, int] = {}
         self.left_out = 0
-        """Texts that found no room, since this was made."""
+        """Number of texts that exceeded a bound since the writer started."""
 
     def learn(self, place: Place, dictionary: dict[str, str]) -> Iterator[tuple[int, str]]:
-        """The texts that are to be stored with a batch that brings `dictionary`, by address."""
+        """Texts to store with a batch that brings `dictionary`, as (address, text)."""
         known = self._known.setdefault(place, {})
         if place in self._restate:
             self._restate.discard(place)
@@ -61,5 +63,5 @@ class KnownTexts:
         return address if 0 <= address < 1 << 64 else None
 
     def forgotten(self, places: Iterable[Place]) -> None:
-        """The store has none of these VMs' texts any more: they are stored again when one of their batches comes."""
+        """Notes that the store has no texts of these VMs any more: each VM's next batch stores them again."""
         self._restate |= {place for place in places if place in self._known}

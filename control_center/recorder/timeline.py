@@ -1,4 +1,4 @@
-"""How much happened when: a recording in pieces of equal length, for a page's time line. Counted by the store."""
+"""Counts per time bin over a recording, for the page's time line. The database counts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from control_center.recording_port import Query, TimelineBin
 from virtio_proto.control.selector import FUNCTIONS
 
 LAST_NS: Final = 2**63 - 1
-"""The last time that a store can have."""
+"""Latest time that a column of the store can hold."""
 
 
 def timeline(lookup: Lookup, query: Query, bins: int) -> list[TimelineBin]:
-    """`bins` pieces from `query.from_ns` to `query.to_ns`, by default all that is recorded. A batch counts in the
-    piece in which its first record lies, by the first of its functions.
+    """Counts in `bins` pieces of equal length from `query.from_ns` to `query.to_ns`, by default the whole recording. A
+    batch counts in the piece in which its first record lies, under the lowest-numbered of its functions.
     """
     recorded = lookup.range_ns()
     if recorded is None and (query.from_ns is None or query.to_ns is None):

@@ -1,8 +1,8 @@
-"""The thread that writes: takes what was queued, a transaction per flush, and keeps age and size within bounds.
+"""Writing thread of the recorder: one transaction per flush; keeps the store's age and size within bounds.
 
-Nothing is lost silently. What the queue has no room for is counted and becomes a gap entry with the next flush; a
+Nothing is lost silently. Items that the queue has no room for are counted and become a gap entry with the next flush; a
 store that fails is tried again while the queue fills; a writer that was killed leaves the time of its last flush
-behind, and the next one notes the gap from then on.
+behind, and the next writer records the gap since then.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,22 +19,42 @@ from control_center.recorder import prune, schema
 from control_center.recorder.dialect import Database, StoreError
 from control_center.recorder.entry import OVERHEAD_BYTES, Entry, batch_entries, gap_entry
 from control_center.recorder.inbox import Batch, Inbox, Taken
-from control_center.recorder.settings import Settings
 from control_center.recorder.texts import KnownTexts, Place
 from virtio_proto.control.records import RecordError
 
 log = logging.getLogger(__name__)
 
 ALIVE_NS: Final = 5 * 10**9
-"""An idle writer notes so often that it is there."""
+"""Interval at which an idle writer notes in the store that it runs."""
 _RETRY_S: Final = 1.0
+"""Pause before a failed write is tried again."""
 _MAX_CHANNELS: Final = 1 << 16
+"""Most channels whose loss counters are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Store and bounds of a recorder. All but the URL have defaults that suit a control centre."""
+
+    url: str
+    retention_s: float | None = None
+    """Age at which entries are deleted; None: never."""
+    size_bytes: int | None = None
+    """Bound of all entries' estimated sizes, above which the oldest are deleted; None: unbounded."""
+    flush_s: float = 0.5
+    """Time within which queued items are in the store: how much a crash can cost."""
+    queue_bytes: int = 64 << 20
+    """Most bytes that wait for the writer; items beyond that are left out, counted, and noted as a gap."""
+    prune_s: float = 10.0
+    """Interval between two checks of age and size."""
+    now_ns: Callable[[], int] = time.time_ns
+    """Clock for entries' times of arrival and for ages."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    before: int
-    """Index of the entry that it came with."""
+    entry_index: int
+    """Index of the entry that the text came with."""
     place: Place
     address: int
     text: str
@@ -43,7 +64,7 @@ class Writer:
     """Owns the store's only writing connection, and the thread that uses it."""
 
     def __init__(self, settings: Settings, inbox: Inbox, connect: Callable[[], Database]) -> None:
-        """`connect` makes a connection that may write; it is called again after a failure."""
+        """`connect` opens a connection that may write; it is called again after a failure."""
         self._settings = settings
         self._inbox = inbox
         self._connect = connect
@@ -56,20 +77,20 @@ class Writer:
         self._alive_ns = 0
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self.totals = schema.Totals()
-        """Of the store, after the last flush."""
+        """Sums over the store, as of the last flush."""
         self.error: str | None = None
-        """Why the store does not take anything now."""
+        """Why the last write failed; None if it succeeded."""
 
     def start(self) -> None:
         """Opens the store and starts the thread.
 
-        :raise StoreError: it cannot be opened, or another recorder writes it.
+        :raise StoreError: the store cannot be opened, or another recorder writes it.
         """
         self._note_absence(self._open())
         self._thread.start()
 
     def join(self) -> None:
-        """Returns when the thread has ended, after `Inbox.close`."""
+        """Waits for the end of the thread, which `Inbox.close` causes."""
         self._thread.join()
 
     # ---- the thread ------------------------------------------------------------------------------
@@ -95,11 +116,11 @@ class Writer:
             self._write(entries, texts)
         except StoreError as error:
             if self.error is None:
-                log.error("recording: %s; tried again", error)  # noqa: TRY400  the text says all
+                log.error("recording: %s; will be tried again", error)  # noqa: TRY400  the text says all
             self.error = str(error)
             self._drop_connection()
             return False
-        except Exception:  # an entry that no store takes must not be the last one
+        except Exception:  # an entry that cannot be written must not end the recording
             log.exception("recording: %d entries cannot be written", len(entries))
             self._drop_connection()
             now = self._settings.now_ns()
@@ -117,7 +138,7 @@ class Writer:
             place = (item.host, item.push["vm"])
             learned = self._known.learn(place, item.push["dictionary"])
             new = [_Text(len(entries), place, address, text) for address, text in learned]
-            made = self._of_batch(item)
+            made = self._entries_of(item)
             if new and made:
                 made[0] = replace(made[0], texts_bytes=sum(len(one.text) + OVERHEAD_BYTES for one in new))
             texts += new
@@ -131,7 +152,7 @@ class Writer:
             entries.append(gap_entry("texts", now, now, {"texts": left_out}))
         return entries, texts
 
-    def _of_batch(self, item: Batch) -> list[Entry]:
+    def _entries_of(self, item: Batch) -> list[Entry]:
         push = item.push
         key = (item.host, push["instance"], push["channel"])
         lost_new = max(0, push["lost"] - self._lost.pop(key, 0))
@@ -166,7 +187,7 @@ class Writer:
                 database.close()
 
     def _note_absence(self, database: Database) -> None:
-        """Between the last writer's end and now nothing was recorded: says so in the recording."""
+        """Records the gap between the last writer's end and now."""
         now = self._settings.now_ns()
         alive, closed = (schema.fact(database, name, 0) for name in ("alive_ns", "closed_ns"))
         with database.transaction():
@@ -185,15 +206,17 @@ class Writer:
                 schema.set_fact(database, "alive_ns", now)
             self._alive_ns = now
         limit = self._settings.size_bytes
-        is_due = not 0 <= now - self._pruned_ns < self._settings.prune_s * 1e9  # clocks are set back, too
+        is_due = not 0 <= now - self._pruned_ns < self._settings.prune_s * 1e9  # negative after the clock was set back
         if is_due or (limit is not None and self.totals.bytes > limit):
             self._pruned_ns = now
-            self.totals, forgotten = prune.prune(self._open(), self._settings, self.totals, now)
+            self.totals, forgotten = prune.prune(
+                self._open(), self.totals, now, retention_s=self._settings.retention_s, size_bytes=limit
+            )
             self._known.forgotten(forgotten)
 
     def _insert(self, database: Database, entries: list[Entry], texts: list[_Text]) -> None:
         if texts:
-            rows = [(self._next_id + t.before, *t.place, schema.signed(t.address), encode(t.text)) for t in texts]
+            rows = [(self._next_id + t.entry_index, *t.place, schema.signed(t.address), encode(t.text)) for t in texts]
             database.insert("texts", schema.TEXT_COLUMNS, rows)
         if entries:
             numbered = enumerate(entries, self._next_id)

@@ -1,29 +1,55 @@
-"""Registered hosts and their load."""
+"""Routes about hosts that the control centre answers from its last polls, and about its own cost."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from control_center import __version__
+from control_center.cluster import Gathered
 from control_center.encoding import load_json
-from control_center.hosts_view import HostInfo, host_info
-from control_center.rest.model import LoadAnswer
-from control_center.rest.route import SELECTOR, Call, JsonText, Route
+from control_center.hosts_view import host_info
+from control_center.rest.fanout import failures, look
+from control_center.rest.route import Call, JsonText
+from control_center.usage import memory_bytes
+from virtio_proto.control.api import CentreInfo, HostInfo
+from virtio_proto.control.verbs.hosts import SelfAnswer
 
 
 async def hosts(call: Call) -> list[HostInfo]:
-    """All registered hosts with their GPUs and VMs.
-
-    A host that does not answer is there with what was last known of it, and says since when.
-    """
+    """Lists hosts with their last known topology."""
     return [host_info(host, call.scope) for host in call.chosen(call.selector)]
 
 
 async def load(call: Call) -> JsonText:
-    """The load of hosts, GPUs, VMs and processing elements during the last second."""
+    """Shows the last known load of each host, with bytes as base64."""
     chosen = call.chosen(call.selector)
     time_ns = call.centre.cluster.clocks.real_ns()
     return JsonText(load_json(chosen, time_ns, call.scope, call.query.get("selector")))
 
 
-ROUTES = (
-    Route("GET", "/hosts", hosts, list[HostInfo], query=(SELECTOR,), tags=("hosts",)),
-    Route("GET", "/load", load, LoadAnswer, query=(SELECTOR,), tags=("hosts",)),
-)
+def _centre(call: Call) -> CentreInfo:
+    visible = call.centre.cluster.visible(call.scope)
+    return {
+        "version": __version__,
+        "time_ns": call.centre.cluster.clocks.real_ns(),
+        "cpu_percent": call.centre.usage.cpu_percent(),
+        "memory_bytes": memory_bytes(),
+        "hosts": len(visible),
+        "hosts_up": sum(host.state == "up" for host in visible),
+        "streams": len(call.centre.hub),
+    }
+
+
+async def own(call: Call) -> SelfAnswer:
+    """Shows the cost of hosts and of the centre, and the caller's rights."""
+    found = await look(call, call.asked) if call.scope.is_all else Gathered[Any]()
+    recorder = call.centre.recorder
+    return {
+        "role": call.caller.role,
+        "name": call.caller.name,
+        "vms": None if call.scope.vms is None else sorted(call.scope.vms),
+        "centre": _centre(call),
+        "hosts": dict(sorted(found.answers.items())),
+        "failed": failures(found),
+        "recorder": recorder.status() if recorder is not None and call.scope.is_all else None,
+    }

@@ -1,4 +1,4 @@
-"""What was: records, the time line, exports."""
+"""Routes about the recording: records, time line, export."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from aiohttp import web
 
 from control_center.errors import RefusedError
 from control_center.recording_port import ExportFormat, Query, RecordRow, TimelineBin
-from control_center.rest.model import Document
 from control_center.rest.route import FROM, SELECTOR, TO, Call, Parameter, Route
 
 log = structlog.get_logger()
@@ -22,9 +21,9 @@ _SUFFIX: Final = {"perfetto": "json", "csv": "csv"}
 
 
 def query_of(call: Call) -> Query:
-    """Which part of the recording a request is about, as far as the caller may see.
+    """Part of the recording that a request asks for and the caller may see.
 
-    :raise RefusedError: "malformed": it ends before it begins.
+    :raise RefusedError: "malformed": the part ends before it begins.
     """
     start, end = call.query.get("from_ns"), call.query.get("to_ns")
     if start is not None and end is not None and end < start:
@@ -33,8 +32,8 @@ def query_of(call: Call) -> Query:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """:raise RefusedError: "failed": the recording cannot be read; with the reason."""
+def _refusals() -> Iterator[None]:
+    """:raise RefusedError: "failed": the recording cannot be read; the text says why."""
     try:
         yield
     except OSError as error:
@@ -42,21 +41,21 @@ def _told() -> Iterator[None]:
 
 
 async def records(call: Call) -> list[RecordRow]:
-    """The last records that match, oldest first."""
-    with _told():
+    """Lists the last records that match, oldest first."""
+    with _refusals():
         return await call.centre.recording().query(query_of(call), call.query.get("limit", DEFAULT_RECORDS))
 
 
 async def timeline(call: Call) -> list[TimelineBin]:
-    """How much happened when: pieces of equal length."""
-    with _told():
+    """Counts records, events and commands in pieces of equal length."""
+    with _refusals():
         return await call.centre.recording().timeline(query_of(call), call.query.get("bins", 100))
 
 
 async def export(call: Call) -> Any:
-    """The recording as a Perfetto trace, for ui.perfetto.dev, or as CSV.
+    """Exports the recording as a Perfetto trace, for ui.perfetto.dev, or as CSV.
 
-    One that cannot be read to its end is cut off, so that nobody takes a part for the whole.
+    If the recording cannot be read to its end the connection is reset, so that a part is not taken for the whole.
     """
     form: ExportFormat = call.query.get("format", "perfetto")
     if form not in get_args(ExportFormat):
@@ -64,7 +63,7 @@ async def export(call: Call) -> Any:
     pieces = call.centre.recording().export(query_of(call), form)
     name = f"attachment; filename=vgc-recording.{_SUFFIX[form]}"
     response = web.StreamResponse(headers={"Content-Type": _MEDIA[form], "Content-Disposition": name})
-    with _told():
+    with _refusals():
         first = await anext(pieces, b"")
     await response.prepare(call.request)
     try:
@@ -72,7 +71,7 @@ async def export(call: Call) -> Any:
         async for piece in pieces:
             await response.write(piece)
         await response.write_eof()
-    except ConnectionError:  # whoever asked has gone
+    except ConnectionError:  # the client has gone
         pass
     except OSError as error:
         log.error("export_cut_off", reason=str(error))  # noqa: TRY400  the reason says all
@@ -81,12 +80,12 @@ async def export(call: Call) -> Any:
     return response
 
 
-_LIMIT = Parameter("limit", "integer", f"At most so many, {DEFAULT_RECORDS} by default.", 1, MAX_RECORDS)
-_BINS = Parameter("bins", "integer", "Into how many pieces, 100 by default.", 1, 10_000)
-_FORMAT = Parameter("format", "text", "perfetto (the default) or csv.")
+_LIMIT = Parameter("limit", "integer", f"Most records, {DEFAULT_RECORDS} by default.", 1, MAX_RECORDS)
+_BINS = Parameter("bins", "integer", "Number of pieces, 100 by default.", 1, 10_000)
+_FORMAT = Parameter("format", "text", "Format: perfetto (the default) or csv.")
 _SPAN = (SELECTOR, FROM, TO)
 ROUTES = (
-    Route("GET", "/records", records, list[RecordRow], query=(*_SPAN, _LIMIT), tags=("recording",)),
-    Route("GET", "/timeline", timeline, list[TimelineBin], query=(*_SPAN, _BINS), tags=("recording",)),
-    Route("GET", "/export", export, Document, query=(*_SPAN, _FORMAT), tags=("recording",)),
+    Route.own("/records", records, list[RecordRow], *_SPAN, _LIMIT, tag="recording"),
+    Route.own("/timeline", timeline, list[TimelineBin], *_SPAN, _BINS, tag="recording"),
+    Route.own("/export", export, dict[str, Any], *_SPAN, _FORMAT, tag="recording"),
 )

@@ -53,7 +53,7 @@ enum vgc_result {
     /* from the driver */
     VGC_PENDING = 100,       /* not finished yet */
     VGC_NO_DEVICE = 101,     /* no such device in this machine */
-    VGC_NO_PERMISSION = 102, /* the kernel does not let this process at it */
+    VGC_NO_PERMISSION = 102, /* the kernel does not let this process open it */
     VGC_INCOMPATIBLE = 103,  /* driver and device speak different wire formats */
     VGC_NO_ANSWER = 104,     /* the device did not answer in time */
     VGC_SYSTEM = 105,        /* a system call failed */
@@ -96,7 +96,7 @@ struct vgc_options {
     const char *state_dir;         /* NULL: $VGC_STATE_DIR, else /run/vgc */
     uint64_t open_timeout_ns;      /* 0: 5 s */
     uint64_t request_timeout_ns;   /* 0: the device's launch deadline + 10 s */
-    uint64_t spin_ns;              /* poll so long before sleeping; UINT64_MAX: never sleep; 0: 50 us */
+    uint64_t spin_ns;              /* time to poll before sleeping; UINT64_MAX: never sleep; 0: 50 us */
     const struct vgc_memfd *memfd; /* NULL: $VGC_MEMFD if set (see memfd.c), else PCI */
 };
 
@@ -207,11 +207,11 @@ VGC_API void vgc_options_init(struct vgc_options *options);
 VGC_API int vgc_open(const struct vgc_options *options, struct vgc_device **device); /* options may be NULL */
 VGC_API void vgc_close(struct vgc_device *device); /* waits for this process's jobs; NULL is allowed */
 VGC_API int vgc_info(struct vgc_device *device, struct vgc_info *info);
-/* How long a wait without a limit of its own waits, in ns: see vgc_options. */
+/* Time-out in ns of waits that are given none: see vgc_options. */
 VGC_API uint64_t vgc_request_timeout(const struct vgc_device *device);
 VGC_API int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage);
-/* After VGC_DEVICE_LOST: waits until the device is ready and makes a new context. Programs, functions, events
- * and device addresses of before are invalid and answer VGC_DEVICE_LOST. */
+/* After VGC_DEVICE_LOST: waits until the device is ready and makes a new context. Programs, functions, events and
+ * device addresses created before the reset are invalid: calls with them return VGC_DEVICE_LOST. */
 VGC_API int vgc_reset(struct vgc_device *device);
 VGC_API int vgc_nop(struct vgc_device *device, uint32_t stream, struct vgc_job **job);
 VGC_API int vgc_thread_claim_queue(struct vgc_device *device);
@@ -262,8 +262,8 @@ VGC_API int vgc_launch_packed(struct vgc_function *function, const struct vgc_ge
 VGC_API int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
                      const struct vgc_arg *args, uint32_t num_args, struct vgc_job **job);
 
-/* What kernels print with printf. Whoever waits for a launch or call that printed sees vgc_output_waits() become true
- * then; it may be asked at any time, and costs nothing. */
+/* Text that kernels print with printf. After a wait for a launch or call that printed, vgc_output_waits() is true. It
+ * may be called at any time, and only loads a flag. */
 VGC_API bool vgc_output_waits(struct vgc_device *device);
 /* Takes up to `room` bytes of it, the oldest first: *len of them, perhaps in the middle of a line, without a NUL; call
  * it again while vgc_output_waits(). *lost: bytes that the host had no room to keep since the last call. */
@@ -289,7 +289,7 @@ VGC_API int vgc_event_elapsed(struct vgc_event *start, struct vgc_event *end, in
 VGC_API int vgc_job_wait(struct vgc_job *job, uint64_t timeout_ns);
 VGC_API int vgc_job_poll(struct vgc_job *job);
 VGC_API int vgc_job_timing(struct vgc_job *job, struct vgc_timing *timing);
-VGC_API void vgc_job_release(struct vgc_job *job);       /* a job that still runs is forgotten when it ends */
+VGC_API void vgc_job_release(struct vgc_job *job);       /* a job that still runs is freed when it ends */
 VGC_API void vgc_last_timing(struct vgc_timing *timing); /* of this thread's last finished job */
 
 /* [/cdef] */

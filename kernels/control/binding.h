@@ -1,5 +1,5 @@
-/* Words of the binding table: which channel a function has on a processing element. 0: none. Written by the host while
- * kernels run, in one store. */
+/* Words of the binding table: the channel that a function has on a processing element, 0 for no channel. The host
+ * writes a word in one store, while kernels run. */
 #ifndef VGC_CONTROL_BINDING_H
 #define VGC_CONTROL_BINDING_H
 
@@ -27,7 +27,7 @@ VGC_CTL_FN uint32_t vgc_ctl_bind_level(uint64_t word)
     return (uint32_t)(word >> 8 & 0xff);
 }
 
-/* One record of two to the power of this is kept. */
+/* Sampling shift: one record of 2^shift is kept. */
 VGC_CTL_FN uint32_t vgc_ctl_bind_sample(uint64_t word)
 {
     return (uint32_t)(word & 0xff);

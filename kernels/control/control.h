@@ -1,5 +1,5 @@
-/* The GPU control module: what hooks in kernels come to when they find something to do, and which function modules
- * are asked then. An unbound hook never comes here: it has looked at one word (vgc_ctl_attention, vgc_ctl_bound). */
+/* Entry points of hooks in kernels that find something to do, and the function modules that each of them calls. An
+ * unbound hook never comes here: it loads one word (vgc_ctl_attention, vgc_ctl_bound) and goes on. */
 #ifndef VGC_CONTROL_CONTROL_H
 #define VGC_CONTROL_CONTROL_H
 
@@ -11,7 +11,8 @@
 #include "functions/snapshot.h"
 #include "functions/stdio.h"
 
-/* A block that is attended begins. */
+/* Begin of an attended block: one that begins while VGC_CTL_ATTEND_BLOCKS is set, so that its begin and end are
+ * counted. */
 VGC_CTL_FN void vgc_ctl_block_begin(const struct vgc_ctl_unit *unit)
 {
     uint64_t now = vgc_ctl_now(unit);
@@ -21,20 +22,20 @@ VGC_CTL_FN void vgc_ctl_block_begin(const struct vgc_ctl_unit *unit)
     vgc_ctl_snapshot_answer(unit);
 }
 
-/* An attended block has ended; its beginning was attended too. */
+/* End of an attended block. */
 VGC_CTL_FN void vgc_ctl_block_end(const struct vgc_ctl_unit *unit)
 {
     uint64_t now = vgc_ctl_now(unit);
     vgc_ctl_perf_end(unit, now, vgc_ctl_load_end(unit, now));
 }
 
-/* The element has no part in a launch any more. */
+/* The element has left the launch it worked on. */
 VGC_CTL_FN void vgc_ctl_idle(const struct vgc_ctl_unit *unit)
 {
     vgc_ctl_snapshot_idle(unit);
 }
 
-/* A kernel has come to a poll point. */
+/* A kernel has called vgc_poll(). */
 VGC_CTL_FN void vgc_ctl_poll(const struct vgc_ctl_unit *unit)
 {
     vgc_ctl_snapshot_answer(unit);

@@ -1,9 +1,8 @@
-/* The GPU control system's execution management, and the binding module in front of it: what is bound for a function
- * on this processing element, and how a record of it is made.
+/* Finding the channel that is bound for a function on this processing element, and making a record for it.
  *
- * A released channel is freed when the element's `readers` was seen to be 0 after its word was cleared. So a hook that
- * finds a word enters (seq_cst) and looks again; what it finds then stays until it leaves. Nothing of an execution is
- * kept anywhere but in its channel: function modules are re-entrant.
+ * The host clears the word, waits until `readers` is 0, then frees the channel. So a hook first counts itself in
+ * `readers` (seq_cst), then loads the word again: a word that is still there names a channel that stays until the hook
+ * leaves. All state of an execution is in its channel, so function modules are re-entrant.
  */
 #ifndef VGC_CONTROL_EXECUTION_H
 #define VGC_CONTROL_EXECUTION_H
@@ -12,15 +11,15 @@
 #include "link.h"
 
 enum {
-    VGC_CTL_COST_EVERY = 64,     /* one of so many records has its cost measured */
-    VGC_CTL_COST_MAX_NS = 10000, /* what took longer was interrupted, or waited: no cost of making a record */
+    VGC_CTL_COST_EVERY = 64,     /* the cost of one record of this many is measured */
+    VGC_CTL_COST_MAX_NS = 10000, /* a longer time includes an interruption or a wait, and is not counted */
 };
 
-/* One function's channel on this element, held. */
+/* A function's channel on this element, held until vgc_ctl_release(). */
 struct vgc_ctl_execution {
     struct vgc_ctl_channel *channel;
     const uint64_t *bind;
-    uint64_t word; /* what was in *bind */
+    uint64_t word; /* value of *bind when the channel was held */
 };
 
 /* A record to be made. */
@@ -28,21 +27,21 @@ struct vgc_ctl_message {
     uint32_t function; /* enum vgc_ctl_function */
     uint32_t level;
     uint32_t type;
-    uint32_t length; /* bytes of payload; what is over VGC_CTL_MAX_PAYLOAD is cut off */
+    uint32_t length; /* bytes of payload; bytes beyond VGC_CTL_MAX_PAYLOAD are cut off */
     const uint8_t *payload;
     uint64_t time_ns; /* 0: now */
-    bool hurry;       /* does not wait, whatever the channel's policy */
+    bool hurry;       /* never waits for room, even if the channel's policy is WAIT */
 };
 
-/* ---- binding module ------------------------------------------------------------------------------------------ */
+/* ---- bindings ------------------------------------------------------------------------------------------------ */
 
-/* The one load of an unbound hook. */
+/* The binding table's word for a function; all that an unbound hook loads. */
 VGC_CTL_FN uint64_t vgc_ctl_bound(const struct vgc_ctl_unit *unit, uint32_t function)
 {
     return vgc_ctl_load64(&unit->pe->bind[function]);
 }
 
-/* The channel that a word names; NULL if there is none that could be meant. */
+/* The channel that a word names; NULL if the number or generation does not fit any channel. */
 VGC_CTL_FN struct vgc_ctl_channel *vgc_ctl_channel_of(const struct vgc_ctl_unit *unit, uint64_t word)
 {
     uint32_t number = vgc_ctl_bind_channel(word);
@@ -52,14 +51,14 @@ VGC_CTL_FN struct vgc_ctl_channel *vgc_ctl_channel_of(const struct vgc_ctl_unit 
     return vgc_ctl_load32(&channel->generation) == vgc_ctl_bind_generation(word) ? channel : 0;
 }
 
-/* Holds what is bound for the function; false (and nothing is held) if nothing is. */
+/* Holds the channel that is bound for the function; false, with nothing held, if no channel is bound. */
 VGC_CTL_FN bool vgc_ctl_hold(const struct vgc_ctl_unit *unit, uint32_t function, struct vgc_ctl_execution *execution)
 {
     execution->bind = &unit->pe->bind[function];
     if (vgc_ctl_load64(execution->bind) == 0)
         return false;
     vgc_ctl_readers_enter(&unit->pe->readers);
-    execution->word = vgc_ctl_acquire64(execution->bind); /* what the host wrote before it is seen behind it */
+    execution->word = vgc_ctl_acquire64(execution->bind); /* pairs with the host's release store of the word */
     execution->channel = vgc_ctl_channel_of(unit, execution->word);
     if (execution->channel != 0)
         return true;
@@ -82,7 +81,7 @@ VGC_CTL_FN void vgc_ctl_note_cost(struct vgc_ctl_channel *channel, uint64_t cost
     vgc_ctl_add64(&channel->cost_records, 1);
 }
 
-/* Makes a record of what was held: numbers it, finds its place in the link, or counts it as lost. */
+/* Makes a record for a held channel: numbers it and puts it into the link, or counts it as lost. */
 VGC_CTL_FN bool vgc_ctl_record(const struct vgc_ctl_unit *unit, const struct vgc_ctl_execution *execution,
                                const struct vgc_ctl_message *message)
 {
@@ -114,7 +113,7 @@ VGC_CTL_FN bool vgc_ctl_record(const struct vgc_ctl_unit *unit, const struct vgc
     return true;
 }
 
-/* Is this one of the records that sampling keeps? `number` tells them apart. Counts it if not. */
+/* True if sampling keeps the record or block with this `number`; counts it as skipped otherwise. */
 VGC_CTL_FN bool vgc_ctl_is_sampled(const struct vgc_ctl_execution *execution, uint64_t number)
 {
     uint32_t shift = vgc_ctl_bind_sample(execution->word);
@@ -124,22 +123,24 @@ VGC_CTL_FN bool vgc_ctl_is_sampled(const struct vgc_ctl_execution *execution, ui
     return false;
 }
 
-/* Is the record of less interest than the binding asks for? What people type and are told has no levels. */
-VGC_CTL_FN bool vgc_ctl_is_below(const struct vgc_ctl_message *message, uint64_t word)
+/* True if the channel's level leaves the record out (a larger number is less severe). Standard input and output have no
+ * levels. */
+VGC_CTL_FN bool vgc_ctl_is_filtered(const struct vgc_ctl_message *message, uint64_t word)
 {
     bool has_levels =
         message->function == VGC_CTL_LOG || message->function == VGC_CTL_PERF || message->function == VGC_CTL_FAULT;
     return has_levels && message->level > vgc_ctl_bind_level(word);
 }
 
-/* The whole way of a record: held, filtered by level, sampled, made, released. True if it is in the link. */
+/* Makes a record if its function is bound: holds the channel, filters by level, samples, records, releases. True if the
+ * record is in the link. */
 VGC_CTL_FN bool vgc_ctl_emit(const struct vgc_ctl_unit *unit, const struct vgc_ctl_message *message)
 {
     struct vgc_ctl_execution execution;
     bool made = false;
     if (!vgc_ctl_hold(unit, message->function, &execution))
         return false;
-    if (!vgc_ctl_is_below(message, execution.word)) {
+    if (!vgc_ctl_is_filtered(message, execution.word)) {
         bool sampled = vgc_ctl_bind_sample(execution.word) == 0 ||
                        vgc_ctl_is_sampled(&execution, vgc_ctl_add64(&execution.channel->execution, 1));
         made = sampled && vgc_ctl_record(unit, &execution, message);

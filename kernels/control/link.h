@@ -1,10 +1,10 @@
-/* The control link management: rings of slots from a processing element to the host (several producers, one consumer)
+/* Links: rings of slots from a processing element to the host (several producers, one consumer)
  * and rings of bytes from the host to the element (one producer, several consumers).
  *
  * A slot at position p is there when its `commit` says so: p + 1 in a record's first slot, p + 1 | VGC_CTL_MORE in
- * the ones that it goes on in, so that a consumer that was overtaken (OVERWRITE_OLDEST) finds the next beginning.
- * First slots are committed last. Rings are believed no more than the rest of the area: positions are masked and the
- * ring itself was checked to lie in the area, so a wild `head` or `tail` loses records and does nothing else.
+ * its further slots, so that a consumer that was overtaken (OVERWRITE_OLDEST) finds the next first slot.
+ * First slots are committed last. Rings are trusted no more than the rest of the area: positions are masked and the
+ * ring itself is checked to lie in the area, so a wild `head` or `tail` loses records and does nothing else.
  */
 #ifndef VGC_CONTROL_LINK_H
 #define VGC_CONTROL_LINK_H
@@ -20,15 +20,15 @@ VGC_CTL_FN uint32_t vgc_ctl_slots_for(uint32_t length)
                : 1 + (length - VGC_CTL_FIRST_PAYLOAD + VGC_CTL_NEXT_PAYLOAD - 1) / VGC_CTL_NEXT_PAYLOAD;
 }
 
-/* A link that was checked: nothing is read from the channel twice. */
+/* A checked link: no field of the channel is read twice. */
 struct vgc_ctl_link {
     struct vgc_ctl_channel *channel;
-    uint8_t *slots; /* NULL: there is none */
+    uint8_t *slots; /* NULL: no link */
     uint64_t mask;  /* of positions */
     uint32_t policy;
 };
 
-/* The channel's out link; false if there is none that could be. */
+/* Checks the channel's out link; false if it has none, or one that does not lie in the area. */
 VGC_CTL_FN bool vgc_ctl_link_open(const struct vgc_ctl_place *place, struct vgc_ctl_channel *channel,
                                   struct vgc_ctl_link *link)
 {
@@ -52,7 +52,7 @@ VGC_CTL_FN struct vgc_ctl_more *vgc_ctl_link_more(const struct vgc_ctl_link *lin
     return (struct vgc_ctl_more *)(link->slots + (position & link->mask) * VGC_CTL_SLOT_BYTES);
 }
 
-/* Claims `needed` slots if they are free. */
+/* Claims `needed` slots if that many are free. */
 VGC_CTL_FN bool vgc_ctl_link_try(const struct vgc_ctl_link *link, uint32_t needed, uint64_t *position)
 {
     struct vgc_ctl_channel *channel = link->channel;
@@ -68,7 +68,7 @@ VGC_CTL_FN bool vgc_ctl_link_try(const struct vgc_ctl_link *link, uint32_t neede
     }
 }
 
-/* Claims the next `needed` slots, whatever is in them. Whoever reads them sees that they are not what they were. */
+/* Claims the next `needed` slots, even if they hold unread records. A reader sees by `commit` that they changed. */
 VGC_CTL_FN uint64_t vgc_ctl_link_overwrite(const struct vgc_ctl_link *link, uint32_t needed)
 {
     uint64_t position = vgc_ctl_add64(&link->channel->head, needed);
@@ -78,8 +78,8 @@ VGC_CTL_FN uint64_t vgc_ctl_link_overwrite(const struct vgc_ctl_link *link, uint
     return position;
 }
 
-/* Claims slots as the channel's policy wants; false: the record is lost. `word`: the binding, which ends a wait when
- * it changes. `hurry`: does not wait whatever the policy. */
+/* Claims slots by the channel's policy; false: the record is lost. `word`: the binding; a change of it ends a wait.
+ * `hurry`: never waits for room. */
 VGC_CTL_FN bool vgc_ctl_link_claim(const struct vgc_ctl_unit *unit, const struct vgc_ctl_link *link, uint32_t needed,
                                    const uint64_t *bind, uint64_t word, bool hurry, uint64_t *position)
 {
@@ -104,8 +104,8 @@ VGC_CTL_FN bool vgc_ctl_link_claim(const struct vgc_ctl_unit *unit, const struct
     return false;
 }
 
-/* Writes a record into the slots claimed at `position` and shows it. `head`: everything of the first slot but commit
- * and payload. */
+/* Writes a record into the slots claimed at `position` and commits it. `head`: the fields of the first slot other than
+ * commit and payload. */
 VGC_CTL_FN void vgc_ctl_link_put(const struct vgc_ctl_link *link, uint64_t position, const struct vgc_ctl_record *head,
                                  const uint8_t *payload)
 {
@@ -124,7 +124,7 @@ VGC_CTL_FN void vgc_ctl_link_put(const struct vgc_ctl_link *link, uint64_t posit
     vgc_ctl_release64(&first->commit, position + 1);
 }
 
-/* Takes up to `size` bytes of what the host has put into the channel's in link: 0 if there is nothing now. */
+/* Takes up to `size` bytes that the host has put into the channel's in link; 0 if it is empty now. */
 VGC_CTL_FN uint32_t vgc_ctl_link_take(const struct vgc_ctl_place *place, struct vgc_ctl_channel *channel, uint8_t *to,
                                       uint32_t size)
 {
@@ -135,7 +135,7 @@ VGC_CTL_FN uint32_t vgc_ctl_link_take(const struct vgc_ctl_place *place, struct 
     for (;;) {
         uint64_t tail = vgc_ctl_load64(&channel->in_tail);
         uint64_t there = vgc_ctl_acquire64(&channel->in_head) - tail;
-        if (there == 0 || there > bytes) /* empty, or somebody has scribbled over it */
+        if (there == 0 || there > bytes) /* empty, or overwritten by guest code */
             return 0;
         uint32_t taken = there < size ? (uint32_t)there : size;
         for (uint32_t i = 0; i < taken; i++)

@@ -1,6 +1,6 @@
-/* The table of a firmware image: what hooks call. An element reaches its control code through the table of its active
- * slot only, so that the code can be changed between two hooks. A new VGC_CTL_ABI for every change in here and in
- * what its functions are given. */
+/* Function table of a firmware image. Hooks call the control code only through the table of the element's active slot,
+ * so that the code can be changed between two hooks. A change of this table or of its functions' parameters needs a new
+ * VGC_CTL_ABI. */
 #ifndef VGC_CONTROL_MODULES_H
 #define VGC_CONTROL_MODULES_H
 
@@ -8,13 +8,13 @@
 
 struct vgc_ctl_modules {
     uint32_t abi;   /* VGC_CTL_ABI */
-    uint32_t bytes; /* of this table */
-    /* the control module */
+    uint32_t bytes; /* size of this table */
+    /* blocks, idling and poll points (control.h) */
     void (*block_begin)(const struct vgc_ctl_unit *unit);
     void (*block_end)(const struct vgc_ctl_unit *unit);
     void (*idle)(const struct vgc_ctl_unit *unit);
     void (*poll)(const struct vgc_ctl_unit *unit);
-    /* the function modules, by what kernels ask of them */
+    /* calls that kernels make (functions/) */
     bool (*emit)(const struct vgc_ctl_unit *unit, const struct vgc_ctl_message *message);
     void (*text)(const struct vgc_ctl_unit *unit, const uint8_t *text, uint32_t length);
     uint32_t (*read)(const struct vgc_ctl_unit *unit, uint8_t *to, uint32_t size);
@@ -22,11 +22,11 @@ struct vgc_ctl_modules {
     void (*gauge)(const struct vgc_ctl_unit *unit, uint64_t name, double value);
     bool (*fault)(const struct vgc_ctl_unit *unit, uint32_t type, uint32_t level, const uint8_t *payload,
                   uint32_t length);
-    /* Is this image healthy on this element? 0, or which check failed. */
+    /* Health check of this image on this element: 0, or an enum vgc_ctl_test that names the failed check. */
     uint64_t (*self_test)(const struct vgc_ctl_unit *unit, struct vgc_ctl_scratch *scratch);
 };
 
-/* The functions of this source. */
+/* Table of the control code that is compiled here. */
 #define VGC_CTL_MODULES                                                                                                \
     {VGC_CTL_ABI,         (uint32_t)sizeof(struct vgc_ctl_modules),                                                    \
      vgc_ctl_block_begin, vgc_ctl_block_end,                                                                           \

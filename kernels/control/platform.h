@@ -1,8 +1,8 @@
-/* What the GPU domain needs of the machine it runs on, so that one source serves both engines: the CPU engine's own
+/* Memory operations of the control code for each machine, so that one source serves both engines: the CPU engine's own
  * C11, CUDA C++ that vgc-cpucc compiles for it (firmware images), and CUDA C++ for NVIDIA GPUs.
  *
- * VGC_CTL_FN in front of every function. Everything that two threads may access at once goes through the functions
- * below; "system" is meant by all of them: the other side is the host.
+ * VGC_CTL_FN stands in front of every function. Memory that two threads may access at once is accessed only by the
+ * functions below, all of which have system scope: the other side is the host.
  */
 #ifndef VGC_CONTROL_PLATFORM_H
 #define VGC_CONTROL_PLATFORM_H
@@ -20,7 +20,7 @@
 
 VGC_CTL_FN void vgc_ctl_copy(void *to, const void *from, uint32_t size)
 {
-    memcpy(to, from, size); /* NVRTC's own */
+    memcpy(to, from, size); /* built into NVRTC */
 }
 
 VGC_CTL_FN uint32_t vgc_ctl_load32(const uint32_t *from)
@@ -72,19 +72,19 @@ VGC_CTL_FN bool vgc_ctl_cas64(uint64_t *to, uint64_t expected, uint64_t value)
            expected;
 }
 
-/* Adds to what this processing element alone writes. */
+/* Adds to a word that only this processing element writes. */
 VGC_CTL_FN void vgc_ctl_own_add64(uint64_t *to, uint64_t value)
 {
     atomicAdd((unsigned long long *)to, (unsigned long long)value);
 }
 
-/* Stores before it are seen before stores behind it. */
+/* Orders the stores before it before the stores after it. */
 VGC_CTL_FN void vgc_ctl_fence(void)
 {
     __threadfence_system();
 }
 
-/* Hooks of many warps share a processing element. */
+/* Hooks of many warps share a processing element, so the count is atomic. */
 VGC_CTL_FN void vgc_ctl_readers_enter(uint64_t *readers)
 {
     atomicAdd_system((unsigned long long *)readers, 1ull);
@@ -150,19 +150,19 @@ VGC_CTL_FN bool vgc_ctl_cas64(uint64_t *to, uint64_t expected, uint64_t value)
     return __atomic_compare_exchange_n(to, &expected, value, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Adds to what this processing element alone writes. */
+/* Adds to a word that only this processing element writes. */
 VGC_CTL_FN void vgc_ctl_own_add64(uint64_t *to, uint64_t value)
 {
     vgc_ctl_store64(to, vgc_ctl_load64(to) + value);
 }
 
-/* Stores before it are seen before stores behind it. */
+/* Orders the stores before it before the stores after it. */
 VGC_CTL_FN void vgc_ctl_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* A processing element is one thread, and hooks do not nest but where the worker ends: two stores do. */
+/* At most one hook runs at a time on a thread, except while the worker dies, so a plain 1 and 0 suffice. */
 VGC_CTL_FN void vgc_ctl_readers_enter(uint64_t *readers)
 {
     __atomic_store_n(readers, 1, __ATOMIC_SEQ_CST);

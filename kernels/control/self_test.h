@@ -1,5 +1,5 @@
-/* The health check of a firmware image, on the element that it is to run on: an area of its own in `scratch`, with one
- * channel, through which the control module makes records of a block; these are read back. */
+/* Health check of a firmware image on the element that it is to run on: makes records of a block through one channel of
+ * a control area in `scratch`, and reads them back. */
 #ifndef VGC_CONTROL_SELF_TEST_H
 #define VGC_CONTROL_SELF_TEST_H
 
@@ -10,19 +10,19 @@ enum {
     VGC_CTL_TEST_GENERATION = 7,
 };
 
-/* Aligned as the area is. All zeroes. */
+/* A control area of one element and one channel; aligned like the real one, zeroed by the caller. */
 struct vgc_ctl_scratch {
     struct vgc_ctl_pe pe;
     struct vgc_ctl_channel channels[2];
     struct vgc_ctl_record slots[VGC_CTL_TEST_SLOTS];
 };
 
-/* What failed: the code of a firmware record. */
+/* The check that failed: `code` of a firmware record. */
 enum vgc_ctl_test {
     VGC_CTL_TEST_OK = 0,
     VGC_CTL_TEST_COUNTS = 1,  /* a block that ran was not counted */
-    VGC_CTL_TEST_RECORDS = 2, /* its records are not there, or not what they should be */
-    VGC_CTL_TEST_LOST = 3,    /* what found no room was not counted as lost */
+    VGC_CTL_TEST_RECORDS = 2, /* its records are missing or wrong */
+    VGC_CTL_TEST_LOST = 3,    /* a record without room was not counted as lost */
     VGC_CTL_TEST_READERS = 4, /* a hook did not leave */
 };
 

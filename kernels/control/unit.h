@@ -1,7 +1,7 @@
-/* A processing element as the control code on it sees itself.
+/* The processing element (PE) that control code runs on.
  *
- * What is in here is the engine's own and believed; what it points to lies in the control area, which guest code can
- * write. So every address that is followed was computed from `place`, or checked against it.
+ * The fields belong to the engine and are trusted; the memory they point to lies in the control area, which guest code
+ * can write. Every address that is followed is therefore computed from `place`, or checked against it.
  */
 #ifndef VGC_CONTROL_UNIT_H
 #define VGC_CONTROL_UNIT_H
@@ -9,40 +9,41 @@
 #include "platform.h"
 #include "vgc_control.h"
 
-/* Where the area is, as the engine was told when it was attached. */
+/* Place of the control area, as given to the engine when it was attached. */
 struct vgc_ctl_place {
     uint8_t *base; /* device address */
     uint64_t size;
     struct vgc_ctl_channel *channels;
     uint32_t num_channels;
     uint32_t num_pes;
-    uint64_t urgent; /* device address of memory that outlives an error of the device, for links; 0: there is none */
+    uint64_t urgent; /* device address of memory that outlives an error of the device, for links; 0: no such memory */
     uint64_t urgent_size;
 };
 
-/* Ticks of a counter that runs steadily, as ns of the engine's clock. CUDA's global timer needs none of it. */
+/* Converts ticks of an invariant counter to ns of the engine's clock. Unused on CUDA, which has a global timer in ns.
+ */
 struct vgc_ctl_clock {
-    uint64_t ticks; /* of the counter, when the clock showed `ns` */
+    uint64_t ticks; /* counter's value when the clock showed `ns` */
     uint64_t ns;
-    uint64_t ns_per_tick;  /* 32 bits before and 32 behind the point; 0: no such counter, ask `now` */
-    uint64_t (*now)(void); /* slower */
+    uint64_t ns_per_tick;  /* fixed point, 32.32 bits; 0: no such counter, `now` is called */
+    uint64_t (*now)(void); /* slower fallback */
 };
 
 struct vgc_ctl_unit {
-    const struct vgc_ctl_place *place; /* NULL: no area is attached; nothing is ever bound then */
+    const struct vgc_ctl_place *place; /* NULL: no area is attached, so no channel is ever bound */
     struct vgc_ctl_pe *pe;             /* in the area */
     struct vgc_ctl_clock clock;
-    /* what runs now */
-    uint64_t kernel; /* the host's key of it */
+    /* the work that runs now */
+    uint64_t kernel; /* key of the kernel: see vgc_ctl_pe.kernel */
     uint64_t launch;
     uint64_t block; /* linear index */
-    uint32_t warp;  /* that the calling thread is in */
+    uint32_t warp;  /* of the calling thread */
     uint32_t threads;
-    uint32_t number; /* of the element */
+    uint32_t number; /* PE number */
     uint32_t reserved;
-    /* who waits gives up when *stop is not 0; may be NULL */
+    /* waits end when *stop is not 0; may be NULL */
     const volatile uint8_t *stop;
-    /* lets others work; `round`: how often it was called in one wait. May be NULL */
+    /* yields during a wait; `round`: number of earlier calls in this wait. May be NULL */
     void (*relax)(uint32_t round);
 };
 
@@ -91,7 +92,8 @@ VGC_CTL_FN uint32_t vgc_ctl_attention(const struct vgc_ctl_unit *unit)
     return vgc_ctl_load32(&unit->pe->attention);
 }
 
-/* The [address, address + size) at a device address of the area or its urgent memory; NULL if it is in neither. */
+/* Pointer to [address, address + size), a device address, if it lies in the area or its urgent memory; NULL otherwise.
+ */
 VGC_CTL_FN uint8_t *vgc_ctl_inside(const struct vgc_ctl_place *place, uint64_t address, uint64_t size)
 {
     uint64_t offset = address - (uint64_t)(uintptr_t)place->base;

@@ -1,1 +1,1 @@
-"""Stand-ins for the other side: a guest driver and a frontend, without QEMU."""
+"""Fakes shared by tests, fuzzers and benchmarks: guest driver, frontend, worker, daemon, CUDA driver."""

@@ -1,4 +1,4 @@
-"""A client of a daemon's control API for tests without an event loop: it waits."""
+"""Blocking client of a daemon's control API, for tests without an event loop."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.fakes.api_client import ApiRefusedError
+from tests.limits import ANSWERS_WITHIN_S
 from virtio_proto.control import frames, records
 from virtio_proto.control.api import API_VERSION
 from virtio_proto.control.frames import Frame
 from virtio_proto.control.records import Record
 
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = ANSWERS_WITHIN_S
 
 
 class ApiCaller:
-    """One connection, past its ``hello``, with events. A context manager."""
+    """A connection, past its ``hello``, with events. A context manager."""
 
     def __init__(self, path: Path, token: str | None = None) -> None:
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -41,9 +42,9 @@ class ApiCaller:
         self._sock.close()
 
     def ask(self, verb: str, **fields: Any) -> Any:
-        """What the daemon answers.
+        """Sends a request, waits, and returns the daemon's answer.
 
-        :raise ApiRefusedError: it refuses.
+        :raise ApiRefusedError: the daemon refuses.
         """
         number = next(self._numbers)
         self._sock.sendall(frames.encode({"id": number, "do": verb, "with": fields}))
@@ -54,13 +55,13 @@ class ApiCaller:
         return frame["ok"]
 
     def open(self, selector: str, **terms: Any) -> int:
-        """The number of a new instance, whose records are pushed from its first one on."""
+        """Opens an instance, subscribes to its records and returns its number."""
         number = int(self.ask("open", selector=selector, **terms)["instance"])
         self.ask("subscribe", records=[number])
         return number
 
     def push(self, condition: Callable[[Frame], bool]) -> Frame:
-        """The next push that is so; the others wait for who asks for them."""
+        """Returns the next push for which `condition` holds; other pushes are kept for later calls."""
         for index, frame in enumerate(self._pushes):
             if condition(frame):
                 return self._pushes.pop(index)
@@ -69,11 +70,11 @@ class ApiCaller:
         return frame
 
     def left(self, instance: int) -> list[Frame]:
-        """Pushes of an instance's records that have come and that nobody has asked for."""
+        """Pushes of an instance's records that were received and not returned by `push` yet."""
         return [frame for frame in self._pushes if frame["push"] == "records" and frame["instance"] == instance]
 
     def event(self, name: str) -> Frame:
-        """The next event of this name."""
+        """Returns the next event of this name."""
         return self.push(lambda frame: frame["push"] == "event" and frame["event"] == name)
 
     def _read(self) -> Frame:
@@ -84,7 +85,7 @@ class ApiCaller:
 
 
 class Reader:
-    """What an instance's records say, in order, from all of its elements."""
+    """Decodes an instance's records, in order, from all of its elements."""
 
     def __init__(self, caller: ApiCaller, instance: int) -> None:
         self._caller = caller
@@ -94,7 +95,7 @@ class Reader:
         self.vms: set[str] = set()
 
     def next(self) -> tuple[Record, str]:
-        """The next record, and what it says."""
+        """The next record, with its text."""
         while not self._waiting:
             push = self._caller.push(lambda f: f["push"] == "records" and f["instance"] == self._instance)
             self.vms.add(push["vm"])
@@ -103,5 +104,5 @@ class Reader:
         return self._waiting.pop(0)
 
     def texts(self, count: int) -> list[str]:
-        """What the next `count` records say."""
+        """Texts of the next `count` records."""
         return [self.next()[1] for _ in range(count)]

@@ -1,4 +1,4 @@
-"""A client of a daemon's control API, for tests: requests one after the other, pushes as they are asked for."""
+"""Asynchronous client of a daemon's control API, for tests: one request at a time, pushes on demand."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import pytest
 
+from tests.limits import ANSWERS_WITHIN_S
 from virtio_proto.control import frames
 from virtio_proto.control.frames import Frame
 
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = ANSWERS_WITHIN_S
 
 
 class ApiRefusedError(Exception):
@@ -26,7 +27,7 @@ class ApiRefusedError(Exception):
 
 
 class Client:
-    """One connection to the control API; requests one after the other."""
+    """A connection to the control API; one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -39,9 +40,9 @@ class Client:
         return cls(*await asyncio.open_unix_connection(path))
 
     async def ask(self, verb: str, **fields: Any) -> Any:
-        """What the daemon answers.
+        """Sends a request, waits, and returns the daemon's answer.
 
-        :raise ApiRefusedError: it refuses.
+        :raise ApiRefusedError: the daemon refuses.
         """
         number = next(self._ids)
         self.send({"id": number, "do": verb, "with": fields})
@@ -62,7 +63,7 @@ class Client:
         return frame
 
     async def push(self, kind: str, condition: Callable[[Frame], bool] = lambda _: True) -> Frame:
-        """The next push of this kind that is so; earlier ones of others are left out."""
+        """Returns the next push of this kind for which `condition` holds; pushes before it are dropped."""
         while True:
             frame = self.pushes.popleft() if self.pushes else await self.read()
             if frame.get("push") == kind and condition(frame):
@@ -72,7 +73,7 @@ class Client:
         return await self.push("event", lambda frame: frame["event"] == name)
 
     async def refusal(self, verb: str, **fields: Any) -> ApiRefusedError:
-        """The error that a request is answered with."""
+        """Sends a request that must be refused, and returns the error."""
         with pytest.raises(ApiRefusedError) as caught:
             await self.ask(verb, **fields)
         return caught.value

@@ -1,4 +1,4 @@
-"""A guest link whose device is a real daemon: what QEMU does between the two, without QEMU."""
+"""A guest link whose device is a real daemon: does QEMU's part between the two."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any, Final, Self
 
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.link import GuestLink
+from tests.limits import ANSWERS_WITHIN_S
 from virtio_proto import schema
 from virtio_proto.schema import Health
 
 REGION_BYTES: Final = 64 << 20
-"""A VM's region unless its configuration says otherwise."""
+"""Default size of a VM's region."""
 
 
 class AttachedLink(GuestLink):
@@ -58,10 +59,10 @@ class AttachedLink(GuestLink):
             self._refresh()
 
     def wait_ready(self, generation: int = 1) -> None:
-        """Returns when a worker of at least this generation serves the device."""
+        """Waits until a worker of at least this generation serves the device."""
         with self._changed:
             assert self._changed.wait_for(
-                lambda: self._space.health == Health.READY and self._space.generation >= generation, 30
+                lambda: self._space.health == Health.READY and self._space.generation >= generation, ANSWERS_WITHIN_S
             ), f"the device stays {self._space}"
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A client of a daemon's control API that waits: for tests and benchmarks without an event loop."""
+"""Blocking client of a daemon's control API, for tests and benchmarks without an event loop."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
+from tests.limits import ANSWERS_WITHIN_S
 from virtio_proto.control import frames
 from virtio_proto.control.api import API_VERSION, MigrationInfo
 from virtio_proto.control.frames import Frame
 
-TIMEOUT_S: Final = 120.0
+TIMEOUT_S: Final = ANSWERS_WITHIN_S
 
 
 class ControlRefusedError(Exception):
@@ -21,7 +22,7 @@ class ControlRefusedError(Exception):
 
 
 class ControlCaller:
-    """One connection, past its ``hello``. A context manager."""
+    """A connection, past its ``hello``. A context manager."""
 
     def __init__(self, path: Path, token: str | None = None) -> None:
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -32,9 +33,9 @@ class ControlCaller:
         self.ask("hello", version=API_VERSION, **({} if token is None else {"token": token}))
 
     def ask(self, verb: str, **fields: Any) -> Any:
-        """What the daemon answers.
+        """Sends a request, waits, and returns the daemon's answer.
 
-        :raise ControlRefusedError: it refuses.
+        :raise ControlRefusedError: the daemon refuses.
         """
         number = next(self._numbers)
         self._sock.sendall(frames.encode({"id": number, "do": verb, "with": fields}))
@@ -45,7 +46,7 @@ class ControlCaller:
         return frame["ok"]
 
     def push(self, condition: Callable[[Frame], bool]) -> Frame:
-        """The next push that is so; others are kept for whoever wants them."""
+        """Returns the next push for which `condition` holds; other pushes are kept for later calls."""
         for index, frame in enumerate(self._pushes):
             if condition(frame):
                 return self._pushes.pop(index)
@@ -54,11 +55,11 @@ class ControlCaller:
         return frame
 
     def event(self, name: str) -> Frame:
-        """The next event of this name; events must be subscribed to."""
+        """Returns the next event of this name; events must be subscribed to."""
         return self.push(lambda frame: frame.get("push") == "event" and frame["event"] == name)
 
     def migrate(self, vm: str, pes: int) -> MigrationInfo:
-        """Moves a VM's work to so many elements; how it went, once it has ended."""
+        """Migrates a VM's work to `pes` elements; returns the report, once the migration has ended."""
         self.ask("subscribe", events=True)
         number = self.ask("migrate", vm=vm, pes="0" if pes == 1 else f"0-{pes - 1}")["migration"]
 

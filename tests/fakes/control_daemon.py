@@ -1,8 +1,8 @@
-"""A daemon's control API over simulated GPUs, for tests of the control centre, its page and its command line.
+"""Simulated daemons: the control API over simulated GPUs, for tests of the control centre, its page and command line.
 
-``python -m tests.fakes.control_daemon --hosts 3 --socket-dir D`` serves three of them until it is interrupted and prints
-where. In tests ``async with FakeDaemon("h1", path) as daemon`` serves one on the loop of the test; ``daemon.tick()`` is
-one step of simulated work, and `daemon.misbehave` makes it slow, silent or a liar.
+``python -m tests.fakes.control_daemon --hosts 3 --socket-dir D`` serves three daemons until it is interrupted and
+prints their addresses. In tests ``async with FakeDaemon("h1", path) as daemon`` serves a daemon on the test's loop;
+``daemon.tick()`` does a step of simulated work, and `daemon.misbehave` makes the daemon silent or its answers wrong.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from typing import Any, Self
 from tests.fakes.control_verbs import FakeHost, Fields, Refusal
 from tests.fakes.control_world import Shape, World
 from virtio_proto.control import frames
-from virtio_proto.control.api import API_VERSION, VERBS
+from virtio_proto.control.api import API_VERSION
+from virtio_proto.control.verbs import VERBS
 
 MAX_UNREAD_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
 class Misbehaviour:
-    """What is wrong with a daemon; nothing at first."""
+    """Ways in which a daemon misbehaves; none at first."""
 
     silent: bool = False
-    """Takes requests and does not answer them until `silent` is off again."""
+    """Requests are taken and not answered until this is off again."""
     answers: dict[str, Any] = field(default_factory=dict)
-    """By verb: answered instead of the truth."""
+    """Lies by verb, answered instead of the truth."""
     raw: bytes | None = None
-    """Sent instead of the next answer."""
+    """Bytes that are sent instead of the next answer."""
 
 
 @dataclass(eq=False, slots=True)
@@ -53,7 +54,7 @@ class _Peer:
 
 
 class FakeDaemon:
-    """One simulated daemon, served while it is entered."""
+    """A simulated daemon, served while it is entered."""
 
     def __init__(
         self,
@@ -70,11 +71,11 @@ class FakeDaemon:
         self.host = FakeHost(self.world, self._emit)
         self.path = path
         self.port = 0
-        """Over TLS: where it listens."""
+        """TCP port, where the daemon listens over TLS."""
         self.token = token
         self.misbehave = Misbehaviour()
         self.asked: list[tuple[str, Fields]] = []
-        """The last requests, for tests to look at."""
+        """The last requests, for tests to inspect."""
         self.uuid = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}/{seed}"))
         self._tls = tls
         self._peers: set[_Peer] = set()
@@ -95,7 +96,7 @@ class FakeDaemon:
         await self.stop()
 
     async def start(self) -> None:
-        """Listens."""
+        """Starts to listen."""
         if self.path is not None:
             self._server = await asyncio.start_unix_server(self._accept, self.path)
             return
@@ -103,7 +104,7 @@ class FakeDaemon:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """As when the daemon dies: nobody listens any more, all connections are cut."""
+        """Acts as a daemon that dies: stops listening and cuts all connections."""
         assert self._server is not None
         self._server.close()
         for peer in set(self._peers):
@@ -115,10 +116,10 @@ class FakeDaemon:
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
-    # ---- what happens on the host ----------------------------------------------------------------
+    # ---- events of the host ----------------------------------------------------------------------
 
     def tick(self) -> int:
-        """One step of simulated work; how many batches were pushed."""
+        """Does one step of simulated work; returns the number of batches that were pushed."""
         pushes = self.host.tick({number for peer in self._peers for number in peer.records})
         for push in pushes:
             for peer in self._peers:
@@ -127,11 +128,11 @@ class FakeDaemon:
         return len(pushes)
 
     def fault(self, vm: str, pe: int | None = 0, **more: str) -> int:
-        """Something goes wrong in a VM. The fault's number."""
+        """Has a VM report a fault; returns the fault's number."""
         return self.host.fault(vm, pe, **more)
 
     def push(self, frame: frames.Frame) -> None:
-        """Sends every peer any frame, an impossible one as well."""
+        """Sends a frame, valid or not, to every peer."""
         for peer in self._peers:
             peer.send(frame)
 
@@ -214,11 +215,11 @@ class FakeDaemon:
 
 
 def torn_frame() -> bytes:
-    """The beginning of a frame that says it is longer than any may be."""
+    """The beginning of a frame whose length is above the limit."""
     return struct.pack("<I", frames.MAX_FRAME_BYTES + 1)
 
 
-# ---- by hand -------------------------------------------------------------------------------------
+# ---- command line --------------------------------------------------------------------------------
 
 
 async def serve(paths: Sequence[Path], shape: Shape, seed: int, *, period_s: float, faults: bool) -> None:
@@ -228,10 +229,10 @@ async def serve(paths: Sequence[Path], shape: Shape, seed: int, *, period_s: flo
         for path in paths:
             daemon = await stack.enter_async_context(FakeDaemon(path.stem, path, shape=shape, seed=seed))
             daemons.append(daemon)
-            print(daemon.url, flush=True)  # noqa: T201  for whoever starts it
+            print(daemon.url, flush=True)  # noqa: T201  read by the process that starts this one
         print("ready", flush=True)  # noqa: T201
         for step in itertools.count():  # the daemons take turns: real ones do not work in step either
-            await asyncio.sleep(period_s / len(daemons))
+            await asyncio.sleep(period_s / len(daemons))  # noqa: TID251  the pace of their work
             daemon = daemons[step % len(daemons)]
             daemon.tick()
             if faults and step % (20 * len(daemons) + 1) == 5:
@@ -247,7 +248,7 @@ def main() -> None:
     parser.add_argument("--vms-per-gpu", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--period", type=float, default=0.5, help="seconds between batches of records")
-    parser.add_argument("--faults", action="store_true", help="let something go wrong from time to time")
+    parser.add_argument("--faults", action="store_true", help="make faults from time to time")
     given = parser.parse_args()
     shape = Shape(given.gpus, given.pes, given.vms_per_gpu)
     given.socket_dir.mkdir(parents=True, exist_ok=True)

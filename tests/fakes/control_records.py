@@ -1,4 +1,4 @@
-"""Records that simulated elements make, for `tests.fakes.control_daemon`: a batch per channel and tick."""
+"""Records of simulated elements for `tests.fakes.control_daemon`: a batch per channel and tick."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from virtio_proto.control.api import ChannelInfo, InstanceInfo, RecordsPush, Tot
 from virtio_proto.control.records import Function, Level, Record, pack
 
 FORMATS: Final = {0x1000: "%s: block %u done", 0x1008: "residual", 0x1010: "iteration"}
-"""What lies at the addresses that records name."""
+"""Texts by the addresses that records name."""
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class FakeChannel:
     records: int = 0
     lost: int = 0
     heard: bytearray = field(default_factory=bytearray)
-    """Standard input that was sent and not printed back yet."""
+    """Standard input that was sent to the element and not printed back yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +38,7 @@ class FakeInstance:
     expires_ns: int | None
     channels: list[FakeChannel]
     connection: object | None
-    """Closed with it; None: kept."""
+    """The connection whose end closes the instance; None: the instance is kept."""
 
     def channel_info(self, channel: FakeChannel) -> ChannelInfo:
         return {
@@ -83,7 +83,7 @@ class FakeInstance:
 
 
 def push_of(world: World, instance: FakeInstance, channel: FakeChannel) -> RecordsPush | None:
-    """What the channel's element has to say now; None: nothing."""
+    """The push with the records of a channel's element for this tick; None if it has none."""
     made = list(_payloads(world, instance, channel))
     now_ns = world.clock_ns()
     data = b""
@@ -113,7 +113,7 @@ def _format(kernel: str, block: int) -> bytes:
 
 
 def _payloads(world: World, instance: FakeInstance, channel: FakeChannel) -> Any:
-    """(level, type, payload) of what the element says in one tick."""
+    """Records that the element makes in one tick, as (level, type, payload)."""
     vm, pe = channel.vm, channel.pe
     if vm.frozen or not vm.runs_on(pe):
         return

@@ -1,4 +1,4 @@
-"""What `tests.fakes.control_daemon` answers: the verbs of `virtio_proto.control.api` over a simulated host."""
+"""Answers of `tests.fakes.control_daemon`: the verbs of `virtio_proto.control.api` over a simulated host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from virtio_proto.control.selector import FUNCTIONS, Selector, SelectorError, pa
 
 Fields = dict[str, Any]
 MAX_CHANNELS: Final = 16383
-"""Per VM."""
+"""Largest number of channels per VM."""
 
 
 class Refusal(Exception):  # noqa: N818  an answer, not a fault
@@ -25,7 +25,7 @@ class Refusal(Exception):  # noqa: N818  an answer, not a fault
 
 
 class FakeHost:
-    """The state of a simulated daemon. `emit` is told of every event: (event, vm, detail)."""
+    """The state of a simulated daemon. `emit` is called for every event, with (event, vm, detail)."""
 
     def __init__(self, world: World, emit: Callable[[str, str | None, Fields], None]) -> None:
         self.world = world
@@ -36,22 +36,22 @@ class FakeHost:
         self.images: list[Fields] = []
         self.staged: dict[tuple[str, int], str] = {}
         self.sent: list[Fields] = []
-        """Standard input that was sent, as it came."""
+        """The ``send`` requests so far, in order of arrival."""
         self._instance_numbers = itertools.count(1)
         self._channel_numbers = itertools.count(1)
         self._fault_numbers = itertools.count(1)
 
     def answer(self, verb: str, fields: Fields, connection: object) -> Any:
-        """:raise Refusal: it is not done."""
+        """:raise Refusal: the request is refused."""
         handler = getattr(self, f"do_{verb}", None)
         if handler is None:
             raise Refusal("unknown", f"{verb} is no verb")
         return handler(fields) if verb != "open" else self.do_open(fields, connection)
 
-    # ---- what happens ----------------------------------------------------------------------------
+    # ---- events ----------------------------------------------------------------------------------
 
     def tick(self, wanted: set[int]) -> list[RecordsPush]:
-        """One step of simulated work: batches of the instances that somebody wants, and instances that expire."""
+        """Does one step of simulated work: makes batches of the instances in `wanted`, and lets instances expire."""
         now_ns = self.world.clock_ns()
         for instance in [one for one in self.instances.values() if one.expires_ns and one.expires_ns <= now_ns]:
             self.close(instance, "expired")
@@ -65,7 +65,7 @@ class FakeHost:
     def fault(
         self, vm: str, pe: int | None, kind: str = "kernel", text: str = "address 0x10 is in no allocation"
     ) -> int:
-        """Something goes wrong in a VM; an equal fault that is there already counts. The fault's number."""
+        """Has a VM report a fault, or counts up an equal one that is listed; returns the fault's number."""
         now_ns = self.world.clock_ns()
         for fault in self.world.faults:
             if (fault["vm"], fault["pe"], fault["kind"], fault["cleared"]) == (vm, pe, kind, False):
@@ -91,7 +91,7 @@ class FakeHost:
         self.emit("fault", vm, {"fault": found["fault"]})
         return found["fault"]
 
-    # ---- choosing --------------------------------------------------------------------------------
+    # ---- selection -------------------------------------------------------------------------------
 
     def _selector(self, fields: Fields) -> Selector:
         try:
@@ -117,7 +117,7 @@ class FakeHost:
             raise Refusal("unknown", f"no instance {fields.get('instance')}")
         return instance
 
-    # ---- verbs: looking --------------------------------------------------------------------------
+    # ---- verbs: queries --------------------------------------------------------------------------
 
     def do_topology(self, _fields: Fields) -> Any:
         counts: dict[str, int] = {}
@@ -270,7 +270,7 @@ class FakeHost:
         self.policies = list(fields["policies"])
         return {"policies": self.policies}
 
-    def _moved(self, vm: FakeVm, source: str, target: str) -> MigrationInfo:
+    def _migrated(self, vm: FakeVm, source: str, target: str) -> MigrationInfo:
         now_ns = self.world.clock_ns()
         info: MigrationInfo = {
             "migration": len(self.migrations) + 1,
@@ -295,7 +295,7 @@ class FakeHost:
             raise Refusal("unknown", f"no GPU {target}; there is: 0-{self.world.shape.gpus - 1}")
         source, vm.gpu = f"gpu {vm.gpu}", target
         vm.generation += 1
-        return self._moved(vm, source, f"gpu {target}")
+        return self._migrated(vm, source, f"gpu {target}")
 
     def do_confine(self, fields: Fields) -> Any:
         vm = self._vm(fields)
@@ -304,7 +304,7 @@ class FakeHost:
         except SelectorError as error:
             raise Refusal("malformed", str(error)) from None
         vm.confined_to = None if ranges is None else list(ranges.pes_of(vm.pes))
-        return self._moved(vm, f"gpu {vm.gpu}", f"gpu {vm.gpu} pe {fields.get('pes') or '*'}")
+        return self._migrated(vm, f"gpu {vm.gpu}", f"gpu {vm.gpu} pe {fields.get('pes') or '*'}")
 
     def do_balance(self, fields: Fields) -> Any:
         by_load = sorted(self.world.vms.values(), key=lambda vm: float(self.world.busy(vm).mean()))
@@ -336,7 +336,13 @@ class FakeHost:
         if not isinstance(image, bytes) or not image.startswith(b"VGCF"):
             raise Refusal("denied", "the image has no signature of a known key; allowed: one of control.firmware_keys")
         version = f"1.0.{zlib.crc32(image) % 1000}"
-        digest = {"version": version, "key": "release", "sha256": f"{zlib.crc32(image):064x}", "engine": "cuda"}
+        digest = {
+            "version": version,
+            "key": "release",
+            "name": "fake",
+            "sha256": f"{zlib.crc32(image):064x}",
+            "engine": "cuda",
+        }
         self.images.append({**digest, "staged_ns": self.world.clock_ns()})
         for vm, pe in self._elements(fields):
             self.staged[vm.name, pe] = version

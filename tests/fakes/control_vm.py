@@ -1,28 +1,29 @@
-"""A VM of the control system without a worker: its channels do what a test says, and note what they were told."""
+"""A VM of the control system without a worker: its channels do what a test says, and note each command."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vhost_backend.compiler.job import Target
-from vhost_backend.control.channel_port import (
+from vhost_backend.control.links.channel_port import (
     AgainError,
     Batch,
     Binding,
     ChannelError,
+    DeviceClock,
     ElementFigures,
     ElementState,
     Listener,
     Loss,
-    Terms,
     WorkerGoneError,
 )
-from vhost_backend.control.vm_port import MoveFailedError, MoveReport, Progress, VmFacts
+from vhost_backend.control.links.vm_port import MigrationRefusedError, MigrationView, Progress, VmFacts
 from vhost_backend.daemon.migration import MigrationReport
+from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control import records
 from virtio_proto.control.api import GpuInfo
 from virtio_proto.control.records import Function, Level, Record
@@ -32,22 +33,25 @@ CLOCK_NS: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Bound:
-    """A channel as the fake worker has it."""
+    """The fake worker's view of a channel."""
 
-    function: Function
     terms: Terms
     binding: Binding
 
+    @property
+    def function(self) -> Function:
+        return Function(self.terms.function)
+
 
 class FakeChannels:
-    """`VmChannels` of a VM with `num_pes` elements. `refuse` makes commands fail, `hold` keeps them waiting."""
+    """Fake `VmChannels` of a VM with `num_pes` elements. `refuse` makes commands fail, `hold` delays them."""
 
     def __init__(self, num_pes: int = 4, *, ready: bool = True) -> None:
         self.bound: dict[int, Bound] = {}
         self.told: list[tuple[Any, ...]] = []
         self.refuse: dict[str, str] = {}
         self.full: set[tuple[str, Any]] = set()
-        """Commands and channels, as ``("send", 3)``, that cannot be done now."""
+        """Commands and channels, as ``("send", 3)``, that are answered with "busy" now."""
         self.hold: asyncio.Event | None = None
         self.states: list[ElementState] = []
         self._num_pes = num_pes
@@ -79,11 +83,11 @@ class FakeChannels:
             raise AgainError("no room")
         self.told.append((command, *what))
 
-    async def open(self, function: Function, terms: Terms, bindings: Sequence[Binding]) -> None:
-        await self._do("open", function, terms, tuple(bindings))
+    async def open(self, terms: Terms, bindings: Sequence[Binding]) -> None:
+        await self._do("open", terms, tuple(bindings))
         for binding in bindings:
             assert binding.channel not in self.bound, "a number that is in use"
-            self.bound[binding.channel] = Bound(function, terms, binding)
+            self.bound[binding.channel] = Bound(terms, binding)
 
     async def close(self, channels: Sequence[int]) -> None:
         await self._do("close", tuple(channels))
@@ -115,11 +119,11 @@ class FakeChannels:
     async def activate_firmware(self, slot: int, pes: Sequence[int]) -> None:
         await self._do("activate_firmware", slot, tuple(pes))
 
-    # ---- what a worker does by itself ------------------------------------------------------------
+    # ---- actions of the worker -------------------------------------------------------------------
 
     @property
     def listener(self) -> Listener:
-        assert self._listener is not None, "nobody listens"
+        assert self._listener is not None, "no listener is set"
         return self._listener
 
     def lose(self, reason: str = "killed", fault: str | None = None) -> None:
@@ -128,17 +132,17 @@ class FakeChannels:
         self.listener.on_lost(Loss(reason, fault))
 
     def come(self, num_pes: int | None = None) -> None:
-        """A worker is ready."""
+        """Reports that a worker is ready."""
         self._num_pes = num_pes or self._num_pes
         self._ready = True
         self.listener.on_ready(self._num_pes)
 
     def on(self, pe: int, function: Function) -> Bound:
-        """The channel of a place."""
+        """The channel of an element's function."""
         return next(b for b in self.bound.values() if b.binding.pe == pe and b.function == function)
 
     def emit(self, pe: int, *batch: Record, lost: int = 0, texts: Mapping[int, str] | None = None) -> None:
-        """Records of one element, all of one function."""
+        """Pushes records of one element, all of one function."""
         binding = self.on(pe, batch[0].function).binding
         count = self._sequence[binding.channel] = self._sequence.get(binding.channel, 0) + len(batch) + lost
         if texts:
@@ -146,12 +150,17 @@ class FakeChannels:
         data = b"".join(records.pack(record) for record in batch)
         self.listener.on_batch(Batch(binding.channel, binding.generation, count, lost, 0, 0, 500, CLOCK_NS, data))
 
+    def number(self, num_pes: int, clock: DeviceClock) -> None:
+        """Reports up to where the device numbers its elements."""
+        self._num_pes = max(self._num_pes, num_pes)
+        self.listener.on_device(clock, num_pes)
+
     def figure(self, time_ns: int, *figures: ElementFigures) -> None:
         self.listener.on_figures(time_ns, figures)
 
 
 class FakeControlledVm:
-    """`ControlledVm` over fake channels."""
+    """Fake `ControlledVm` over fake channels."""
 
     def __init__(self, name: str, num_pes: int = 4, *, ready: bool = True, gpu: str = "cpu") -> None:
         self.channels = FakeChannels(num_pes, ready=ready)
@@ -186,9 +195,9 @@ class FakeControlledVm:
     async def reset(self, reason: str) -> None:
         self.resets.append(reason)
 
-    async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MoveReport:
+    async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MigrationView:
         if self.move_problem:
-            raise MoveFailedError(self.move_problem)
+            raise MigrationRefusedError(self.move_problem)
         progress(MigrationReport(self._name, self.gpu, gpu or self.gpu, "copying", 1))
         target = gpu or f"{pes} elements"
         report = MigrationReport(self._name, self.gpu, target, "done", 1, ended_ns=2, bytes=64, paused_ns=9)
@@ -200,18 +209,15 @@ class FakeControlledVm:
 
 
 class FakeHost:
-    """A host with the software GPU. `on_xid` tells of an error of a device."""
+    """A host whose only device is the software GPU."""
 
-    def __init__(self) -> None:
-        self.on_xid: Callable[[str, int], None] | None = None
-
-    async def watch(self, on_xid: Callable[[str, int], None]) -> None:
-        self.on_xid = on_xid
+    async def watch(self) -> None:
+        """Does nothing: no device is watched."""
 
     async def gpus(self) -> tuple[GpuInfo, ...]:
         return ({"gpu": "cpu", "uuid": "GPU-cpu", "name": "software GPU", "kind": "cpu", "pes": 4, "memory_bytes": 1},)
 
 
 def text(pe: int, said: str, level: int = Level.INFO, function: Function = Function.STDIO, kind: int = 1) -> Record:
-    """A record with a text."""
+    """Makes a record with a text."""
     return Record(1000, function, level, kind, pe, 0, 0, 0, said.encode())

@@ -1,7 +1,7 @@
-"""The simulated GPUs, VMs and kernels of one host behind `tests.fakes.control_daemon`.
+"""Simulated GPUs, VMs and kernels of a host for `tests.fakes.control_daemon`.
 
-Everything follows from a seed and a clock: the same seed at the same time shows the same load. A processing element
-is no object; its figures are computed when somebody asks, so that a host of a thousand costs nothing while it is idle.
+All values follow from a seed and a clock: the same seed at the same time gives the same load. Figures of a processing
+element are computed on request, so that an idle host with a thousand elements costs nothing.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from virtio_proto.control.api import FaultInfo, GpuInfo, LoadInfo, PeStat, PeState, SnapshotInfo, Topology, VmInfo
+from virtio_proto.control.api import FaultInfo, GpuInfo, LoadInfo, PeStat, PeState, SnapshotInfo, TopologyInfo, VmInfo
 from virtio_proto.control.selector import Selector
 
 NS_PER_S: Final = 1_000_000_000
 GIB: Final = 1 << 30
 KERNELS: Final = ("saxpy", "reduce", "gemm_tiled", "softmax", "blur")
 _PERIOD_S: Final = 40.0
-"""Of the wave that the load of a VM follows."""
+"""Period of the wave that the load of a VM follows."""
 _STEP_NS: Final = 50_000_000
 _BLOCK_NS: Final = 5_000_000
-"""How long a simulated block runs."""
+"""Duration of a simulated block."""
 
 
 Busy: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint8]]
@@ -33,11 +33,11 @@ Busy: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a simulated host is."""
+    """Size of a simulated host."""
 
     gpus: int = 2
     pes: int = 16
-    """Per GPU."""
+    """Processing elements per GPU."""
     vms_per_gpu: int = 2
 
 
@@ -54,7 +54,9 @@ class FakeVm:
     generation: int = 1
     firmware: str = "1.0.0"
     frozen: bool = False
-    """Its kernels hang: nothing moves any more."""
+    """True while its kernels hang: no counter changes any more."""
+    unseen: str = ""
+    """Reason why its programs have no hooks; empty if they have."""
     thresholds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def runs_on(self, pe: int) -> bool:
@@ -62,7 +64,7 @@ class FakeVm:
 
 
 class World:
-    """A host. `clock_ns` is CLOCK_REALTIME, or a test's own."""
+    """A simulated host. `clock_ns` is CLOCK_REALTIME, or a test's own."""
 
     def __init__(self, host: str, shape: Shape, seed: int, clock_ns: Callable[[], int]) -> None:
         self.host = host
@@ -80,7 +82,7 @@ class World:
             phase = self._random.random()
             yield FakeVm(f"{self.host}-vm{gpu * self.shape.vms_per_gpu + number}", gpu, self.shape.pes, phase)
 
-    # ---- what there is ---------------------------------------------------------------------------
+    # ---- GPUs and VMs ----------------------------------------------------------------------------
 
     def uuid(self, kind: str, name: object) -> str:
         number = random.Random(f"{self._seed}/{kind}/{name}").getrandbits(128)
@@ -106,14 +108,14 @@ class World:
 
     def vm_info(self, vm: FakeVm, channels: int) -> VmInfo:
         steps = (self.clock_ns() - self._born_ns) // NS_PER_S
-        return {
+        info: VmInfo = {
             "vm": vm.name,
             "uuid": self.uuid("vm", vm.name),
             "gpu": str(vm.gpu),
             "pes": vm.pes,
             "confined_to": vm.confined_to,
             "quiesced": vm.frozen,
-            "state": vm.state,  # type: ignore[typeddict-item]  # tests put in what they like
+            "state": vm.state,  # type: ignore[typeddict-item]  # tests set any value
             "generation": vm.generation,
             "memory_quota_bytes": 16 * GIB,
             "memory_used_bytes": int((2 + 10 * vm.phase) * GIB),
@@ -123,17 +125,20 @@ class World:
             "channels": channels,
             "firmware": vm.firmware,
         }
+        if vm.unseen:
+            info["unseen"] = vm.unseen
+        return info
 
-    def topology(self, channels_of: Callable[[str], int]) -> Topology:
+    def topology(self, channels_of: Callable[[str], int]) -> TopologyInfo:
         vms = [self.vm_info(vm, channels_of(vm.name)) for vm in self.vms.values()]
         return {"host": self.host, "gpus": self.gpus(), "vms": vms}
 
     # ---- load ------------------------------------------------------------------------------------
 
     def busy(self, vm: FakeVm) -> Busy:
-        """A byte per element: a wave over time that wanders over the elements; nothing outside its confinement.
+        """Load, a byte per element: a wave over time that wanders over the elements; 0 outside of the VM's confinement.
 
-        It moves in steps of 50 ms.
+        The wave moves in steps of 50 ms.
         """
         key = (
             (self.clock_ns() - self._born_ns) // _STEP_NS,
@@ -222,15 +227,15 @@ class World:
             "hung": vm.frozen,
         }
 
-    # ---- choosing --------------------------------------------------------------------------------
+    # ---- selection -------------------------------------------------------------------------------
 
     def chosen(self, selector: Selector) -> list[FakeVm]:
-        """The VMs that a selector chooses."""
+        """VMs that a selector matches."""
         gpus = {gpu["gpu"]: (gpu["gpu"], gpu["uuid"]) for gpu in self.gpus()}
         return [
             vm for vm in self.vms.values() if selector.matches_vm(vm.name) and selector.matches_gpu(*gpus[str(vm.gpu)])
         ]
 
     def elements(self, selector: Selector) -> list[tuple[FakeVm, int]]:
-        """The elements that a selector chooses."""
+        """Elements that a selector matches."""
         return [(vm, pe) for vm in self.chosen(selector) for pe in selector.pes_of(vm.pes)]

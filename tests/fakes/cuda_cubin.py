@@ -1,4 +1,4 @@
-"""Makes cubins by hand: the ELF files that ptxas makes, with no code in them. For the fake driver, in microseconds."""
+"""Makes cubins for the fake driver within microseconds: ELF files like those of ptxas, without code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KERNELS: Final[Mapping[str, tuple[int, ...]]] = {
     "traps": (4, 4, POINTER),
     "listens": (POINTER, 4),
 }
-"""The kernels that the fake driver runs, and the sizes of their parameters."""
+"""Kernels of the fake driver, and the sizes of their parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Kernel:
 
     @property
     def offsets(self) -> list[int]:
-        """Where each parameter lies: aligned to its own size, up to 8."""
+        """Offset of each parameter: aligned to its own size, up to 8."""
         offsets, at = [], 0
         for size in self.params:
             at = -(-at // min(size, 8)) * min(size, 8)
@@ -65,14 +65,14 @@ class Global:
 
 @dataclass(slots=True)
 class Elf:
-    """Sections and symbols as they come; names are made unique by nobody."""
+    """Sections of an ELF file, in order; names need not be unique."""
 
     sections: list[tuple[str, int, bytes, int, int, int]] = field(default_factory=list)
-    """Name, type, contents, size, link, info."""
+    """Name, type, contents, size, link, info of each section."""
 
     def add(self, name: str, kind: int, data: bytes, *, size: int | None = None, link: int = 0, info: int = 0) -> int:
         self.sections.append((name, kind, data, len(data) if size is None else size, link, info))
-        return len(self.sections)  # the first is the empty one
+        return len(self.sections)  # section 0 is empty
 
     def image(self, flags: int) -> bytes:
         names = b"\0" + b"".join(name.encode() + b"\0" for name, *_ in self.sections) + b".shstrtab\0"
@@ -93,7 +93,7 @@ class Elf:
 
 
 def _info(kernel: Kernel) -> bytes:
-    """The `.nv.info.NAME` of a kernel: its parameters, last first, as ptxas writes them."""
+    """Contents of a kernel's `.nv.info.NAME`: its parameters, last first, as ptxas writes them."""
     parts = [
         struct.pack("<BBHIHHI", 4, 0x17, 12, 0, i, offset, size << 18 | 0x1F000)
         for i, (offset, size) in reversed(list(enumerate(zip(kernel.offsets, kernel.params, strict=True))))
@@ -105,7 +105,7 @@ def _info(kernel: Kernel) -> bytes:
 
 
 def _common_info(kernels: Sequence[Kernel]) -> bytes:
-    """The `.nv.info`: registers and stack frames by the kernels' symbols, which are the first ones."""
+    """Contents of `.nv.info`: registers and stack frames by the kernels' symbols, which are the first ones."""
     return b"".join(
         struct.pack("<BBHII", 4, 0x2F, 8, i, kernel.registers)
         + struct.pack("<BBHII", 4, 0x11, 8, i, kernel.local_bytes)
@@ -115,7 +115,7 @@ def _common_info(kernels: Sequence[Kernel]) -> bytes:
 
 
 def cubin(kernels: Sequence[Kernel], global_variables: Sequence[Global] = (), arch: int = 90) -> bytes:
-    """Give a cubin for sm_`arch` with these kernels and global variables."""
+    """Makes a cubin for sm_`arch` with these kernels and global variables."""
     elf, strings, symbols = Elf(), bytearray(b"\0"), bytearray(24)
 
     def symbol(name: str, info: int, other: int, section: int, size: int) -> None:
@@ -126,7 +126,7 @@ def cubin(kernels: Sequence[Kernel], global_variables: Sequence[Global] = (), ar
         section = elf.add(f".text.{kernel.name}", 1, bytes(128))
         elf.add(f".nv.info.{kernel.name}", 0x70000000, _info(kernel))
         if kernel.shared_bytes:
-            system = 1024 if arch >= 90 else 0  # which ptxas puts before the kernel's own
+            system = 1024 if arch >= 90 else 0  # ptxas puts these bytes before the kernel's own
             elf.add(f".nv.shared.{kernel.name}", 8, b"", size=system + kernel.shared_bytes)
         symbol(kernel.name, 0x12, 0x10, section, 128)
     for variable in global_variables:
@@ -142,18 +142,25 @@ def cubin(kernels: Sequence[Kernel], global_variables: Sequence[Global] = (), ar
 
 
 def all_kernels(arch: int = 90) -> bytes:
-    """Give a cubin with every kernel that the fake runs."""
+    """Makes a cubin with every kernel of the fake driver."""
     return cubin([Kernel(name, params) for name, params in KERNELS.items()], arch=arch)
 
 
 LINK_BYTES: Final = 64
 """sizeof(struct vgc_cuda_link)"""
 TEXTS: Final = b"_Z7watchedjjPKc\0listens\0a line\n\0"
-"""The kernels' names, as the compile program writes them, and a text of the program's own behind them."""
+"""The kernels' names, as the compile program writes them, and a text of the program behind them."""
 LINE_AT: Final = TEXTS.index(b"a line")
 
 
-def hooked(arch: int = 90) -> bytes:
-    """Give a cubin as `all_kernels`, of a program with the control system's hooks."""
+CLOCK: Final = Kernel("__vgc_clock", (POINTER,))
+"""Kernel that reads the GPU's timer."""
+
+
+def hooked(arch: int = 90, *, clock: Kernel | None = CLOCK) -> bytes:
+    """Makes a cubin like `all_kernels`, of a program with the control system's hooks. With a different `clock`, or
+    None, it is like a guest's own cubin.
+    """
     variables = [Global("__vgc_control", LINK_BYTES), Global("__vgc_kernels", len(TEXTS), TEXTS)]
-    return cubin([Kernel(name, params) for name, params in KERNELS.items()], variables, arch=arch)
+    kernels = [Kernel(name, params) for name, params in KERNELS.items()]
+    return cubin([*kernels, *([] if clock is None else [clock])], variables, arch=arch)

@@ -1,7 +1,7 @@
-"""A CUDA driver without a GPU: builds the fake `libcuda.so.1` of `tests/fakes/cuda`, and steers it.
+"""CUDA driver without a GPU: builds and controls the fake `libcuda.so.1` of `tests/fakes/cuda`.
 
-`build` gives the library's path, for an engine option or a worker of its own; settings for such a process go into the
-file beside a private copy of it (`with_settings`). In the process that loaded it, `FakeDriver` looks into it.
+`build` returns the library's path, for an engine option or a worker process; settings for such a process go into a file
+beside a private copy of the library (`with_settings`). In a process that has loaded it, `FakeDriver` inspects it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,16 @@ SONAME: Final = "libcuda.so.1"
 CONTROL_DIR: Final = REPOSITORY / "kernels" / "control"
 LINK: Final = REPOSITORY / "kernels" / "cuda" / "control" / "vgc_cuda_link.h"
 MISSING: Final = 2**64 - 1
-KEPT: Final = ("contexts", "streams", "events", "modules", "pools", "device_allocations", "host_allocations")
+STRICT: Final = ("start_ms 20", "slice_ms 2", "connections 32", "stack_growth 1")
+"""Settings with which the fake is as strict as a GPU, see tests/fakes/cuda/README.md, except numbers of SMs."""
+KEPT: Final = (
+    *("contexts", "streams", "events", "modules", "pools", "device_allocations", "host_allocations"),
+    *("reservations", "physical", "mappings"),
+)
 
 
 def sources() -> list[Path]:
-    """Give the C files of the fake."""
+    """C files of the fake."""
     return sorted(SOURCES_DIR.glob("*.c"))
 
 
@@ -50,9 +55,9 @@ def _version_script(hidden: Sequence[str]) -> str:
 
 
 def build(hidden: Sequence[str] = ()) -> Path:
-    """Give the path of the library, built if it is not yet; without the symbols `hidden`, for dlsym.
+    """Path of the library, which is built if necessary, without the symbols `hidden` for dlsym.
 
-    The same one for as long as this process lives, whoever edits the sources meanwhile: it can load but one.
+    Always the same for a process, even if sources are edited meanwhile, as it can load only one.
     """
     return _built(tuple(hidden))
 
@@ -74,20 +79,24 @@ def _built(hidden: tuple[str, ...]) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"the fake CUDA driver does not compile:\n{done.stderr}")
-        fresh.rename(library)  # whole or not at all: others may be loading it
+        fresh.rename(library)  # atomic: another process may be loading it
     return library
 
 
 def with_settings(folder: Path, settings: str, hidden: Sequence[str] = ()) -> Path:
-    """Give the path of a copy in `folder`, which every process that loads it finds set up by these lines."""
+    """Makes a copy in `folder` that has these settings in every process that loads it; returns its path."""
     library = folder / SONAME
     shutil.copy(build(hidden), library)
     Path(f"{library}.settings").write_text(settings)
+    device = Path(f"{library}.device")  # shared by all its processes, see node.c
+    if not device.exists():
+        os.mkfifo(device)
+        device.chmod(0o666)
     return library
 
 
 class FakeDriver:
-    """The fake in this process, seen from behind. `library` is shared by all who load the same path."""
+    """Control of the fake in this process. `library` is shared by all users of the same path."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path: Final = path or build()
@@ -101,44 +110,44 @@ class FakeDriver:
         self.library.fake_cuda_inject.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong]
 
     def reset(self) -> None:
-        """Begin anew, as in a fresh process; waits for kernels that run. No thread may be inside the driver."""
+        """Resets the fake, as in a new process; waits for running kernels. No thread may be inside the driver."""
         self.library.fake_cuda_reset()
 
     def clear(self) -> None:
-        """Forget calls, misuse and injected errors; let everything go on."""
+        """Clears calls, misuse and injected errors, and releases everything."""
         self.library.fake_cuda_clear()
 
     def set(self, *lines: str) -> None:
-        """Change settings, before cuInit: "devices 2", "0.sms 108", see settings.c."""
+        """Changes settings, before cuInit: "devices 2", "0.sms 108", see settings.c."""
         for line in lines:
             if self.library.fake_cuda_set(line.encode()) != 0:
                 raise ValueError(f"the fake CUDA driver has no setting {line!r}")
 
     def inject(self, name: str, error: int, *, nth: int = 1, times: int = 1) -> None:
-        """Let `times` calls of a function end with `error`, from the `nth` from now on (1 is the next)."""
+        """Makes `times` calls of a function fail with `error`, from the `nth` from now on (1 is the next)."""
         self.library.fake_cuda_inject(name.encode(), error, nth, times)
 
     def hide(self, name: str) -> None:
-        """Let cuGetProcAddress not find a function."""
+        """Makes cuGetProcAddress not find a function."""
         self.library.fake_cuda_hide(name.encode())
 
     def hold(self) -> None:
-        """Let no stream begin another operation until `go_on`."""
+        """Makes streams begin no further operation until `go_on`."""
         self.library.fake_cuda_hold(1)
 
     def go_on(self) -> None:
         self.library.fake_cuda_hold(0)
 
     def release(self) -> None:
-        """Let the kernels end that hang now."""
+        """Ends the kernels that hang now."""
         self.library.fake_cuda_release()
 
     def await_hanging(self, count: int = 1) -> None:
-        """Wait until so many kernels hang."""
+        """Waits until `count` kernels hang."""
         self.library.fake_cuda_await_hanging(count)
 
     def poison(self, error: int, device: int = 0) -> None:
-        """Give a device's contexts a sticky error, as a kernel's fault would."""
+        """Gives a device's contexts a sticky error, like a kernel's fault."""
         self.library.fake_cuda_poison(device, error)
 
     def _text(self, name: str) -> list[str]:
@@ -151,24 +160,24 @@ class FakeDriver:
             size = needed
 
     def calls(self, name: str = "") -> list[str]:
-        """What was called, as "cuEventQuery(0x5fac...) = CUDA_SUCCESS"; of one function, given its exact name."""
+        """Calls, such as "cuEventQuery(0x5fac...) = CUDA_SUCCESS"; of one function if its exact name is given."""
         return [line for line in self._text("fake_cuda_calls") if not name or line.startswith(f"{name}(")]
 
     def misuses(self) -> list[str]:
-        """What was wrong with how the driver was used. Empty for a caller that keeps to its rules."""
+        """Misuses of the driver; empty for a correct caller."""
         return self._text("fake_cuda_misuses")
 
     def count(self, name: str) -> int:
-        """How often a function was called, given its exact name."""
+        """Number of calls of a function, by its exact name."""
         return int(self.library.fake_cuda_count(name.encode()))
 
     def alive(self) -> dict[str, int]:
-        """What there is that someone must give back: an empty dictionary after an orderly end."""
+        """Numbers of objects that were not freed; empty after an orderly end."""
         found = {name: self.number(name) for name in KEPT}
         return {name: count for name, count in found.items() if count}
 
     def number(self, name: str) -> int:
-        """Of streams, events, device_bytes, blocked, submitted...: see control.c."""
+        """Count by name: streams, events, device_bytes, blocked, submitted and others, see control.c."""
         value = int(self.library.fake_cuda_number(name.encode()))
         if value == MISSING:
             raise KeyError(name)

@@ -1,7 +1,7 @@
-"""A device for libvgc, in this process: serves requests on a thread, in Python, from memory in Python.
+"""Fake device for libvgc in this process: serves requests on a thread, in Python, from memory in Python.
 
-It does what the device chapter asks of a correct device, and `override` replaces the answer to any opcode, with an
-error, a lie or no answer at all.
+It behaves like a correct device (docs/device.md); `override` replaces the answer to an opcode by an error, a wrong
+answer or no answer.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import Any, Final, Self
 
 from tests.fakes.link import GuestLink
 from tests.fakes.ring import DeviceRing
+from tests.limits import ANSWERS_WITHIN_S
 from virtio_proto import schema
 from virtio_proto._vring import ffi, lib
 from virtio_proto.schema import ArgKind, Opcode, ParamKind, Status
 
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = ANSWERS_WITHIN_S
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request as the device reads it: `rest` is what follows the body."""
+    """A request; `rest` are the bytes behind the body."""
 
     opcode: Opcode
     context: int
@@ -34,12 +35,12 @@ class Ask:
     body: Any
     rest: bytes
     room: int
-    """Bytes of payload that the answer may have."""
+    """Largest payload that the answer may have, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response. `payload_len` lies about the payload where a test wants that."""
+    """A response. `payload_len` may be wrong if a test wants that."""
 
     status: Status = Status.OK
     payload: bytes = b""
@@ -50,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class FakeFunction:
-    """A kernel that the fake device "compiles": what it takes, and what a CALL of it does to its buffers."""
+    """A kernel that the fake device "compiles": its parameters, and the effect of a CALL on its buffers."""
 
     name: str
     param_sizes: tuple[int, ...] = ()
@@ -65,11 +66,11 @@ class FakeFunction:
 
 
 SILENCE: Final = Answer(value=-1)
-"""As an override's result: the request stays in flight until the device is closed."""
+"""Result of an override by which the request stays in flight until the device is closed."""
 
 
 def program_table(functions: list[FakeFunction], variables: dict[str, tuple[int, int]], log: str) -> bytes:
-    """The payload of a PROGRAM_LOAD response."""
+    """Payload of a PROGRAM_LOAD response."""
     strings, entries, params = b"", b"", b""
     for number, function in enumerate(functions, 1):
         names = [function.mangled.encode(), function.name.encode()]
@@ -95,7 +96,7 @@ def program_table(functions: list[FakeFunction], variables: dict[str, tuple[int,
 
 
 class FakeDevice:
-    """Serves all rings of a link until closed. `seen` lists what came, in order."""
+    """Serves all rings of a link until closed. `seen` lists the requests, in order."""
 
     def __init__(self, link: GuestLink) -> None:
         self.link = link
@@ -128,12 +129,12 @@ class FakeDevice:
         os.close(self._stop_fd)
 
     def opcodes(self) -> list[Opcode]:
-        """What came so far."""
+        """Opcodes of the requests so far."""
         with self._lock:
             return [ask.opcode for ask in self.seen]
 
     def answer_silenced(self, answer: Answer, count: int = 1) -> None:
-        """Ends the requests that an override left without an answer, once there are `count` of them."""
+        """Answers the requests that an override has left unanswered, once there are `count` of them."""
         with self._lock:
             assert self._changed.wait_for(lambda: len(self._silenced) >= count, TIMEOUT_S), "too few requests came"
             silenced, self._silenced = self._silenced, []
@@ -294,7 +295,7 @@ class FakeDevice:
         return Answer()
 
     def _do_call(self, ask: Ask) -> Answer:
-        """Buffers go through the function's `call`, in the order of the arguments; OUT ones come in as zeros."""
+        """Passes buffers through the function's `call`, in the order of the arguments; OUT buffers are zeros."""
         body = ask.body
         name, rest = ask.rest[: body.name_len].decode(), ask.rest[body.name_len :]
         function = next((f for f in self.functions if name in (f.name, f.mangled)), None)
@@ -328,5 +329,5 @@ class FakeDevice:
 
 
 def address_of(data: Any) -> int:
-    """Where a buffer lies, for comparisons in tests."""
+    """The address of a buffer, for comparisons in tests."""
     return int(ffi.cast("uintptr_t", ffi.from_buffer(data)))

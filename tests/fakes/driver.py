@@ -1,6 +1,6 @@
-"""A guest driver without a guest: requests through vring.c's driver side, on a memfd and two eventfds.
+"""Fake guest driver: requests through vring.c's driver side, on a memfd and two eventfds.
 
-It knows nothing of how the device came to see the region: give the same region, ring placements and eventfds to
+The driver does not depend on how the device sees the region: give the same region, ring placements and eventfds to
 a data plane in this process, or to a daemon through the fake frontend.
 """
 
@@ -17,16 +17,14 @@ from typing import Final, Self
 
 from tests.fakes.region import Block, Region
 from tests.fakes.ring import RawRing, RingPlacement
+from tests.limits import ANSWERS_WITHIN_S
 from virtio_proto import schema
 from virtio_proto._vring import ffi, lib
 from virtio_proto.schema import Opcode, Status
 
 RESPONSE_BYTES: Final = schema.RESPONSE.size_bytes
 UNWRITTEN: Final = 0xA5
-"""Writable buffers are full of it before the device gets them."""
-
-DEFAULT_TIMEOUT_S: Final = 30.0
-"""Far beyond anything a test waits for: only a device that hangs reaches it."""
+"""Byte that fills writable buffers before the device gets them."""
 
 
 class DriverTimeoutError(Exception):
@@ -38,12 +36,12 @@ class RingFullError(Exception):
 
 
 class DeviceMisbehavedError(Exception):
-    """The device returned something that was never in flight."""
+    """The device returned a head that was not in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back for a request."""
+    """The response to a request."""
 
     used_len: int
     status: Status
@@ -53,19 +51,19 @@ class Reply:
     queued_ns: int
     exec_ns: int
     payload: bytes
-    """`payload_len` bytes, bounded by what the device says it has written."""
+    """`payload_len` bytes, but not more than the device claims to have written."""
 
     raw: bytes
-    """All writable memory of the request, response included."""
+    """Contents of all writable memory of the request, response included."""
 
     @property
     def text(self) -> str:
-        """The error text."""
+        """Error text."""
         return self.payload.decode()
 
     @classmethod
     def parse(cls, raw: bytes, used_len: int) -> Reply:
-        """Read the response, believing nothing: an answer too short to hold one is BAD_REQUEST."""
+        """Parses a response without trusting it: one that is too short becomes BAD_REQUEST."""
         if used_len < RESPONSE_BYTES or used_len > len(raw):
             return cls(used_len, Status.BAD_REQUEST, 0, 0, 0, 0, 0, b"", raw)
         head = schema.RESPONSE.construct.parse(raw)
@@ -85,7 +83,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Pending:
-    """A request in flight. Its memory goes back to the region when it is done."""
+    """A request in flight. Its memory is returned to the region when it is done."""
 
     head: int
     readable: list[Block]
@@ -104,7 +102,7 @@ def pack_request(
     request_id: int = 0,
     flags: int = 0,
 ) -> bytes:
-    """Lay out a request's header and body; a mapping is packed as the schema says for `opcode`."""
+    """Packs a request's header and body; a mapping is packed by the schema of `opcode`."""
     header = schema.REQUEST.construct.build(
         {
             "opcode": opcode,
@@ -128,7 +126,7 @@ def pack_request(
 
 
 class FakeQueue:
-    """The driver side of one virtqueue. Owns neither the region nor the eventfds."""
+    """Driver side of a virtqueue. Owns neither the region nor the eventfds."""
 
     def __init__(
         self,
@@ -140,7 +138,7 @@ class FakeQueue:
         event_idx: bool = True,
         indirect: bool = True,
     ) -> None:
-        """Take over zeroed ring memory; calls are off until someone waits."""
+        """Initialises a ring in zeroed memory; calls are disabled until a wait."""
         self.region, self.at, self.kick_fd, self.call_fd = region, at, kick_fd, call_fd
         self.indirect = indirect
         self.raw = RawRing(region, at)
@@ -151,25 +149,25 @@ class FakeQueue:
         ring.used = ffi.cast("uint16_t *", region.address + at.used)
         ring.num = at.num
         if lib.vgc_vq_driver_init(self._vq, ring[0], event_idx):
-            raise ValueError(f"{at.num} is no queue size; allowed: powers of two up to 256")
+            raise ValueError(f"{at.num} is not a queue size; allowed: powers of two up to 256")
         lib.vgc_vq_disable_call(self._vq)
-        self._serial = 0  # of the chain added last; it is the chain's token
+        self._serial = 0  # number of the chain that was added last; it is the chain's token
         self._pending: dict[int, Pending] = {}
 
     @property
     def num_free(self) -> int:
-        """Free descriptors."""
+        """Number of free descriptors."""
         return int(self._vq.num_free)
 
     @property
     def num_pending(self) -> int:
-        """Requests that have not come back."""
+        """Number of requests that have not come back."""
         return len(self._pending)
 
     def add(self, readable: Sequence[Block], writable: Sequence[Block], *, kick: bool = True) -> Pending:
-        """Publish one chain, and kick if the device wants it. The blocks stay the caller's.
+        """Publishes a chain, and kicks if the device wants it. The blocks stay the caller's.
 
-        :raise RingFullError: when there are too few descriptors; nothing has happened then.
+        :raise RingFullError: there are too few free descriptors; nothing was published.
         """
         blocks = [*readable, *writable]
         table: Block | None = None
@@ -197,20 +195,20 @@ class FakeQueue:
         return pending
 
     def kick_if_wanted(self) -> bool:
-        """Kick for everything added since last asked, unless the device said it need not be."""
+        """Kicks for all chains added since the last call, unless the device wants no kick."""
         wanted = bool(lib.vgc_vq_should_kick(self._vq))
         if wanted:
             self.kick()
         return wanted
 
     def kick(self) -> None:
-        """Kick regardless."""
+        """Kicks unconditionally."""
         os.eventfd_write(self.kick_fd, 1)
 
     def poll(self) -> list[Pending]:
-        """Take everything that has come back, without waiting.
+        """Takes all requests that have come back, without waiting.
 
-        :raise DeviceMisbehavedError: when the device returned a head that is not in flight.
+        :raise DeviceMisbehavedError: the device returned a head that is not in flight.
         """
         done = []
         token, length = ffi.new("void **"), ffi.new("uint32_t *")
@@ -225,12 +223,12 @@ class FakeQueue:
             raise DeviceMisbehavedError(f"used ring: {self.raw.used_entry(int(self._vq.last_used))}")
         return done
 
-    def wait(self, pending: Pending, timeout_s: float = DEFAULT_TIMEOUT_S) -> Reply:
+    def wait(self, pending: Pending, timeout_s: float = ANSWERS_WITHIN_S) -> Reply:
         """Sleep on the call eventfd until `pending` is done; others that finish meanwhile are kept.
 
-        :raise DriverTimeoutError: when it is not done in time.
+        :raise DriverTimeoutError: the request is not done in time.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s  # noqa: TID251  for a device that hangs
         while pending.reply is None:
             self.poll()
             if pending.reply is None and not lib.vgc_vq_enable_call(self._vq):
@@ -241,7 +239,7 @@ class FakeQueue:
     def _sleep(self, deadline: float) -> None:
         poller = select.poll()
         poller.register(self.call_fd, select.POLLIN)
-        left_ms = max(0, int((deadline - time.monotonic()) * 1000))
+        left_ms = max(0, int((deadline - time.monotonic()) * 1000))  # noqa: TID251
         if not poller.poll(left_ms):
             raise DriverTimeoutError(f"no call; {self.num_pending} requests in flight")
         os.eventfd_read(self.call_fd)
@@ -252,7 +250,7 @@ class FakeQueue:
 
 
 class FakeDriver:
-    """A driver with one or more queues that speaks virtio-gpu-compute. Owns the eventfds, not the region."""
+    """Driver of virtio-gpu-compute with one or more queues. Owns the eventfds, not the region."""
 
     def __init__(
         self,
@@ -263,7 +261,7 @@ class FakeDriver:
         event_idx: bool = True,
         indirect: bool = True,
     ) -> None:
-        """Lay out the queues in the region and make an eventfd pair for each."""
+        """Places the queues in the region and makes a pair of eventfds for each."""
         self.region = region
         self.event_idx, self.indirect = event_idx, indirect
         self.queues = [
@@ -286,7 +284,7 @@ class FakeDriver:
         self.close()
 
     def close(self) -> None:
-        """Close the eventfds; a second time does nothing."""
+        """Closes the eventfds; does nothing the second time."""
         for queue in self.queues:
             os.close(queue.kick_fd)
             os.close(queue.call_fd)
@@ -308,11 +306,11 @@ class FakeDriver:
         payload_out: Block | None = None,
         kick: bool = True,
     ) -> Pending:
-        """Publish a request and return at once.
+        """Publishes a request and returns at once.
 
-        `writable_len` bytes of payload may come back besides the response; `payload_out` has the device write
-        them into a block of the caller's instead. `cuts` are positions in header, body and trailing bytes
-        where one descriptor ends and the next begins. Memory that is made here is freed by :meth:`wait`.
+        `writable_len`: room for payload besides the response; with `payload_out`, the device writes it into that block
+        of the caller's. `cuts`: positions in header, body and trailing bytes where one descriptor ends and the next
+        begins. Memory that is allocated here is freed by :meth:`wait`.
         """
         request_id, self._next_id = self._next_id, self._next_id + 1
         stream_bytes = trailing if isinstance(payload_in, Block) else trailing + payload_in
@@ -332,10 +330,10 @@ class FakeDriver:
         pending.owned += owned
         return pending
 
-    def wait(self, pending: Pending, *, queue: int = 0, timeout_s: float = DEFAULT_TIMEOUT_S) -> Reply:
+    def wait(self, pending: Pending, *, queue: int = 0, timeout_s: float = ANSWERS_WITHIN_S) -> Reply:
         """Wait for one request.
 
-        :raise DriverTimeoutError: when it is not done in time.
+        :raise DriverTimeoutError: the request is not done in time.
         """
         return self.queues[queue].wait(pending, timeout_s)
 
@@ -353,9 +351,9 @@ class FakeDriver:
         flags: int = 0,
         cuts: Sequence[int] = (),
         payload_out: Block | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = ANSWERS_WITHIN_S,
     ) -> Reply:
-        """:meth:`submit`, then :meth:`wait`."""
+        """Submits a request and waits for it."""
         pending = self.submit(
             opcode,
             body,
@@ -382,6 +380,6 @@ class FakeDriver:
 
 
 def _cut(data: bytes, cuts: Sequence[int]) -> list[bytes]:
-    """Split `data` at ascending positions."""
+    """Splits `data` at ascending positions."""
     edges = [0, *cuts, len(data)]
     return [data[start:end] for start, end in pairwise(edges)]

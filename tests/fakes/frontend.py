@@ -1,7 +1,7 @@
-"""A vhost-user frontend without QEMU: says what QEMU 11.1's generic device says, in its order.
+"""Fake vhost-user frontend: sends the messages of QEMU 11.1's generic device, in its order.
 
-Blocking, with a time-out on every wait, so that a backend that hangs fails a test and does not hang it. Everything
-that QEMU would never send can be sent with `send` and `send_raw`.
+Blocking, with a time-out on every wait, so that a backend that hangs fails a test and does not hang it. Messages that
+QEMU would never send can be sent with `send` and `send_raw`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import array
 import os
 import select
 import socket
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tests.limits import ANSWERS_WITHIN_S
+from tests.waiting import until
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.messages import (
     FLAG_NEED_REPLY,
@@ -34,8 +35,8 @@ from vhost_backend.vhost_user.messages import (
 from virtio_proto import schema
 from virtio_proto.schema import Health
 
-TIMEOUT_S: Final = 20.0
-"""Far beyond anything a test waits for: only a backend that hangs reaches it."""
+TIMEOUT_S: Final = ANSWERS_WITHIN_S
+"""Limit of each wait: far beyond what any test waits for, so that only a backend that hangs reaches it."""
 
 
 class BackendGone(Exception):  # noqa: N818  a state of the connection, not a fault of the caller
@@ -55,7 +56,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class RingSetup:
-    """A ring as a driver would have configured it. The descriptors stay the caller's; None: no fd."""
+    """Ring as configured by a driver. The descriptors stay the caller's; None: no descriptor."""
 
     index: int
     size: int
@@ -82,7 +83,7 @@ class SharedFile:
 
 
 class FakeFrontend:
-    """One connection to a backend; owns `sock` and its own err eventfds."""
+    """A connection to a backend; owns `sock` and its own err eventfds."""
 
     def __init__(self, sock: socket.socket, num_queues: int = 4) -> None:
         sock.settimeout(TIMEOUT_S)
@@ -99,7 +100,7 @@ class FakeFrontend:
     def connect(cls, path: Path, num_queues: int = 4) -> FakeFrontend:
         """Connects to a backend that listens at `path`.
 
-        :raise OSError: none does.
+        :raise OSError: no backend listens there.
         """
         with ExitStack() as undo:
             sock = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -109,7 +110,7 @@ class FakeFrontend:
         return cls(sock, num_queues)
 
     def close(self) -> None:
-        """Hangs up; a second time does nothing."""
+        """Hangs up; does nothing the second time."""
         self.sock.close()
         if self.backend_channel is not None:
             self.backend_channel.close()
@@ -129,7 +130,7 @@ class FakeFrontend:
     # ---- messages --------------------------------------------------------------------------------
 
     def send_raw(self, data: bytes, fds: Sequence[int] = ()) -> None:
-        """Any bytes at all, with any descriptors."""
+        """Sends any bytes at all, with any descriptors."""
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
             sent = self.sock.sendmsg([data], rights, socket.MSG_NOSIGNAL)
@@ -142,10 +143,10 @@ class FakeFrontend:
         self.send_raw(messages.build(request, payload, flags), fds)
 
     def receive(self) -> Reply:
-        """The next reply.
+        """Returns the next reply.
 
         :raise BackendGone: the connection is closed.
-        :raise TimeoutError: the backend says nothing.
+        :raise TimeoutError: the backend does not reply.
         """
         header = self._read(HEADER_BYTES)
         request, flags, size = (int.from_bytes(header[at : at + 4], "little") for at in (0, 4, 8))
@@ -164,7 +165,7 @@ class FakeFrontend:
         return data
 
     def call(self, request: Request, payload: bytes = b"") -> bytes:
-        """A request that is answered with a payload of its own."""
+        """Sends a request that is answered with a payload of its own; returns the payload."""
         self.send(request, payload)
         reply = self.receive()
         assert reply.request == request, f"{request.name} was answered with {reply}"
@@ -172,25 +173,25 @@ class FakeFrontend:
         return reply.payload
 
     def acked(self, request: Request, payload: bytes = b"", fds: Sequence[int] = ()) -> int:
-        """A request with need_reply; returns the status, 0 for success."""
+        """Sends a request with need_reply; returns the status, 0 for success."""
         self.send(request, payload, fds, FLAG_NEED_REPLY)
         reply = self.receive()
         assert reply.request == request, f"{request.name} was answered with {reply}"
         return reply.u64
 
     def must(self, request: Request, payload: bytes = b"", fds: Sequence[int] = ()) -> None:
-        """As `acked`, and the backend must agree."""
+        """Sends as `acked` does; the status must be success."""
         status = self.acked(request, payload, fds)
         assert status == 0, f"{request.name} was refused with {status}"
 
     def synchronise(self) -> None:
-        """Returns when the backend has handled everything sent so far."""
+        """Waits until the backend has handled all messages sent so far."""
         self.call(Request.GET_FEATURES)
 
     def finish(self) -> int:
-        """Says no more, and returns when the backend has handled everything and hung up.
+        """Ends the sending side, and returns when the backend has handled everything and hung up.
 
-        Returns the number of bytes that it still had to say.
+        Returns the number of bytes that the backend still sent.
         """
         unread = 0
         try:
@@ -202,17 +203,17 @@ class FakeFrontend:
         return unread
 
     def is_dropped(self) -> bool:
-        """Waits until the backend says something or hangs up; True if it hung up."""
+        """Waits until the backend sends a message or hangs up; True if it hung up."""
         try:
             self.receive()
         except BackendGone:
             return True
         return False
 
-    # ---- what QEMU does --------------------------------------------------------------------------
+    # ---- QEMU's sequences ------------------------------------------------------------------------
 
     def negotiate(self, features: int = OFFERED_FEATURES, protocol: int = OFFERED_PROTOCOL_FEATURES) -> None:
-        """From the connection to the point where QEMU waits for the guest."""
+        """Does what QEMU does from the connection to the point where it waits for the guest."""
         self.features = int.from_bytes(self.call(Request.GET_FEATURES), "little") & features
         offered = int.from_bytes(self.call(Request.GET_PROTOCOL_FEATURES), "little")
         self.protocol_features = offered & protocol
@@ -237,12 +238,12 @@ class FakeFrontend:
         self.backend_channel = ours
 
     def set_event(self, request: Request, index: int, fd: int | None) -> None:
-        """SET_VRING_KICK, CALL or ERR, with a descriptor or with none."""
+        """Sends SET_VRING_KICK, CALL or ERR, with or without a descriptor."""
         value = index if fd is not None else index | VRING_NO_FD
         self.must(request, messages.u64(value), [] if fd is None else [fd])
 
     def set_memory(self, files: Iterable[SharedFile]) -> None:
-        """All regions, as QEMU does where memory slots are not offered."""
+        """Sends all regions in SET_MEM_TABLE, as QEMU does where memory slots are not offered."""
         files = list(files)
         table = messages.mem_table(tuple(file.as_region() for file in files))
         self.must(Request.SET_MEM_TABLE, table, [file.fd for file in files])
@@ -254,7 +255,7 @@ class FakeFrontend:
         self.must(Request.REM_MEM_REG, messages.mem_reg(file.as_region()))
 
     def set_up(self, ring: RingSetup) -> None:
-        """Everything of one ring but its enabling; the kick descriptor starts it."""
+        """Sends all messages of one ring but SET_VRING_ENABLE; the kick descriptor starts the ring."""
         self.send(Request.SET_VRING_NUM, messages.vring_state(ring.index, ring.size))
         self.send(Request.SET_VRING_BASE, messages.vring_state(ring.index, ring.base))
         address = messages.vring_addr(ring.index, ring.desc, ring.used, ring.avail)
@@ -266,7 +267,7 @@ class FakeFrontend:
         self.must(Request.SET_VRING_ENABLE, messages.vring_state(index, int(enabled)))
 
     def start(self, rings: Sequence[RingSetup], files: Iterable[SharedFile] = ()) -> None:
-        """DRIVER_OK: features, memory, the driver's rings, then *all* queues enabled, then call swapped."""
+        """Acts as QEMU at DRIVER_OK: features, memory, the driver's rings, *all* queues enabled, then calls swapped."""
         self.send(Request.SET_FEATURES, messages.u64(self.features))
         for file in files:
             self.add_memory(file)
@@ -278,60 +279,61 @@ class FakeFrontend:
             self.set_event(Request.SET_VRING_CALL, ring.index, ring.call_fd)
 
     def get_base(self, index: int) -> int:
-        """GET_VRING_BASE: stops the ring."""
+        """Sends GET_VRING_BASE, which stops the ring."""
         reply = self.call(Request.GET_VRING_BASE, messages.vring_state(index, 0))
         assert int.from_bytes(reply[:4], "little") == index
         return int.from_bytes(reply[4:], "little")
 
     def stop(self, rings: Sequence[RingSetup]) -> list[int]:
-        """Pause, or the first half of a reset; returns the base of each ring."""
+        """Stops the rings, as for a pause or the first half of a reset; returns the base of each ring."""
         for index in range(self.num_queues):
             self.enable(index, enabled=False)
         return [self.get_base(ring.index) for ring in rings]
 
     def reset(self) -> None:
-        """What follows `stop` when the guest resets the device."""
+        """Sends what follows `stop` when the guest resets the device."""
         self.send(Request.RESET_DEVICE)
 
     def config_read(self, offset: int = 0, size: int = messages.CONFIG_SPACE_BYTES) -> bytes:
-        """GET_CONFIG, as for every access of the guest."""
+        """Sends GET_CONFIG, as QEMU does for every access of the guest; returns the bytes."""
         return self.call(Request.GET_CONFIG, messages.config(offset, bytes(size)))[12:]
 
     def config_write(self, data: bytes, offset: int = 0) -> None:
         self.must(Request.SET_CONFIG, messages.config(offset, data))
 
     def wait_config_change(self) -> None:
-        """Returns when the backend has raised the configuration interrupt.
+        """Waits until the backend has raised the configuration interrupt.
 
-        :raise TimeoutError: it does not.
+        :raise TimeoutError: the backend does not raise it in time.
         """
         assert self.backend_channel is not None
         data = self.backend_channel.recv(HEADER_BYTES, socket.MSG_WAITALL)
         assert data == messages.build(messages.BackendRequest.CONFIG_CHANGE_MSG), f"the backend sent {data!r}"
 
     def config_change_is_pending(self) -> bool:
-        """Whether the configuration interrupt has been raised and not been waited for."""
+        """True if the configuration interrupt has been raised and not been waited for."""
         assert self.backend_channel is not None
         return bool(select.select([self.backend_channel], [], [], 0)[0])
 
     def wait_health(self, health: Health) -> None:
-        """Returns when the configuration space shows `health`, interrupt or not.
+        """Waits until the configuration space shows `health`, with or without an interrupt.
 
-        :raise TimeoutError: it does not come to that.
+        :raise AssertionError: that does not happen in time.
         """
         self.wait_for_config(lambda space: space.health == health)
 
     def wait_for_config(self, condition: Callable[[Any], bool]) -> Any:
-        """Reads the configuration space until `condition` holds of it, and returns it.
+        """Reads the configuration space until it meets `condition`, and returns it.
 
-        :raise TimeoutError: it does not come to that.
+        :raise AssertionError: that does not happen in time.
         """
-        deadline = time.monotonic() + TIMEOUT_S
-        while not condition(space := schema.CONFIG.construct.parse(self.config_read())):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the configuration space stays {space}")
-        return space
+
+        def wanted() -> Any:
+            space = schema.CONFIG.construct.parse(self.config_read())
+            return space if condition(space) else None
+
+        return until(wanted)
 
     def err_signalled(self, index: int, timeout_s: float = TIMEOUT_S) -> bool:
-        """Whether the ring's err descriptor is signalled, now or within the time."""
+        """True if the ring's err descriptor is signalled, now or within the time."""
         return bool(select.select([self.err_fds[index]], [], [], timeout_s)[0])

@@ -1,4 +1,4 @@
-"""Guests for a link: the binding in this process, and other processes that can be killed."""
+"""Guests of a link: the binding in this process, and other processes that can be killed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any, Final, Self
 
 import guest_driver as vgc
 from tests.fakes.link import GuestLink
+from tests.limits import ANSWERS_WITHIN_S
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = ANSWERS_WITHIN_S
 
 
 def open_device(link: GuestLink, state_dir: Path, **options: Any) -> vgc.Device:
-    """The link's device in this process."""
+    """Opens the link's device in this process."""
     os.environ["VGC_MEMFD"] = link.description
     try:
         return vgc.Device(state_dir=str(state_dir), **options)
@@ -26,9 +27,9 @@ def open_device(link: GuestLink, state_dir: Path, **options: Any) -> vgc.Device:
 
 
 class GuestProcess:
-    """A process that runs `script` with the device open as ``dev``, until it ends or is killed.
+    """Process that runs `script` with the device open as ``dev``, until it ends or is killed.
 
-    The script says how far it has come with ``say(word)`` and `expect` waits for that; ``hear()`` waits for `tell`.
+    The script reports its progress with ``say(word)``, for which `expect` waits; ``hear()`` waits for `tell`.
     """
 
     PRELUDE = (
@@ -61,7 +62,7 @@ class GuestProcess:
             pipe.close()
 
     def kill(self) -> None:
-        """SIGKILL, and returns when it is gone."""
+        """Sends SIGKILL and returns when the process is gone."""
         self.process.kill()
         self.process.wait(TIMEOUT_S)
 

@@ -1,7 +1,7 @@
-"""What lies between a guest that uses libvgc and a device in this machine: region, configuration file, eventfds.
+"""The link between a guest that uses libvgc and a device on this machine: region, configuration file, eventfds.
 
-A device of any kind is put on the other end: `tests.fakes.device.FakeDevice`, a data plane in this process, or the
-real daemon through the fake frontend.
+The device can be `tests.fakes.device.FakeDevice`, a data plane in this process, or the real daemon through the fake
+frontend.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _up(value: int, unit: int) -> int:
 
 
 def placements(num_queues: int, ring_size: int) -> list[RingPlacement]:
-    """Where libvgc's layout.c puts the rings."""
+    """Placements of the rings, as libvgc's transport.c lays them out."""
     avail = _up(16 * ring_size, 64)
     used = _up(avail + 6 + 2 * ring_size, 64)
     stride = _up(used + 6 + 8 * ring_size, 4096)
@@ -34,7 +34,7 @@ def placements(num_queues: int, ring_size: int) -> list[RingPlacement]:
 
 
 class GuestLink:
-    """Owns everything that a guest's handle and a device share. `name` tells links of one state folder apart."""
+    """Everything that a guest's handle and a device share; owns it. `name` tells links of one state folder apart."""
 
     def __init__(
         self, *, name: str = "vm", region_bytes: int = 4 << 20, num_queues: int = 2, ring_size: int = 64, **config: Any
@@ -84,22 +84,22 @@ class GuestLink:
             os.close(fd)
 
     def set_config(self, **fields: Any) -> None:
-        """Changes fields of the configuration space, as a guest sees them from now on."""
+        """Changes fields of the configuration space that the guest sees."""
         self.config |= fields
         self.set_config_bytes(schema.CONFIG.construct.build(self.config))
 
     def set_config_bytes(self, data: bytes) -> None:
-        """Replaces the whole configuration space, with what a daemon answers to GET_CONFIG for one."""
+        """Replaces the whole configuration space, for example with a daemon's answer to GET_CONFIG."""
         os.pwrite(self.config_fd, data.ljust(schema.LIMITS["CONFIG_SIZE"], b"\0"), 0)
 
     @property
     def fds(self) -> list[int]:
-        """What a process that gets `description` must inherit."""
+        """Descriptors that a process that gets `description` must inherit."""
         return [self.region.fd, self.config_fd, *self.kick_fds, *self.call_fds]
 
     @property
     def description(self) -> str:
-        """The value of VGC_MEMFD."""
+        """Value of VGC_MEMFD."""
         kicks, calls = (":".join(map(str, fds)) for fds in (self.kick_fds, self.call_fds))
         return (
             f"name={self.name},region={self.region.fd},config={self.config_fd},gpa={self.region.gpa:#x},"

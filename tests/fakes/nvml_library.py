@@ -10,7 +10,7 @@ SOURCE: Final = Path(__file__).resolve().parent / "nvml" / "nvml.c"
 
 
 def build(folder: Path) -> Path:
-    """The library, in `folder`."""
+    """Builds the library in `folder` and returns its path."""
     library = folder / "libnvidia-ml.so.1"
     command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library), str(SOURCE)]
     subprocess.run(command, check=True)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server in a folder, for tests and benchmarks: from the system's binaries, as an unprivileged user."""
+"""PostgreSQL server in a folder, for tests and benchmarks: the system's binaries, run by an unprivileged user."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class PostgresMissing(Exception):  # noqa: N818  a reason, not a fault
 
 
 class PostgresServer:
-    """Runs from when it is made until `stop`; listens on a UNIX socket in its folder only."""
+    """A server that runs from its construction until `stop`; it listens on a UNIX socket in its folder only."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is made. The server's files are gone with it.
+        """Makes `folder`, which has all files of the server, and starts the server.
 
-        :raise PostgresMissing: its binaries are not installed.
+        :raise PostgresMissing: PostgreSQL's binaries are not installed.
         """
         found = sorted(_BINARIES.glob("*/bin/initdb"))
         if not found:
@@ -47,10 +47,10 @@ class PostgresServer:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-m", "immediate", "stop")
 
     def _unprivileged(self) -> list[str]:
-        """PostgreSQL does not run as root: a command in front that makes it nobody, who gets the folder."""
+        """Command prefix that has root run PostgreSQL, which refuses root, as nobody; nobody gets the folder."""
         if os.geteuid() != 0:
             return []
-        parent = self._folder.parent  # often made for one user only: nobody must come through
+        parent = self._folder.parent  # parents are often closed to others, and nobody must be able to enter them
         parent.chmod(parent.stat().st_mode | 0o011)
         shutil.chown(self._folder, "nobody", "nogroup")
         return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]

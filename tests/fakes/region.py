@@ -1,4 +1,4 @@
-"""A VM's shared region as the guest sees it: one memfd, mapped here, with a small allocator on top."""
+"""A VM's shared region on the guest's side: a mapped memfd with a small allocator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RegionFullError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A range of the region: `offset` bytes from its start, known to the device as `gpa`."""
+    """A range of the region, at `offset` from its start; its guest physical address is `gpa`."""
 
     offset: int
     size: int
@@ -28,14 +28,14 @@ class Block:
 
 
 class Region:
-    """Guest memory that the device may see. Owns the mapping; owns `fd` too.
+    """Guest memory that is shared with the device. Owns mapping and `fd`.
 
-    Fields are what a frontend needs to hand it over: `fd`, `size`, `gpa` and `uva`, the address that it
-    pretends the frontend has mapped it at (ring addresses of vhost-user are given in it).
+    A frontend needs these fields to share it: `fd`, `size`, `gpa` and `uva`, the pretended address of the frontend's
+    mapping (vhost-user gives ring addresses in it).
     """
 
     def __init__(self, size: int, *, gpa: int = DEFAULT_GPA, uva: int = DEFAULT_UVA, fd: int = -1) -> None:
-        """Make a region of `size` bytes, or take over `fd` if one is given."""
+        """Makes a region of `size` bytes, or takes ownership of `fd` if it is given."""
         self.size, self.gpa, self.uva = size, gpa, uva
         self.fd = fd if fd >= 0 else os.memfd_create("region", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         if fd < 0:
@@ -43,7 +43,7 @@ class Region:
         self.memory = mmap.mmap(self.fd, size)
         self._pin = ffi.from_buffer(self.memory)
         self.address = int(ffi.cast("uintptr_t", self._pin))
-        self._free = [(0, size)]  # (offset, size), ascending, never adjacent
+        self._free = [(0, size)]  # free ranges as (offset, size), ascending, never adjacent
 
     def __enter__(self) -> Self:
         return self
@@ -52,7 +52,7 @@ class Region:
         self.close()
 
     def close(self) -> None:
-        """Unmap the memory and close the fd; a second time does nothing."""
+        """Unmaps the memory and closes the fd; does nothing the second time."""
         if self.fd < 0:
             return
         ffi.release(self._pin)
@@ -61,9 +61,9 @@ class Region:
         self.fd = -1
 
     def allocate(self, size: int, align: int = 16) -> Block:
-        """Take the first free range that fits.
+        """Allocates the first free range that fits.
 
-        :raise RegionFullError: when there is none.
+        :raise RegionFullError: no free range is large enough.
         """
         size = max(size, 1)
         for index, (start, room) in enumerate(self._free):
@@ -76,7 +76,7 @@ class Region:
         raise RegionFullError(f"no {size} bytes, aligned to {align}, in {self._free}")
 
     def release(self, block: Block) -> None:
-        """Give a block back."""
+        """Frees a block."""
         pieces = sorted([*self._free, (block.offset, block.size)])
         merged = [pieces[0]]
         for offset, size in pieces[1:]:
@@ -89,15 +89,15 @@ class Region:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that no block holds."""
+        """Number of free bytes."""
         return sum(size for _, size in self._free)
 
     def read(self, block: Block, size: int | None = None) -> bytes:
-        """Copy the first `size` bytes of a block out, or all of them."""
+        """Reads the first `size` bytes of a block, or all."""
         return self.memory[block.offset : block.offset + (block.size if size is None else size)]
 
     def write(self, block: Block, data: bytes, at: int = 0) -> None:
-        """Copy `data` into a block, `at` bytes from its start."""
+        """Writes `data` into a block, `at` bytes from its start."""
         if at + len(data) > block.size:
             raise ValueError(f"{len(data)} bytes at {at} do not fit a block of {block.size}")
         self.memory[block.offset + at : block.offset + at + len(data)] = data

@@ -1,4 +1,4 @@
-"""A VM without QEMU: region, driver and frontend put together."""
+"""Fake VM: region, driver and frontend together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REGION_BYTES: Final = 16 << 20
 
 
 class FakeVm:
-    """A driver whose queues a backend serves. Owns the three."""
+    """A driver whose queues a backend serves. Owns region, driver and frontend."""
 
     def __init__(self, socket_path: Path, *, num_queues: int = 1, region_bytes: int = REGION_BYTES) -> None:
         """Connects, negotiates and starts the queues; does not wait until the device is ready."""
@@ -26,7 +26,7 @@ class FakeVm:
         self.frontend.start(self.rings(), [self.file])
 
     def rings(self, bases: list[int] | None = None) -> list[RingSetup]:
-        """The driver's queues as the frontend knows them; `bases` where they go on."""
+        """The driver's queues as the frontend describes them; `bases` are the indices at which they go on."""
         uva = self.region.uva
         return [
             RingSetup(

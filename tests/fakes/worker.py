@@ -1,7 +1,7 @@
-"""A worker double: a real process, whose side of the conversation the test speaks itself.
+"""Worker double: a real process, for which the test itself talks to the daemon.
 
-`WorkerHost.command` goes to the daemon in place of the worker's; each process that it starts reports to the host and
-passes on its connection, which comes back from `WorkerHost.next` as a `WorkerDouble`.
+The daemon gets `WorkerHost.command` in place of the worker's command; each process that it starts passes its connection
+to the host, which returns it from `WorkerHost.next` as a `WorkerDouble`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from vhost_backend.config import VmConfig
-from vhost_backend.worker import protocol
-from vhost_backend.worker.protocol import Ack, DaemonMessage, Ready, Setup, VringStop, WorkerMessage
+from tests.limits import ANSWERS_WITHIN_S
+from vhost_backend.config.daemon import VmConfig
+from vhost_backend.worker_protocol import protocol
+from vhost_backend.worker_protocol.protocol import Ack, DaemonMessage, Ready, Setup, VringStop, WorkerMessage
 
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = ANSWERS_WITHIN_S
 _STUB: Final = Path(__file__).with_name("worker_stub.py")
 _M = TypeVar("_M", bound=DaemonMessage)
 
 
 class WorkerDouble:
-    """One worker process and its connection to the daemon. Received descriptors are closed with it."""
+    """A worker process and its connection to the daemon. Received descriptors are closed with it."""
 
     def __init__(self, pid: int, sock: socket.socket, leash: socket.socket) -> None:
         sock.settimeout(TIMEOUT_S)
@@ -33,7 +34,7 @@ class WorkerDouble:
         self._leash = leash
 
     def receive(self) -> DaemonMessage:
-        """The daemon's next message; its descriptors are appended to `fds`.
+        """Receives the daemon's next message; its descriptors are appended to `fds`.
 
         :raise EOFError: the daemon hung up.
         """
@@ -45,7 +46,7 @@ class WorkerDouble:
         return message
 
     def expect(self, kind: type[_M]) -> _M:
-        """As `receive`; it must be of this kind. It is acknowledged, with what a healthy worker would say."""
+        """Receives the next message, which must be of this kind, and acknowledges it as a healthy worker would."""
         message = self.receive()
         assert isinstance(message, kind), f"the daemon sent {message}"
         if not isinstance(message, Setup | protocol.Program | protocol.Shutdown):
@@ -53,7 +54,7 @@ class WorkerDouble:
         return message
 
     def setup(self) -> Setup:
-        """Takes `Setup` and says that it is ready."""
+        """Takes `Setup` and answers `Ready`."""
         message = self.expect(Setup)
         self.send(Ready("fake engine", 3, 0, "none: a test double"))
         return message
@@ -62,7 +63,7 @@ class WorkerDouble:
         self.send(Ack(message.seq, not error, error, base, address))
 
     def stop_at(self, base: int) -> VringStop:
-        """Takes `VringStop` and answers with `base`."""
+        """Receives `VringStop` and answers with `base`."""
         message = self.receive()
         assert isinstance(message, VringStop), f"the daemon sent {message}"
         self.ack(message, base=base)
@@ -79,7 +80,7 @@ class WorkerDouble:
         self.sock.close()
 
     def die(self, how: str = "0") -> None:
-        """Has the process exit with a code, or "abort"."""
+        """Makes the process exit with a code, or "abort"."""
         self._leash.send(how.encode())
 
     def close(self) -> None:
@@ -91,7 +92,7 @@ class WorkerDouble:
 
 
 class WorkerHost:
-    """Where worker doubles report to. A context manager."""
+    """The host to which worker doubles report. A context manager."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / "workers"
@@ -103,13 +104,13 @@ class WorkerHost:
         self._listener.settimeout(TIMEOUT_S)
 
     def command(self, _config: VmConfig, fd: int) -> tuple[str, ...]:
-        """What the daemon starts in place of a worker."""
+        """Command line that the daemon starts in place of a worker."""
         return (sys.executable, "-I", "-S", str(_STUB), str(self._path), "--fd", str(fd))
 
     def next(self) -> WorkerDouble:
-        """The next worker that the daemon starts and that lives to report.
+        """Waits for the next worker that the daemon starts and that lives to report.
 
-        :raise TimeoutError: it starts none.
+        :raise TimeoutError: the daemon starts no worker in time.
         """
         fds: list[int] = []
         while not fds:

@@ -1,4 +1,4 @@
-"""The process behind `tests.fakes.worker`: hands its connection to the test and lives until told otherwise.
+"""Process of `tests.fakes.worker`: passes its connection to the test and runs until it is told to end.
 
 Run as ``python worker_stub.py REPORT_PATH --fd N``. Standard library only, so that it starts fast.
 """

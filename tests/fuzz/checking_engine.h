@@ -33,7 +33,7 @@ extern const struct vgc_kernel CHECKING_KERNELS[2];
 
 void checking_engine_init(struct checking_engine *engine);
 
-/* What the quota should count. */
+/* Bytes that the quota should count. */
 uint64_t checking_engine_charged(const struct checking_engine *engine);
 
 #endif

@@ -33,7 +33,7 @@ enum {
 };
 static const uint64_t GPA = 0x40000000, UVA = 0x7f0000000000;
 
-/* What requests return. */
+/* Kinds of results of requests. */
 enum result { CONTEXT, PROGRAM, FUNCTION, EVENT, ADDRESS, RESULTS };
 
 struct state {
@@ -343,7 +343,7 @@ static void look_at_used(struct state *state)
     }
 }
 
-/* As one round of vgc_dp_run(). */
+/* Does one round of vgc_dp_run(). */
 static bool work(struct state *state)
 {
     struct vgc_dp *dp = state->dp;
@@ -388,7 +388,7 @@ static void unload(struct state *state, uint32_t id, uint32_t context)
     }
 }
 
-/* As the worker's control thread. */
+/* Serves cold requests like the worker's main thread. */
 static bool serve_cold(struct state *state)
 {
     struct vgc_dp *dp = state->dp;
@@ -481,7 +481,7 @@ static void restart_queue(struct state *state, struct input *input)
         start_queue(state, index, take16(input), false);
 }
 
-/* The worker dies and another one takes over: guest memory and books stay as they are at this moment. A dead worker
+/* The worker dies and a new one takes over: guest memory and books stay as they are at this moment. A dead worker
  * may have been a hostile one: then its books hold anything. */
 static void replace_worker(struct state *state, struct input *input)
 {
@@ -583,7 +583,7 @@ static void send_plain(struct state *state, uint16_t opcode, const void *body, u
         ;
 }
 
-/* What every application begins with, so that the fuzzer need not find it out. */
+/* Requests that every application begins with, so that the fuzzer need not find them. */
 static void warm_up(struct state *state)
 {
     const struct vgc_body_context_create create = {VGC_WIRE_FINGERPRINT};

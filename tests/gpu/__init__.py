@@ -1,1 +1,1 @@
-"""The CUDA engine on a GPU, from a guest's program down to the hardware; what the fake driver can follow runs there too."""
+"""Tests of the CUDA engine on a GPU, from a guest's program down to the hardware; many run on the fake driver, too."""

@@ -1,6 +1,6 @@
-"""Which GPU the tests run on: the machine's own, or the fake driver's.
+"""GPUs that the tests run on: the machine's own, or the fake driver's.
 
-A test that takes `any_gpu` runs on both, one that takes `real_gpu` on hardware only; where there is none, the tests
+A test that takes `any_gpu` runs on both, one that takes `real_gpu` on hardware only; without a GPU, the tests
 marked ``gpu`` are skipped with the probe's reason.
 """
 
@@ -24,12 +24,12 @@ def real_gpu() -> Gpu:
 
 @pytest.fixture(scope="session")
 def fake_gpu() -> Gpu:
-    """The fake driver's: kernels are C functions, found by their names (``tests/fakes/cuda``)."""
+    """The fake driver's GPU: kernels are C functions, found by their names (``tests/fakes/cuda``)."""
     return find(cuda_driver.build())
 
 
 @pytest.fixture(scope="session", params=[pytest.param("real_gpu", marks=pytest.mark.gpu), "fake_gpu"])
 def any_gpu(request: pytest.FixtureRequest) -> Gpu:
-    """Each of the two."""
+    """Each of the two GPUs in turn."""
     gpu: Gpu = request.getfixturevalue(request.param)
     return gpu

@@ -34,13 +34,13 @@ static __device__ unsigned long long __globaltimer()
     return time;
 }
 """
-"""What the CPU engine's headers have and CUDA's have not, or elsewhere."""
+"""Names that the CPU engine's headers always have; CUDA has them in further headers, or not at all."""
 
 Array = np.ndarray[Any, Any]
 
 
 def features() -> str:
-    """``cpu_features.cu`` as NVIDIA's compilers take it."""
+    """The source ``cpu_features.cu``, changed so that NVIDIA's compilers take it."""
     text = SOURCE.read_text()
     for kernel in NOT_FOR_GPUS:
         text = re.sub(
@@ -51,7 +51,7 @@ def features() -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunctionFacts:
-    """What tests ask of a kernel."""
+    """Facts about a kernel that tests ask for."""
 
     name: str
     params: tuple[tuple[int, int], ...]
@@ -95,7 +95,7 @@ class GpuRig:
         return self._variables[name][0]
 
     def launch(self, name: str, grid: Shape, block: Shape, *args: Any, shared: int = 0) -> None:
-        """Runs a kernel to its end; raises what the guest's library does."""
+        """Runs a kernel to its end; raises the exceptions of the guest's library."""
         for here, there in self._arrays:
             there.set(here)
         self._variables_in()
@@ -106,7 +106,7 @@ class GpuRig:
         self._variables_out()
 
     def take_output(self, room: int = LIMITS["MAX_OUTPUT_BYTES"], context: int = 1) -> tuple[str, int, int]:
-        """What kernels printed since the last time. The guest's library takes all there is, and counts no context."""
+        """Output of kernels since the last call. The guest's library takes all output, without counts per context."""
         assert room >= LIMITS["MAX_OUTPUT_BYTES"]
         printed = self._output.getvalue() if context == 1 else ""
         if context == 1:
@@ -115,7 +115,7 @@ class GpuRig:
         return printed, 0, 0
 
     def forget(self) -> None:
-        """Frees what a test has made."""
+        """Frees the arrays and programs that a test made."""
         for _, there in self._arrays:
             there.free()
         self._arrays.clear()

@@ -14,15 +14,16 @@ import guest_driver as vgc
 from bench.cuda.gpu import Gpu
 from tests.fakes.attached import AttachedLink
 from tests.fakes.guest import REPOSITORY, open_device
+from tests.limits import HANGS_AFTER_S
 from tests.vm.vgcd import Vgcd, VmSettings
 
-TIMEOUT_S: Final = 100
+TIMEOUT_S: Final = HANGS_AFTER_S
 DEADLINE_S: Final = 1
-"""Of a launch: long for a kernel of these tests, short for one that hangs."""
+"""Deadline of a launch: long for a kernel of these tests, short for one that hangs."""
 
 
 def vm(gpu: Gpu, name: str = "a", *, pes: int | None = None, memory: str = "256M", **extra: Any) -> VmSettings:
-    """A VM with the whole GPU unless told otherwise; `extra` replaces keys of its section."""
+    """Configuration of a VM, with the whole GPU by default; `extra` replaces keys of its section."""
     section = {
         "engine": gpu.engine(),
         "sandbox": "best-effort",
@@ -49,12 +50,12 @@ class GpuHost:
         return self._links[name]
 
     def open(self, name: str = "a", output: TextIO | None = None) -> vgc.Device:
-        """A device of the VM in this process, closed with the host."""
+        """Opens the VM's device in this process; it is closed with the host."""
         state = self.vgcd.folder / f"state-{name}"
         return self._stack.enter_context(open_device(self.link(name), state, output=output))
 
     def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
-        """A guest's program, from its start to its end."""
+        """Runs a guest's program to its end."""
         link = self.link()
         environment = {"VGC_MEMFD": link.description, "PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.run(

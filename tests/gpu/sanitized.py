@@ -48,7 +48,7 @@ def contract(gpu: Gpu, native: NativeGpu) -> None:
 
 
 def main() -> int:
-    """0 when every result is right."""
+    """Runs all kernels; returns 0 if every result is right."""
     parser = argparse.ArgumentParser(prog="tests.gpu.sanitized", description=__doc__)
     parser.add_argument("--driver", type=Path, default=None, help="libcuda (default: the system's)")
     try:

@@ -1,4 +1,4 @@
-"""Programs that the guest has compiled itself: taken where the configuration allows it, and not elsewhere."""
+"""Programs that the guest compiled itself: taken where the configuration allows it, refused elsewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ extern "C" __global__ void add_one(unsigned *data, unsigned count)
 
 
 FORMS = {"ptx": ("-ptx", "compute"), "cubin": ("-cubin", "sm"), "fatbin": ("-fatbin", "sm")}
-"""By kind: nvcc's option, and what kind of architecture it wants."""
+"""nvcc's option for each kind, and the kind of architecture that the option takes."""
 
 
 @cache
@@ -52,7 +52,7 @@ def host(any_gpu: Gpu) -> Iterator[GpuHost]:
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_binary_computes_where_it_is_allowed(host: GpuHost, any_gpu: Gpu, kind: str) -> None:
+def test_allowed_binary_computes(host: GpuHost, any_gpu: Gpu, kind: str) -> None:
     with host.open("trusted") as dev:
         numbers = dev.zeros(1000, "uint32")
         dev.compile(binary(kind, any_gpu), kind=kind)["add_one"].launch(4, 64, numbers, np.uint32(1000))
@@ -60,13 +60,13 @@ def test_binary_computes_where_it_is_allowed(host: GpuHost, any_gpu: Gpu, kind: 
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_binary_is_refused_elsewhere(host: GpuHost, any_gpu: Gpu, kind: str) -> None:
+def test_binary_is_refused_unless_allowed(host: GpuHost, any_gpu: Gpu, kind: str) -> None:
     with host.open("other") as dev, pytest.raises(vgc.VgcError, match="binaries"):
         dev.compile(binary(kind, any_gpu), kind=kind)
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_what_is_none_is_refused_with_a_reason(host: GpuHost, kind: str) -> None:
+def test_bytes_that_are_no_program_are_refused_with_a_reason(host: GpuHost, kind: str) -> None:
     with host.open("trusted") as dev, pytest.raises(vgc.CompileError) as caught:
         dev.compile(b"this is no program at all", kind=kind)
     assert str(caught.value)

@@ -1,4 +1,4 @@
-"""The CUDA engine keeps to the contract on hardware; on the fake driver it does in ``tests/unit``.
+"""The CUDA engine passes the contract suite on hardware; ``tests/unit`` runs it on the fake driver.
 
 The engine runs in this process, which can have one driver: where tests with the fake one came first, these are skipped.
 """
@@ -28,9 +28,10 @@ def compiled(gpu: Gpu) -> bytes:
 
 class OnGpu(EngineContract):
     assert_ends_worker: ClassVar[bool] = True
-    completion: ClassVar[str]
+    completion: ClassVar[str] = "memory"
+    memory: ClassVar[str] = "pool"
     share: ClassVar[int]
-    """The GPU is divided by it."""
+    """Divisor of the GPU's processing elements, for an engine on part of the GPU."""
 
     @pytest.fixture(autouse=True)
     def _gpu(self, real_gpu: Gpu) -> None:
@@ -39,7 +40,7 @@ class OnGpu(EngineContract):
         self.gpu = real_gpu
 
     def open_engine(self) -> Engine:
-        options = {"device": self.gpu.uuid, "completion": self.completion}
+        options = {"device": self.gpu.uuid, "completion": self.completion, "memory": self.memory}
         return engine_class("cuda").open(options, max(2, self.gpu.num_pes // self.share), 16 * MIB, 60 * 10**9)
 
     def image(self) -> bytes:
@@ -59,3 +60,15 @@ class TestPartOfGpu(OnGpu):
 class TestCompletionByEvents(OnGpu):
     completion = "event"
     share = 1
+
+
+class TestMappedMemory(OnGpu):
+    memory = "mapped"
+    share = 1
+
+
+class TestMappedMemoryOfPartOfGpu(OnGpu):
+    """A green context sees what is mapped for its device."""
+
+    memory = "mapped"
+    share = 4

@@ -1,4 +1,4 @@
-"""A kernel that fails takes nothing down but its own VM's context; the others never notice."""
+"""A kernel that fails ends nothing but its own VM's context; other VMs are not affected."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ FAULTS = {
     "fails": (vgc.KernelAssert, "CUDA_ERROR_ASSERT"),
     "hang": (vgc.Timeout, "ran longer than"),
 }
-"""By kernel: what the guest gets, and the driver's name for it (of a trap, architectures have their own)."""
+"""The guest's status and the driver's error name, by kernel (each architecture has its own for a trap)."""
 
 
 class Counter:
-    """A VM's numbers, which a kernel counts up."""
+    """An array of a VM, which a kernel counts up."""
 
     def __init__(self, dev: vgc.Device) -> None:
         self.dev = dev
@@ -44,7 +44,7 @@ class Counter:
         self.expected = 0
 
     def count(self, times: int = 1) -> None:
-        """:raise AssertionError: a number is wrong."""
+        """Counts up once and checks. :raise AssertionError: a number is wrong."""
         for _ in range(times):
             self.program["add_one"].launch(16, 128, self.numbers, np.uint32(COUNT))
         self.expected += times
@@ -60,12 +60,12 @@ def host(any_gpu: Gpu) -> Iterator[GpuHost]:
 
 @pytest.fixture(scope="module")
 def other(host: GpuHost) -> Counter:
-    """The other VM."""
+    """A VM beside the one whose kernels fail."""
     return Counter(host.open("b"))
 
 
 @pytest.mark.parametrize("kernel", FAULTS)
-def test_failure_is_told_by_name_and_spares_other_vms(host: GpuHost, other: Counter, kernel: str) -> None:
+def test_failure_is_reported_by_name_and_spares_other_vms(host: GpuHost, other: Counter, kernel: str) -> None:
     expected, name = FAULTS[kernel]
     generation = other.dev.info().generation
     with host.open("a") as dev:
@@ -81,7 +81,7 @@ def test_failure_is_told_by_name_and_spares_other_vms(host: GpuHost, other: Coun
         assert other.dev.info().generation == generation
 
 
-def test_device_is_there_again_after_a_failure(host: GpuHost) -> None:
+def test_device_computes_again_after_a_failure(host: GpuHost) -> None:
     with host.open("a") as dev:
         before = Counter(dev)
         with pytest.raises(vgc.KernelAssert):

@@ -1,6 +1,6 @@
-"""CUDA's features compute on hardware what the CPU engine's tests say: the same kernels, the same tests.
+"""CUDA's features on hardware: the kernels and the tests of the CPU engine.
 
-Left out is what the CPU engine alone promises: x86 assembly, deadlocks told from hangs, where and how a failed launch
+Left out are promises of the CPU engine alone: x86 assembly, deadlocks told from hangs, where and how a failed launch
 ended (see ``test_faults``), and how printed text is cut up and counted (``test_printf`` in here).
 """
 
@@ -83,19 +83,20 @@ extern "C" __global__ void reverse(int *data)
 
 @pytest.fixture(scope="module", params=[pytest.param("real_gpu", marks=pytest.mark.gpu), "cpu"])
 def whole_gpu(request: pytest.FixtureRequest) -> Iterator[GpuRig]:
-    """A GPU; and the CPU engine below the same stack, which shows that the rig is right."""
+    """A whole GPU; or the CPU engine below the same stack, which shows that the rig is right."""
     output = io.StringIO()
     if request.param == "cpu":
         settings, source = VmSettings("a", extra={"engine": "cpu", "sandbox": "best-effort"}), SOURCE.read_text()
     else:
-        settings, source = vm(request.getfixturevalue(request.param)), features()
+        gpu: Gpu = request.getfixturevalue(request.param)
+        settings, source = vm(gpu, engine=gpu.engine(hooks="on")), features()  # the engine may not be available
     with gpu_host(settings) as host:
         yield GpuRig(host.open(output=output), output, source)
 
 
 @pytest.fixture
 def gpu(whole_gpu: GpuRig) -> Iterator[GpuRig]:
-    """By the name that the tests know."""
+    """The fixture under the name that the CPU engine's tests use."""
     yield whole_gpu
     whole_gpu.forget()
 

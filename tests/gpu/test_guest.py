@@ -19,7 +19,7 @@ def guest(real_gpu: Gpu) -> Iterator[Guest]:
     try:
         with one_guest(vm(real_gpu, "one", deadline="60s")) as (_, guest):
             yield guest
-    except SystemExit as missing:  # the tools end the program where QEMU or the image cannot be had; stderr says what
+    except SystemExit as missing:  # the tools end the program if QEMU or the image is missing; stderr names it
         pytest.skip(f"no guest can be booted here (exit code {missing.code}, see stderr)")
 
 

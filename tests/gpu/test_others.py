@@ -1,4 +1,4 @@
-"""What NVIDIA's and others' tools say of the same kernels: compute-sanitizer finds nothing, pycuda computes the same."""
+"""Other tools on the same kernels: compute-sanitizer finds no error, pycuda computes the same."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bench.cuda.compile import cubin_of
 from bench.cuda.gpu import Gpu
 from tests.fakes.guest import REPOSITORY
 from tests.gpu.gpu_host import gpu_host, vm
+from tests.limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.gpu
 
-SANITIZER_SECONDS = 110
 FOUND_ERRORS = 99
-"""Its exit code when it has found any."""
+"""compute-sanitizer's exit code for errors that it found."""
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 
 def sanitizer() -> str:
-    """The path of compute-sanitizer; skips the test where there is none."""
+    """The path of compute-sanitizer; skips the test where it is not installed."""
     found = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if found is None:
         pytest.skip("compute-sanitizer is not installed (it comes with the CUDA toolkit)")
@@ -37,20 +37,18 @@ def sanitizer() -> str:
 @pytest.mark.usefixtures("real_gpu")
 @pytest.mark.parametrize("tool", TOOLS)
 def test_sanitizer_finds_nothing_in_the_kernels(tool: str) -> None:
-    """All kernels of ``sanitized.py``, natively: what it watches is the process that launches them."""
+    """All kernels of ``sanitized.py`` run natively, since compute-sanitizer watches the process that launches them."""
     options = ["--tool", tool, "--error-exitcode", str(FOUND_ERRORS)]
     options += ["--track-unused-memory", "no"] if tool == "initcheck" else []
     command = [sanitizer(), *options, sys.executable, "-m", "tests.gpu.sanitized"]
-    done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=SANITIZER_SECONDS
-    )
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
     if "Device not supported" in done.stdout:
         pytest.skip("compute-sanitizer does not support this GPU here")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_pycuda_computes_the_same(real_gpu: Gpu) -> None:
-    """The same cubin by pycuda, in this process, and through the device; bit by bit."""
+    """A cubin computes the same bits by pycuda, in this process, and through the device."""
     cuda = pytest.importorskip("pycuda.driver", reason="pycuda is not installed")
     if "fake-cuda" in Path("/proc/self/maps").read_text():
         pytest.skip("the fake driver is loaded already: run tests/gpu alone")

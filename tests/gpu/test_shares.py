@@ -1,4 +1,4 @@
-"""What a VM is given of a GPU: processing elements as a partition, memory to the last module."""
+"""A VM's share of a GPU: processing elements as a partition, memory including modules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ extern "C" __global__ void places(unsigned *seen)
 
 
 def given_for(gpu: Gpu, asked: int) -> int:
-    """Processing elements of a VM that asked for so many."""
+    """The number of processing elements that a VM gets when it asks for `pes`."""
     with gpu_host(vm(gpu, pes=asked)) as host:
         dev = host.open()
         given = dev.info().processing_elements
@@ -51,7 +51,7 @@ def test_whole_gpu_is_given_whole(any_gpu: Gpu) -> None:
 
 @pytest.mark.gpu
 def test_kernels_stay_on_their_share(real_gpu: Gpu) -> None:
-    """Blocks that wait a little spread over all multiprocessors that they may use."""
+    """Blocks that spin a little spread over all multiprocessors that they may use."""
     with gpu_host(vm(real_gpu, pes=real_gpu.num_pes // 4)) as host:
         dev = host.open()
         seen = dev.zeros(4096, "uint32")
@@ -69,8 +69,8 @@ def test_memory_share_holds(any_gpu: Gpu) -> None:
         dev.alloc(40 * MIB)
 
 
-def test_modules_count(any_gpu: Gpu) -> None:
-    """A program's variables are memory of the VM, and given back with it."""
+def test_modules_count_against_the_memory_quota(any_gpu: Gpu) -> None:
+    """A program's variables are charged to the VM's quota, and credited when the program is unloaded."""
     with gpu_host(vm(any_gpu, memory="64M")) as host:
         dev = host.open()
         before = dev.usage().memory_used_bytes

@@ -1,4 +1,4 @@
-"""Kernels work on the guest's own memory, where it lies: no copy at all."""
+"""Kernels work in place on the guest's own memory, without a copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def device(any_gpu: Gpu, tmp_path: Path) -> Iterator[Device]:
 
 
 def region_address(device: Device) -> int:
-    """Where kernels see the first byte of the region."""
+    """Device address of the region's first byte."""
     space = schema.CONFIG.construct.parse(device.driver.frontend._fake.config_read())
     return int(space.region_device_address)
 

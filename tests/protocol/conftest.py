@@ -15,7 +15,7 @@ from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble, WorkerHost
 from vhost_backend import log
-from vhost_backend.config import DaemonConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import DaemonConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.supervisor import RestartPolicy
 from virtio_proto.schema import Health
 
@@ -24,7 +24,7 @@ GPA, UVA, REGION_BYTES = 0x8000_0000, 0x7F00_0000_0000, 1 << 20
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[io.StringIO]:
-    """What the daemon logs during a test; pytest shows it when the test fails."""
+    """Collects the daemon's log of a test; pytest shows it when the test fails."""
     out = io.StringIO()
     log.configure("console", "debug", out)
     yield out
@@ -34,7 +34,7 @@ def logs() -> Iterator[io.StringIO]:
 
 @pytest.fixture
 def memory() -> Iterator[SharedFile]:
-    """One region, as the ivshmem BAR would be."""
+    """A region, in place of the ivshmem BAR."""
     fd = os.memfd_create("region", os.MFD_CLOEXEC)
     os.ftruncate(fd, REGION_BYTES)
     yield SharedFile(fd, REGION_BYTES, GPA, UVA)
@@ -52,7 +52,7 @@ def ring() -> Iterator[RingSetup]:
 
 @dataclass
 class Stage:
-    """A daemon with the VMs "a" and "b", and what the tests do with it again and again."""
+    """A daemon with the VMs "a" and "b", and common actions of the tests."""
 
     folder: Path
     daemon: DaemonThread
@@ -65,7 +65,7 @@ class Stage:
         return frontend
 
     def attach(self, vm: str = "a") -> tuple[FakeFrontend, WorkerDouble]:
-        """A frontend that has negotiated, and its worker, ready."""
+        """Connects a frontend that has negotiated; returns it with its worker, which is ready."""
         frontend = self.connect(vm)
         frontend.negotiate()
         worker = self.workers.next()

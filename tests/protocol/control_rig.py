@@ -15,8 +15,8 @@ from tests.fakes.api_caller import ApiCaller
 from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import open_device
-from vhost_backend.config import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.config.daemon import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 from virtio_proto.control import tokens as token_lines
 
@@ -33,7 +33,7 @@ class Guest:
     source: str
 
     def renew(self) -> None:
-        """Begins anew where the worker is another one than last time."""
+        """Resets the device and compiles anew if the worker was replaced since."""
         self.link.wait_ready()
         if (generation := self.device.info().generation) != self.generation:
             self.device.reset()
@@ -52,11 +52,11 @@ class Stage:
     tokens: dict[str, str]
 
     def caller(self, vm: str | None = None) -> ApiCaller:
-        """A connection of the daemon's own user, or of a VM's owner."""
+        """Connects as the daemon's own user, or as a VM's owner."""
         return ApiCaller(self.path, None if vm is None else self.tokens[vm])
 
     def renew(self) -> None:
-        """Guests whose devices were lost have them again."""
+        """Resets the devices of guests that lost theirs."""
         for guest in self.guests.values():
             guest.renew()
 

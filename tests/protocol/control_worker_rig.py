@@ -5,7 +5,6 @@ from __future__ import annotations
 import select
 import socket
 import struct
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,13 +15,14 @@ from tests.fakes.driver import Pending, Reply
 from tests.protocol.worker_rig import LAUNCH, SETUP, TIMEOUT_S, WorkerRig, shared_parts
 from tests.unit.cpu_rig import compile_image
 from tests.unit.plane_rig import function_ids
-from vhost_backend.control.driver import packets
-from vhost_backend.control.driver.area import ControlArea, Salvage
-from vhost_backend.control.driver.packets import Packet, Section
+from tests.waiting import until
+from vhost_backend.channels import packets
+from vhost_backend.channels.area import ControlArea, Salvage
+from vhost_backend.channels.packets import Packet, Section
 from vhost_backend.sandbox import memfd
-from vhost_backend.worker import codec
-from vhost_backend.worker.control_messages import ControlClose, ControlOpen, ControlSetup
-from vhost_backend.worker.protocol import Ack, Compile, EngineSetup, Program, Quota, Ready, SandboxMode, Setup
+from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol.control_messages import ControlClose, ControlOpen, ControlSetup, Terms
+from vhost_backend.worker_protocol.protocol import Ack, Compile, EngineSetup, Program, Quota, Ready, SandboxMode, Setup
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, Record
 from virtio_proto.schema import Opcode, Status
@@ -30,7 +30,7 @@ from virtio_proto.schema import Opcode, Status
 CPU: Final = EngineSetup("cpu", {})
 WORD: Final = struct.Struct("<i")
 LOOK_S: Final = 0.01
-"""How long to wait for packets before looking at what comes without any."""
+"""Time to wait for a packet before a condition is evaluated again without one."""
 
 AREA_BYTES: Final = 4 << 20
 SOURCE: Final = r"""
@@ -59,13 +59,13 @@ extern "C" __global__ void echoes(volatile int *gate) {
 
 @cache
 def image() -> bytes:
-    """`SOURCE`, compiled once."""
+    """The image of `SOURCE`, compiled once."""
     return compile_image(SOURCE)[0]
 
 
 @dataclass
 class Seen:
-    """What came over the record socket."""
+    """Contents of the packets that came over the record socket."""
 
     sections: list[Section] = field(default_factory=list)
     texts: dict[int, str] = field(default_factory=dict)
@@ -101,6 +101,7 @@ class ControlWorkerRig(WorkerRig):
             self.send(replace(setup, sandbox=sandbox), fds)
         (ready, _) = self.expect(Ready)
         self.control_pes = ready.control_pes or ready.num_pes
+        self.rows = max(self.control_pes, ready.control_rows)
         self.region_address = self.set_memory().region_device_address
 
     def close(self) -> None:
@@ -110,7 +111,7 @@ class ControlWorkerRig(WorkerRig):
     # ---- the record socket -----------------------------------------------------------------------
 
     def read(self) -> None:
-        """Everything that is there now."""
+        """Reads all packets that have arrived."""
         while True:
             try:
                 packet = self.records.recv(packets.MAX_PACKET_BYTES + 1)
@@ -129,22 +130,24 @@ class ControlWorkerRig(WorkerRig):
                     pass
 
     def read_until(self, condition: Any) -> Any:
-        """Reads until `condition()` is true; what it returned.
+        """Reads packets until `condition()` returns something true, and returns that.
 
-        :raise AssertionError: it never is.
+        :raise AssertionError: that does not happen in time.
         """
-        end = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < end:
+
+        def read() -> Any:
             self.read()
-            if found := condition():
-                return found
-            select.select([self.records, self.sock], [], [], LOOK_S)
-        raise AssertionError("waited in vain")
+            found = condition()
+            if not found:
+                select.select([self.records, self.sock], [], [], LOOK_S)
+            return found
+
+        return until(read)
 
     # ---- commands --------------------------------------------------------------------------------
 
     def command(self, kind: type[Any], fds: tuple[int, ...] = (), **values: Any) -> Ack:
-        """Does what the daemon does until the ack: reads."""
+        """Sends a command and reads packets until its ack, as the daemon does."""
         message = kind(seq=next(self._seq), **values)
         self.send(message, fds)
         ack: Ack = self.read_until(lambda: self._ack_of(message.seq))
@@ -164,19 +167,18 @@ class ControlWorkerRig(WorkerRig):
             self.sock.settimeout(TIMEOUT_S)
 
     def open(self, function: Function, channels: Sequence[int], pes: Sequence[int], **values: Any) -> Ack:
-        terms = {"policy": 0, "level": 4, "sample": 0, "slots": 64, "in_bytes": 0, "wait_ns": 0, "period_ms": 0}
+        terms = Terms(function, **({"slots": 64} | values))
         numbers = tuple(channels)
         generations = tuple(100 + number for number in numbers)
-        command = {"function": int(function), "pes": tuple(pes), "channels": numbers, "generations": generations}
-        return self.command(ControlOpen, **(terms | values | command))
+        return self.command(ControlOpen, terms=terms, pes=tuple(pes), channels=numbers, generations=generations)
 
     def release(self, channels: Sequence[int]) -> Ack:
         return self.command(ControlClose, channels=tuple(channels))
 
     def salvage(self, channel: int, function: Function, pe: int, taken: int) -> list[Section]:
-        """What the worker, which is dead, has left of a channel."""
+        """Salvages the records of a channel that a dead worker left in the area."""
         control = self.setup.control
-        with Salvage(self.area.fd, control.area_bytes, self.control_pes, control.channels) as salvage:
+        with Salvage(self.area.fd, control.area_bytes, self.rows, control.channels) as salvage:
             return list(salvage.drain(channel, 100 + channel, function, pe, taken))
 
     # ---- the guest -------------------------------------------------------------------------------
@@ -186,7 +188,7 @@ class ControlWorkerRig(WorkerRig):
         return self.load_image(image())
 
     def load_image(self, program: bytes) -> dict[str, int]:
-        """Loads what is compiled to this."""
+        """Loads an image into a context; returns its functions by name."""
         self.guest_context = self.context()
         source = SOURCE.encode()
         body = {"kind": 1, "source_len": len(source)}
@@ -200,7 +202,7 @@ class ControlWorkerRig(WorkerRig):
         return function_ids(reply.payload)
 
     def run(self, function: int, params: bytes = b"", blocks: int = 1, stream: int = 0) -> Pending:
-        """Launches; the guest's end of it is `finish`."""
+        """Starts a launch; `finish` waits for it."""
         body = LAUNCH | {"function": function, "grid": [blocks, 1, 1], "param_len": len(params)}
         options: dict[str, Any] = {"context": self.guest_context, "stream": stream, "writable_len": 500}
         return self.driver.submit(Opcode.LAUNCH, body, params, **options)
@@ -238,6 +240,7 @@ def control_worker_rig(
     *,
     channels: int = 1024,
     area_bytes: int = AREA_BYTES,
+    max_streams: int = SETUP.max_streams,
 ) -> Iterator[ControlWorkerRig]:
     """A worker whose ring 0 runs."""
     setup = replace(
@@ -245,6 +248,7 @@ def control_worker_rig(
         engine=engine,
         quota=Quota(pes, memory_bytes, 64),
         control=ControlSetup(area_bytes, channels, budget_ppm),
+        max_streams=max_streams,
     )
     with ExitStack() as stack:
         area = stack.enter_context(ControlArea(area_bytes))

@@ -14,11 +14,12 @@ from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import Reply
 from tests.fakes.vm import REGION_BYTES, FakeVm
-from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, SandboxMode, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
+from tests.limits import NO_DEADLINE_NS
+from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, SandboxMode, VmConfig, vm_uuid
+from vhost_backend.config.engine import EngineName
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.engines import host_engines
 from vhost_backend.daemon.process import sandboxed_worker
-from vhost_backend.engine_config import EngineName
 from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, ProgramKind, QueryKind, Status
 from virtio_proto.yaml_values import Scalar
@@ -39,7 +40,7 @@ extern "C" __global__ void illegal_address() { *(volatile int *)0 = 1; }
 extern "C" __global__ void hang() { for (;;) {} }
 extern "C" __global__ void fails() { asm("trap;"); }
 """
-"""What the fake driver has kernels for; it knows them by their names."""
+"""Source whose kernels the fake driver has, by name."""
 
 PRINTS: Final = b"""
 extern "C" __global__ void prints(unsigned lines) { for (unsigned i = 0; i < lines; i++) printf("hello %u\\n", i); }
@@ -48,13 +49,14 @@ extern "C" __global__ void prints(unsigned lines) { for (unsigned i = 0; i < lin
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One VM."""
+    """Settings of one VM."""
 
     name: str = "a"
     kind: EngineName = "cuda"
     pes: int | None = 48
     options: Mapping[str, Scalar] = field(default_factory=dict)
     sandbox: SandboxMode = STRICT
+    deadline_ns: int = NO_DEADLINE_NS
 
 
 class CudaGuest:
@@ -92,7 +94,7 @@ class CudaGuest:
         return self.request(Opcode.PROGRAM_LOAD, body, options + source)
 
     def alloc(self, data: bytes) -> int:
-        """Device memory that holds `data`."""
+        """Allocates device memory that holds `data`."""
         address = self.ok(Opcode.ALLOC, {"size": len(data)}).value
         self.ok(Opcode.COPY_IN, {"dst": address, "size": len(data)}, b"", data)
         return address
@@ -106,7 +108,7 @@ class CudaGuest:
         return self.request(Opcode.LAUNCH, {"function": found.value, **shape, "param_len": len(params)}, params)
 
     def computes(self) -> bool:
-        """Whether a program and a buffer of its own do what they should."""
+        """Loads a program, runs it on a buffer, and returns whether the result is right."""
         assert self.load(SOURCE).status == Status.OK
         address = self.alloc(struct.pack("<4I", 1, 2, 3, 4))
         reply = self.launch("add_one", struct.pack("<QI", address, 4), threads=4)
@@ -114,7 +116,7 @@ class CudaGuest:
         return struct.unpack("<4I", self.read(address, 16)) == (2, 3, 4, 5)
 
     def output(self) -> bytes:
-        """What kernels have printed since it was asked last."""
+        """Output of kernels since the last call."""
         return self.request(Opcode.QUERY, {"what": QueryKind.OUTPUT}, answer=1 << 16).payload
 
     def generation(self) -> int:
@@ -122,16 +124,19 @@ class CudaGuest:
 
 
 def _open_to_workers(folder: Path) -> Path:
-    """A new folder that they can read: root's are nobody's."""
+    """Makes a folder that workers can read: workers of root run as nobody."""
     folder.mkdir()
     folder.chmod(0o755)
     return folder
 
 
 @contextmanager
-def cuda_daemon(folder: Path, *settings: Settings, fake: str = "", deadline_s: float = 20) -> Iterator[None]:
-    """Serves each VM at a socket of its name in `folder`. `fake`: lines for the fake driver's settings."""
-    library = cuda_driver.with_settings(_open_to_workers(folder / "driver"), fake)
+def cuda_daemon(folder: Path, *settings: Settings, fake: str = "") -> Iterator[None]:
+    """Serves each VM at a socket of its name in `folder`, on a fake GPU as strict as a real one.
+
+    `fake`: further lines for the fake driver's settings.
+    """
+    library = cuda_driver.with_settings(_open_to_workers(folder / "driver"), "\n".join((*cuda_driver.STRICT, fake)))
     vms = tuple(
         VmConfig(
             one.name,
@@ -140,7 +145,7 @@ def cuda_daemon(folder: Path, *settings: Settings, fake: str = "", deadline_s: f
             REGION_BYTES,
             engine=EngineConfig(one.kind, {"driver": str(library), **one.options}),
             quota=QuotaConfig(pes=one.pes, memory_bytes=MEMORY_BYTES),
-            deadline_ns=int(deadline_s * 1e9),
+            deadline_ns=one.deadline_ns,
             num_queues=2,
             sandbox=one.sandbox,
         )
@@ -154,17 +159,15 @@ def cuda_daemon(folder: Path, *settings: Settings, fake: str = "", deadline_s: f
 
 
 @contextmanager
-def cuda_host(
-    folder: Path, *settings: Settings, fake: str = "", deadline_s: float = 20
-) -> Iterator[tuple[FakeVm, ...]]:
+def cuda_host(folder: Path, *settings: Settings, fake: str = "") -> Iterator[tuple[FakeVm, ...]]:
     """The VMs, each with a frontend connected."""
-    with cuda_daemon(folder, *settings, fake=fake, deadline_s=deadline_s), ExitStack() as stack:
+    with cuda_daemon(folder, *settings, fake=fake), ExitStack() as stack:
         yield tuple(stack.enter_context(FakeVm(folder / one.name)) for one in settings)
 
 
 @contextmanager
 def cuda_link(folder: Path, settings: Settings) -> Iterator[AttachedLink]:
-    """One VM, as what runs in a guest sees it."""
+    """A daemon with one VM, and the guest's link to it."""
     with cuda_daemon(folder, settings), AttachedLink(folder / settings.name, region_bytes=REGION_BYTES) as link:
         link.wait_ready()
         yield link

@@ -18,9 +18,9 @@ from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import open_device
 from tests.unit.vgcctl_rig import Ran, vgcctl
 from vhost_backend import cli
-from vhost_backend.config import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.control.firmware import build
-from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 
 VM: Final = "web1"
@@ -42,12 +42,12 @@ extern "C" __global__ void numbers(int *out) { out[blockIdx.x] = 3 * blockIdx.x;
 """
 
 Change = tuple[str, str]
-"""A text of the control code, and what a modified copy has instead."""
+"""A text of the control code, and its replacement in a modified copy."""
 
 
 @dataclass
 class Factory:
-    """Keys, and images that were made with the commands that operators use."""
+    """Keys and images, made with the commands that operators use."""
 
     folder: Path
     made: dict[tuple[Any, ...], Path] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Factory:
         return self.folder / "trusted" / "firmware.pub"
 
     def image(self, version: str = "2.0.0", *changes: Change, key: str = "trusted") -> Path:
-        """The file of an image of this installation's control code, or of a copy with `changes`."""
+        """Makes an image of this installation's control code, or of a copy with `changes`; returns the file."""
         path = self.folder / f"control-{len(self.made)}.vgcfw"
         if (version, changes, key) not in self.made:
             given = ["--version", version, "--key", str(self.folder / key / "firmware.key"), str(path)]
@@ -81,7 +81,7 @@ class Factory:
 
 
 def vgcd(*argv: str) -> None:
-    """Runs a command of the daemon's, which must succeed."""
+    """Runs a command of ``vgcd``, which must succeed."""
     assert cli.main(argv) == 0
 
 
@@ -107,7 +107,7 @@ class Stage:
         return dict(self.caller.ask("rollback_firmware", selector=f"vm={VM}"))
 
     def active(self) -> list[str]:
-        """What each element runs, as the daemon says."""
+        """Firmware version of each element, as the daemon reports it."""
         return [pe["active"] for pe in self.caller.ask("firmware")["pes"]]
 
     def vgcctl(self, *argv: str) -> Ran:
@@ -119,20 +119,20 @@ class Stage:
         return pid
 
     def renew(self) -> None:
-        """The guest begins anew, with a worker that has replaced the one it had."""
+        """Resets the guest's device and loads its program again, once a new worker is ready."""
         self.link.wait_ready(self.device.info().generation)
         self.device.reset()
         self.program = self.device.compile(SOURCE)
         self.stream = self.device.stream()
 
     def kill_worker(self, signal: int) -> None:
-        """The worker dies and is replaced."""
+        """Kills the worker and waits for the next one."""
         os.kill(self.worker_pid(), signal)
         self.caller.event("worker_lost")
         self.caller.event("worker_ready")
 
     def numbers(self, blocks: int = 16) -> None:
-        """The guest computes, and gets what is right."""
+        """Runs a kernel in the guest and checks its results."""
         out = self.device.zeros(blocks, "int32")
         self.program["numbers"][blocks, 1](out)
         assert out.get().tolist() == [3 * block for block in range(blocks)]

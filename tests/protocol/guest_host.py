@@ -1,4 +1,4 @@
-"""A daemon with one VM on the CPU engine, and a link to it, for the tests of what runs in guests."""
+"""A daemon with one VM on the CPU engine, and the guest's link to it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import REPOSITORY
-from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
+from tests.limits import HANGS_AFTER_S, NO_DEADLINE_NS
+from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
-
-TIMEOUT_S: Final = 60
 
 
 @dataclass
@@ -36,7 +34,7 @@ class GuestHost:
         os.kill(pid, signal.SIGKILL)
 
     def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
-        """A program of the guest, from its start to its end."""
+        """Runs a guest's program to its end."""
         return subprocess.run(
             [str(word) for word in argv],
             check=False,
@@ -50,7 +48,7 @@ class GuestHost:
             pass_fds=self.link.fds,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=HANGS_AFTER_S,
         )
 
     def python(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -58,15 +56,15 @@ class GuestHost:
 
 
 @contextmanager
-def guest_host(folder: Path, deadline_s: float = 0.5) -> Iterator[GuestHost]:
-    """Two processing elements, 64 MiB of device memory, launches of up to half a second unless told otherwise."""
+def guest_host(folder: Path, deadline_ns: int = NO_DEADLINE_NS) -> Iterator[GuestHost]:
+    """Two processing elements, 64 MiB of device memory, launches of any length unless told otherwise."""
     vm = VmConfig(
         "a",
         vm_uuid("a"),
         folder / "a",
         engine=EngineConfig("cpu"),
         quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
-        deadline_ns=int(deadline_s * 1e9),
+        deadline_ns=deadline_ns,
         num_queues=4,
         sandbox=SANDBOX,
     )

@@ -12,9 +12,9 @@ import guest_driver as vgc
 from tests.fakes.api_caller import Reader
 from tests.fakes.api_client import ApiRefusedError
 from tests.protocol.control_rig import Stage, control_stage
-from vhost_backend.control.fields import Fields
-from vhost_backend.control.functions import MODULES
+from vhost_backend.control.functions.modules import MODULES
 from virtio_proto.control import records
+from virtio_proto.control.verbs.channels import Open
 
 VMS: Final = ("web1", "web2")
 PES: Final = 2
@@ -68,7 +68,7 @@ def stage(made: Stage) -> Stage:
 # ---- functions -----------------------------------------------------------------------------------
 
 
-def test_prints_of_one_vm_reach_whoever_has_opened_them(stage: Stage) -> None:
+def test_prints_of_a_vm_reach_the_client_that_opened_them(stage: Stage) -> None:
     with stage.caller() as caller:
         reader = Reader(caller, caller.open("vm=web1,fn=stdio"))
         stage.guests["web2"].program["talk"][1, 1](5)
@@ -93,7 +93,7 @@ def test_channel_is_bound_into_a_kernel_that_runs(stage: Stage) -> None:
     job.wait()
 
 
-def test_log_keeps_the_level_that_was_asked_for(stage: Stage) -> None:
+def test_log_keeps_the_requested_level(stage: Stage) -> None:
     with stage.caller() as caller:
         few = Reader(caller, caller.open("vm=web1,fn=log", level=records.Level.ERROR))
         stage.guests["web1"].program["logs"][1, 1]()
@@ -104,7 +104,7 @@ def test_log_keeps_the_level_that_was_asked_for(stage: Stage) -> None:
         assert few.texts(1) == ["failed with 7"]
 
 
-def test_kernel_waits_for_room_where_nothing_may_be_lost(stage: Stage) -> None:
+def test_kernel_waits_for_room_under_the_waiting_policy(stage: Stage) -> None:
     with stage.caller() as caller:
         reader = Reader(caller, caller.open("vm=web1,fn=log", policy="wait", slots=8))
         stage.guests["web1"].program["chatters"][1, 1](500)
@@ -112,7 +112,7 @@ def test_kernel_waits_for_room_where_nothing_may_be_lost(stage: Stage) -> None:
 
 
 def test_figures_come_once_where_no_period_is_asked_for(stage: Stage) -> None:
-    assert MODULES["perf"].terms(Fields("open", {"period_ms": 0})).period_ms == 0
+    assert MODULES["perf"].terms(Open.Request(selector="fn=perf", period_ms=0)).period_ns == 0
     with stage.caller() as caller:
         once = caller.open("vm=web1,fn=perf", level=records.Level.CRITICAL, period_ms=0)
         Reader(caller, once).texts(PES)
@@ -154,7 +154,7 @@ def test_counters_move_while_perf_is_open(stage: Stage) -> None:
         assert out.get()[63] == 63
 
 
-def test_kernels_own_fault_is_in_the_book(stage: Stage) -> None:
+def test_fault_that_a_kernel_reports_is_listed(stage: Stage) -> None:
     with stage.caller() as caller:
         caller.open("vm=web1,fn=fault")
         stage.guests["web1"].program["complain"][1, 1]()
@@ -183,7 +183,7 @@ def test_killed_worker_takes_no_instance_with_it(stage: Stage) -> None:
         assert sum(channel["records"] for channel in info["channels"]) == 5
 
 
-def test_what_a_kernel_said_before_it_killed_its_worker_arrives(stage: Stage) -> None:
+def test_records_of_a_kernel_that_killed_its_worker_arrive(stage: Stage) -> None:
     guest = stage.guests["web1"]
     with stage.caller() as caller:
         reader = Reader(caller, caller.open("vm=web1,fn=stdio"))

@@ -20,17 +20,17 @@ from virtio_proto.control.records import Level, Record
 
 NEW_WARP: Final = 4096
 NUMBERED: Final[Change] = ("head.warp = (uint16_t)unit->warp;", f"head.warp = (uint16_t)(unit->warp + {NEW_WARP});")
-"""Records of this image say that they are its own."""
+"""Change for an image whose records are recognisable."""
 TEST: Final = "    struct vgc_ctl_unit tested = *unit;\n"
 BEGIN: Final = "VGC_CTL_FN void vgc_ctl_block_begin(const struct vgc_ctl_unit *unit)\n{\n"
 UNHEALTHY: Final[Change] = (TEST, TEST + "    return 99;\n")
 FAULTY: Final[Change] = (TEST, TEST + "    *(volatile int *)8 = 1;\n")
 ENDLESS: Final[Change] = (TEST, TEST + "    for (volatile int round = 0;; round++)\n        ;\n")
 DEADLY: Final[Change] = (BEGIN, BEGIN + "    if (unit->place->num_channels > 2)\n        *(volatile int *)8 = 1;\n")
-"""Passes its self test, which has two channels."""
+"""Change for an image that dies in kernels, but passes its self test, which has two channels."""
 COMMIT: Final = "    vgc_ctl_release64(&first->commit, position + 1);\n"
 BREAKING_OFF: Final[Change] = (COMMIT, "    if (link->mask > 1)\n        *(volatile int *)8 = 1;\n" + COMMIT)
-"""Dies between claiming a slot and filling it; but not in its self test, whose link has two slots."""
+"""Change for an image that dies between claiming and filling a slot, but not in its self test, whose link has two."""
 BROKEN: Final[Change] = (BEGIN, BEGIN + "    this is no source;\n")
 
 
@@ -41,7 +41,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Factory:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What was compiled, for all daemons of these tests."""
+    """A cache of compiled images, shared by all daemons of these tests."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -61,14 +61,14 @@ class Speaking:
         self._lines = 0
 
     def say(self, lines: int) -> None:
-        """Has each block print so many more lines, and waits until it has."""
+        """Has each block print that many more lines, and waits until it has."""
         self._lines += lines
         self._wanted.set(np.array([self._lines], np.int32))
         while min(self._made.get()) < self._lines:
             pass
 
     def end(self) -> list[int]:
-        """What the kernel has computed."""
+        """Ends the kernel and returns its results."""
         self._wanted.set(np.array([-1], np.int32))
         self._job.wait()
         return [int(value) for value in self._out.get()]
@@ -118,7 +118,7 @@ def test_unchanged_image_of_this_installation_takes_over_and_goes_back(stage: St
     stage.numbers()
 
 
-def test_some_elements_only(stage: Stage, factory: Factory) -> None:
+def test_upgrade_of_some_elements_leaves_the_others(stage: Stage, factory: Factory) -> None:
     stage.stage(factory.image("2.0.0"))
     stage.activate("2.0.0", f"vm={VM},pe=1")
     assert stage.active() == [BUILT_IN, "2.0.0", BUILT_IN]
@@ -146,7 +146,7 @@ def test_worker_that_was_replaced_takes_the_image_again(stage: Stage, factory: F
         ("2.1.1", FAULTY, "2.1.1 died of SIGSEGV"),
     ],
 )
-def test_image_that_fails_its_self_test_is_taken_back(
+def test_image_that_fails_its_self_test_is_rolled_back(
     stage: Stage, factory: Factory, version: str, change: Change, why: str
 ) -> None:
     pid = stage.worker_pid()
@@ -158,7 +158,7 @@ def test_image_that_fails_its_self_test_is_taken_back(
     assert stage.worker_pid() == pid
 
 
-def test_image_that_dies_in_a_kernel_is_taken_back_everywhere_and_condemned(stage: Stage, factory: Factory) -> None:
+def test_image_that_dies_in_a_kernel_is_rolled_back_everywhere_and_condemned(stage: Stage, factory: Factory) -> None:
     pid = stage.worker_pid()
     stage.caller.open(f"vm={VM},fn=perf", level=Level.INFO)
     stage.stage(factory.image("2.2.0", DEADLY))
@@ -169,15 +169,15 @@ def test_image_that_dies_in_a_kernel_is_taken_back_everywhere_and_condemned(stag
     assert told["problem"].endswith("2.2.0 died of SIGSEGV")
     stage.caller.push(lambda f: f["push"] == "event" and f["detail"].get("active") == BUILT_IN)
     assert stage.active() == [BUILT_IN] * PES
-    with pytest.raises(ApiRefusedError, match=r"firmware 2\.2\.0 has killed there before"):
+    with pytest.raises(ApiRefusedError, match=r"firmware 2\.2\.0 killed its worker before"):
         stage.stage(factory.image("2.2.0", DEADLY))
-    with pytest.raises(ApiRefusedError, match=r"firmware 2\.2\.0 has killed there before"):
+    with pytest.raises(ApiRefusedError, match=r"firmware 2\.2\.0 killed its worker before"):
         stage.activate("2.2.0")
     stage.numbers()
     assert stage.worker_pid() == pid
 
 
-def test_record_that_an_image_died_of_is_lost_and_no_other_waits_for_it(stage: Stage, factory: Factory) -> None:
+def test_record_that_killed_an_image_is_lost_and_delays_no_other(stage: Stage, factory: Factory) -> None:
     instance = stage.caller.open(f"vm={VM},fn=stdio")
     prints = Reader(stage.caller, instance)
     stage.stage(factory.image("2.5.0", BREAKING_OFF))
@@ -191,7 +191,7 @@ def test_record_that_an_image_died_of_is_lost_and_no_other_waits_for_it(stage: S
     assert sum(channel["lost"] for channel in closed["channels"]) == 1
 
 
-def test_self_test_that_never_ends_costs_the_worker_and_no_more(
+def test_self_test_that_never_ends_has_only_the_worker_replaced(
     stage: Stage, factory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unit, "SELF_TEST_S", 0.5)
@@ -205,7 +205,7 @@ def test_self_test_that_never_ends_costs_the_worker_and_no_more(
     stage.renew()
     stage.numbers()
     assert stage.active() == [BUILT_IN] * PES
-    with pytest.raises(ApiRefusedError, match=r"firmware 2\.3\.0 has killed there before"):
+    with pytest.raises(ApiRefusedError, match=r"firmware 2\.3\.0 killed its worker before"):
         stage.stage(factory.image("2.3.0", ENDLESS))
 
 
@@ -214,21 +214,21 @@ def test_image_whose_worker_dies_soon_after_is_condemned(stage: Stage, factory: 
     stage.activate("2.0.0")
     stage.kill_worker(signal.SIGSEGV)
     assert stage.active() == [BUILT_IN] * PES
-    with pytest.raises(ApiRefusedError, match="has killed there before"):
+    with pytest.raises(ApiRefusedError, match="killed its worker before"):
         stage.stage(factory.image("2.0.0"))
 
 
-# ---- images that are none ------------------------------------------------------------------------
+# ---- malformed images ----------------------------------------------------------------------------
 
 
-def test_source_that_does_not_compile_is_refused_with_the_compilers_words(stage: Stage, factory: Factory) -> None:
+def test_source_that_does_not_compile_is_refused_with_the_compilers_log(stage: Stage, factory: Factory) -> None:
     with pytest.raises(ApiRefusedError, match=r"does not compile for cpu: (.|\n)*error: ") as refused:
         stage.stage(factory.image("2.4.0", BROKEN))
     assert refused.value.kind == "failed"
     assert stage.caller.ask("firmware")["images"] == []
 
 
-def test_what_nobody_trusted_has_signed_is_refused(stage: Stage, factory: Factory, tmp_path: Path) -> None:
+def test_image_without_a_trusted_signature_is_refused(stage: Stage, factory: Factory, tmp_path: Path) -> None:
     good = factory.image("2.0.0").read_bytes()
     secret = signing.secret_key(factory.folder / "trusted" / "firmware.key")
     foreign = Manifest("2.0.0", 99, "foreign", 0, signing.key_id(secret.public_key()))
@@ -248,7 +248,7 @@ def test_what_nobody_trusted_has_signed_is_refused(stage: Stage, factory: Factor
 # ---- by command ----------------------------------------------------------------------------------
 
 
-def test_flash_shows_what_runs_changes_it_and_says_how_that_went(stage: Stage, factory: Factory) -> None:
+def test_flash_shows_changes_and_reports_firmware(stage: Stage, factory: Factory) -> None:
     good, bad = factory.image("2.0.0"), factory.image("2.1.0", UNHEALTHY)
     staged = stage.vgcctl("flash", "stage", str(good), f"vm={VM}")
     assert (staged.code, "2.0.0" in staged.out) == (0, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.fakes.daemon import SANDBOX
+from tests.limits import NO_DEADLINE_NS
 from tests.protocol.control_worker_rig import ControlWorkerRig, control_worker_rig
 from tests.unit.cpu_rig import compile_image
 from virtio_proto.control.records import Function
@@ -13,7 +14,7 @@ FUNCTIONS: Final = (Function.STDIO, Function.PERF, Function.LOG, Function.FAULT)
 PES: Final = 1024 if SANDBOX != "off" else 128
 """Fewer of them where a sanitizer watches every thread."""
 CHANNELS: Final = PES * len(FUNCTIONS)
-WAIT_NS: Final = 60 * 10**9
+WAIT_NS: Final = NO_DEADLINE_NS
 SOURCE: Final = r"""
 #include <vgc.h>
 __device__ void says_everything(int round) {

@@ -1,4 +1,4 @@
-"""What acts by itself, on real workers: policies about faults, elements that hang, moves for the sake of the load."""
+"""Automatic actions on real workers: policies about faults, hung elements, migrations to balance the load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from virtio_proto.control.frames import Frame
 
 VMS: Final = ("web1", "web2")
 PES: Final = (os.cpu_count() or 1) + 1
-"""Of each VM: all together are given more elements than the host has processors."""
+"""Elements of each VM: together more than the host has processors."""
 SOURCE: Final = r"""
 #include <vgc.h>
 extern "C" __global__ void complain(int code) { vgc_fault(code, "odd value"); }
@@ -63,7 +63,7 @@ def set_policy(caller: ApiCaller, **policy: Any) -> None:
 
 
 def begin_to_spin(guest: Guest) -> tuple[vgc.DeviceArray, vgc.Job]:
-    """A kernel that runs until ``flags[1]`` is not 0: its flags, once it runs."""
+    """Starts a kernel that runs until ``flags[1]`` is not 0; returns its flags and job once it runs."""
     flags = guest.device.zeros(2, "int32")
     job = guest.program["spin"].launch_async(1, 1, flags, stream=guest.stream)
     while flags.get()[0] == 0:
@@ -72,7 +72,7 @@ def begin_to_spin(guest: Guest) -> tuple[vgc.DeviceArray, vgc.Job]:
 
 
 def add_up(guest: Guest) -> vgc.DeviceArray:
-    """An array that keeps what was added to it."""
+    """Runs a kernel that adds to an array; returns the array."""
     numbers = guest.device.zeros(8, "int32")
     guest.program["add"][8, 1](numbers, 1)
     return numbers
@@ -81,7 +81,7 @@ def add_up(guest: Guest) -> vgc.DeviceArray:
 # ---- policies ------------------------------------------------------------------------------------
 
 
-def test_alert_tells_and_disturbs_nothing(stage: Stage, caller: ApiCaller) -> None:
+def test_alert_is_announced_and_disturbs_nothing(stage: Stage, caller: ApiCaller) -> None:
     guest = stage.guests["web1"]
     set_policy(caller, kinds=["user"])
     caller.open("vm=web1,fn=fault")
@@ -96,7 +96,7 @@ def test_quiesce_holds_the_vm_of_the_fault_and_no_other(stage: Stage, caller: Ap
     numbers = guest.device.zeros(8, "int32")
     set_policy(caller, kinds=["user"], trigger="sustained", count=2, action="quiesce")
     caller.open("vm=web1,fn=fault")
-    caller.ask("confine", vm="web1", pes="0")  # `sustained` is of one element
+    caller.ask("confine", vm="web1", pes="0")  # `sustained` counts by element
     guest.program["complain"][1, 1](1)
     assert not caller.ask("topology")["vms"][0]["quiesced"], "once is not twice"
     guest.program["complain"][1, 1](1)
@@ -128,13 +128,13 @@ def test_hung_element_is_found_by_snapshots_and_its_worker_reset(stage: Stage, c
     assert other.device.info().generation == before
 
 
-def test_migrate_moves_the_vm_and_its_memory_stays(stage: Stage, caller: ApiCaller) -> None:
+def test_migrate_policy_migrates_the_vm_with_its_memory(stage: Stage, caller: ApiCaller) -> None:
     guest = stage.guests["web1"]
     numbers = add_up(guest)
     set_policy(caller, kinds=["user"], action="migrate", target="pes:0")
     caller.open("vm=web1,fn=fault")
     guest.program["complain"][1, 1](1)
-    assert caller.event("policy_acted")["detail"]["result"].startswith("moved from")
+    assert caller.event("policy_acted")["detail"]["result"].startswith("migrated from")
     assert [vm["pes"] for vm in caller.ask("topology")["vms"]] == [1, PES]
     guest.program["add"][8, 1](numbers, 2)
     assert numbers.get().tolist() == [3] * 8
@@ -155,7 +155,7 @@ def end_of_move(caller: ApiCaller, number: int) -> str:
     return str(caller.push(ends)["detail"]["state"])
 
 
-def test_dead_lock_is_a_fault_of_its_own_kind(stage: Stage, caller: ApiCaller) -> None:
+def test_deadlock_is_a_fault_of_its_own_kind(stage: Stage, caller: ApiCaller) -> None:
     guest = stage.guests["web1"]
     caller.open("vm=web1,fn=fault")
     with pytest.raises(vgc.VgcError):
@@ -170,7 +170,7 @@ def test_dead_lock_is_a_fault_of_its_own_kind(stage: Stage, caller: ApiCaller) -
 # ---- load ----------------------------------------------------------------------------------------
 
 
-def test_load_is_that_of_the_kernels_that_run(stage: Stage, caller: ApiCaller) -> None:
+def test_load_follows_the_running_kernels(stage: Stage, caller: ApiCaller) -> None:
     flags, job = begin_to_spin(stage.guests["web1"])
     load = caller.ask("load")
     while load["vms"]["web1"] == 0:
@@ -182,13 +182,13 @@ def test_load_is_that_of_the_kernels_that_run(stage: Stage, caller: ApiCaller) -
     assert load["vms"]["web2"] == 0
 
 
-def test_balance_moves_what_the_load_asks_for(stage: Stage, caller: ApiCaller) -> None:
-    """Where all elements of one VM were busy and none of the other, and both are given more than the host has."""
+def test_balance_migrates_an_idle_vm_to_fewer_elements(stage: Stage, caller: ApiCaller) -> None:
+    """All elements of one VM were busy and all of the other idle; together they have too many elements for the host."""
     numbers = add_up(stage.guests["web2"])
 
     def busy(daemon: Daemon) -> None:
         assert daemon.control is not None
-        now_ns = daemon.control.interface.clock_ns()
+        now_ns = daemon.control.registry.clock_ns()
         for passed_ns in (1, SUSTAINED_NS):
             for vm, part in (("web1", 1.0), ("web2", 0.0)):
                 spent = dict.fromkeys(range(PES), int(part * passed_ns))

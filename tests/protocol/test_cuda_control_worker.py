@@ -1,22 +1,24 @@
-"""The control system of a real worker process whose engine is CUDA, on the fake GPU with the GPU domain's own code."""
+"""The control system of a real worker process whose engine is CUDA, on the fake GPU with the real control code."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.fakes import cuda_cubin, cuda_driver
 from tests.protocol.control_worker_rig import ControlWorkerRig, control_worker_rig
+from vhost_backend.channels.packets import DeviceState
 from vhost_backend.engines.cuda.compiler.trailer import with_kinds
-from vhost_backend.worker.protocol import EngineSetup
+from vhost_backend.worker_protocol.protocol import EngineSetup
 from virtio_proto.control.records import Function, Record
 
 BLOCK_BEGIN, BLOCK_END = 1, 2
 TRAP = 3
 SM = 100
-"""Beyond the VM's own number of processing elements: elements are numbered as the device does."""
+"""Number of an SM beyond the VM's number of processing elements: elements have the device's numbers."""
 
 
 @pytest.fixture
@@ -39,11 +41,11 @@ def test_records_of_an_sm_come_with_their_texts(rig: ControlWorkerRig) -> None:
 
 
 def blocks(rig: ControlWorkerRig) -> list[Record]:
-    """Their begins and ends."""
+    """Records of begins and ends of blocks."""
     return [record for record in rig.seen.records(1) if record.type in (BLOCK_BEGIN, BLOCK_END)]
 
 
-def test_last_words_of_a_kernel_that_traps_are_there_when_its_worker_is_not(rig: ControlWorkerRig) -> None:
+def test_last_records_of_a_kernel_that_traps_outlive_its_worker(rig: ControlWorkerRig) -> None:
     functions = rig.load_image(with_kinds(cuda_cubin.hooked(), b""))
     assert rig.open(Function.STDIO, [1], [SM]).ok
     assert rig.open(Function.FAULT, [2], [SM]).ok
@@ -57,5 +59,23 @@ def test_last_words_of_a_kernel_that_traps_are_there_when_its_worker_is_not(rig:
     assert [record.payload for record in rig.seen.records(2)] == [struct.pack("<Q4s", TRAP, b"trap")]
 
 
-def test_an_element_that_the_device_does_not_have_is_refused(rig: ControlWorkerRig) -> None:
-    assert "allowed: 0..131" in rig.open(Function.PERF, [1], [132]).error
+def test_sms_whose_numbers_lie_behind_a_gap_are_seen(tmp_path: Path) -> None:
+    """The range of SM numbers is known with the first program; the area has rows for more elements than SMs."""
+    engine = EngineSetup("cuda", {"driver": str(cuda_driver.with_settings(tmp_path, "smid_base 20\n"))})
+    with control_worker_rig(pes=48, engine=engine) as rig:
+        functions = rig.load_image(with_kinds(cuda_cubin.hooked(), b""))
+        assert rig.open(Function.PERF, [1], [20 + 120]).ok
+        rig.finish(rig.run(functions["watched"], struct.pack("<IIQ", 120, 2, 0)))
+        rig.read_until(lambda: len(blocks(rig)) == 4)
+        assert {record.pe for record in blocks(rig)} == {20 + 120}
+        told = rig.read_until(
+            lambda: [
+                packet.num_pes for packet in rig.seen.packets if isinstance(packet, DeviceState) and packet.num_pes
+            ]
+        )
+        assert told[0] == 20 + 132
+
+
+def test_an_element_that_the_device_has_no_number_for_is_refused(rig: ControlWorkerRig) -> None:
+    """The area has rows for more elements than SMs, whose numbers may have gaps."""
+    assert "allowed: 0..164" in rig.open(Function.PERF, [1], [165]).error

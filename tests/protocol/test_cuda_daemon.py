@@ -1,4 +1,4 @@
-"""The daemon and the GPUs: which engine a VM is given, what its worker is told, what it may load. Workers are doubles."""
+"""The daemon and GPUs: choice of an engine, settings of the worker, permitted programs. Workers are doubles."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.worker import WorkerDouble, WorkerHost
-from vhost_backend.config import DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.engine import EngineName
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
-from vhost_backend.engine_config import EngineName
-from vhost_backend.worker import protocol
+from vhost_backend.worker_protocol import protocol
 from virtio_proto import schema
 from virtio_proto.schema import EngineKind, Health, ProgramKind
 from virtio_proto.yaml_values import Scalar
@@ -32,14 +32,14 @@ NONE = Survey(problem="libcuda.so.1 not found: install NVIDIA's driver")
 class Stage:
     """A daemon on a host with these GPUs."""
 
-    def __init__(self, folder: Path, found: Survey, vms: tuple[VmConfig, ...]) -> None:
+    def __init__(self, folder: Path, found: Survey, vms: tuple[VmConfig, ...], unhooked: str = "") -> None:
         async def survey(_driver: str | None, _device: str | None) -> Survey:
             return found
 
         self._folder = folder
         self.opened: list[FakeFrontend] = []
         self.workers = WorkerHost(folder)
-        engines = Engines(survey, lambda *_: None)
+        engines = Engines(survey, lambda *_: None, has_control=bool(unhooked), hooks_problem=lambda *_: unhooked)
         self.daemon = DaemonThread(DaemonConfig(vms), self.workers.command, engines=engines)
         self.daemon.__enter__()
 
@@ -67,8 +67,8 @@ class Stage:
 def make(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     stages: list[Stage] = []
 
-    def make_stage(found: Survey, *vms: VmConfig) -> Stage:
-        stages.append(Stage(tmp_path, found, vms))
+    def make_stage(found: Survey, *vms: VmConfig, unhooked: str = "") -> Stage:
+        stages.append(Stage(tmp_path, found, vms, unhooked))
         return stages[-1]
 
     yield make_stage
@@ -97,7 +97,7 @@ def load(worker: WorkerDouble, kind: ProgramKind) -> protocol.Program:
     return worker.expect(protocol.Program)
 
 
-def test_what_the_host_has_is_logged_once(
+def test_gpus_of_the_host_are_logged_once(
     make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
 ) -> None:
     stage = make(TWO, vm("a", "cuda"), vm("b", "auto"))
@@ -108,7 +108,7 @@ def test_what_the_host_has_is_logged_once(
     assert "driver=13.0" in line
 
 
-def test_worker_is_told_which_gpu_and_how_much_of_it(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
+def test_worker_gets_the_gpu_and_its_share_as_settings(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
     stage = make(TWO, vm("a", "cuda", 48, device=1, heap=1 << 20))
     setup, _ = stage.set_up("a")
     assert setup.engine == protocol.EngineSetup("cuda", {"device": UUIDS[1], "heap": 1 << 20})
@@ -121,10 +121,10 @@ def test_vm_without_a_quota_gets_all_of_its_gpu(make: Callable[..., Stage], vm: 
     assert (setup.engine.kind, setup.quota.pes) == ("cuda", 132)
 
 
-def test_configuration_space_shows_engine_and_what_it_gave(
+def test_configuration_space_shows_the_engine_and_its_share(
     make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
 ) -> None:
-    """The double gives three processing elements, whatever it is asked for."""
+    """The worker double reports three processing elements, whatever was asked for."""
     stage = make(TWO, vm("a", "cuda", 48))
     frontend = stage.attach("a")
     assert (space_of(frontend).engine_kind, space_of(frontend).quota_pes) == (EngineKind.CUDA, 48)
@@ -136,10 +136,8 @@ def test_configuration_space_shows_engine_and_what_it_gave(
     assert "pes=3" in ready
 
 
-def test_vms_are_spread_and_what_they_had_is_free_again(
-    make: Callable[..., Stage], vm: Callable[..., VmConfig]
-) -> None:
-    """When "a" comes back, its GPU is the empty one; had it still what it had, it would be the fuller one."""
+def test_vms_are_spread_over_gpus_and_shares_are_freed(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
+    """When "a" comes back, its GPU is the emptier one; if its share were still counted, it would be the fuller one."""
     stage = make(TWO, vm("a", "cuda", 64), vm("b", "cuda", 32), vm("c", "cuda", 8))
     devices = [stage.set_up(name)[0].engine.options["device"] for name in "abc"]
     assert devices == [UUIDS[0], UUIDS[1], UUIDS[1]]
@@ -158,7 +156,7 @@ def test_auto_without_a_gpu_computes_on_the_cpu_and_says_why(
     assert "engine=cpu" in chosen
 
 
-def test_vm_that_wants_a_gpu_where_none_is_has_failed_and_the_others_serve(
+def test_vm_that_needs_a_missing_gpu_fails_and_others_serve(
     make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
 ) -> None:
     stage = make(NONE, vm("a", "cuda"), vm("b", "cpu"))
@@ -170,6 +168,29 @@ def test_vm_that_wants_a_gpu_where_none_is_has_failed_and_the_others_serve(
     complaint = next(line for line in logs.getvalue().splitlines() if "engine_unavailable" in line)
     assert "libcuda.so.1 not found: install NVIDIA's driver" in complaint
     assert any("warning" in line and "gpus_found" in line for line in logs.getvalue().splitlines())
+
+
+def test_missing_hooks_are_warned_of_once_for_a_vm(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
+) -> None:
+    """One warning, however many programs and sessions the VM has."""
+    stage = make(TWO, vm("a", "cuda"), unhooked="no ptxas for nvrtc of CUDA 13.0")
+    for _ in range(2):
+        _, worker = stage.set_up("a")
+        assert load(worker, ProgramKind.CUDA_SOURCE).ok
+        stage.opened.pop().close()
+    (line,) = (line for line in logs.getvalue().splitlines() if "programs_without_hooks" in line)
+    assert "warning" in line
+    assert "no ptxas for nvrtc of CUDA 13.0" in line
+
+
+def test_vm_that_needs_missing_hooks_fails(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig], logs: io.StringIO
+) -> None:
+    stage = make(TWO, vm("a", "cuda", hooks="on"), unhooked="no ptxas for nvrtc of CUDA 13.0")
+    assert space_of(stage.attach("a")).health == Health.FAILED
+    (line,) = (line for line in logs.getvalue().splitlines() if "engine_unavailable" in line)
+    assert "'hooks: on' cannot be had: no ptxas for nvrtc of CUDA 13.0" in line
 
 
 @pytest.mark.parametrize("kind", [ProgramKind.PTX, ProgramKind.CUBIN, ProgramKind.FATBIN])

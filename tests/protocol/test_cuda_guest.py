@@ -21,8 +21,8 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[vgc.Device]:
         yield dev
 
 
-def test_an_int_for_a_float_becomes_one(dev: vgc.Device) -> None:
-    """Also where the kernel's name says nothing of its parameters."""
+def test_an_int_for_a_float_parameter_becomes_a_float(dev: vgc.Device) -> None:
+    """Also for a kernel whose name does not encode its parameters."""
     x, y = dev.to_device(X), dev.to_device(np.ones(4, np.float32))
     dev.compile(SOURCE.decode()).saxpy[1, 4](4, 2, x, y)
     assert np.array_equal(y.get(), 1 + 2 * X)
@@ -36,7 +36,7 @@ def test_an_int_for_a_float_becomes_one(dev: vgc.Device) -> None:
         (2, 2.0, "a pointer"),
     ],
 )
-def test_what_is_of_another_kind_is_refused(dev: vgc.Device, number: int, value: object, words: str) -> None:
+def test_argument_of_another_kind_is_refused(dev: vgc.Device, number: int, value: object, words: str) -> None:
     arguments: list[object] = [4, 2.0, dev.to_device(X), dev.to_device(X)]
     arguments[number] = value
     with pytest.raises(TypeError, match=words):

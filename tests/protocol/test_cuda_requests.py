@@ -1,6 +1,6 @@
 """CUDA source from a fake guest, compiled and run by the real daemon, compiler, walled worker and CUDA engine.
 
-The GPU is the fake driver; the sandbox is strict, so that whatever the engine needs behind the walls is let through.
+The GPU is the fake driver; the sandbox is strict, so that the tests show that it allows all that the engine needs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from typing import Any
 import pytest
 
 from tests.fakes.vm import FakeVm
+from tests.limits import NO_DEADLINE_NS
 from tests.protocol.cuda_host import MEMORY_BYTES, PRINTS, SOURCE, CudaGuest, Settings, cuda_host
 from tests.protocol.worker_rig import needs_walls
-from vhost_backend.config import MIB
+from vhost_backend.config.daemon import MIB
 from virtio_proto import schema
 from virtio_proto.schema import EngineKind, Health, Opcode, ProgramKind, Status
+
+SHORT_NS = 500_000_000
+"""A deadline of launches that one which hangs reaches soon."""
 
 
 @pytest.fixture(scope="module")
 def vm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeVm]:
-    """For tests that leave the worker as it was."""
+    """A VM for tests that leave the worker as it was."""
     with cuda_host(tmp_path_factory.mktemp("host"), Settings()) as (vm,):
         yield vm
 
@@ -37,9 +41,9 @@ def guest(vm: FakeVm) -> Iterator[CudaGuest]:
 
 
 @pytest.fixture
-def victim(tmp_path: Path) -> Iterator[CudaGuest]:
-    """For tests that end the worker; launches may take half a second."""
-    with cuda_host(tmp_path, Settings(), deadline_s=0.5) as (vm,):
+def victim(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CudaGuest]:
+    """For tests that end the worker; its parameter is how long launches may take."""
+    with cuda_host(tmp_path, Settings(deadline_ns=getattr(request, "param", NO_DEADLINE_NS))) as (vm,):
         guest = CudaGuest(vm)
         assert guest.load(SOURCE).status == Status.OK
         yield guest
@@ -68,14 +72,14 @@ def test_parameters_reach_the_kernel(guest: CudaGuest) -> None:
     assert struct.unpack("<3f", guest.read(y, 12)) == (12, 24, 36)
 
 
-def test_guest_sees_engine_and_what_it_was_given(vm: FakeVm, guest: CudaGuest) -> None:
+def test_guest_sees_the_engine_and_its_share(vm: FakeVm, guest: CudaGuest) -> None:
     space = space_of(guest.vm)
     assert (space.engine_kind, space.quota_pes) == (EngineKind.CUDA, 48)
     assert engine_name(vm) == "Fake H200, 48 of 132 SMs"
 
 
-def test_region_can_be_addressed_by_kernels(vm: FakeVm, guest: CudaGuest) -> None:
-    """The engine registers it with the driver, and says where the GPU sees it."""
+def test_kernels_can_address_the_region(vm: FakeVm, guest: CudaGuest) -> None:
+    """The engine registers the region with the driver, and reports its device address."""
     address = space_of(vm).region_device_address
     assert address != 0
     assert guest.load(SOURCE).status == Status.OK
@@ -87,7 +91,7 @@ def test_region_can_be_addressed_by_kernels(vm: FakeVm, guest: CudaGuest) -> Non
     vm.region.release(block)
 
 
-def test_what_kernels_print_reaches_the_guest(guest: CudaGuest) -> None:
+def test_output_of_kernels_reaches_the_guest(guest: CudaGuest) -> None:
     assert guest.load(PRINTS).status == Status.OK
     reply = guest.launch("prints", struct.pack("<I", 2))
     assert reply.status == Status.OK, reply.text
@@ -142,7 +146,7 @@ def test_more_memory_than_the_quota_is_refused(guest: CudaGuest) -> None:
 
 
 def test_programs_count_against_the_quota(guest: CudaGuest) -> None:
-    """One that prints takes the driver's buffer for it, of a mebibyte."""
+    """A program that prints is charged the driver's printf buffer of 1 MiB."""
     loaded = guest.load(PRINTS)
     assert guest.request(Opcode.ALLOC, {"size": MEMORY_BYTES - MIB}).status == Status.OUT_OF_MEMORY
     guest.ok(Opcode.PROGRAM_UNLOAD, {"program": loaded.value})
@@ -150,7 +154,7 @@ def test_programs_count_against_the_quota(guest: CudaGuest) -> None:
 
 
 @pytest.mark.parametrize(("asked", "given"), [(33, 40), (1, 8), (None, 132), (500, 132)])
-def test_part_of_the_gpu_is_what_it_can_divide(
+def test_share_of_the_gpu_is_rounded_up_to_a_possible_partition(
     tmp_path: Path, logs: io.StringIO, asked: int | None, given: int
 ) -> None:
     with cuda_host(tmp_path, Settings(pes=asked)) as (vm,):
@@ -164,17 +168,19 @@ def test_part_of_the_gpu_is_what_it_can_divide(
 
 
 @pytest.mark.parametrize(
-    ("kernel", "status", "error"),
+    ("victim", "kernel", "status", "error"),
     [
-        ("illegal_address", Status.FAULT, "CUDA_ERROR_ILLEGAL_ADDRESS"),
-        ("fails", Status.ASSERT, "CUDA_ERROR_ASSERT"),
+        (NO_DEADLINE_NS, "illegal_address", Status.FAULT, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        (NO_DEADLINE_NS, "fails", Status.ASSERT, "CUDA_ERROR_ASSERT"),
         (
+            NO_DEADLINE_NS,
             "fails",
             Status.ASSERT,
             "source.cu:20: void fails(): block: [0,0,0], thread: [0,0,0] Assertion `threadIdx.x != 0` failed.",
         ),
-        ("hang", Status.TIMEOUT, "hang"),
+        (SHORT_NS, "hang", Status.TIMEOUT, "hang"),
     ],
+    indirect=["victim"],
 )
 def test_fault_is_named_and_the_vm_goes_on(victim: CudaGuest, kernel: str, status: Status, error: str) -> None:
     reply = victim.launch(kernel)
@@ -187,14 +193,14 @@ def test_fault_is_named_and_the_vm_goes_on(victim: CudaGuest, kernel: str, statu
     assert again.generation() == 2
 
 
-def test_the_log_says_what_a_worker_ended_of(victim: CudaGuest, logs: io.StringIO) -> None:
+def test_the_log_names_the_reason_of_a_workers_end(victim: CudaGuest, logs: io.StringIO) -> None:
     victim.launch("illegal_address")
     CudaGuest(victim.vm)
     assert re.search(r"worker_last_words.*illegal_address.*CUDA_ERROR_ILLEGAL_ADDRESS", logs.getvalue())
 
 
-def test_fault_of_one_vm_is_nothing_to_another(tmp_path: Path) -> None:
-    with cuda_host(tmp_path, Settings("a"), Settings("b"), deadline_s=0.5) as vms:
+def test_fault_of_one_vm_does_not_affect_another(tmp_path: Path) -> None:
+    with cuda_host(tmp_path, Settings("a", deadline_ns=SHORT_NS), Settings("b")) as vms:
         guilty, other = (CudaGuest(vm) for vm in vms)
         assert other.computes()
         assert guilty.load(SOURCE).status == Status.OK
@@ -211,8 +217,8 @@ def test_fault_of_one_vm_is_nothing_to_another(tmp_path: Path) -> None:
 # ---- which engine --------------------------------------------------------------------------------
 
 
-def test_auto_goes_by_the_cpu_where_no_worker_gets_ready_on_the_gpu(tmp_path: Path, logs: io.StringIO) -> None:
-    """The probe does not see everything: it runs outside of the walls, and takes no memory."""
+def test_auto_falls_back_to_the_cpu_when_no_worker_gets_ready_on_the_gpu(tmp_path: Path, logs: io.StringIO) -> None:
+    """The probe cannot detect everything: it runs outside of the sandbox, and allocates no memory."""
     broken = "inject cuDevicePrimaryCtxRetain 2 1 99\n"
     with cuda_host(tmp_path, Settings(kind="auto", pes=None), fake=broken) as (vm,):
         vm.frontend.wait_health(Health.READY)
@@ -245,7 +251,7 @@ def test_auto_falls_back_to_the_cpu_and_says_why(tmp_path: Path, logs: io.String
     assert reason in chosen
 
 
-def test_second_gpu_is_had_by_number_and_by_uuid(tmp_path: Path) -> None:
+def test_second_gpu_can_be_named_by_number_and_by_uuid(tmp_path: Path) -> None:
     fake = "devices 2\n1.name Other GPU\n1.uuid 22222222222222222222222222222222\n"
     uuid = "GPU-22222222-2222-2222-2222-222222222222"
     settings = (Settings("a", options={"device": 1}), Settings("b", options={"device": uuid}))
@@ -256,14 +262,14 @@ def test_second_gpu_is_had_by_number_and_by_uuid(tmp_path: Path) -> None:
 
 
 @needs_walls
-def test_best_effort_computes_too(tmp_path: Path, logs: io.StringIO) -> None:
+def test_best_effort_sandbox_computes(tmp_path: Path, logs: io.StringIO) -> None:
     with cuda_host(tmp_path, Settings(sandbox="best-effort")) as (vm,):
         assert CudaGuest(vm).computes()
     assert "no system call filter: left out" in logs.getvalue()
 
 
-def test_mig_instance_is_had_by_its_uuid(tmp_path: Path) -> None:
-    """Beside a GPU with more multiprocessors; the driver lists an instance only to who asks for it."""
+def test_mig_instance_can_be_named_by_its_uuid(tmp_path: Path) -> None:
+    """The host also has a GPU with more multiprocessors; the driver lists an instance only if it is named."""
     uuid = "MIG-33333333-3333-3333-3333-333333333333"
     fake = f"devices 2\n1.mig {uuid}\n1.name NVIDIA H200 MIG 1g.18gb\n1.sms 16\n"
     with cuda_host(tmp_path, Settings(pes=None, options={"device": uuid}), fake=fake) as (vm,):

@@ -1,4 +1,4 @@
-"""The daemon between a frontend and a worker: what each is told, and when."""
+"""The daemon between a frontend and a worker: the messages that each gets, and their order."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble
 from tests.protocol.conftest import GPA, REGION_BYTES, UVA, Stage
-from vhost_backend.config import DaemonConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.link import BURST
+from vhost_backend.config.daemon import DaemonConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.messages import Request
-from vhost_backend.worker import protocol
-from vhost_backend.worker.inflight import InflightMemory
+from vhost_backend.worker_protocol import protocol
+from vhost_backend.worker_protocol.link import BURST
 from virtio_proto import schema
 from virtio_proto.schema import Health
 
@@ -36,16 +36,16 @@ def wait_for_generation(frontend: FakeFrontend, generation: int) -> Any:
 
 
 def running(stage: Stage, memory: SharedFile, ring: RingSetup) -> tuple[FakeFrontend, WorkerDouble]:
-    """A frontend with one running ring, and the worker that has been told so."""
+    """A frontend with one running ring, and its worker, which has started it."""
     frontend, worker = stage.attach()
     frontend.start([ring], [memory])
     told(worker)
-    frontend.wait_config_change()  # that the worker is ready, which could not be told before
+    frontend.wait_config_change()  # the worker's readiness, which was not announced before DRIVER_OK
     return frontend, worker
 
 
 def told(worker: WorkerDouble, recover: bool = False) -> protocol.VringStart:
-    """Takes what starts one ring."""
+    """Takes the messages that start one ring; returns the `VringStart`."""
     worker.expect(protocol.MemTable)
     start = worker.expect(protocol.VringStart)
     assert start.recover == recover
@@ -57,12 +57,12 @@ def told(worker: WorkerDouble, recover: bool = False) -> protocol.VringStart:
 
 
 def write_inflight(worker: WorkerDouble, index: int, last_avail: int) -> None:
-    """What a worker that has popped `last_avail` chains leaves behind; the memory is its first descriptor."""
+    """Writes in-flight memory, the worker's first descriptor, as of a worker that has popped `last_avail` chains."""
     queue = (1).to_bytes(4, "little") + last_avail.to_bytes(2, "little") * 2
     os.pwrite(worker.fds[0], queue, 64 + 64 * index)
 
 
-# ---- what the worker is told ---------------------------------------------------------------------
+# ---- messages to the worker ----------------------------------------------------------------------
 
 
 def test_worker_is_set_up_as_configured(stage: Stage) -> None:
@@ -89,7 +89,7 @@ def test_worker_gets_everything_that_the_frontend_sets_up(stage: Stage, memory: 
     assert worker.expect(protocol.VringCall).has_fd
 
 
-def test_worker_that_is_late_gets_the_same(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
+def test_worker_that_is_ready_late_gets_the_rings_then(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
     frontend = stage.connect()
     frontend.negotiate()
     frontend.start([ring], [memory])
@@ -102,7 +102,7 @@ def test_worker_that_is_late_gets_the_same(stage: Stage, memory: SharedFile, rin
 
 def test_descriptors_reach_the_worker_in_the_right_order(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
     frontend, worker = running(stage, memory, ring)
-    _, _, kick, call, err = worker.fds[:5]  # in-flight memory, region, then those of the ring
+    _, _, kick, call, err = worker.fds[:5]  # in-flight memory, region, then the ring's descriptors
     assert ring.kick_fd is not None
     os.eventfd_write(ring.kick_fd, 3)
     assert os.eventfd_read(kick) == 3
@@ -152,7 +152,7 @@ def test_whole_memory_table_is_replaced(stage: Stage, memory: SharedFile) -> Non
     assert [region.size for region in worker.expect(protocol.MemTable).regions] == [REGION_BYTES]
 
 
-def test_only_the_rings_that_a_driver_set_up_are_enabled(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
+def test_only_rings_that_the_driver_set_up_are_enabled(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
     frontend, worker = running(stage, memory, ring)  # enables all four
     frontend.enable(0, enabled=False)
     message = worker.expect(protocol.VringEnable)
@@ -162,7 +162,7 @@ def test_only_the_rings_that_a_driver_set_up_are_enabled(stage: Stage, memory: S
 # ---- stopping and starting again -----------------------------------------------------------------
 
 
-def test_base_is_what_the_worker_says(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
+def test_base_comes_from_the_worker(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
     frontend, worker = running(stage, memory, ring)
     frontend.send(Request.GET_VRING_BASE, messages.vring_state(0, 0))
     worker.stop_at(17)
@@ -185,7 +185,7 @@ def test_base_is_answered_without_a_worker(
     frontend, worker = running(stage, memory, ring)
     write_inflight(worker, 0, 5)
     worker.die()
-    stage.workers.next().die()  # the second quick death: nobody follows for an hour
+    stage.workers.next().die()  # the second quick death: the next worker starts in an hour
     while stage.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid) is not None:
         frontend.synchronise()
     assert frontend.get_base(0) == 5
@@ -199,7 +199,7 @@ def test_paused_ring_goes_on_in_the_same_worker(stage: Stage, memory: SharedFile
     assert (start.base, start.recover) == (9, False)
 
 
-def test_paused_ring_recovers_in_another_worker(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
+def test_paused_ring_recovers_in_a_new_worker(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
     frontend, worker = running(stage, memory, ring)
     write_inflight(worker, 0, 9)
     pause(frontend, worker, ring, base=9)
@@ -213,7 +213,7 @@ def test_paused_ring_recovers_in_another_worker(stage: Stage, memory: SharedFile
 
 
 def pause(frontend: FakeFrontend, worker: WorkerDouble, ring: RingSetup, base: int) -> None:
-    """What QEMU does when the VM is stopped."""
+    """Stops the rings as QEMU does when the VM is paused."""
     for index in range(frontend.num_queues):
         frontend.enable(index, enabled=False)
     assert not worker.expect(protocol.VringEnable).enabled
@@ -236,7 +236,7 @@ def test_guest_that_starts_anew_gets_a_fresh_worker(stage: Stage, memory: Shared
 
 
 def has_inflight(worker: WorkerDouble) -> bool:
-    """Whether the worker was given memory that another has used."""
+    """True if the worker got in-flight memory that a worker has used before."""
     return os.pread(worker.fds[0], 4, 64) != bytes(4)
 
 
@@ -259,7 +259,7 @@ def test_reset_of_an_unused_device_keeps_its_worker(stage: Stage, memory: Shared
 
 
 def test_reset_keeps_the_err_descriptor(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
-    """QEMU sets it once, at the connection."""
+    """QEMU sets the err descriptor once, at the connection."""
     frontend, worker = stage.attach()
     frontend.reset()
     frontend.start([ring], [memory])
@@ -270,7 +270,7 @@ def test_reset_keeps_the_err_descriptor(stage: Stage, memory: SharedFile, ring: 
 
 
 @pytest.mark.parametrize("how", ["0", "1", "abort"])
-def test_dead_worker_is_replaced_and_told_everything(
+def test_dead_worker_is_replaced_by_one_with_all_settings(
     stage: Stage, memory: SharedFile, ring: RingSetup, how: str
 ) -> None:
     frontend, worker = running(stage, memory, ring)
@@ -295,10 +295,10 @@ def test_guest_sees_recovery_in_the_configuration_space(stage: Stage, memory: Sh
     assert (space_of(frontend).health, space_of(frontend).generation) == (Health.READY, 2)
 
 
-def test_frontend_hears_of_no_change_while_the_device_is_stopped(
+def test_no_configuration_interrupt_while_the_device_is_stopped(
     stage: Stage, memory: SharedFile, ring: RingSetup
 ) -> None:
-    """QEMU 11.1 crashes on it."""
+    """QEMU 11.1 crashes on such an interrupt."""
     frontend, worker = running(stage, memory, ring)
     pause(frontend, worker, ring, base=9)
     worker.die()
@@ -335,7 +335,7 @@ def test_crash_loop_is_slowed_down_and_shown(make_stage: Callable[..., Stage]) -
 def test_faulty_kernels_in_a_row_leave_the_device_usable_in_a_moment(
     make_stage: Callable[..., Stage], memory: SharedFile, ring: RingSetup
 ) -> None:
-    """A worker that was ready dies of its guest's doing: that is slowed down only so far, and never FAILED."""
+    """Death of a worker that was ready is the guest's doing: restarts are delayed up to a limit, and never FAILED."""
     stage = make_stage(RestartPolicy(first_delay_s=3600, longest_delay_s=3600, longest_served_delay_s=0.001))
     frontend, worker = running(stage, memory, ring)
     for generation in range(2, 52):
@@ -346,10 +346,10 @@ def test_faulty_kernels_in_a_row_leave_the_device_usable_in_a_moment(
         assert space.health != Health.FAILED
 
 
-def test_frontend_that_connects_without_end_holds_two_connections(
+def test_frontend_that_connects_again_and_again_holds_two_connections(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One is served and one waits: the others are closed, not kept until their time is over."""
+    """One connection is served and one waits: further ones are closed at once, not after their time limit."""
     monkeypatch.setattr("vhost_backend.daemon.vm.HANDOVER_S", 3600)
     served = stage.connect()
     served.synchronise()
@@ -361,7 +361,7 @@ def test_frontend_that_connects_without_end_holds_two_connections(
 
 
 def test_no_configuration_interrupt_before_the_device_is_started(stage: Stage) -> None:
-    """QEMU 11.1 would crash on it."""
+    """QEMU 11.1 would crash on such an interrupt."""
     frontend, _ = stage.attach()
     assert not frontend.config_change_is_pending()
 
@@ -395,10 +395,10 @@ def test_worker_that_breaks_the_protocol_is_replaced(stage: Stage, packet: bytes
 
 
 def test_worker_that_never_answers_is_replaced(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vhost_backend.daemon.link.ACK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("vhost_backend.worker_protocol.link.ACK_TIMEOUT_S", 0.2)
     frontend = stage.connect()
     frontend.synchronise()
-    first = stage.workers.next().receive()  # and no word about being ready
+    first = stage.workers.next().receive()  # and never Ready
     second = stage.workers.next().receive()
     assert isinstance(first, protocol.Setup)
     assert isinstance(second, protocol.Setup)
@@ -415,8 +415,8 @@ def test_host_that_cannot_start_workers_still_answers_the_frontend(tmp_path: Pat
         frontend.wait_health(Health.FAILED)
 
 
-def test_worker_that_never_stops_talking_delays_nobody(stage: Stage) -> None:
-    """Whatever it says waits in its own socket until that is full."""
+def test_worker_that_sends_without_end_delays_nobody(stage: Stage) -> None:
+    """Its messages wait in its own socket until that is full."""
     _, worker = stage.attach()
     other, _ = stage.attach("b")
     worker.sock.setblocking(False)
@@ -477,7 +477,7 @@ def test_disconnect_ends_the_worker(stage: Stage) -> None:
         worker.receive()
 
 
-def test_next_session_starts_from_nothing(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
+def test_next_session_inherits_nothing(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
     frontend, worker = running(stage, memory, ring)
     write_inflight(worker, 0, 40)
     frontend.config_write(b"\x01" * 256)
@@ -526,7 +526,7 @@ def test_program_of_an_unknown_kind_is_refused(stage: Stage) -> None:
     assert "program kind 9 is unknown" in program.log
 
 
-def test_source_that_is_no_file_is_refused(stage: Stage) -> None:
+def test_source_that_is_no_regular_file_is_refused(stage: Stage) -> None:
     _, worker = stage.attach()
     read_end, write_end = os.pipe()
     program = compiled(worker, read_end)
@@ -536,7 +536,7 @@ def test_source_that_is_no_file_is_refused(stage: Stage) -> None:
 
 
 def test_stuck_worker_does_not_delay_other_messages(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:
-    """While one VM's ring is being stopped in vain, the other VM is served."""
+    """While a stuck worker does not stop one VM's ring, the other VM is served."""
     frontend, _ = running(stage, memory, ring)
     other, _ = stage.attach("b")
     frontend.send(Request.GET_VRING_BASE, messages.vring_state(0, 0))
@@ -548,7 +548,7 @@ def test_stuck_worker_does_not_delay_other_messages(stage: Stage, memory: Shared
     assert order == ["other", "stuck"]
 
 
-def test_inflight_memory_is_where_these_tests_think_it_is() -> None:
+def test_offsets_of_these_tests_match_the_inflight_memory() -> None:
     with InflightMemory() as memory:
         os.pwrite(memory.fd, (1).to_bytes(4, "little") + (7).to_bytes(2, "little"), 64 + 64 * 3)
         assert (memory.queue(3).started, memory.queue(3).last_avail) == (True, 7)

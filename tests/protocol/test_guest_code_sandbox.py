@@ -18,8 +18,8 @@ from tests.fakes.daemon import DaemonThread
 from tests.fakes.driver import Reply
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.protocol.worker_rig import needs_walls
-from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 from vhost_backend.sandbox.syscalls import X86_64
 from virtio_proto import schema
@@ -31,7 +31,7 @@ PES = 2
 MEMORY_BYTES = 16 * MIB
 CHUNK_BYTES = 16 * MIB
 TEXT_AT = 256
-"""Where in the buffer a path lies; a long answer is at 0."""
+"""Offset of a path in the buffer; long results are at offset 0."""
 
 SOURCE = r"""
 static __device__ long call(long number, long a, long b, long c, long d, long e, long f) {
@@ -97,7 +97,7 @@ class Guest:
         self.start()
 
     def start(self) -> None:
-        """Everything anew, as a program does that has lost its device."""
+        """Creates context, program and buffer anew, as a program that has lost its device."""
         self.context = self.vm.driver.request(Opcode.CONTEXT_CREATE).value
         source = SOURCE.encode()
         body = {"kind": ProgramKind.CUDA_SOURCE, "options_len": 0, "source_len": len(source)}
@@ -122,13 +122,13 @@ class Guest:
         return self.request(Opcode.LAUNCH, body, blob)
 
     def put(self, offset: int, data: bytes) -> int:
-        """Writes into the buffer; the address."""
+        """Writes into the buffer; returns the address."""
         body = {"dst": self.buffer + offset, "size": len(data)}
         assert self.request(Opcode.COPY_IN, body, b"", data).status == Status.OK
         return self.buffer + offset
 
     def result(self, reply: Reply) -> int:
-        """What a kernel left at the start of the buffer."""
+        """Result that a kernel wrote at the start of the buffer."""
         assert reply.status == Status.OK, reply.text
         out = self.request(Opcode.COPY_OUT, {"src": self.buffer, "size": 8}, answer=8)
         return int(struct.unpack("<q", out.payload)[0])
@@ -146,7 +146,7 @@ class Guest:
 
 
 class Guests:
-    """The VM whose code is hostile, and another."""
+    """The VM whose code is hostile, and its neighbour."""
 
     def __init__(self, attacker: Guest, neighbour: Guest) -> None:
         self.attacker, self.neighbour = attacker, neighbour
@@ -176,7 +176,7 @@ def sockets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pa
 
 @pytest.fixture
 def guests(sockets: tuple[Path, Path]) -> Iterator[Guests]:
-    """At the end of each test the neighbour still has the worker and the program that it began with."""
+    """Both VMs. At the end of each test the neighbour still has its first worker and its program."""
     with ExitStack() as stack:
         attacker, neighbour = (Guest(stack.enter_context(FakeVm(path))) for path in sockets)
         before = neighbour.generation()
@@ -186,12 +186,12 @@ def guests(sockets: tuple[Path, Path]) -> Iterator[Guests]:
 
 
 def test_system_calls_of_kernels_do_reach_the_kernel(guests: Guests) -> None:
-    """Without this, none of the refusals below would say anything."""
+    """Otherwise the refusals below would prove nothing."""
     assert guests.attacker.result(guests.attacker.call("getpid")) == 2
 
 
 def test_no_descriptor_shared_with_qemu_can_be_made_to_block(guests: Guests) -> None:
-    """O_NONBLOCK belongs to the open file: QEMU would wait for ever on an eventfd that a kernel has emptied."""
+    """O_NONBLOCK belongs to the open file: QEMU would block for ever on an eventfd that a kernel has drained."""
     attacker = guests.attacker
     setfl, fionbio = 4, 0x5421
     off = attacker.put(TEXT_AT, bytes(4))
@@ -201,7 +201,7 @@ def test_no_descriptor_shared_with_qemu_can_be_made_to_block(guests: Guests) -> 
 
 
 def test_worker_whose_descriptors_are_closed_is_replaced(guests: Guests) -> None:
-    """Else it would serve nobody, and nobody would know: what is being waited on is not closed by a close."""
+    """Otherwise the worker would hang unnoticed: close() does not end a wait on a descriptor."""
     attacker = guests.attacker
     before = attacker.generation()
     attacker.call("close_range", 3, 1000)
@@ -253,7 +253,9 @@ def test_no_other_process_can_be_signalled(guests: Guests, name: str, arguments:
         ("setrlimit", (9, 0)),
     ],
 )
-def test_no_memory_can_be_had_beside_the_limits(guests: Guests, name: str, arguments: tuple[int, ...]) -> None:
+def test_no_memory_can_be_allocated_outside_of_the_limits(
+    guests: Guests, name: str, arguments: tuple[int, ...]
+) -> None:
     assert guests.attacker.result(guests.attacker.call(name, *arguments)) == -errno.EPERM
 
 
@@ -290,7 +292,7 @@ def test_calls_of_the_32_bit_kind_cost_the_vm_its_worker(guests: Guests) -> None
     assert attacker.computes()
 
 
-def test_ending_the_worker_ends_no_other(guests: Guests) -> None:
+def test_ending_a_worker_ends_no_other_worker(guests: Guests) -> None:
     attacker = guests.attacker
     assert attacker.call("exit_group", 0).status == Status.DEVICE_LOST
     attacker.start()

@@ -14,7 +14,7 @@ import pytest
 import guest_driver as vgc
 from tests.fakes.guest import GuestProcess, open_device
 from tests.protocol.guest_host import GuestHost, guest_host
-from vhost_backend.config import MIB
+from vhost_backend.config.daemon import MIB
 
 SOURCE = r"""
 extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {
@@ -61,7 +61,7 @@ def test_saxpy_from_numpy_arrays(dev: vgc.Device) -> None:
     assert timing.exec_ns > 0
 
 
-def test_numbers_become_what_the_kernel_takes(dev: vgc.Device) -> None:
+def test_numbers_are_converted_to_the_kernels_parameters(dev: vgc.Device) -> None:
     saxpy = dev.compile(SOURCE).saxpy
     x, y = dev.to_device(np.arange(8, dtype=np.float32)), dev.zeros(8, "float32")
     saxpy[1, 8](8, 2, x, y)
@@ -180,7 +180,7 @@ def test_prints_of_a_kernel_that_fails_come_out_first(dev: vgc.Device, capsys: p
     assert capsys.readouterr().out == "before\n"
 
 
-def test_prints_go_to_the_file_that_is_named_and_what_is_lost_is_counted(host: GuestHost, tmp_path: Path) -> None:
+def test_prints_go_to_the_given_file_and_lost_bytes_are_counted(host: GuestHost, tmp_path: Path) -> None:
     file = io.StringIO()
     with open_device(host.link, tmp_path / "state", output=file) as dev:
         dev.compile(SOURCE).hello[1, 1](5000)
@@ -197,7 +197,7 @@ def test_compile_error_names_the_line(dev: vgc.Device) -> None:
     assert "nonsense" in caught.value.log
 
 
-def test_memory_belongs_to_the_quota(dev: vgc.Device) -> None:
+def test_memory_counts_against_the_quota(dev: vgc.Device) -> None:
     with pytest.raises(vgc.OutOfMemory, match="resources exhausted"):
         dev.alloc(65 * MIB)
     with dev.alloc(32 * MIB):
@@ -218,10 +218,12 @@ def test_kernel_fault_names_the_kernel_and_the_device_works_after_reset(dev: vgc
     assert (total.get() == 5).all()
 
 
-def test_kernel_past_its_deadline_is_ended(dev: vgc.Device) -> None:
-    program, memory = dev.compile(SOURCE), dev.zeros(4, "int32")
-    with pytest.raises(vgc.Timeout, match="forever"):
-        program.forever[1, 1](memory)
+def test_kernel_past_its_deadline_is_ended(tmp_path: Path) -> None:
+    short = guest_host(tmp_path, deadline_ns=100_000_000)
+    with short as host, open_device(host.link, tmp_path / "state") as dev:
+        program, memory = dev.compile(SOURCE), dev.zeros(4, "int32")
+        with pytest.raises(vgc.Timeout, match="forever"):
+            program.forever[1, 1](memory)
 
 
 def test_interrupt_ends_the_wait_for_a_kernel(tmp_path: Path) -> None:
@@ -236,12 +238,12 @@ dev.close()
 say("closed")
 """
     with (
-        guest_host(tmp_path, deadline_s=600) as host,
+        guest_host(tmp_path) as host,
         open_device(host.link, tmp_path / "state") as dev,
         GuestProcess(host.link, tmp_path / "state", script) as process,
     ):
         process.expect("ready")
-        while dev.usage().in_flight < 2:  # this question, and the kernel, sent just now or waited for
+        while dev.usage().in_flight < 2:  # this query, and the kernel, just submitted or in progress
             assert process.process.poll() is None
         process.process.send_signal(signal.SIGINT)
         process.expect("interrupted")

@@ -1,4 +1,4 @@
-"""What a guest's user runs: the examples and the `vgc` command, on the real daemon and the CPU engine."""
+"""Programs that a guest's user runs: the examples and the `vgc` command, on the real daemon and the CPU engine."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_photograph_is_filtered_as_numpy_would(host: GuestHost, tmp_path: Path) 
         assert step in done.stdout
 
 
-def test_picture_of_one_colour_is_no_special_case(host: GuestHost, tmp_path: Path) -> None:
+def test_picture_of_one_colour_is_filtered(host: GuestHost, tmp_path: Path) -> None:
     np.save(tmp_path / "plain.npy", np.full((40, 50, 3), 77, np.uint8))
     done = host.python(EXAMPLES / "photo.py", tmp_path / "plain.npy", "--output", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,7 +70,7 @@ def test_matrices_are_multiplied(host: GuestHost) -> None:
 def test_c_program_links_the_driver(host: GuestHost, tmp_path: Path, library: str) -> None:
     program, built = tmp_path / "saxpy", LIBVGC / "build" / library
     flags = f"-std=c11 -Wall -Wextra -Werror -pedantic -I{LIBVGC} -Wl,-rpath,{built.parent}".split()
-    if sanitizers := os.environ.get("VGC_SANITIZE"):  # as the library was built
+    if sanitizers := os.environ.get("VGC_SANITIZE"):  # the compiler with which the library was built
         flags.append(f"-fsanitize={sanitizers}")
     subprocess.run(["cc", *flags, str(EXAMPLES / "saxpy.c"), str(built), "-pthread", "-o", str(program)], check=True)
     done = host.run(program)
@@ -96,7 +96,7 @@ def test_info_names_engine_and_share(host: GuestHost) -> None:
     assert "2 processing elements, 64 MiB of device memory" in done.stdout
 
 
-def test_doctor_finds_a_working_device_well(host: GuestHost) -> None:
+def test_doctor_finds_no_fault_with_a_working_device(host: GuestHost) -> None:
     done = vgc(host, "doctor")
     assert done.returncode == 0, done.stdout
     assert "answers in" in done.stdout
@@ -125,8 +125,8 @@ def test_run_shows_what_the_kernel_prints(host: GuestHost, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("suffix", ["ptx", "cubin", "fatbin"])
-def test_run_says_what_a_file_is_by_its_name(host: GuestHost, tmp_path: Path, suffix: str) -> None:
-    """The CPU engine takes none of them, and says which it was given."""
+def test_run_tells_the_kind_of_a_file_by_its_suffix(host: GuestHost, tmp_path: Path, suffix: str) -> None:
+    """The CPU engine takes none of these kinds, and its error names the kind."""
     (tmp_path / f"program.{suffix}").write_bytes(b"x")
     done = vgc(host, "run", tmp_path / f"program.{suffix}", "--kernel", "x")
     assert done.returncode != 0

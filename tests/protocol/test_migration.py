@@ -1,4 +1,4 @@
-"""A VM's work moves between real workers while a fake guest has requests in flight: it notices nothing."""
+"""A VM's work is migrated between real workers while a fake guest has requests in flight, and notices nothing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from tests.fakes.control_caller import ControlCaller
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import Pending, Reply
 from tests.fakes.vm import FakeVm
+from tests.limits import ANSWERS_WITHIN_S, NO_DEADLINE_NS
 from tests.unit.plane_rig import function_ids
-from vhost_backend.config import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.control_config import ControlConfig
-from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.config.control import ControlConfig
+from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.migration import MigrationError, MigrationReport
 from vhost_backend.daemon.process import sandboxed_worker
 from vhost_backend.daemon.server import Daemon
@@ -27,7 +28,7 @@ from virtio_proto import schema
 from virtio_proto.control import records
 from virtio_proto.schema import Health, Opcode, ProgramKind, QueryKind, Status
 
-TIMEOUT_S = 60
+TIMEOUT_S = ANSWERS_WITHIN_S
 REGION_BYTES = 16 << 20
 SOURCE = rb"""
 struct node { node *next; int value; };
@@ -60,7 +61,7 @@ extern "C" __global__ void say(int number) { printf("said %d\n", number); }
 
 @dataclass
 class Scene:
-    """A daemon with a VM on the CPU engine, a program in it, and what tests do again and again."""
+    """A daemon with a VM on the CPU engine and a program, and common actions of the tests."""
 
     daemon: DaemonThread
     vm: FakeVm
@@ -103,10 +104,10 @@ class Scene:
         assert reply.status == Status.OK, reply.text
         return reply
 
-    def migrate(self, pes: int, hold_s: float = 20.0) -> MigrationReport:
+    def migrate(self, pes: int, hold_s: float = ANSWERS_WITHIN_S) -> MigrationReport:
         return self.begin_migration(pes, hold_s).result(TIMEOUT_S)
 
-    def begin_migration(self, pes: int, hold_s: float = 20.0) -> Future[MigrationReport]:
+    def begin_migration(self, pes: int, hold_s: float = ANSWERS_WITHIN_S) -> Future[MigrationReport]:
         async def move(daemon: Daemon) -> MigrationReport:
             vm = daemon.vms["a"]
             assert vm.choice is not None
@@ -118,7 +119,7 @@ class Scene:
         return schema.CONFIG.construct.parse(self.vm.frontend.config_read())
 
     def in_region(self, offset: int) -> int:
-        """Where kernels see a byte of the region."""
+        """Device address of a byte of the region."""
         return int(self.space().region_device_address) + offset
 
 
@@ -131,7 +132,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         REGION_BYTES,
         engine=EngineConfig("cpu"),
         quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
-        deadline_ns=60 * 10**9,
+        deadline_ns=NO_DEADLINE_NS,
         num_queues=2,
         sandbox=SANDBOX,
     )
@@ -148,7 +149,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         yield scene
 
 
-def test_memory_programs_ids_and_variables_are_what_they_were(scene: Scene) -> None:
+def test_memory_programs_ids_and_variables_are_migrated(scene: Scene) -> None:
     small, large, out = scene.alloc(100), scene.alloc(3 << 20), scene.alloc(64)
     pattern = bytes(range(256)) * 16
     scene.write(small, b"x" * 100)
@@ -188,7 +189,7 @@ def test_ids_that_are_free_again_do_not_come_back_sooner(scene: Scene) -> None:
     assert reply.status == Status.NOT_FOUND
 
 
-def test_output_that_nobody_has_taken_comes_along(scene: Scene) -> None:
+def test_output_that_was_not_queried_is_migrated(scene: Scene) -> None:
     scene.launch("say", struct.pack("<i", 1))
     assert scene.migrate(1).ok
     scene.launch("say", struct.pack("<i", 2))
@@ -197,7 +198,7 @@ def test_output_that_nobody_has_taken_comes_along(scene: Scene) -> None:
     assert reply.value == 0
 
 
-def test_the_figures_of_a_vm_go_on(scene: Scene) -> None:
+def test_the_figures_of_a_vm_continue(scene: Scene) -> None:
     def usage() -> Any:
         return schema.USAGE.construct.parse(scene.ok(Opcode.QUERY, {"what": QueryKind.USAGE}, writable_len=200).payload)
 
@@ -212,7 +213,7 @@ def test_the_figures_of_a_vm_go_on(scene: Scene) -> None:
 
 
 def test_a_stream_of_ordered_launches_runs_through_a_migration(scene: Scene) -> None:
-    """A launch that runs, launches behind it, and requests that come during the pause: in order, none failed."""
+    """A running launch, launches behind it, and requests that arrive during the pause all succeed, in order."""
     log = scene.alloc(4 * 1001)
     flag = scene.vm.region.allocate(64)
     scene.vm.region.write(flag, bytes(4))
@@ -313,7 +314,7 @@ def test_a_frontend_that_goes_meanwhile_leaves_no_worker(scene: Scene) -> None:
 
 
 def test_channels_of_the_control_system_miss_nothing(scene: Scene) -> None:
-    """They are open in the second worker before it serves, and what was left in the first is passed on."""
+    """Channels are open in the second worker before it serves, and records left in the first one are delivered."""
     with ControlCaller(scene.socket_path.with_name("control.sock")) as control:
         instance = control.ask("open", selector="vm=a,fn=stdio")["instance"]
         control.ask("subscribe", records=[instance])
@@ -330,12 +331,12 @@ def test_channels_of_the_control_system_miss_nothing(scene: Scene) -> None:
         assert sum(channel["lost"] for channel in channels) == 0
 
 
-def test_one_migration_at_a_time_and_only_to_what_the_quota_allows(scene: Scene) -> None:
+def test_only_one_migration_at_a_time_and_within_the_quota(scene: Scene) -> None:
     for pes in (0, 3):
         with pytest.raises(MigrationError, match=r"allowed: 1\.\.2"):
             scene.migrate(pes)
     first = scene.begin_migration(1)
-    with pytest.raises(MigrationError, match="being moved already"):
+    with pytest.raises(MigrationError, match="being migrated already"):
         scene.migrate(2)
     assert first.result(TIMEOUT_S).ok
 

@@ -11,25 +11,26 @@ import pytest
 
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble
+from tests.limits import ANSWERS_WITHIN_S
 from tests.protocol.conftest import Stage
 from tests.protocol.test_daemon import running, told, write_inflight
 from vhost_backend.daemon.migration import MigrationReport
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.vhost_user.messages import Request
-from vhost_backend.worker import protocol
-from vhost_backend.worker.moving_messages import (
+from vhost_backend.worker_protocol import protocol
+from vhost_backend.worker_protocol.migration_messages import (
     Measured,
-    MoveHold,
-    MoveLoad,
-    MoveMeasure,
-    MoveRelease,
-    MoveSave,
+    MigrationHold,
+    MigrationLoad,
+    MigrationMeasure,
+    MigrationRelease,
+    MigrationSave,
     Saved,
 )
-from vhost_backend.worker.protocol import Ready, VringCall, VringStart
+from vhost_backend.worker_protocol.protocol import Ready, VringCall, VringStart
 from virtio_proto.schema import Health
 
-TIMEOUT_S = 30
+TIMEOUT_S = ANSWERS_WITHIN_S
 
 
 @dataclass
@@ -44,40 +45,40 @@ class Scene:
     migration: Future[MigrationReport]
 
     def hold(self) -> None:
-        self.first.expect(MoveHold)
+        self.first.expect(MigrationHold)
 
     def measure(self, memory: int = 4096, other: int = 4096) -> None:
         message = self.first.receive()
-        assert isinstance(message, MoveMeasure)
+        assert isinstance(message, MigrationMeasure)
         self.first.send(Measured(memory, other))
         self.first.ack(message)
 
     def save(self) -> None:
         message = self.first.receive()
-        assert isinstance(message, MoveSave)
+        assert isinstance(message, MigrationSave)
         assert os.fstat(self.first.fds[-1]).st_size == 8192
         self.first.send(Saved(17))
         self.first.ack(message)
 
-    def until_load(self) -> MoveLoad:
-        """Everything up to the second worker's `MoveLoad`, which is not answered."""
+    def until_load(self) -> MigrationLoad:
+        """Goes through the migration up to the second worker's `MigrationLoad`, which is not answered."""
         self.hold()
         self.measure()
         self.save()
         message = self.second.receive()
-        assert isinstance(message, MoveLoad)
+        assert isinstance(message, MigrationLoad)
         return message
 
     def failed(self) -> str:
-        """Why the migration failed; the first worker has been told to go on, and serves."""
-        self.first.expect(MoveRelease)
+        """The text of the failed migration; the first worker was released, and serves."""
+        self.first.expect(MigrationRelease)
         text = self.failed_at_rest()
         self.assert_first_serves()
         return text
 
     def failed_after_others(self) -> str:
-        """As `failed`, after messages that were sent before the migration ended."""
-        while not isinstance(self.first.receive(), MoveRelease):
+        """The text of the failed migration, as `failed`, after messages that were sent before its end."""
+        while not isinstance(self.first.receive(), MigrationRelease):
             pass
         return self.failed_at_rest()
 
@@ -123,18 +124,18 @@ def begin(stage: Stage, memory: SharedFile, ring: RingSetup) -> Callable[[], Sce
 
 @pytest.fixture
 def scene(begin: Callable[[], Scene]) -> Scene:
-    """The second worker is ready and has mapped the memory."""
+    """A migration whose second worker is ready and has mapped the memory."""
     scene = begin()
     scene.second.setup()
     scene.second.expect(protocol.MemTable)
     return scene
 
 
-# ---- the way it goes -----------------------------------------------------------------------------
+# ---- success -------------------------------------------------------------------------------------
 
 
 def test_the_second_worker_serves_where_the_first_has_stopped(scene: Scene) -> None:
-    """Same generation, same addresses, no recovery, and nobody tells the guest."""
+    """Same generation, same addresses, no recovery, and no notice to the guest."""
     load = scene.until_load()
     write_inflight(scene.first, 0, 5)
     scene.second.ack(load)
@@ -165,7 +166,7 @@ def test_both_workers_get_the_same_arena_and_generation(begin: Callable[[], Scen
 
 
 def test_heads_that_the_first_worker_leaves_are_answered_by_the_second(scene: Scene) -> None:
-    """It said that nothing was in flight: what it left there is lost, and answered once."""
+    """The first worker reported nothing in flight: heads that it left there are lost, and answered once."""
     load = scene.until_load()
     write_inflight(scene.first, 0, 5)
     os.pwrite(scene.first.fds[0], b"\x01", 64 + 32)
@@ -177,7 +178,7 @@ def test_heads_that_the_first_worker_leaves_are_answered_by_the_second(scene: Sc
 # ---- the second worker ---------------------------------------------------------------------------
 
 
-def test_a_second_worker_that_does_not_get_ready(begin: Callable[[], Scene]) -> None:
+def test_a_second_worker_that_never_gets_ready_fails_the_migration(begin: Callable[[], Scene]) -> None:
     scene = begin()
     setup = scene.second.receive()
     scene.second.ack(setup, error="no such device")
@@ -185,14 +186,14 @@ def test_a_second_worker_that_does_not_get_ready(begin: Callable[[], Scene]) -> 
     scene.assert_first_serves()
 
 
-def test_a_second_worker_that_dies_before_it_is_ready(begin: Callable[[], Scene]) -> None:
+def test_a_second_worker_that_dies_before_it_is_ready_fails_the_migration(begin: Callable[[], Scene]) -> None:
     scene = begin()
     scene.second.die("abort")
     assert "second worker" in scene.failed_at_rest()
     scene.assert_first_serves()
 
 
-def test_a_second_worker_of_other_features(begin: Callable[[], Scene]) -> None:
+def test_a_second_worker_with_other_features_fails_the_migration(begin: Callable[[], Scene]) -> None:
     scene = begin()
     scene.second.expect(protocol.Setup)
     scene.second.send(Ready("fake engine", 1, 7, "none: a test double"))
@@ -200,7 +201,7 @@ def test_a_second_worker_of_other_features(begin: Callable[[], Scene]) -> None:
     scene.assert_first_serves()
 
 
-def test_a_second_worker_that_cannot_map_the_memory_there(begin: Callable[[], Scene]) -> None:
+def test_a_second_worker_that_cannot_map_the_memory_fails_the_migration(begin: Callable[[], Scene]) -> None:
     scene = begin()
     scene.second.setup()
     scene.second.ack(scene.second.receive(), error="taken")
@@ -208,18 +209,18 @@ def test_a_second_worker_that_cannot_map_the_memory_there(begin: Callable[[], Sc
     scene.assert_first_serves()
 
 
-def test_a_second_worker_that_refuses_what_comes(scene: Scene) -> None:
-    scene.second.ack(scene.until_load(), error="the manifest makes no sense")
-    assert "could not load: the manifest makes no sense" in scene.failed()
+def test_a_second_worker_that_refuses_the_state_fails_the_migration(scene: Scene) -> None:
+    scene.second.ack(scene.until_load(), error="the manifest is malformed")
+    assert "could not load: the manifest is malformed" in scene.failed()
 
 
-def test_a_second_worker_that_dies_while_it_loads(scene: Scene) -> None:
+def test_a_second_worker_that_dies_while_it_loads_fails_the_migration(scene: Scene) -> None:
     scene.until_load()
     scene.second.die("abort")
     assert "second worker was killed by SIGABRT" in scene.failed()
 
 
-def test_a_second_worker_that_breaks_the_protocol(scene: Scene) -> None:
+def test_a_second_worker_that_breaks_the_protocol_fails_the_migration(scene: Scene) -> None:
     scene.hold()
     scene.second.send_raw(b"{}")
     assert "second worker" in scene.failed_after_others()
@@ -240,25 +241,27 @@ def test_a_second_worker_that_dies_once_it_serves_is_replaced_as_usual(scene: Sc
 # ---- the first worker ----------------------------------------------------------------------------
 
 
-def test_a_first_worker_whose_requests_do_not_end(scene: Scene) -> None:
+def test_a_first_worker_whose_requests_do_not_end_fails_the_migration(scene: Scene) -> None:
     scene.first.ack(scene.first.receive(), error="3 requests are in flight")
     assert "could not hold: 3 requests are in flight" in scene.failed()
 
 
 @pytest.mark.parametrize(("device_bytes", "other_bytes"), [(1 << 40, 0), (0, 1 << 40)])
-def test_a_first_worker_that_wants_more_than_the_quota(scene: Scene, device_bytes: int, other_bytes: int) -> None:
+def test_a_first_worker_that_claims_more_than_the_quota_fails_the_migration(
+    scene: Scene, device_bytes: int, other_bytes: int
+) -> None:
     scene.hold()
     scene.measure(device_bytes, other_bytes)
     assert "the VM's quota" in scene.failed()
 
 
-def test_a_first_worker_that_answers_without_measuring(scene: Scene) -> None:
+def test_a_first_worker_that_skips_measuring_fails_the_migration(scene: Scene) -> None:
     scene.hold()
-    scene.first.expect(MoveMeasure)
+    scene.first.expect(MigrationMeasure)
     assert "without measured" in scene.failed()
 
 
-def test_a_first_worker_that_cannot_save(scene: Scene) -> None:
+def test_a_first_worker_that_cannot_save_fails_the_migration(scene: Scene) -> None:
     scene.hold()
     scene.measure()
     scene.first.ack(scene.first.receive(), error="not this engine")
@@ -279,21 +282,21 @@ def test_a_first_worker_that_dies_is_replaced_and_recovered_from(scene: Scene) -
 # ---- the frontend --------------------------------------------------------------------------------
 
 
-def test_a_memory_table_that_changes_meanwhile(scene: Scene, memory: SharedFile) -> None:
+def test_a_change_of_the_memory_table_fails_the_migration(scene: Scene, memory: SharedFile) -> None:
     scene.hold()
     scene.frontend.remove_memory(memory)
     assert "memory table" in scene.failed_after_others()
     assert scene.first.expect(protocol.MemTable).regions == ()
 
 
-def test_a_call_that_is_swapped_meanwhile_is_passed_on_behind_the_release(scene: Scene) -> None:
+def test_a_call_eventfd_swapped_during_a_migration_reaches_the_worker_after_it(scene: Scene) -> None:
     scene.hold()
     scene.frontend.set_event(Request.SET_VRING_CALL, 0, scene.ring.call_fd)
     assert "frontend changed vring 0" in scene.failed_after_others()
     assert scene.first.expect(VringCall).index == 0
 
 
-def test_what_concerns_no_worker_disturbs_nothing(scene: Scene) -> None:
+def test_messages_that_concern_no_worker_do_not_disturb_a_migration(scene: Scene) -> None:
     scene.hold()
     scene.frontend.config_read()
     scene.measure()

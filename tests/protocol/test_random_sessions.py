@@ -15,12 +15,12 @@ from tests.protocol.conftest import GPA, UVA, Stage
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.messages import FLAG_NEED_REPLY, Gpa, Region, Request, Uva
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @dataclass(frozen=True)
 class Said:
-    """One message, with `fds` naming kinds of descriptors."""
+    """A message, with `fds` naming kinds of descriptors."""
 
     request: int
     payload: bytes
@@ -64,7 +64,7 @@ ANYTHING = st.builds(
 def plausible(
     requests: list[Request], payload: st.SearchStrategy[bytes], fds: tuple[str, ...]
 ) -> st.SearchStrategy[Said]:
-    """Messages that parse, with contents that may be wrong; a failure is answered and not the end."""
+    """Messages that parse, with contents that may be wrong; failures are answered and do not end the session."""
     return st.builds(Said, st.sampled_from(requests), payload, st.just(fds), st.just(FLAG_NEED_REPLY))
 
 
@@ -139,7 +139,7 @@ def test_any_bytes_are_survived(stage: Stage, raw: bytes) -> None:
 
 
 def _other_vm_is_served(stage: Stage) -> None:
-    """The same frontend of the other VM, from the first example to the last."""
+    """Asserts that the other VM's frontend, the same in all examples, is served."""
     if not stage.opened:
         stage.connect("b")
     stage.opened[0].synchronise()

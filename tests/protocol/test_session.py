@@ -1,4 +1,4 @@
-"""The vhost-user session: what a frontend may say when, and what it gets for saying something else."""
+"""The vhost-user session: messages that a frontend may send, and the answers to wrong ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_exactly_these_features_are_offered(stage: Stage) -> None:
     assert bits == 1 << 0 | 1 << 3 | 1 << 5 | 1 << 9 | 1 << 13 | 1 << 15
 
 
-def test_negotiation_tells_queues_and_memory_slots(frontend: FakeFrontend) -> None:
+def test_negotiation_announces_queues_and_memory_slots(frontend: FakeFrontend) -> None:
     assert int.from_bytes(frontend.call(Request.GET_QUEUE_NUM), "little") == 4
     assert frontend.max_mem_slots == 32
 
@@ -82,7 +82,7 @@ def test_need_reply_without_reply_ack_drops_the_connection(stage: Stage) -> None
     assert frontend.is_dropped()
 
 
-def test_message_with_an_answer_of_its_own_gets_no_second_one(frontend: FakeFrontend) -> None:
+def test_message_with_a_reply_of_its_own_gets_no_ack(frontend: FakeFrontend) -> None:
     frontend.send(Request.GET_QUEUE_NUM, flags=messages.FLAG_NEED_REPLY)
     assert frontend.receive().u64 == 4
     assert len(frontend.call(Request.GET_FEATURES)) == 8
@@ -91,7 +91,7 @@ def test_message_with_an_answer_of_its_own_gets_no_second_one(frontend: FakeFron
 def test_frontend_without_protocol_features_finds_its_rings_enabled(
     stage: Stage, memory: SharedFile, ring: RingSetup
 ) -> None:
-    from vhost_backend.worker import protocol
+    from vhost_backend.worker_protocol import protocol
 
     frontend = stage.connect()
     worker = stage.workers.next()
@@ -169,7 +169,7 @@ def test_messages_that_arrive_at_once_are_told_apart(stage: Stage) -> None:
     assert [frontend.receive().u64 for _ in range(50)] == [OFFERED_FEATURES] * 50
 
 
-def test_frontend_that_does_not_read_holds_up_nobody(stage: Stage) -> None:
+def test_frontend_that_does_not_read_delays_nobody(stage: Stage) -> None:
     flood = stage.connect("a")
     flood.sock.setblocking(False)
     sent = 0
@@ -205,7 +205,7 @@ def test_too_many_descriptors_drop_the_connection_and_are_closed(stage: Stage) -
 def test_descriptors_of_a_session_are_closed_with_it(stage: Stage) -> None:
     def open_files_of_a_session() -> int:
         frontend, worker = stage.attach()
-        open_files = len(list(Path("/proc/self/fd").iterdir()))  # the daemon's too: it is a thread of ours
+        open_files = len(list(Path("/proc/self/fd").iterdir()))  # includes the daemon's: it is a thread of this process
         frontend.close()
         with pytest.raises(EOFError):
             worker.receive()
@@ -303,7 +303,7 @@ def test_vring_index_out_of_range_is_refused(frontend: FakeFrontend, request_: R
 
 
 @pytest.mark.parametrize("size", [0, 32769, 0xFFFF_FFFF])
-def test_vring_size_that_no_ring_has_is_refused(frontend: FakeFrontend, size: int) -> None:
+def test_impossible_vring_size_is_refused(frontend: FakeFrontend, size: int) -> None:
     assert frontend.acked(Request.SET_VRING_NUM, messages.vring_state(0, size)) == REFUSED
 
 
@@ -316,7 +316,7 @@ def test_kick_before_the_ring_is_set_up_is_refused(frontend: FakeFrontend, ring:
     assert frontend.acked(Request.SET_VRING_KICK, messages.u64(0), [ring.kick_fd]) == REFUSED
 
 
-def test_enable_with_a_third_value_is_refused(frontend: FakeFrontend) -> None:
+def test_enable_with_another_value_than_0_or_1_is_refused(frontend: FakeFrontend) -> None:
     frontend.send(Request.SET_FEATURES, messages.u64(OFFERED_FEATURES))
     assert frontend.acked(Request.SET_VRING_ENABLE, messages.vring_state(0, 2)) == REFUSED
 
@@ -347,7 +347,7 @@ def test_running_ring_cannot_be_changed(frontend: FakeFrontend, memory: SharedFi
     assert frontend.acked(Request.SET_FEATURES, messages.u64(OFFERED_FEATURES)) == 0
 
 
-def test_base_of_a_ring_that_never_ran_is_what_was_set(frontend: FakeFrontend) -> None:
+def test_base_of_a_ring_that_never_ran_is_the_one_set(frontend: FakeFrontend) -> None:
     frontend.send(Request.SET_VRING_BASE, messages.vring_state(2, 77))
     assert frontend.get_base(2) == 77
 
@@ -385,7 +385,7 @@ def test_configuration_of_a_live_migration_is_refused(frontend: FakeFrontend) ->
 
 
 def test_every_protocol_feature_is_implemented() -> None:
-    """QEMU acknowledges what is offered, so each bit must be one that a test above uses."""
+    """QEMU acknowledges all offered bits, so each must be one that a test above uses."""
     assert {feature.name for feature in ProtocolFeature} == {
         "MQ",
         "REPLY_ACK",

@@ -11,7 +11,7 @@ import pytest
 
 import guest_driver as vgc
 from guest_driver import cli
-from guest_driver.difference import find
+from guest_driver.comparison import find
 from guest_driver.shadow import ShadowProgram
 from tests.fakes.guest import open_device
 from tests.protocol.cuda_host import Settings, cuda_link
@@ -28,7 +28,7 @@ extern "C" __global__ void saxpy(unsigned count, float a, const float *x, float 
     if (i < count) y[i] += a * x[i];
 }
 """
-"""The fake driver knows these kernels by their names."""
+"""Source of kernels that the fake driver has, by name."""
 
 STEP = """
 extern "C" __global__ void step(float *x, int *n) { x[threadIdx.x] += STEP; n[threadIdx.x] += INTS; }
@@ -50,20 +50,20 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
 
 @pytest.fixture
 def pair(left: GuestHost, right: GuestHost) -> Iterator[vgc.ShadowDevice]:
-    """Both on the software GPU."""
+    """A shadow device with both sides on the software GPU."""
     primary, shadow = open_device(left.link, left.state_dir), open_device(right.link, right.state_dir)
     with vgc.ShadowDevice(primary, shadow) as pair:
         yield pair
 
 
 def apart(pair: vgc.ShadowDevice, *, step: float = 0, ints: int = 0, faults: bool = False) -> ShadowProgram:
-    """A program that is another one on the shadow: it adds that much more, or faults."""
+    """A program that differs on the shadow: there it adds more, or faults."""
     plain = ["-DSTEP=1.0f", "-DINTS=1", "-DFAULT=0"]
     other = [f"-DSTEP={1.0 + step}f", f"-DINTS={1 + ints}", f"-DFAULT={faults:d}"]
     return ShadowProgram(pair.sides, pair.primary.compile(STEP, plain), pair.shadow.compile(STEP, other))
 
 
-def test_right_kernel_is_the_same_on_both(pair: vgc.ShadowDevice) -> None:
+def test_right_kernel_is_no_mismatch(pair: vgc.ShadowDevice) -> None:
     program = pair.compile(SOURCE)
     x, y = pair.to_device(X), pair.zeros(100)
     timing = program.saxpy[1, 128](100, 2, x, y)
@@ -74,7 +74,7 @@ def test_right_kernel_is_the_same_on_both(pair: vgc.ShadowDevice) -> None:
     assert set(program) >= {"saxpy", "add_one"}
 
 
-def test_mismatch_says_what_where_and_after_which_kernels(pair: vgc.ShadowDevice) -> None:
+def test_mismatch_names_the_array_the_place_and_the_kernels_before_it(pair: vgc.ShadowDevice) -> None:
     x, n = pair.to_device(X[:4], "speeds"), pair.to_device(np.arange(4, dtype=np.int32), "counts")
     program = apart(pair, ints=5)
     program.step[1, 2](x, n)
@@ -100,13 +100,13 @@ def test_floats_are_compared_within_the_tolerance(left: GuestHost, right: GuestH
     with vgc.ShadowDevice(*opened, rtol=1e-2) as pair:
         x, n = pair.to_device(X[:4]), pair.zeros(4, "int32")
         apart(pair, step=0.009).step[1, 4](x, n)
-        assert np.array_equal(x.get(), X[:4] + 1)  # the primary's
+        assert np.array_equal(x.get(), X[:4] + 1)  # the primary's values
         apart(pair, step=0.5).step[1, 4](x, n)
         with pytest.raises(vgc.ShadowMismatch, match=r"4 of 4 elements differ, first \[0\]: 2.0 and 2.5.* ULP apart"):
             x.get()
 
 
-def test_kernels_before_the_last_equal_moment_are_not_named(pair: vgc.ShadowDevice) -> None:
+def test_kernels_before_the_last_successful_check_are_not_named(pair: vgc.ShadowDevice) -> None:
     numbers = pair.to_device(np.zeros(4, np.uint32), "numbers")
     pair.compile(SOURCE).add_one[1, 4](numbers, 4)
     numbers.get()
@@ -145,7 +145,7 @@ def test_fault_of_one_side_is_a_mismatch_with_its_text(pair: vgc.ShadowDevice) -
     assert isinstance(caught.value.__cause__, vgc.KernelFault)
 
 
-def test_what_both_refuse_alike_is_no_mismatch(pair: vgc.ShadowDevice) -> None:
+def test_same_error_on_both_sides_is_no_mismatch(pair: vgc.ShadowDevice) -> None:
     with pytest.raises(vgc.CompileError):
         pair.compile("nonsense")
     program = pair.compile(SOURCE)
@@ -155,13 +155,13 @@ def test_what_both_refuse_alike_is_no_mismatch(pair: vgc.ShadowDevice) -> None:
         program.saxpy[1, 1](1)
 
 
-def test_memory_of_one_device_is_refused(pair: vgc.ShadowDevice) -> None:
+def test_memory_of_a_single_device_is_refused(pair: vgc.ShadowDevice) -> None:
     array = pair.zeros(4, "uint32")
     with pytest.raises(TypeError, match="memory of one device only; allowed: arrays of the ShadowDevice"):
         pair.compile(SOURCE).add_one[1, 4](array.primary, 4)
 
 
-def test_closing_closes_both(pair: vgc.ShadowDevice) -> None:
+def test_closing_closes_both_devices(pair: vgc.ShadowDevice) -> None:
     pair.close()
     assert repr(pair.primary) == repr(pair.shadow) == "<closed device>"
 
@@ -171,7 +171,7 @@ def test_closing_closes_both(pair: vgc.ShadowDevice) -> None:
 
 @pytest.fixture(scope="module")
 def mixed(left: GuestHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[vgc.ShadowDevice]:
-    """CUDA, and the software GPU as its shadow."""
+    """A shadow device with CUDA as its primary and the software GPU as its shadow."""
     folder = tmp_path_factory.mktemp("cuda")
     with cuda_link(folder, Settings()) as link:
         primary, shadow = open_device(link, folder / "state"), open_device(left.link, left.state_dir)
@@ -200,7 +200,7 @@ def test_mismatch_names_both_engines(mixed: vgc.ShadowDevice) -> None:
         numbers.get()
 
 
-def test_what_one_compiler_refuses_is_a_mismatch_with_its_words(mixed: vgc.ShadowDevice) -> None:
+def test_refusal_by_one_compiler_is_a_mismatch_with_its_log(mixed: vgc.ShadowDevice) -> None:
     with pytest.raises(vgc.ShadowMismatch) as caught:
         mixed.compile('extern "C" __global__ void fails() { asm("trap;"); }')
     first, ours, theirs, *_ = str(caught.value).splitlines()
@@ -220,8 +220,8 @@ def arguments(folder: Path, options: list[str]) -> list[str]:
     return ["run", str(folder / "step.cu"), "--kernel", "step", "--block", "4", *plain, *outputs, *options]
 
 
-def test_run_says_that_both_are_the_same(left: GuestHost, tmp_path: Path) -> None:
-    """The link of a test is the device at every address, so this one is compared with itself."""
+def test_run_reports_that_both_sides_agree(left: GuestHost, tmp_path: Path) -> None:
+    """In tests every address names the one link, so this device is compared with itself."""
     done = left.python("-m", "guest_driver", *arguments(tmp_path, ["--shadow", "0000:00:05.0"]))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(", same on both engines") == 2
@@ -233,7 +233,7 @@ def test_run_refuses_a_device_as_its_own_shadow(left: GuestHost, tmp_path: Path)
         address = device.info().address
     done = left.python("-m", "guest_driver", *arguments(tmp_path, ["--shadow", address]))
     assert done.returncode == 1
-    assert done.stderr == f"vgc: --shadow {address}: the device itself; allowed: another one's address\n"
+    assert done.stderr == f"vgc: --shadow {address}: the device itself; allowed: a second device's address\n"
 
 
 def test_run_shows_all_differences_and_fails(
@@ -256,7 +256,7 @@ def test_run_shows_all_differences_and_fails(
     assert not (tmp_path / "n.npy").exists()
 
 
-def test_run_without_a_shadow_says_nothing_of_one(left: GuestHost, tmp_path: Path) -> None:
+def test_run_without_a_shadow_does_not_mention_one(left: GuestHost, tmp_path: Path) -> None:
     done = left.python("-m", "guest_driver", *arguments(tmp_path, []))
     assert done.returncode == 0, done.stderr
     assert "engines" not in done.stdout

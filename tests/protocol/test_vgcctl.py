@@ -17,13 +17,14 @@ from control_center import address
 from control_center.config import CentreConfig, RecorderConfig
 from control_center.host import HostConfig
 from control_center.recorder import StoreRecorder
-from control_center.running import running
+from control_center.service import running
 from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import open_device
 from tests.unit.vgcctl_rig import Ran, vgcctl
-from vhost_backend.config import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
+from tests.waiting import turns_until
+from vhost_backend.config.daemon import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 
 SOURCE: Final = r"""
@@ -93,7 +94,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 async def while_it_runs(stage: Stage, kernel: str, *argv: str) -> Ran:
-    """Runs a command while the guest's kernel runs; both are over when this returns."""
+    """Runs a command while the guest's kernel runs; returns when both have ended."""
     job = stage.program[kernel].launch_async(1, 1, stream=stage.stream)
     ran = await vgcctl(*argv)
     await asyncio.to_thread(job.wait)
@@ -103,7 +104,7 @@ async def while_it_runs(stage: Stage, kernel: str, *argv: str) -> Ran:
 EXPECTED: Final = "the sum is 5\nthe sum is 12\nthe sum is 112\ndone\n"
 
 
-def test_a_kernel_that_reads_and_prints_prints_the_same_when_its_input_is_fed_again(
+def test_replayed_input_makes_a_kernel_print_the_same_again(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     (stage.folder / "typed").write_bytes(b"5\n7\n100\nq")
@@ -115,9 +116,7 @@ def test_a_kernel_that_reads_and_prints_prints_the_same_when_its_input_is_fed_ag
 
     async def run() -> None:
         async with running(CentreConfig(hosts, ("127.0.0.1", 0), recorder=recording)) as (url, centre):
-            async with asyncio.timeout(20):
-                while centre.cluster.hosts["h1"].state != "up":  # noqa: ASYNC110  it comes up by itself
-                    await asyncio.sleep(0.01)
+            await turns_until(lambda: centre.cluster.hosts["h1"].state == "up")
             first = await while_it_runs(stage, "adder", "send", "vm=web1", "--linger", "0.5", "--centre", url)
             assert (first.out, first.code) == (EXPECTED, 0)
             assert isinstance(centre.recorder, StoreRecorder)
@@ -142,7 +141,7 @@ def test_a_long_file_reaches_a_reader_that_takes_it_in_small_pieces(stage: Stage
     assert (ran.out, ran.code) == (f"{len(data)} bytes, checksum {checksum}\n", 0)
 
 
-def test_stat_shows_how_busy_an_element_was_while_it_counted(stage: Stage) -> None:
+def test_stat_shows_the_busy_share_of_an_element(stage: Stage) -> None:
     flags = stage.device.zeros(2, "int32")
     job = stage.program["work"].launch_async(1 << 20, 1, flags, stream=stage.stream)
     while flags.get()[0] == 0:
@@ -157,7 +156,7 @@ def test_stat_shows_how_busy_an_element_was_while_it_counted(stage: Stage) -> No
     assert idle["occupancy"] == 0.0
 
 
-def test_verbs_that_look_see_the_real_daemon(stage: Stage) -> None:
+def test_read_only_verbs_work_with_the_real_daemon(stage: Stage) -> None:
     async def run() -> None:
         daemon = f"unix:{stage.socket}"
         listing = await vgcctl("ls", "--json", "--daemon", daemon)

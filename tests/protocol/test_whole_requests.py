@@ -14,8 +14,8 @@ from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import FakeDriver, Pending, Reply
 from tests.fakes.frontend import RingSetup
 from tests.fakes.vm import REGION_BYTES, FakeVm
-from vhost_backend.config import DaemonConfig, EngineConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, ProgramKind, Status
@@ -117,7 +117,7 @@ def children(pid: int) -> list[int]:
 
 @dataclass
 class Held:
-    """Launches that do not end by themselves, one on each queue."""
+    """Launches that never end, one on each queue."""
 
     context: int
     launches: list[Pending]
@@ -158,7 +158,7 @@ def test_killed_launcher_takes_its_worker_along(host: Host, guest: FakeVm, held:
 
 
 def test_last_words_of_a_worker_reach_the_guest(guest: FakeVm, held: Held) -> None:
-    """The request that a worker died over gets its status and text; the others are lost with it."""
+    """The request that killed the worker gets its status and text; the others are lost."""
     body = {"function": function_of(guest, held.context, "crash"), "grid": [1, 1, 1], "block": [1, 1, 1]}
     reply = guest.driver.request(Opcode.LAUNCH, body, writable_len=1024, context=held.context, stream=1)
     assert reply.status == Status.FAULT
@@ -167,7 +167,7 @@ def test_last_words_of_a_worker_reach_the_guest(guest: FakeVm, held: Held) -> No
 
 
 def test_scribbled_in_flight_memory_costs_one_worker(host: Host, guest: FakeVm) -> None:
-    """Guest code can write there. Who comes after must not refuse the memory for ever."""
+    """Guest code can write into that memory; the next workers must not refuse it for ever."""
     guest.driver.request(Opcode.NOP)
     fds = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     memory = next(link for link in fds if "vgc-inflight" in link.readlink().name)
@@ -178,7 +178,7 @@ def test_scribbled_in_flight_memory_costs_one_worker(host: Host, guest: FakeVm) 
 
 
 def test_stopped_worker_does_not_hold_up_the_frontend(host: Host, guest: FakeVm) -> None:
-    """SIGSTOP is the worst hang that there is."""
+    """SIGSTOP stands for the worst possible hang."""
     guest.driver.request(Opcode.NOP)
     for child in children(host.worker_pid()):
         os.kill(child, signal.SIGSTOP)
@@ -210,7 +210,7 @@ def test_requests_sent_while_paused_are_served_afterwards(guest: FakeVm) -> None
     assert guest.driver.wait(pending).status == Status.OK
 
 
-def test_memory_that_moves_is_found_again(guest: FakeVm) -> None:
+def test_region_at_a_new_guest_address_is_used(guest: FakeVm) -> None:
     guest.driver.request(Opcode.NOP)
     guest.frontend.remove_memory(guest.file)
     guest.region.gpa += 1 << 30

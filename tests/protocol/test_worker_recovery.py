@@ -13,7 +13,7 @@ import pytest
 from tests.fakes.driver import FakeDriver, Pending
 from tests.fakes.region import Region
 from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, needs_walls, shared_parts, worker_rig
-from vhost_backend.worker.inflight import InflightMemory
+from vhost_backend.daemon.inflight import InflightMemory
 from virtio_proto.schema import Opcode, Status
 
 EXIT_FATAL = 86
@@ -28,12 +28,12 @@ def parts() -> Iterator[Parts]:
 
 
 def nothing_more(driver: FakeDriver) -> bool:
-    """No queue has anything else to take."""
+    """True if no queue has a completion or a pending request."""
     return all(queue.poll() == [] and queue.num_pending == 0 for queue in driver.queues)
 
 
 def hold(rig: WorkerRig, count: int = 1) -> list[Pending]:
-    """Launches that are in flight, for certain."""
+    """Starts launches that never end; returns when they are in flight."""
     context = rig.context()
     function = rig.load(context, "kernel hold behaviour=hold")["hold"]
     held = [rig.launch(context, function) for _ in range(count)]
@@ -69,7 +69,7 @@ def test_contexts_of_a_dead_worker_are_gone(parts: Parts) -> None:
         assert rig.driver.request(Opcode.NOP, context=context).status is Status.NO_CONTEXT
 
 
-def test_a_fault_is_told_to_the_request_at_fault_and_the_others_are_lost(parts: Parts) -> None:
+def test_the_request_at_fault_gets_the_fault_and_the_others_are_lost(parts: Parts) -> None:
     driver = parts[1]
     with worker_rig(parts=parts) as rig:
         rig.start()
@@ -117,7 +117,7 @@ def test_a_launch_past_its_deadline_times_out(parts: Parts) -> None:
 
 
 def test_a_worker_killed_under_load_loses_no_request(parts: Parts) -> None:
-    """Whatever the moment of death: every request comes back once."""
+    """Whenever the worker dies, every request comes back once."""
     driver = parts[1]
     for round_ in range(5):
         with worker_rig(parts=parts) as rig:
@@ -148,7 +148,7 @@ def test_a_request_waiting_for_its_compiler_is_lost_with_the_worker(parts: Parts
 
 
 @needs_walls
-def test_a_fault_behind_strict_walls_is_told_as_well(parts: Parts) -> None:
+def test_a_fault_in_a_strict_sandbox_is_reported(parts: Parts) -> None:
     with worker_rig("strict", parts=parts) as rig:
         rig.start()
         context = rig.context()
@@ -159,8 +159,8 @@ def test_a_fault_behind_strict_walls_is_told_as_well(parts: Parts) -> None:
         assert parts[1].wait(culprit).text == "the null kernel faulted"
 
 
-def test_driver_is_called_though_nothing_was_in_flight() -> None:
-    """The worker may have died between returning a chain and calling: nobody else would wake the driver."""
+def test_driver_gets_a_call_even_if_nothing_was_in_flight() -> None:
+    """The worker may have died between returning a chain and the call, so the next one calls to wake the driver."""
     with worker_rig() as rig:
         rig.start()
         rig.ok(Opcode.NOP)

@@ -16,12 +16,13 @@ import pytest
 
 from tests.fakes.driver import FakeDriver, Pending, Reply
 from tests.fakes.region import Region
+from tests.limits import ANSWERS_WITHIN_S, NO_DEADLINE_NS
 from tests.unit.plane_rig import function_ids, ring_message
+from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.sandbox import memfd
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
-from vhost_backend.worker import codec, protocol
-from vhost_backend.worker.inflight import InflightMemory
-from vhost_backend.worker.protocol import (
+from vhost_backend.worker_protocol import codec, protocol
+from vhost_backend.worker_protocol.protocol import (
     Ack,
     Compile,
     DaemonMessage,
@@ -38,7 +39,7 @@ from vhost_backend.worker.protocol import (
 )
 from virtio_proto.schema import Opcode, Status
 
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = ANSWERS_WITHIN_S
 
 needs_walls = pytest.mark.skipif(
     "libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer's shadow memory does not fit behind the walls"
@@ -51,7 +52,7 @@ SETUP: Final = Setup(
     engine=EngineSetup("null", {}),
     num_queues=2,
     quota=Quota(1, 1 << 20, 64),
-    deadline_ns=60 * 10**9,
+    deadline_ns=NO_DEADLINE_NS,
     max_contexts=4,
     max_streams=4,
     generation=0,
@@ -61,7 +62,7 @@ LAUNCH: Final = {"grid": [1, 1, 1], "block": [1, 1, 1]}
 
 
 class WorkerRig:
-    """One worker process. Messages that nobody waits for are kept in `aside`."""
+    """A worker process. Messages that arrive before the awaited one are kept in `aside`."""
 
     def __init__(self, region: Region, driver: FakeDriver, memory: InflightMemory, sandbox: SandboxMode) -> None:
         self.region, self.driver, self.memory, self.sandbox = region, driver, memory, sandbox
@@ -93,7 +94,7 @@ class WorkerRig:
         protocol.send_to_worker(self.sock, message, fds)
 
     def expect(self, kind: type[_M]) -> tuple[_M, tuple[int, ...]]:
-        """The next message of this kind, and its fds.
+        """Waits for the next message of this kind; returns it with its fds.
 
         :raise EOFError: the worker hung up.
         """
@@ -138,7 +139,7 @@ class WorkerRig:
         return ack.base
 
     def recover(self, index: int = 0) -> Ack:
-        """Starts a ring of a worker that died."""
+        """Starts a ring that a dead worker served, with its in-flight memory."""
         return self.start(index, base=self.memory.queue(index).last_avail, recover=True)
 
     # ---- requests --------------------------------------------------------------------------------
@@ -177,7 +178,7 @@ class WorkerRig:
 
 @contextmanager
 def shared_parts() -> Iterator[tuple[Region, FakeDriver, InflightMemory]]:
-    """What outlives a worker."""
+    """The parts that outlive a worker: region, in-flight memory and driver."""
     with Region(1 << 20) as region, FakeDriver(region, num_queues=2) as driver, InflightMemory() as memory:
         yield region, driver, memory
 
@@ -186,7 +187,7 @@ def shared_parts() -> Iterator[tuple[Region, FakeDriver, InflightMemory]]:
 def worker_rig(
     sandbox: SandboxMode = "off", setup: Setup = SETUP, parts: tuple[Region, FakeDriver, InflightMemory] | None = None
 ) -> Iterator[WorkerRig]:
-    """A worker that is set up and sees the region; its rings are the test's to start."""
+    """A worker that is set up and sees the region; the test starts its rings."""
     with ExitStack() as stack:
         rig = WorkerRig(*(parts or stack.enter_context(shared_parts())), sandbox)
         stack.callback(rig.close)

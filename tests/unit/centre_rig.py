@@ -1,14 +1,15 @@
-"""What the tests of the control centre share: simulated daemons, a centre over them and a client, on the test's loop."""
+"""Rig of the control centre's tests: simulated daemons, a centre over them and a client, on the test's loop."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, get_args, get_type_hints
 
 from aiohttp import ClientWebSocketResponse
 from aiohttp.test_utils import TestClient, TestServer
@@ -19,14 +20,19 @@ from control_center.app import make_app
 from control_center.centre import Centre
 from control_center.cluster import Cluster
 from control_center.host import Clocks, Host, HostConfig
+from control_center.messages import StreamMessage
 from control_center.recording_port import Recorder
 from tests.fakes.control_daemon import FakeDaemon
 from tests.fakes.control_world import Shape
+from tests.limits import ANSWERS_WITHIN_S
+from tests.waiting import turns_until
 from virtio_proto.control import tokens
 from virtio_proto.control.api import Role
+from virtio_proto.control.shapes import checked
+from virtio_proto.control.verbs.hosts import Self
 
 SHAPE = Shape(gpus=2, pes=4, vms_per_gpu=1)
-"""h1 has h1-vm0 on GPU 0 and h1-vm1 on GPU 1, of four elements each."""
+"""Shape of a host: h1 has h1-vm0 on GPU 0 and h1-vm1 on GPU 1, of four elements each."""
 START_NS = 1_800_000_000 * 10**9
 API = "/api/v1"
 
@@ -51,7 +57,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """Of the refusal that it is."""
+        """Text of the refusal; the answer must be one."""
         assert self.status >= 400, self.body
         return str(self.body["error"]["text"])
 
@@ -75,19 +81,17 @@ class Rig:
         return self.centre.cluster.hosts[name]
 
     async def poll(self) -> None:
-        """Asks every host once, as the centre does each second."""
+        """Polls every host once, as the centre does each second."""
         await asyncio.gather(*(host.poll() for host in self.centre.cluster.hosts.values()))
 
     async def settle(self) -> None:
-        """Until all that daemons have pushed so far has been taken: answers come behind it."""
+        """Returns when the centre has taken all pushes that daemons have sent: an answer comes behind them."""
         for host in self.centre.cluster.hosts.values():
-            await host.ask("self")
+            await host.ask(Self.Request())
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Lets the loop run until something holds."""
-        async with asyncio.timeout(20):
-            while not holds():  # noqa: ASYNC110  what it waits for is the state of many parts
-                await asyncio.sleep(0.001)
+        """Runs the loop until `holds` returns true."""
+        await turns_until(holds)
 
     async def ask(self, method: str, path: str, body: Any = None, **query: Any) -> Answer:
         headers = {} if self.secret is None else {"Authorization": f"Bearer {self.secret}"}
@@ -98,7 +102,7 @@ class Rig:
             )
 
     async def get(self, path: str, **query: Any) -> Any:
-        """What is answered, which must be no refusal."""
+        """Sends a GET request and returns the answer's body; the answer must be no refusal."""
         answer = await self.ask("GET", path, **query)
         assert answer.status == 200, answer.body
         return answer.body
@@ -110,7 +114,7 @@ class Rig:
 
     @contextlib.asynccontextmanager
     async def stream(self, **query: Any) -> AsyncIterator[Stream]:
-        """A stream, once the centre has it."""
+        """Opens a stream; entered once the centre has it."""
         protocols = ("vgc",) if self.secret is None else ("vgc", f"token.{self.secret}")
         before = len(self.centre.hub)
         async with self.client.ws_connect(f"{API}/stream", params=query, protocols=protocols) as socket:
@@ -119,16 +123,32 @@ class Rig:
             yield Stream(self, socket)
 
 
+SHAPES: Final = {get_args(get_type_hints(shape)["type"])[0]: shape for shape in get_args(StreamMessage)}
+"""Shapes of the stream's messages, by type."""
+
+
+def _with_bytes(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with bytes in place of the base64 that JSON needs."""
+    if message["type"] != "load":
+        return message
+    hosts = {
+        host: {**load, "pes": {vm: base64.b64decode(text) for vm, text in load["pes"].items()}}
+        for host, load in message["hosts"].items()
+    }
+    return {**message, "hosts": hosts}
+
+
 @dataclass
 class Stream:
     rig: Rig
     socket: ClientWebSocketResponse
 
     async def next(self, *kinds: str) -> Any:
-        """The next message, of one of the kinds."""
-        async with asyncio.timeout(20):
+        """The next message of one of the kinds; every message on the way is checked against its shape."""
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
             while True:
                 message = json.loads(await self.socket.receive_str())
+                checked(_with_bytes(message), SHAPES[message["type"]], message["type"])
                 if not kinds or message["type"] in kinds:
                     return message
 
@@ -136,7 +156,7 @@ class Stream:
         await self.socket.send_json({"subscribe": wanted})
 
     async def listens(self, instance: int, daemon: FakeDaemon | None = None) -> None:
-        """Until the daemon was told to send an instance's records."""
+        """Returns when the centre has subscribed to an instance's records at the daemon."""
         asked = daemon or self.rig.daemon
         await self.rig.until(lambda: ("subscribe", {"records": [instance]}) in asked.asked)
 
@@ -152,7 +172,7 @@ async def rig_of(
     clock: Clock | None = None,
     **more: Any,
 ) -> AsyncIterator[Rig]:
-    """A centre over so many daemons, all up."""
+    """A control centre over this many daemons, all up."""
     clock = clock or Clock()
     async with contextlib.AsyncExitStack() as stack:
         daemons = [

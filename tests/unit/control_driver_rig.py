@@ -1,4 +1,4 @@
-"""The control system's driver over an area without an engine, and elements that a test plays."""
+"""The control system's driver over an area without an engine; a test plays the elements."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Final
 
 from tests.unit.control_rig import MORE, SLOT, Area
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.control.driver import packets
-from vhost_backend.control.driver.area import ControlArea
-from vhost_backend.control.driver.driver import Driver, Terms
-from vhost_backend.control.driver.packets import Section
+from vhost_backend.channels import packets
+from vhost_backend.channels.area import ControlArea
+from vhost_backend.channels.driver import Driver
+from vhost_backend.channels.packets import Section
+from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control import records
 from virtio_proto.control.records import HEADER, Function, Record
 
@@ -24,7 +25,7 @@ NOW_NS: Final = 1000 * SECOND_NS
 
 @dataclass
 class DriverRig:
-    """A driver, its area as elements see it, and what was taken so far."""
+    """A driver and its area as elements see it."""
 
     driver: Driver
     area: Area
@@ -35,13 +36,13 @@ class DriverRig:
     # ---- the daemon's part -----------------------------------------------------------------------
 
     def open(self, terms: Terms, channels: Sequence[int], pes: Sequence[int] | None = None) -> list[int]:
-        """Opens a channel on each of the elements, the first ones if none are named; their generations."""
+        """Opens a channel on each of the elements, by default the first ones; returns the channels' generations."""
         generations = [next(self._generations) for _ in channels]
         self.driver.open(terms, range(len(channels)) if pes is None else pes, channels, generations)
         return generations
 
     def drain(self, *, sent: bool = True) -> list[Section]:
-        """A packet's sections; none if there is nothing to say."""
+        """The sections of the driver's next packet; empty if it has nothing to send."""
         packet = self.driver.drain(self.now_ns)
         if packet is None:
             return []
@@ -51,12 +52,12 @@ class DriverRig:
         return list(parsed.sections)
 
     def take(self) -> list[Record]:
-        """Every record that there is."""
+        """Drains all records."""
         sections = itertools.chain.from_iterable(iter(self.drain, []))
         return [record for section in sections for record in records.unpack(section.records)]
 
     def close(self, channels: Sequence[int]) -> list[Section]:
-        """Closes channels of which no element holds any: what is said last."""
+        """Closes channels that no element holds; returns their last sections."""
         self.driver.unbind(channels)
         found = []
         while self.driver.unsettled():
@@ -67,7 +68,7 @@ class DriverRig:
     # ---- the elements' part ----------------------------------------------------------------------
 
     def put(self, number: int, payload: bytes = b"", **changes: int) -> bool:
-        """An element makes a record, as ``kernels/control/link.h`` does; False if it found no room."""
+        """Makes a record, as an element does with ``kernels/control/link.h``; False if the link has no room."""
         channel = self.area.channel(number)
         sequence, slots = channel.records, 1 + max(0, -(-(len(payload) - 32) // 56))
         channel.records += 1
@@ -90,11 +91,11 @@ class DriverRig:
         return True
 
     def claim(self, number: int, slots: int = 1) -> None:
-        """An element claims slots and does not come to filling them."""
+        """Claims slots, as an element that never fills them."""
         self.area.channel(number).head += slots
 
     def conceal(self, number: int) -> Callable[[], None]:
-        """Takes away the commit of the record that was put last, of one slot; what is returned brings it again."""
+        """Removes the commit word of the last record, of one slot; the returned function restores it."""
         position = int(self.area.channel(number).head) - 1
         self.store(number, position, bytes(8))
         return lambda: self.store(number, position, (position + 1).to_bytes(8, "little"))
@@ -105,7 +106,7 @@ class DriverRig:
         self.area.memory[at : at + len(content)] = content
 
     def bind_word(self, pe: int, function: Function) -> tuple[int, int, int, int]:
-        """Generation, channel, level, sample."""
+        """Binding of an element's function: generation, channel, level, sample."""
         word = int(self.area.pe(pe).bind[function])
         return word >> 32, word >> 16 & 0xFFFF, word >> 8 & 0xFF, word & 0xFF
 

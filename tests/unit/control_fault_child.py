@@ -1,4 +1,4 @@
-"""A worker in miniature whose kernel faults while somebody listens. Argument: fd of the control area."""
+"""A minimal worker whose kernel faults while a fault channel is bound. Argument: fd of the control area."""
 
 from __future__ import annotations
 

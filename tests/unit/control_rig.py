@@ -1,6 +1,6 @@
-"""A CPU engine with a control area that is laid out by hand: what the CPU domain does, without the CPU domain.
+"""A CPU engine with a control area that the test lays out, in place of the host side.
 
-The host's half here is Python that reads and writes the area by its own arithmetic, so that it shares nothing with the
+The host's half here is Python with its own arithmetic of addresses in the area, so that it shares nothing with the
 code under test but ``vgc_control.h``.
 """
 
@@ -10,13 +10,13 @@ import functools
 import mmap
 import os
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.unit.cpu_rig import Rig, compile_image, make_launch, rig
+from tests.waiting import until
 from vhost_backend._dataplane import ffi, lib
 from virtio_proto.control.records import Function, Record
 from virtio_proto.schema import Status
@@ -26,29 +26,13 @@ PE_BYTES: Final = 1024
 CHANNEL_BYTES: Final = 256
 SLOT: Final = 64
 MORE: Final = 1 << 63
-DEADLINE_S: Final = 20.0
-"""For what never comes; nothing depends on how long anything takes."""
 
 _FIRST: Final = struct.Struct("<QQBBHHHII")
 
 
-def eventually(condition: Callable[[], Any]) -> Any:
-    """What `condition` returns, as soon as that is true.
-
-    :raise AssertionError: it never is.
-    """
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        os.sched_yield()
-    raise AssertionError("waited in vain")
-
-
 @dataclass
 class Area:
-    """The control area at the host's address."""
+    """The control area as the host maps it."""
 
     memory: mmap.mmap
     fd: int
@@ -64,7 +48,7 @@ class Area:
         return PES_AT + self.num_pes * PE_BYTES
 
     def at(self, type_name: str, offset: int) -> Any:
-        """A ``struct`` of the area, as cffi sees it."""
+        """A ``struct`` of the area, as a cffi pointer."""
         view = ffi.from_buffer(self.memory)
         return ffi.cast(f"{type_name} *", ffi.cast("char *", view) + offset)
 
@@ -77,7 +61,7 @@ class Area:
     def open(
         self, number: int, function: Function, slots: int = 64, *, policy: int = 0, in_bytes: int = 0, wait_ns: int = 0
     ) -> Any:
-        """A channel with links of its own, bound to nothing yet."""
+        """Opens a channel with links of its own, not bound yet."""
         channel = self.channel(number)
         ffi.memmove(channel, bytes(CHANNEL_BYTES), CHANNEL_BYTES)
         self.generation += 1
@@ -105,10 +89,10 @@ class Area:
     def release(self, pe: int, function: Function) -> None:
         """Unbinds and waits for the element's hooks to have left."""
         self.pe(pe).bind[function] = 0
-        eventually(lambda: self.pe(pe).readers == 0)
+        until(lambda: self.pe(pe).readers == 0)
 
     def send(self, number: int, data: bytes, *, eof: bool = False) -> None:
-        """Puts bytes into the in link; the caller knows that they fit."""
+        """Puts bytes into the in link, which must have room."""
         channel = self.channel(number)
         begin = getattr(channel, "in") - self.device
         for index, byte in enumerate(data):
@@ -122,11 +106,11 @@ class Area:
         return self.memory[at : at + SLOT]
 
     def take(self, number: int) -> list[Record]:
-        """All records that are there, oldest first."""
+        """Takes all records, oldest first."""
         return list(iter(lambda: self.take_one(number), None))
 
     def take_one(self, number: int) -> Record | None:
-        """The next record; None if it is not there yet. What was overtaken is skipped."""
+        """Takes the next record; None if it is not committed yet. Overwritten records are skipped."""
         channel = self.channel(number)
         tail = max(self.tails[number], channel.head - channel.slots)
         while tail < channel.head:
@@ -173,21 +157,21 @@ class ControlRig:
         return ffi.buffer(to, length)[:].decode() if length >= 0 else int(length)
 
     def look(self, pe: int) -> Any:
-        """The engine's own idea of an element; None if it does nothing."""
+        """An element's state as the engine reports it; None if the element is idle."""
         state = ffi.new("struct vgc_ctl_pe *")
         found = self.rig.engine.handle.ops.control_look(self.rig.engine.handle, pe, state)
         return state if found else None
 
     @contextmanager
     def running(self, name: str, grid: int, block: int, *args: Any) -> Iterator[Any]:
-        """A launch that runs while the body does; waits for its end, which must be a good one."""
+        """Runs a launch beside the body, and waits for its end, which must be successful."""
         with self._launched(name, grid, block, args) as op:
             yield op
         assert op.status == Status.OK, ffi.string(op.error)
 
     @contextmanager
     def cancelled(self, name: str, grid: int, block: int, *args: Any) -> Iterator[Any]:
-        """A launch that runs while the body does, and is cancelled then."""
+        """Runs a launch beside the body, and then cancels it."""
         with self._launched(name, grid, block, args) as op:
             try:
                 yield op
@@ -202,12 +186,12 @@ class ControlRig:
         try:
             yield op
         finally:
-            eventually(lambda: lib.vgc_engine_take_finished(self.rig.engine.handle) != ffi.NULL)
+            until(lambda: lib.vgc_engine_take_finished(self.rig.engine.handle) != ffi.NULL)
 
 
 @contextmanager
 def laid_out(pes: int = 2, channels: int = 64, size: int = 4 << 20, fd: int = -1) -> Iterator[Area]:
-    """A control area in a new memfd, or one that is in `fd`."""
+    """Lays out a control area in a new memfd, or in `fd`."""
     own = os.memfd_create("control") if fd < 0 else fd
     os.ftruncate(own, size)
     area = Area(mmap.mmap(own, size), own, pes, channels)
@@ -254,10 +238,10 @@ __global__ void say(int records) {
             vgc_event("event", i);
 }
 """
-"""Kernels that tests step block by block, and that make as many records as is wanted."""
+"""Kernels that tests step block by block, and that make a given number of records."""
 
 
 def let_end(gate: Any, blocks: int) -> None:
-    """Lets so many blocks of ``gated`` end, and waits until the next one has begun."""
+    """Lets the first `blocks` blocks of ``gated`` end, and waits until the next one has begun."""
     gate[0] = blocks
-    eventually(lambda: gate[1] > blocks)
+    until(lambda: gate[1] > blocks)

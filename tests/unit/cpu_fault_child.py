@@ -1,4 +1,4 @@
-"""A worker in miniature: launches one kernel that faults. Arguments: in-flight fd, image file, kernel, threads, args..."""
+"""A minimal worker: launches one kernel that faults. Arguments: in-flight fd, image file, kernel, threads, args..."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.limits import NO_DEADLINE_NS
 from tests.unit.cpu_rig import rig
 from vhost_backend.worker.plane import DataPlane, PlaneLimits
 
@@ -14,7 +15,7 @@ from vhost_backend.worker.plane import DataPlane, PlaneLimits
 def main() -> None:
     inflight_fd, image, kernel, threads, *arguments = sys.argv[1:]
     limits = PlaneLimits(
-        num_queues=1, queue_depth=1, memory_bytes=1 << 30, deadline_ns=10**9, max_contexts=1, max_streams=1
+        num_queues=1, queue_depth=1, memory_bytes=1 << 30, deadline_ns=NO_DEADLINE_NS, max_contexts=1, max_streams=1
     )
     with rig(pes=1) as gpu, DataPlane(gpu.engine.handle, limits, int(inflight_fd)):
         gpu.load_image(Path(image).read_bytes())

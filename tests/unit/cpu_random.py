@@ -1,4 +1,4 @@
-"""Random kernels without races, whose every thread a plain C++ program can compute as well.
+"""Random kernels without races; a plain C++ program can compute each of their threads, too.
 
 They are made of what compilers get wrong: nested loops with uniform and varying bounds, break and continue, values
 that live across loops and barriers, early returns, shared memory that is written before and read after a barrier.
@@ -86,7 +86,7 @@ class Writer:
         self.put(indent, "}")
 
     def exchange(self, indent: int) -> None:
-        """Each thread reads what another one has written before a barrier."""
+        """A barrier, behind which each thread reads a value that a different thread wrote before it."""
         shift = self.rng.randrange(1, 9)
         self.barriers += 1
         self.put(indent, f"EXCHANGE({self.rng.choice(VARIABLES)}, {self.rng.choice(VARIABLES)}, {shift}u);")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.limits import HANGS_AFTER_S
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import FunctionInfo, LoadedProgram
 from vhost_backend.engines.cpu import CpuEngine
@@ -41,7 +42,7 @@ def compile_image(source: str, options: Sequence[str] = ()) -> tuple[bytes, str]
     job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), tuple(options), {})
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / job.input_name).write_text(source)
-        done = subprocess.run(job.argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(job.argv, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
         log = done.stdout + done.stderr
         if done.returncode != 0:
             raise CompileError(log)
@@ -50,7 +51,7 @@ def compile_image(source: str, options: Sequence[str] = ()) -> tuple[bytes, str]
 
 @dataclass
 class Rig:
-    """An engine with loaded programs and memory of which nothing is freed before the end."""
+    """An engine with loaded programs and memory, all freed at the end only."""
 
     engine: CpuEngine
     programs: list[LoadedProgram] = field(default_factory=list)
@@ -80,7 +81,7 @@ class Rig:
         return int(address[0])
 
     def array(self, shape: Shape, dtype: Any, values: Any = 0) -> np.ndarray[Any, Any]:
-        """Device memory, as an array that kernels and tests share."""
+        """Allocates device memory, as an array that kernels and tests share."""
         count = int(np.prod(shape))
         size = count * np.dtype(dtype).itemsize
         view = np.frombuffer(ffi.buffer(ffi.cast("char *", self.alloc(size)), size), dtype).reshape(shape)
@@ -102,7 +103,7 @@ class Rig:
             raise LaunchError(Status(status), ffi.string(op.error).decode())
 
     def take_output(self, room: int = 1 << 17, context: int = 1) -> tuple[str, int, int]:
-        """What kernels printed, bytes of it that are left, and bytes that were lost."""
+        """Takes printed text: the text, bytes of text that remain, and bytes that were lost."""
         text, left, lost = ffi.new("char[]", room), ffi.new("uint32_t *"), ffi.new("uint64_t *")
         size = self.engine.handle.ops.take_output(self.engine.handle, context, text, room, left, lost)
         return ffi.buffer(text, size)[:].decode(), int(left[0]), int(lost[0])
@@ -132,7 +133,7 @@ def _bytes_of(arg: Any) -> bytes:
 def make_launch(
     function: FunctionInfo, grid: Shape, block: Shape, args: Sequence[Any], shared: int = 0
 ) -> tuple[Any, Any]:
-    """A ``struct vgc_op *`` and what must outlive it."""
+    """Makes a ``struct vgc_op *``; returns it with the objects that must outlive it."""
     assert len(args) == len(function.params), f"{function.name} takes {len(function.params)} arguments"
     params = ffi.new("uint64_t[]", function.param_bytes // 8 + 2)
     view = ffi.buffer(params)

@@ -52,10 +52,14 @@ SAME(DRV_HOST_REGISTER_DEVICE_MAP, CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME(DRV_ALLOCATION_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
 SAME(DRV_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
 SAME(DRV_POOL_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+SAME(DRV_GRANULARITY_RECOMMENDED, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+SAME(DRV_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+SAME(DRV_DEVICE_MAPS_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 SAME(DRV_FUNC_MAX_THREADS, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 SAME(DRV_FUNC_SHARED_BYTES, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
 SAME(DRV_FUNC_LOCAL_BYTES, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
 SAME(DRV_FUNC_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME(DRV_LIMIT_STACK_SIZE, CU_LIMIT_STACK_SIZE);
 SAME(DRV_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_END_AS_INT);
 SAME(DRV_LAUNCH_PARAM_POINTER, CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
 SAME(DRV_LAUNCH_PARAM_SIZE, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT);
@@ -69,6 +73,24 @@ FIELD(location_id, location.id);
 FIELD(security_attributes, win32SecurityAttributes);
 FIELD(max_size, maxSize);
 FIELD(usage, usage);
+
+#define PHYSICAL_FIELD(ours, theirs)                                                                                   \
+    SAME(offsetof(struct drv_physical_props, ours), offsetof(CUmemAllocationProp, theirs))
+SAME(sizeof(struct drv_physical_props), sizeof(CUmemAllocationProp));
+PHYSICAL_FIELD(allocation_type, type);
+PHYSICAL_FIELD(handle_types, requestedHandleTypes);
+PHYSICAL_FIELD(location_type, location.type);
+PHYSICAL_FIELD(location_id, location.id);
+PHYSICAL_FIELD(security_attributes, win32HandleMetaData);
+PHYSICAL_FIELD(compression, allocFlags.compressionType);
+PHYSICAL_FIELD(rdma, allocFlags.gpuDirectRDMACapable);
+PHYSICAL_FIELD(usage, allocFlags.usage);
+
+#define ACCESS_FIELD(ours, theirs) SAME(offsetof(struct drv_access, ours), offsetof(CUmemAccessDesc, theirs))
+SAME(sizeof(struct drv_access), sizeof(CUmemAccessDesc));
+ACCESS_FIELD(location_type, location.type);
+ACCESS_FIELD(location_id, location.id);
+ACCESS_FIELD(flags, flags);
 
 /* Types: a pointer to ours must be a pointer to theirs. Enumerations are unsigned ints to the compiler. */
 #define FUNCTION(name, parameters)                                                                                     \

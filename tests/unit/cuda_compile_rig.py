@@ -11,10 +11,11 @@ from typing import Final
 
 import pytest
 
+from tests.limits import HANGS_AFTER_S
+from vhost_backend.compiler.run import CompileLimits, run_compile
 from vhost_backend.engines.cuda import cubin, kinds, toolchain
 from vhost_backend.engines.cuda.toolkits import Toolkit, host_compiler, installed
 from vhost_backend.sandbox import build, memfd
-from vhost_backend.sandbox.compile import CompileLimits, run_compile
 from virtio_proto.schema import ParamKind
 
 DRIVER: Final = "13.5"
@@ -26,6 +27,9 @@ _MAX_IMAGE: Final = 64 << 20
 
 class CompileError(Exception):
     """The compiler's log."""
+
+
+PATIENT = CompileLimits(wall_seconds=HANGS_AFTER_S, cpu_seconds=HANGS_AFTER_S)
 
 
 def compile_image(
@@ -43,16 +47,16 @@ def compile_image(
     :raise CompileError: it does not compile.
     """
     settings = {"arch": arch, "driver": DRIVER, "compiler": compiler, "hooks": hooks}
-    image, log = _compile(source, options, kind, settings, limits or CompileLimits())
+    image, log = _compile(source, options, kind, settings, limits or PATIENT)
     return kinds.split(image)[0], log
 
 
 def compiled_kinds(
     source: str | bytes, *options: str, kind: str = "CUDA_SOURCE", arch: str = "sm_90", compiler: str = "nvrtc"
 ) -> dict[str, tuple[ParamKind, ...]]:
-    """What the engine gets to know of each kernel's parameters, by the linker's name of it."""
+    """Kinds of each kernel's parameters as the engine learns them, by the kernel's linker name."""
     settings = {"arch": arch, "driver": DRIVER, "compiler": compiler, "hooks": "on"}
-    image, declared = kinds.split(_compile(source, options, kind, settings, CompileLimits())[0])
+    image, declared = kinds.split(_compile(source, options, kind, settings, PATIENT)[0])
     return {
         kernel.name: kinds.param_kinds(kernel.name, [size for _, size in kernel.params], declared)
         for kernel in cubin.parse(image).kernels
@@ -62,7 +66,7 @@ def compiled_kinds(
 def _compile(
     source: str | bytes, options: Sequence[str], kind: str, settings: dict[str, str], limits: CompileLimits
 ) -> tuple[bytes, str]:
-    """What the sandbox gives: a cubin and its trailer, and the log."""
+    """Compiles in the sandbox: a cubin with its trailer, and the log."""
     raw = source.encode() if isinstance(source, str) else source
     job = toolchain.compile_job(kind, raw, tuple(options), settings)
     _build_launcher()
@@ -76,7 +80,7 @@ def _compile(
 
 
 def log_of(source: str | bytes, *options: str, kind: str = "CUDA_SOURCE", compiler: str = "nvrtc") -> str:
-    """What the compiler says about a source that it refuses."""
+    """The compiler's log of a source that it refuses."""
     with pytest.raises(CompileError) as caught:
         compile_image(source, options, kind=kind, compiler=compiler)
     return str(caught.value)
@@ -93,7 +97,7 @@ def kernels(source: str | bytes, *options: str, compiler: str = "nvrtc") -> set[
 
 
 def toolkit() -> Toolkit | None:
-    """The one that the tests call for making PTX and fatbins, if there is one with everything."""
+    """The toolkit that tests use to make PTX and fatbins; None if no complete one is installed."""
     return next((kit for kit in installed() if kit.nvcc and kit.ptxas and host_compiler()), None)
 
 
@@ -103,7 +107,7 @@ def _build_launcher() -> None:
 
 
 def in_the_repository(path: str) -> Path:
-    """A file of the repository."""
+    """Path of a file of the repository."""
     return Path(__file__).resolve().parents[2] / path
 
 

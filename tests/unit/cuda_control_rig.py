@@ -1,4 +1,4 @@
-"""The control system's driver on the CUDA engine's C half and the fake GPU, whose SMs run the GPU domain's own code."""
+"""The control system's driver on the CUDA engine's C half and the fake GPU, whose SMs run the real control code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.fakes import cuda_cubin
 from tests.unit.cuda_direct import Direct, direct
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.control.driver.area import Salvage
+from vhost_backend.channels.area import Salvage
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, Record
 
@@ -27,14 +27,14 @@ _PACKET: Final = 1 << 20
 
 @dataclass
 class Control:
-    """The driver of one VM, with channels that this test numbers."""
+    """The control driver of one VM, with channels numbered by the test."""
 
     gpu: Direct
     handle: Any
     device: int
     texts_at: int
     fd: int
-    """Of the area's file."""
+    """Descriptor of the area's file."""
     generations: dict[int, int] = field(default_factory=dict)
     lost: dict[int, int] = field(default_factory=dict)
 
@@ -59,14 +59,14 @@ class Control:
         assert lib.vgc_control_unbind(self.handle, ffi.new("uint16_t[]", channels), len(channels), why) == 0
 
     def settle(self) -> list[Record]:
-        """The last records of channels that were unbound, until all of them are through."""
+        """Drains channels that were unbound until no element holds them; returns their records."""
         found: list[Record] = []
         while lib.vgc_control_unsettled(self.handle):
             found += self.drain()
         return found
 
     def close(self, *channels: int) -> int:
-        """How many of them an element still holds."""
+        """Closes channels; returns how many of them an element still holds."""
         return int(lib.vgc_control_close(self.handle, ffi.new("uint16_t[]", channels), len(channels)))
 
     def send(self, channel: int, data: bytes, *, eof: bool = False) -> None:
@@ -74,20 +74,20 @@ class Control:
         assert lib.vgc_control_send(self.handle, channel, data, len(data), eof, why) == 0, ffi.string(why)
 
     def link_of(self, channel: int) -> int:
-        """Where elements see the channel's link."""
+        """Device address of the channel's link."""
         at = _CHANNELS_AT + channel * 256 + 16
         to = ffi.new("uint64_t *")
         assert self.gpu.handle.ops.control_read(self.gpu.handle, at, to, 8) == 0
         return int(to[0])
 
     def salvaged(self, channel: int, function: Function, pe: int, taken: int) -> list[Record]:
-        """What the area's file has of a channel."""
+        """Records of a channel that the area's file holds."""
         with Salvage(self.fd, AREA_BYTES, SMS, CHANNELS) as salvage:
             sections = list(salvage.drain(channel, self.generations[channel], function, pe, taken))
         return [record for section in sections for record in records.unpack(section.records)]
 
     def drain(self) -> list[Record]:
-        """The records that are in all links now."""
+        """Drains the records of all links."""
         found: list[Record] = []
         to = ffi.new("uint8_t[]", _PACKET)
         while True:
@@ -108,14 +108,20 @@ class Control:
             packet = packet[end:]
         return found
 
+    def device_state(self) -> Any:
+        """The state of the GPU's clock and SMs that the driver reports."""
+        state = ffi.new("struct vgc_control_device *")
+        lib.vgc_control_ask_device(self.handle, state)
+        return state
+
     def text(self, address: int, size: int = 100) -> str | int:
-        """The text at a device address, or the error."""
+        """The text at a device address, or the negative errno."""
         to = ffi.new("char[]", size)
         length = lib.vgc_control_text(self.handle, address, to, size)
         return ffi.string(to).decode() if length >= 0 else int(length)
 
     def snapshot(self) -> list[Any]:
-        """What each element says that it does."""
+        """The state of each element, by a snapshot."""
         states = ffi.new("struct vgc_control_state[]", SMS)
         lib.vgc_control_look(self.handle, 0, states)
         return list(states)
@@ -136,12 +142,14 @@ def control(
     completion: int = lib.VGC_CUDA_AUTO,
     sms: int = SMS,
     fails: str = "",
+    image: bytes = b"",
+    stuck_ns: int = 0,
 ) -> Iterator[Control]:
-    """An engine that this thread has entered, with an area of `SMS` elements and a program with hooks.
+    """A driver and an engine that this thread has entered, with an area of `SMS` elements and a program with hooks.
 
-    `fails`: a call of the driver that does not work while the area is attached.
+    `fails`: a call of the CUDA driver that fails while the area is attached. `image`: the program.
     """
-    with direct(*settings, completion=completion, contexts=0) as gpu:
+    with direct(*settings, completion=completion, contexts=0, stuck_ns=stuck_ns) as gpu:
         fd = os.memfd_create("control")
         os.ftruncate(fd, area_bytes)
         why = ffi.new("char[]", lib.VGC_CONTROL_WHY)
@@ -151,7 +159,7 @@ def control(
         assert handle != ffi.NULL, ffi.string(why)
         try:
             with gpu.left():
-                program = gpu.load_image(cuda_cubin.hooked())
+                program = gpu.load_image(image or cuda_cubin.hooked())
                 gpu.functions |= {(1, function.name): function for function in program.functions}
                 names = hook(gpu, program)
             yield Control(gpu, handle, int(lib.vgc_control_device(handle)), names, fd)
@@ -161,7 +169,7 @@ def control(
 
 
 def hook(gpu: Direct, program: Any) -> int:
-    """Shows a program the area; where its texts are."""
+    """Connects a program to the area; returns the address of its texts."""
     link = gpu.engine.variable(program, "__vgc_control").address
     names = gpu.engine.variable(program, "__vgc_kernels").address
     why = ffi.new("char[]", lib.VGC_CUDA_WHY)

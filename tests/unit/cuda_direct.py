@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from tests.fakes.cuda_driver import FakeDriver
 from tests.unit.cuda_rig import IMAGE, MIB, CHalf, fake_driver
+from tests.waiting import until
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import FunctionInfo, LoadedProgram
 from vhost_backend.sandbox import memfd
 from virtio_proto.schema import Status
-
-TIMEOUT_S: Final = 30.0
 
 
 class Direct:
@@ -45,10 +44,11 @@ class Direct:
         finally:
             os.close(fd)
         self.programs.append(program)
+        self.engine.provide(program)
         return program
 
     def pause(self) -> bool:
-        """Is it granted?"""
+        """Asks for a pause; True if it is granted."""
         with self.left():
             granted = self.engine.pause()
         self._take_finished()
@@ -60,7 +60,7 @@ class Direct:
 
     @contextmanager
     def left(self) -> Iterator[None]:
-        """For what enters the engine itself."""
+        """Leaves the engine while the body runs, for calls that enter it themselves."""
         lib.vgc_engine_leave(self.handle)
         try:
             yield
@@ -76,7 +76,7 @@ class Direct:
         return int(address[0])
 
     def map_region(self, memory: Any) -> int:
-        """Where kernels see it; 0: they do not."""
+        """Registers the region; returns its device address, or 0 if it has none."""
         address = ffi.new("uint64_t *")
         host = ffi.NULL if memory is None else ffi.from_buffer("uint8_t[]", memory)
         size = 0 if memory is None else len(memory)
@@ -149,18 +149,20 @@ class Direct:
         return all(op in self.finished for op in ops)
 
     def wait(self, *ops: Any, status: Status = Status.OK) -> None:
-        """Polls until they are done; they must have ended so."""
+        """Polls until the operations are done; all must have ended with `status`."""
         self._finish(*ops)
         assert [Status(op.status) for op in ops] == [status] * len(ops), [text(op) for op in ops]
 
     def _finish(self, *ops: Any) -> None:
-        deadline = time.monotonic() + TIMEOUT_S
-        while not self.is_done(*ops):
-            assert time.monotonic() < deadline, "an operation was not finished"
-            self.poll()
+        def are_done() -> bool:
+            if not self.is_done(*ops):
+                self.poll()
+            return self.is_done(*ops)
+
+        until(are_done)
 
     def end(self) -> None:
-        """Lets everything go on to its end, and gives memory back."""
+        """Waits for the end of all work, and frees all memory."""
         self.driver.go_on()
         self.driver.release()
         self._finish(*(op for op, _ in self._kept))
@@ -169,13 +171,13 @@ class Direct:
             assert self.handle.ops.free(self.handle, address, 1) == 0
 
     def read(self, address: int, size: int) -> bytes:
-        """What device memory holds once everything of stream 63 is done."""
+        """Reads device memory by a copy in stream 63."""
         memory = bytearray(size)
         self.wait(self.copy(lib.VGC_OPK_COPY_OUT, address, memory, stream=63))
         return bytes(memory)
 
     def take_output(self, context: int = 1, room: int = 1 << 17) -> tuple[str, int, int]:
-        """What kernels printed, bytes of it that are left, and bytes that were lost."""
+        """Takes printed text: the text, bytes of text that remain, and bytes that were lost."""
         to, left, lost = ffi.new("char[]", room), ffi.new("uint32_t *"), ffi.new("uint64_t *")
         size = self.handle.ops.take_output(self.handle, context, to, room, left, lost)
         return bytes(ffi.buffer(to, size)).decode(), int(left[0]), int(lost[0])
@@ -185,17 +187,29 @@ class Direct:
 
 
 def text(op: Any) -> str:
-    """What the operation says about how it ended."""
+    """The operation's error text."""
     return bytes(ffi.string(op.error)).decode()
 
 
 @contextmanager
 def direct(
-    *settings: str, completion: int = lib.VGC_CUDA_MEMORY, output_fd: int = -1, contexts: int = 1
+    *settings: str,
+    completion: int = lib.VGC_CUDA_MEMORY,
+    memory_kind: int = lib.VGC_CUDA_POOL,
+    output_fd: int = -1,
+    contexts: int = 1,
+    stuck_ns: int = 0,
 ) -> Iterator[Direct]:
     """A started engine that this thread has entered, with the fake's kernels loaded for contexts 1, 2..."""
     with fake_driver(*settings) as driver:
-        engine = CHalf(driver, memory_bytes=64 * MIB, completion=completion, output_fd=output_fd)
+        engine = CHalf(
+            driver,
+            memory_bytes=64 * MIB,
+            completion=completion,
+            memory_kind=memory_kind,
+            output_fd=output_fd,
+            stuck_ns=stuck_ns,
+        )
         try:
             engine.start()
             made = Direct(driver, engine)
@@ -213,11 +227,32 @@ def direct(
             engine.close()
 
 
-@pytest.fixture(params=["words", "events"])
+@contextmanager
+def printing(*settings: str, contexts: int = 1) -> Iterator[Direct]:
+    """An engine whose kernels print into a file, as in a worker."""
+    file, stdout = os.memfd_create("output"), os.dup(1)
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    os.dup2(file, 1)
+    try:
+        with direct(*settings, output_fd=file, contexts=contexts) as made:
+            yield made
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+        os.close(file)
+
+
+def hello(count: int) -> str:
+    """The text that the kernel `prints` prints."""
+    return "".join(f"hello {i}\n" for i in range(count))
+
+
+@pytest.fixture(params=["words", "events", "mapped"])
 def gpu(request: pytest.FixtureRequest) -> Iterator[Direct]:
-    """With each way of seeing the end of work."""
-    completion = {"words": lib.VGC_CUDA_MEMORY, "events": lib.VGC_CUDA_EVENT}[request.param]
-    with direct(completion=completion) as made:
+    """An engine, with each way of detecting the end of work, and with mapped memory."""
+    completion = lib.VGC_CUDA_EVENT if request.param == "events" else lib.VGC_CUDA_MEMORY
+    memory_kind = lib.VGC_CUDA_MAPPED if request.param == "mapped" else lib.VGC_CUDA_POOL
+    with direct(completion=completion, memory_kind=memory_kind) as made:
         yield made
 
 

@@ -1,4 +1,4 @@
-"""A worker in miniature on the fake GPU, which dies of a kernel. Run as a process of its own by test_cuda_engine_faults.
+"""A minimal worker on the fake GPU, which dies of a kernel. Run as a process of its own by test_cuda_engine_faults.
 
 ``python -m tests.unit.cuda_fault_child KERNEL INFLIGHT_FD DEADLINE_NS COMPLETION HANGING ERROR``
 """
@@ -12,7 +12,7 @@ from tests.unit.cuda_rig import CUDA_LIMITS, gpu
 
 
 def main(kernel: str, *numbers: str) -> None:
-    """Launch `hang` in so many streams, then the kernel behind another one; poison the context if there is an error."""
+    """Launch `hang` in as many streams as told, then the kernel; poison the context if an error is named."""
     inflight_fd, deadline_ns, completion, hanging, error = map(int, numbers)
     limits = dataclasses.replace(CUDA_LIMITS, deadline_ns=deadline_ns)
     params = bytes(12) if kernel == "add_one" else b""

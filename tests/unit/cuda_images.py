@@ -19,7 +19,7 @@ def compiled(source: str, arch: str = "sm_90") -> bytes:
     _load_builtins()
     try:
         program = _ok(nvrtc.nvrtcCreateProgram(source.encode(), b"test.cu", 0, [], []))
-    except RuntimeError as error:  # how cuda-bindings says that the library is missing
+    except RuntimeError as error:  # the error of cuda-bindings for a missing library
         pytest.skip(f"NVRTC is not installed: {error}")
     status, *_ = nvrtc.nvrtcCompileProgram(program, 1, [f"-arch={arch}".encode()])
     assert int(status) == 0, _log(nvrtc, program)
@@ -30,7 +30,7 @@ def compiled(source: str, arch: str = "sm_90") -> bytes:
 
 
 def _load_builtins() -> None:
-    """NVRTC looks for them beside itself, which the sanitizers' runtime keeps it from."""
+    """Loads NVRTC's builtins: under the sanitizers' runtime, NVRTC does not find them beside itself."""
     for package in importlib.metadata.distributions(name="nvidia-cuda-nvrtc"):
         for path in package.files or ():
             if path.name.startswith("libnvrtc-builtins.so"):
@@ -38,7 +38,7 @@ def _load_builtins() -> None:
 
 
 def _log(nvrtc: Any, program: Any) -> str:
-    """Not for an empty log: the bindings write into what they are given, and bytes of length 1 are Python's own."""
+    """The compiler's log. An empty one is not fetched: bindings would write into bytes of length 1, shared by Python."""
     log: bytes = b" " * _ok(nvrtc.nvrtcGetProgramLogSize(program))
     _ok(nvrtc.nvrtcGetProgramLog(program, log))
     return log.decode()

@@ -1,6 +1,6 @@
 """Fails each driver call of a session in turn, a process for each case. Run by test_cuda_engine_faults.
 
-``python -m tests.unit.cuda_injection_child COMPLETION FUNCTION...`` prints, by function, a list of
+``python -m tests.unit.cuda_injection_child COMPLETION MEMORY FUNCTION...`` prints, by function, a list of
 [which call, error, exit code, complaint] in JSON.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.fakes.cuda_driver import FakeDriver
+from tests.limits import ANSWERS_WITHIN_S
 from tests.unit.cuda_rig import CUDA_LIMITS, IMAGE, ONE_THREAD, check_driver, fake_driver, plane
 from tests.unit.plane_rig import Rig, function_ids
 from vhost_backend.errors import EngineError
@@ -25,17 +26,21 @@ NAMES: Final = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 21
 ERRORS: Final = tuple(NAMES)
 GIVE_BACK: Final = {
     "cuEventDestroy_v2",
+    "cuMemAddressFree",
     "cuMemFreeAsync",
     "cuMemFreeHost",
     "cuMemHostUnregister",
     "cuMemPoolDestroy",
+    "cuMemRelease",
+    "cuMemUnmap",
     "cuModuleUnload",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
 }
-"""When these fail, something is left behind."""
+"""Functions whose failure leaves an object behind."""
 
-HANGS_AFTER_S: Final = 20
+ROUNDS: Final = 8
+"""Number of sequential requests that give the data plane time to submit everything before them."""
 MIB: Final = 1 << 20
 
 
@@ -44,11 +49,12 @@ class Session:
     """All kinds of requests, each of which must be answered: with success, or with the error by name."""
 
     rig: Rig
+    fake: FakeDriver
     error: str
     pending: list[tuple[str, Any]] = field(default_factory=list)
 
     def check(self, what: str, reply: Any) -> Any:
-        if reply.status is not Status.OK and what != "ALLOC":  # which the data plane answers in its own words
+        if reply.status is not Status.OK and what != "ALLOC":  # errors that the data plane answers with its own text
             assert self.error in reply.text, f"{what}: {reply.status.name} {reply.text}"
         return reply
 
@@ -62,7 +68,7 @@ class Session:
         self.pending.clear()
 
     def load(self, context: int) -> dict[str, int]:
-        """At most one call fails: the second attempt succeeds."""
+        """Loads a program; at most one call fails, so the second attempt succeeds."""
         while True:
             body = {"kind": ProgramKind.CUDA_SOURCE, "source_len": len(IMAGE)}
             pending = self.rig.driver.submit(Opcode.PROGRAM_LOAD, body, IMAGE, context=context, writable_len=4096)
@@ -117,29 +123,34 @@ class Session:
         self.settle()
 
     def events(self, context: int) -> None:
+        """Records and waits for events; a held kernel delays each record until the driver has the waits for it."""
         event = {"event": self.rig.ok(Opcode.EVENT_CREATE, context=context).value}
+        self.fake.hold()
         for stream in range(3):
             self.submit(Opcode.EVENT_RECORD, event, context=context, stream=stream)
             self.submit(Opcode.EVENT_WAIT, event, context=context, stream=(stream + 1) % 3)
+        for _ in range(ROUNDS):
+            self.rig.ok(Opcode.EVENT_CREATE, context=context)
+        self.fake.go_on()
         self.settle()
 
 
-def run(driver: FakeDriver, completion: int, error: str) -> None:
-    """One session. An engine that does not start must say why."""
+def run(driver: FakeDriver, kinds: tuple[int, int], error: str) -> None:
+    """Runs one session. An engine that does not start must give a reason."""
     try:
-        with plane(driver, CUDA_LIMITS, completion) as rig:
-            Session(rig, error).run()
+        with plane(driver, CUDA_LIMITS, completion=kinds[0], memory_kind=kinds[1]) as rig:
+            Session(rig, driver, error).run()
     except EngineError as failure:
         assert error in str(failure), failure  # noqa: PT017  there are two good ends
 
 
 def in_a_process(work: Any) -> tuple[int, str]:
-    """Its exit code and what it had to say."""
+    """Runs a session in a forked process; returns its exit code and its complaint."""
     reader, writer = os.pipe()
-    child = os.fork()  # nothing is loaded yet that has threads
+    child = os.fork()  # safe: no library with threads is loaded yet
     if child == 0:
         os.close(reader)
-        signal.alarm(HANGS_AFTER_S)
+        signal.alarm(int(ANSWERS_WITHIN_S))
         code = 0
         try:
             os.write(writer, json.dumps(work()).encode())
@@ -153,36 +164,36 @@ def in_a_process(work: Any) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text
 
 
-def counts(completion: int, functions: list[str]) -> dict[str, int]:
-    """How often a session calls each function."""
+def counts(kinds: tuple[int, int], functions: list[str]) -> dict[str, int]:
+    """Number of calls of each function in a session."""
     with fake_driver() as driver:
         before = {name: driver.count(name) for name in functions}
-        run(driver, completion, "no error")
+        run(driver, kinds, "no error")
         return {name: driver.count(name) - before[name] for name in functions}
 
 
-def fail(completion: int, function: str, nth: int, error: int) -> None:
+def fail(kinds: tuple[int, int], function: str, nth: int, error: int) -> None:
     driver = FakeDriver()
     driver.reset()
     driver.inject(function, error, nth=nth)
-    run(driver, completion, NAMES[error])
+    run(driver, kinds, NAMES[error])
     if function not in GIVE_BACK:
         check_driver(driver)
 
 
-def main(completion: int, functions: list[str]) -> None:
-    code, text = in_a_process(lambda: counts(completion, functions))
+def main(kinds: tuple[int, int], functions: list[str]) -> None:
+    code, text = in_a_process(lambda: counts(kinds, functions))
     assert code == 0, text
     outcomes: dict[str, list[Any]] = {}
     for function, count in json.loads(text).items():
         which = sorted({1, 2, count // 2 + 1, count} & set(range(1, count + 1)))
         cases = [(nth, error) for nth in which for error in ERRORS]
         outcomes[function] = [
-            (nth, error, *in_a_process(lambda case=(nth, error): fail(completion, function, *case)))  # noqa: B023  runs at once
+            (nth, error, *in_a_process(lambda case=(nth, error): fail(kinds, function, *case)))  # noqa: B023  runs at once
             for nth, error in cases
         ]
     json.dump(outcomes, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main((int(sys.argv[1]), int(sys.argv[2])), sys.argv[3:])

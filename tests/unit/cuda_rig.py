@@ -1,4 +1,4 @@
-"""The CUDA engine's C half on the fake driver, without cuda-bindings: an engine, and ways to look at its driver."""
+"""The CUDA engine's C half on the fake driver, without cuda-bindings: an engine, and access to the fake's state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from tests.fakes import cuda_cubin
-from tests.fakes.cuda_driver import FakeDriver
+from tests.fakes.cuda_driver import STRICT, FakeDriver
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import (
@@ -22,6 +22,7 @@ from vhost_backend.engines.base import (
     GlobalInfo,
     LoadedProgram,
     ProgramError,
+    ProgramMemoryError,
 )
 from vhost_backend.errors import EngineError
 from vhost_backend.worker.plane import PlaneLimits
@@ -51,8 +52,10 @@ class CHalf(Engine):
         pes: int = 2,
         memory_bytes: int = 64 * MIB,
         completion: int = lib.VGC_CUDA_MEMORY,
+        memory_kind: int = lib.VGC_CUDA_POOL,
         output_fd: int = -1,
         library: str = "",
+        stuck_ns: int = 0,
     ) -> None:
         self.name, self.num_pes = "fake GPU", pes
         self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
@@ -67,7 +70,8 @@ class CHalf(Engine):
         setup = ffi.new("struct vgc_cuda_setup *")
         setup.driver, setup.context = path, ffi.cast("void *", context.value)
         setup.num_pes, setup.max_shared_bytes, setup.memory_bytes = pes, 227 << 10, memory_bytes
-        setup.completion, setup.output_fd = completion, output_fd
+        setup.completion, setup.memory_kind, setup.output_fd = completion, memory_kind, output_fd
+        setup.stuck_ns = stuck_ns
         self.handle = lib.vgc_cuda_engine_new(setup, self._why)
         if self.handle == ffi.NULL:
             self.close()
@@ -99,11 +103,15 @@ class CHalf(Engine):
         return LoadedProgram(functions, (), loaded)
 
     def variable(self, program: LoadedProgram, name: str) -> GlobalInfo:
-        """:raise ProgramError: there is none."""
+        """Address and size of a program's variable. :raise ProgramError: the program has no such variable."""
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         if lib.vgc_cuda_program_global(program.private, name.encode(), address, size, self._why) != 0:
             raise ProgramError(self._reason())
         return GlobalInfo(name, address[0], size[0])
+
+    def provide(self, program: LoadedProgram) -> None:
+        if lib.vgc_cuda_program_provide(program.private, program.charged_bytes, self._why) != 0:
+            raise ProgramMemoryError(self._reason())
 
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cuda_program_unload(program.private)
@@ -115,6 +123,12 @@ class CHalf(Engine):
         if self._retained:
             self._retained = False
             _call(self._driver, "cuDevicePrimaryCtxRelease_v2", 0)
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Range of the addresses of mapped memory: begin and size."""
+        size = ffi.new("uint64_t *")
+        return int(lib.vgc_cuda_engine_base(self.handle, size)), int(size[0])
 
     @property
     def completion(self) -> int:
@@ -150,19 +164,19 @@ def _function(loaded: Any, index: int, name: str) -> FunctionInfo:
 
 
 def check_driver(driver: FakeDriver) -> None:
-    """The engine has kept to the driver's rules, and has left nothing behind."""
+    """Asserts that the engine kept to the driver's rules, and left no objects behind."""
     assert not driver.misuses(), driver.misuses()
-    kinds = ("contexts", "streams", "events", "modules", "pools", "device_allocations", "host_allocations")
-    left = {name: driver.number(name) for name in kinds}
-    assert not any(left.values()), left
+    assert not driver.alive(), driver.alive()
 
 
 @contextmanager
 def fake_driver(*settings: str, path: Path | None = None) -> Iterator[FakeDriver]:
-    """The fake as in a fresh process. At the end, its caller must have kept to its rules and left nothing behind."""
+    """The fake driver as in a fresh process, as strict as a GPU. At the end, its caller must have kept to the
+    driver's rules and left no objects behind.
+    """
     driver = FakeDriver(path)
     driver.reset()
-    driver.set(*settings)
+    driver.set(*STRICT, *settings)
     try:
         yield driver
         check_driver(driver)
@@ -179,7 +193,7 @@ class Gpu:
         self.functions = rig.load(self.context, IMAGE)
 
     def launch(self, name: str, params: bytes = b"", *, stream: int = 0, context: int = 0, **fields: Any) -> Any:
-        """Submits a launch; waits for nothing."""
+        """Submits a launch without waiting for it."""
         body = {**ONE_THREAD, "function": self.functions[name], "param_len": len(params)} | fields
         return self.rig.driver.submit(
             Opcode.LAUNCH, body, params, context=context or self.context, stream=stream, writable_len=1024
@@ -211,12 +225,18 @@ def gpu(
 
 
 @contextmanager
-def plane(driver: FakeDriver, limits: PlaneLimits, completion: int, inflight_fd: int = -1) -> Iterator[Rig]:
+def plane(
+    driver: FakeDriver,
+    limits: PlaneLimits,
+    completion: int,
+    inflight_fd: int = -1,
+    memory_kind: int = lib.VGC_CUDA_POOL,
+) -> Iterator[Rig]:
     """A running data plane on an engine of its own.
 
-    :raise EngineError: the engine does not start; nothing is left of it.
+    :raise EngineError: the engine does not start; all its resources are freed.
     """
-    engine = CHalf(driver, memory_bytes=limits.memory_bytes, completion=completion)
+    engine = CHalf(driver, memory_bytes=limits.memory_bytes, completion=completion, memory_kind=memory_kind)
     try:
         engine.start()
     except EngineError:

@@ -1,4 +1,4 @@
-"""What every engine keeps to, seen through the data plane. Subclass `EngineContract` in a test module of the engine.
+"""Contract of all engines, tested through the data plane. Subclass `EngineContract` in a test module of the engine.
 
 The program that `image` returns must have these kernels, which an engine that stores no data need not obey::
 
@@ -28,12 +28,12 @@ GEOMETRY = {"grid": [4, 1, 1], "block": [64, 1, 1]}
 
 
 class EngineContract(ABC):
-    """The tests. Names of engines: `open_engine` and `image`."""
+    """The tests. Each engine defines `open_engine` and `image`."""
 
     stores_data: ClassVar[bool] = True
     slow_rounds: ClassVar[int] = 1
     assert_ends_worker: ClassVar[bool] = False
-    """The engine's own tests show that it does, and says why; here, nothing could be asked any more."""
+    """True if a failed assertion ends the worker, which would end this suite; the engine's own tests cover it then."""
 
     @abstractmethod
     def open_engine(self) -> Engine:
@@ -59,7 +59,7 @@ class EngineContract(ABC):
         return rig.load(context, self.image())
 
     def same(self, found: bytes, expected: bytes) -> bool:
-        """Are they equal, as far as the engine stores data?"""
+        """True if the bytes are equal, or the engine stores no data."""
         return len(found) == len(expected) and (found == expected or not self.stores_data)
 
     # ---- memory ----------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class EngineContract(ABC):
         assert self.same(reply.payload, struct.pack("<1000I", *[42] * 999, 41))
 
     def test_a_stream_keeps_its_order(self, rig: Rig, context: int, functions: dict[str, int]) -> None:
-        """Nothing is waited for in between."""
+        """Operations of a stream run in order without a wait in between."""
         address = rig.alloc(context, 400)
         fill = {"dst": address, "size": 400, "unit": 4, "value": 0}
         requests = [rig.driver.submit(Opcode.FILL, fill, context=context, stream=1)]
@@ -182,7 +182,7 @@ class EngineContract(ABC):
         rig.ok(Opcode.LAUNCH, *self._add_one(functions["add_one"], address, 1), context=context)
 
     def test_cancelled_work_ends_with_its_context(self, rig: Rig, context: int, functions: dict[str, int]) -> None:
-        """Each request is answered, and nothing of the context is left."""
+        """Each request is answered, and the context's work is gone."""
         address = rig.alloc(context, 4)
         slow = {"function": functions["slow"], "param_len": 12, "grid": [1 << 20, 1, 1], "block": [64, 1, 1]}
         params = struct.pack("<QI", address, self.slow_rounds)
@@ -219,7 +219,7 @@ class EngineContract(ABC):
 
     # ---- programs --------------------------------------------------------------------------------
 
-    def test_a_program_that_is_none_is_refused_with_a_reason(self, rig: Rig, context: int) -> None:
+    def test_bytes_that_are_no_program_are_refused_with_a_reason(self, rig: Rig, context: int) -> None:
         body = {"kind": 1, "source_len": 9}
         pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, b"no image!", context=context, writable_len=500)
         rig.serve_cold()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -32,6 +33,9 @@ ASSERT: Final = 710
 ALREADY_REGISTERED: Final = 712
 NOT_REGISTERED: Final = 713
 NOT_SUPPORTED: Final = 801
+INVALID_RESOURCE_TYPE: Final = 914
+INVALID_RESOURCE_CONFIGURATION: Final = 915
+STREAM_DETACHED: Final = 917
 
 Handle = ctypes.c_void_p
 NON_BLOCKING: Final = 1
@@ -74,7 +78,7 @@ class Resource(ctypes.Structure):
 
 
 def _argument(value: Any) -> Any:
-    """Integers are 64 bits wide, so that handles and addresses pass; narrower parameters take the low part."""
+    """Converts an argument. Integers get 64 bits, for handles and addresses; narrower parameters take the low part."""
     return ctypes.c_uint64(value) if isinstance(value, int) else value
 
 
@@ -86,7 +90,7 @@ class Rig:
         self._kept: Final[list[Any]] = []
 
     def code(self, name: str, *arguments: Any) -> int:
-        """Call a function; give its result."""
+        """Call a function; return its result code."""
         return int(self.fake.library[name](*map(_argument, arguments)))
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -99,7 +103,7 @@ class Rig:
             raise DriverError(name, code)
 
     def get(self, name: str, *arguments: Any, kind: Callable[[], Any] = ctypes.c_uint64) -> int:
-        """Call a function whose first parameter takes the result, and give that."""
+        """Call a function whose first parameter is an out-pointer; return the value."""
         value = kind()
         self.call(name, ctypes.byref(value), *arguments)
         return int(value.value)
@@ -140,11 +144,11 @@ class Rig:
         return self.get("cuModuleLoadData", image or all_kernels())
 
     def kernel(self, name: str, module: int = 0) -> int:
-        """A kernel of a module, or of one that has all that the fake runs."""
+        """A kernel of a module, by default of one with all kernels of the fake."""
         return self.get("cuModuleGetFunction", module or self.module(), name.encode())
 
     def launch_code(self, kernel: int, *params: bytes, stream: int = 0, **how: Any) -> int:
-        """Launch; give the result. `how`: grid, block, shared, buffer (of packed parameters)."""
+        """Launch; return the result code. `how`: grid, block, shared, buffer (of packed parameters)."""
         grid, block = how.get("grid", (1, 1, 1)), how.get("block", (1, 1, 1))
         values = [ctypes.create_string_buffer(param, len(param)) for param in params]
         pointers = (ctypes.c_void_p * (len(values) + 1))(*map(ctypes.addressof, values)) if values else None
@@ -166,9 +170,31 @@ class Rig:
 
 @pytest.fixture
 def fake() -> Iterator[FakeDriver]:
-    """The fake as it is before anything was called; nothing of it runs on afterwards."""
+    """The fake as before its first call; no work of it runs on afterwards."""
     driver = FakeDriver()
     driver.reset()
     yield driver
     driver.reset()
     assert driver.number("threads") == 0
+
+
+@pytest.fixture
+def bare(fake: FakeDriver) -> Rig:
+    """The fake before cuInit."""
+    return Rig(fake)
+
+
+@pytest.fixture
+def rig(bare: Rig) -> Rig:
+    """The fake with a context that is current in this thread."""
+    bare.start()
+    return bare
+
+
+def in_thread(work: Callable[[], int]) -> int:
+    """Runs `work` in a thread of its own and returns its result."""
+    results: list[int] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join()
+    return results[0]

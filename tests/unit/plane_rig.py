@@ -13,15 +13,15 @@ from typing import Any, Final
 from tests.fakes.driver import FakeDriver, Reply
 from tests.fakes.region import Region
 from tests.fakes.ring import RingPlacement
+from tests.limits import ANSWERS_WITHIN_S, NO_DEADLINE_NS
 from vhost_backend.engines.base import Engine
 from vhost_backend.engines.null import NullEngine
 from vhost_backend.sandbox import memfd
-from vhost_backend.worker import codec
-from vhost_backend.worker.changes import SETTLE_MS
-from vhost_backend.worker.cold import ColdServer
+from vhost_backend.worker.cold import SETTLE_MS, ColdServer
 from vhost_backend.worker.plane import DataPlane, PlaneLimits, RingFds, Usage
-from vhost_backend.worker.protocol import Compile, MemRegion, Program, VringStart, WorkerMessage
 from vhost_backend.worker.sources import SourceFiles
+from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol.protocol import Compile, MemRegion, Program, VringStart, WorkerMessage
 from virtio_proto import schema
 from virtio_proto.schema import Opcode, ProgramKind, Status
 
@@ -29,24 +29,26 @@ LIMITS: Final = PlaneLimits(
     num_queues=2,
     queue_depth=64,
     memory_bytes=1 << 20,
-    deadline_ns=60 * 10**9,
+    deadline_ns=NO_DEADLINE_NS,
     max_contexts=4,
     max_streams=4,
     spin_ns=0,
 )
 REGION_BYTES: Final = 1 << 20
-TIMEOUT_MS: Final = 30_000
+TIMEOUT_MS: Final = int(1000 * ANSWERS_WITHIN_S)
 
 
 @dataclass
 class Rig:
-    """What a test needs: the plane, the region, the driver, and short ways to common requests."""
+    """The data plane, the region, the driver, and short ways to common requests."""
 
     engine: Engine
     plane: DataPlane
     region: Region
     driver: FakeDriver
     err_fds: list[int] = field(default_factory=list)
+    thread: threading.Thread = field(init=False)
+    """The data plane's thread."""
 
     def set_memory(self, size: int | None = None, gpa: int | None = None) -> None:
         entry = MemRegion(gpa or self.region.gpa, self.region.uva, size or self.region.size, 0)
@@ -61,7 +63,7 @@ class Rig:
         self.plane.start_queue(start, RingFds(os.dup(queue.kick_fd), os.dup(queue.call_fd), os.dup(err)))
 
     def ok(self, opcode: int, body: Any = b"", trailing: bytes = b"", **options: Any) -> Reply:
-        """A request that must succeed."""
+        """Sends a request, which must succeed."""
         reply = self.driver.request(opcode, body, trailing, **options)
         assert reply.status is Status.OK, f"{Opcode(opcode).name}: {reply.status.name} {reply.text}"
         return reply
@@ -73,13 +75,13 @@ class Rig:
         return self.ok(Opcode.ALLOC, {"size": size}, context=context).value
 
     def cold(self, opcode: int, body: Any = b"", trailing: bytes = b"", **options: Any) -> Reply:
-        """A request that Python serves: here, on the test's thread."""
+        """Sends a request that Python serves: here, on the test's thread."""
         pending = self.driver.submit(opcode, body, trailing, **options)
         self.serve_cold()
         return self.driver.wait(pending)
 
     def serve_cold(self) -> None:
-        """Waits until there is something cold, and serves it."""
+        """Waits for a cold request, and serves it."""
         poller = select.poll()
         poller.register(self.plane.notify_fd, select.POLLIN)
         assert poller.poll(TIMEOUT_MS), "nothing for Python"
@@ -93,7 +95,7 @@ class Rig:
             select.poll().poll(SETTLE_MS)
 
     def load(self, context: int, program: str | bytes) -> dict[str, int]:
-        """Loads an image through PROGRAM_LOAD (a null program is its own image): function ids by name."""
+        """Loads an image through PROGRAM_LOAD (a null program is its own image); returns function ids by name."""
         source = program.encode() if isinstance(program, str) else program
         pending = self.driver.submit(
             Opcode.PROGRAM_LOAD,
@@ -166,12 +168,12 @@ def ring_message(region: Region, at: RingPlacement, index: int, base: int, **cha
 
 
 @contextmanager
-def running(plane: DataPlane) -> Iterator[None]:
-    """Serves on a thread meanwhile."""
+def running(plane: DataPlane) -> Iterator[threading.Thread]:
+    """Runs the data plane on a thread beside the body."""
     thread = threading.Thread(target=plane.run)
     thread.start()
     try:
-        yield
+        yield thread
     finally:
         plane.stop()
         thread.join()
@@ -196,5 +198,5 @@ def plane_rig(
                 rig.start(index)
         stack.callback(rig.server.close)
         stack.callback(plane.cancel)
-        stack.enter_context(running(plane))
+        rig.thread = stack.enter_context(running(plane))
         yield rig

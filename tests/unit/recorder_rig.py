@@ -1,4 +1,4 @@
-"""What the recorder's tests share: batches, events and commands as daemons push them, and a clock to be set by hand."""
+"""Rig of the recorder's tests: batches, events and commands as daemons push them, and a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from virtio_proto.control.records import Function, Record, pack
 from virtio_proto.control.selector import parse
 
 START_NS = 1_700_000_000_000_000_000
-"""When the tests' recordings begin."""
+"""Time at which the tests' recordings begin."""
 MS = 1_000_000
 SECOND = 1000 * MS
 
 
 @dataclass
 class Clock:
-    """Says what it was told."""
+    """A clock that shows the time that the test set."""
 
     now: int = START_NS
 
@@ -33,12 +33,12 @@ class Clock:
 
 
 def text(at_ms: float, words: str, *, pe: int = 0, sequence: int = 0) -> Record:
-    """A print, `at_ms` after the start."""
+    """A record of a print, `at_ms` after the start."""
     return Record(START_NS + int(at_ms * MS), Function.STDIO, 4, 1, pe, 0, 0, sequence, words.encode())
 
 
 def block(at_ms: float, launch: int, number: int, *, begin: bool, pe: int = 0, last: int = 256) -> Record:
-    """A block's begin, or its end with its duration in ns as `last`."""
+    """A record of a block's begin, or of its end with the duration in ns as `last`."""
     payload = struct.pack("<QQQ", 0x1000, launch, last)
     return Record(START_NS + int(at_ms * MS), Function.PERF, 4, 1 if begin else 2, pe, 0, number, 0, payload)
 
@@ -93,7 +93,7 @@ def sqlite_url(folder: Path) -> str:
 
 
 async def events(made: StoreRecorder, query: Query | None = None) -> list[EventRow]:
-    """The events of a replay."""
+    """Reads the events of a replay."""
     return [row[1] async for row in made.replay(query or Query()) if row[0] == "event"]
 
 

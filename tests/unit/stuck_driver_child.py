@@ -1,6 +1,6 @@
-"""A worker in miniature whose driver keeps the data plane's thread behind a kernel that hangs.
+"""A minimal worker whose CUDA driver blocks the data plane's thread behind a kernel that hangs.
 
-Run as a process of its own by test_dataplane_watch: ``python -m tests.unit.stuck_driver_child INFLIGHT_FD DEADLINE_NS STUCK_NS``
+Run as a process of its own by test_dataplane_deadlines: ``python -m tests.unit.stuck_driver_child INFLIGHT_FD DEADLINE_NS STUCK_NS``
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from tests.unit.cuda_rig import CUDA_LIMITS, gpu
 
 DEPTH: Final = 4
-"""Of the driver's queues: far less than the engine counts on."""
+"""Size of the driver's queues: far less than the engine assumes."""
 
 
 def main(inflight_fd: str, deadline_ns: str, stuck_ns: str) -> None:
-    """Launch a kernel that hangs, and behind it more than the driver takes: the call that is too much does not return."""
+    """Launch a kernel that hangs, and more operations than the driver's queue holds: the first excess call blocks."""
     limits = dataclasses.replace(CUDA_LIMITS, deadline_ns=int(deadline_ns), stuck_ns=int(stuck_ns))
     with gpu(f"queue_depth {DEPTH}", limits=limits, inflight_fd=int(inflight_fd)) as made:
         hangs = made.launch("hang")

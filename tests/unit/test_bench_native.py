@@ -1,7 +1,8 @@
-"""The benchmark's C helpers do what they time: kernels compute the right thing, loops move every request."""
+"""The benchmark's C helpers do the work that they time: kernels compute correctly, loops serve every request."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import select
@@ -24,6 +25,8 @@ from bench.workloads import Workload
 RING = 16
 GPA, UVA = 0x1000_0000, 0x2000_0000
 ANSWER_BYTES = 48
+PR_GET_TIMERSLACK = 30
+libc = ctypes.CDLL(None)
 
 SMALL: dict[str, Callable[[], Workload]] = {
     "saxpy": lambda: workloads.saxpy(1024 + 256),
@@ -54,7 +57,7 @@ def test_opencl_kernel_agrees_with_numpy(name: str) -> None:
         pass
 
 
-def test_wrong_result_is_found() -> None:
+def test_wrong_result_is_detected() -> None:
     work = SMALL["matmul"]()
     with pytest.raises(ArithmeticError, match="matmul by nobody is off by"):
         work.verify(np.zeros(48 * 48, np.float32), "nobody")
@@ -148,7 +151,7 @@ def test_pipelined_loop_refuses_more_requests_than_a_ring_may_hold(device: EchoD
 
 
 def test_round_trip_gives_up_on_a_silent_device() -> None:
-    silent = EchoDevice()  # never entered: nobody serves it
+    silent = EchoDevice()  # never entered, so no thread serves it
     elapsed = ffi.new("uint64_t *")
     code = lib.vgcb_round_trip(silent.queue, silent.requests(1), 1_000, 1_000_000, elapsed)
     assert code == -errno.ETIMEDOUT
@@ -167,6 +170,14 @@ def test_cache_line_ping_pong_times_every_round() -> None:
     times, pointer = nanoseconds(20)
     assert lib.vgcb_cache_line_ping_pong(max(device_cpus()), 20, pointer) == 0
     assert times.all()
+
+
+def test_nap_lasts_its_time_and_restores_the_threads_slack() -> None:
+    before = libc.prctl(PR_GET_TIMERSLACK)
+    times, pointer = nanoseconds(20)
+    assert lib.vgcb_naps(20, 20_000, 1, pointer) == 0
+    assert times.min() >= 20_000
+    assert libc.prctl(PR_GET_TIMERSLACK) == before > 1
 
 
 @pytest.mark.parametrize("slice_bytes", [100, 33, 1000])

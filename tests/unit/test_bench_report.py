@@ -11,7 +11,7 @@ import pytest
 from bench import install as bench_install
 from bench.lab import Lab
 from bench.registry import ROWS, Outcome, Row, select
-from bench.results import Goal, Result, Samples, Skipped, SkipRow, markdown, outcome, table, write_json
+from bench.results import Goal, Result, Samples, Skipped, SkipRow, markdown, outcome, rows_of, table, write_json
 from bench.rows import load
 from bench.runner import run_rows
 from bench.stats import alternate
@@ -44,7 +44,7 @@ def test_glob_selects_rows_that_make_a_matching_figure() -> None:
     assert select(rows, ["copy_*"]) == rows[:2]
 
 
-def test_pattern_that_names_nothing_lists_what_there_is() -> None:
+def test_pattern_without_a_match_lists_all_figures() -> None:
     with pytest.raises(ValueError, match=r"no benchmark is called 'x\*'; there are: a, b"):
         select([_row("a", "b")], ["x*"])
 
@@ -55,7 +55,7 @@ def test_only_the_wanted_figures_of_a_row_are_reported(lab: Lab) -> None:
     assert skipped == []
 
 
-def test_every_figure_that_was_asked_for_has_a_row() -> None:
+def test_every_requested_figure_has_a_row() -> None:
     load()
     asked = """
         null_polled_us_p50 null_polled_us_p99 null_sleeping_us_p50 eventfd_ping_pong_us_p50 null_pipelined_per_s
@@ -63,7 +63,8 @@ def test_every_figure_that_was_asked_for_has_a_row() -> None:
         histogram compile_cold_ms compile_cached_ms idle_cpu_percent worker_rss_mib daemon_rss_mib guest_null_us_p50
         cuda_null_launch_us_p50 cuda_pipelined_launches_per_s cuda_copy_in_256m_gbps cuda_copy_out_256m_gbps
         cuda_saxpy_64m_per_s cuda_matmul_64m_per_s cuda_reduce_64m_per_s cuda_stencil_64m_per_s cuda_nbody_128k_per_s
-        cuda_compile_cached_ms cuda_8_vms_busy_per_s quota_pe_error_percent cuda_idle_cpu_percent
+        cuda_compile_cached_ms cuda_8_vms_busy_per_s cuda_4_vms_busy_per_s quota_pe_partition_error_percent
+        quota_pe_turns_error_percent cuda_idle_cpu_percent cuda_saxpy_256m_per_s nap_20us_us_p50
     """
     assert set(asked.split()) <= {name for known in ROWS for name in known.names}
 
@@ -146,6 +147,14 @@ def test_table_has_a_line_per_result_and_names_what_was_skipped() -> None:
     assert lines[5] == "skipped (no device): gone, too"
 
 
+def test_size_to_quote_is_marked_in_table_and_json() -> None:
+    quoted = outcome("copy_256m", 2.0, "GB/s", "higher", against="memcpy", quoted=True)
+    assert isinstance(quoted, Result)
+    assert table([quoted]).splitlines()[2].endswith("memcpy; size to quote")
+    assert rows_of([quoted, FAST])[0]["quoted"] is True
+    assert "quoted" not in rows_of([FAST])[0]
+
+
 def test_markdown_has_a_row_per_result() -> None:
     lines = markdown([FAST]).splitlines()
     assert len(lines) == 3
@@ -163,7 +172,7 @@ def test_json_is_a_list_with_exactly_the_promised_keys(tmp_path: Path) -> None:
 # ---- programs of others ------------------------------------------------------------------------
 
 
-def test_only_what_is_missing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_missing_programs_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr(bench_install, "apt_get", lambda *arguments: asked.append(arguments))
     there = bench_install.Peer("a", lambda: True, ("package-a",))
@@ -172,7 +181,7 @@ def test_only_what_is_missing_is_installed(monkeypatch: pytest.MonkeyPatch) -> N
     assert [arguments[-1] for arguments in asked] == ["package-b"]
 
 
-def test_what_cannot_be_installed_stops_nothing(
+def test_failed_installation_does_not_stop_the_benchmark(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_arguments: str) -> None:

@@ -1,4 +1,4 @@
-"""Who gets in, who may do what, and that a VM's owner sees that VM only, wherever they look."""
+"""Access to the control centre: tokens, roles, and a VM's owner, who sees that VM only in every answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from virtio_proto.control.selector import parse
 
 @asynccontextmanager
 async def guarded(folder: Path, hosts: int = 1) -> AsyncIterator[tuple[Rig, dict[str, str]]]:
-    """A centre with tokens: an admin, a viewer, an owner of h1-vm0, and one that ends after an hour."""
+    """A centre with tokens: of an admin, a viewer, an owner of h1-vm0, and one that expires after an hour."""
     path = folder / "tokens"
     secrets = token_file(
         path,
@@ -33,10 +33,10 @@ async def guarded(folder: Path, hosts: int = 1) -> AsyncIterator[tuple[Rig, dict
         yield rig, secrets
 
 
-def test_without_a_token_nobody_gets_in(tmp_path: Path) -> None:
+def test_request_without_a_token_is_refused(tmp_path: Path) -> None:
     async def test() -> None:
         async with guarded(tmp_path) as (rig, _):
-            for secret, text in ((None, "takes a token"), ("vgc_wrong", "the token is unknown")):
+            for secret, text in ((None, "a token is needed"), ("vgc_wrong", "the token is unknown")):
                 rig.secret = secret
                 for path in ("/hosts", "/load", "/self", "/stream"):
                     answer = await rig.ask("GET", path)
@@ -47,7 +47,7 @@ def test_without_a_token_nobody_gets_in(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_token_ends_when_its_time_has_come(tmp_path: Path) -> None:
+def test_an_expired_token_is_refused(tmp_path: Path) -> None:
     async def test() -> None:
         async with guarded(tmp_path) as (rig, secrets):
             rig.secret = secrets["guest"]
@@ -59,7 +59,7 @@ def test_a_token_ends_when_its_time_has_come(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_token_taken_out_of_the_file_is_out(tmp_path: Path) -> None:
+def test_a_token_that_is_removed_from_the_file_is_refused(tmp_path: Path) -> None:
     async def test() -> None:
         async with guarded(tmp_path) as (rig, _):
             (tmp_path / "tokens").write_text("# nobody\n")
@@ -79,7 +79,7 @@ def test_a_token_taken_out_of_the_file_is_out(tmp_path: Path) -> None:
         ("POST", "/firmware/stage", {"image": ""}, "admin"),
     ],
 )
-def test_a_role_allows_what_it_allows(tmp_path: Path, method: str, path: str, body: Any, role: str) -> None:
+def test_each_role_allows_its_requests_only(tmp_path: Path, method: str, path: str, body: Any, role: str) -> None:
     async def test() -> None:
         async with guarded(tmp_path) as (rig, secrets):
             rig.secret = secrets["viewer"]
@@ -94,7 +94,7 @@ def test_a_role_allows_what_it_allows(tmp_path: Path, method: str, path: str, bo
 
 
 async def _busy(rig: Rig) -> None:
-    """The admin opens channels to everything, things go wrong in both VMs, a snapshot is taken."""
+    """Opens all channels and takes a snapshot, as the admin; both VMs report faults."""
     await rig.post("/channels", {"selector": "fn=log,vm=h1-vm0|h1-vm1"})
     await rig.post("/channels", {"selector": "fn=perf,vm=h1-vm1"})
     rig.daemon.fault("h1-vm0", 0)
@@ -141,7 +141,7 @@ def test_an_owner_sees_nothing_of_other_vms_anywhere(tmp_path: Path) -> None:
     run(test())
 
 
-def test_for_an_owner_other_vms_and_hosts_are_unknown_not_denied(tmp_path: Path) -> None:
+def test_other_vms_and_hosts_are_unknown_to_an_owner_not_denied(tmp_path: Path) -> None:
     async def test() -> None:
         async with guarded(tmp_path, 2) as (rig, secrets):
             await _busy(rig)
@@ -167,7 +167,7 @@ def test_for_an_owner_other_vms_and_hosts_are_unknown_not_denied(tmp_path: Path)
     run(test())
 
 
-def test_an_owner_works_on_their_own_vm(tmp_path: Path) -> None:
+def test_an_owner_can_steer_their_own_vm(tmp_path: Path) -> None:
     async def test() -> None:
         async with guarded(tmp_path, 2) as (rig, secrets):
             rig.secret = secrets["owner"]
@@ -180,13 +180,13 @@ def test_an_owner_works_on_their_own_vm(tmp_path: Path) -> None:
     run(test())
 
 
-def test_an_owner_cannot_close_what_others_have_a_part_in(tmp_path: Path) -> None:
+def test_an_owner_cannot_close_instances_with_other_vms(tmp_path: Path) -> None:
     async def test() -> None:
         async with guarded(tmp_path) as (rig, secrets):
             await rig.post("/channels", {"selector": "fn=log"})
             rig.secret = secrets["owner"]
             answer = await rig.ask("DELETE", "/channels/h1/1")
-            assert (answer.status, "of other VMs, too" in answer.text) == (403, True)
+            assert (answer.status, "covers other VMs, too" in answer.text) == (403, True)
             for path in ("/policies/h1",):
                 assert (await rig.ask("GET", path)).status == 403
             assert (await rig.ask("POST", "/balance", {})).status == 403
@@ -194,7 +194,7 @@ def test_an_owner_cannot_close_what_others_have_a_part_in(tmp_path: Path) -> Non
     run(test())
 
 
-def test_an_owners_stream_has_their_vm_only(tmp_path: Path) -> None:
+def test_an_owners_stream_shows_their_vm_only(tmp_path: Path) -> None:
     async def test() -> None:
         async with guarded(tmp_path, 2) as (rig, secrets):
             await rig.post("/channels", {"selector": "fn=log,pe=0"})
@@ -229,7 +229,7 @@ def test_a_stream_ends_with_its_token(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_selector_that_cannot_name_all_vms_of_a_scope_is_refused() -> None:
+def test_a_selector_that_would_name_too_many_vms_is_refused() -> None:
     many = [f"a-rather-long-name-of-a-vm-{number}" for number in range(20)]
     scope = Scope(frozenset(many))
     with pytest.raises(RefusedError, match="20 VMs of h match; allowed: fewer"):
@@ -240,7 +240,7 @@ def test_a_selector_that_cannot_name_all_vms_of_a_scope_is_refused() -> None:
     assert narrow.vm == many[3]
 
 
-def test_a_vm_of_one_host_is_not_that_of_another() -> None:
+def test_a_scope_with_a_host_does_not_cover_other_hosts() -> None:
     scope = Scope(frozenset({"h1/web"}))
     assert [scope.sees(host, "web") for host in ("h1", "h2")] == [True, False]
 
@@ -257,7 +257,9 @@ def test_a_vm_of_one_host_is_not_that_of_another() -> None:
         ({}, 200),
     ],
 )
-def test_somebody_elses_page_changes_nothing(tmp_path: Path, headers: dict[str, str], status: int) -> None:
+def test_requests_from_pages_of_other_origins_change_nothing(
+    tmp_path: Path, headers: dict[str, str], status: int
+) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             body = {"selector": "fn=log"}

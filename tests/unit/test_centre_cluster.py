@@ -1,4 +1,4 @@
-"""Hosts that come, go, stall and lie: what the control centre shows, and that it goes on."""
+"""Hosts that come, go, stall and lie: the control centre shows their state and goes on."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Any
 import pytest
 import structlog.testing
 
-from control_center import answers
 from control_center.address import Credentials, TlsAddress, UnixAddress, parse
 from control_center.cluster import Cluster, Gathered
 from control_center.daemon_link import Connection, DaemonLink, connect
 from control_center.errors import RefusedError, UnreachableError
 from control_center.host import Host, HostConfig
-from control_center.shapes import check
 from tests.fakes.control_daemon import FakeDaemon, torn_frame
+from tests.limits import ANSWERS_WITHIN_S
 from tests.unit.centre_rig import SHAPE, rig_of, run
 from virtio_proto.control import frames
+from virtio_proto.control.shapes import checked
+from virtio_proto.control.verbs import VERBS
+from virtio_proto.control.verbs.hosts import Self
 
 
-def test_an_error_of_ours_about_a_host_is_logged_and_the_host_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_about_a_host_is_logged_and_the_host_is_polled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = iter(range(2))
     again = asyncio.Event()
 
@@ -35,7 +37,7 @@ def test_an_error_of_ours_about_a_host_is_logged_and_the_host_goes_on(monkeypatc
     async def test() -> None:
         config = HostConfig("h1", parse("unix:/nowhere"))
         with structlog.testing.capture_logs() as lines:
-            async with Cluster([config], poll_s=0), asyncio.timeout(10):
+            async with Cluster([config], poll_s=0), asyncio.timeout(ANSWERS_WITHIN_S):
                 await again.wait()
         assert [(line["event"], line["host"]) for line in lines] == [("host_failed", "h1")] * 2
 
@@ -69,7 +71,7 @@ async def _unreachable(*_args: Any) -> Any:
     raise UnreachableError("h1: no answer")
 
 
-def test_a_daemon_that_comes_back_is_found_again_with_what_is_open(tmp_path: Path) -> None:
+def test_a_daemon_that_comes_back_is_shown_with_its_open_channels(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             await rig.post("/channels", {"selector": "fn=log", "keep": True, "ttl_s": 60})
@@ -94,11 +96,13 @@ LIES: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("verb", "lie", "text"), LIES)
-def test_a_daemon_that_lies_is_shown_with_its_last_truth(tmp_path: Path, verb: str, lie: Any, text: str) -> None:
+def test_a_daemon_that_sends_nonsense_is_stale_with_its_last_good_data(
+    tmp_path: Path, verb: str, lie: Any, text: str
+) -> None:
     async def test() -> None:
         async with rig_of(tmp_path, 2) as rig:
             rig.daemon.misbehave.answers[verb] = lie
-            for _ in range(5):  # the topology is asked for at each fifth
+            for _ in range(5):  # the topology is asked for at every fifth poll
                 await rig.poll()
             rig.clock.seconds = 10
             await rig.poll()
@@ -120,12 +124,12 @@ FRAMES = [
 
 
 @pytest.mark.parametrize("raw", FRAMES)
-def test_what_is_no_frame_ends_the_connection_and_only_that(tmp_path: Path, raw: bytes) -> None:
+def test_malformed_frame_ends_only_its_connection(tmp_path: Path, raw: bytes) -> None:
     async def test() -> None:
         async with rig_of(tmp_path, 2) as rig:
             rig.daemon.misbehave.raw = raw
             with pytest.raises(UnreachableError):
-                await rig.host().ask("self")
+                await rig.host().ask(Self.Request())
             rig.daemon.misbehave.raw = None
             await rig.until(lambda: rig.host().reason == "")
             await rig.poll()
@@ -151,7 +155,7 @@ def test_every_verb_of_the_fake_answers_in_the_contracts_shape(tmp_path: Path) -
                 "firmware",
                 "self",
             ):
-                check(rig.daemon.host.answer(verb, {}, None), answers.ANSWERS[verb], verb)
+                checked(rig.daemon.host.answer(verb, {}, None), VERBS[verb].Answer, verb)
 
     run(test())
 
@@ -207,9 +211,9 @@ def test_an_answer_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "text"),
-    [({"version": 7}, "hello lacks fields"), (None, "hello lacks fields"), ({}, "hello lacks fields")],
+    [({"version": 7}, "its hello is wrong"), (None, "its hello is wrong"), ({}, "its hello is wrong")],
 )
-def test_who_is_no_daemon_of_ours_is_left(tmp_path: Path, answer: Any, text: str) -> None:
+def test_server_that_is_no_vgcd_is_refused(tmp_path: Path, answer: Any, text: str) -> None:
     async def test() -> None:
         async with FakeDaemon("h", tmp_path / "s", shape=SHAPE) as daemon:
             daemon.misbehave.answers["hello"] = answer
@@ -219,7 +223,7 @@ def test_who_is_no_daemon_of_ours_is_left(tmp_path: Path, answer: Any, text: str
     run(test())
 
 
-def test_who_refuses_is_named_before_who_cannot_be_asked() -> None:
+def test_refusal_is_raised_before_unreachable_hosts() -> None:
     refused = RefusedError("denied", "not for you")
     failed = {"a": UnreachableError("a is down"), "b": refused, "c": UnreachableError("c is down")}
     with pytest.raises(RefusedError) as raised:
@@ -228,7 +232,7 @@ def test_who_refuses_is_named_before_who_cannot_be_asked() -> None:
     assert Gathered({"d": 1}, failed).or_raise() == {"d": 1}
 
 
-def test_nobody_there_is_said_with_the_address(tmp_path: Path) -> None:
+def test_unreachable_daemon_is_named_with_its_address(tmp_path: Path) -> None:
     async def test() -> None:
         with pytest.raises(UnreachableError, match=r"unix:.*/s cannot be reached: No such file"):
             await connect(UnixAddress(tmp_path / "s"))
@@ -260,7 +264,7 @@ def test_pauses_between_attempts_double_up_to_a_bound(tmp_path: Path) -> None:
         assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
         assert len(reasons) == 8
         with pytest.raises(UnreachableError, match="cannot be reached"):
-            await link.call("self")
+            await link.ask(Self.Request())
 
     run(test())
 
@@ -285,7 +289,7 @@ def test_a_wrong_token_is_refused_as_denied(tmp_path: Path) -> None:
         ("tls://[::1]:7071", TlsAddress("::1", 7071)),
     ],
 )
-def test_addresses(text: str, found: object) -> None:
+def test_addresses_are_parsed(text: str, found: object) -> None:
     assert parse(text) == found
     assert str(parse(text)) == text
 
@@ -293,6 +297,6 @@ def test_addresses(text: str, found: object) -> None:
 @pytest.mark.parametrize(
     "text", ["", "unix:relative", "http://x:1", "tls://x", "tls://x:0", "tls://x:99999", "unix:/" + "a" * 200]
 )
-def test_what_is_no_address(text: str) -> None:
+def test_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="allowed: unix:/absolute/path or tls://host:port"):
         parse(text)

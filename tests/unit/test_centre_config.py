@@ -1,4 +1,4 @@
-"""The control centre's configuration and command line: what is wrong is said with its place and what is allowed."""
+"""The control centre's configuration and command line: errors name the place and the allowed values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_example_shows_every_key() -> None:
     assert [key for key in keys if f"{key}:" not in text] == []
 
 
-def test_the_example_is_right_by_the_command_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_passes_the_commands_own_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert server.main(["--config", str(EXAMPLE), "--check"]) == 0
     assert "2 hosts" in capsys.readouterr().out
 
@@ -58,7 +58,7 @@ WRONG = [
     ),
     ("hosts:\n- {name: 'a b', url: 'unix:/s'}\n", "hosts.0.name is 'a b'; allowed: 1 to 63 of A-Z a-z 0-9 _ . -"),
     (HOST + "- {name: a, url: 'unix:/t'}\n", "f:3: hosts.1.name is 'a' again; allowed: each name once"),
-    ("hosts:\n- {name: a, url: 'unix:/s', token: x}\n", "hosts.0.token is none; allowed: a token of the daemon"),
+    ("hosts:\n- {name: a, url: 'unix:/s', token: x}\n", "hosts.0.token is not a token; allowed: a token of the daemon"),
     ("hosts:\n- {name: a, url: 'unix:/s', key: /k}\n", "has one of certificate and key; allowed: both, or neither"),
     (
         "hosts:\n- {name: a, url: 'unix:/s', labels: [1]}\n",
@@ -72,7 +72,14 @@ WRONG = [
         "without tls; allowed: 127.0.0.1, or tls, as tokens must not be seen",
     ),
     (HOST + "tls: {certificate: /c}\n", "f:3: tls lacks key; allowed: both of certificate and key"),
-    (HOST + "tls: {certificate: /c, key: /k, clients: {a: view}}\n", "one of clients and client_ca; allowed: both"),
+    (
+        HOST + "tls: {certificate: /c, key: /k, clients: {a: view}}\n",
+        "tls.clients is there without client_ca; allowed: both",
+    ),
+    (
+        HOST + "tls: {certificate: /c, key: /k, client_ca: /a}\n",
+        "tls.client_ca is there without clients; allowed: both",
+    ),
     (HOST + "recorder: {size: 2G}\n", "f:3: recorder lacks url; allowed: sqlite:///path or postgresql://..."),
     (HOST + "recorder: {url: mysql://x}\n", "recorder.url is 'mysql://x'; allowed: sqlite:///path or postgresql"),
     (
@@ -84,13 +91,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "problem"), WRONG)
-def test_what_is_wrong_is_said_with_its_place(text: str, problem: str) -> None:
+def test_errors_name_their_place(text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as found:
         config.parse(text, "f")
     assert problem in str(found.value)
 
 
-def test_every_problem_is_said_not_only_the_first() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as found:
         config.parse("listen: x\nhosts:\n- {name: a b, url: nowhere}\ncolour: 1\n", "f")
     assert len(found.value.problems) == 5
@@ -111,7 +118,7 @@ def test_a_token_is_never_shown() -> None:
         (["rack=unix:/run/control.sock", "tls://gpu2.example:7071"], ["rack", "gpu2.example"]),
     ],
 )
-def test_hosts_of_the_command_line(arguments: list[str], names: list[str]) -> None:
+def test_hosts_can_be_given_on_the_command_line(arguments: list[str], names: list[str]) -> None:
     found = config.from_arguments(None, arguments, "127.0.0.1:0", "sqlite:///tmp/x.db")
     assert [host.name for host in found.hosts] == names
     assert found.listen == ("127.0.0.1", 0)
@@ -120,7 +127,7 @@ def test_hosts_of_the_command_line(arguments: list[str], names: list[str]) -> No
     )
 
 
-def test_another_store_on_the_command_line_keeps_the_files_bounds(tmp_path: Path) -> None:
+def test_a_store_from_the_command_line_keeps_the_files_limits(tmp_path: Path) -> None:
     path = tmp_path / "centre.yaml"
     path.write_text(HOST + "recorder: {url: 'sqlite:///x', retention: 1h, size: 1G}\n")
     found = config.from_arguments(path, [], None, "sqlite:///y")
@@ -144,16 +151,16 @@ def test_the_program_ends_with_2_for_a_wrong_configuration(
     assert problem in capsys.readouterr().err
 
 
-def test_check_says_that_nothing_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_a_correct_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.yaml").write_text(HOST)
     assert server.main(["--check", "--config", str(tmp_path / "c.yaml")]) == 0
-    assert "1 hosts, nothing wrong" in capsys.readouterr().out
+    assert "1 hosts, no errors" in capsys.readouterr().out
 
 
 def test_the_doctor_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "aiohttp" else object())
     lines = [finding.line() for finding in doctor.examine(tmp_path / "s")]
-    assert "MISSING Python module aiohttp: the web server needs it; pip install 'virtio-gpu-compute[control]'" in lines
+    assert "MISSING Python module aiohttp: for the web server; pip install 'virtio-gpu-compute[control]'" in lines
     assert any(line.startswith("--") and "start vgcd with --control-socket" in line for line in lines)
 
 
@@ -162,7 +169,7 @@ def test_the_doctor_exits_with_0_where_nothing_is_missing(capsys: pytest.Capture
     assert "MISSING" not in capsys.readouterr().out
 
 
-def test_the_program_says_where_it_is_and_ends_when_told(tmp_path: Path) -> None:
+def test_the_program_prints_its_address_and_ends_at_sigterm(tmp_path: Path) -> None:
     from aiohttp import ClientSession
 
     async def test() -> None:

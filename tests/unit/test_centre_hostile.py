@@ -1,4 +1,4 @@
-"""Attacks on the control centre: by clients, by daemons that lie, by guests whose texts are shown."""
+"""Attacks on the control centre: by clients, by lying daemons, by texts of guests."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from control_center.exposition import Page
 from control_center.recorder import Settings, StoreRecorder
 from control_center.recording_port import EventRow, ExportFormat, Query, RecordRow, Row
 from control_center.rest.route import Route
+from tests.limits import ANSWERS_WITHIN_S
 from tests.unit.centre_rig import API, Rig, access_of, rig_of, run, token_file
+from virtio_proto.control.verbs.hosts import Load, Topology
 
 JSON = {"Content-Type": "application/json"}
 
 
 async def sent(rig: Rig, method: str, path: str, data: bytes, **headers: str) -> tuple[int, str]:
-    """A request whose body need not be JSON: status, text."""
+    """Sends a request with any bytes as its body; returns status and text."""
     given = JSON | {name.replace("_", "-"): value for name, value in headers.items()}
     async with rig.client.request(method, API + path, data=io.BytesIO(data), headers=given) as response:
         return response.status, await response.text()
@@ -46,13 +48,13 @@ def nested(depth: int) -> list[Any]:
 HALF = rb'"\ud800"'
 BODIES = [
     ("POST", "/thresholds", b'{"name": %s, "low": 1}' % HALF, "allowed: text without halves"),
-    ("POST", "/thresholds", b'{"name": "x", "low": NaN}', "NaN is no number"),
+    ("POST", "/thresholds", b'{"name": "x", "low": NaN}', "NaN is not a number"),
     ("POST", "/thresholds", b'{"name": "x", "low": 1e999}', "allowed: a finite number"),
     ("POST", "/thresholds", b'{"name": "x", "low": 1%s}' % (b"0" * 40), "allowed: a number of 64 bits"),
-    ("POST", "/channels", b'{"selector": "fn=log", "ttl_s": -Infinity}', "-Infinity is no number"),
+    ("POST", "/channels", b'{"selector": "fn=log", "ttl_s": -Infinity}', "-Infinity is not a number"),
     ("POST", "/channels", b'{"selector": "fn=log", "level": -1%s}' % (b"0" * 30), "allowed: a number of 64 bits"),
     ("POST", "/channels", b'{"selector": "fn=log", %s: 1}' % HALF, r"body.\\ud800 is no field"),
-    ("POST", "/channels", b'{"selector": %s}' % (b"[" * 900 + b"]" * 900), "body.selector is [[["),
+    ("POST", "/channels", b'{"selector": %s}' % (b"[" * 900 + b"]" * 900), "is nested deeper than 32"),
     ("POST", "/channels", b"[" * 100_000, "the body is not JSON"),
     ("POST", "/channels", b'{"selector": %s}' % (b"9" * 5000), "the body is not JSON"),
     ("POST", "/channels", b"\xff\xfe{}", "the body is not JSON"),
@@ -62,7 +64,7 @@ BODIES = [
 ]
 
 
-def test_bodies_that_json_allows_and_nothing_behind_it_does_are_refused(tmp_path: Path) -> None:
+def test_valid_json_with_impossible_values_is_refused(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             for method, path, body, text in BODIES:
@@ -73,7 +75,7 @@ def test_bodies_that_json_allows_and_nothing_behind_it_does_are_refused(tmp_path
     run(test())
 
 
-def test_an_origin_that_is_no_url_is_somebody_elses(tmp_path: Path) -> None:
+def test_a_malformed_origin_counts_as_foreign(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             for origin in ("http://[", "null", "http://evil.example", "http://127.0.0.1.evil.example"):
@@ -84,7 +86,7 @@ def test_an_origin_that_is_no_url_is_somebody_elses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("secret", ["\udcff\udcfe", "vgc_" + "x" * 4000, "\u0660"])
-def test_a_token_of_any_bytes_is_unknown(tmp_path: Path, secret: str) -> None:
+def test_a_token_of_arbitrary_bytes_is_refused(tmp_path: Path, secret: str) -> None:
     async def test() -> None:
         token_file(tmp_path / "tokens", ("admin", None, None, "root"))
         async with rig_of(tmp_path, access=access_of(tmp_path / "tokens", lambda: 0)) as rig:
@@ -99,7 +101,7 @@ def test_a_token_of_any_bytes_is_unknown(tmp_path: Path, secret: str) -> None:
     run(test())
 
 
-def test_who_has_no_token_is_not_told_what_is_in_the_file_of_tokens(tmp_path: Path) -> None:
+def test_errors_in_the_token_file_are_not_shown_to_clients(tmp_path: Path) -> None:
     async def test() -> None:
         token_file(tmp_path / "tokens", ("admin", None, None, "root"))
         async with rig_of(tmp_path, access=access_of(tmp_path / "tokens", lambda: 0)) as rig:
@@ -113,7 +115,19 @@ def test_who_has_no_token_is_not_told_what_is_in_the_file_of_tokens(tmp_path: Pa
     run(test())
 
 
-def test_an_owner_gets_nothing_of_others_from_a_snapshot_that_lies(tmp_path: Path) -> None:
+def test_a_daemon_may_answer_numbers_when_an_instance_is_closed(tmp_path: Path) -> None:
+    """The verb's answer allows both forms, so a daemon can send either."""
+
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            rig.daemon.misbehave.answers["close"] = {"closed": [1, 2]}
+            answer = await rig.ask("DELETE", "/channels/h1/1")
+            assert (answer.status, answer.body) == (200, {"closed": ["h1/1", "h1/2"]})
+
+    run(test())
+
+
+def test_a_forged_snapshot_shows_an_owner_no_other_vms(tmp_path: Path) -> None:
     async def test() -> None:
         secrets = token_file(tmp_path / "tokens", ("admin", None, None, "root"), ("view", ["h1-vm0"], None, "owner"))
         async with rig_of(tmp_path, access=access_of(tmp_path / "tokens", lambda: 0)) as rig:
@@ -127,14 +141,14 @@ def test_an_owner_gets_nothing_of_others_from_a_snapshot_that_lies(tmp_path: Pat
     run(test())
 
 
-def test_a_daemons_refusal_names_no_vms_of_others(tmp_path: Path) -> None:
+def test_a_daemons_refusal_names_no_vms_outside_of_the_scope(tmp_path: Path) -> None:
     async def test() -> None:
         secrets = token_file(tmp_path / "tokens", ("operate", ["h1-vm0"], None, "owner"))
         async with rig_of(tmp_path, access=access_of(tmp_path / "tokens", lambda: 0)) as rig:
             rig.secret = secrets["owner"]
             for path, body in (("/channels", {"selector": "fn=log,gpu=1"}), ("/snapshots", {"selector": "gpu=1"})):
                 answer = await rig.ask("POST", path, body)
-                assert (answer.status, answer.text.startswith("h1 has nothing of yours")) == (404, True)
+                assert (answer.status, answer.text.startswith("h1 refuses this, or none of your VMs")) == (404, True)
 
     run(test())
 
@@ -160,7 +174,7 @@ def test_files_outside_of_the_page_are_not_served(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_body_is_as_long_as_its_route_allows_packed_or_not(tmp_path: Path) -> None:
+def test_length_of_a_body_is_limited_by_route_even_when_compressed(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             for data, headers in (
@@ -178,7 +192,7 @@ def test_a_body_is_as_long_as_its_route_allows_packed_or_not(tmp_path: Path) -> 
 
 
 class Broken(StoreRecorder):
-    """A store that fails at once, or in the middle of an export; what it replays lies in the far future."""
+    """A store that fails at once, or in the middle of an export; its replay lies in the far future."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(Settings(f"sqlite:///{folder}/recording.db"))
@@ -199,7 +213,7 @@ class Broken(StoreRecorder):
         yield "event", EventRow(time_ns=2**62, host="h1", event="x", vm="h1-vm0", detail={})
 
 
-def test_a_store_that_fails_is_told_and_an_export_that_ends_early_is_seen(tmp_path: Path) -> None:
+def test_a_failing_store_is_reported_and_a_truncated_export_is_detected(tmp_path: Path) -> None:
     async def test() -> None:
         broken = Broken(tmp_path)
         async with rig_of(tmp_path, recorder=broken) as rig:
@@ -226,7 +240,7 @@ def test_a_replay_ends_with_its_token_and_counts_as_a_stream(tmp_path: Path, mon
                 assert (answer.status, "1 streams are open" in answer.text) == (429, True)
                 (tmp_path / "tokens").write_text("")
                 rig.centre.tick()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(ANSWERS_WITHIN_S):
                     assert (await stream.socket.receive()).data == WSCloseCode.POLICY_VIOLATION
 
     run(test())
@@ -239,11 +253,11 @@ UNPLAIN = [msgpack.ExtType(5, b"x"), nested(900), {b"bytes": 1}]
 
 
 @pytest.mark.parametrize("value", UNPLAIN, ids=["extension", "deep", "bytes as a key"])
-def test_what_has_no_json_is_an_error_of_the_host_that_sent_it(tmp_path: Path, value: Any) -> None:
+def test_values_without_a_json_form_are_an_error_of_their_host(tmp_path: Path, value: Any) -> None:
     async def test() -> None:
         async with rig_of(tmp_path, 2) as rig:
-            topology = copy.deepcopy(await rig.host().ask("topology"))
-            topology["vms"][0]["more"] = value
+            topology = copy.deepcopy(await rig.host().ask(Topology.Request()))
+            topology["vms"][0]["state"] = value
             rig.daemon.misbehave.answers = {"topology": topology, "firmware": {"images": [{"x": value}], "pes": []}}
             rig.daemon.push({"push": "event", "time_ns": 1, "event": "worker_ready", "vm": None, "detail": {}})
             await rig.settle()
@@ -251,6 +265,30 @@ def test_what_has_no_json_is_an_error_of_the_host_that_sent_it(tmp_path: Path, v
             assert "the daemon's answer is wrong" in rig.host().reason
             assert [host["host"] for host in await rig.get("/hosts")] == ["h1", "h2"]
             assert list((await rig.get("/firmware"))["hosts"]) == ["h2"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("value", UNPLAIN, ids=["extension", "deep", "bytes as a key"])
+def test_fields_that_no_shape_knows_reach_nobody(tmp_path: Path, value: Any) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            topology = copy.deepcopy(await rig.host().ask(Topology.Request()))
+            rig.daemon.misbehave.answers = {"topology": {**topology, "more": value}}
+            topology["vms"][0]["more"] = value
+            assert "more" not in str(await rig.host().ask(Topology.Request()))
+
+    run(test())
+
+
+@pytest.mark.parametrize("value", UNPLAIN, ids=["extension", "deep", "bytes as a key"])
+def test_an_events_detail_that_has_no_json_ends_its_connection(tmp_path: Path, value: Any) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            host = rig.host()
+            rig.daemon.push({"push": "event", "time_ns": 1, "event": "x", "vm": None, "detail": {"y": value}})
+            await rig.until(lambda: "push event.detail" in host.reason)
+            await rig.until(lambda: not host.reason)  # it is connected again
 
     run(test())
 
@@ -268,14 +306,14 @@ def test_a_push_that_nothing_was_prepared_for_ends_its_connection_only(tmp_path:
     run(test())
 
 
-def test_an_answer_that_is_wrong_in_a_huge_way_is_told_in_short() -> None:
+def test_the_error_about_a_huge_wrong_answer_is_short() -> None:
     for value in (nested(5000), list(range(100_000)), "x" * 1_000_000, {"x" * 100_000: nested(50)}):
         with pytest.raises(UnreachableError) as caught:
-            checked("load", {"time_ns": value})
+            checked(Load, {"time_ns": value})
         assert len(caught.value.text) < 300
 
 
-def test_a_page_of_metrics_has_each_series_once_and_each_sample_in_a_line() -> None:
+def test_metrics_have_each_series_once_and_one_sample_per_line() -> None:
     page = Page()
     labels = {"vm": 'a"} 1\nvgc_host_up{vm="\\', "counter": "\u2028\x00\r"}
     page.add("vgc_pe_counter_total", 1, labels)
@@ -285,8 +323,8 @@ def test_a_page_of_metrics_has_each_series_once_and_each_sample_in_a_line() -> N
 
 
 def test_the_routes_that_change_something_all_take_a_role() -> None:
-    from control_center.rest import ROUTES
+    from control_center.rest import routes
 
-    changing: list[Route] = [route for route in ROUTES if route.method != "GET" and route.path != "/snapshots"]
+    changing: list[Route] = [route for route in routes() if route.method != "GET" and route.path != "/snapshots"]
     assert changing
     assert all(route.role in ("operate", "admin") for route in changing)

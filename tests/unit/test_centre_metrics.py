@@ -1,4 +1,4 @@
-"""``/metrics``: the labels that dashboards know, series of what is there now and of nothing else."""
+"""``/metrics``: the labels that dashboards know, and series of what exists now only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Samples = list[tuple[str, dict[str, str], float]]
 
 
 async def scraped(rig: Rig) -> Samples:
-    """All samples of a page that keeps to the format."""
+    """All samples of ``/metrics``, each checked against the format."""
     async with rig.client.get("/metrics") as response:
         assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         text = await response.text()
@@ -58,7 +58,7 @@ def test_gpus_and_vms_have_dcgm_exporters_labels(tmp_path: Path) -> None:
     run(test())
 
 
-def test_opentelemetrys_names_are_there(tmp_path: Path) -> None:
+def test_series_have_opentelemetrys_names(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             samples = await scraped(rig)
@@ -86,7 +86,7 @@ def test_elements_have_series_only_while_a_channel_is_open(tmp_path: Path) -> No
     run(test())
 
 
-def test_so_many_series_and_no_more(tmp_path: Path) -> None:
+def test_number_of_series_per_element_is_bounded(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path, max_pe_series=3) as rig:
             await rig.post("/channels", {"selector": "fn=load"})
@@ -98,7 +98,7 @@ def test_so_many_series_and_no_more(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_vm_that_is_gone_has_no_series(tmp_path: Path) -> None:
+def test_a_removed_vm_has_no_series(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             rig.daemon.fault("h1-vm1")
@@ -112,7 +112,7 @@ def test_a_vm_that_is_gone_has_no_series(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_stale_host_is_shown_as_not_up_and_with_nothing_else(tmp_path: Path) -> None:
+def test_a_stale_host_has_only_the_series_that_it_is_down(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path, 2) as rig:
             rig.clock.seconds = 10
@@ -126,7 +126,7 @@ def test_a_stale_host_is_shown_as_not_up_and_with_nothing_else(tmp_path: Path) -
     run(test())
 
 
-def test_a_host_that_is_slow_costs_the_page_only_its_own_figures(tmp_path: Path) -> None:
+def test_a_host_with_wrong_answers_lacks_only_its_own_series(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path, 2) as rig:
             rig.daemon.misbehave.answers["self"] = {"nonsense": 1}
@@ -140,7 +140,7 @@ def test_a_host_that_is_slow_costs_the_page_only_its_own_figures(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb"])
-def test_what_daemons_call_things_cannot_break_the_page(name: str) -> None:
+def test_any_name_of_a_vm_keeps_to_the_format(name: str) -> None:
     page = Page()
     page.add("vgc_vm_ready", 1, {"vm": name})
     (sample,) = [line for line in page.text().splitlines() if not line.startswith("#")]
@@ -153,7 +153,7 @@ def _queries(dashboard: Any) -> list[str]:
     return variables + [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
 
 
-def test_the_dashboard_asks_for_series_and_labels_that_there_are(tmp_path: Path) -> None:
+def test_the_dashboard_queries_existing_series_and_labels(tmp_path: Path) -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     queries = _queries(dashboard)
     assert len(queries) > 20

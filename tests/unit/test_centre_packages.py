@@ -1,4 +1,4 @@
-"""The control centre and vgcctl where a Python package is missing: said, with how to get it, and no trace of Python's."""
+"""The control centre and vgcctl without a Python package: they name it and how to get it, without a traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(program: str, missing: str, *argv: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("missing", ["aiohttp", "msgpack", "aiohttp,msgpack"])
+@pytest.mark.parametrize("missing", ["aiohttp", "msgpack", "msgspec", "aiohttp,msgpack"])
 def test_the_doctors_examine_what_there_is(missing: str) -> None:
     for program, argv in (
         ("vgcctl", ["doctor", "--centre", "http://127.0.0.1:9"]),
@@ -38,11 +38,13 @@ def test_the_doctors_examine_what_there_is(missing: str) -> None:
     [
         ("vgcctl", "aiohttp", ["ls", "--centre", "http://127.0.0.1:9"]),
         ("vgcctl", "msgpack", ["ls", "--daemon", "unix:/nowhere"]),
+        ("vgcctl", "msgspec", ["ls", "--daemon", "unix:/nowhere"]),
         ("vgc-control-center", "aiohttp", ["--host", "unix:/nowhere"]),
         ("vgc-control-center", "msgpack", ["--host", "unix:/nowhere", "--check"]),
+        ("vgc-control-center", "msgspec", ["--host", "unix:/nowhere", "--check"]),
     ],
 )
-def test_a_command_says_what_it_takes(program: str, missing: str, argv: list[str]) -> None:
+def test_a_command_names_the_package_that_it_needs(program: str, missing: str, argv: list[str]) -> None:
     ran = run(program, missing, *argv)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert f"{missing} is missing; allowed: pip install 'virtio-gpu-compute[control]'" in ran.stderr

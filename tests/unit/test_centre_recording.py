@@ -1,4 +1,4 @@
-"""What happens is recorded, found again, exported and played again, each as far as who asks may see."""
+"""Recording, queries, exports and replays, each limited to the VMs that the caller may see."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from control_center.config import RecorderConfig
 from control_center.errors import ConfigError
 from control_center.recorder import Settings, StoreRecorder
 from control_center.recording_port import Query, RecordRow, TimelineBin
-from control_center.running import _recorder
-from control_center.shapes import check
+from control_center.service import _recorder
 from tests.unit.centre_rig import START_NS, Clock, Rig, access_of, rig_of, run, token_file
+from virtio_proto.control.shapes import checked
 
 
 @asynccontextmanager
 async def recording(folder: Path, hosts: int = 1) -> AsyncIterator[tuple[Rig, StoreRecorder, dict[str, str]]]:
-    """A centre that records, with a token for all and one for h1-vm0."""
+    """A centre that records, with a token for all VMs and one for h1-vm0."""
     secrets = token_file(folder / "tokens", ("admin", None, None, "root"), ("view", ["h1-vm0"], None, "owner"))
     clock = Clock()
     recorder = StoreRecorder(Settings(f"sqlite:///{folder}/recording.db", now_ns=clock.real_ns))
@@ -36,7 +36,7 @@ async def recording(folder: Path, hosts: int = 1) -> AsyncIterator[tuple[Rig, St
 
 
 async def _something_happens(rig: Rig, recorder: StoreRecorder) -> None:
-    """Two seconds: records of both VMs' first elements, a fault of each."""
+    """Two seconds of work: records of both VMs' first elements, and a fault of each."""
     await rig.post("/channels", {"selector": "fn=log,pe=0"})
     await rig.until(lambda: ("subscribe", {"records": [1]}) in rig.daemon.asked)
     for vm in ("h1-vm0", "h1-vm1"):
@@ -53,7 +53,7 @@ def test_everything_is_recorded_without_anybody_listening(tmp_path: Path) -> Non
         async with recording(tmp_path) as (rig, recorder, _):
             await _something_happens(rig, recorder)
             records = await rig.get("/records")
-            check(records, list[RecordRow], "records")
+            checked(records, list[RecordRow], "records")
             assert {(one["vm"], one["time_ns"] - START_NS) for one in records} == {
                 (vm, second * 10**9) for vm in ("h1-vm0", "h1-vm1") for second in (1, 2)
             }
@@ -67,12 +67,12 @@ def test_everything_is_recorded_without_anybody_listening(tmp_path: Path) -> Non
     run(test())
 
 
-def test_the_time_line_and_exports(tmp_path: Path) -> None:
+def test_the_time_line_counts_records_and_exports_have_all(tmp_path: Path) -> None:
     async def test() -> None:
         async with recording(tmp_path) as (rig, recorder, _):
             await _something_happens(rig, recorder)
             bins = await rig.get("/timeline", from_ns=START_NS, to_ns=START_NS + 4 * 10**9, bins=4)
-            check(bins, list[TimelineBin], "timeline")
+            checked(bins, list[TimelineBin], "timeline")
             assert [one["records"].get("log", 0) for one in bins] == [0, 2, 2, 0]
             perfetto = await rig.ask("GET", "/export", format="perfetto")
             trace = perfetto.body if isinstance(perfetto.body, dict) else json.loads(perfetto.body)
@@ -87,7 +87,7 @@ def test_the_time_line_and_exports(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_replay_is_the_same_records_in_order_and_then_the_end(tmp_path: Path) -> None:
+def test_a_replay_sends_the_same_records_in_order_and_then_end(tmp_path: Path) -> None:
     async def test() -> None:
         async with recording(tmp_path) as (rig, recorder, _):
             await _something_happens(rig, recorder)
@@ -132,7 +132,7 @@ def test_a_replay_is_paused_sought_and_sped_up_while_it_plays(tmp_path: Path) ->
     run(test())
 
 
-def test_a_replay_shows_the_load_to_who_asks_for_it(tmp_path: Path) -> None:
+def test_a_replay_has_the_load_on_request(tmp_path: Path) -> None:
     async def test() -> None:
         async with recording(tmp_path) as (rig, recorder, secrets):
             load = {"time_ns": START_NS + 5, "host": 0.5, "gpus": {"0": 0.5}, "vms": {"h1-vm0": 1.0}}
@@ -170,7 +170,7 @@ def test_a_replay_ends_with_its_token(tmp_path: Path) -> None:
     run(test())
 
 
-def test_an_owner_finds_their_vm_only(tmp_path: Path) -> None:
+def test_an_owner_finds_records_of_their_vm_only(tmp_path: Path) -> None:
     async def test() -> None:
         async with recording(tmp_path) as (rig, recorder, secrets):
             await _something_happens(rig, recorder)
@@ -200,7 +200,7 @@ def test_a_snapshot_is_recorded(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_store_that_is_none_is_refused() -> None:
+def test_a_malformed_url_of_a_store_is_refused() -> None:
     import contextlib
 
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""Many hosts: what passes through the control centre as bytes stays bytes, and everybody has their turn.
+"""Many hosts: the load of elements stays bytes in the control centre, and every host is polled.
 
 The full size, 50 hosts of 8 GPUs of 132 elements, is a benchmark (``centre_page_p95_ms``).
 """
@@ -17,7 +17,7 @@ SHAPE = Shape(gpus=4, pes=132, vms_per_gpu=1)
 HOSTS = 6
 
 
-def test_load_of_thousands_of_elements_makes_no_objects_per_element(tmp_path: Path) -> None:
+def test_load_makes_no_python_objects_per_element(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path, HOSTS, shape=SHAPE) as rig:
             await rig.get("/load")
@@ -37,7 +37,7 @@ def test_load_of_thousands_of_elements_makes_no_objects_per_element(tmp_path: Pa
     run(test())
 
 
-def test_one_request_per_host_and_second_brings_the_load_of_all_its_elements(tmp_path: Path) -> None:
+def test_one_request_per_host_and_second_fetches_the_load_of_all_elements(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path, HOSTS, shape=SHAPE) as rig:
             for daemon in rig.daemons:

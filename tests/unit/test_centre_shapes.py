@@ -1,13 +1,15 @@
-"""Shapes: what a TypedDict says is checked, and is what the JSON schema says."""
+"""Shapes: data are checked against TypedDicts, from which JSON schemas are made."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+import msgspec
 import pytest
+from msgspec import Meta
 
-from control_center.shapes import ShapeError, check, schema
 from virtio_proto.control import tokens
+from virtio_proto.control.shapes import ShapeError, checked, schema
 from virtio_proto.control.tokens import TokenError
 
 
@@ -41,7 +43,7 @@ RIGHT: dict[str, Any] = {"name": "x", "kind": "a", "share": 1}
     ],
 )
 def test_what_is_right(more: dict[str, Any]) -> None:
-    check({**RIGHT, **more}, Outer, "it")
+    assert checked({**RIGHT, **more}, Outer, "it") == {**RIGHT, **{key: more[key] for key in more if key != "unknown"}}
 
 
 @pytest.mark.parametrize(
@@ -60,18 +62,105 @@ def test_what_is_right(more: dict[str, Any]) -> None:
         ({**RIGHT, "by_name": {"k": {}}}, "it.by_name.*.number is missing"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(value: Any, text: str) -> None:
+def test_errors_name_their_place(value: Any, text: str) -> None:
     with pytest.raises(ShapeError) as found:
-        check(value, Outer, "it")
+        checked(value, Outer, "it")
     assert str(found.value).startswith(text)
 
 
-def test_strictly_what_is_not_known_is_wrong() -> None:
-    with pytest.raises(ShapeError, match=r"it\.inner\.colour is no field; allowed: number"):
-        check({**RIGHT, "inner": {"number": 1, "colour": 2}}, Outer, "it", strict=True)
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    number: Annotated[int, Meta(ge=1, le=3)]
+    data: bytes = b""
+
+    def __post_init__(self) -> None:
+        if self.data == b"odd":
+            raise ValueError("data is odd; allowed: even")
 
 
-def test_schemas_name_tables_once() -> None:
+class Around(msgspec.Struct, forbid_unknown_fields=True):
+    inner: Strict
+
+
+@pytest.mark.parametrize(
+    ("inner", "text"),
+    [
+        ({"number": 1, "colour": 2}, "it.inner.colour is no field; allowed: number, data"),
+        ({"number": 4}, "it.inner.number is 4; allowed: an integer of 1 to 3"),
+        ({"number": 1, "data": "YQ=="}, "it.inner.data is 'YQ=='; allowed: bytes"),
+        ({"number": 1, "data": b"odd"}, "it.inner: data is odd; allowed: even"),
+        ({}, "it.inner.number is missing; allowed: an integer of 1 to 3"),
+    ],
+)
+def test_what_is_wrong_in_a_struct_is_said_with_its_place(inner: dict[str, Any], text: str) -> None:
+    with pytest.raises(ShapeError) as found:
+        checked({"inner": inner}, Around, "it")
+    assert str(found.value) == text
+
+
+class Many(TypedDict):
+    numbers: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=1 << 20)] | None
+    texts: NotRequired[dict[str, int] | None]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 4, 6])
+def test_wrong_item_of_a_list_is_found_wherever_it_is(at: int) -> None:
+    numbers: list[Any] = [0] * 7
+    numbers[at] = "first"
+    numbers[-1] = numbers[-1] or "last"
+    with pytest.raises(ShapeError, match=r"it\.numbers\[\] is 'first'; allowed: an integer of 0 or more"):
+        checked({"numbers": numbers}, Many, "it")
+
+
+def test_bound_of_an_optional_list_is_named() -> None:
+    with pytest.raises(ShapeError, match=r"it\.numbers is .*; allowed: a list of at most 1048576"):
+        checked({"numbers": [0] * ((1 << 20) + 1)}, Many, "it")
+
+
+def test_wrong_value_of_an_optional_map_is_found() -> None:
+    with pytest.raises(ShapeError, match=r"it\.texts\.\* is 'x'; allowed: an integer"):
+        checked({"numbers": None, "texts": {"a": 1, "b": "x"}}, Many, "it")
+
+
+def test_search_for_a_wrong_item_converts_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    convert = msgspec.convert
+
+    def counted(*args: Any, **more: Any) -> Any:
+        calls.append(args)
+        return convert(*args, **more)
+
+    monkeypatch.setattr(msgspec, "convert", counted)
+    with pytest.raises(ShapeError, match="is 'x'"):
+        checked({"numbers": [0] * 100_000 + ["x"]}, Many, "it")
+    assert len(calls) < 100
+
+
+def test_unknown_fields_are_named_in_printable_text() -> None:
+    with pytest.raises(ShapeError) as caught:
+        checked({"a\0\u202e": 1}, Strict, "it")
+    assert str(caught.value).isprintable()
+
+
+def test_bytes_are_base64_in_json() -> None:
+    assert checked({"number": 1, "data": "YQ=="}, Strict, "it", from_json=True) == Strict(1, b"a")
+
+
+class Number(TypedDict):
+    one: int
+
+
+class Name(TypedDict):
+    other: str
+
+
+def test_one_of_several_tables_is_enough() -> None:
+    assert checked({"one": 1}, Number | Name, "it") == {"one": 1}
+    assert checked({"other": "x"}, Number | Name, "it") == {"other": "x"}
+    with pytest.raises(ShapeError, match=r"it is 5; allowed: a map with one or a map with other"):
+        checked(5, Number | Name, "it")
+
+
+def test_schemas_refer_to_nested_tables_by_name() -> None:
     components: dict[str, Any] = {}
     assert schema(Outer, components) == {"$ref": "#/components/schemas/Outer"}
     assert components["Outer"]["required"] == ["kind", "name", "share"]
@@ -80,9 +169,11 @@ def test_schemas_name_tables_once() -> None:
         "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
     }
     assert components["Inner"]["properties"] == {"number": {"type": "integer"}}
+    schema(Strict, components)
+    assert components["Strict"]["properties"]["number"] == {"type": "integer", "minimum": 1, "maximum": 3}
 
 
-def test_a_token_line_says_what_it_allows() -> None:
+def test_a_token_line_round_trips() -> None:
     secret, token = tokens.new("operate", frozenset({"web1", "h2/web2"}), 1_900_000_000 * 10**9, "ann")
     assert secret.startswith("vgc_")
     assert tokens.parse(f"# people\n\n{token.line()}\n", "f") == (token,)
@@ -102,7 +193,7 @@ def test_a_token_line_says_what_it_allows() -> None:
         (f"sha256:{'0' * 64} role=view name=a/b", "name='a/b'; allowed: 1 to 63 of"),
     ],
 )
-def test_a_wrong_token_line_is_said(line: str, text: str) -> None:
+def test_a_wrong_token_line_is_refused(line: str, text: str) -> None:
     with pytest.raises(TokenError) as found:
         tokens.parse(line, "f")
     assert text in str(found.value)

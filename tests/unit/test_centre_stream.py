@@ -1,4 +1,4 @@
-"""The stream: everybody gets what they asked for, once, and is told of what they missed."""
+"""The stream: each client gets what it subscribed to, once, and a count of what it missed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_records_of_a_named_instance_arrive_with_their_text(tmp_path: Path) -> N
     run(test())
 
 
-def test_a_selector_alone_brings_all_instances_that_match_also_later_ones(tmp_path: Path) -> None:
+def test_a_selector_without_instances_also_matches_later_instances(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig, rig.stream(selector="fn=log,pe=1") as stream:
             await rig.post("/channels", {"selector": "fn=log"})
@@ -40,7 +40,7 @@ def test_a_selector_alone_brings_all_instances_that_match_also_later_ones(tmp_pa
     run(test())
 
 
-def test_a_daemon_sends_nothing_that_nobody_wants(tmp_path: Path) -> None:
+def test_a_daemon_sends_only_records_with_a_subscriber(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             await rig.post("/channels", {"selector": "fn=log"})
@@ -86,7 +86,7 @@ def test_load_arrives_at_once_and_then_each_tick(tmp_path: Path) -> None:
     run(test())
 
 
-def test_what_is_wrong_in_a_message_is_told_and_the_stream_goes_on(tmp_path: Path) -> None:
+def test_a_wrong_message_is_answered_with_an_error_and_the_stream_goes_on(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig, rig.stream() as stream:
             for message, text in (
@@ -104,7 +104,7 @@ def test_what_is_wrong_in_a_message_is_told_and_the_stream_goes_on(tmp_path: Pat
     run(test())
 
 
-def test_a_batch_that_is_torn_is_shown_as_such(tmp_path: Path) -> None:
+def test_a_torn_batch_is_shown_as_torn(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:
             await rig.post("/channels", {"selector": "fn=log,pe=0,vm=h1-vm0"})
@@ -120,7 +120,7 @@ def test_a_batch_that_is_torn_is_shown_as_such(tmp_path: Path) -> None:
     run(test())
 
 
-def test_who_reads_too_slowly_is_told_how_much_was_missed() -> None:
+def test_a_slow_reader_is_told_how_many_messages_it_missed() -> None:
     async def test() -> None:
         outbox = Outbox(limit_bytes=10)
         for text in ("aaaaa", "bbbbb", "ccccc", "ddddd"):

@@ -1,4 +1,4 @@
-"""Links over TLS: the daemon's certificate is checked, the token goes through, a stranger's certificate does not."""
+"""Links over TLS: the daemon's certificate is checked, and the token is accepted."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cryptography.x509.oid import NameOID
 
 from control_center.address import Credentials, TlsAddress
 from control_center.daemon_link import connect
-from control_center.errors import ConfigError, UnreachableError
-from control_center.tls import TlsConfig, tls_context
+from control_center.errors import UnreachableError
 from tests.fakes.control_daemon import FakeDaemon
 from tests.unit.centre_rig import SHAPE, run
+from virtio_proto.control.server_settings import TlsConfig, TlsFileError, tls_context
 
 
 def certified(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate for localhost that signs itself, and its key."""
+    """Makes a self-signed certificate for localhost, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
@@ -62,12 +62,12 @@ def test_a_link_over_tls_takes_the_right_certificate_and_token(tmp_path: Path) -
     run(test())
 
 
-def test_files_that_are_no_certificates_are_named(tmp_path: Path) -> None:
+def test_malformed_certificate_files_are_named(tmp_path: Path) -> None:
     certificate, key = certified(tmp_path, "centre")
     assert tls_context(TlsConfig(certificate, key, certificate)).verify_mode == ssl.CERT_OPTIONAL
     for config, name in (
         (TlsConfig(tmp_path / "nowhere", key), "nowhere"),
         (TlsConfig(certificate, key, key), "centre.key"),
     ):
-        with pytest.raises(ConfigError, match=f"{name}: .*; allowed: readable PEM files that fit"):
+        with pytest.raises(TlsFileError, match=f"{name}: .*; allowed: readable PEM files that fit"):
             tls_context(config)

@@ -1,4 +1,4 @@
-"""The program cache keeps what it was given or says that it has nothing, and never hands out anything else."""
+"""The program cache returns the stored image or nothing, and never anything else."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from vhost_backend.compiler.cache import DiskCache, MemoryCache, Program, default_directory
 from vhost_backend.compiler.job import CompileJob, CompileRequest
 from vhost_backend.errors import HostError
+from vhost_backend.fds import Fd
 from vhost_backend.sandbox import memfd
-from vhost_backend.sandbox.fds import Fd
 
 JOB = CompileJob(("cc",), "in", "out", (), "cc 1.0")
 REQUEST = CompileRequest(b"source", "CUDA_SOURCE", ("-O2", "-g"), JOB)
@@ -26,7 +26,7 @@ def program(image: bytes = b"image", log: str = "a warning\n") -> Program:
 
 def image_of(program: Program | None) -> bytes:
     assert program is not None
-    return memfd.read(program.image.number, 1 << 20)
+    return memfd.read(program.image.fileno(), 1 << 20)
 
 
 def cached_file(directory: Path) -> Path:
@@ -47,18 +47,18 @@ def cached_file(directory: Path) -> Path:
         replace(REQUEST, job=replace(JOB, identity="cc 1.1")),
     ],
 )
-def test_key_depends_on_all_that_shapes_the_image(other: CompileRequest) -> None:
+def test_key_depends_on_everything_that_determines_the_image(other: CompileRequest) -> None:
     assert other.key() != KEY
 
 
-def test_key_does_not_depend_on_where_the_compiler_lies() -> None:
+def test_key_does_not_depend_on_the_compilers_path() -> None:
     assert replace(REQUEST, job=replace(JOB, argv=("/opt/cc",))).key() == KEY
 
 
 # In memory ----------------------------------------------------------------------------------------
 
 
-def test_memory_returns_what_was_put() -> None:
+def test_memory_returns_the_stored_image() -> None:
     cache = MemoryCache()
     cache.put(KEY, program())
     assert image_of(cache.get(KEY)) == b"image"
@@ -66,7 +66,7 @@ def test_memory_returns_what_was_put() -> None:
     cache.close()
 
 
-def test_memory_forgets_and_closes_what_was_not_used_for_longest() -> None:
+def test_memory_drops_and_closes_the_least_recently_used() -> None:
     cache = MemoryCache(max_programs=2)
     programs = {name: program(name.encode()) for name in ("a", "b", "c")}
     cache.put("a", programs["a"])
@@ -74,7 +74,7 @@ def test_memory_forgets_and_closes_what_was_not_used_for_longest() -> None:
     assert cache.get("a") is programs["a"]
     cache.put("c", programs["c"])
     assert cache.get("b") is None
-    assert programs["b"].image.number == -1
+    assert programs["b"].image.closed
     assert image_of(cache.get("a")) == b"a"
     cache.close()
 
@@ -90,15 +90,15 @@ def test_memory_is_bounded_in_bytes() -> None:
 # On disk ------------------------------------------------------------------------------------------
 
 
-def test_disk_returns_what_was_stored_after_a_restart(tmp_path: Path) -> None:
+def test_disk_returns_stored_images_after_a_restart(tmp_path: Path) -> None:
     DiskCache(tmp_path).store(KEY, program(b"an image", "a log with ü\n"))
     found = DiskCache(tmp_path).load(KEY)
     assert found is not None
     assert (image_of(found), found.log) == (b"an image", "a log with ü\n")
-    assert memfd.is_sealed(found.image.number)
+    assert memfd.is_sealed(found.image.fileno())
 
 
-def test_disk_has_nothing_that_was_not_stored(tmp_path: Path) -> None:
+def test_disk_has_no_image_that_was_not_stored(tmp_path: Path) -> None:
     assert DiskCache(tmp_path).load(KEY) is None
 
 
@@ -123,20 +123,20 @@ def test_truncated_file_is_found_and_deleted(tmp_path: Path, size: int) -> None:
     assert not cached_file(tmp_path).exists()
 
 
-def test_file_under_another_programs_name_is_not_believed(tmp_path: Path) -> None:
+def test_file_under_another_programs_name_is_rejected(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     cache.store(OTHER_KEY, program())
     (tmp_path / OTHER_KEY).rename(cached_file(tmp_path))
     assert cache.load(KEY) is None
 
 
-def test_disk_forgets_what_was_not_used_for_longest(tmp_path: Path) -> None:
+def test_disk_drops_the_least_recently_used(tmp_path: Path) -> None:
     keys = [replace(REQUEST, source=bytes([n])).key() for n in range(3)]
     cache = DiskCache(tmp_path, max_bytes=2500)
     for age, key in enumerate(keys[:2]):
         cache.store(key, program(bytes(1000)))
         os.utime(tmp_path / key, (age, age))
-    assert cache.load(keys[0]) is not None  # now the younger of the two
+    assert cache.load(keys[0]) is not None  # now the more recently used of the two
     cache.store(keys[2], program(bytes(1000)))
     assert [cache.load(key) is not None for key in keys] == [True, False, True]
 

@@ -1,4 +1,4 @@
-"""The compile service: one compiler run for all who want a program, VMs in turn, nobody waits for the gone.
+"""The compile service: one compiler run per program, VMs served in turn, no run for requests that were cancelled.
 
 Compilers are ``cp`` in the real sandbox. One that has to wait copies from a FIFO (`Gate`) until a test opens it.
 """
@@ -26,7 +26,7 @@ PROGRAMS = (Path("/usr/bin"),)
 
 
 class Gate:
-    """What compilers of sources that start with ``wait`` wait for."""
+    """A gate for which compilers of sources that start with ``wait`` wait."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "gate"
@@ -34,12 +34,12 @@ class Gate:
         self.path.chmod(0o666)
 
     async def compiler_is_there(self) -> int:
-        """Returns once a compiler reads the gate; closing the result lets it go on."""
+        """Returns once a compiler reads the gate; closing the returned descriptor lets the compiler go on."""
         return await asyncio.to_thread(os.open, self.path, os.O_WRONLY)
 
 
 class Rig:
-    """A service with its disk; what `describe` says can be changed by a test."""
+    """A service with its disk cache; a test can change `describe`."""
 
     def __init__(self, directory: Path) -> None:
         self.gate = Gate(directory)
@@ -99,7 +99,7 @@ def open_fds() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_program_is_compiled_once_and_then_found(rig: Rig) -> None:
+def test_program_is_compiled_once_and_then_cached(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         first = await submit(service, b"program", "a")
         second = await submit(service, b"program", "b")
@@ -110,7 +110,7 @@ def test_program_is_compiled_once_and_then_found(rig: Rig) -> None:
     rig.run(test)
 
 
-def test_program_is_found_after_a_restart(rig: Rig) -> None:
+def test_program_is_cached_across_a_restart(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         results.append(await submit(service, b"program"))
 
@@ -143,7 +143,7 @@ def test_large_source_is_compiled(rig: Rig) -> None:
     rig.run(test)
 
 
-def test_failure_carries_the_log_and_is_not_kept(rig: Rig) -> None:
+def test_failure_carries_the_log_and_is_not_cached(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         for _ in range(2):
             result = await submit(service, b"bad")
@@ -154,7 +154,7 @@ def test_failure_carries_the_log_and_is_not_kept(rig: Rig) -> None:
     rig.run(test)
 
 
-def test_what_the_engine_does_not_compile_is_answered(rig: Rig) -> None:
+def test_program_that_the_engine_cannot_compile_is_answered(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         result = await submit(service, b"unknown")
         assert (result.ok, result.log) == (False, "the cpu engine does not compile this")
@@ -173,7 +173,7 @@ def test_identical_programs_share_one_compiler(rig: Rig) -> None:
     rig.run(test)
 
 
-def test_one_who_leaves_does_not_take_the_compiler_along(rig: Rig) -> None:
+def test_cancelled_request_does_not_stop_a_shared_compiler(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         leaving, staying = submit(service, b"wait", "a"), submit(service, b"wait", "b")
         gate = await rig.gate.compiler_is_there()
@@ -185,7 +185,7 @@ def test_one_who_leaves_does_not_take_the_compiler_along(rig: Rig) -> None:
     rig.run(test)
 
 
-def test_last_one_who_leaves_frees_the_compilers_slot(rig: Rig) -> None:
+def test_last_cancelled_request_frees_the_compilers_slot(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         leaving = submit(service, b"wait")
         gate = await rig.gate.compiler_is_there()
@@ -196,7 +196,7 @@ def test_last_one_who_leaves_frees_the_compilers_slot(rig: Rig) -> None:
     rig.run(test, ServicePolicy(max_running=1))
 
 
-def test_one_who_leaves_the_queue_is_not_waited_for(rig: Rig) -> None:
+def test_cancelled_request_in_the_queue_is_skipped(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         running = submit(service, b"wait")
         gate = await rig.gate.compiler_is_there()
@@ -210,7 +210,7 @@ def test_one_who_leaves_the_queue_is_not_waited_for(rig: Rig) -> None:
     rig.run(test, ServicePolicy(max_running=1))
 
 
-def test_vm_with_too_many_waiting_programs_is_told(rig: Rig) -> None:
+def test_vm_with_too_many_waiting_programs_is_refused(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         running = submit(service, b"wait")
         gate = await rig.gate.compiler_is_there()
@@ -225,7 +225,7 @@ def test_vm_with_too_many_waiting_programs_is_told(rig: Rig) -> None:
     rig.run(test, ServicePolicy(max_running=1, max_waiting_per_vm=2))
 
 
-def test_closing_ends_what_runs_and_leaks_nothing(rig: Rig) -> None:
+def test_closing_ends_compilers_and_leaks_nothing(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         tasks.append(submit(service, b"wait"))
         os.close(await rig.gate.compiler_is_there())
@@ -245,7 +245,7 @@ def test_closing_ends_what_runs_and_leaks_nothing(rig: Rig) -> None:
 
 
 def grant_order(slots: FairSlots, wishes: list[tuple[str, Ticket]]) -> list[str]:
-    """Queues all wishes, then gives every slot back as it is granted."""
+    """Queues all wishes, then releases every slot as it is granted; returns the order of VMs."""
     order: list[str] = []
     for vm, ticket in wishes:
         slots.enqueue(vm, ticket)
@@ -279,7 +279,7 @@ def test_one_vm_never_has_all_the_slots() -> None:
     asyncio.run(test())
 
 
-def test_ticket_of_two_vms_is_served_once() -> None:
+def test_ticket_shared_by_two_vms_is_served_once() -> None:
     async def test() -> None:
         slots = FairSlots(1, 10)
         running, shared, last = Ticket(), Ticket(), Ticket()

@@ -1,4 +1,4 @@
-"""The configuration file: what it means, and what every mistake is answered with."""
+"""The configuration file: its meaning, and the error for every mistake."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import cast
 
 import pytest
 
-from vhost_backend import config, engine_config
-from vhost_backend.config import MIB, EngineConfig, VmConfig
+from vhost_backend.config import daemon as config
+from vhost_backend.config import engine as engine_config
+from vhost_backend.config.daemon import MIB, EngineConfig, VmConfig
 from vhost_backend.engines.registry import KINDS, engine_class
 from vhost_backend.errors import ConfigError, EngineError
 from virtio_proto.yaml_values import Scalar
@@ -24,7 +25,7 @@ def problems(text: str) -> list[str]:
 
 
 def vm(text: str) -> VmConfig:
-    """The VM "a" with these settings."""
+    """The parsed VM "a" with these settings."""
     return config.parse(f"vms: {{a: {{{text}}}}}").vms[0]
 
 
@@ -58,12 +59,12 @@ def test_vm_without_settings_has_defaults() -> None:
     ("text", "size"),
     [("1M", MIB), ("64MiB", 64 * MIB), ("2g", 2048 * MIB), ("1048576", MIB), ("2048 K", 2 * MIB)],
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_have_binary_units(text: str, size: int) -> None:
     assert vm(f"region: {text}").region_bytes == size
 
 
 @pytest.mark.parametrize(("text", "ns"), [("10s", 10**10), ("1500ms", 1_500_000_000), ("2m", 120 * 10**9)])
-def test_times(text: str, ns: int) -> None:
+def test_times_have_units(text: str, ns: int) -> None:
     assert vm(f"deadline: {text}").deadline_ns == ns
 
 
@@ -89,6 +90,9 @@ GPU = "GPU-8f6d2a1e-0c3b-4d5e-9f70-1a2b3c4d5e6f"
             "{kind: cuda, options: {driver: /opt/libcuda.so.1, compiler: nvcc, binaries: false}}",
             {"driver": "/opt/libcuda.so.1", "compiler": "nvcc", "binaries": False},
         ),
+        ("{kind: cuda, options: {hooks: on}}", {"hooks": "on"}),
+        ("{kind: cuda, options: {hooks: off}}", {"hooks": "off"}),
+        ("{kind: cuda, options: {hooks: 'off'}}", {"hooks": "off"}),
     ],
 )
 def test_cuda_engine_names_its_device_and_how_it_works(text: str, options: dict[str, object]) -> None:
@@ -107,6 +111,7 @@ OPTIONS: dict[str, Scalar] = {
     "driver": "/opt/libcuda.so.1",
     "compiler": "nvrtc",
     "completion": "event",
+    "memory": "mapped",
     "hooks": "on",
     "binaries": True,
     "heap": MIB,
@@ -115,8 +120,8 @@ OPTIONS: dict[str, Scalar] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_engines_have_the_options_that_the_configuration_allows(kind: str) -> None:
-    """Each takes all of them, and stops at one that the configuration does not know."""
+def test_engines_accept_all_options_of_the_configuration(kind: str) -> None:
+    """Each engine takes all options that the configuration allows, and refuses others."""
     allowed = engine_config.ENGINE_OPTIONS[cast("engine_config.EngineName", kind)]
     options = {name: OPTIONS[name] for name in (*allowed, "unknown")}
     with pytest.raises(EngineError, match="unknown"):
@@ -176,6 +181,11 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {engine: {kind: cuda, options: {device: -1}}}}", "options.device is -1; allowed: a device number"),
         ("vms: {a: {engine: {kind: cuda, options: {device: true}}}}", "options.device is True"),
         (
+            "vms: {a: {engine: {kind: cuda, options: {compiler: on}}}}",
+            "options.compiler is True; allowed: auto or nvrtc",
+        ),
+        ("vms: {a: {sandbox: off}}", "sandbox is False; allowed: strict or best-effort"),
+        (
             "vms: {a: {engine: {kind: cuda, options: {driver: libcuda.so.1}}}}",
             "options.driver is 'libcuda.so.1'; allowed: an absolute",
         ),
@@ -196,7 +206,7 @@ def test_all_errors_are_reported_at_once() -> None:
             "vms: {a: {engine: {kind: cpu, options: {threads: 3}}}}",
             "a.engine.options.threads is not a key; allowed: nothing",
         ),
-        ("vms: {a: {sandbox: 'off'}}", "strict or best-effort"),
+        ("vms: {a: {sandbox: 'off'}}", "strict or best-effort or permissive"),
         ("vms: {a: {num_queues: true}}", "num_queues is True"),
         ("vms: {a: {socket: /" + "x" * 107 + "}}", "at most 107 bytes"),
         ("vms: {a: {socket: /s}, b: {socket: /s}}", "a path that vms.a does not use"),
@@ -224,14 +234,14 @@ def test_unreadable_file_is_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", ["5", "[1]"])
-def test_options_that_are_none_are_refused_where_an_engine_has_none(options: str) -> None:
+def test_options_are_refused_for_an_engine_without_options(options: str) -> None:
     with pytest.raises(ConfigError, match=r"vms\.a\.engine\.options is .*; allowed: nothing, the engine cpu has no"):
         config.parse(f"vms: {{a: {{engine: {{kind: cpu, options: {options}}}}}}}")
 
 
 @pytest.mark.parametrize("prefix", ["GPU", "MIG"])
 def test_uuid_of_a_device_is_kept_as_nvidia_writes_it(prefix: str) -> None:
-    """The driver knows no other."""
+    """The driver knows no other form."""
     uuid = "12345678-1234-1234-1234-123456789abc"
     parsed = config.parse(f"vms: {{a: {{engine: 'cuda:{prefix.lower()}-{uuid}'}}}}")
     assert parsed.vms[0].engine.options == {"device": f"{prefix}-{uuid}"}

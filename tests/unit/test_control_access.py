@@ -1,4 +1,4 @@
-"""Who may do what through the control API: tokens, roles, VMs, certificates."""
+"""Access to the control API: tokens, roles, VMs, certificates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import ssl
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -18,16 +19,18 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from control_center import answers
 from tests.fakes.api_client import ApiRefusedError, Client
 from tests.fakes.control_vm import text
-from tests.unit.interface_rig import Rig, rig
+from tests.unit.registry_rig import Rig, rig
 from vhost_backend import cli
-from vhost_backend.control.access import Peer, Tokens
-from vhost_backend.control.refusal import RefusedError
-from vhost_backend.control_config import TlsConfig
+from vhost_backend.control.api.access import Peer, Tokens
+from vhost_backend.control.api.refusal import RefusedError
 from vhost_backend.errors import ConfigError
 from virtio_proto.control import tokens as token_lines
-from virtio_proto.control.api import ROLES, VERBS, Role
+from virtio_proto.control.api import ROLES, Role
+from virtio_proto.control.server_settings import TlsConfig
+from virtio_proto.control.verbs import VERBS
 
 NS_PER_DAY = 86_400_000_000_000
 
@@ -49,7 +52,7 @@ def tell(folder: Path, story: Callable[[Rig], Awaitable[None]], tokens: Path | N
 # ---- tokens --------------------------------------------------------------------------------------
 
 
-def test_token_is_what_its_line_says(tmp_path: Path) -> None:
+def test_token_has_role_vms_and_expiry_of_its_line(tmp_path: Path) -> None:
     secret, token = token_lines.new("operate", frozenset({"web1", "web2"}), 2_000_000_000_000_000_000, "ann")
     tokens = Tokens(token_file(tmp_path, token), lambda: 1)
     assert tokens.peer(secret) == Peer("ann", "operate", frozenset({"web1", "web2"}))
@@ -86,7 +89,7 @@ def test_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         tokens.peer(first)
 
 
-def test_file_that_became_wrong_lets_nobody_in(tmp_path: Path) -> None:
+def test_damaged_token_file_lets_nobody_in(tmp_path: Path) -> None:
     secret, token = token_lines.new("view", None, None, "ann")
     path = token_file(tmp_path, token)
     tokens = Tokens(path, lambda: 1)
@@ -118,7 +121,7 @@ def test_wrong_line_is_named(line: str, words: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_no_text_breaks_the_parser(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         token_lines.parse(text, "tokens")
     except token_lines.TokenError as error:
@@ -135,7 +138,7 @@ def test_command_makes_a_token_that_the_file_accepts(tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("expires", ["0d", "soon", "3w"])
-def test_command_refuses_a_time_that_is_none(expires: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_refuses_an_invalid_time(expires: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["token", "new", "--role", "view", "--expires", expires]) == 2
     assert f"--expires is {expires!r}; allowed: a time such as" in capsys.readouterr().err
 
@@ -143,20 +146,21 @@ def test_command_refuses_a_time_that_is_none(expires: str, capsys: pytest.Captur
 # ---- roles ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
+@pytest.mark.parametrize("name", sorted(VERBS))
 @pytest.mark.parametrize("role", ROLES)
-def test_verb_takes_its_role(verb: str, role: Role) -> None:
-    allowed = ROLES.index(role) >= ROLES.index(VERBS[verb])
+def test_verb_takes_its_role(name: str, role: Role) -> None:
+    verb = VERBS[name]
+    allowed = ROLES.index(role) >= ROLES.index(verb.role)
     try:
         Peer("ann", role).may(verb)
     except RefusedError as error:
         assert not allowed
-        assert f"{verb} takes the role {VERBS[verb]}; ann has {role}" in str(error)  # noqa: PT017
+        assert f"{name} takes the role {verb.role}; ann has {role}" in str(error)  # noqa: PT017
     else:
         assert allowed
 
 
-def test_denied_command_is_told_of(tmp_path: Path) -> None:
+def test_denied_command_is_announced(tmp_path: Path) -> None:
     secret, token = token_lines.new("view", None, None, "ann")
 
     async def story(rig: Rig) -> None:
@@ -167,6 +171,23 @@ def test_denied_command_is_told_of(tmp_path: Path) -> None:
         detail = (await admin.event("command"))["detail"]
         assert (detail["verb"], detail["by"], detail["role"]) == ("open", "ann", "view")
         assert detail["result"].startswith("denied: open takes the role operate")
+
+    tell(tmp_path, story, token_file(tmp_path, token))
+
+
+@pytest.mark.parametrize("values", [{b"x": 1}, {"k" * 60_000: 1}, {"vm": "a\0"}, {"vm": "a" * 300}])
+def test_event_about_a_malformed_command_suits_its_subscribers(tmp_path: Path, values: dict[Any, Any]) -> None:
+    secret, token = token_lines.new("view", None, None, "ann")
+
+    async def story(rig: Rig) -> None:
+        admin = await rig.client()
+        await admin.ask("subscribe", events=True)
+        viewer = await rig.client(secret)
+        viewer.send({"id": 7, "do": "open", "with": values})
+        assert (await viewer.read())["error"]["kind"] == "denied"
+        event = await admin.event("command")
+        assert answers.push_of(event) == event  # else a control centre would hang up on the daemon
+        assert len(str(event)) < 2000
 
     tell(tmp_path, story, token_file(tmp_path, token))
 
@@ -227,7 +248,7 @@ def test_records_of_another_vm_do_not_reach_an_owner(tmp_path: Path) -> None:
     tell(tmp_path, story, token_file(tmp_path, token))
 
 
-def test_balance_and_policies_are_for_those_who_see_all(tmp_path: Path) -> None:
+def test_balance_and_policies_need_access_to_all_vms(tmp_path: Path) -> None:
     secret, token = token_lines.new("admin", frozenset({"web1"}), None, "owner")
 
     async def story(rig: Rig) -> None:
@@ -331,7 +352,7 @@ def test_tls_peers_are_known_by_token_or_certificate(tmp_path: Path) -> None:
     asyncio.run(told())
 
 
-def test_certificate_that_is_none_is_named(tmp_path: Path) -> None:
+def test_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("not a certificate")
 
@@ -339,7 +360,9 @@ def test_certificate_that_is_none_is_named(tmp_path: Path) -> None:
         async with rig(tmp_path, listen=("localhost", 0), tls=TlsConfig(wrong, wrong)):
             pass
 
-    with pytest.raises(ConfigError, match=r"certificate or key of .*wrong.pem: .*allowed: a PEM file"):
+    with pytest.raises(
+        ConfigError, match=r"control.tls: certificate or key of .*wrong.pem: .*allowed: readable PEM files"
+    ):
         asyncio.run(told())
 
 

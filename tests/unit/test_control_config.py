@@ -1,4 +1,4 @@
-"""The `control` section of the configuration: what it means, and what every mistake is answered with."""
+"""The `control` section of the configuration: its meaning, and the error for every mistake."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vhost_backend import config
-from vhost_backend.control_config import _KEYS, ControlConfig, PolicyConfig
+from vhost_backend.config import daemon as config
+from vhost_backend.config.control import _KEYS, ControlConfig, PolicyConfig
 from vhost_backend.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "vgcd.example.yaml"
@@ -49,6 +49,7 @@ def test_policy_has_units_and_defaults() -> None:
         ("policies: [{name: a, kinds: [kernel, kernl]}]", "control.policies.0.kinds.1 is 'kernl'; allowed: kernel"),
         ("tls: {certificate: /c}", "control.tls lacks key; allowed: both of certificate and key"),
         ("tls: {certificate: /c, key: /k, clients: {a: view}}", "clients is there without client_ca"),
+        ("tls: {certificate: /c, key: /k, client_ca: /a}", "control.tls.client_ca is there without clients"),
         ("tls: {certificate: /c, key: /k, client_ca: /a, clients: {a: root}}", "control.tls.clients.a is 'root'"),
         ("channels: 16384", "control.channels is 16384; allowed: an integer of 1 to 16383"),
         ("memory: 3M", "control.memory is '3M'; allowed: a power of two"),

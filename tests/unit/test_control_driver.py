@@ -1,4 +1,4 @@
-"""The control system's driver: channels, links, elements, over an area whose elements the test plays."""
+"""The control system's driver: channels, links, elements, over an area; the test plays the elements."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from tests.unit.control_driver_rig import SECOND_NS, DriverRig, driver_rig
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.control.driver import packets
-from vhost_backend.control.driver.area import ControlArea
-from vhost_backend.control.driver.driver import Driver, DriverError, Terms
-from vhost_backend.control.driver.packets import Figures, parse
+from vhost_backend.channels import packets
+from vhost_backend.channels.area import ControlArea
+from vhost_backend.channels.driver import Driver, DriverError
+from vhost_backend.channels.packets import Figures, parse
+from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control.records import Function
 
 LOG = Terms(Function.LOG)
@@ -39,7 +40,7 @@ def made() -> Iterator[DriverRig]:
         (4, 16, 8192, "a control area of 8192 bytes; allowed: at least"),
     ],
 )
-def test_an_area_that_cannot_be_is_refused(pes: int, channels: int, size: int, why: str) -> None:
+def test_an_impossible_area_is_refused(pes: int, channels: int, size: int, why: str) -> None:
     with ControlArea(size) as file, pytest.raises(DriverError, match=why):
         Driver(ffi.NULL, file.fd, size, pes, channels)
 
@@ -79,7 +80,7 @@ def test_a_channel_is_there_before_it_is_bound(made: DriverRig) -> None:
         ([1, 1], [1, 2], "channel 1 is open already"),
     ],
 )
-def test_of_a_refused_command_nothing_is_done(made: DriverRig, channels: list[int], pes: list[int], why: str) -> None:
+def test_a_refused_command_changes_nothing(made: DriverRig, channels: list[int], pes: list[int], why: str) -> None:
     made.open(LOG, [9], [0])
     before = made.driver.usage()
     with pytest.raises(DriverError, match=why):
@@ -96,7 +97,7 @@ def test_with_little_memory_links_are_shorter(made: DriverRig) -> None:
     assert made.area.channel(2).slots < first
 
 
-def test_there_is_a_link_for_every_channel_that_there_may_be() -> None:
+def test_the_largest_number_of_channels_all_get_a_link() -> None:
     with driver_rig(pes=64, channels=256, size=2 << 20) as made:
         for function in (Function.STDIO, Function.PERF, Function.LOG, Function.FAULT):
             first = 1 + 64 * function
@@ -143,7 +144,7 @@ def test_level_and_sampling_change_in_one_store(made: DriverRig) -> None:
     assert made.bind_word(0, Function.LOG) == (generation, 1, 2, 5)
 
 
-def test_what_an_element_holds_is_not_used_again_until_it_lets_go(made: DriverRig) -> None:
+def test_a_link_that_an_element_holds_is_not_reused_until_released(made: DriverRig) -> None:
     made.open(LOG, [1])
     link = int(made.area.channel(1).out)
     made.area.pe(0).readers = 1
@@ -160,7 +161,7 @@ def test_what_an_element_holds_is_not_used_again_until_it_lets_go(made: DriverRi
     assert made.area.channel(3).out == link
 
 
-def test_what_an_element_says_into_a_channel_given_up_is_no_record_of_a_later_one(made: DriverRig) -> None:
+def test_a_record_in_a_closed_channel_does_not_appear_in_its_successor(made: DriverRig) -> None:
     made.open(LOG, [1])
     link = int(made.area.channel(1).out)
     made.area.pe(0).readers = 1
@@ -192,7 +193,7 @@ def test_records_come_out_as_they_were_put_in(made: DriverRig) -> None:
     assert made.drain() == []
 
 
-def test_what_was_not_sent_was_not_taken(made: DriverRig) -> None:
+def test_records_that_were_not_sent_are_drained_again(made: DriverRig) -> None:
     made.open(Terms(Function.LOG, slots=32), [1])
     for _ in range(32):
         assert made.put(1)
@@ -237,7 +238,7 @@ POLICIES = [lib.VGC_CTL_DROP_NEW, lib.VGC_CTL_OVERWRITE_OLDEST, lib.VGC_CTL_WAIT
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_slot_whose_maker_died_does_not_hold_up_the_link(made: DriverRig, policy: int) -> None:
+def test_a_slot_that_is_never_filled_does_not_block_the_link(made: DriverRig, policy: int) -> None:
     made.open(Terms(Function.LOG, policy), [1])
     made.put(1, b"a")
     made.area.channel(1).records += 1
@@ -267,7 +268,7 @@ def test_a_slow_element_is_waited_for_and_its_record_comes_in_its_turn(made: Dri
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_comes_too_late_is_no_record_of_another_round(made: DriverRig, policy: int) -> None:
+def test_a_record_that_is_committed_too_late_is_dropped(made: DriverRig, policy: int) -> None:
     made.open(Terms(Function.LOG, policy, slots=32), [1])
     made.area.pe(0).readers = 1
     made.put(1, b"late")
@@ -287,9 +288,7 @@ def test_what_comes_too_late_is_no_record_of_another_round(made: DriverRig, poli
 
 
 @pytest.mark.parametrize("changes", [{"function": 1}, {"pe": 1}, {"length": 1025}, {"length": 500}])
-def test_slots_that_are_no_records_of_the_channel_are_counted_and_passed_over(
-    made: DriverRig, changes: dict[str, int]
-) -> None:
+def test_forged_slots_are_counted_and_skipped(made: DriverRig, changes: dict[str, int]) -> None:
     made.open(LOG, [1])
     made.put(1, b"forged", **changes)
     made.put(1, b"good")
@@ -318,7 +317,7 @@ def test_a_loud_channel_does_not_keep_others_waiting(made: DriverRig) -> None:
     assert channels == {1, 3}
 
 
-def test_no_contents_of_an_area_make_the_driver_stray() -> None:
+def test_random_contents_of_an_area_do_no_harm() -> None:
     chance = random.Random(20261121)
     with driver_rig(size=128 << 10) as made:
         made.open(Terms(Function.LOG, slots=64), [1, 2])
@@ -372,7 +371,7 @@ def test_input_without_room_is_refused_whole(made: DriverRig) -> None:
     assert (channel.in_head, channel.in_eof) == (12, 0)
 
 
-def test_a_forged_in_tail_is_no_room(made: DriverRig) -> None:
+def test_a_forged_in_tail_makes_no_room(made: DriverRig) -> None:
     made.open(STDIO, [1])
     made.area.channel(1).in_tail = 1 << 40
     with pytest.raises(DriverError, match="allowed: 0"):
@@ -407,7 +406,7 @@ def test_samples_come_when_they_are_due(made: DriverRig) -> None:
     assert made.driver.due_ns() == due + SECOND_NS
 
 
-def test_a_sample_that_was_not_sent_is_due_still(made: DriverRig) -> None:
+def test_a_sample_that_was_not_sent_is_still_due(made: DriverRig) -> None:
     made.open(Terms(Function.LOAD), [1])
     made.now_ns = made.driver.due_ns() or 0
     assert len(made.drain(sent=False)) == 1
@@ -447,7 +446,7 @@ def test_figures_have_counters_and_gauges(made: DriverRig) -> None:
     assert made.driver.figures(made.now_ns) is None
 
 
-def test_texts_are_asked_for_once(made: DriverRig) -> None:
+def test_each_text_is_fetched_once(made: DriverRig) -> None:
     made.open(LOG, [1])
     made.put(1, (0xABC).to_bytes(8, "little"))
     made.drain(sent=False)
@@ -464,7 +463,7 @@ def test_texts_are_asked_for_once(made: DriverRig) -> None:
     assert set(made.driver.unknown()) == {0xABC}
 
 
-def test_elements_say_what_became_of_their_firmware(made: DriverRig) -> None:
+def test_elements_report_the_outcome_of_a_firmware_change(made: DriverRig) -> None:
     made.driver.activate([1, 3], 1)
     assert [made.area.pe(pe).firmware_wanted for pe in range(4)] == [0, 2, 0, 2]
     assert made.area.pe(1).attention == lib.VGC_CTL_ATTEND_FIRMWARE
@@ -520,7 +519,7 @@ def test_the_governor_samples_more_coarsely_over_budget_and_finer_again_below(ma
     assert made.driver.govern(made.now_ns, 10_000) == b""
 
 
-def test_what_an_earlier_channel_has_left_in_memory_is_no_record(made: DriverRig) -> None:
+def test_old_records_in_reused_memory_are_not_drained(made: DriverRig) -> None:
     for number in range(1, 5):
         made.open(Terms(Function.LOG, slots=32), [number])
         link = int(made.area.channel(number).out)
@@ -533,7 +532,7 @@ def test_what_an_earlier_channel_has_left_in_memory_is_no_record(made: DriverRig
         assert int(made.area.channel(number).out) == link
 
 
-def test_opening_a_channel_uses_no_memory_that_nothing_is_written_to() -> None:
+def test_opening_a_channel_does_not_touch_its_links_memory() -> None:
     with driver_rig(size=8 << 20) as made:
         before = os.fstat(made.file.fd).st_blocks
         made.open(Terms(Function.LOG, slots=1 << 14), [1, 2, 3])

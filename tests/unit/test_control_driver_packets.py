@@ -1,4 +1,4 @@
-"""Packets of the record socket: what goes through, and that nothing else does."""
+"""Packets of the record socket: valid ones arrive whole, all others are refused."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.control.driver import packets
-from vhost_backend.control.driver.packets import Event, Kind, PacketError, Snapshot, StateSeen, Texts, parse
+from vhost_backend.channels import packets
+from vhost_backend.channels.packets import Event, Kind, PacketError, Snapshot, StateSeen, Texts, parse
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ from vhost_backend.control.driver.packets import Event, Kind, PacketError, Snaps
         (packets.STATE, "struct vgc_control_state"),
         (packets.CHANGE, "struct vgc_control_change"),
         (packets.FIRMWARE, "struct vgc_control_firmware"),
+        (packets.DEVICE, "struct vgc_control_device"),
     ],
 )
 def test_layouts_are_those_of_the_driver(layout: Struct, name: str) -> None:
@@ -68,7 +69,7 @@ def test_events_are_names_with_scalars() -> None:
     [
         (b"", "a packet of 0 bytes"),
         (bytes(packets.MAX_PACKET_BYTES + 1), "allowed: 1.."),
-        (b"X", "a packet of kind 88; allowed: R, D, P, S, G, F, E"),
+        (b"X", "a packet of kind 88; allowed: R, D, P, S, G, F, E, C"),
         (b"R" + bytes(55), "55 bytes at the end of records"),
         (b"R" + packets.SECTION.pack(1, 0, 1, 0, 0, 0, 0, 0, 8, 0) + bytes(7), "a section of 8 bytes, of which 7"),
         (b"D[]", "allowed: an object"),
@@ -84,16 +85,17 @@ def test_events_are_names_with_scalars() -> None:
         (b"S" + bytes(25), "a multiple of 56"),
         (b"G" + bytes(9), "a multiple of 8"),
         (b"F" + bytes(9), "a multiple of 24"),
+        (b"C" + bytes(23), "a device's state of 23 bytes; allowed: 24"),
         (b"E{}", "event None"),
         (b'E{"event": "x", "list": []}', "allowed: a short string or a number"),
     ],
 )
-def test_packets_that_are_none_are_refused(packet: bytes, why: str) -> None:
+def test_malformed_packets_are_refused(packet: bytes, why: str) -> None:
     with pytest.raises(PacketError, match=why):
         parse(packet)
 
 
 @given(st.sampled_from(Kind), st.binary(max_size=400))
-def test_nothing_else_is_raised(kind: Kind, body: bytes) -> None:
+def test_random_packets_raise_packet_errors_only(kind: Kind, body: bytes) -> None:
     with contextlib.suppress(PacketError):
         parse(bytes([kind]) + body)

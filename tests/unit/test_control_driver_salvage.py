@@ -1,4 +1,4 @@
-"""What a dead worker has left is found, and nothing that it has left does any harm."""
+"""Salvage of a dead worker's records: all are found, and no contents of the area do harm."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.control_driver_rig import DriverRig, driver_rig
 from vhost_backend._dataplane import lib
-from vhost_backend.control.driver.area import ControlArea, Salvage
-from vhost_backend.control.driver.driver import Terms
-from vhost_backend.control.driver.packets import Section
+from vhost_backend.channels.area import ControlArea, Salvage
+from vhost_backend.channels.packets import Section
+from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, Record
 
@@ -31,7 +31,7 @@ def unpacked(sections: list[Section]) -> list[Record]:
     return [record for section in sections for record in records.unpack(section.records)]
 
 
-def test_the_rest_is_found_and_the_counts_are_exact(made: DriverRig) -> None:
+def test_undrained_records_are_found_with_exact_counts(made: DriverRig) -> None:
     (generation,) = made.open(Terms(Function.LOG, slots=64), [1])
     for number in range(100):
         made.put(1, bytes([number]))
@@ -42,7 +42,7 @@ def test_the_rest_is_found_and_the_counts_are_exact(made: DriverRig) -> None:
     assert (sections[-1].taken, sections[-1].lost) == (74, 26)
 
 
-def test_more_than_a_packet_is_found_in_parts(made: DriverRig) -> None:
+def test_more_records_than_a_packet_holds_come_in_parts(made: DriverRig) -> None:
     (generation,) = made.open(Terms(Function.LOG, slots=4096), [1])
     for _ in range(200):
         made.put(1, bytes(1000))
@@ -52,7 +52,7 @@ def test_more_than_a_packet_is_found_in_parts(made: DriverRig) -> None:
     assert sections[-1].taken == 200
 
 
-def test_what_was_sent_but_not_noted_is_not_told_twice(made: DriverRig) -> None:
+def test_records_that_were_sent_but_not_marked_are_not_repeated(made: DriverRig) -> None:
     (generation,) = made.open(Terms(Function.LOG), [1])
     for number in range(9):
         made.put(1, bytes([number]))
@@ -63,7 +63,7 @@ def test_what_was_sent_but_not_noted_is_not_told_twice(made: DriverRig) -> None:
     assert (sections[-1].taken, sections[-1].lost) == (10, 0)
 
 
-def test_a_channel_of_another_generation_is_not_there(made: DriverRig) -> None:
+def test_a_channel_of_another_generation_has_no_records(made: DriverRig) -> None:
     (generation,) = made.open(Terms(Function.LOG), [1])
     made.put(1)
     assert salvaged(made, generation + 1) == []
@@ -97,7 +97,7 @@ def test_forged_link_is_no_longer_than_the_daemon_asked_for() -> None:
                 assert len(list(salvage.drain(1, generation, Function.LOG, 0, 0))) == told
 
 
-def test_no_contents_make_it_stray() -> None:
+def test_random_contents_of_an_area_do_no_harm() -> None:
     chance = random.Random(7)
     with driver_rig(size=128 << 10) as made:
         for _ in range(100):

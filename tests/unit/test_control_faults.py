@@ -1,4 +1,4 @@
-"""Faults, policies, snapshots and moves of the control system, over fake VMs."""
+"""Faults, policies, snapshots and migrations of the control system, over fake VMs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pytest
 
 from tests.fakes.api_client import Client
 from tests.fakes.control_vm import CLOCK_NS, FakeControlledVm
-from tests.unit.interface_rig import ManualClock, Rig, rig
-from vhost_backend.control import faults
-from vhost_backend.control.channel_port import ElementFigures, ElementState
-from vhost_backend.control.faults import Fault, FaultBook
-from vhost_backend.control.policies import Policies
-from vhost_backend.control_config import PolicyConfig
+from tests.unit.registry_rig import ManualClock, Rig, rig
+from vhost_backend.config.control import PolicyConfig
+from vhost_backend.control.events import DeviceError
+from vhost_backend.control.faults import book as fault_book
+from vhost_backend.control.faults.book import Fault, FaultBook
+from vhost_backend.control.faults.policies import Policies
+from vhost_backend.control.links.channel_port import ElementFigures, ElementState
+from virtio_proto.control.api import PolicyAction, Trigger
 from virtio_proto.control.records import Function, Level, Record
 
 Story = Callable[[Rig, Client], Awaitable[None]]
@@ -35,7 +37,7 @@ def tell(folder: Path, story: Story, *vms: FakeControlledVm, **config: Any) -> N
 
 
 def fault(rig: Rig, pe: int, code: int, said: str) -> Record:
-    """A record of the fault function, made now by the rig's clock."""
+    """A record of the fault function, timed by the rig's clock."""
     payload = struct.pack("<Q", code) + said.encode()
     return Record(rig.clock.now_ns - CLOCK_NS, Function.FAULT, Level.ERROR, 1, pe, 0, 0, 0, payload)
 
@@ -48,7 +50,7 @@ def state(rig: Rig, pe: int, block: int = 5, for_s: float = 0.0, kernel: str | N
 # ---- the fault book ------------------------------------------------------------------------------
 
 
-def test_faults_are_counted_told_and_cleared(tmp_path: Path) -> None:
+def test_faults_are_counted_announced_and_cleared(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
         await client.ask("open", selector="vm=web1,fn=fault")
@@ -75,7 +77,7 @@ def test_faults_are_counted_told_and_cleared(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_code_that_there_is_not_makes_no_fault(tmp_path: Path) -> None:
+def test_record_with_an_unknown_code_makes_no_fault(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("open", selector="vm=web1,fn=fault")
         rig.vms["web1"].channels.emit(
@@ -96,7 +98,7 @@ def test_death_of_a_worker_is_a_fault(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_death_that_an_element_has_reported_is_no_second_fault(tmp_path: Path) -> None:
+def test_death_after_a_reported_fault_adds_no_second_fault(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
         await client.ask("open", selector="vm=web1,fn=fault")
@@ -107,7 +109,7 @@ def test_death_that_an_element_has_reported_is_no_second_fault(tmp_path: Path) -
     tell(tmp_path, story)
 
 
-def test_replaced_worker_is_no_fault(tmp_path: Path) -> None:
+def test_replaced_worker_makes_no_fault(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.vms["web1"].channels.lose("the guest reset the device")
         assert (await client.ask("faults"))["faults"] == []
@@ -115,8 +117,8 @@ def test_replaced_worker_is_no_fault(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_history_of_a_vm_is_bounded_and_pushes_only_its_own_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "MAX_PER_VM", 3)
+def test_history_of_a_vm_is_bounded_and_displaces_no_other_vms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fault_book, "MAX_PER_VM", 3)
     seen: list[int] = []
     book = FaultBook(lambda _fault, count: seen.append(count))
 
@@ -137,8 +139,7 @@ def test_history_of_a_vm_is_bounded_and_pushes_only_its_own_out(monkeypatch: pyt
 
 def test_error_of_a_device_is_a_fault_of_its_vms(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
-        assert rig.host.on_xid is not None
-        rig.host.on_xid("gpu-1", 31)
+        rig.bus.publish(DeviceError("gpu-1", 31))
         (item,) = (await client.ask("faults"))["faults"]
         assert (item["vm"], item["kind"], item["xid"], item["gpu"]) == ("web2", "device", 31, "1")
         assert "page fault" in item["text"]
@@ -151,7 +152,7 @@ def test_error_of_a_device_is_a_fault_of_its_vms(tmp_path: Path) -> None:
 
 
 def times_acted(config: PolicyConfig, at_s: list[float], *, pe: int = 0) -> list[float]:
-    """At which of these times a policy acts, when the same fault comes at each."""
+    """The times among `at` when a policy acts, if the same fault comes at each."""
     clock = ManualClock(0)
     policies = Policies([config], clock)
     acted: list[float] = []
@@ -172,11 +173,11 @@ def times_acted(config: PolicyConfig, at_s: list[float], *, pe: int = 0) -> list
         ("aggregate", [1, 8, 15, 22, 29], []),
     ],
 )
-def test_policy_acts_when_its_trigger_says(trigger: str, at_s: list[float], acted: list[float]) -> None:
+def test_policy_acts_when_its_trigger_says(trigger: Trigger, at_s: list[float], acted: list[float]) -> None:
     assert times_acted(PolicyConfig("p", trigger=trigger, count=3, window_s=10), at_s) == acted
 
 
-def test_policy_is_about_what_its_selector_and_kinds_say() -> None:
+def test_policy_acts_on_faults_of_its_selector_and_kinds_only() -> None:
     assert times_acted(PolicyConfig("p", selector="vm=web2"), [1]) == []
     assert times_acted(PolicyConfig("p", selector="gpu=1"), [1]) == []
     assert times_acted(PolicyConfig("p", selector="pe=1"), [1], pe=0) == []
@@ -185,7 +186,7 @@ def test_policy_is_about_what_its_selector_and_kinds_say() -> None:
 
 
 @pytest.mark.parametrize("action", ["alert", "quiesce", "reset", "migrate"])
-def test_action_acts_on_the_vm(tmp_path: Path, action: str) -> None:
+def test_action_acts_on_the_vm(tmp_path: Path, action: PolicyAction) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.vms["web1"].channels.lose("fault", "kernel")
         detail = (await client.event("policy_acted"))["detail"]
@@ -200,7 +201,7 @@ def test_action_acts_on_the_vm(tmp_path: Path, action: str) -> None:
     tell(tmp_path, story, policies=(policy,))
 
 
-def test_action_that_fails_says_so(tmp_path: Path) -> None:
+def test_failed_action_is_reported(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.vms["web1"].move_problem = "there is no other GPU"
         rig.vms["web1"].channels.lose("fault", "kernel")
@@ -224,10 +225,10 @@ def test_quiesced_vm_can_be_resumed(tmp_path: Path) -> None:
     [
         ({}, "name is missing"),
         ({"name": "p", "action": "pray"}, "action is 'pray'; allowed: alert or quiesce or reset or migrate"),
-        ({"name": "p", "kinds": ["bad luck"]}, "kinds is ['bad luck']; allowed: a list of kernel"),
+        ({"name": "p", "kinds": ["bad luck"]}, "kinds[] is 'bad luck'; allowed: kernel or assert"),
         ({"name": "p", "selector": "pe=x"}, "pe='x'"),
         ({"name": "p", "window_s": 0}, "window_s is 0"),
-        ({"name": "p", "colour": 1}, "field 'colour'"),
+        ({"name": "p", "colour": 1}, "colour is no field"),
     ],
 )
 def test_wrong_policy_is_refused_and_the_old_ones_stay(tmp_path: Path, table: dict[str, Any], words: str) -> None:
@@ -252,7 +253,7 @@ def test_policies_are_replaced(tmp_path: Path) -> None:
 # ---- snapshots and hung elements -----------------------------------------------------------------
 
 
-def test_snapshot_is_of_all_vms_and_names_who_is_silent(tmp_path: Path) -> None:
+def test_snapshot_covers_all_vms_and_names_silent_elements(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.vms["web1"].channels.states = [state(rig, pe) for pe in (0, 1, 3)]
         rig.vms["web2"].channels.refuse["snapshot"] = "no"
@@ -268,7 +269,7 @@ def test_snapshot_is_of_all_vms_and_names_who_is_silent(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_worker_that_never_answers_does_not_hold_a_snapshot_up(tmp_path: Path) -> None:
+def test_worker_that_never_answers_does_not_delay_a_snapshot(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.vms["web2"].channels.hold = asyncio.Event()
         rig.vms["web1"].channels.states = [state(rig, pe) for pe in range(4)]
@@ -285,11 +286,11 @@ def test_vm_without_a_worker_is_silent_as_a_whole(tmp_path: Path) -> None:
     tell(tmp_path, story, FakeControlledVm("off", 3, ready=False))
 
 
-def test_element_that_stays_in_a_block_is_found_once(tmp_path: Path) -> None:
+def test_element_hung_in_a_block_is_reported_once(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
         channels.states = [state(rig, 0, for_s=9), state(rig, 1, for_s=1), state(rig, 2, for_s=9, kernel=None)]
-        watch, sides = rig.system.watch, list(rig.system.interface.sides.values())
+        watch, sides = rig.system.watch, list(rig.system.registry.sides.values())
         await watch.look(sides)
         await watch.look(sides)
         (item,) = (await client.ask("faults"))["faults"]
@@ -302,7 +303,7 @@ def test_element_that_stays_in_a_block_is_found_once(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_policy_about_hung_elements_has_them_looked_for(tmp_path: Path) -> None:
+def test_policy_about_hung_elements_starts_snapshots(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.vms["web1"].channels.states = [state(rig, 0, for_s=9)]
         await client.ask("set_policies", policies=[{"name": "p", "kinds": ["hung"], "selector": "vm=web1"}])
@@ -312,7 +313,7 @@ def test_policy_about_hung_elements_has_them_looked_for(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_without_such_a_policy_nobody_looks(tmp_path: Path) -> None:
+def test_without_a_policy_about_hung_elements_no_snapshot_is_taken(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("set_policies", policies=[{"name": "p", "kinds": ["kernel"]}])
         await client.ask("topology")
@@ -321,10 +322,10 @@ def test_without_such_a_policy_nobody_looks(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-# ---- figures, thresholds, moves ------------------------------------------------------------------
+# ---- figures, thresholds, migrations -------------------------------------------------------------
 
 
-def test_figures_are_per_element_with_the_busy_part_since_the_first(tmp_path: Path) -> None:
+def test_figures_have_each_elements_busy_share_since_the_first_reading(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
         instance = (await client.ask("open", selector="vm=web1,fn=perf"))["instance"]
@@ -349,7 +350,7 @@ def test_figures_are_per_element_with_the_busy_part_since_the_first(tmp_path: Pa
     tell(tmp_path, story)
 
 
-def test_figures_that_no_frame_can_hold_are_no_answer_but_an_error(tmp_path: Path) -> None:
+def test_figures_that_no_frame_can_hold_are_refused(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("open", selector="vm=web1,fn=perf")
         rig.vms["web1"].channels.figure(1, ElementFigures(0, blocks=1 << 64))
@@ -358,7 +359,7 @@ def test_figures_that_no_frame_can_hold_are_no_answer_but_an_error(tmp_path: Pat
     tell(tmp_path, story)
 
 
-def test_threshold_that_is_crossed_is_told_of(tmp_path: Path) -> None:
+def test_crossed_threshold_is_announced(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
         await client.ask("open", selector="vm=web1,fn=perf")
@@ -372,7 +373,7 @@ def test_threshold_that_is_crossed_is_told_of(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_move_is_told_of_step_by_step_and_remembered(tmp_path: Path) -> None:
+def test_migration_is_announced_step_by_step_and_listed(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         begun = await client.ask("migrate", vm="web1", gpu="1")
         assert (await client.event("migration"))["detail"]["state"] == "copying"
@@ -384,7 +385,7 @@ def test_move_is_told_of_step_by_step_and_remembered(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_confinement_holds_in_the_next_worker_too(tmp_path: Path) -> None:
+def test_confinement_also_holds_in_the_next_worker(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
         assert (await client.ask("confine", vm="web1", pes="0-1|3"))["target"] == "elements 0-1|3"
@@ -411,7 +412,7 @@ def test_on_a_gpu_confinement_is_a_smaller_partition(tmp_path: Path) -> None:
     tell(tmp_path, story, FakeControlledVm("web1", 4, gpu="1"))
 
 
-def test_what_cannot_be_moved_or_confined_now_is_refused(tmp_path: Path) -> None:
+def test_vm_without_a_worker_cannot_be_migrated_confined_or_reset(tmp_path: Path) -> None:
     async def story(_rig: Rig, client: Client) -> None:
         for verb, fields in (("migrate", {}), ("confine", {"pes": "0"}), ("reset_worker", {})):
             assert (await client.refusal(verb, vm="off", **fields)).kind == "busy"

@@ -1,4 +1,4 @@
-"""Firmware management: staging, changing a few elements first, taking back what goes wrong."""
+"""Firmware management: staging, changing a few elements first, rolling back failed changes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.fakes.strict_event_bus import StrictEventBus
+from tests.limits import ANSWERS_WITHIN_S
 from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
+from vhost_backend.control.background_tasks import BackgroundTasks
+from vhost_backend.control.event_bus import EventBus
+from vhost_backend.control.events import FirmwareChanged, FirmwareReported, WorkerLost, WorkerReady
 from vhost_backend.control.firmware import build, signing, unit
-from vhost_backend.control.firmware.elements import FirmwareError, FirmwareReport, SlotState
 from vhost_backend.control.firmware.manager import MAX_IMAGES, PROBATION_S, FirmwareManager
+from vhost_backend.control.links.channel_port import Loss
+from vhost_backend.control.links.firmware import FirmwareError, FirmwareReport, SlotState
+from vhost_backend.log import get_logger
 from vhost_backend.sandbox import memfd
 from virtio_proto.control.firmware import Manifest
 from virtio_proto.schema import ProgramKind
@@ -52,7 +59,7 @@ class FakeCompiler:
 
 
 class SlowCompiler(FakeCompiler):
-    """Has compiled when it is told to."""
+    """Finishes compiling when the test says so."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -73,10 +80,10 @@ class SlowCompiler(FakeCompiler):
 
 @dataclass
 class FakeElements:
-    """Elements that report at once what they are told to."""
+    """Elements that report at once what the test set."""
 
     vm: str
-    manager: FirmwareManager
+    bus: EventBus
     num_pes: int = 4
     gpu: str = "cpu"
     target: Target = field(default_factory=lambda: Target("cpu"))
@@ -95,47 +102,65 @@ class FakeElements:
     async def activate_firmware(self, slot: int, pes: Collection[int]) -> None:
         self.asked.append((slot, tuple(pes)))
         if self.dies_when_activated:
-            self.manager.worker_lost(self.vm)
+            self.bus.publish(WorkerLost(self.vm, 1, Loss("killed")))
             return
         for pe in pes:
             if pe in self.silent:
                 continue
-            self.manager.reported(self.vm, FirmwareReport(pe, slot, 0, SlotState.STAGED, 0))
+            self.bus.publish(FirmwareReported(self.vm, FirmwareReport(pe, slot, 0, SlotState.STAGED, 0)))
             if pe in self.hanging:
                 continue
             bad = slot == 1 and pe in self.failing
             state = SlotState.ROLLED_BACK if bad else SlotState.ACTIVE
-            self.manager.reported(self.vm, FirmwareReport(pe, slot, 0, state, 7 if bad else 0))
+            self.bus.publish(FirmwareReported(self.vm, FirmwareReport(pe, slot, 0, state, 7 if bad else 0)))
 
     async def replace_worker(self, reason: str) -> None:
         self.replaced.append(reason)
-        self.manager.worker_lost(self.vm)
+        self.bus.publish(WorkerLost(self.vm, 1, Loss(reason)))
 
 
 class Rig:
-    """A manager, a clock that is moved by hand, and what it told."""
+    """A manager, a clock that is moved by hand, and the changes that it published."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
-        self.told: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.told: list[FirmwareChanged] = []
         self.elements: dict[str, FakeElements] = {}
         self._news = asyncio.Event()
-        self.manager = FirmwareManager(KEYS, FakeCompiler(), self._tell, lambda: int(self.now_s * 1e9))
+        self._tasks = BackgroundTasks(get_logger())
+        self.bus = StrictEventBus(get_logger())
+        self.bus.subscribe(FirmwareChanged, self._changed)
+        self.manager = FirmwareManager(
+            KEYS,
+            FakeCompiler(),
+            self.bus,
+            self._tasks,
+            elements_of=self.elements.__getitem__,
+            clock_ns=lambda: int(self.now_s * 1e9),
+        )
 
-    def _tell(self, event: str, vm: str | None, detail: dict[str, Any]) -> None:
-        self.told.append((event, vm, detail))
+    def _changed(self, event: FirmwareChanged) -> None:
+        self.told.append(event)
         self._news.set()
 
-    async def until(self, told: tuple[str, str | None, dict[str, Any]]) -> None:
-        """Waits until the manager has told this."""
-        while told not in self.told:
+    async def until(self, vm: str, detail: dict[str, Any]) -> None:
+        """Waits until the manager has published a change with these fields."""
+        while FirmwareChanged(vm, detail) not in self.told:
             self._news.clear()
             await self._news.wait()
 
     async def add(self, vm: str, **options: Any) -> FakeElements:
-        elements = self.elements[vm] = FakeElements(vm, self.manager, **options)
-        await self.manager.worker_ready(elements)
+        """Gives a VM a worker, and waits until the manager has its elements."""
+        elements = self.elements[vm] = FakeElements(vm, self.bus, **options)
+        self.bus.publish(WorkerReady(vm, 1, elements.num_pes))
+        await asyncio.gather(*self._tasks._tasks)
         return elements
+
+    def lose(self, vm: str, *, died: bool = True) -> None:
+        self.bus.publish(WorkerLost(vm, 1, Loss("killed", died=died)))
+
+    def report(self, vm: str, report: FirmwareReport) -> None:
+        self.bus.publish(FirmwareReported(vm, report))
 
     def active(self, vm: str = "web1") -> list[str]:
         return [row["active"] for row in self.manager.info()["pes"] if row["vm"] == vm]
@@ -148,7 +173,7 @@ def run(test: Callable[[Rig], Awaitable[None]]) -> None:
     asyncio.run(inside())
 
 
-def test_elements_begin_with_what_the_engine_is_built_with() -> None:
+def test_elements_begin_with_the_built_in_firmware() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1", num_pes=2)
         assert rig.active() == [BUILT_IN] * 2
@@ -200,7 +225,7 @@ def test_failed_self_test_of_the_first_element_spares_the_others() -> None:
     run(test)
 
 
-def test_failed_self_test_of_one_element_takes_all_back_on_every_vm() -> None:
+def test_failed_self_test_of_one_element_rolls_all_back_on_every_vm() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1", failing={2})
         await rig.add("web2")
@@ -224,7 +249,7 @@ def test_element_without_poll_point_is_named_and_told_to_stay() -> None:
     run(test)
 
 
-def test_element_that_does_not_come_back_from_a_self_test_costs_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_self_test_that_never_ends_has_the_worker_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit, "SELF_TEST_S", 0.01)
 
     async def test(rig: Rig) -> None:
@@ -237,7 +262,7 @@ def test_element_that_does_not_come_back_from_a_self_test_costs_the_worker(monke
         assert (other.replaced, rig.active("web2")) == ([], [BUILT_IN] * 4)
         await rig.add("web1")
         assert rig.active("web1") == [BUILT_IN] * 4
-        with pytest.raises(FirmwareError, match="has killed there before"):
+        with pytest.raises(FirmwareError, match="killed its worker before"):
             await rig.manager.stage(image(), ["web1"])
 
     run(test)
@@ -249,19 +274,19 @@ def test_image_that_dies_on_one_element_leaves_the_vms_others_and_is_condemned()
         await rig.add("web2")
         await rig.manager.stage(image(), ["web1", "web2"])
         await rig.manager.activate("2.0.0", {"web1": range(4), "web2": range(4)})
-        rig.manager.reported("web1", FirmwareReport(2, 1, 0, SlotState.ROLLED_BACK, 256 + signal.SIGSEGV))
+        rig.report("web1", FirmwareReport(2, 1, 0, SlotState.ROLLED_BACK, 256 + signal.SIGSEGV))
         problem = {"version": "2.0.0", "problem": "element 2: 2.0.0 died of SIGSEGV"}
-        await rig.until(("firmware", "web1", problem))
-        await rig.until(("firmware", "web1", {"version": "2.0.0", "state": "rolled back", "active": BUILT_IN}))
+        await rig.until("web1", problem)
+        await rig.until("web1", {"version": "2.0.0", "state": "rolled back", "active": BUILT_IN})
         assert rig.active("web1") == [BUILT_IN] * 4
         assert rig.active("web2") == ["2.0.0"] * 4
-        with pytest.raises(FirmwareError, match="has killed there before"):
+        with pytest.raises(FirmwareError, match="killed its worker before"):
             await rig.manager.roll_back({"web1": range(4)})
 
     run(test)
 
 
-def test_worker_that_says_it_without_end_is_heard_once() -> None:
+def test_endless_reports_of_a_worker_are_handled_once() -> None:
     async def test(rig: Rig) -> None:
         elements = await rig.add("web1")
         await rig.manager.stage(image(), ["web1"])
@@ -269,15 +294,15 @@ def test_worker_that_says_it_without_end_is_heard_once() -> None:
         rig.told.clear()
         elements.asked.clear()
         for pe in [0, 1, 2, 3] * 250:
-            rig.manager.reported("web1", FirmwareReport(pe, 1, 0, SlotState.ROLLED_BACK, 256 + signal.SIGSEGV))
-        await rig.until(("firmware", "web1", {"version": "2.0.0", "state": "rolled back", "active": BUILT_IN}))
+            rig.report("web1", FirmwareReport(pe, 1, 0, SlotState.ROLLED_BACK, 256 + signal.SIGSEGV))
+        await rig.until("web1", {"version": "2.0.0", "state": "rolled back", "active": BUILT_IN})
         assert len(rig.told) == 2
         assert len(elements.asked) <= 1
 
     run(test)
 
 
-def test_failed_change_leaves_what_the_next_worker_shall_run() -> None:
+def test_failed_change_does_not_alter_the_next_workers_firmware() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         await rig.manager.stage(image(), ["web1"])
@@ -308,7 +333,7 @@ def test_rollback_goes_to_the_other_slot_and_back_again() -> None:
     run(test)
 
 
-def test_rollback_does_not_activate_what_was_only_staged() -> None:
+def test_rollback_does_not_activate_a_staged_image() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         await rig.manager.stage(image(), ["web1"])
@@ -319,7 +344,7 @@ def test_rollback_does_not_activate_what_was_only_staged() -> None:
     run(test)
 
 
-def test_vm_whose_worker_does_not_answer_holds_up_no_other() -> None:
+def test_vm_whose_worker_does_not_answer_delays_no_other() -> None:
     async def test(rig: Rig) -> None:
         stuck, _ = await rig.add("web1"), await rig.add("web2")
         asked = asyncio.Event()
@@ -331,7 +356,7 @@ def test_vm_whose_worker_does_not_answer_holds_up_no_other() -> None:
         stuck.stage_firmware = never  # type: ignore[method-assign,assignment]
         waiting = asyncio.create_task(rig.manager.stage(image(), ["web1"]))
         await asked.wait()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
             await rig.manager.stage(image(), ["web2"])
             assert (await rig.manager.activate("2.0.0", {"web2": range(4)}))["state"] == "active"
         waiting.cancel()
@@ -360,13 +385,13 @@ def test_third_version_waits_until_one_runs_everywhere() -> None:
     run(test)
 
 
-def test_new_worker_gets_what_the_old_one_ran() -> None:
+def test_new_worker_gets_the_old_ones_firmware() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         await rig.manager.stage(image(), ["web1"])
         await rig.manager.activate("2.0.0", {"web1": range(4)})
         rig.now_s += PROBATION_S + 1
-        rig.manager.worker_lost("web1")
+        rig.lose("web1")
         assert rig.manager.active("web1") == ""
         await rig.add("web1", num_pes=8)
         assert rig.active() == ["2.0.0"] * 8
@@ -374,12 +399,12 @@ def test_new_worker_gets_what_the_old_one_ran() -> None:
     run(test)
 
 
-def test_worker_that_was_replaced_has_died_of_nothing() -> None:
+def test_replacement_of_a_worker_condemns_no_image() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         await rig.manager.stage(image(), ["web1"])
         await rig.manager.activate("2.0.0", {"web1": range(4)})
-        rig.manager.worker_lost("web1", died=False)
+        rig.lose("web1", died=False)
         await rig.add("web1")
         assert rig.active() == ["2.0.0"] * 4
 
@@ -393,7 +418,7 @@ def test_image_that_was_compiled_for_one_worker_does_not_reach_the_next() -> Non
         rig.manager._compiler = compiler
         staging = asyncio.create_task(rig.manager.stage(image(), ["web1"]))
         await compiler.asked.wait()
-        rig.manager.worker_lost("web1")
+        rig.lose("web1")
         second = await rig.add("web1")
         compiler.finish()
         with pytest.raises(FirmwareError, match="has lost its worker meanwhile") as refused:
@@ -403,17 +428,17 @@ def test_image_that_was_compiled_for_one_worker_does_not_reach_the_next() -> Non
     run(test)
 
 
-def test_image_that_a_worker_died_of_is_not_given_to_that_vm_again() -> None:
+def test_image_that_killed_a_worker_is_not_given_to_that_vm_again() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         await rig.add("web2")
         await rig.manager.stage(image(), ["web1", "web2"])
         await rig.manager.activate("2.0.0", {"web1": range(4)})
         rig.now_s += PROBATION_S - 1
-        rig.manager.worker_lost("web1")
+        rig.lose("web1")
         await rig.add("web1")
         assert rig.active() == [BUILT_IN] * 4
-        with pytest.raises(FirmwareError, match=r"firmware 2\.0\.0 has killed there before"):
+        with pytest.raises(FirmwareError, match=r"firmware 2\.0\.0 killed its worker before"):
             await rig.manager.stage(image(), ["web1"])
         assert (await rig.manager.activate("2.0.0", {"web2": range(4)}))["state"] == "active"
 
@@ -450,7 +475,7 @@ def test_source_that_does_not_compile_is_shown_with_the_compilers_words() -> Non
         (image(BUILT_IN), "malformed", "allowed: a new version"),
     ],
 )
-def test_image_that_is_not_acceptable_says_why(data: bytes, kind: str, said: str) -> None:
+def test_unacceptable_image_is_refused_with_the_reason(data: bytes, kind: str, said: str) -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         with pytest.raises(FirmwareError, match=said) as refused:
@@ -460,12 +485,12 @@ def test_image_that_is_not_acceptable_says_why(data: bytes, kind: str, said: str
     run(test)
 
 
-def test_two_images_cannot_be_one_version() -> None:
+def test_two_images_cannot_have_the_same_version() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         await rig.manager.stage(image(), ["web1"])
         await rig.manager.stage(image(), ["web1"])
-        with pytest.raises(FirmwareError, match=r"another image is version 2\.0\.0 already"):
+        with pytest.raises(FirmwareError, match=r"another image has version 2\.0\.0"):
             await rig.manager.stage(image(source="other"), ["web1"])
 
     run(test)
@@ -493,18 +518,18 @@ def test_unknown_version_and_vm_without_worker_are_named() -> None:
     run(test)
 
 
-def test_reports_about_elements_that_are_not_there_change_nothing() -> None:
+def test_reports_about_unknown_elements_change_nothing() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         for pe, slot in ((99, 1), (-1, 1), (0, 2)):
-            rig.manager.reported("web1", FirmwareReport(pe, slot, 0, SlotState.ACTIVE, 0))
-        rig.manager.reported("nobody", FirmwareReport(0, 1, 0, SlotState.ACTIVE, 0))
+            rig.report("web1", FirmwareReport(pe, slot, 0, SlotState.ACTIVE, 0))
+        rig.report("nobody", FirmwareReport(0, 1, 0, SlotState.ACTIVE, 0))
         assert rig.active() == [BUILT_IN] * 4
 
     run(test)
 
 
-def test_vm_that_the_asker_may_not_see_is_left_out() -> None:
+def test_vms_outside_of_the_callers_scope_are_left_out() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")
         await rig.add("web2")

@@ -1,4 +1,4 @@
-"""Firmware images: their form, who signed them, what they are made of."""
+"""Firmware images: format, signature, source."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_image_that_claims_a_trusted_key_but_is_signed_with_another_is_refused()
         ({"name": "a\nb"}, "allowed: 1 to 64 printable"),
     ],
 )
-def test_wrong_manifest_is_refused_with_what_is_allowed(changes: dict[str, object], said: str) -> None:
+def test_wrong_manifest_is_refused_with_the_allowed_values(changes: dict[str, object], said: str) -> None:
     raw = firmware.to_be_signed(manifest(**changes), SOURCE) + bytes(firmware.SIGNATURE_BYTES)
     with pytest.raises(ImageError, match=said):
         firmware.parse(raw)

@@ -48,13 +48,13 @@ def test_frames_come_back_in_order(sent: list[frames.Frame]) -> None:
         (b"", "not MessagePack"),
     ],
 )
-def test_what_is_no_frame_is_named(body: bytes, said: str) -> None:
+def test_malformed_frame_is_refused_with_the_reason(body: bytes, said: str) -> None:
     with pytest.raises(FrameError, match=said):
         read_all(len(body).to_bytes(4, "little") + body)
 
 
 @pytest.mark.parametrize(("value", "said"), [("\ud800", "no UTF-8 form"), (1 << 64, "more than 64 bits")])
-def test_what_no_frame_can_hold_is_named(value: object, said: str) -> None:
+def test_value_that_no_frame_can_hold_is_named(value: object, said: str) -> None:
     with pytest.raises(FrameError, match=said):
         frames.encode({"value": value})
 

@@ -1,4 +1,4 @@
-"""The binding table of the GPU domain on the CPU engine: what is bound while a kernel runs is heard in that kernel."""
+"""Binding table of the control code on processing elements, on the CPU engine: a binding takes effect in a running kernel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.control_rig import GATED, ControlRig, attach, control_rig, eventually, let_end
+from tests.unit.control_rig import GATED, ControlRig, attach, control_rig, let_end
 from tests.unit.cpu_rig import rig
+from tests.waiting import until
 from vhost_backend._dataplane import ffi, lib
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, Level
@@ -24,7 +25,7 @@ HEADER = Path(__file__).parents[2] / "kernels" / "control" / "vgc_control.h"
 
 @pytest.fixture
 def one() -> Iterator[ControlRig]:
-    """One element, so that blocks run in order."""
+    """A rig with one element, so that blocks run in order."""
     with control_rig(pes=1) as made:
         made.load(GATED)
         yield made
@@ -45,7 +46,7 @@ def test_a_function_is_bound_and_released_while_its_kernel_runs(one: ControlRig)
     assert area.pe(0).blocks == 2, "the block that was running when it was released counts"
 
 
-def test_a_block_says_what_it_belongs_to(one: ControlRig) -> None:
+def test_block_records_name_kernel_launch_and_duration(one: ControlRig) -> None:
     area = one.area
     area.open(1, Function.PERF)
     area.bind(0, Function.PERF, 1)
@@ -60,13 +61,18 @@ def test_a_block_says_what_it_belongs_to(one: ControlRig) -> None:
     assert (row.blocks, row.warps_done, row.launches, row.busy_ns) == (1, 3, 1, end.words()[2])
 
 
-def test_attended_blocks_are_counted_without_a_record(one: ControlRig) -> None:
+def test_attended_blocks_are_counted_even_without_records(one: ControlRig) -> None:
     one.area.open(1, Function.PERF)
     one.area.bind(0, Function.PERF, 1, Level.CRITICAL)
     one.area.attend(0, lib.VGC_CTL_ATTEND_BLOCKS)
     one.rig.launch("say", 10, 32, np.int32(1))
     assert one.area.pe(0).blocks == 10
     assert one.area.take(1) == []
+
+
+def apart(passed_ns: int) -> int:
+    """Possible error of the processor's counter, that long after its comparison with the clock."""
+    return 100_000 + passed_ns // 256
 
 
 def test_times_are_those_of_the_monotonic_clock(one: ControlRig) -> None:
@@ -77,12 +83,11 @@ def test_times_are_those_of_the_monotonic_clock(one: ControlRig) -> None:
     one.rig.launch("say", 5, 32, np.int32(1))
     after = time.monotonic_ns()
     times = [record.time_ns for record in one.area.take(1)]
-    slack = 100_000  # two clocks that were compared a short while ago
-    assert before - slack < times[0] <= times[-1] < after + slack
+    assert before - apart(after - before) < times[0] <= times[-1] < after + apart(after - before)
     assert times == sorted(times)
 
 
-def test_what_a_launch_costs_an_element_adds_up(one: ControlRig) -> None:
+def test_an_elements_figures_add_up_over_launches(one: ControlRig) -> None:
     one.area.open(1, Function.LOAD)
     one.area.bind(0, Function.LOAD, 1)
     one.area.attend(0, lib.VGC_CTL_ATTEND_BLOCKS)
@@ -91,7 +96,7 @@ def test_what_a_launch_costs_an_element_adds_up(one: ControlRig) -> None:
         one.rig.launch("say", 4, 64, np.int32(0))
     passed, row = time.monotonic_ns() - before, one.area.pe(0)
     assert (row.launches, row.blocks, row.warps_done) == (3, 12, 24)
-    assert 0 < row.busy_ns + row.stall_ns <= passed + 100_000
+    assert 0 < row.busy_ns + row.stall_ns <= passed + apart(passed)
     assert (row.kernel, row.warps) == (0, 0), "it runs nothing any more"
 
 
@@ -102,7 +107,7 @@ def test_nothing_is_counted_while_nothing_is_attended(one: ControlRig) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 63, 64, 65535])
-def test_a_word_with_an_impossible_channel_is_no_binding(one: ControlRig, number: int) -> None:
+def test_a_bind_word_with_an_impossible_channel_has_no_effect(one: ControlRig, number: int) -> None:
     for function in Function:
         one.area.pe(0).bind[function] = 7 << 32 | number << 16 | 5 << 8
     one.area.attend(0, lib.VGC_CTL_ATTEND_BLOCKS)
@@ -111,7 +116,7 @@ def test_a_word_with_an_impossible_channel_is_no_binding(one: ControlRig, number
     assert one.area.channel(63).records == 0
 
 
-def test_a_word_of_an_earlier_generation_is_no_binding(one: ControlRig) -> None:
+def test_a_bind_word_of_an_earlier_generation_has_no_effect(one: ControlRig) -> None:
     one.area.open(1, Function.PERF)
     one.area.bind(0, Function.PERF, 1)
     one.area.channel(1).generation += 1
@@ -119,7 +124,7 @@ def test_a_word_of_an_earlier_generation_is_no_binding(one: ControlRig) -> None:
     assert one.area.channel(1).records == 0
 
 
-def test_the_engine_says_what_an_element_does(one: ControlRig) -> None:
+def test_the_engine_reports_the_state_of_an_element(one: ControlRig) -> None:
     gate = one.rig.array(2, np.int32)
     assert one.look(0) is None
     assert one.look(1) is None, "there is no such element"
@@ -129,7 +134,7 @@ def test_the_engine_says_what_an_element_does(one: ControlRig) -> None:
         assert one.text(state.kernel) == one.rig.functions["gated"].name
         assert (state.block, state.warps) == (1, 2)
         gate[0] = 3
-    eventually(lambda: one.look(0) is None)
+    until(lambda: one.look(0) is None)
 
 
 def test_a_snapshot_is_answered_once_per_binding(one: ControlRig) -> None:
@@ -154,7 +159,7 @@ def test_an_idle_element_answers_when_it_is_kicked(one: ControlRig) -> None:
     one.area.bind(0, Function.SNAPSHOT, 1)
     one.area.attend(0, lib.VGC_CTL_ATTEND_BLOCKS)
     one.kick()
-    state = eventually(lambda: one.area.take_one(1))
+    state = until(lambda: one.area.take_one(1))
     assert state.words()[0] == 0, "it runs no kernel"
 
 

@@ -1,4 +1,4 @@
-"""Confinement on the CPU engine: elements that take no further blocks, while launches end as ever."""
+"""Confinement on the CPU engine: confined elements take no further blocks, and launches still end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.control_rig import ControlRig, control_rig, eventually
+from tests.unit.control_rig import ControlRig, control_rig
+from tests.waiting import until
 from vhost_backend._dataplane import lib
 from virtio_proto.control.records import Function
 
@@ -66,11 +67,11 @@ def test_an_element_that_is_free_again_takes_blocks_again(two: ControlRig) -> No
 
 
 def test_it_takes_effect_at_the_next_block_of_a_launch_that_runs(two: ControlRig) -> None:
-    """Whoever is confined leaves the blocks that it had taken to the others."""
+    """A confined element returns the blocks that it had taken, for the others to run."""
     blocks = 400
     gate, began = two.rig.array(blocks, np.int32), two.rig.array(blocks, np.int32)
     with two.running("gated", blocks, 1, gate, began):
-        running = eventually(lambda: np.flatnonzero(began).tolist() if (began != 0).sum() == 2 else [])
+        running = until(lambda: np.flatnonzero(began).tolist() if (began != 0).sum() == 2 else [])
         confined = int(began[running[1]]) - 1
         confine(two, confined)
         gate[...] = 1
@@ -79,7 +80,7 @@ def test_it_takes_effect_at_the_next_block_of_a_launch_that_runs(two: ControlRig
     assert (began != 0).all()
 
 
-def test_where_all_would_be_confined_none_is(two: ControlRig) -> None:
+def test_confinement_of_all_elements_has_no_effect(two: ControlRig) -> None:
     confine(two, 0, 1)
     assert places(two, 100) <= {0, 1}
 

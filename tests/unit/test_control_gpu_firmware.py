@@ -1,4 +1,4 @@
-"""Firmware slots of the CPU engine: control code changes between two blocks, and goes back when it is not healthy."""
+"""Firmware slots of the CPU engine: control code changes between two blocks, and is rolled back if unhealthy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tests.unit.control_rig import GATED, ControlRig, control_rig, eventually, let_end
+from tests.unit.control_rig import GATED, ControlRig, control_rig, let_end
 from tests.unit.cpu_rig import compile_image
+from tests.waiting import until
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.control.firmware.build import amalgamate
 from virtio_proto.control.records import Function
@@ -44,7 +45,7 @@ def one() -> Iterator[ControlRig]:
 
 
 def load(made: ControlRig, slot: int, contents: bytes, version: int = NEW) -> str:
-    """Puts an image into a slot; the reason why not, or nothing."""
+    """Loads an image into a slot; returns the reason of a refusal, or an empty text."""
     fd, why = os.memfd_create("image"), ffi.new("char[]", lib.VGC_CPU_WHY)
     try:
         os.write(fd, contents)
@@ -69,10 +70,10 @@ def want(made: ControlRig, slot: int, attention: int = 0) -> None:
 
 
 def activate(made: ControlRig, slot: int) -> tuple[int, int, int, int]:
-    """Asks an idle element for the slot: version, slot, state and code of its record."""
+    """Has an idle element change to the slot; returns version, slot, state and code of its record."""
     want(made, slot)
     made.kick()
-    version, number, state, code = eventually(lambda: made.area.take_one(6)).words()
+    version, number, state, code = until(lambda: made.area.take_one(6)).words()
     return version, number, state, code
 
 
@@ -82,14 +83,14 @@ def active(made: ControlRig) -> tuple[int, int]:
 
 
 def events(made: ControlRig) -> list[tuple[int, ...]]:
-    """What a kernel's three events look like on the host."""
+    """Texts of a kernel's three events on the host."""
     made.area.open(2, Function.PERF)
     made.area.bind(0, Function.PERF, 2, 5)
     made.rig.launch("say", 1, 1, np.int32(3))
     return [record.words() for record in made.area.take(2)]
 
 
-def test_an_engine_begins_with_what_it_was_built_with(one: ControlRig) -> None:
+def test_an_engine_begins_with_its_built_in_code(one: ControlRig) -> None:
     assert active(one) == (A, BUILT_IN)
 
 
@@ -139,8 +140,8 @@ def test_an_image_that_is_not_healthy_is_rolled_back(one: ControlRig, change: tu
     assert len(events(one)) == 3
 
 
-def test_code_that_dies_in_a_hook_is_taken_back_and_the_kernel_goes_on(one: ControlRig) -> None:
-    """The self test has no text to send, so this one passes it."""
+def test_code_that_crashes_in_a_hook_is_rolled_back_and_the_kernel_goes_on(one: ControlRig) -> None:
+    """The self test sends no text, so code that crashes on texts passes it."""
     text = "    while (length != 0) {\n        uint32_t part"
     assert load(one, B, image((text, DIES + text))) == ""
     assert activate(one, B)[2] == lib.VGC_CTL_FW_ACTIVE
@@ -166,7 +167,7 @@ def test_slots_take_turns(one: ControlRig) -> None:
 
 
 def test_a_slot_that_elements_run_is_not_touched(one: ControlRig) -> None:
-    refusal = "processing elements run what is in slot A"
+    refusal = "processing elements run the code in slot A"
     assert load(one, A, image()).startswith(refusal)
     assert unload(one, A).startswith(refusal)
     load(one, B, image())
@@ -187,7 +188,7 @@ def test_an_emptied_slot_has_the_built_in_code_again(one: ControlRig) -> None:
         (lambda: b"", "cannot be mapped"),
         (lambda: b"no ELF file" * 100, "is not an x86-64 shared object"),
         (lambda: compile_image(GATED)[0], "it has no table of control code"),
-        (lambda: image(("{VGC_CTL_ABI,", "{VGC_CTL_ABI + 1,")), "another version of the hooks"),
+        (lambda: image(("{VGC_CTL_ABI,", "{VGC_CTL_ABI + 1,")), "another version of VGC_CTL_ABI"),
         (
             lambda: image(
                 ("vgc_ctl_modules = VGC_CTL_MODULES", "vgc_ctl_modules = {VGC_CTL_ABI, sizeof(vgc_ctl_modules)}")
@@ -197,18 +198,18 @@ def test_an_emptied_slot_has_the_built_in_code_again(one: ControlRig) -> None:
     ],
     ids=["nothing", "text", "program", "abi", "empty table"],
 )
-def test_what_is_no_firmware_is_refused(one: ControlRig, contents: Callable[[], bytes], reason: str) -> None:
+def test_bytes_that_are_no_firmware_are_refused(one: ControlRig, contents: Callable[[], bytes], reason: str) -> None:
     assert reason in load(one, B, contents())
     assert activate(one, B)[0] == BUILT_IN, "the slot is as it was"
 
 
 @pytest.mark.parametrize("slot", [2, 77, 2**32 - 1])
-def test_there_are_two_slots(one: ControlRig, slot: int) -> None:
+def test_a_slot_other_than_a_and_b_is_refused(one: ControlRig, slot: int) -> None:
     assert "allowed: 0 (A), 1 (B)" in load(one, slot, image())
     assert "allowed: 0 (A), 1 (B)" in unload(one, slot)
 
 
-def test_an_element_that_is_asked_for_another_slot_says_so(one: ControlRig) -> None:
+def test_a_change_to_an_unknown_slot_is_reported(one: ControlRig) -> None:
     assert activate(one, 7) == (0, 7, lib.VGC_CTL_FW_ROLLED_BACK, 22)
 
 
@@ -217,6 +218,6 @@ def test_a_kernel_that_polls_changes_in_the_middle_of_a_block(one: ControlRig) -
     to = one.rig.array(1, np.int32)
     load(one, B, image())
     with one.cancelled("polls", 1, 1, to):
-        eventually(lambda: to[0] == 1)
+        until(lambda: to[0] == 1)
         want(one, B)
-        eventually(lambda: active(one) == (B, NEW))
+        until(lambda: active(one) == (B, NEW))

@@ -1,4 +1,4 @@
-"""What kernels say to the control system with vgc.h, and what is said of them: printf, assertions, faults."""
+"""Records that kernels make with vgc.h, and records about them: printf, assertions, faults."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.control_rig import DEADLINE_S, ControlRig, control_rig, eventually, laid_out
+from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
+from tests.unit.control_rig import ControlRig, control_rig, laid_out
 from tests.unit.cpu_rig import LaunchError, Shape
+from tests.waiting import until
 from vhost_backend._dataplane import lib
 from virtio_proto.control.records import Function, Level, Record, describe
 
@@ -91,7 +93,7 @@ def one() -> Iterator[ControlRig]:
 
 
 def bind(made: ControlRig, function: Function, level: int = Level.DEBUG, **how: int) -> None:
-    """On element 0, to the channel of the function's number + 1."""
+    """Binds the function on element 0 to the channel of the function's number + 1."""
     made.area.open(function + 1, function, **how)
     made.area.bind(0, function, function + 1, level)
 
@@ -101,7 +103,7 @@ def heard(made: ControlRig, function: Function) -> list[Record]:
 
 
 def said(made: ControlRig, record: Record) -> str:
-    """The record for people; the dictionary is what the engine says lies at the addresses in it."""
+    """The record's text for people; the engine supplies the texts at the addresses in it."""
     texts = {word: made.text(word) for word in record.words()}
     return describe(record, {word: text for word, text in texts.items() if isinstance(text, str)})
 
@@ -113,7 +115,7 @@ def launch(made: ControlRig, name: str, *args: object, grid: Shape = 1, block: S
 # ---- unbound -----------------------------------------------------------------------------------------------------
 
 
-def test_a_kernel_that_nobody_listens_to_runs_as_ever(one: ControlRig) -> None:
+def test_a_kernel_without_open_channels_runs_normally(one: ControlRig) -> None:
     own, sizes = one.rig.array(8, np.uint8), one.rig.array(4, np.uint32, 9)
     launch(one, "print_all", own)
     launch(one, "logs")
@@ -137,7 +139,7 @@ def test_every_kind_of_argument_arrives(one: ControlRig) -> None:
     ]
 
 
-def test_the_prints_of_a_kernel_that_knows_nothing_of_it_are_heard(one: ControlRig) -> None:
+def test_plain_printf_of_a_kernel_reaches_the_channel(one: ControlRig) -> None:
     bind(one, Function.STDIO)
     launch(one, "prints", np.int32(2), grid=2, block=64)
     found = heard(one, Function.STDIO)
@@ -150,21 +152,21 @@ def test_the_prints_of_a_kernel_that_knows_nothing_of_it_are_heard(one: ControlR
 # ---- stdio, in ---------------------------------------------------------------------------------------------------
 
 
-def test_a_kernel_reads_what_is_typed(one: ControlRig) -> None:
+def test_a_kernel_reads_its_input(one: ControlRig) -> None:
     into, sizes = one.rig.array(64, np.uint8), one.rig.array(3, np.uint32)
-    bind(one, Function.STDIO, in_bytes=16, wait_ns=int(DEADLINE_S * 1e9))
+    bind(one, Function.STDIO, in_bytes=16, wait_ns=int(ANSWERS_WITHIN_S * 1e9))
     with one.running("echo", 1, 1, into, sizes, np.int32(3), np.uint32(10)):
-        (wants,) = eventually(lambda: heard(one, Function.STDIO))
+        (wants,) = until(lambda: heard(one, Function.STDIO))
         assert (wants.kind, wants.words()) == ("wants", (10,))
         one.area.send(1, b"first ")
-        took = eventually(lambda: heard(one, Function.STDIO))
+        took = until(lambda: heard(one, Function.STDIO))
         assert (took[0].kind, took[0].payload) == ("took", b"first ")
         one.area.send(1, b"second, long", eof=True)
     assert list(sizes) == [6, 10, 2], "as soon as there is something, at most what was asked for"
     assert bytes(into[:18]) == b"first second, long"
 
 
-def test_reading_ends_with_the_input(one: ControlRig) -> None:
+def test_reading_ends_at_the_end_of_the_input(one: ControlRig) -> None:
     into, sizes = one.rig.array(64, np.uint8), one.rig.array(3, np.uint32, 9)
     bind(one, Function.STDIO, in_bytes=16, wait_ns=2**62)
     one.area.send(1, b"all", eof=True)
@@ -183,7 +185,7 @@ def test_reading_ends_when_the_channel_is_released(one: ControlRig) -> None:
     into, sizes = one.rig.array(64, np.uint8), one.rig.array(1, np.uint32, 9)
     bind(one, Function.STDIO, in_bytes=16, wait_ns=2**62)
     with one.running("echo", 1, 1, into, sizes, np.int32(1), np.uint32(10)):
-        eventually(lambda: heard(one, Function.STDIO))
+        until(lambda: heard(one, Function.STDIO))
         one.area.release(0, Function.STDIO)
     assert sizes[0] == 0
 
@@ -219,13 +221,13 @@ def test_counters_are_added_to_by_all_threads(one: ControlRig) -> None:
     assert heard(one, Function.PERF) == [], "they are looked at, not sent"
 
 
-def test_a_counter_too_many_does_nothing(one: ControlRig) -> None:
+def test_a_counter_beyond_the_limit_has_no_effect(one: ControlRig) -> None:
     bind(one, Function.PERF, Level.CRITICAL)
     launch(one, "many_counters")
     assert counters_of(one) == {str(number): 1 + (number == 0) for number in range(lib.VGC_CTL_COUNTERS)}
 
 
-def test_a_gauge_tells_when_it_crosses_a_threshold(one: ControlRig) -> None:
+def test_a_gauge_that_crosses_a_threshold_makes_a_record(one: ControlRig) -> None:
     bind(one, Function.PERF)
     values = one.rig.array(9, np.float64, [5, 50, 9, 11, 99, 10, 3, 2, 4.5])
     launch(one, "gauges", values[:1], np.int32(1))
@@ -242,7 +244,7 @@ def test_a_gauge_tells_when_it_crosses_a_threshold(one: ControlRig) -> None:
 # ---- fault -------------------------------------------------------------------------------------------------------
 
 
-def test_a_kernel_says_that_something_is_wrong(one: ControlRig) -> None:
+def test_a_kernel_reports_a_fault_of_its_own(one: ControlRig) -> None:
     launch(one, "warns")
     bind(one, Function.FAULT)
     launch(one, "warns")
@@ -256,7 +258,7 @@ def test_a_kernel_says_that_something_is_wrong(one: ControlRig) -> None:
     ("what", "code", "text"),
     [(0, "ASSERT", "assertion `threadIdx.x > 99' failed"), (1, "TRAP", "__trap()"), (2, "DEADLOCK", "wait for each")],
 )
-def test_what_ends_a_launch_is_a_fault(one: ControlRig, what: int, code: str, text: str) -> None:
+def test_a_failed_launch_makes_a_fault_record(one: ControlRig, what: int, code: str, text: str) -> None:
     bind(one, Function.FAULT)
     bind(one, Function.PERF)
     one.area.attend(0, lib.VGC_CTL_ATTEND_BLOCKS)
@@ -269,13 +271,13 @@ def test_what_ends_a_launch_is_a_fault(one: ControlRig, what: int, code: str, te
     assert [r.kind for r in heard(one, Function.PERF)] == ["block_begin", "block_end"], "the block that was left ended"
 
 
-def test_the_last_word_of_an_element_is_in_the_area() -> None:
-    """A worker that dies of a kernel's fault leaves the record behind: the area is the daemon's too."""
+def test_the_fault_record_of_a_dying_worker_is_in_the_area() -> None:
+    """A worker that dies of a kernel's fault leaves the record in the area, which the daemon has mapped, too."""
     with laid_out(pes=1) as area:
         os.set_inheritable(area.fd, True)
         argv = [sys.executable, "-m", "tests.unit.control_fault_child", str(area.fd)]
         done = subprocess.run(
-            argv, cwd=REPOSITORY, capture_output=True, text=True, close_fds=False, check=False, timeout=60
+            argv, cwd=REPOSITORY, capture_output=True, text=True, close_fds=False, check=False, timeout=HANGS_AFTER_S
         )
         assert done.returncode == lib.VGC_EXIT_FATAL, done.stdout + done.stderr
         area.device = area.channel(1).out - area.next_link
@@ -291,15 +293,15 @@ def test_the_last_word_of_an_element_is_in_the_area() -> None:
 def test_a_loop_that_polls_ends_when_its_launch_is_cancelled(one: ControlRig) -> None:
     polled = one.rig.array(1, np.int32)
     with one.cancelled("polls", 1, 1, polled):
-        eventually(lambda: polled[0] == 1)
+        until(lambda: polled[0] == 1)
     assert polled[0] == 2
 
 
 def test_a_poll_answers_a_snapshot_in_the_middle_of_a_block(one: ControlRig) -> None:
     polled = one.rig.array(1, np.int32)
     with one.cancelled("polls", 1, 1, polled):
-        eventually(lambda: polled[0] == 1)
+        until(lambda: polled[0] == 1)
         bind(one, Function.SNAPSHOT)
         one.area.attend(0, lib.VGC_CTL_ATTEND_BLOCKS)
-        (state,) = eventually(lambda: heard(one, Function.SNAPSHOT))
+        (state,) = until(lambda: heard(one, Function.SNAPSHOT))
         assert one.text(state.words()[0]) == one.rig.functions["polls"].name

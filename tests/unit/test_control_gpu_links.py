@@ -1,4 +1,4 @@
-"""The links of the GPU domain: nothing is lost without being counted, whatever is done to them."""
+"""Links of the control code on processing elements: every lost record is counted, whatever the area contains."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.control_rig import DEADLINE_S, GATED, ControlRig, control_rig, eventually
+from tests.limits import ANSWERS_WITHIN_S
+from tests.unit.control_rig import GATED, ControlRig, control_rig
 from tests.unit.cpu_rig import make_launch
+from tests.waiting import until
 from vhost_backend._dataplane import ffi, lib
 from virtio_proto.control.records import Function, Record
 from virtio_proto.schema import Status
@@ -57,7 +59,7 @@ def values(found: list[Record]) -> list[int]:
     return [record.words()[1] for record in found]
 
 
-def test_what_finds_no_room_is_lost_and_counted(two: ControlRig) -> None:
+def test_records_without_room_are_lost_and_counted(two: ControlRig) -> None:
     channel = two.area.open(1, Function.PERF, slots=8)
     bind_all(two, 1)
     say(two, 12)
@@ -69,7 +71,7 @@ def test_what_finds_no_room_is_lost_and_counted(two: ControlRig) -> None:
     assert late.sequence - found[-1].sequence - 1 == channel.lost, "the gap in the sequence is what was lost"
 
 
-def test_the_oldest_are_overwritten_where_that_is_wanted(two: ControlRig) -> None:
+def test_the_oldest_records_are_overwritten_under_that_policy(two: ControlRig) -> None:
     channel = two.area.open(1, Function.PERF, slots=8, policy=lib.VGC_CTL_OVERWRITE_OLDEST)
     bind_all(two, 1)
     say(two, 21)
@@ -89,7 +91,7 @@ def test_a_long_record_is_found_again_after_others_were_overwritten(two: Control
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 71, 72, 73, 500, 1008, 1009, 1090])
-def test_a_record_goes_on_in_as_many_slots_as_it_needs(two: ControlRig, length: int) -> None:
+def test_a_long_record_takes_as_many_slots_as_it_needs(two: ControlRig, length: int) -> None:
     channel = two.area.open(1, Function.LOG)
     bind_all(two, 1, Function.LOG)
     two.rig.launch("shout", 1, 1, np.int32(length), np.int32(1))
@@ -110,7 +112,7 @@ def test_a_link_goes_round_for_many_laps(two: ControlRig) -> None:
     assert channel.lost == 0
 
 
-def test_positions_are_of_64_bits_and_sequences_of_32(two: ControlRig) -> None:
+def test_positions_have_64_bits_and_sequences_32(two: ControlRig) -> None:
     channel = two.area.open(1, Function.PERF, slots=16)
     channel.head = channel.tail = channel.records = two.area.tails[1] = 2**32 - 4
     bind_all(two, 1)
@@ -134,7 +136,7 @@ def test_several_elements_share_a_channel(two: ControlRig) -> None:
         assert own == sorted(own), "of one element, in order"
 
 
-def test_one_of_a_power_of_two_is_kept(two: ControlRig) -> None:
+def test_sampling_keeps_one_record_of_a_power_of_two(two: ControlRig) -> None:
     channel = two.area.open(1, Function.PERF)
     bind_all(two, 1, sample=3)
     say(two, 40)
@@ -155,7 +157,7 @@ def test_sampling_keeps_the_begin_and_the_end_of_the_same_blocks(two: ControlRig
 
 
 def test_a_writer_waits_for_room(two: ControlRig) -> None:
-    channel = two.area.open(1, Function.PERF, slots=4, policy=lib.VGC_CTL_WAIT, wait_ns=int(DEADLINE_S * 1e9))
+    channel = two.area.open(1, Function.PERF, slots=4, policy=lib.VGC_CTL_WAIT, wait_ns=int(ANSWERS_WITHIN_S * 1e9))
     bind_all(two, 1)
     found: list[Record] = []
     with two.running("say", 1, 32, np.int32(100)):
@@ -172,22 +174,22 @@ def test_a_writer_waits_no_longer_than_its_deadline(two: ControlRig) -> None:
     assert (channel.records, channel.lost) == (10, 6)
 
 
-def test_a_writer_that_waits_is_let_go_by_a_release(two: ControlRig) -> None:
+def test_a_release_ends_the_wait_of_a_writer(two: ControlRig) -> None:
     channel = two.area.open(1, Function.PERF, slots=4, policy=lib.VGC_CTL_WAIT, wait_ns=2**62)
     bind_all(two, 1)
     with two.running("say", 1, 32, np.int32(6)):
-        eventually(lambda: channel.records == 5)
+        until(lambda: channel.records == 5)
         for pe in range(2):
             two.area.release(pe, Function.PERF)
     assert (channel.records, channel.lost) == (5, 1), "the sixth found nothing bound"
 
 
-def test_an_element_that_waits_holds_nobody_up(two: ControlRig) -> None:
+def test_an_element_that_waits_delays_no_other(two: ControlRig) -> None:
     two.area.open(1, Function.PERF, slots=4, policy=lib.VGC_CTL_WAIT, wait_ns=2**62)
     bind_all(two, 1)
     with two.running("say", 1, 1, np.int32(5)):
-        waiting = eventually(lambda: [pe for pe in range(2) if two.area.pe(pe).readers])[0]
-        eventually(lambda: two.area.channel(1).records == 5)
+        waiting = until(lambda: [pe for pe in range(2) if two.area.pe(pe).readers])[0]
+        until(lambda: two.area.channel(1).records == 5)
         two.area.release(1 - waiting, Function.PERF)
         assert two.look(waiting) is not None
         two.kick()
@@ -211,7 +213,7 @@ def test_an_element_that_waits_holds_nobody_up(two: ControlRig) -> None:
         ("policy", 99),
     ],
 )
-def test_a_wild_channel_loses_records_and_nothing_else(two: ControlRig, field: str, value: int) -> None:
+def test_a_scribbled_channel_loses_records_and_nothing_else(two: ControlRig, field: str, value: int) -> None:
     channel = two.area.open(1, Function.PERF, slots=4)
     setattr(channel, field, value)
     bind_all(two, 1)
@@ -221,7 +223,7 @@ def test_a_wild_channel_loses_records_and_nothing_else(two: ControlRig, field: s
     assert two.area.pe(0).readers == two.area.pe(1).readers == 0
 
 
-def test_a_guest_that_scribbles_over_the_area_hurts_nobody_else(two: ControlRig) -> None:
+def test_a_guest_that_scribbles_over_the_area_harms_only_itself(two: ControlRig) -> None:
     """Records may be lost or invented; launches still end, and the elements still work."""
     two.load("__global__ void works(int *out) { out[blockIdx.x * blockDim.x + threadIdx.x] = 1; }")
     out = two.rig.array(64 * 64, np.int32)
@@ -238,7 +240,7 @@ def test_a_guest_that_scribbles_over_the_area_hurts_nobody_else(two: ControlRig)
         seed = np.uint32(source.getrandbits(32))
         two.rig.launch("scribble", 1, 1, np.uint64(two.area.device + 64), np.uint64(words - 8), seed)
         two.kick()
-        for channel in range(1, 64):  # but for waits that would take for ever
+        for channel in range(1, 64):  # except waits that would never end
             two.area.channel(channel).wait_ns = 0
         say(two, 20, blocks=8)
         out[...] = 0

@@ -1,4 +1,4 @@
-"""Workers, and the guest code in them, that say what cannot be: the daemon's answers stay right, and others get theirs."""
+"""Workers, and guest code in them, that send impossible values: the daemon still answers all clients, and correctly."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.fakes.api_client import Client
 from tests.fakes.control_vm import FakeControlledVm, text
-from tests.unit.interface_rig import Rig, rig
+from tests.unit.registry_rig import Rig, rig
 from tests.unit.test_control_reader import CHANNEL, GENERATION, PE, Heard, section
 from tests.unit.test_control_reader import tell as tell_reader
-from vhost_backend.control import events
-from vhost_backend.control.channel_port import Batch, ChannelError
-from vhost_backend.control.driver import packets
-from vhost_backend.control.events import Lexicon
+from tests.waiting import turns_until
+from vhost_backend.channels import packets
+from vhost_backend.control.api import push_hub
+from vhost_backend.control.api.push_hub import Lexicon
 from vhost_backend.control.functions.base import MAX_DIGESTED
-from vhost_backend.control.record_reader import MAX_NAMES, RecordReader
+from vhost_backend.control.instances.instance import Instance
+from vhost_backend.control.links.channel_port import Batch, ChannelError, DeviceClock
+from vhost_backend.control.links.record_reader import MAX_NAMES, RecordReader
+from vhost_backend.log import get_logger
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, Record
 
@@ -38,7 +42,7 @@ def tell(folder: Path, story: Callable[[Rig, Client], Awaitable[None]], *vms: Fa
 
 
 def boast(vm: FakeControlledVm) -> None:
-    """Every channel of the VM says that it has had all the records that a number can count."""
+    """Has every channel of the VM report the largest record counts that a number can hold."""
     for bound in vm.channels.bound.values():
         binding = bound.binding
         vm.channels.listener.on_batch(
@@ -46,7 +50,7 @@ def boast(vm: FakeControlledVm) -> None:
         )
 
 
-def test_forged_counts_keep_nobody_from_seeing_theirs(tmp_path: Path) -> None:
+def test_forged_counts_do_not_affect_other_vms(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("open", selector="fn=log")
         for _ in range(2):
@@ -65,7 +69,62 @@ def test_forged_counts_keep_nobody_from_seeing_theirs(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_worker_that_answers_nothing_holds_up_nobodys_expiry(tmp_path: Path) -> None:
+def test_forged_clock_error_does_not_affect_other_vms(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        listener = rig.vms["web1"].channels.listener
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reader = RecordReader(ours, get_logger(vm="web1"))
+        reader.begin(listener, 4)
+        with theirs:
+            theirs.send(packets.device_state(packets.DEVICE.pack(MOST - 1, 1, 4, 0)))
+            reader.drain()
+            reader.close()
+        shown = {vm["vm"]: vm["clock_error_ns"] for vm in (await client.ask("topology"))["vms"]}
+        assert 1 << 62 <= shown["web1"] < 1 << 63
+        assert shown["web2"] is None
+
+    tell(tmp_path, story)
+
+
+def test_worker_that_reports_ever_more_elements_costs_few_passes_over_instances(tmp_path: Path) -> None:
+    """Each report that the daemon handles costs a pass over all instances, so it handles them now and then only."""
+
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="vm=web1,fn=log")
+        channels, side = rig.vms["web1"].channels, rig.system.registry.sides["web1"]
+        looks: list[int] = []
+        attach = side.table.attach_what_fits
+
+        def counted(instance: Instance, pes: Sequence[int]) -> None:
+            looks.append(len(pes))
+            attach(instance, pes)
+
+        side.table.attach_what_fits = counted  # type: ignore[method-assign]
+        for pes in range(5, 1000):
+            channels.number(pes, DeviceClock(1000, 1))
+        assert looks == []
+        await turns_until(lambda: len(channels.bound) == 999)
+        channels.number(1000, DeviceClock(1000, 1))
+        await client.ask("topology")
+        assert looks == [999]
+
+    tell(tmp_path, story)
+
+
+def test_device_state_from_a_lost_worker_causes_no_warning(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        with structlog.testing.capture_logs() as logged:
+            channels.lose()
+            channels.listener.on_device(DeviceClock(1000, 1), 4)
+            (shown, *_) = (await client.ask("topology"))["vms"]
+        assert shown["clock_error_ns"] is None
+        assert not [event for event in logged if event["event"] == "elements_unseen"]
+
+    tell(tmp_path, story)
+
+
+def test_worker_that_never_answers_does_not_delay_the_expiry_of_others(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("subscribe", events=True)
         for vm, ttl_s in (("web1", 10), ("web2", 20)):
@@ -73,10 +132,10 @@ def test_worker_that_answers_nothing_holds_up_nobodys_expiry(tmp_path: Path) -> 
         channels = rig.vms["web1"].channels
         channels.hold = asyncio.Event()
         rig.clock.pass_s(10)
-        stuck = asyncio.ensure_future(rig.system.interface.expire())
+        stuck = asyncio.ensure_future(rig.system.registry.expire())
         await client.ask("topology")
         rig.clock.pass_s(10)
-        await rig.system.interface.expire()
+        await rig.system.registry.expire()
         assert (await client.event("expired"))["vm"] == "web2"
         assert not stuck.done()
         channels.hold.set()
@@ -87,8 +146,10 @@ def test_worker_that_answers_nothing_holds_up_nobodys_expiry(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("answer", [None, ChannelError("it did not want to")])
-def test_worker_that_answers_and_dies_leaves_no_channel_out(tmp_path: Path, answer: Exception | None) -> None:
-    """Its answer is believed for as long as there is the worker: the next one gets every channel."""
+def test_answer_of_a_dying_worker_does_not_keep_channels_from_the_next_one(
+    tmp_path: Path, answer: Exception | None
+) -> None:
+    """The answer counts for that worker only: the next one gets every channel."""
 
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
@@ -118,7 +179,7 @@ def test_worker_that_answers_and_dies_leaves_no_channel_out(tmp_path: Path, answ
 
 
 @pytest.mark.parametrize("verb", ["close", "open"])
-def test_slow_worker_is_told_in_the_end_what_was_wanted_meanwhile(tmp_path: Path, verb: str) -> None:
+def test_commands_during_a_slow_answer_reach_the_worker_afterwards(tmp_path: Path, verb: str) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels, other = rig.vms["web1"].channels, await rig.client()
         first = (await client.ask("open", selector="vm=web1,pe=0,fn=log", slots=64))["instance"]
@@ -149,7 +210,7 @@ def test_slow_worker_is_told_in_the_end_what_was_wanted_meanwhile(tmp_path: Path
         ("fault", "fault", MAX_DIGESTED, (1, struct.pack("<Q", 300) + b"text")),
     ],
 )
-def test_flood_is_told_of_in_few_events(
+def test_flood_of_records_makes_few_events(
     tmp_path: Path, fn: str, event: str, told: int, record: tuple[int, bytes]
 ) -> None:
     async def story(rig: Rig, client: Client) -> None:
@@ -168,7 +229,7 @@ def test_flood_is_told_of_in_few_events(
     tell(tmp_path, story)
 
 
-def test_times_of_a_snapshot_are_of_the_snapshot() -> None:
+def test_forged_times_in_a_snapshot_are_bounded_by_it() -> None:
     async def story(reader: RecordReader, worker: socket.socket, _heard: Heard) -> None:
         states = b"".join(
             packets.STATE.pack(pe, 1, 0, 8, 0x50, 2, 3, time_ns, time_ns, time_ns)
@@ -186,13 +247,13 @@ def test_times_of_a_snapshot_are_of_the_snapshot() -> None:
     tell_reader(story)
 
 
-def test_worker_that_goes_on_sending_is_not_read_for_ever() -> None:
+def test_one_drain_reads_no_more_than_had_arrived() -> None:
     async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
         def more(batch: Batch) -> None:
             heard.batches.append(batch)
             worker.send(b"R" + section(CHANNEL, GENERATION))
 
-        heard.on_batch = more  # type: ignore[method-assign]  # for each that it hears it is sent another
+        heard.on_batch = more  # type: ignore[method-assign]  # each batch that is read causes a further batch
         for _ in range(3):
             worker.send(b"R" + section(CHANNEL, GENERATION))
         reader.drain()
@@ -201,7 +262,7 @@ def test_worker_that_goes_on_sending_is_not_read_for_ever() -> None:
     tell_reader(story)
 
 
-def test_figures_are_never_of_the_future() -> None:
+def test_figures_have_no_future_time() -> None:
     async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
         worker.send(packets.figures_head(MOST) + packets.FIGURES.pack(PE, 0, 0, 0, *[MOST] * 6))
         reader.drain()
@@ -210,7 +271,7 @@ def test_figures_are_never_of_the_future() -> None:
     tell_reader(story)
 
 
-def test_elements_have_no_more_figures_than_there_is_room_for() -> None:
+def test_more_figures_than_the_limits_are_refused() -> None:
     most = packets.FIGURES.pack(PE, packets.MAX_COUNTERS, packets.MAX_GAUGES, 0, *[MOST] * 6)
     body = struct.pack("<QQ", 64, 1) * (packets.MAX_COUNTERS + packets.MAX_GAUGES)
     assert isinstance(packets.parse(packets.figures_head(1) + most + body), packets.Figures)
@@ -220,7 +281,7 @@ def test_elements_have_no_more_figures_than_there_is_room_for() -> None:
             packets.parse(packets.figures_head(1) + one)
 
 
-def test_names_of_the_last_programs_are_known() -> None:
+def test_only_the_last_names_of_counters_are_kept() -> None:
     async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
         for start in range(0, MAX_NAMES + 256, 256):
             (packet,) = packets.texts({start + at + 1: f"n{start + at + 1}" for at in range(256)})
@@ -234,9 +295,9 @@ def test_names_of_the_last_programs_are_known() -> None:
     tell_reader(story)
 
 
-def test_lexicon_is_bounded_and_knows_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MAX_TEXTS", 4)
-    monkeypatch.setattr(events, "MAX_TEXTS_CHARS", 10)
+def test_lexicon_is_bounded_and_keeps_the_latest_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_hub, "MAX_TEXTS", 4)
+    monkeypatch.setattr(push_hub, "MAX_TEXTS_CHARS", 10)
     lexicon = Lexicon()
     for address in range(1, 10):
         lexicon.add({address: f"t{address}"})

@@ -1,4 +1,4 @@
-"""The control interface over fake VMs, through its API: instances, channels, records, what is refused."""
+"""The control interface over fake VMs, through its API: instances, channels, records, refusals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 
 from tests.fakes.api_client import Client
 from tests.fakes.control_vm import FakeControlledVm, text
-from tests.unit.interface_rig import Rig, rig
-from vhost_backend.control.channel_port import Batch
+from tests.unit.registry_rig import Rig, rig
+from tests.waiting import turns_until
+from vhost_backend.control.links.channel_port import Batch, DeviceClock
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, Level
 
@@ -57,7 +58,7 @@ def test_closed_instance_leaves_nothing(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_selector_of_a_close_names_functions_and_vms_alone(tmp_path: Path) -> None:
+def test_selector_of_a_close_may_name_functions_and_vms_only(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("open", selector="vm=web1,fn=log")
         await client.ask("open", selector="vm=web2,fn=log")
@@ -71,9 +72,7 @@ def test_selector_of_a_close_names_functions_and_vms_alone(tmp_path: Path) -> No
     tell(tmp_path, story)
 
 
-def test_what_a_channel_still_held_goes_to_the_instance_that_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_left_in_a_channel_reach_the_closed_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
         opened = await client.ask("open", selector="vm=web1,pe=0,fn=stdio")
@@ -87,7 +86,7 @@ def test_what_a_channel_still_held_goes_to_the_instance_that_is_closed(
         monkeypatch.setattr(channels, "close", drained)
         await client.ask("close", instance=opened["instance"])
         assert texts(await client.push("records")) == ["last words"]
-        assert not rig.system.hub._kept  # nothing waits for a subscriber that cannot come
+        assert not rig.system.hub._kept  # no records are kept for a closed instance
 
     tell(tmp_path, story)
 
@@ -105,7 +104,7 @@ def test_instances_share_a_channel_at_the_highest_level(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_each_instance_gets_what_its_level_is_for(tmp_path: Path) -> None:
+def test_each_instance_gets_records_up_to_its_level(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         few = (await client.ask("open", selector="vm=web1,pe=0,fn=log", level=Level.ERROR))["instance"]
         all_of_them = (await client.ask("open", selector="vm=web1,pe=0,fn=log", level=Level.DEBUG))["instance"]
@@ -145,7 +144,7 @@ def test_refused_channel_undoes_the_whole_command(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-# ---- what is refused -----------------------------------------------------------------------------
+# ---- refusals ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,11 @@ def test_refused_channel_undoes_the_whole_command(tmp_path: Path) -> None:
         ({"selector": "fn=stdio", "period_ms": 5}, "malformed", "stdio has no period"),
         ({"selector": "fn=perf", "period_ms": 5}, "malformed", "open: period_ms is 5; allowed: 0 for once, or 10"),
         ({"selector": "fn=stdio", "keep": True}, "malformed", "keep without ttl_s"),
-        ({"selector": "fn=stdio", "colour": 1}, "malformed", "open: field 'colour'; allowed: keep, level"),
+        (
+            {"selector": "fn=stdio", "colour": 1},
+            "malformed",
+            "open: colour is no field; allowed: selector, level, policy",
+        ),
         ({"selector": 7}, "malformed", "open: selector is 7"),
     ],
 )
@@ -224,12 +227,28 @@ def test_vm_without_a_worker_gets_its_channels_when_one_is_ready(tmp_path: Path)
     tell(tmp_path, story, vm)
 
 
-def test_batch_of_an_earlier_generation_is_nobodys(tmp_path: Path) -> None:
+def test_elements_that_a_device_reports_later_get_their_channels(tmp_path: Path) -> None:
+    """A device's element numbers may have gaps, and so go beyond the number of its elements."""
+
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        opened = await client.ask("open", selector="vm=web1,pe=2-9,fn=stdio")
+        assert [channel["pe"] for channel in opened["channels"]] == [2, 3]
+        channels.number(6, DeviceClock(error_ns=2000, read_ns=0))
+        await turns_until(lambda: len(channels.bound) == 4)
+        assert sorted(bound.binding.pe for bound in channels.bound.values()) == [2, 3, 4, 5]
+        (shown, *_) = (await client.ask("topology"))["vms"]
+        assert (shown["vm"], shown["pes"], shown["clock_error_ns"]) == ("web1", 6, 2000)
+
+    tell(tmp_path, story)
+
+
+def test_batch_of_an_earlier_generation_is_dropped(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
         instance = (await client.ask("open", selector="vm=web1,pe=0,fn=stdio"))["instance"]
         await client.ask("subscribe", records=[instance])
-        side = rig.system.interface.sides["web1"]
+        side = rig.system.registry.sides["web1"]
         stale = channels.on(0, Function.STDIO).binding
         channels.lose()
         channels.come()

@@ -1,4 +1,4 @@
-"""Hostile peers of the control API: they ask for much and read nothing, stay too long, or never say who they are."""
+"""Hostile peers of the control API: they ask without reading answers, stay too long, or never authenticate."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import pytest
 
 from tests.fakes.api_client import Client
 from tests.fakes.control_vm import FakeControlledVm
-from tests.unit.interface_rig import Rig, rig
+from tests.limits import ANSWERS_WITHIN_S
+from tests.unit.registry_rig import Rig, rig
 from tests.unit.test_centre_tls import certified
 from tests.unit.test_control_server import is_dropped
-from vhost_backend.control import api_server, connection
-from vhost_backend.control.commands import Caller, Commands
-from vhost_backend.control_config import TlsConfig
+from vhost_backend.control.api import connection, server
+from vhost_backend.control.api.commands import Caller, Commands
 from virtio_proto.control import frames, tokens
+from virtio_proto.control.server_settings import TlsConfig
 
 Story = Callable[[Rig, Client], Awaitable[None]]
 TURNS = 50
@@ -43,7 +44,9 @@ def token(folder: Path, role: Any = "view", expires_ns: int | None = None) -> tu
 # ---- much asked, little read ---------------------------------------------------------------------
 
 
-def test_who_reads_no_answers_is_not_worked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_a_peer_that_reads_no_answers_are_not_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection, "MAX_UNREAD_BYTES", 1 << 16)
     done: list[str] = []
     do = Commands.do
@@ -77,12 +80,12 @@ def test_who_reads_no_answers_is_not_worked_for(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("role", "most"), [("view", connection.MAX_REQUEST_BYTES), ("admin", 9 << 20)])
-def test_request_is_as_long_as_the_role_needs(tmp_path: Path, role: str, most: int) -> None:
+def test_length_of_a_request_is_limited_by_role(tmp_path: Path, role: str, most: int) -> None:
     secret, path = token(tmp_path, role)
 
     async def story(rig: Rig, client: Client) -> None:
         peer = await rig.client(secret)
-        assert "field 'junk'" in str(await peer.refusal("ls", junk=b"x" * (most - 100)))
+        assert "junk is no field" in str(await peer.refusal("ls", junk=b"x" * (most - 100)))
         peer.send({"id": 77, "do": "ls", "with": {"junk": b"x" * most}})
         assert await is_dropped(peer)
         assert (await client.ask("topology"))["host"] == "h1"
@@ -93,7 +96,7 @@ def test_request_is_as_long_as_the_role_needs(tmp_path: Path, role: str, most: i
 # ---- who may stay --------------------------------------------------------------------------------
 
 
-def test_token_that_expires_ends_what_it_may(tmp_path: Path) -> None:
+def test_expired_token_is_refused_from_then_on(tmp_path: Path) -> None:
     secret, path = token(tmp_path, expires_ns=1_800_000_010_000_000_000)
 
     async def story(rig: Rig, client: Client) -> None:
@@ -107,9 +110,7 @@ def test_token_that_expires_ends_what_it_may(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["", "other", "expired"])
-def test_listener_whose_token_is_gone_hears_no_more(
-    tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listener_whose_token_is_gone_is_dropped(tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "CHECK_S", 0.01)
     secret, path = token(tmp_path, expires_ns=1_800_000_010_000_000_000)
 
@@ -152,14 +153,16 @@ async def greeted(port: int, context: ssl.SSLContext, secret: str) -> Client:
 
 async def is_cut(reader: asyncio.StreamReader) -> bool:
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
             return not await reader.read(1)
     except ConnectionError:
         return True
 
 
-def test_strangers_make_way_for_those_who_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_server, "MAX_STRANGERS", 3)
+def test_unauthenticated_connections_make_room_for_authenticated_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_STRANGERS", 3)
 
     async def story(rig: Rig, context: ssl.SSLContext, secret: str) -> None:
         port = rig.system.server.port
@@ -181,8 +184,8 @@ def test_strangers_make_way_for_those_who_are_known(tmp_path: Path, monkeypatch:
     over_tls(tmp_path, story)
 
 
-def test_peers_over_tls_take_no_places_of_the_hosts_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_server, "MAX_CONNECTIONS", 2)
+def test_peers_over_tls_take_no_places_of_local_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
 
     async def story(rig: Rig, context: ssl.SSLContext, secret: str) -> None:
         port = rig.system.server.port
@@ -202,7 +205,7 @@ async def refused(port: int, context: ssl.SSLContext, secret: str) -> Exception:
     return error
 
 
-def test_plain_text_at_the_tls_port_is_no_harm(tmp_path: Path) -> None:
+def test_plain_text_at_the_tls_port_is_dropped(tmp_path: Path) -> None:
     async def story(rig: Rig, context: ssl.SSLContext, secret: str) -> None:
         port = rig.system.server.port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""Reading a worker's record socket: what it brings, and that nothing it brings does harm."""
+"""Reading a worker's record socket: its packets reach the listener, and no packet does harm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import io
 import socket
 import struct
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import structlog
@@ -13,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vhost_backend import log
-from vhost_backend.control.channel_port import Batch, Binding, ElementFigures, Loss
-from vhost_backend.control.driver import packets
-from vhost_backend.control.firmware.elements import FirmwareReport
-from vhost_backend.control.record_reader import RecordReader, offset_ns
+from vhost_backend.channels import packets
+from vhost_backend.control.links.channel_port import MAX_COUNT, Batch, Binding, DeviceClock, ElementFigures, Loss
+from vhost_backend.control.links.firmware import FirmwareReport
+from vhost_backend.control.links.record_reader import RecordReader, offset_ns
 from virtio_proto.control.records import Function
 
 CHANNEL, GENERATION, PE = 3, 7, 1
+ROWS = 16
 
 
 class Heard:
@@ -32,6 +34,8 @@ class Heard:
         self.figures_ns = 0
         self.samples: list[Mapping[int, int]] = []
         self.firmware: list[FirmwareReport] = []
+        self.clock: DeviceClock | None = None
+        self.num_pes = 0
 
     def on_ready(self, num_pes: int) -> None: ...
 
@@ -53,6 +57,10 @@ class Heard:
     def on_firmware(self, report: FirmwareReport) -> None:
         self.firmware.append(report)
 
+    def on_device(self, clock: DeviceClock, num_pes: int) -> None:
+        self.clock = clock
+        self.num_pes = num_pes
+
 
 def tell(story: Callable[[RecordReader, socket.socket, Heard], Awaitable[None]]) -> None:
     """A reader with channel 3, generation 7, on element 1, and the worker's end of its socket."""
@@ -62,7 +70,7 @@ def tell(story: Callable[[RecordReader, socket.socket, Heard], Awaitable[None]])
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reader = RecordReader(ours, log.get_logger(vm="a"))
         heard = Heard()
-        reader.begin(heard)
+        reader.begin(heard, ROWS)
         reader.expect(Function.STDIO, 64, [Binding(CHANNEL, GENERATION, PE)])
         try:
             with theirs:
@@ -93,6 +101,34 @@ def test_sections_of_open_channels_count_and_no_others() -> None:
         assert len(heard.batches) == 1
 
     tell(story)
+
+
+def test_device_state_of_a_worker_is_bounded() -> None:
+    """A worker may send anything: elements are limited by the area's rows, and reading times by the present."""
+
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        worker.send(packets.device_state(packets.DEVICE.pack(3000, 1 << 63, ROWS + 1, 0)))
+        reader.drain()
+        assert reader.num_pes == ROWS
+        assert heard.clock is not None
+        assert heard.clock.error_ns == 3000
+        assert 0 < heard.clock.read_ns <= time.monotonic_ns()
+        worker.send(packets.device_state(packets.DEVICE.pack((1 << 64) - 1, 0, 0, 0)))
+        reader.drain()
+        assert heard.clock == DeviceClock(None, 0)
+        assert reader.num_pes == ROWS  # the number of elements never falls
+        worker.send(packets.device_state(packets.DEVICE.pack((1 << 64) - 2, 0, 0, 0)))
+        reader.drain()
+        assert heard.clock == DeviceClock(MAX_COUNT, 0)
+
+    tell(story)
+
+
+def test_error_of_a_devices_clock_grows_with_its_age() -> None:
+    clock = DeviceClock(error_ns=3000, read_ns=1000)
+    assert [clock.error_at(now) for now in (1000, 1000 + 10**9, 0)] == [3000, 103_000, 3000]
+    assert DeviceClock(error_ns=0, read_ns=0).error_at(10**18) == 0  # the device uses the host's clock itself
+    assert DeviceClock(error_ns=None, read_ns=0).error_at(10**18) is None
 
 
 def test_names_of_counters_and_kernels_are_looked_up() -> None:
@@ -126,9 +162,9 @@ def test_firmware_and_governor_are_passed_on() -> None:
     tell(story)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.sampled_from(b"RDPSGFEx"), st.binary(max_size=200)), max_size=8))
-def test_nothing_that_a_worker_sends_does_harm(sent: list[tuple[int, bytes]]) -> None:
+def test_random_packets_of_a_worker_do_no_harm(sent: list[tuple[int, bytes]]) -> None:
     async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
         for kind, body in sent:
             worker.send(bytes([kind]) + body)
@@ -139,7 +175,7 @@ def test_nothing_that_a_worker_sends_does_harm(sent: list[tuple[int, bytes]]) ->
     tell(story)
 
 
-def test_end_of_the_worker_is_no_error() -> None:
+def test_end_of_the_worker_raises_nothing() -> None:
     async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
         worker.send(b"R" + section(CHANNEL, GENERATION, b"last"))
         worker.close()

@@ -49,7 +49,7 @@ def test_names_and_numbers_are_those_of_the_c_header() -> None:
     assert int(lib.VGC_CTL_MAX_PES) == MAX_PES
 
 
-def test_structs_have_the_sizes_that_the_area_is_laid_out_with() -> None:
+def test_structs_have_the_sizes_of_the_areas_layout() -> None:
     sizes = {name: ffi.sizeof(f"struct vgc_ctl_{name}") for name in ("record", "more", "pe", "channel", "area")}
     assert sizes == {"record": 64, "more": 64, "pe": 1024, "channel": 256, "area": 64}
     assert ffi.offsetof("struct vgc_ctl_record", "payload") == 64 - lib.VGC_CTL_FIRST_PAYLOAD
@@ -116,11 +116,11 @@ def test_strings_are_found_where_their_argument_says() -> None:
 
 
 @given(st.text(st.sampled_from("%*.0123456789hlsdfgcxpq -+#"), max_size=30), st.binary(max_size=64))
-def test_no_format_of_a_guest_can_hurt(template: str, arguments: bytes) -> None:
+def test_any_format_of_a_guest_is_expanded_within_bounds(template: str, arguments: bytes) -> None:
     assert len(records.expand(template, arguments)) < 64_000
 
 
-def test_records_are_described_with_what_the_dictionary_knows() -> None:
+def test_records_are_described_with_the_dictionarys_texts() -> None:
     dictionary = {0x1000: "step %d", 0x2000: "tokens"}
     assert records.describe(record(Function.STDIO, 1, b"hello\n"), {}) == "hello\n"
     assert records.describe(record(Function.LOG, 1, words(0x1000, 7)), dictionary) == "step 7"

@@ -1,4 +1,4 @@
-"""Selectors: what they choose, and what is said of those that are malformed."""
+"""Selectors: their matches, and the errors for malformed ones."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ def test_selector_of_the_design_page() -> None:
     assert chosen.matches_vm("web1")
     assert not chosen.matches_vm("web2")
     assert not chosen.matches_fn("stdio")
+
+
+def test_numbers_may_be_named_again_and_again() -> None:
+    assert selector.numbers("8|0-3, 2-4|8") == (0, 1, 2, 3, 4, 8)
 
 
 def test_alternatives_and_wildcards() -> None:
@@ -80,7 +84,7 @@ ranges = st.tuples(st.integers(0, MAX_PES - 1), st.integers(0, MAX_PES - 1)).map
     st.lists(st.sampled_from(FUNCTIONS), min_size=1, unique=True),
     st.integers(1, MAX_PES),
 )
-def test_what_a_selector_prints_parses_to_the_same(pes: list[tuple[int, int]], fns: list[str], num_pes: int) -> None:
+def test_printed_selector_parses_to_the_same(pes: list[tuple[int, int]], fns: list[str], num_pes: int) -> None:
     made = Selector(vm="web1", pe=tuple(pes), fn=tuple(fns))
     assert selector.parse(str(made)) == made
     chosen = {pe for first, last in pes for pe in range(first, last + 1) if pe < num_pes}

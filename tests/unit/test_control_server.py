@@ -1,4 +1,4 @@
-"""The control API's server: frames that are none, peers that read slowly, connections that end."""
+"""The control API's server: malformed frames, slow readers, connections that end."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from tests.fakes.api_client import Client
 from tests.fakes.control_vm import FakeControlledVm, text
-from tests.unit.interface_rig import Rig, rig
-from vhost_backend.control import api_server, connection, events
+from tests.unit.registry_rig import Rig, rig
+from vhost_backend.control.api import connection, push_hub, server
 from virtio_proto.control import frames, records
-from virtio_proto.control.api import ERROR_KINDS, VERBS
+from virtio_proto.control.api import ERROR_KINDS
 from virtio_proto.control.records import Function
+from virtio_proto.control.verbs import VERBS
 
 Story = Callable[[Rig, Client], Awaitable[None]]
 
@@ -33,7 +34,7 @@ def tell(folder: Path, story: Story, *vms: FakeControlledVm, **config: Any) -> N
 
 
 async def is_dropped(client: Client) -> bool:
-    """Waits for what the daemon does; True if it hangs up."""
+    """Waits for the daemon's next action; True if it hangs up."""
     try:
         await client.read()
     except (EOFError, ConnectionError, frames.FrameError):
@@ -56,7 +57,7 @@ async def is_dropped(client: Client) -> bool:
         frames.encode({"do": "ls"}),
     ],
 )
-def test_what_is_no_request_ends_that_connection_only(tmp_path: Path, data: bytes) -> None:
+def test_malformed_request_ends_that_connection_only(tmp_path: Path, data: bytes) -> None:
     async def story(rig: Rig, client: Client) -> None:
         other = await rig.client()
         client.writer.write(data)
@@ -75,7 +76,7 @@ def test_what_is_no_request_ends_that_connection_only(tmp_path: Path, data: byte
         {"id": 1, "do": 5},
     ],
 )
-def test_stranger_is_answered_once_and_dropped(tmp_path: Path, frame: dict[str, Any]) -> None:
+def test_connection_without_hello_is_answered_once_and_dropped(tmp_path: Path, frame: dict[str, Any]) -> None:
     async def story(rig: Rig, _client: Client) -> None:
         stranger = await rig.raw()
         stranger.send(frame)
@@ -85,7 +86,7 @@ def test_stranger_is_answered_once_and_dropped(tmp_path: Path, frame: dict[str, 
     tell(tmp_path, story)
 
 
-def test_strangers_cannot_send_much(tmp_path: Path) -> None:
+def test_requests_before_hello_are_short(tmp_path: Path) -> None:
     async def story(rig: Rig, _client: Client) -> None:
         stranger = await rig.raw()
         stranger.writer.write(struct.pack("<I", connection.HELLO_BYTES + 1))
@@ -94,7 +95,7 @@ def test_strangers_cannot_send_much(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_stranger_that_says_nothing_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_connection_without_hello_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HELLO_S", 0.01)
 
     async def told() -> None:
@@ -105,7 +106,7 @@ def test_stranger_that_says_nothing_is_dropped(tmp_path: Path, monkeypatch: pyte
 
 
 def test_connections_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_server, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
 
     async def story(rig: Rig, client: Client) -> None:
         await rig.client()
@@ -132,7 +133,7 @@ FIELDS = st.dictionaries(
 SELECTORS = st.sampled_from(["", "fn=stdio", "vm=web1,fn=perf", "pe=0,fn=log", "vm=*,fn=fault", "gpu=cpu,fn=load"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(sorted(VERBS)), FIELDS, SELECTORS), min_size=1, max_size=12))
 def test_any_request_is_answered(tmp_path: Path, requests: list[tuple[str, dict[str, Any], str]]) -> None:
     """Whatever the fields hold, each request gets one answer of a known kind, and never an error of the daemon's own."""
@@ -153,9 +154,9 @@ def test_any_request_is_answered(tmp_path: Path, requests: list[tuple[str, dict[
     tell(tmp_path, story)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.binary(max_size=64) | Json.map(lambda value: msgpack.packb(value, default=str)), max_size=5))
-def test_no_bytes_disturb_others(tmp_path: Path, bodies: list[bytes]) -> None:
+def test_random_bytes_do_not_disturb_other_connections(tmp_path: Path, bodies: list[bytes]) -> None:
     async def story(rig: Rig, client: Client) -> None:
         hostile = await rig.client()
         for body in bodies:
@@ -195,8 +196,8 @@ def test_slow_reader_loses_pushes_and_is_told_how_many(tmp_path: Path, monkeypat
     tell(tmp_path, story)
 
 
-def test_records_that_nobody_takes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MAX_KEPT_OF_ONE_BYTES", 4000)
+def test_records_without_a_subscriber_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_hub, "MAX_KEPT_OF_ONE_BYTES", 4000)
 
     async def story(rig: Rig, client: Client) -> None:
         instance = (await client.ask("open", selector="vm=web1,pe=0,fn=stdio"))["instance"]
@@ -238,7 +239,7 @@ def test_connection_that_ends_during_its_command_leaves_nothing(tmp_path: Path) 
         channels.hold = asyncio.Event()
         other = await rig.client()
         other.send({"id": 99, "do": "open", "with": {"selector": "vm=web1,fn=stdio"}})
-        while not rig.system.interface.instances_of("web1"):
+        while not rig.system.registry.sides["web1"].instances:
             await client.ask("ls")
         other.writer.close()
         channels.hold.set()
@@ -260,17 +261,17 @@ def test_instance_expires_unless_it_is_renewed(tmp_path: Path) -> None:
         rig.clock.pass_s(60)
         await client.ask("set", instance=opened["instance"], ttl_s=100)
         rig.clock.pass_s(60)
-        await rig.system.interface.expire()
+        await rig.system.registry.expire()
         assert len((await client.ask("ls"))["instances"]) == 1
         rig.clock.pass_s(41)
-        await rig.system.interface.expire()
+        await rig.system.registry.expire()
         assert (await client.event("expired"))["detail"]["instance"] == opened["instance"]
         assert not rig.vms["web1"].channels.bound
 
     tell(tmp_path, story)
 
 
-def test_expiry_needs_nobody_to_ask(tmp_path: Path) -> None:
+def test_instances_expire_without_a_request(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("subscribe", events=True)
         rig.clock.pass_s(-3600)

@@ -1,4 +1,4 @@
-"""A snapshot put together: how far apart its elements were looked at."""
+"""The merged snapshot: the time skew between its elements."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from tests.fakes.control_vm import FakeControlledVm
-from tests.unit.interface_rig import rig
-from vhost_backend.control import snapshots
-from vhost_backend.control.channel_port import ElementState
-from vhost_backend.control.snapshots import VmSnapshot
+from tests.unit.registry_rig import rig
+from vhost_backend.control.faults import snapshots
+from vhost_backend.control.faults.snapshots import VmSnapshot
+from vhost_backend.control.links.channel_port import ElementState
 from virtio_proto.control.api import SnapshotInfo
 
 
@@ -29,6 +29,6 @@ def test_skew_is_the_time_between_the_first_and_the_last_element(tmp_path: Path)
 
 async def taken(folder: Path) -> SnapshotInfo:
     async with rig(folder, FakeControlledVm("web1", 2), FakeControlledVm("web2", 1)) as made:
-        first, second = made.system.interface.sides.values()
+        first, second = made.system.registry.sides.values()
         parts = [VmSnapshot(first, (0, 1), (state(0, 105), state(1, 100))), VmSnapshot(second, (0,), (state(0, 130),))]
         return snapshots.assemble(parts, 999, lambda side, seen: side is first and seen.pe == 1)

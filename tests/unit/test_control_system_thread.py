@@ -1,4 +1,4 @@
-"""The control system's thread in a worker: what it answers when something in it breaks."""
+"""The control system's thread in a worker: its answers after an internal error."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from vhost_backend.worker.control_messages import ControlClose
-from vhost_backend.worker.control_system import ControlSystem
-
-PATIENCE_S = 20.0
+from tests.limits import ANSWERS_WITHIN_S
+from vhost_backend.worker.channels.thread import ControlSystem
+from vhost_backend.worker_protocol.control_messages import ControlClose
 
 
 class NoChannels:
@@ -21,7 +20,7 @@ class NoChannels:
 
 
 class Breaking:
-    """Commands that meet a bug."""
+    """Commands that raise an unexpected exception."""
 
     waiting = False
 
@@ -42,7 +41,7 @@ def test_every_command_is_answered_when_the_control_system_breaks() -> None:
     system.submit(ControlClose(1, ()), fds[:1])
     system.submit(ControlClose(2, ()), fds[1:])
     for seq in (1, 2):
-        number, error = answers.get(timeout=PATIENCE_S)
+        number, error = answers.get(timeout=ANSWERS_WITHIN_S)
         assert number == seq
         assert "control system failed: ZeroDivisionError" in error
     system.stop()

@@ -1,4 +1,4 @@
-"""Versions that the control system shows of a host's GPUs: the driver's and the VBIOS's, as NVML says them."""
+"""Versions of a host's GPUs that the control system shows: the driver's and the VBIOS's, from NVML."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from typing import Final, cast
 import pytest
 
 from tests.fakes import nvml_library
-from vhost_backend.control import controlled
-from vhost_backend.control.controlled import DaemonHost
-from vhost_backend.control.gpu_events import GpuWatch
+from vhost_backend.config.engine import EngineConfig
+from vhost_backend.control.event_bus import EventBus
+from vhost_backend.control.host.gpu_events import GpuWatch
+from vhost_backend.daemon import control_adapter
+from vhost_backend.daemon.control_adapter import DaemonHost
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
 from vhost_backend.daemon.vm import Vm
-from vhost_backend.engine_config import EngineConfig
+from vhost_backend.log import get_logger
 
 KNOWN: Final = "GPU-0"
-"""As the fake NVML has it."""
+"""VBIOS version that the fake NVML reports."""
 CUDA_SAYS: Final = "12.4"
 
 
@@ -33,7 +35,7 @@ def host(uuid: str) -> DaemonHost:
         return Survey((gpu,), driver_version=CUDA_SAYS)
 
     vm = SimpleNamespace(config=SimpleNamespace(engine=EngineConfig("cuda")))
-    return DaemonHost([cast("Vm", vm)], Engines(survey, lambda *_: None))
+    return DaemonHost([cast("Vm", vm)], Engines(survey, lambda *_: None), EventBus(get_logger()))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def host(uuid: str) -> DaemonHost:
     ],
     ids=["known", "another GPU", "no NVML"],
 )
-def test_gpus_have_the_versions_that_nvml_says(
+def test_gpus_have_the_versions_that_nvml_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uuid: str, library: bool, versions: tuple[str, str | None]
 ) -> None:
     os.mkfifo(tmp_path / "xids")
@@ -58,11 +60,11 @@ def test_gpus_have_the_versions_that_nvml_says(
             await super().start()
             started.set()
 
-    monkeypatch.setattr(controlled, "GpuWatch", partial(Watched, library=str(path)))
+    monkeypatch.setattr(control_adapter, "GpuWatch", partial(Watched, library=str(path)))
 
     async def session() -> None:
         shown = host(uuid)
-        watching = asyncio.create_task(shown.watch(lambda _uuid, _xid: None))
+        watching = asyncio.create_task(shown.watch())
         await started.wait()
         software, gpu = await shown.gpus()
         assert (gpu["driver_version"], gpu.get("vbios_version")) == versions

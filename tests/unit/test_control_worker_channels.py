@@ -1,4 +1,4 @@
-"""The control system's part of a VM's workers: which are kept, and which are forgotten."""
+"""Links of the control system to a VM's workers: which are kept, and which are dropped."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from vhost_backend.control.channel_port import Loss
-from vhost_backend.control.worker_channels import WorkerChannels
-from vhost_backend.control_config import ControlConfig
-from vhost_backend.daemon.link import WorkerLink
+from vhost_backend.config.control import ControlConfig
+from vhost_backend.control.links.channel_port import Loss
+from vhost_backend.control.links.worker_channels import WorkerChannels
 from vhost_backend.log import get_logger
+from vhost_backend.worker_protocol.link import WorkerLink
 
 
 class Told:
@@ -32,7 +32,7 @@ class Told:
 
 @contextmanager
 def worker() -> Iterator[WorkerLink]:
-    """A link to a worker that says nothing."""
+    """A link to a worker that never answers."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     link = WorkerLink(ours, lambda _message, _fds: None, lambda _reason: None)
     with theirs:
@@ -64,7 +64,7 @@ def test_worker_that_is_not_ready_yet_stays_when_others_are_dropped() -> None:
             fds = num_fds()
             channels.drop_others()
             assert num_fds() == fds - 2  # an area and a socket
-            channels.serves(first, 3)
+            channels.serves(first, 3, 3)
             assert told.said == ["ready 3"]
             channels.lost("killed")
             assert told.said == ["ready 3", "killed"]

@@ -1,4 +1,4 @@
-"""The CPU engine's compiler: errors name the guest's lines, nothing but device code gets through."""
+"""The CPU engine's compiler: errors name the guest's lines, and only device code is accepted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_error_has_file_line_and_column() -> None:
     assert "source.cu:2:12: error: use of undeclared identifier 'undeclared'" in log
 
 
-def test_line_directives_are_the_guests() -> None:
+def test_line_directives_of_the_guest_are_followed() -> None:
     log = log_of('#line 40 "blur.cu"\nextern "C" __global__ void f() { oops(); }\n')
     assert "blur.cu:40:" in log
 
@@ -42,7 +42,7 @@ def test_warnings_come_with_the_image() -> None:
     assert image[:4] == b"\x7fELF"
 
 
-def test_source_without_kernels() -> None:
+def test_source_without_kernels_is_refused() -> None:
     assert "defines no kernel" in log_of("__device__ int f(int x) { return x; }\n")
 
 
@@ -56,7 +56,7 @@ def test_the_c_library_is_out_of_reach(name: str) -> None:
     log = log_of(
         f'extern "C" __device__ void *{name}(const char *);\nextern "C" __global__ void f() {{ {name}("x"); }}\n'
     )
-    assert f"'{name}' is not defined, and nothing that kernels may call" in log
+    assert f"'{name}' is not defined, and not a function that kernels may call" in log
 
 
 @pytest.mark.parametrize("header", ["/etc/passwd", "vector", "unistd.h", "sys/socket.h"])
@@ -65,7 +65,7 @@ def test_headers_of_the_host_are_out_of_reach(header: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["stdint.h", "math.h", "cstdio", "cuda_fp16.h", "cooperative_groups.h", "cfloat"])
-def test_usual_headers_are_there(header: str) -> None:
+def test_usual_headers_can_be_included(header: str) -> None:
     compile_image(f"#include <{header}>\n{EMPTY}")
 
 
@@ -79,20 +79,20 @@ def test_usual_headers_are_there(header: str) -> None:
         ("other.cu", "option 'other.cu' is not allowed"),
     ],
 )
-def test_options_that_are_refused(option: str, reason: str) -> None:
+def test_unsafe_options_are_refused(option: str, reason: str) -> None:
     assert reason in log_of(EMPTY, option)
 
 
-def test_options_that_do_nothing_here() -> None:
+def test_options_without_effect_are_accepted() -> None:
     compile_image(EMPTY, ("-arch=sm_70", "-arch", "sm_80", "--maxrregcount=32", "-O3", "-lineinfo", "-G", "-std=c++14"))
 
 
-def test_options_for_gpus_do_nothing_here() -> None:
+def test_options_for_gpus_are_accepted_without_effect() -> None:
     compile_image(EMPTY, ("--use-nvcc", "--extended-lambda", "--expt-relaxed-constexpr", "-Xptxas", "-v"))
     compile_image(EMPTY, ("--diag-suppress=177", "-diag-suppress", "550", "--ptxas-options=-v"))
 
 
-def test_definitions() -> None:
+def test_definitions_reach_the_source() -> None:
     source = 'extern "C" __global__ void f(int *x) { x[threadIdx.x] = VALUE + threadIdx.x; }\n'
     assert run_values(source, "-DVALUE=5") == [5, 6, 7, 8]
     assert run_values(source, "-D", "VALUE=6") == [6, 7, 8, 9]
@@ -122,16 +122,16 @@ def test_ptx_is_refused_with_its_line() -> None:
     assert 'source.cu:2: inline PTX "bfe.u32 $0, $1, 3, 5;" is not supported' in log
 
 
-def test_assembly_that_is_neither_is_an_error() -> None:
+def test_assembly_that_is_neither_x86_nor_ptx_is_an_error() -> None:
     assert "error" in log_of('extern "C" __global__ void f() { asm volatile("nonsense %eax"); }\n')
 
 
-def test_assembly_outside_of_functions_is_host_code() -> None:
+def test_assembly_outside_of_functions_is_left_out() -> None:
     image, _ = compile_image('asm(".incbin \\"/etc/passwd\\"");\n' + EMPTY)
     assert b"root:" not in image
 
 
-def test_too_much_shared_memory() -> None:
+def test_too_much_shared_memory_is_refused() -> None:
     log = log_of('extern "C" __global__ void f() { __shared__ volatile int s[30000]; s[0] = 1; __syncthreads(); }\n')
     assert "kernel 'f' uses 120000 bytes of static shared memory, at most 98304 are possible" in log
 
@@ -163,12 +163,12 @@ def test_kernel_is_compiled_the_same_each_time() -> None:
     "body",
     ['for (;;) asm volatile("pause");', "for (;;) atomicAdd(x, 1);", "__syncthreads(); for (;;) x[1]++;", "__trap();"],
 )
-def test_kernel_that_never_returns_is_a_kernel(body: str) -> None:
+def test_kernel_that_never_returns_compiles(body: str) -> None:
     image, _ = compile_image(f'extern "C" __global__ void f(volatile int *y) {{ int *x = (int *)y; {body} }}')
     assert image
 
 
-def test_image_of_something_else_is_refused() -> None:
+def test_file_that_is_no_image_is_refused() -> None:
     with rig(pes=1) as gpu, pytest.raises(ProgramError, match="the image is not an x86-64 shared object"):
         gpu.load_image(b"kernel f\n" * 100)
 
@@ -185,6 +185,6 @@ def test_other_kinds_of_program_are_refused() -> None:
         CpuEngine.compile_job("PTX", b"", (), {})
 
 
-def test_identity_is_that_of_the_toolchain() -> None:
+def test_identity_does_not_depend_on_the_source() -> None:
     job, other = (CpuEngine.compile_job("CUDA_SOURCE", source, (), {}) for source in (b"a", b"b"))
     assert job.identity == other.identity

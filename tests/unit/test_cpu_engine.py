@@ -346,7 +346,7 @@ def test_masks_keep_branches_apart(gpu: Rig) -> None:
 
 
 @pytest.mark.parametrize("threads", [32, 40])
-def test_activemask_is_who_came_together(gpu: Rig, threads: int) -> None:
+def test_activemask_has_the_lanes_that_arrived_together(gpu: Rig, threads: int) -> None:
     out = gpu.array((threads, 2), np.uint32)
     gpu.launch("active_lanes", 1, threads, out)
     lane = np.arange(threads)

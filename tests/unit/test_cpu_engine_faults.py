@@ -1,4 +1,4 @@
-"""What guest code does wrong takes its worker down, which says first whose fault it was."""
+"""Faults of guest code end the worker, whose last words name the thread at fault."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import compile_image
 from vhost_backend._dataplane import lib
-from vhost_backend.worker.inflight import BlackBox, InflightMemory
+from vhost_backend.daemon.inflight import BlackBox, InflightMemory
 from virtio_proto.schema import Status
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ def inflight() -> Iterator[InflightMemory]:
 
 
 def crash(inflight: InflightMemory, image: Path, kernel: str, threads: int, *arguments: str) -> BlackBox:
-    """Runs the kernel in a process of its own, which must die with the last words that are returned."""
+    """Runs the kernel in a process of its own, which must die; returns its last words."""
     os.set_inheritable(inflight.fd, True)
     done = subprocess.run(
         [sys.executable, "-m", "tests.unit.cpu_fault_child", str(inflight.fd), image, kernel, str(threads), *arguments],
@@ -42,7 +43,7 @@ def crash(inflight: InflightMemory, image: Path, kernel: str, threads: int, *arg
         text=True,
         close_fds=False,
         check=False,
-        timeout=60,
+        timeout=HANGS_AFTER_S,
     )
     assert done.returncode == lib.VGC_EXIT_FATAL, done.stdout + done.stderr
     box = inflight.black_box()

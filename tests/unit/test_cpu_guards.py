@@ -1,4 +1,4 @@
-"""Bounds checks that the compiler takes out of the loop over threads still hold back exactly the threads they should."""
+"""Bounds checks that the compiler hoists out of the loop over threads still exclude exactly the right threads."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def gpu() -> Iterator[Rig]:
 
 
 def _interesting(dtype: type[np.integer[Any]]) -> list[int]:
-    """Values about which a row of threads may begin, end or overflow."""
+    """Values near which a row of threads may begin, end or overflow."""
     limits = np.iinfo(dtype)
     near = [limits.min, 0, 100, limits.max // 2, limits.max]
     values = {value + step for value in near for step in (-BLOCK, -BLOCK // 2, -1, 0, 1, BLOCK // 2, BLOCK)}
@@ -75,7 +75,7 @@ def _interesting(dtype: type[np.integer[Any]]) -> list[int]:
 
 @pytest.mark.parametrize("short", TYPES)
 @pytest.mark.parametrize("comparison", COMPARISONS)
-def test_guard_lets_through_what_the_comparison_says(gpu: Rig, comparison: str, short: str) -> None:
+def test_guard_admits_the_threads_of_its_comparison(gpu: Rig, comparison: str, short: str) -> None:
     dtype = TYPES[short][1]
     out = gpu.array(BLOCK, np.uint8)
     for base, bound in itertools.product(_interesting(dtype), repeat=2):

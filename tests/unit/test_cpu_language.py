@@ -163,7 +163,7 @@ def test_vector_types_have_cudas_sizes_and_alignments(gpu: Rig) -> None:
     assert list(out) == wanted
 
 
-def test_vectors_hold_what_they_were_made_of(gpu: Rig) -> None:
+def test_vectors_hold_their_components(gpu: Rig) -> None:
     out = gpu.array(9, np.float64)
     gpu.launch("vector_values", 1, 1, out)
     assert list(out) == [1, 2, 3, 4, 7, 9, 10, 11, 1]
@@ -174,7 +174,7 @@ def test_formats_of_printf(gpu: Rig) -> None:
     assert gpu.take_output()[0] == "-1|  2.2|3   |000000ff|1099511627776|x|%|yes|+7|1.500000e+00\nno newline"
 
 
-def test_clocks_go_on(gpu: Rig) -> None:
+def test_clocks_advance(gpu: Rig) -> None:
     out = gpu.array(4, np.int64)
     gpu.launch("clocks", 1, 1, out)
     assert (out > 0).all()

@@ -24,7 +24,7 @@ DEVICE = """
 """
 
 # Threads without coroutines: the block is run once per barrier, each time from the start and one barrier further,
-# with what all threads had in their cells when they came to the barriers before.
+# with the values that all threads had in their cells at the earlier barriers.
 HOST = """
 #include <vector>
 #include <string.h>
@@ -97,7 +97,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
 
 @pytest.mark.parametrize("threads", [7, 64, 100])
 @pytest.mark.parametrize("seed", [*PLAIN, *WITH_BARRIERS])
-def test_random_kernel(gpu: Rig, reference: Callable[[str], Any], seed: int, threads: int) -> None:
+def test_random_kernel_computes_as_plain_cpp(
+    gpu: Rig, reference: Callable[[str], Any], seed: int, threads: int
+) -> None:
     values = np.random.default_rng(seed).integers(0, 1 << 32, 256, np.uint64).astype(np.uint32)
     out = gpu.array(2 * threads * 4, np.uint32)
     expected = np.zeros_like(out)

@@ -1,4 +1,4 @@
-"""The engine's own declarations of the driver's interface are those of NVIDIA's header."""
+"""The engine's own declarations of the driver's interface agree with NVIDIA's header."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHECK = ROOT / "tests/unit/cuda_abi_check.c"
 
 
 def include_dir() -> Path:
-    """Where the wheel nvidia-cuda-runtime has its headers; skips where it is not installed."""
+    """Folder of the wheel nvidia-cuda-runtime's headers; skips the test without the wheel."""
     spec = importlib.util.find_spec("nvidia")
     for folder in (spec.submodule_search_locations or []) if spec is not None else []:
         for header in sorted(Path(folder).glob("*/include/cuda.h")):
@@ -33,7 +33,7 @@ def compile_check(abi_dir: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *folders, str(CHECK)], capture_output=True, text=True, check=False)
 
 
-def test_numbers_structs_and_functions_are_the_headers() -> None:
+def test_numbers_structs_and_functions_match_the_header() -> None:
     done = compile_check(ENGINE)
     assert done.returncode == 0, done.stderr
 
@@ -61,7 +61,7 @@ def test_every_number_is_compared() -> None:
 
 
 def test_a_driver_without_a_function_is_refused_by_name() -> None:
-    cuda_driver.FakeDriver()  # who asks for libcuda.so.1 later in this process must find the whole one: the first
+    cuda_driver.FakeDriver()  # later loads of libcuda.so.1 in this process must find the complete one: the first
     path = cuda_driver.build(hidden=["cuStreamWriteValue32_v2"])
     with (
         fake_driver(path=path) as driver,
@@ -70,7 +70,7 @@ def test_a_driver_without_a_function_is_refused_by_name() -> None:
         CHalf(driver)
 
 
-def test_a_driver_that_is_not_there_is_named() -> None:
+def test_a_missing_driver_is_named() -> None:
     with (
         fake_driver() as driver,
         pytest.raises(EngineError, match=r"cannot be loaded: /nowhere/libcuda.so.1: .*No such file"),

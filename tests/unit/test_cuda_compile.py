@@ -1,14 +1,17 @@
-"""CUDA source becomes a cubin: errors name the guest's lines, nothing of the host can be reached.
+"""Compilation of CUDA source to a cubin: errors name the guest's lines, and the host is out of reach.
 
-The counterpart of test_cpu_compiler.py: what a guest sees of either engine's compiler is the same.
+The counterpart of test_cpu_compiler.py: guests see the same behaviour of both engines' compilers.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.cuda_compile_rig import (
     EMPTY,
+    PATIENT,
     CompileError,
     compile_image,
     kernels,
@@ -17,9 +20,9 @@ from tests.unit.cuda_compile_rig import (
     needs_nvrtc,
     parsed,
 )
+from vhost_backend.compiler.run import CompileLimits
 from vhost_backend.engines.cuda import toolchain
 from vhost_backend.engines.cuda.names import short_name
-from vhost_backend.sandbox.compile import CompileLimits
 
 pytestmark = needs_nvrtc
 
@@ -34,7 +37,7 @@ EXPONENTIAL = """
 SECOND_LINE = 'extern "C" __global__ void f(int *x) {\n    x[0] = undeclared;\n}\n'
 
 
-# ---- what the log says ---------------------------------------------------------------------------------------------
+# ---- the log -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -42,7 +45,7 @@ def test_error_has_file_and_line(compiler: str) -> None:
     assert 'source.cu(2): error: identifier "undeclared" is undefined' in log_of(SECOND_LINE, compiler=compiler)
 
 
-def test_line_directives_are_the_guests() -> None:
+def test_line_directives_of_the_guest_are_followed() -> None:
     assert "blur.cu(40): error" in log_of('#line 40 "blur.cu"\nextern "C" __global__ void f() { oops(); }\n')
 
 
@@ -60,7 +63,7 @@ def test_good_source_has_an_empty_log(compiler: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_source_without_kernels(compiler: str) -> None:
+def test_source_without_kernels_is_refused(compiler: str) -> None:
     log = log_of("__device__ int f(int x) { return x; }\n", compiler=compiler)
     assert log.startswith("vgc-cudacc: error: the source defines no kernel (a __global__ function; templates need")
 
@@ -75,7 +78,7 @@ def test_undefined_function_is_named() -> None:
     )
 
 
-def test_zero_byte_in_the_source() -> None:
+def test_zero_byte_in_the_source_is_refused() -> None:
     assert "source.cu(2): error: a zero byte in the source" in log_of(b"// one\n// \0\n" + EMPTY.encode())
 
 
@@ -110,7 +113,7 @@ def test_endless_compilation_is_stopped() -> None:
 
 def test_hungry_compilation_is_refused() -> None:
     """NVRTC says so, or crashes: it does not survive every allocation that fails."""
-    limits = CompileLimits(memory_bytes=400 << 20, wall_seconds=60, cpu_seconds=60)
+    limits = replace(PATIENT, memory_bytes=400 << 20)
     with pytest.raises(CompileError, match=r"memory|crashed"):
         compile_image(EXPONENTIAL, limits=limits)
 
@@ -135,12 +138,12 @@ def test_hungry_compilation_is_refused() -> None:
         ("--use_fast_math=true", "option '--use_fast_math=true' is not allowed"),
     ],
 )
-def test_options_that_are_refused(option: str, reason: str, compiler: str) -> None:
+def test_unsafe_options_are_refused(option: str, reason: str, compiler: str) -> None:
     assert reason in log_of(EMPTY, option, compiler=compiler)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_options_that_are_taken(compiler: str) -> None:
+def test_harmless_options_are_accepted(compiler: str) -> None:
     words = "-arch=sm_70 -arch sm_80 -gencode arch=compute_80,code=sm_80 --maxrregcount=32 -O3 -lineinfo -std=c++14"
     words += " --use_fast_math --ftz=false --prec-sqrt=true --prec-div=true --fmad=false -w --restrict -default-device"
     words += " --diag-suppress=177,550 --extra-device-vectorization --extended-lambda --expt-relaxed-constexpr"
@@ -149,13 +152,13 @@ def test_options_that_are_taken(compiler: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_options_for_debuggers(compiler: str) -> None:
+def test_options_for_debuggers_add_debug_sections(compiler: str) -> None:
     assert b".debug_line" in compile_image(EMPTY, ["-lineinfo"], compiler=compiler)[0]
     assert b".debug_info" in compile_image(EMPTY, ["-G"], compiler=compiler)[0]
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_ptxas_says_what_a_kernel_takes(compiler: str) -> None:
+def test_log_has_a_kernels_resource_usage_on_request(compiler: str) -> None:
     assert "registers" in compile_image(EMPTY, ["-Xptxas=-v"], compiler=compiler)[1]
 
 
@@ -165,7 +168,7 @@ def test_ptxas_options_that_name_files_are_left_out(options: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_definitions(compiler: str) -> None:
+def test_definitions_reach_the_source(compiler: str) -> None:
     source = "__device__ char sized[VALUE]; EMPTY(f)\n"
     empty = "-DEMPTY(name)=__global__ void name() {}"
     for options in (
@@ -180,19 +183,19 @@ def test_definitions(compiler: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_definitions_are_no_commands(compiler: str) -> None:
+def test_definitions_are_not_run_by_a_shell(compiler: str) -> None:
     source = "__device__ char sized[sizeof(VALUE)];\n"
     assert parsed(source, '-DVALUE="$(id) `id` \'"', compiler=compiler).variables[0].size == len("$(id) `id` '") + 1
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(("standard", "value"), [("c++14", 201402), ("c++17", 201703), ("c++20", 202002)])
-def test_language_standard(standard: str, value: int, compiler: str) -> None:
+def test_language_standard_can_be_chosen(standard: str, value: int, compiler: str) -> None:
     source = f'static_assert(__cplusplus == {value}L, "");\n{EMPTY}'
     compile_image(source, [f"-std={standard}"], compiler=compiler)
 
 
-def test_variant_of_the_very_architecture() -> None:
+def test_architecture_variant_counts_for_the_vms_architecture_only() -> None:
     source = f"#ifndef __CUDA_ARCH_FEAT_SM90_ALL\n#error no\n#endif\n{EMPTY}"
     compile_image(source, ["-arch=sm_90a"])
     assert "#error" in log_of(source, "-arch=sm_100a")
@@ -227,7 +230,7 @@ def test_name_expressions_instantiate_templates(compiler: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_name_expression_that_names_nothing(compiler: str) -> None:
+def test_name_expression_without_a_match_is_an_error(compiler: str) -> None:
     assert "nonsense" in log_of(EMPTY, "--name-expression=nonsense<3>", compiler=compiler)
 
 
@@ -243,12 +246,12 @@ def test_host_functions_are_parsed_and_left_out() -> None:
 
 
 @needs_nvcc
-def test_launches_take_nvcc_where_it_is() -> None:
+def test_sources_with_launches_are_compiled_by_nvcc() -> None:
     source = "template <int N> __global__ void g(int *x) { *x = N; }\nvoid host(int *x) { g<7><<<1, 1>>>(x); }\n"
     assert kernels(source, compiler="auto") == {"_Z1gILi7EEvPi"}
 
 
-def test_launches_without_nvcc_are_explained() -> None:
+def test_launches_without_nvcc_are_refused_with_the_reason() -> None:
     log = log_of("__global__ void g() {}\nvoid host() { g<<<1, 1>>>(); }\n")
     assert "launches (<<<>>>) and other host code need nvcc" in log
 

@@ -1,4 +1,4 @@
-"""PTX, cubins and fat binaries become the cubin for the VM's architecture; what is wrong with them is said."""
+"""PTX, cubins and fat binaries become the cubin for the VM's architecture; errors give the reason."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_AFTER_S
 from tests.unit.cuda_compile_rig import CompileError, compile_image, log_of, needs_nvcc, needs_nvrtc, toolkit
 from vhost_backend.engines.cuda import cubin
 from vhost_backend.engines.cuda.compiler import errors as compiler_errors
@@ -32,22 +33,22 @@ PTX = "arch=compute_{0},code=compute_{0}"
 
 @functools.cache
 def nvcc(*options: str) -> bytes:
-    """What nvcc makes of SOURCE."""
+    """Compiles SOURCE with nvcc."""
     kit = toolkit()
     assert kit is not None
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a.cu").write_text(SOURCE)
-        subprocess.run([str(kit.nvcc), *options, "a.cu", "-o", "made"], cwd=folder, check=True, timeout=120)
+        subprocess.run([str(kit.nvcc), *options, "a.cu", "-o", "made"], cwd=folder, check=True, timeout=HANGS_AFTER_S)
         return (Path(folder) / "made").read_bytes()
 
 
 def fat(*parts: str, mode: str = "default") -> bytes:
-    """A fatbin of ``-gencode`` values."""
+    """Makes a fatbin from ``-gencode`` values."""
     return nvcc("-fatbin", f"--compress-mode={mode}", *(word for part in parts for word in ("-gencode", part)))
 
 
 def image(container: bytes, kind: str = "FATBIN", arch: str = "sm_90") -> cubin.Cubin:
-    """The cubin that comes out, as the engine reads it."""
+    """Converts a container; returns the cubin as the engine reads it."""
     return cubin.parse(compile_image(container, kind=kind, arch=arch)[0])
 
 
@@ -64,12 +65,12 @@ def test_ptx_becomes_a_cubin(arch: str) -> None:
     assert (found.capability, names(found)) == (int(arch[3:]), ["many", "scale"])
 
 
-def test_ptx_for_one_architecture_alone() -> None:
+def test_ptx_for_one_architecture_is_taken_there_only() -> None:
     assert image(nvcc("-ptx", "-arch=compute_90a"), "PTX").capability == 90
     assert "SM version" in log_of(nvcc("-ptx", "-arch=compute_100a"), kind="PTX")
 
 
-def test_ptx_that_is_none() -> None:
+def test_malformed_ptx_is_refused() -> None:
     assert "source.ptx, line 1; fatal" in log_of("hello", kind="PTX")
 
 
@@ -78,7 +79,7 @@ def test_ptx_reads_no_file_of_the_host() -> None:
     assert "Parsing error near '.include'" in log_of(text, kind="PTX")
 
 
-def test_options_for_ptx() -> None:
+def test_options_reach_ptxas() -> None:
     ptx = nvcc("-ptx", "-arch=compute_80")
     options = ["--maxrregcount=24", "-lineinfo", "-Xptxas=-v", "-DIGNORED", "-std=c++20"]
     assert "Used 24 registers" in compile_image(ptx, options, kind="PTX")[1]
@@ -87,7 +88,7 @@ def test_options_for_ptx() -> None:
 
 @pytest.mark.parametrize("option", ["--fmad=false", "--ptxas-options=-fmad=false"])
 def test_rounding_of_ptx_is_as_the_options_say(option: str) -> None:
-    """A product and a sum that may be fused, or may not."""
+    """A product and a sum, which are fused unless an option forbids it."""
     body = ".reg .b64 %p; .reg .f32 %f<4>; ld.param.u64 %p, [x]; ld.global.f32 %f0, [%p]; ld.global.f32 %f1, [%p+4];"
     body += " mul.f32 %f2, %f0, %f1; add.f32 %f3, %f2, %f1; st.global.f32 [%p], %f3; ret;"
     ptx = f".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry mix(.param .u64 x) {{ {body} }}\n"
@@ -104,17 +105,17 @@ def test_cubin_passes_through() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
-def test_cubin_for_another_device(arch: str) -> None:
+def test_cubin_for_another_device_is_refused(arch: str) -> None:
     with pytest.raises(CompileError, match=f"the cubin is made for sm_86, and this device is {arch}"):
         compile_image(nvcc("-cubin", "-arch=sm_86"), kind="CUBIN", arch=arch)
 
 
-def test_cubin_that_is_not_linked() -> None:
+def test_unlinked_cubin_is_refused() -> None:
     assert "the cubin is not linked" in log_of(nvcc("-cubin", "-arch=sm_90", "-rdc=true"), kind="CUBIN")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"x" * 100, Path("/bin/true").read_bytes()])
-def test_cubin_that_is_none(content: bytes) -> None:
+def test_malformed_cubin_is_refused(content: bytes) -> None:
     assert "cubin" in log_of(content, kind="CUBIN")
 
 
@@ -139,19 +140,19 @@ THREE = (CODE.format(80), CODE.format(90), PTX.format(90))
 
 @pytest.mark.parametrize("mode", ["none", "speed", "size", "balance"])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90", "sm_100"])
-def test_best_entry_is_taken(arch: str, mode: str) -> None:
+def test_best_entry_of_a_fatbin_is_taken(arch: str, mode: str) -> None:
     found = image(fat(*THREE, mode=mode), arch=arch)
     assert names(found) == ["many", "scale"]
     assert found.capability == (80 if arch == "sm_86" else int(arch[3:]))
 
 
-def test_compression_is_what_the_tests_believe() -> None:
+def test_nvcc_compresses_as_these_tests_assume() -> None:
     flags = {mode: {e.flags & 0xA000 for e in fatbin.entries(fat(*THREE, mode=mode))} for mode in ("speed", "size")}
     assert 0x2000 in flags["speed"]
     assert 0x8000 in flags["size"]
 
 
-def test_machine_code_goes_before_ptx() -> None:
+def test_machine_code_is_preferred_to_ptx() -> None:
     container = fat(PTX.format(80), CODE.format(80))
     assert fatbin.choose(fatbin.entries(container), "sm_86").kind == 2
     assert image(container, arch="sm_86").capability == 80
@@ -163,7 +164,7 @@ def test_newest_ptx_is_taken() -> None:
     assert image(container).capability == 90
 
 
-def test_entries_for_one_architecture_and_for_a_family() -> None:
+def test_entries_for_an_architecture_or_a_family_are_matched() -> None:
     container = fat(CODE.format("90a"), CODE.format("100f"), CODE.format("120a"), PTX.format("120a"))
     found = fatbin.entries(container)
     assert fatbin.choose(found, "sm_90").arch == 90
@@ -173,7 +174,7 @@ def test_entries_for_one_architecture_and_for_a_family() -> None:
         fatbin.choose(found, "sm_121")
 
 
-def test_nothing_for_the_device() -> None:
+def test_fatbin_without_a_matching_entry_is_refused() -> None:
     log = log_of(fat(CODE.format(80), PTX.format(100)), kind="FATBIN")
     assert "the fatbin has nothing for sm_90; it holds a cubin for sm_80, PTX for sm_100" in log.replace(
         "PTX for sm_100, a cubin for sm_80", "a cubin for sm_80, PTX for sm_100"
@@ -181,13 +182,13 @@ def test_nothing_for_the_device() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 15, b"x" * 100, struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 1 << 60)])
-def test_fatbin_that_is_none(content: bytes) -> None:
+def test_malformed_fatbin_is_refused(content: bytes) -> None:
     assert "vgc-cudacc: error: the " in log_of(content, kind="FATBIN")
 
 
 @pytest.mark.parametrize("mode", ["none", "speed", "size"])
 def test_damaged_fatbins_are_refused(mode: str) -> None:
-    """In this process, many times: it ends with the compiler's error or with bytes, never with another exception."""
+    """Reading ends with the compiler's error or with bytes, never with a different exception."""
     container = fat(*THREE, mode=mode)
     rng = random.Random(mode)
     refused = 0
@@ -204,10 +205,10 @@ def test_damaged_fatbins_are_refused(mode: str) -> None:
     assert refused > 100
 
 
-def test_entry_that_expands_beyond_measure() -> None:
+def test_entry_that_expands_beyond_the_limit_is_refused() -> None:
     container = bytearray(fat(PTX.format(80), mode="size"))
     struct.pack_into("<Q", container, 16 + 56, 1 << 40)
-    assert "the fatbin holds 1099511627776 bytes in one entry, at most 268435456 go" in log_of(
+    assert "the fatbin holds 1099511627776 bytes in an entry; allowed: 268435456" in log_of(
         bytes(container), kind="FATBIN"
     )
 
@@ -226,15 +227,15 @@ def lz4_block(literals: bytes, distance: int, match: int, rest: bytes) -> bytes:
     )
 
 
-def test_lz4_match() -> None:
+def test_lz4_match_is_expanded() -> None:
     assert lz4.decompress(lz4_block(b"abcd", 4, 8, b"!"), 13) == b"abcdabcdabcd!"
 
 
-def test_lz4_match_that_overlaps_itself() -> None:
+def test_lz4_match_that_overlaps_itself_is_expanded() -> None:
     assert lz4.decompress(lz4_block(b"ab", 1, 7, b""), 9) == b"abbbbbbbb"
 
 
-def test_lz4_long_runs() -> None:
+def test_lz4_long_runs_are_expanded() -> None:
     literals = bytes(range(256)) * 2
     block = b"\xff\xff" + bytes([len(literals) - 15 - 255]) + literals + struct.pack("<H", 256) + b"\xff\x10" + b"\x10!"
     assert lz4.decompress(block, 512 + 19 + 255 + 16 + 1) == literals + (literals[-256:] * 2)[: 19 + 255 + 16] + b"!"
@@ -246,24 +247,24 @@ def test_lz4_long_runs() -> None:
         (lz4_block(b"abcd", 5, 8, b""), 12, "before its beginning"),
         (lz4_block(b"abcd", 0, 8, b""), 12, "before its beginning"),
         (lz4_block(b"abcd", 4, 8, b""), 11, "expands to more than the entry's 11 bytes"),
-        (lz4_block(b"abcd", 4, 8, b"!"), 14, "expands to another size"),
+        (lz4_block(b"abcd", 4, 8, b"!"), 14, "does not expand to the entry"),
         (b"\x40abcd\x04", 12, "ends in the middle"),
         (b"\xf0\xff\xff", 12, "ends in the middle"),
-        (b"", 1, "expands to another size"),
+        (b"", 1, "does not expand to the entry"),
     ],
 )
-def test_damaged_lz4(block: bytes, size: int, reason: str) -> None:
+def test_damaged_lz4_is_refused(block: bytes, size: int, reason: str) -> None:
     with pytest.raises(compiler_errors.CompileError, match=reason):
         lz4.decompress(block, size)
 
 
 @pytest.mark.parametrize(("frame", "size"), [(b"", 1), (b"nonsense", 8), (bytes.fromhex("28b52ffd0000010000"), 5)])
-def test_damaged_zstd(frame: bytes, size: int) -> None:
+def test_damaged_zstd_is_refused(frame: bytes, size: int) -> None:
     with pytest.raises(compiler_errors.CompileError, match="the fatbin is damaged: its zstd data"):
         zstd.decompress(frame, size)
 
 
-def test_host_without_zstd(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd_without_its_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zstd, "_LIBRARY", "libnowhere.so.1")
     with pytest.raises(
         compiler_errors.CompileError, match=r"no libnowhere\.so\.1 \(Debian: libzstd1\); nvcc --compress"

@@ -58,7 +58,7 @@ CPU_ENGINE_ONLY: Final = (
     ("__globaltimer()", "clock64()"),
     ('asm volatile("addq $41, %0" : "+r"(r));', "r += 41;"),
 )
-"""What cpu_features.cu has that CUDA has not: x86 assembly, and a clock under a name of the CPU engine's."""
+"""Replacements for parts of cpu_features.cu that CUDA lacks: x86 assembly, and the CPU engine's name of a clock."""
 
 
 def c_text(path: str) -> str:
@@ -70,14 +70,14 @@ def c_text(path: str) -> str:
 
 def examples() -> dict[str, str]:
     """The CUDA source of each example."""
-    from examples import matmul, photo  # Pillow is not everywhere
+    from examples import matmul, photo  # Pillow may be missing
 
     return {"matmul": matmul.SOURCE, "photo": photo.SOURCE, "saxpy": c_text("examples/saxpy.c")}
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("path", BENCH, ids=lambda path: path.stem)
-def test_benchmark_kernels(path: Path, arch: str) -> None:
+def test_benchmark_kernels_compile(path: Path, arch: str) -> None:
     source = path.read_text()
     found = parsed(source, arch=arch)
     assert {kernel.name for kernel in found.kernels} == set(C_NAMES.findall(source))
@@ -86,7 +86,7 @@ def test_benchmark_kernels(path: Path, arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("name", ["matmul", "photo", "saxpy"])
-def test_example_kernels(name: str, arch: str) -> None:
+def test_example_kernels_compile(name: str, arch: str) -> None:
     pytest.importorskip("PIL", reason="examples/photo.py needs Pillow")
     source = examples()[name]
     assert {kernel.name for kernel in parsed(source, arch=arch).kernels} == set(C_NAMES.findall(source))
@@ -94,7 +94,7 @@ def test_example_kernels(name: str, arch: str) -> None:
 
 @needs_nvcc
 @pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
-def test_all_of_them_with_nvcc(arch: str) -> None:
+def test_all_kernels_compile_with_nvcc(arch: str) -> None:
     source = "\n".join(f"namespace {path.stem} {{\n{path.read_text()}\n}}" for path in BENCH)
     assert {kernel.name for kernel in parsed(source, arch=arch, compiler="nvcc").kernels} == set(
         C_NAMES.findall(source)
@@ -102,7 +102,7 @@ def test_all_of_them_with_nvcc(arch: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", ["nvrtc", pytest.param("nvcc", marks=needs_nvcc)])
-def test_the_cpu_engines_features(compiler: str) -> None:
+def test_the_kernels_of_the_cpu_engines_tests_compile(compiler: str) -> None:
     source = in_the_repository("tests/unit/cpu_features.cu").read_text()
     for there, here in CPU_ENGINE_ONLY:
         source = source.replace(there, here)
@@ -112,18 +112,18 @@ def test_the_cpu_engines_features(compiler: str) -> None:
 
 
 @pytest.mark.parametrize("header", HEADERS)
-def test_usual_headers_are_there(header: str) -> None:
+def test_usual_headers_can_be_included(header: str) -> None:
     _, log = compile_image(f"#include <{header}>\n{EMPTY}")
     assert log == ""
 
 
-def test_usual_headers_go_together() -> None:
+def test_usual_headers_can_be_included_together() -> None:
     lines = "".join(f"#include <{header}>\n" for header in (*HEADERS, *reversed(HEADERS)))
     _, log = compile_image(lines + EMPTY)
     assert log == ""
 
 
-def test_headers_have_what_they_are_included_for() -> None:
+def test_headers_define_their_usual_names() -> None:
     compile_image("""
         #include <cassert>
         #include <cfloat>
@@ -154,7 +154,7 @@ def test_headers_have_what_they_are_included_for() -> None:
     """)
 
 
-def test_type_traits_and_limits() -> None:
+def test_type_traits_and_limits_work() -> None:
     compile_image(in_the_repository("tests/unit/cuda_headers.cu").read_text())
 
 
@@ -164,7 +164,7 @@ def test_every_inclusion_of_assert_follows_ndebug() -> None:
     compile_image(source)
 
 
-def test_cuda_cpp_library_stands_beside_the_standard_one() -> None:
+def test_cuda_cpp_library_works_beside_the_standard_one() -> None:
     found = parsed("""
         #include <stdint.h>
         #include <limits>
@@ -191,5 +191,5 @@ def test_cuda_cpp_library_stands_beside_the_standard_one() -> None:
     assert found.variables == ()
 
 
-def test_header_that_is_not_there_is_named() -> None:
+def test_missing_header_is_named() -> None:
     assert 'cannot open source file "thrust_me.h"' in log_of(f"#include <thrust_me.h>\n{EMPTY}")

@@ -1,4 +1,4 @@
-"""Kinds of parameters come out of the compiler, also for kernels whose names say nothing."""
+"""The compiler reports kinds of parameters, also for kernels whose names do not encode them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_AFTER_S
 from tests.unit.cuda_compile_rig import ARCHITECTURES, compile_image, compiled_kinds, needs_nvcc, needs_nvrtc, toolkit
 from vhost_backend.engines.cuda.compiler import trailer
 from virtio_proto.schema import ParamKind
@@ -41,14 +42,14 @@ SCALARS = (INTEGER,) * 6 + (FLOAT, FLOAT)
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_kernel_whose_name_says_nothing(arch: str, compiler: str) -> None:
+def test_kinds_of_a_kernel_with_an_unmangled_name(arch: str, compiler: str) -> None:
     found = compiled_kinds(SAXPY, arch=arch, compiler=compiler)
     assert found == {"saxpy": (INTEGER, FLOAT, POINTER, POINTER)}
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_parameters_of_every_shape(compiler: str) -> None:
-    """An integer of 8 bytes is UNKNOWN for PTX, as is a struct of 2: a __half is one there."""
+    """In PTX, an integer of 8 bytes is UNKNOWN, and so is a struct of 2 bytes, since a __half looks the same."""
     found = compiled_kinds(ALL, compiler=compiler)
     named = next(found[name] for name in found if "mangled" in name)
     assert found["plain"] == (*SCALARS, OTHER, OTHER, OTHER, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, POINTER)
@@ -56,13 +57,13 @@ def test_parameters_of_every_shape(compiler: str) -> None:
     assert found["nothing"] == ()
 
 
-def test_pointer_that_is_not_used_is_one_for_new_architectures() -> None:
+def test_unused_pointer_is_recognised_on_new_architectures() -> None:
     source = 'extern "C" __global__ void f(float *x, long n) {}'
     assert compiled_kinds(source, arch="sm_90") == {"f": (UNKNOWN, UNKNOWN)}
     assert compiled_kinds(source, arch="sm_120") == {"f": (POINTER, UNKNOWN)}
 
 
-def test_integer_that_is_an_address_counts_as_a_pointer() -> None:
+def test_integer_used_as_an_address_counts_as_a_pointer() -> None:
     source = 'extern "C" __global__ void f(unsigned long at, long by) { ((int *)at)[0] = by; }'
     assert compiled_kinds(source) == {"f": (POINTER, UNKNOWN)}
 
@@ -73,31 +74,31 @@ def test_programs_for_debuggers_have_kinds(compiler: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_templates_that_a_name_expression_makes(compiler: str) -> None:
+def test_kinds_of_templates_from_name_expressions(compiler: str) -> None:
     source = "struct P { float v; };\ntemplate <class T> __global__ void g(T *x, P p) { *x = p.v; }\n"
     found = compiled_kinds(source, "--name-expression=g<int>", compiler=compiler)
     assert found == {"_Z1gIiEvPT_1P": (POINTER, OTHER)}
 
 
 def made(mode: str) -> bytes:
-    """What nvcc makes of SAXPY for sm_90."""
+    """Compiles SAXPY for sm_90 with nvcc."""
     kit = toolkit()
     assert kit is not None
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a.cu").write_text(SAXPY)
         words = [str(kit.nvcc), mode, "-arch=compute_90" if mode == "-ptx" else "-arch=sm_90", "a.cu", "-o", "made"]
-        subprocess.run(words, cwd=folder, check=True, timeout=120)
+        subprocess.run(words, cwd=folder, check=True, timeout=HANGS_AFTER_S)
         return (Path(folder) / "made").read_bytes()
 
 
 @needs_nvcc
-def test_ptx_of_a_guest() -> None:
+def test_kinds_of_a_guests_ptx() -> None:
     assert compiled_kinds(made("-ptx"), kind="PTX") == {"saxpy": (INTEGER, FLOAT, POINTER, POINTER)}
 
 
 @needs_nvcc
 def test_cubin_of_a_guest_cannot_bring_kinds() -> None:
-    """What it has behind it stays part of it."""
+    """Bytes behind a guest's cubin stay part of the cubin."""
     forged = trailer.with_kinds(
         made("-cubin"), b".entry saxpy(.param .f32 a, .param .f32 b, .param .f64 c, .param .f64 d) {"
     )

@@ -1,8 +1,7 @@
-"""Which toolkit compiles, what it is shown, and what a cached program depends on."""
+"""Choice of the toolkit, files shown to it, and the identity of cached programs."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import shlex
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cuda_compile_rig import DRIVER, EMPTY, compile_image, log_of, needs_nvcc, needs_nvrtc
+from tests.unit.cuda_kits import forget, put, use
 from tests.unit.test_cuda_compile_binaries import fat
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import driver, toolchain, toolkits
@@ -21,35 +21,17 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SETTINGS = {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc", "hooks": "on"}
 
 
-def forget() -> None:
-    """Makes the next question look at the host again."""
-    for cached in (toolkits.installed, toolkits.host_compiler, toolchain._source_tool, toolchain._ptxas):
-        cached.cache_clear()
-
-
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A host without any toolkit; what is put into this folder of packages is installed."""
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
-    monkeypatch.setattr(toolkits, "_INSTALLED", ())
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        monkeypatch.delenv(name, raising=False)
+    """A host without any toolkit; packages put into this folder count as installed."""
     (tmp_path / "nvidia").mkdir()
-    importlib.invalidate_caches()
-    forget()
+    use(monkeypatch, [tmp_path], [])
     yield tmp_path
     forget()
 
 
-def put(*paths: Path, content: str = "") -> None:
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-
-
 def put_cuda_13(host: Path, minor: int = 0) -> Path:
-    """The wheels of CUDA 13: one tree."""
+    """Installs the wheels of CUDA 13: one tree."""
     root = host / "nvidia" / "cu13"
     put(root / "lib" / "libnvrtc.so.13", root / "lib" / f"libnvrtc-builtins.so.13.{minor}", root / "bin" / "ptxas")
     put(root / "include" / "cuda_fp16.h", root / "include" / "cccl" / "cuda" / "std" / "version")
@@ -57,7 +39,7 @@ def put_cuda_13(host: Path, minor: int = 0) -> Path:
 
 
 def put_cuda_12(host: Path) -> Path:
-    """The wheels of CUDA 12: a folder each."""
+    """Installs the wheels of CUDA 12: a folder each."""
     root = host / "nvidia"
     put(root / "cuda_nvrtc" / "lib" / "libnvrtc.so.12", root / "cuda_nvrtc" / "lib" / "libnvrtc-builtins.so.12.8")
     put(root / "cuda_runtime" / "include" / "cuda_fp16.h", root / "cuda_nvcc" / "bin" / "ptxas")
@@ -65,16 +47,16 @@ def put_cuda_12(host: Path) -> Path:
 
 
 def put_toolkit(path: Path, version: int) -> Path:
-    """An installed toolkit with nvcc and without NVRTC."""
+    """Installs a toolkit with nvcc and without NVRTC."""
     put(path / "bin" / "nvcc", path / "bin" / "ptxas")
     put(path / "include" / "cuda.h", content=f"/* CUDA */\n#define CUDA_VERSION {version}\n")
     return path
 
 
-# ---- what is found -------------------------------------------------------------------------------------------------
+# ---- search --------------------------------------------------------------------------------------------------------
 
 
-def test_wheels_of_cuda_13(host: Path) -> None:
+def test_wheels_of_cuda_13_are_found(host: Path) -> None:
     root = put_cuda_13(host, 5)
     (kit,) = toolkits.installed()
     assert (kit.version, kit.nvrtc, kit.nvcc, kit.ptxas) == (
@@ -86,7 +68,7 @@ def test_wheels_of_cuda_13(host: Path) -> None:
     assert kit.include_dirs == (root / "include", root / "include" / "cccl")
 
 
-def test_wheels_of_cuda_12(host: Path) -> None:
+def test_wheels_of_cuda_12_are_found(host: Path) -> None:
     root = put_cuda_12(host)
     (kit,) = toolkits.installed()
     assert (kit.version, kit.nvrtc, kit.ptxas) == (
@@ -98,7 +80,7 @@ def test_wheels_of_cuda_12(host: Path) -> None:
 
 
 @pytest.mark.parametrize("variable", ["CUDA_HOME", "CUDA_PATH"])
-def test_toolkit_by_environment(host: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_toolkit_named_by_the_environment_is_found(host: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, str(put_toolkit(host / "my-cuda", 12090)))
     (kit,) = toolkits.installed()
     assert (kit.version, kit.nvrtc, kit.nvcc) == ((12, 9), None, host / "my-cuda" / "bin" / "nvcc")
@@ -111,7 +93,7 @@ def test_toolkit_that_is_found_twice_counts_once(host: Path, monkeypatch: pytest
     assert [kit.roots for kit in toolkits.installed()] == [(path,)]
 
 
-def test_folders_without_a_toolkit_are_none(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_without_a_toolkit_are_ignored(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (host / "nvidia" / "cudnn").mkdir()
     monkeypatch.setenv("CUDA_HOME", str(host / "nowhere"))
     assert toolkits.installed() == ()
@@ -127,7 +109,7 @@ def test_folders_without_a_toolkit_are_none(host: Path, monkeypatch: pytest.Monk
         ((11, 8), []),
     ],
 )
-def test_best_toolkit_for_a_driver(
+def test_best_toolkit_for_a_driver_is_chosen(
     host: Path, driver: toolkits.Version, versions: list[toolkits.Version], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_cuda_13(host, 5)
@@ -137,11 +119,11 @@ def test_best_toolkit_for_a_driver(
     assert [kit.version for kit in toolkits.usable(driver)] == versions
 
 
-# ---- what is missing -----------------------------------------------------------------------------------------------
+# ---- missing pieces ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("host")
-def test_host_without_a_toolkit() -> None:
+def test_host_without_a_toolkit_gets_advice() -> None:
     assert toolkits.installed() == ()
     assert toolchain.missing("sm_90", "13.0") == (
         "this host has no CUDA compiler, neither NVRTC nor nvcc with a C++ compiler for a driver of CUDA 13.0: "
@@ -149,7 +131,7 @@ def test_host_without_a_toolkit() -> None:
     )
 
 
-def test_driver_that_is_too_old_for_the_toolkit(host: Path) -> None:
+def test_driver_too_old_for_the_toolkit_is_reported(host: Path) -> None:
     root = put_cuda_13(host)
     assert toolchain.missing("sm_90", "12.4", "nvrtc") == (
         f"this host has no NVRTC for a driver of CUDA 12.4 (CUDA 13.0 in {root} is newer than the driver): "
@@ -169,7 +151,7 @@ def test_nvcc_compiles_where_there_is_no_nvrtc(host: Path, monkeypatch: pytest.M
         job(compiler="nvrtc")
 
 
-def test_what_is_advised_to_install_is_in_the_package() -> None:
+def test_advised_extras_exist_in_the_package() -> None:
     package = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     for advice in (driver.INSTALL, toolchain.INSTALL_12):
         name, _, extra = shlex.split(advice)[2].rstrip("]").partition("[")
@@ -198,29 +180,29 @@ def test_fatbin_needs_no_ptxas_for_machine_code(monkeypatch: pytest.MonkeyPatch)
     toolchain._ptxas.cache_clear()
     try:
         assert compile_image(code, kind="FATBIN")[0][:4] == b"\x7fELF"
-        assert "the host has no ptxas to make code of it" in log_of(ptx, kind="FATBIN")
+        assert "the host has no ptxas to assemble it" in log_of(ptx, kind="FATBIN")
     finally:
         toolchain._ptxas.cache_clear()
 
 
-def test_nvrtc_that_cannot_be_loaded(host: Path) -> None:
+def test_nvrtc_that_cannot_be_loaded_is_reported(host: Path) -> None:
     root = put_cuda_13(host)
     assert f"NVRTC cannot be loaded: {root}/lib/libnvrtc" in str(toolchain.missing("sm_90", "13.0"))
 
 
 @pytest.mark.parametrize("version", ["x", "13", "13.x", ""])
-def test_versions_that_are_none(version: str) -> None:
+def test_malformed_version_is_reported(version: str) -> None:
     assert f"{version!r} is not a version of CUDA; versions look like 13.0" == toolchain.missing("sm_90", version)
 
 
-def test_compiler_that_is_unknown() -> None:
+def test_unknown_compiler_is_reported() -> None:
     assert toolchain.missing("sm_90", "13.0", "gcc") == "compiler 'gcc' is unknown; allowed: auto, nvrtc, nvcc"
 
 
 @needs_nvrtc
 @needs_nvcc
 @pytest.mark.parametrize("compiler", ["nvrtc", "nvcc"])
-def test_architectures_are_the_compilers(compiler: str) -> None:
+def test_unknown_architecture_is_answered_with_the_compilers(compiler: str) -> None:
     assert toolchain.missing("sm_90", DRIVER, compiler) is None
     assert f"{compiler} 13." in str(toolchain.missing("sm_35", DRIVER, compiler))
     assert "does not know sm_35; it knows sm_75, " in str(toolchain.missing("sm_35", DRIVER, compiler))
@@ -249,7 +231,7 @@ def test_the_host_may_refuse_nvcc() -> None:
 
 @needs_nvrtc
 @needs_nvcc
-def test_identity_names_what_shapes_the_image() -> None:
+def test_identity_depends_on_everything_that_determines_the_image() -> None:
     assert job().identity == job(b"another source").identity == job(EMPTY.encode(), "-DX=1").identity
     others = [
         job(arch="sm_80"),

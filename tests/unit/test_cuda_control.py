@@ -1,6 +1,6 @@
 """The control system on the CUDA engine: the area in device memory, channels, records, texts, input, snapshots.
 
-The GPU is the fake one, and its SMs run the GPU domain's own code (``tests/fakes/cuda/watched_kernels.c``).
+The GPU is the fake one, and its SMs run the real control code (``tests/fakes/cuda/watched_kernels.c``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from virtio_proto.control.records import Function
 INVALID, NOT_SUPPORTED, ECC = 1, 801, 214
 EINVAL, EIO, ENOMEM, EFAULT = -22, -5, -12, -14
 WRITE_OFFSET = 1 << 20
-STEP_NS = 1_000_000_000  # that the two clocks may drift apart, or one be set, meanwhile
+STEP_NS = 1_000_000_000  # allowance for the drift or setting of a clock during the test
 STDIO_FORMAT, BLOCK_BEGIN, BLOCK_END = 2, 1, 2
 
 
@@ -41,20 +41,20 @@ def write(made: Control, offset: int, data: bytes) -> int:
 
 
 def test_elements_see_the_area_at_an_address_of_their_own(watched: Control) -> None:
-    assert watched.device >> 42 == 0x200000000000 >> 42  # the fake's window for device memory
+    assert watched.device >> 42 == 0x200000000000 >> 42  # the fake's address range of device memory
 
 
 @pytest.mark.parametrize("settings", [(), ("0.stream_memops 0",)])
 def test_a_word_and_more_bytes_arrive_as_they_were(settings: tuple[str, ...]) -> None:
     with control(*settings) as made:
-        long = bytes(range(256)) * 1024  # more than is copied at once
+        long = bytes(range(256)) * 1024  # more than one copy takes
         for data in (b"12345678", b"odd", long):
             assert write(made, WRITE_OFFSET, data) == 0
             offset_of_slots = WRITE_OFFSET
             assert read(made, offset_of_slots, len(data)) == data
 
 
-def test_what_is_outside_of_the_area_is_refused(watched: Control) -> None:
+def test_addresses_outside_of_the_area_are_refused(watched: Control) -> None:
     handle = watched.gpu.handle
     to = ffi.new("uint8_t[]", 16)
     for offset, size in ((AREA_BYTES, 1), (AREA_BYTES - 8, 16), (2**64 - 8, 16)):
@@ -62,7 +62,7 @@ def test_what_is_outside_of_the_area_is_refused(watched: Control) -> None:
         assert handle.ops.control_write(handle, offset, to, size) == EINVAL
 
 
-def test_a_block_prints_what_its_element_is_bound_to(watched: Control) -> None:
+def test_a_block_prints_into_its_elements_channel(watched: Control) -> None:
     watched.open(Function.STDIO, pe=3, channel=5)
     line = watched.texts_at + cuda_cubin.LINE_AT
     watched.run(3, 2, line)
@@ -98,7 +98,7 @@ def test_times_of_the_gpus_timer_become_those_of_the_host(watched: Control) -> N
 
 
 def test_a_channel_is_bound_and_released_beside_a_kernel_that_runs(watched: Control) -> None:
-    """No call of the control system waits for the kernel, and its stream is nobody else's."""
+    """No call of the control system waits for the kernel, and the control system has a stream of its own."""
     line = watched.texts_at + cuda_cubin.LINE_AT
     hanging = watched.gpu.launch("hang", stream=1)
     watched.gpu.driver.await_hanging()
@@ -122,7 +122,7 @@ def test_records_that_find_no_room_are_counted(watched: Control) -> None:
     assert watched.lost[1] == 100 - kept
 
 
-def test_what_the_host_sends_reaches_a_kernel_that_waits(watched: Control) -> None:
+def test_input_reaches_a_kernel_that_waits(watched: Control) -> None:
     watched.open(Function.STDIO, pe=2, channel=1, wait_ns=10**12)
     address = watched.gpu.alloc(4096)
     waiting = watched.gpu.launch("listens", address.to_bytes(8, "little") + (2).to_bytes(4, "little"))
@@ -131,7 +131,7 @@ def test_what_the_host_sends_reaches_a_kernel_that_waits(watched: Control) -> No
     assert watched.gpu.read(address, 10) == b"\x06\0\0\0typed\n"
 
 
-def test_a_snapshot_shows_what_ran_last(watched: Control) -> None:
+def test_a_snapshot_shows_the_last_kernel(watched: Control) -> None:
     lib.vgc_control_ask(watched.handle, True)
     watched.run(6, 3)
     state = watched.snapshot()[6]
@@ -148,16 +148,18 @@ def test_texts_are_those_of_loaded_programs(watched: Control) -> None:
     assert watched.text(watched.texts_at) == EFAULT
 
 
-def test_what_was_written_is_read_behind_it(watched: Control) -> None:
-    """Reads answer from what was copied a moment ago, until somebody writes."""
+def test_reads_see_earlier_writes(watched: Control) -> None:
+    """Reads are answered from a recent copy until the next write."""
     assert write(watched, WRITE_OFFSET, b"A" * 64) == 0
     assert read(watched, WRITE_OFFSET, 64) == b"A" * 64
     assert write(watched, WRITE_OFFSET, b"B" * 64) == 0
     assert read(watched, WRITE_OFFSET, 64) == b"B" * 64
 
 
-@pytest.mark.parametrize("function", ["cuMemAlloc_v2", "cuStreamCreate", "cuMemHostAlloc", "cuMemcpyHtoDAsync_v2"])
-def test_an_area_that_the_gpu_has_no_room_for_is_an_error(function: str) -> None:
+@pytest.mark.parametrize(
+    "function", ["cuMemAlloc_v2", "cuStreamCreateWithPriority", "cuMemHostAlloc", "cuMemcpyHtoDAsync_v2"]
+)
+def test_an_area_without_room_on_the_gpu_is_an_error(function: str) -> None:
     with direct() as gpu:
         fd = os.memfd_create("control")
         os.ftruncate(fd, AREA_BYTES)
@@ -168,8 +170,8 @@ def test_an_area_that_the_gpu_has_no_room_for_is_an_error(function: str) -> None
         os.close(fd)
 
 
-def test_an_error_of_the_driver_is_told_and_ends_nothing(watched: Control) -> None:
-    """A context that is lost is found by the data plane's thread, which knows whose fault it was."""
+def test_a_driver_error_is_reported_and_ends_nothing(watched: Control) -> None:
+    """A lost context is handled by the data plane's thread, which knows the launch at fault."""
     watched.gpu.driver.inject("cuMemcpyHtoDAsync_v2", ECC)
     assert write(watched, WRITE_OFFSET, b"x" * 100) == EIO
     watched.gpu.driver.inject("cuStreamQuery", ECC)
@@ -184,7 +186,7 @@ def test_an_area_with_a_wrong_header_is_refused() -> None:
         assert device[0] == 0
 
 
-def test_programs_loaded_without_an_area_run_unseen() -> None:
+def test_programs_loaded_without_an_area_run_without_records() -> None:
     with direct() as gpu:
         with gpu.left():
             program = gpu.load_image(cuda_cubin.hooked())
@@ -192,7 +194,7 @@ def test_programs_loaded_without_an_area_run_unseen() -> None:
         gpu.wait(gpu.launch("watched", bytes(16)))
 
 
-def test_many_channels_are_looked_at_in_few_copies() -> None:
+def test_many_channels_are_read_in_few_copies() -> None:
     """A trip to the GPU and back for each channel would take longer than the channels' records."""
     count = 512
     with control(num_channels=count + 1, sms=count, area_bytes=16 << 20) as made:
@@ -205,21 +207,23 @@ def test_many_channels_are_looked_at_in_few_copies() -> None:
 
 
 def is_on_device(made: Control, channel: int) -> bool:
-    """Is its link in the area as the GPU has it?"""
+    """True if the channel's link is in device memory, not in the host's."""
     return made.device <= made.link_of(channel) < made.device + AREA_BYTES
 
 
 # ---- last words --------------------------------------------------------------------------------------------------
 
 
-def test_what_was_said_since_the_host_looked_is_in_the_file(watched: Control) -> None:
+def test_records_since_the_last_drain_are_in_the_areas_file(watched: Control) -> None:
     watched.open(Function.STDIO, pe=3, channel=1)
     watched.run(3, 1, 0x1000)
     assert len(watched.drain()) == 1
+    before = time.monotonic_ns()
     watched.run(3, 2, 0x2000)
+    after = time.monotonic_ns()
     found = watched.salvaged(1, Function.STDIO, pe=3, taken=1)
     assert [(record.words(), record.sequence) for record in found] == [((0x2000,), 1), ((0x2000,), 2)]
-    assert all(abs(record.time_ns - time.monotonic_ns()) < STEP_NS for record in found)
+    assert all(before - STEP_NS < record.time_ns < after + STEP_NS for record in found)
 
 
 def test_links_of_last_words_are_in_the_hosts_memory_and_cost_no_copies(watched: Control) -> None:
@@ -233,7 +237,7 @@ def test_links_of_last_words_are_in_the_hosts_memory_and_cost_no_copies(watched:
     assert [is_on_device(watched, number) for number in (1, 2, 3)] == [False, False, True]
 
 
-def test_without_room_there_every_function_has_a_link_all_the_same(watched: Control) -> None:
+def test_links_of_last_words_move_to_the_device_when_host_memory_is_full(watched: Control) -> None:
     for pe in range(SMS):
         watched.open(Function.FAULT, pe=pe, channel=pe + 1, slots=4096)
     outs = [watched.link_of(pe + 1) for pe in range(SMS)]
@@ -247,7 +251,7 @@ def test_without_room_there_every_function_has_a_link_all_the_same(watched: Cont
 
 
 @pytest.mark.parametrize("function", ["cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2"])
-def test_memory_that_cannot_be_registered_makes_no_link_urgent(function: str) -> None:
+def test_without_registered_memory_all_links_are_on_the_device(function: str) -> None:
     with control(fails=function) as made:
         made.open(Function.STDIO, pe=3, channel=1)
         made.run(3, 2, 0x1000)
@@ -255,8 +259,8 @@ def test_memory_that_cannot_be_registered_makes_no_link_urgent(function: str) ->
         assert is_on_device(made, 1)
 
 
-def test_tables_of_a_gpu_that_fails_are_as_they_were_seen_last(watched: Control) -> None:
-    """Zeros would be a link that has lost what it had."""
+def test_tables_of_a_failed_gpu_are_the_last_ones_read(watched: Control) -> None:
+    """Zeros would mean that a link has lost its records."""
     before = read(watched, 4096, 1024)
     assert write(watched, 4096, before) == 0
     watched.gpu.driver.inject("cuMemcpyDtoHAsync_v2", ECC)

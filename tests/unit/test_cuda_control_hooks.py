@@ -1,4 +1,4 @@
-"""Hooks in kernels that are compiled from source: where they are, what they call, and that they cost no registers."""
+"""Hooks in kernels that are compiled from source: places, calls, and no cost in registers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def hooked(*parts: str) -> str:
 
 
 def without_hooks(source: str) -> bytes:
-    """The cubin as it is on a host that has no control system."""
+    """The cubin as compiled on a host without a control system."""
     return compile_image(source, hooks="off")[0]
 
 
@@ -69,23 +69,26 @@ def settings(hooks: str = "on") -> dict[str, str]:
 
 @needs_nvrtc
 def test_no_kernel_takes_more_registers_than_threads_have_room_for() -> None:
-    """Registers are given out by eight, and 32 of them are free for every thread of a full processing element."""
+    """Registers are allocated in units of eight, and every thread of a full processing element can have 32."""
     image, log = compile_image(KERNELS)
     plain = registers.of_kernels(without_hooks(KERNELS))
     found = registers.of_kernels(image)
     assert log == ""
-    assert plain["many"] > 40  # or it shows nothing
+    assert plain["many"] > 40  # otherwise the test shows nothing
     for name in ("tiny", "saxpy", "tiles", "many", "bounded"):
         assert found[name] <= max(32, -(-plain[name] // 8) * 8), (name, plain[name], found[name])
 
 
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
-def test_every_architectures_kernels_are_seen(arch: str) -> None:
+def test_kernels_of_every_architecture_have_hooks(arch: str) -> None:
     source = '#include <vgc.h>\n__global__ void k(int n) { vgc_printf("%d", n); assert(n); printf("%s", "x"); }'
-    found = cubin.parse(compile_image(source, arch=arch)[0]).hooks
-    assert found is not None
-    assert found.constants[found.names_at :].startswith(b"_Z1ki\0")
+    image = compile_image(source, arch=arch)[0]
+    found = cubin.parse(image)
+    assert found.hooks is not None
+    assert found.hooks.constants[found.hooks.names_at :].startswith(b"_Z1ki\0")
+    assert f".text.{cubin.CLOCK_KERNEL}\0".encode() in image
+    assert [kernel.name for kernel in found.kernels] == ["_Z1ki"]  # hidden from the guest
 
 
 SAYING = """
@@ -98,7 +101,7 @@ extern "C" __global__ void k(int n, char *to) {
 
 
 @pytest.mark.parametrize("compiler", [pytest.param("nvrtc", marks=needs_nvrtc), pytest.param("nvcc", marks=needs_nvcc)])
-def test_programs_without_hooks_may_speak_and_are_not_heard(compiler: str) -> None:
+def test_programs_without_hooks_may_call_vgc_h_without_effect(compiler: str) -> None:
     image, log = compile_image(SAYING, compiler=compiler, hooks="off")
     assert log == ""
     assert cubin.parse(image).hooks is None
@@ -110,40 +113,40 @@ def test_with_and_without_hooks_are_different_images() -> None:
     assert jobs[0].identity != jobs[1].identity
 
 
-def test_setting_that_is_unknown_is_answered_with_those_that_are() -> None:
+def test_unknown_setting_is_answered_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="hooks 'maybe' is unknown; allowed: on, off"):
         toolchain.compile_job("CUDA_SOURCE", b"", (), settings("maybe"))
 
 
 @needs_nvcc
-def test_what_nvcc_compiles_is_seen_too() -> None:
+def test_programs_compiled_by_nvcc_have_hooks() -> None:
     source = '#include <cstdio>\n__global__ void k(int n) { printf("%d", n); }\nint main() { k<<<1, 1>>>(1); }'
     assert cubin.parse(compile_image(source, compiler="nvcc")[0]).hooks is not None
 
 
 @needs_nvrtc
-def test_variables_of_the_control_system_are_not_the_guests() -> None:
+def test_variables_of_the_control_system_are_hidden_from_the_guest() -> None:
     assert cubin.parse(compile_image("__device__ int mine; __global__ void k() { mine = 1; }")[0]).variables == (
         cubin.Variable("mine", 4),
     )
 
 
 @needs_nvcc
-def test_binaries_of_the_guest_are_as_they_came() -> None:
+def test_binaries_of_the_guest_are_unchanged() -> None:
     image, _ = compile_image(without_hooks(EMPTY), kind="CUBIN")
     assert cubin.parse(image).hooks is None
 
 
 @needs_nvrtc
-def test_what_cannot_be_assembled_with_hooks_runs_without_and_says_so() -> None:
+def test_program_that_cannot_be_assembled_with_hooks_has_none_and_a_warning() -> None:
     source = "__constant__ char full[65536]; __global__ void k(char *x) { *x = full[threadIdx.x]; }"
     image, log = compile_image("#include <vgc.h>\n" + source)
     assert "the control system will not see this program" in log
     assert cubin.parse(image).hooks is None
 
 
-def test_images_of_other_control_code_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache finds programs by this."""
+def test_identity_of_an_image_depends_on_the_control_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache finds programs by their identity."""
     before = toolchain.compile_job("CUDA_SOURCE", b"", (), settings()).identity
     toolchain._own_digest.cache_clear()
     monkeypatch.setattr(toolchain, "CONTROL_DIRS", toolchain.CONTROL_DIRS[:1])
@@ -162,7 +165,7 @@ def test_an_unbound_hook_loads_one_word_of_the_area() -> None:
     unbound = text[text.index(".visible .entry k()") : text.index("call (vgc_began)")]
     assert unbound.count("ld.relaxed.gpu.global") == 1
     assert "ld.global" not in unbound
-    assert "%nsmid" not in unbound  # numbers beyond the area's are passed over by the area's own count
+    assert "%nsmid" not in unbound  # numbers beyond the area's count of elements are skipped
     assert "setp.ge.u32 %vgc_out, %vgc_pe, %vgc_pes;" in unbound
 
 
@@ -186,7 +189,7 @@ def test_a_conditional_end_is_hooked_under_the_same_condition() -> None:
     assert text.count("\t@%p1 bra $vgc_over_") == 1
 
 
-def test_functions_return_without_a_hook_and_tell_of_traps() -> None:
+def test_device_functions_have_hooks_at_traps_but_not_at_returns() -> None:
     helper = ".func helper()\n{\n\t@%p1 trap;\n\tret;\n}"
     text = hooked(OURS, PRINTING, helper, kernel("\tret;"))
     inside = text[text.index(".func helper") : text.index(".visible .entry")]
@@ -194,7 +197,7 @@ def test_functions_return_without_a_hook_and_tell_of_traps() -> None:
     assert inside.index("call __vgc_trap;") < inside.index("\ttrap;")
 
 
-def test_what_prints_calls_ours_and_ours_the_drivers() -> None:
+def test_printing_calls_our_vprintf_which_calls_the_drivers() -> None:
     text = hooked(OURS, PRINTING, kernel("\tcall.uni (r),\n\tvprintf,\n\t(a, b);\n\tret;"))
     assert text.count("\tvprintf,") == 0
     assert text.count("call vprintf, ();") == 1
@@ -228,7 +231,7 @@ def test_kernels_are_counted_only_where_they_may_take_more_than_is_free(body: st
     assert hooks.is_small((kernel(body) + kernel("\t.reg .b32 %r<99>;\n\tret;")).encode()) is False
 
 
-def test_limits_of_the_source_stay() -> None:
+def test_register_limits_of_the_source_are_kept() -> None:
     text = hooked(OURS, kernel("\tret;", ".visible .entry k()\n.maxnreg 24"), kernel("\tret;", ".visible .entry j()"))
     assert text.count(".maxnreg 24") == 1
     assert text.count(".maxnreg 32") == 1

@@ -1,4 +1,4 @@
-"""Xid errors and versions of GPUs: the catalogue, and how the daemon hears of them."""
+"""Xid errors and versions of GPUs: the catalogue, and their way to the daemon."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import nvml_library
-from vhost_backend.control import xid
-from vhost_backend.control.gpu_events import GpuWatch
-from vhost_backend.control.xid import CATALOGUE, Severity
+from tests.limits import ANSWERS_WITHIN_S
+from vhost_backend.control.faults import xid
+from vhost_backend.control.faults.xid import CATALOGUE, Severity
+from vhost_backend.control.host.gpu_events import GpuWatch
 from vhost_backend.engines.cuda.nvml import GpuVersions
-
-DEADLINE_S = 30
 
 
 @pytest.mark.parametrize(
@@ -30,25 +29,25 @@ DEADLINE_S = 30
         (119, Severity.RESET, "GSP", "--gpu-reset"),
     ],
 )
-def test_catalogue(number: int, severity: Severity, meaning: str, advice: str) -> None:
+def test_catalogue_has_texts_of_known_errors(number: int, severity: Severity, meaning: str, advice: str) -> None:
     assert xid.severity(number) is severity
     assert meaning in xid.describe(number)
     assert advice in xid.advice(number)
 
 
-def test_a_number_that_is_not_in_the_catalogue_points_to_nvidias() -> None:
+def test_an_unknown_number_refers_to_nvidias_catalogue() -> None:
     assert xid.severity(9999) is None
     assert xid.describe(9999) == "Xid 9999: not in our catalogue"
     assert "docs.nvidia.com" in xid.advice(9999)
 
 
-def test_every_entry_has_words_and_an_action() -> None:
+def test_every_entry_has_a_text_and_an_action() -> None:
     assert all(entry.meaning and xid.ACTIONS[entry.severity] for entry in CATALOGUE.values())
     assert set(xid.ACTIONS) == set(Severity)
 
 
 class Heard:
-    """What a watch has told."""
+    """Reports of a watch."""
 
     def __init__(self, library: str) -> None:
         self.xids: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
@@ -72,7 +71,7 @@ def test_versions_and_errors_of_gpus_reach_the_daemon(tmp_path: Path, monkeypatc
         assert versions.of("GPU-7") is None
         writer = os.open(fifo, os.O_RDWR)
         os.write(writer, b"0 79\n0 31\n")
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
             assert [await heard.xids.get(), await heard.xids.get()] == [("GPU-0", 79), ("GPU-0", 31)]
         os.close(writer)
         await heard.watch.close()
@@ -85,7 +84,7 @@ def test_versions_and_errors_of_gpus_reach_the_daemon(tmp_path: Path, monkeypatc
     ("result", "missing", "problem"),
     [("9", False, r"nvmlInit_v2: Driver Not Loaded \(9\)"), ("0", True, r"libnvidia-ml\.so\.1 cannot be used")],
 )
-def test_a_host_without_a_driver_is_told_of_once(
+def test_a_missing_driver_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: str, missing: bool, problem: str
 ) -> None:
     monkeypatch.setenv("VGC_FAKE_NVML_RESULT", result)

@@ -1,4 +1,4 @@
-"""Cubins are read as their compiler meant them, on every architecture; damaged ones are refused."""
+"""Cubins of every architecture are read correctly; damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def image() -> bytes:
     return compiled(SOURCE)
 
 
-# ---- what compilers make -----------------------------------------------------------------------------
+# ---- cubins of compilers -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -71,7 +71,7 @@ def test_architecture_and_kernels_are_found(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_variables_are_those_of_the_source(arch: str) -> None:
+def test_variables_of_the_source_are_found(arch: str) -> None:
     source = SOURCE + 'extern "C" __global__ void speaks() { printf("a string of the compiler\'s"); }'
     expected = {Variable("counter", 4), Variable("table", 64), Variable("factors", 64)}
     assert set(cubin.parse(compiled(source, arch)).variables) == expected
@@ -88,13 +88,13 @@ def test_variables_are_those_of_the_source(arch: str) -> None:
         ("*p = (long)new int[*p];", False, True),
     ],
 )
-def test_use_of_the_drivers_services_is_seen(arch: str, body: str, prints: bool, mallocs: bool) -> None:
+def test_use_of_the_drivers_services_is_detected(arch: str, body: str, prints: bool, mallocs: bool) -> None:
     parsed = cubin.parse(compiled(f"__global__ void kernel(long *p) {{ {body} }}", arch))
     assert (parsed.prints, parsed.mallocs) == (prints, mallocs)
 
 
 def test_parameters_lie_as_c_lays_them_out() -> None:
-    """As ctypes does."""
+    """The expected layout is computed by ctypes."""
     rng = random.Random(1)
     signatures = [rng.choices(list(TYPES), k=rng.randrange(1, 12)) for _ in range(40)]
     source = "struct Three { char c[3]; };\n"
@@ -110,7 +110,7 @@ def test_parameters_lie_as_c_lays_them_out() -> None:
         assert kernels[f"kernel{number}"].param_bytes == sum(expected[-1])
 
 
-def test_device_functions_are_no_kernels() -> None:
+def test_device_functions_do_not_count_as_kernels() -> None:
     source = """
         extern "C" __device__ __noinline__ int helper(int x) { return x * clock(); }
         __global__ void kernel(int *p) { *p = helper(*p); }
@@ -118,20 +118,20 @@ def test_device_functions_are_no_kernels() -> None:
     assert list(read(compiled(source))) == ["kernel"]
 
 
-def test_memory_of_large_variables_counts() -> None:
+def test_size_of_large_variables_is_counted() -> None:
     source = "__device__ char space[{}]; __global__ void kernel(int i) {{ space[i] = 1; }}"
     small, large = (cubin.parse(compiled(source.format(size))).loaded_bytes for size in (16, 1 << 30))
     assert large - small == (1 << 30) - 16
 
 
-def test_shared_memory_is_not_loaded() -> None:
+def test_shared_memory_does_not_count_as_loaded() -> None:
     source = "__global__ void kernel(int *p) {{ __shared__ int s[{}]; s[*p] = 1; __syncthreads(); *p = s[p[1]]; }}"
     small, large = (cubin.parse(compiled(source.format(size))).loaded_bytes for size in (512, 8192))
     assert small == large
 
 
-def test_the_older_header_says_the_same(image: bytes) -> None:
-    """With the architecture in the lowest byte of the flags (ptxas 12.4 writes 0x5a055a for sm_90)."""
+def test_the_older_header_is_read(image: bytes) -> None:
+    """It has the architecture in the lowest byte of the flags (ptxas 12.4 writes 0x5a055a for sm_90)."""
     older = bytearray(image)
     older[7:9] = b"\x33\x07"
     struct.pack_into("<I", older, 48, 0x5A055A)
@@ -160,7 +160,7 @@ def test_code_runs_on_later_gpus_of_its_generation(made_for: int, runs: set[str]
     assert not any(parsed.runs_on(arch) for arch in refuses)
 
 
-# ---- what nobody should have made --------------------------------------------------------------------
+# ---- damaged cubins ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_file_cut_short_is_refused(image: bytes) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
 def test_any_damage_ends_in_a_cubin_or_an_error(arch: str) -> None:
-    """And what is accepted has parameters that are inside of the parameter bytes."""
+    """Parameters of an accepted cubin lie within its parameter bytes."""
     whole = compiled(SOURCE, arch)
     rng = random.Random(2)
     refused = 0
@@ -211,16 +211,16 @@ def test_any_damage_ends_in_a_cubin_or_an_error(arch: str) -> None:
 
 
 def info_entry(image: bytes, attribute: int) -> int:
-    """Where the first parameter attribute of that kind is."""
+    """Offset of the first parameter attribute of that kind."""
     return image.index(bytes((4, attribute, 12, 0)))
 
 
 @pytest.mark.parametrize(
     ("at", "value", "text"),
     [
-        (2, b"\xff\xff", "attribute 0x17 is longer than what is left"),
+        (2, b"\xff\xff", "attribute 0x17 is longer than the rest of the section"),
         (2, b"\x08\x00", "described in 8 bytes, not 12"),
-        (8, b"\x63\x00", "not numbered one by one"),
+        (8, b"\x63\x00", "not numbered consecutively"),
         (10, b"\xff\xff", "outside of"),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_kernel_without_its_section_is_refused(image: bytes) -> None:
         cubin.parse(image.replace(b".nv.info.mixed", b".nv.info.maxed"))
 
 
-# ---- what would cost the host much ---------------------------------------------------------------------
+# ---- cubins that would be expensive ------------------------------------------------------------------
 
 
 def forged(*sections: tuple[str, bytes], symbols: Iterable[tuple[int, int, int]] = (), names: bytes = b"\0") -> bytes:
@@ -251,25 +251,25 @@ def forged(*sections: tuple[str, bytes], symbols: Iterable[tuple[int, int, int]]
     return elf.image(0x6005A04)
 
 
-def test_names_that_share_their_ends_do_not_fill_memory() -> None:
+def test_overlapping_names_do_not_fill_memory() -> None:
     names = bytes(1) + b"n" * 16000 + bytes(1)
     image = forged(symbols=((1 + at % 8000, 0, 0) for at in range(10000)), names=names)
     with pytest.raises(CubinError, match="names together are longer than 2 times the file"):
         cubin.parse(image)
 
 
-def test_symbols_without_end_are_refused() -> None:
+def test_too_many_symbols_are_refused() -> None:
     with pytest.raises(CubinError, match="more than 131072 functions and variables"):
         cubin.parse(forged(symbols=((0, 0, 0) for _ in range(200000))))
 
 
-def test_a_kernel_twice_is_refused() -> None:
+def test_a_duplicate_kernel_is_refused() -> None:
     with pytest.raises(CubinError, match="of its own"):
         cubin.parse(forged((".nv.info.k", b""), symbols=[(1, 0x10, 1)] * 2, names=b"\0k\0"))
 
 
 def test_attributes_that_several_kernels_share_are_refused() -> None:
-    """Sections of one place in the file, as if each of them were the whole of it."""
+    """Many sections share one place in the file, and each would be parsed in full."""
     count = 20
     names = "".join(f"\0{chr(97 + i)}" for i in range(count)).encode() + b"\0"
     sections = [(f".nv.info.{chr(97 + i)}", b"\3\x19\0\0" * 200) for i in range(count)]
@@ -333,12 +333,12 @@ def test_kernels_have_the_names_of_the_source() -> None:
         ("", ""),
     ],
 )
-def test_short_names(mangled: str, name: str) -> None:
+def test_short_names_are_unqualified(mangled: str, name: str) -> None:
     assert short_name(mangled) == name
 
 
 def test_short_names_agree_with_cppfilt() -> None:
-    """On names of namespaces and functions with arguments after them."""
+    """For names of namespaces and of functions with arguments."""
     if shutil.which("c++filt") is None:
         pytest.skip("c++filt is not installed")
     rng = random.Random(3)

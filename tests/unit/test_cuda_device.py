@@ -1,4 +1,4 @@
-"""The CUDA driver is found and started, or a sentence says why not; GPUs are found by every name they have."""
+"""The CUDA driver is found and started, or the reason is reported; GPUs are found by each of their names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.cuda_driver import FakeDriver
+from tests.limits import HANGS_AFTER_S
 from tests.unit.cuda_rig import fake_driver
 from vhost_backend.engines.cuda import device
-from vhost_backend.engines.cuda.driver import CudaError, Driver, closed_nodes, start
+from vhost_backend.engines.cuda.driver import CudaError, Driver, inaccessible_device_nodes, start
 from vhost_backend.errors import EngineError
 
 pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
@@ -24,7 +25,7 @@ MIG = "MIG-3eb87630-93d5-b2b6-b8ff-9b359caf4ee2"
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # so that it is set back
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # so that monkeypatch restores it
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     with fake_driver() as fake:
         yield fake
@@ -36,7 +37,7 @@ def started(fake: FakeDriver, *settings: str, visible: str | None = None) -> Dri
 
 
 def three() -> tuple[str, ...]:
-    """Settings of three GPUs."""
+    """Settings of the fake driver for three GPUs."""
     return ("devices 3", *(f"{index}.uuid {uuid}" for index, uuid in enumerate(UUIDS)))
 
 
@@ -49,7 +50,7 @@ def test_the_file_and_the_version_of_the_driver_are_known(fake: FakeDriver) -> N
 
 
 def test_devices_are_counted_as_nvidia_smi_does(fake: FakeDriver) -> None:
-    """And nothing is loaded lazily."""
+    """GPUs are in PCI order, and lazy loading is off."""
     started(fake)
     assert (os.environ["CUDA_DEVICE_ORDER"], os.environ["CUDA_MODULE_LOADING"]) == ("PCI_BUS_ID", "EAGER")
 
@@ -66,15 +67,17 @@ def test_devices_are_counted_as_nvidia_smi_does(fake: FakeDriver) -> None:
         (4242, "4242"),
     ],
 )
-def test_a_driver_that_does_not_start_says_what_to_do(fake: FakeDriver, result: int, words: str) -> None:
+def test_the_error_of_a_driver_that_does_not_start_gives_advice(fake: FakeDriver, result: int, words: str) -> None:
     with pytest.raises(EngineError, match=words):
         started(fake, f"init_result {result}")
 
 
-def test_a_driver_that_does_not_start_is_told_with_what_it_may_not_open(
+def test_the_error_of_a_driver_that_does_not_start_names_closed_files(
     fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vhost_backend.engines.cuda.driver.closed_nodes", lambda: "no permission: /dev/nvidiactl")
+    monkeypatch.setattr(
+        "vhost_backend.engines.cuda.driver.inaccessible_device_nodes", lambda: "no permission: /dev/nvidiactl"
+    )
     with pytest.raises(EngineError, match=r"CUDA_ERROR_UNKNOWN.*; no permission: /dev/nvidiactl"):
         started(fake, "init_result 999")
 
@@ -93,7 +96,7 @@ def test_errors_have_the_name_and_the_number_of_cuda(fake: FakeDriver) -> None:
 
 
 def test_a_function_that_a_driver_lacks_is_named() -> None:
-    """In a process of its own: bindings look each function up once."""
+    """Runs in a process of its own, since bindings look up each function once."""
     script = """
 from tests.fakes.cuda_driver import FakeDriver
 from vhost_backend.engines.cuda.driver import start
@@ -105,7 +108,9 @@ try:
 except EngineError as error:
     print(error)
 """
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=HANGS_AFTER_S
+    )
     assert "cuGreenCtxCreate is missing from the driver" in said.stdout
 
 
@@ -117,20 +122,20 @@ def test_missing_bindings_are_named_with_the_cure(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("library", "words"),
-    [("/nowhere/libcuda.so.1", "driver /nowhere/libcuda.so.1: .*No such file"), ("libm.so.6", "no libcuda.so.1")],
+    [("/nowhere/libcuda.so.1", "driver /nowhere/libcuda.so.1: .*No such file"), ("libm.so.6", "not a libcuda.so.1")],
 )
 def test_a_file_that_is_no_driver_is_refused(library: str, words: str) -> None:
     with pytest.raises(EngineError, match=words):
         start(library)
 
 
-def test_nodes_that_may_not_be_opened_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_device_nodes_without_permission_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("nvidiactl", "nvidia0"):
         (tmp_path / name).symlink_to("/dev/null")
     (tmp_path / "nvidia-caps").mkdir()
-    assert not closed_nodes(str(tmp_path))
+    assert not inaccessible_device_nodes(str(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, _mode: path.name != "nvidia0")
-    assert closed_nodes(str(tmp_path)).startswith(f"no permission to read and write {tmp_path}/nvidia0:")
+    assert inaccessible_device_nodes(str(tmp_path)).startswith(f"no permission to read and write {tmp_path}/nvidia0:")
 
 
 # ---- GPUs --------------------------------------------------------------------------------------------
@@ -153,16 +158,16 @@ def test_a_device_is_described(fake: FakeDriver) -> None:
 
 
 @pytest.mark.parametrize(("capability", "least", "step"), [("7.5", 2, 2), ("8.6", 4, 2), ("9.0", 8, 8), ("12.0", 8, 8)])
-def test_partitions_are_known_where_the_driver_does_not_say(
+def test_partition_sizes_are_known_for_drivers_that_do_not_report_them(
     fake: FakeDriver, capability: str, least: int, step: int
 ) -> None:
-    """Before CUDA 13 the resource has neither field."""
+    """Before CUDA 13 the resource has no fields for them."""
     driver = started(fake, f"capability {capability}", "granularity 0", "min_partition 0")
     found = device.find(driver, "0")
     assert (found.min_pes, found.pe_granularity) == (least, step)
 
 
-def test_a_device_without_partitions_goes_as_a_whole(fake: FakeDriver) -> None:
+def test_a_device_without_partitions_is_given_whole(fake: FakeDriver) -> None:
     driver = started(fake, "sms 14")
     fake.inject("cuDeviceGetDevResource", 801)
     found = device.find(driver, None)
@@ -170,11 +175,11 @@ def test_a_device_without_partitions_goes_as_a_whole(fake: FakeDriver) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["1", UUIDS[1], UUIDS[1].upper(), "GPU-bbb"])
-def test_a_gpu_has_several_names(fake: FakeDriver, wanted: str) -> None:
+def test_a_gpu_is_found_by_each_of_its_names(fake: FakeDriver, wanted: str) -> None:
     assert device.find(started(fake, *three()), wanted).uuid == UUIDS[1]
 
 
-def test_the_first_gpu_is_taken_if_none_is_named(fake: FakeDriver) -> None:
+def test_the_first_gpu_is_the_default(fake: FakeDriver) -> None:
     assert device.find(started(fake, *three()), None).index == 0
 
 
@@ -187,7 +192,7 @@ def test_the_first_gpu_is_taken_if_none_is_named(fake: FakeDriver) -> None:
         ("first", "no GPUs fit device 'first'"),
     ],
 )
-def test_other_names_are_answered_with_those_that_there_are(fake: FakeDriver, wanted: str, words: str) -> None:
+def test_unknown_names_are_answered_with_the_known_ones(fake: FakeDriver, wanted: str, words: str) -> None:
     with pytest.raises(EngineError, match=words):
         device.find(started(fake, *three()), wanted)
 
@@ -198,13 +203,13 @@ def test_a_worker_with_a_uuid_sees_no_other_gpu(fake: FakeDriver) -> None:
     assert device.find(driver, UUIDS[2]).index == 0
 
 
-def test_a_uuid_that_is_not_there_is_named(fake: FakeDriver) -> None:
+def test_an_unknown_uuid_is_named(fake: FakeDriver) -> None:
     with pytest.raises(EngineError, match=f"there is no device {UUIDS[2]}; nvidia-smi -L"):
         started(fake, f"uuid {UUIDS[0]}", visible=UUIDS[2])
 
 
-def test_a_mig_instance_is_a_device(fake: FakeDriver) -> None:
-    """It is seen only if it is named before the driver starts."""
+def test_a_mig_instance_can_be_used_as_a_device(fake: FakeDriver) -> None:
+    """An instance is visible only if it is named before the driver starts."""
     settings = ("devices 2", f"1.mig {MIG}", "1.name NVIDIA H200 MIG 1g.18gb", f"1.uuid {MIG[4:]}", "1.sms 16")
     assert device.visible_name(MIG) == MIG
     driver = started(fake, *settings, visible=MIG)
@@ -213,11 +218,11 @@ def test_a_mig_instance_is_a_device(fake: FakeDriver) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, "1", "GPU-abc"])
-def test_other_names_hide_nothing(wanted: str | None) -> None:
+def test_names_other_than_a_uuid_hide_no_gpus(wanted: str | None) -> None:
     assert device.visible_name(wanted) is None
 
 
-def test_a_device_that_is_closed_to_all_is_left_out(fake: FakeDriver) -> None:
+def test_a_device_in_prohibited_mode_is_left_out(fake: FakeDriver) -> None:
     driver = started(fake, "devices 2", "1.attribute.20 2")
     usable, problems = device.devices(driver)
     assert [found.index for found in usable] == [0]
@@ -225,7 +230,7 @@ def test_a_device_that_is_closed_to_all_is_left_out(fake: FakeDriver) -> None:
 
 
 def test_gpu_without_memory_pools_cannot_be_used(fake: FakeDriver) -> None:
-    """They are where the VM's quota is kept; virtual GPUs have none without unified memory."""
+    """Memory pools enforce the VM's quota; virtual GPUs without unified memory have no pools."""
     driver = started(fake, "devices 2", "0.attribute.115 0")
     usable, problems = device.devices(driver)
     assert [found.index for found in usable] == [1]

@@ -1,4 +1,4 @@
-"""The CUDA engine's Python half on the fake driver: options, context, programs, what is charged, what is printed."""
+"""The CUDA engine's Python half on the fake driver: options, context, programs, charges, output."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from tests.fakes import cuda_cubin
 from tests.fakes.cuda_driver import FakeDriver
+from tests.fakes.driver import Reply
 from tests.unit.cuda_images import compiled
 from tests.unit.cuda_rig import CUDA_LIMITS, fake_driver
 from tests.unit.plane_rig import Rig, plane_rig
@@ -57,7 +58,7 @@ def opened(fake: FakeDriver, pes: int = SMS, **options: Any) -> CudaEngine:
 
 @contextmanager
 def running(fake: FakeDriver, pes: int = SMS, **options: Any) -> Iterator[CudaEngine]:
-    """An engine that was started."""
+    """A started engine."""
     engine = opened(fake, pes, **options)
     try:
         engine.start()
@@ -68,7 +69,7 @@ def running(fake: FakeDriver, pes: int = SMS, **options: Any) -> Iterator[CudaEn
 
 @contextmanager
 def entered(engine: Engine) -> Iterator[None]:
-    """Nobody else calls the engine, and its context is current."""
+    """Enters the engine: no other thread calls it, and its context is current."""
     lib.vgc_engine_enter(engine.handle)
     try:
         yield
@@ -91,12 +92,12 @@ def one_kernel(**fields: Any) -> cuda_cubin.Kernel:
 # ---- opening -----------------------------------------------------------------------------------------
 
 
-def test_the_engine_is_known_by_its_kind() -> None:
+def test_the_engine_is_registered_by_its_kind() -> None:
     assert engine_class("cuda") is CudaEngine
 
 
 @pytest.mark.parametrize(("pes", "given", "name"), [(10, 16, "16 of 132 SMs"), (500, 132, "132 of 132 SMs")])
-def test_a_vm_is_told_what_it_got(fake: FakeDriver, pes: int, given: int, name: str) -> None:
+def test_the_engine_reports_its_share_of_the_gpu(fake: FakeDriver, pes: int, given: int, name: str) -> None:
     engine = opened(fake, pes)
     assert (engine.name, engine.num_pes, engine.handle.num_pes) == (f"Fake H200, {name}", given, given)
     engine.close()
@@ -130,20 +131,21 @@ def test_binaries_are_offered_only_where_allowed(fake: FakeDriver, binaries: boo
         ({"heap": "8M"}, "option heap is '8M'"),
         ({"compiler": "gcc"}, "option compiler is 'gcc'"),
         ({"completion": "hope"}, "option completion is 'hope'"),
+        ({"memory": "mine"}, r"option memory is 'mine'; .*memory \(pool, mapped\)"),
         ({"device": "7"}, "no GPUs fit device '7'; there are: 0 "),
     ],
 )
-def test_options_that_make_no_sense_are_refused(fake: FakeDriver, options: Mapping[str, Any], words: str) -> None:
+def test_invalid_options_are_refused(fake: FakeDriver, options: Mapping[str, Any], words: str) -> None:
     with pytest.raises(EngineError, match=words):
         opened(fake, **options)
 
 
-def test_options_without_a_value_are_as_if_absent(fake: FakeDriver) -> None:
+def test_options_without_a_value_count_as_absent(fake: FakeDriver) -> None:
     opened(fake, device=None, heap=None, compiler=None).close()
 
 
 def test_an_open_engine_has_no_context_current(fake: FakeDriver) -> None:
-    """A green context may be current in one thread only, and that is the data plane's."""
+    """A green context may be current in one thread only: the data plane's."""
     engine = opened(fake)
     current = ctypes.c_void_p(1)
     assert fake.library.cuCtxGetCurrent(ctypes.byref(current)) == 0
@@ -165,8 +167,9 @@ def test_limits_are_set_before_anything_is_loaded(fake: FakeDriver) -> None:
 
 
 @pytest.mark.parametrize("function", ["cuCtxSetLimit", "cuCtxSetCurrent", "cuGreenCtxCreate"])
-def test_what_fails_to_open_leaves_nothing_behind(fake: FakeDriver, function: str) -> None:
-    before = open_fds()
+def test_a_failed_opening_leaves_nothing_behind(fake: FakeDriver, function: str) -> None:
+    opened(fake).close()
+    before = open_fds()  # the driver itself keeps the GPU open
     fake.inject(function, 2)
     with pytest.raises(EngineError, match=f"{function}: CUDA_ERROR_OUT_OF_MEMORY"):
         opened(fake)
@@ -182,8 +185,8 @@ def test_a_gpu_that_does_not_answer_is_reported_at_the_start(fake: FakeDriver) -
     engine.close()
 
 
-def test_what_the_driver_opened_stays_open_behind_the_walls(fake: FakeDriver) -> None:
-    """And nothing that was open before."""
+def test_the_sandbox_keeps_files_that_the_driver_opened(fake: FakeDriver) -> None:
+    """Files that were open before are not kept."""
     before = os.open("/dev/null", os.O_RDONLY)
     engine = opened(fake)
     kept = engine.needs.kept_fds
@@ -196,7 +199,7 @@ def test_what_the_driver_opened_stays_open_behind_the_walls(fake: FakeDriver) ->
 # ---- programs ----------------------------------------------------------------------------------------
 
 
-def test_a_program_of_the_compiler_is_loaded(fake: FakeDriver) -> None:
+def test_a_compiled_program_is_loaded(fake: FakeDriver) -> None:
     with running(fake) as engine:
         program = load(engine, compiled(SOURCE))
         found = {info.short_name: info for info in program.functions}
@@ -211,7 +214,7 @@ def test_a_program_of_the_compiler_is_loaded(fake: FakeDriver) -> None:
         assert fake.number("modules") == 0
 
 
-def test_what_the_compiler_says_of_parameters_is_known(fake: FakeDriver) -> None:
+def test_parameter_kinds_from_the_compiler_are_used(fake: FakeDriver) -> None:
     ptx = b".entry saxpy(.param .u32 n, .param .f32 a, .param .u64 .ptr x, .param .u64 .ptr y) {}"
     with running(fake) as engine:
         program = load(engine, trailer.with_kinds(cuda_cubin.all_kernels(), ptx))
@@ -228,7 +231,7 @@ def test_a_program_without_kernels_is_loaded(fake: FakeDriver) -> None:
         engine.unload_program(program)
 
 
-def test_variables_that_the_driver_has_not_placed_are_left_out(fake: FakeDriver) -> None:
+def test_variables_without_an_address_are_left_out(fake: FakeDriver) -> None:
     with running(fake) as engine:
         fake.inject("cuModuleGetGlobal", 500)
         program = load(engine, cuda_cubin.cubin([], [cuda_cubin.Global(name, 4) for name in ("a", "b")]))
@@ -251,7 +254,7 @@ def test_variables_that_the_driver_has_not_placed_are_left_out(fake: FakeDriver)
     ],
 )
 def test_images_that_cannot_run_here_are_refused(fake: FakeDriver, image: bytes, words: str) -> None:
-    """Before the driver sees them."""
+    """They are refused before the driver sees them."""
     with running(fake) as engine:
         with pytest.raises(ProgramError, match=words):
             load(engine, image)
@@ -261,18 +264,18 @@ def test_images_that_cannot_run_here_are_refused(fake: FakeDriver, image: bytes,
 @pytest.mark.parametrize(
     ("result", "words"), [(2, "^out of memory"), (218, "CUDA_ERROR_INVALID_PTX"), (209, "CUDA_ERROR_NO_BINARY_FOR_GPU")]
 )
-def test_what_the_driver_refuses_is_passed_on(fake: FakeDriver, result: int, words: str) -> None:
+def test_refusal_of_an_image_by_the_driver_is_reported(fake: FakeDriver, result: int, words: str) -> None:
     with running(fake) as engine:
-        fake.inject("cuModuleLoadData", result)
+        fake.inject("cuModuleLoadData", result, times=2)
         with pytest.raises(ProgramError, match=words):
             load(engine, cuda_cubin.all_kernels())
         assert fake.number("modules") == 0
 
 
-# ---- what a program takes of the quota ---------------------------------------------------------------
+# ---- charges of a program ----------------------------------------------------------------------------
 
 
-def test_a_program_is_charged_for_what_it_loads(fake: FakeDriver) -> None:
+def test_a_program_is_charged_for_the_memory_it_loads(fake: FakeDriver) -> None:
     image = compiled(SOURCE)
     with running(fake) as engine:
         program = load(engine, image)
@@ -281,7 +284,7 @@ def test_a_program_is_charged_for_what_it_loads(fake: FakeDriver) -> None:
 
 
 def test_stacks_are_charged_for_all_threads_of_the_share(fake: FakeDriver) -> None:
-    """Of the kernel that needs most."""
+    """The kernel with the largest stack decides."""
     kernels = [one_kernel(local_bytes=256), cuda_cubin.Kernel("hang", local_bytes=1024)]
     without = [one_kernel(), cuda_cubin.Kernel("hang")]
     with running(fake) as engine:
@@ -294,8 +297,8 @@ def test_stacks_are_charged_for_all_threads_of_the_share(fake: FakeDriver) -> No
 @pytest.mark.parametrize(
     ("statement", "charged"), [('printf("x");', MIB), ("free(0);", 5 * MIB), ('printf("x"); free(0);', 6 * MIB)]
 )
-def test_what_the_driver_keeps_for_kernels_is_charged(fake: FakeDriver, statement: str, charged: int) -> None:
-    """The heap, as large as the configuration says, and the buffer of printf."""
+def test_the_drivers_heap_and_printf_buffer_are_charged(fake: FakeDriver, statement: str, charged: int) -> None:
+    """The heap has the configured size."""
     image = compiled(f"__global__ void kernel() {{ {statement} }}")
     with running(fake, heap=5 * MIB) as engine:
         program = load(engine, image)
@@ -306,37 +309,118 @@ def test_what_the_driver_keeps_for_kernels_is_charged(fake: FakeDriver, statemen
 def test_a_program_beyond_the_quota_is_unloaded_again(fake: FakeDriver) -> None:
     image = cuda_cubin.cubin([one_kernel(local_bytes=4096)])
     with rig_of(fake) as rig:
-        context = rig.context()
-        body = {"kind": 1, "source_len": len(image)}
-        pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, image, context=context, writable_len=4096)
-        rig.serve_cold()
-        rig.answer_compile()
-        reply = rig.driver.wait(pending)
+        reply = loaded(rig, rig.context(), image)
         assert reply.status is Status.OUT_OF_MEMORY
         assert "of device memory" in reply.text
         assert fake.number("modules") == 0
+        assert not stack_limits(fake)
+
+
+def test_a_program_without_room_for_its_stacks_is_unloaded_again(fake: FakeDriver) -> None:
+    """The quota allows the stacks, but the GPU has no more memory."""
+    image = cuda_cubin.cubin([one_kernel(local_bytes=1032)])
+    with rig_of(fake) as rig:
+        context = rig.context()
+        fake.inject("cuCtxSetLimit", 2, times=2)
+        reply = loaded(rig, context, image)
+        assert reply.status is Status.OUT_OF_MEMORY
+        assert "no room for the stacks of all threads" in reply.text
+        assert fake.number("modules") == 0
+        assert rig.plane.usage().memory_used_bytes == 0
 
 
 def test_variables_beyond_the_quota_are_never_on_the_gpu(fake: FakeDriver) -> None:
-    """Other VMs have the rest of it."""
+    """The rest of the GPU's memory belongs to other VMs."""
     image = cuda_cubin.cubin([one_kernel()], [cuda_cubin.Global("vast", 65 * MIB)])
     with rig_of(fake) as rig:
-        body = {"kind": 1, "source_len": len(image)}
-        pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, image, context=rig.context(), writable_len=4096)
-        rig.serve_cold()
-        rig.answer_compile()
-        reply = rig.driver.wait(pending)
+        reply = loaded(rig, rig.context(), image)
         assert reply.status is Status.OUT_OF_MEMORY
         assert reply.text.endswith(f"the quota is {64 * MIB}")
         assert fake.count("cuModuleLoadData") == 0
+
+
+def stack_limits(fake: FakeDriver) -> list[str]:
+    return [call for call in fake.calls("cuCtxSetLimit") if call.startswith("cuCtxSetLimit(0, ")]
+
+
+def test_stacks_beyond_the_quota_are_never_on_the_gpu(fake: FakeDriver) -> None:
+    """Nor are those of a program that would have room without the VM's other programs."""
+    vast = cuda_cubin.cubin([one_kernel(local_bytes=400_000)])
+    half = cuda_cubin.cubin([one_kernel(local_bytes=1400)])
+    with rig_of(fake) as rig:
+        context = rig.context()
+        for image, status in ((vast, Status.OUT_OF_MEMORY), (half, Status.OK), (half, Status.OUT_OF_MEMORY)):
+            assert loaded(rig, context, image).status is status
+        assert stack_limits(fake) == ["cuCtxSetLimit(0, 1400) = CUDA_SUCCESS"]
+
+
+VAST = cuda_cubin.cubin([one_kernel()], [cuda_cubin.Global("vast", 63 * MIB)])
+"""Almost the whole quota."""
+
+
+def loaded(rig: Rig, context: int, image: bytes) -> Reply:
+    body = {"kind": 1, "source_len": len(image)}
+    pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, image, context=context, writable_len=4096)
+    rig.serve_cold()
+    rig.answer_compile()
+    return rig.driver.wait(pending)
+
+
+@contextmanager
+def mapped_rig(fake: FakeDriver) -> Iterator[tuple[Rig, int]]:
+    with rig_of(fake, memory="mapped") as rig:
+        yield rig, rig.context()
+
+
+def test_remains_of_allocations_make_room_for_a_program(fake: FakeDriver) -> None:
+    """A few bytes hold a whole unit of physical memory, while the quota counts only those bytes."""
+    with mapped_rig(fake) as (rig, context):
+        given = [
+            rig.ok(Opcode.ALLOC, {"size": size}, context=context).value
+            for _ in range(32)
+            for size in (2 * MIB - 512, 512)
+        ]
+        for address in given[::2]:
+            rig.ok(Opcode.FREE, {"address": address}, context=context)
+        reply = loaded(rig, context, VAST)
+        assert reply.status is Status.OUT_OF_MEMORY
+        assert reply.text.startswith("out of memory: allocations leave too little memory: ")
+        assert fake.number("device_bytes") <= 128 * MIB
+        for address in given[1::2]:
+            rig.ok(Opcode.FREE, {"address": address}, context=context)
+        assert loaded(rig, context, VAST).status is Status.OK
+        assert fake.number("device_bytes") <= 128 * MIB
+
+
+def test_kept_memory_makes_room_for_a_program(fake: FakeDriver) -> None:
+    """Twice, on a GPU with no more memory than the VM's quota: the program's memory can be used again."""
+    fake.set(f"memory {76 * MIB}")
+    with mapped_rig(fake) as (rig, context):
+        for _ in range(2):
+            address = rig.ok(Opcode.ALLOC, {"size": 64 * MIB}, context=context).value
+            rig.ok(Opcode.FREE, {"address": address}, context=context)
+            reply = loaded(rig, context, VAST)
+            assert reply.status is Status.OK
+            body = {"program": reply.value}
+            pending = rig.driver.submit(Opcode.PROGRAM_UNLOAD, body, context=context)
+            rig.serve_cold()
+            assert rig.driver.wait(pending).status is Status.OK
+
+
+def test_the_pool_releases_kept_memory_for_a_program(fake: FakeDriver) -> None:
+    with rig_of(fake) as rig:
+        assert loaded(rig, rig.context(), VAST).status is Status.OK
+        (call,) = fake.calls("cuMemPoolTrimTo")
+        kept = int(call.partition(", ")[2].partition(")")[0])
+        assert 65 * MIB - 65536 < kept <= 65 * MIB
 
 
 # ---- printing ----------------------------------------------------------------------------------------
 
 
 @contextmanager
-def rig_of(fake: FakeDriver) -> Iterator[Rig]:
-    engine = opened(fake)
+def rig_of(fake: FakeDriver, **options: Any) -> Iterator[Rig]:
+    engine = opened(fake, **options)
     engine.start()
     with plane_rig(replace(CUDA_LIMITS, memory_bytes=64 * MIB), engine=engine) as rig:
         yield rig
@@ -350,7 +434,7 @@ def printed(rig: Rig, context: int) -> str:
     return bytes(ffi.buffer(text, size)).decode()
 
 
-def test_what_kernels_print_is_kept_for_their_context(fake: FakeDriver) -> None:
+def test_output_of_kernels_is_kept_for_their_context(fake: FakeDriver) -> None:
     image = compiled('extern "C" __global__ void prints(unsigned count) { printf("%u", count); }')
     with rig_of(fake) as rig:
         contexts = [rig.context(), rig.context()]
@@ -361,7 +445,7 @@ def test_what_kernels_print_is_kept_for_their_context(fake: FakeDriver) -> None:
         assert [printed(rig, number) for number in (1, 2)] == ["hello 0\nhello 1\n", "hello 0\nhello 1\nhello 2\n"]
 
 
-def test_stdout_is_given_back(fake: FakeDriver) -> None:
+def test_closing_restores_stdout(fake: FakeDriver) -> None:
     with memfd_on_stdout() as file:
         with running(fake):
             assert not os.path.sameopenfile(1, file)

@@ -1,4 +1,4 @@
-"""The CUDA engine keeps to the contract, on the fake driver."""
+"""The CUDA engine passes the contract suite on the fake driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vhost_backend.engines.base import Engine
 
 
 class OnFake(EngineContract):
-    """What is common: the driver, which must not be misused, and the program."""
+    """Common parts: the driver, which must not be misused, and the program."""
 
     assert_ends_worker: ClassVar[bool] = True
 
@@ -38,12 +38,23 @@ class TestMarkersAreEvents(OnFake):
         return CHalf(FakeDriver(), memory_bytes=16 * MIB, completion=lib.VGC_CUDA_EVENT)
 
 
+class TestMappedMemory(OnFake):
+    def open_engine(self) -> Engine:
+        return CHalf(FakeDriver(), memory_bytes=16 * MIB, memory_kind=lib.VGC_CUDA_MAPPED)
+
+
 class TestCudaEngine(OnFake):
     """The whole engine, with its Python half."""
+
+    memory: ClassVar[str] = "pool"
 
     def open_engine(self) -> Engine:
         pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
         from vhost_backend.engines.cuda.engine import CudaEngine
 
-        options = {"driver": str(FakeDriver().path)}
+        options = {"driver": str(FakeDriver().path), "memory": self.memory}
         return CudaEngine.open(options, 8, 16 * MIB, 10**9)
+
+
+class TestCudaEngineWithMappedMemory(TestCudaEngine):
+    memory = "mapped"

@@ -1,4 +1,4 @@
-"""Copies and fills of the CUDA engine: the VM's region, memory that is not registered, moves onto themselves."""
+"""Copies and fills of the CUDA engine: the VM's region, memory that is not registered, overlapping copies."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def pattern(size: int, step: int = 7) -> bytearray:
 
 
 @pytest.mark.parametrize("pieces", [1, 3, 100])
-def test_registered_memory_is_copied_without_stops(gpu: Direct, pieces: int) -> None:
-    """Copies stand in the stream between launches like anything else."""
+def test_registered_memory_is_copied_without_waiting(gpu: Direct, pieces: int) -> None:
+    """Copies are queued in the stream between launches, without a wait."""
     region = mmap.mmap(-1, MIB)
     assert gpu.map_region(region) != 0
     address = gpu.alloc(4000)
@@ -53,7 +53,7 @@ def test_memory_that_is_not_registered_is_copied_too(gpu: Direct, size: int, pie
 
 
 def test_copies_of_unregistered_memory_wait_until_their_lane_is_idle(gpu: Direct) -> None:
-    """The driver may wait for the stream: nobody's kernel may be in it."""
+    """The driver may wait for the stream, so no kernel may be in it."""
     address, data = gpu.alloc(100), pattern(100)
     ops = [gpu.launch("hang"), gpu.copy(COPY_IN, address, data), gpu.launch("empty")]
     gpu.driver.await_hanging()
@@ -65,7 +65,7 @@ def test_copies_of_unregistered_memory_wait_until_their_lane_is_idle(gpu: Direct
 
 
 def test_copies_between_the_region_and_itself(gpu: Direct) -> None:
-    """Whatever names both places, no driver call is made that would wait for others."""
+    """Whatever addresses name both places, no driver call waits for other streams."""
     region = mmap.mmap(-1, 4 * MIB)
     base = gpu.map_region(region)
     data = pattern(MIB)
@@ -92,8 +92,8 @@ def test_copies_between_region_and_gpu_by_device_addresses(gpu: Direct) -> None:
 
 @pytest.mark.parametrize("shift", [1, 4096, 5 * MIB])
 @pytest.mark.parametrize("forward", [True, False])
-def test_large_moves_onto_themselves(words: Direct, shift: int, forward: bool) -> None:
-    """In more steps than one."""
+def test_large_overlapping_copies_are_right(words: Direct, shift: int, forward: bool) -> None:
+    """They take more than one step."""
     size = 36 * MIB
     address = words.alloc(size + shift)
     data = bytes(range(251)) * (size // 251 + 1)
@@ -103,7 +103,7 @@ def test_large_moves_onto_themselves(words: Direct, shift: int, forward: bool) -
     assert words.read(dst, size) == data[:size]
 
 
-def test_moves_of_several_lanes_share_the_scratch(gpu: Direct) -> None:
+def test_overlapping_copies_of_several_lanes_share_the_scratch(gpu: Direct) -> None:
     addresses = [gpu.alloc(5 * MIB) for _ in range(3)]
     data = pattern(4 * MIB + 100)
     for address in addresses:
@@ -114,14 +114,14 @@ def test_moves_of_several_lanes_share_the_scratch(gpu: Direct) -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 8192, 8193, 100_001])
 @pytest.mark.parametrize("value", [0x1122334455667788, 0x5566778855667788])
-def test_fills_of_eight_bytes(gpu: Direct, count: int, value: int) -> None:
+def test_fills_repeat_units_of_eight_bytes(gpu: Direct, count: int, value: int) -> None:
     address = gpu.alloc(8 * count + 8)
     gpu.wait(gpu.fill(address, 8 * count + 8, 0xEE))
     gpu.wait(gpu.fill(address, 8 * count, value, 8))
     assert gpu.read(address, 8 * count + 8) == struct.pack("<Q", value) * count + b"\xee" * 8
 
 
-def test_fills_of_the_region(gpu: Direct) -> None:
+def test_the_region_can_be_filled(gpu: Direct) -> None:
     region = mmap.mmap(-1, MIB)
     base = gpu.map_region(region)
     gpu.wait(gpu.fill(base + 100, 50, 0x2A))
@@ -140,13 +140,13 @@ def test_a_region_that_cannot_be_registered_is_no_error(gpu: Direct) -> None:
 
 
 def test_the_pool_keeps_what_is_freed(words: Direct) -> None:
-    """The driver's own default is to give it back to the GPU whenever somebody waits."""
+    """The driver's default is to return it to the GPU at every synchronisation."""
     (call,) = words.driver.calls("cuMemPoolSetAttribute")
     assert "threshold=0xffffffffffffffff" in call
 
 
-def test_the_pool_ends_not_far_beyond_the_quota(words: Direct) -> None:
-    """The data plane keeps the quota; this is the second fence, in the driver, and there is more memory behind it."""
+def test_the_pools_limit_is_a_little_above_the_quota(words: Direct) -> None:
+    """The data plane enforces the quota; the pool's limit is a second one, in the driver, and a little larger."""
     address, taken = ffi.new("uint64_t *"), []
     while words.handle.ops.alloc(words.handle, 8 * MIB, address) == 0:
         taken.append(address[0])
@@ -155,17 +155,17 @@ def test_the_pool_ends_not_far_beyond_the_quota(words: Direct) -> None:
         assert words.handle.ops.free(words.handle, held, 8 * MIB) == 0
 
 
-def test_memory_is_trimmed_before_there_is_none(gpu: Direct) -> None:
-    gpu.driver.inject("cuMemAllocFromPoolAsync", 2)
-    gpu.alloc(1000)
-    assert gpu.driver.count("cuMemPoolTrimTo") == 1
+def test_the_pool_is_trimmed_before_an_allocation_fails(words: Direct) -> None:
+    words.driver.inject("cuMemAllocFromPoolAsync", 2)
+    words.alloc(1000)
+    assert words.driver.count("cuMemPoolTrimTo") == 1
 
 
 @pytest.mark.parametrize("trim_error", [0, 1])
-def test_no_memory_is_an_error_of_the_request(gpu: Direct, trim_error: int) -> None:
-    gpu.driver.inject("cuMemAllocFromPoolAsync", 2, times=2)
+def test_a_failed_allocation_fails_the_request_only(words: Direct, trim_error: int) -> None:
+    words.driver.inject("cuMemAllocFromPoolAsync", 2, times=2)
     if trim_error:
-        gpu.driver.inject("cuMemPoolTrimTo", trim_error)
+        words.driver.inject("cuMemPoolTrimTo", trim_error)
     address = ffi.new("uint64_t *")
-    assert gpu.handle.ops.alloc(gpu.handle, 1000, address) == -errno.ENOMEM
-    gpu.driver.inject("cuMemAllocFromPoolAsync", 2, times=0)
+    assert words.handle.ops.alloc(words.handle, 1000, address) == -errno.ENOMEM
+    words.driver.inject("cuMemAllocFromPoolAsync", 2, times=0)

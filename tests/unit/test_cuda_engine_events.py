@@ -1,4 +1,4 @@
-"""Events of the CUDA engine: which record a wait is for, whatever is submitted when, and what time a record has."""
+"""Events of the CUDA engine: the record that a wait refers to, for any order of submission, and times of records."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def gpu() -> Iterator[Direct]:
         yield made
 
 
-# ---- which record --------------------------------------------------------------------------------
+# ---- records and waits ---------------------------------------------------------------------------
 
 
-def test_a_wait_is_for_the_last_record_before_it(gpu: Direct) -> None:
+def test_a_wait_refers_to_the_last_record_before_it(gpu: Direct) -> None:
     hang = gpu.launch("hang", stream=0)
     first = gpu.record(1, stream=0)
     waiting = gpu.await_event(1, stream=1)
@@ -38,14 +38,14 @@ def test_a_wait_is_for_the_last_record_before_it(gpu: Direct) -> None:
     gpu.wait(hang, first, waiting)
 
 
-def test_a_wait_for_nothing_ends_at_once(gpu: Direct) -> None:
+def test_a_wait_without_a_record_ends_at_once(gpu: Direct) -> None:
     assert gpu.is_done(gpu.await_event(7))
     gpu.wait(gpu.record(7))
     assert gpu.is_done(gpu.await_event(7))
 
 
 def test_a_wait_does_not_pass_a_record_that_is_not_submitted(gpu: Direct) -> None:
-    """The lane of the record is full: it and all behind it, and the wait, come later."""
+    """The record's lane is full: the record, all operations behind it, and the wait are submitted later."""
     gpu.wait(*(gpu.record(2, stream=stream) for stream in range(4)))
     before = gpu.driver.count("cuStreamWaitEvent")
     behind = [gpu.launch("hang"), *(gpu.launch("empty") for _ in range(LANE_COMMANDS)), gpu.record(1)]
@@ -58,7 +58,7 @@ def test_a_wait_does_not_pass_a_record_that_is_not_submitted(gpu: Direct) -> Non
 
 
 def test_records_need_no_order_among_lanes(gpu: Direct) -> None:
-    """A wait for a later record does not wait for an earlier one."""
+    """A wait for a later record does not wait for an earlier one in a different lane."""
     behind = [gpu.launch("hang"), *(gpu.launch("empty") for _ in range(LANE_COMMANDS)), gpu.record(1)]
     gpu.driver.await_hanging()
     gpu.wait(gpu.record(1, stream=1), gpu.await_event(1, stream=2))
@@ -66,7 +66,7 @@ def test_records_need_no_order_among_lanes(gpu: Direct) -> None:
     gpu.wait(*behind)
 
 
-def test_a_cancelled_record_is_waited_for_by_nobody(gpu: Direct) -> None:
+def test_a_cancelled_record_ends_its_waits(gpu: Direct) -> None:
     hang = gpu.launch("hang")
     behind = [gpu.launch("empty") for _ in range(LANE_COMMANDS - 1)]
     record = gpu.record(1)
@@ -79,7 +79,7 @@ def test_a_cancelled_record_is_waited_for_by_nobody(gpu: Direct) -> None:
     gpu.wait(hang, *behind)
 
 
-def test_events_are_used_again(gpu: Direct) -> None:
+def test_driver_events_are_reused(gpu: Direct) -> None:
     gpu.wait(*(gpu.record(1, stream=stream) for stream in range(10)))
     before = gpu.driver.number("events")
     for event in range(1, 200):
@@ -95,7 +95,7 @@ BUFFER = 256
 class Session:
     """Random work in which each buffer belongs to one stream at a time and is handed on by an event.
 
-    Whoever keeps to streams and events cannot tell it from the same work done one by one: that is the model.
+    The model: with correct use of streams and events, the results equal those of the same work done one by one.
     """
 
     def __init__(self, gpu: Direct, seed: int) -> None:
@@ -144,7 +144,7 @@ class Session:
         self.owners[index] = to
 
     def noise(self) -> None:
-        """Records that nobody waits for, waits that guard nothing, markers."""
+        """Submits operations without effect: records without waits, waits that guard nothing, markers."""
         event, stream = self.random.randrange(1, 8), self.random.randrange(5)
         self.ops.append(self.gpu.record(event, stream=stream))
         self.ops.append(self.gpu.await_event(self.random.randrange(1, 8), stream=self.random.randrange(5)))
@@ -161,7 +161,7 @@ class Session:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("polls", [0.0, 0.02, 0.5])
 def test_random_sessions_end_as_if_done_one_by_one(completion: int, seed: int, polls: float) -> None:
-    """Seldom polled, there is far more to do than may be submitted."""
+    """With few polls, far more operations are pending than may be submitted."""
     with direct("queue_depth 160", completion=completion) as gpu:
         session = Session(gpu, seed)
         for _ in range(600):
@@ -174,7 +174,7 @@ def test_random_sessions_end_as_if_done_one_by_one(completion: int, seed: int, p
 # ---- times ---------------------------------------------------------------------------------------
 
 
-def test_a_record_has_the_time_when_it_happened(gpu: Direct) -> None:
+def test_a_record_has_the_time_of_its_completion(gpu: Direct) -> None:
     before_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     first = gpu.record(1)
     hang = gpu.launch("hang")
@@ -198,8 +198,8 @@ def test_records_of_a_stream_have_times_in_its_order(gpu: Direct) -> None:
 
 
 def test_the_clock_is_read_from_an_event_that_is_not_long_ago(gpu: Direct) -> None:
-    """A float holds the ms of an hour to a quarter of a ms only."""
-    time.sleep(1.01)  # the one thing tested here is that time passes
+    """A float of milliseconds is exact to a quarter of a ms only after an hour."""
+    time.sleep(1.01)  # noqa: TID251  what is tested is that time has passed, however much more
     gpu.wait(gpu.record(1))
     gpu.wait(gpu.record(1))
     bases = [line.split("(")[1].split(",")[1] for line in gpu.driver.calls("cuEventElapsedTime")]

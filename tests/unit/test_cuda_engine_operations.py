@@ -23,7 +23,7 @@ SHORT_NS = 200_000
 
 @pytest.fixture
 def crowded() -> Iterator[Direct]:
-    """A driver with so little room that whoever does not count its commands is made to wait."""
+    """An engine on a driver with so small a queue that a caller that does not count its commands has to wait."""
     with direct("queue_depth 160") as made:
         yield made
 
@@ -31,20 +31,20 @@ def crowded() -> Iterator[Direct]:
 # ---- markers -------------------------------------------------------------------------------------
 
 
-def test_words_are_written_where_the_driver_can() -> None:
+def test_markers_are_written_words_where_the_driver_supports_them() -> None:
     with direct(completion=lib.VGC_CUDA_AUTO) as gpu:
         gpu.wait(gpu.launch("empty"))
         assert gpu.engine.completion == lib.VGC_CUDA_MEMORY
         assert gpu.driver.count("cuEventQuery") == 0
 
 
-def test_markers_are_events_where_it_cannot() -> None:
+def test_markers_are_events_elsewhere() -> None:
     with direct("stream_memops 0", completion=lib.VGC_CUDA_AUTO) as gpu:
         gpu.wait(gpu.launch("empty"))
         assert gpu.engine.completion == lib.VGC_CUDA_EVENT
 
 
-def test_kernels_not_seen_to_be_short_have_a_marker_each(words: Direct) -> None:
+def test_kernels_not_known_to_be_short_have_a_marker_each(words: Direct) -> None:
     words.driver.hold()
     before = words.driver.count("cuStreamWriteValue32_v2")
     launches = [words.launch("empty") for _ in range(3)]
@@ -67,15 +67,15 @@ def test_short_kernels_share_the_marker_of_their_round(words: Direct) -> None:
     words.wait(*launches)
 
 
-def test_launches_that_end_together_share_their_time(words: Direct) -> None:
-    """None is counted twice."""
+def test_launches_seen_to_end_together_share_their_time(words: Direct) -> None:
+    """No time is counted twice."""
     test_short_kernels_share_the_marker_of_their_round(words)
     launches = words.finished[-10:]
     assert all(a.end_ns == b.start_ns for a, b in pairwise(launches))
 
 
-def test_a_launch_that_does_not_run_yet_has_no_start(gpu: Direct) -> None:
-    """Its deadline runs from there."""
+def test_a_launch_that_waits_has_no_start_time(gpu: Direct) -> None:
+    """Its deadline begins at the start time."""
     first, second = gpu.launch("hang"), gpu.launch("empty")
     gpu.driver.await_hanging()
     gpu.poll()
@@ -103,7 +103,7 @@ def test_markers_of_an_idle_stream_end_at_once(gpu: Direct) -> None:
     assert gpu.is_done(gpu.op(lib.VGC_OPK_MARKER))
 
 
-def test_markers_end_when_all_before_them_has(gpu: Direct) -> None:
+def test_markers_end_after_all_work_before_them(gpu: Direct) -> None:
     hang = gpu.launch("hang")
     marker = gpu.op(lib.VGC_OPK_MARKER)
     gpu.driver.await_hanging()
@@ -138,7 +138,7 @@ def test_a_lane_that_hangs_does_not_fill_the_drivers_queues(crowded: Direct) -> 
 
 
 def test_lanes_that_hang_leave_room_for_others(crowded: Direct) -> None:
-    """However many commands wait, a lane that has none may submit one."""
+    """However many commands wait, a lane without any may submit one."""
     streams = range(20)
     hanging = [crowded.launch("hang", stream=stream) for stream in streams]
     behind = [crowded.launch("empty", stream=stream) for stream in streams for _ in range(LANE_COMMANDS)]
@@ -150,7 +150,7 @@ def test_lanes_that_hang_leave_room_for_others(crowded: Direct) -> None:
     assert crowded.driver.number("blocked") == 0
 
 
-def test_streams_are_used_again(gpu: Direct) -> None:
+def test_streams_are_reused(gpu: Direct) -> None:
     """A thousand lanes, one after the other, need no thousand CUstreams."""
     before = gpu.driver.number("streams")
     for stream in range(64):
@@ -197,11 +197,11 @@ def test_a_launch_that_the_driver_refuses_ends_alone(gpu: Direct) -> None:
     assert gpu.read(address, 4) == struct.pack("<I", 2)
 
 
-def test_large_shared_memory_needs_no_asking(gpu: Direct) -> None:
+def test_large_shared_memory_needs_no_extra_call(gpu: Direct) -> None:
     gpu.wait(gpu.launch("empty", shared_bytes=200 << 10))
 
 
-def test_a_description_says_what_runs(gpu: Direct) -> None:
+def test_a_description_names_the_running_kernel(gpu: Direct) -> None:
     hang, behind = gpu.launch("hang", stream=3), gpu.launch("empty", stream=3)
     gpu.launch("hang", stream=4)
     gpu.driver.await_hanging(2)
@@ -222,8 +222,8 @@ def described(gpu: Direct, op: object) -> str:
 # ---- cancelling ----------------------------------------------------------------------------------
 
 
-def test_cancelling_ends_what_is_not_submitted(gpu: Direct) -> None:
-    """CUDA cannot stop a kernel: what is submitted ends by itself."""
+def test_cancelling_ends_operations_that_are_not_submitted(gpu: Direct) -> None:
+    """CUDA cannot stop a kernel: submitted operations end by themselves."""
     submitted = gpu.launch("hang")
     behind = [gpu.launch("empty") for _ in range(LANE_COMMANDS - 1)]
     pending = [gpu.launch("empty") for _ in range(50)]
@@ -267,7 +267,7 @@ def test_an_idle_engine_sleeps_until_it_is_woken(gpu: Direct) -> None:
     ("took_ns", "nap_ns"),
     [(0, 20_000), (640_000, 20_000), (3_200_000, 100_000), (32_000_000, 1_000_000), (10**10, 1_000_000)],
 )
-def test_naps_grow_with_what_runs(gpu: Direct, took_ns: int, nap_ns: int) -> None:
+def test_naps_grow_with_the_time_of_the_running_launch(gpu: Direct, took_ns: int, nap_ns: int) -> None:
     hang = gpu.launch("hang")
     gpu.driver.await_hanging()
     gpu.poll()
@@ -290,7 +290,7 @@ def test_the_launch_that_began_last_decides_about_naps(gpu: Direct) -> None:
 
 
 def test_a_pause_is_granted_when_nothing_runs_and_nothing_starts_before_it_ends(gpu: Direct) -> None:
-    """Loading may make the driver wait for what runs, and whoever waits in there cannot end a kernel that hangs."""
+    """Loading may make the driver wait for running kernels, and a thread that waits there cannot end one that hangs."""
     hang = gpu.launch("hang")
     gpu.driver.await_hanging()
     assert not gpu.pause()

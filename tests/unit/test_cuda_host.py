@@ -1,4 +1,4 @@
-"""What of a host the worker of a GPU sees, and which holes its walls have."""
+"""Parts of the host that the worker of a GPU sees, and exceptions in its sandbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vhost_backend.config import EngineConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import EngineConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.process import sandboxed_worker
 from vhost_backend.engines.base import HostView
 from vhost_backend.engines.cuda import host
@@ -32,7 +32,7 @@ CONTROL = ["nvidia-caps", "nvidia-uvm", "nvidia-uvm-tools", "nvidiactl"]
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Callable[[object], list[str]]:
-    """The names of the nodes that are shown for a device, on a host with two; the second has the smaller minor."""
+    """Returns the names of nodes shown for a device, on a host with two; the second has the smaller minor number."""
     dev, proc = tmp_path / "dev", tmp_path / "proc"
     (dev / "nvidia-caps").mkdir(parents=True)
     for name in (*CONTROL[1:], "nvidia0", "nvidia1", "nvidia-modeset", "nvidia-nvswitchctl", "null", "sda"):
@@ -55,14 +55,14 @@ def test_worker_sees_the_node_of_its_own_gpu(nodes: Callable[[object], list[str]
 
 
 @pytest.mark.parametrize("device", [None, "MIG-8f6d2a1e-0c3b-4d5e-9f70-1a2b3c4d5e6f", 0])
-def test_worker_sees_all_gpus_where_the_host_does_not_say_which_is_its_own(
+def test_worker_sees_all_gpus_if_its_own_cannot_be_determined(
     nodes: Callable[[object], list[str]], device: object
 ) -> None:
     assert sorted(nodes(device)) == sorted([*CONTROL, "nvidia0", "nvidia1"])
 
 
-def test_worker_sees_where_the_driver_lies(tmp_path: Path) -> None:
-    """By the name that is configured, and where that leads."""
+def test_worker_sees_the_drivers_folder(tmp_path: Path) -> None:
+    """Both the configured path and the target of its links."""
     real = tmp_path / "real"
     real.mkdir()
     (real / "libcuda.so.580").touch()
@@ -72,13 +72,13 @@ def test_worker_sees_where_the_driver_lies(tmp_path: Path) -> None:
     assert {real, link} <= set(host.view({"driver": str(link / "libcuda.so.1")}).paths)
 
 
-def test_only_what_is_there_is_shown() -> None:
+def test_only_existing_paths_are_shown() -> None:
     view = host.view({"driver": "/nowhere/libcuda.so.1"})
     assert all(path.exists() for path in view.paths)
     assert view.proc
 
 
-def test_what_the_driver_opened_stays_open(tmp_path: Path) -> None:
+def test_files_that_the_driver_opened_stay_open(tmp_path: Path) -> None:
     before = host.open_fds()
     with (tmp_path / "file").open("w") as file:
         needs = host.needs(before)
@@ -92,7 +92,7 @@ def test_descriptors_are_found_without_proc(monkeypatch: pytest.MonkeyPatch) -> 
     assert host.open_fds() == found
 
 
-def test_no_call_of_the_drivers_is_hostile_or_unknown() -> None:
+def test_permitted_driver_calls_are_known_and_not_hostile() -> None:
     calls = host.needs(frozenset()).system_calls
     assert HOSTILE.isdisjoint(calls)
     assert set(calls) <= X86_64.keys()
@@ -100,7 +100,7 @@ def test_no_call_of_the_drivers_is_hostile_or_unknown() -> None:
 
 
 def shown_to_worker(engine: EngineConfig) -> tuple[str, ...]:
-    """The launcher's arguments that say what a worker sees, but for what is read-only."""
+    """The launcher's arguments for devices and proc that a worker sees."""
     config = VmConfig("a", vm_uuid("a"), engine=engine)
     return tuple(word for word in sandboxed_worker(config, 3) if word.startswith(("--device", "--proc")))
 
@@ -112,7 +112,7 @@ def test_workers_on_gpus_alone_are_shown_devices_and_proc(monkeypatch: pytest.Mo
     assert shown_to_worker(EngineConfig("cpu")) == shown_to_worker(EngineConfig("null")) == ()
 
 
-def test_driver_that_lies_where_nothing_may_be_shown_is_refused() -> None:
+def test_driver_in_a_secret_folder_is_refused() -> None:
     engine = EngineConfig("cuda", {"driver": "/run/libcuda.so.1"})
     with pytest.raises(HostError, match="/run must not be shown to a sandboxed process"):
         sandboxed_worker(VmConfig("a", vm_uuid("a"), engine=engine), 3)

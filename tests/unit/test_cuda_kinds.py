@@ -1,4 +1,4 @@
-"""What stands behind a cubin about parameters: written from PTX, read as what a guest may have forged."""
+"""The trailer of parameter kinds behind a cubin: written from PTX, read as possibly forged by a guest."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def end(size: int, version: int = trailer.VERSION) -> bytes:
 
 
 def read(text: bytes) -> dict[str, str]:
-    """What the engine gets of PTX."""
+    """Kinds that the engine reads from a trailer made of PTX."""
     image, declared = kinds.split(trailer.with_kinds(IMAGE, text))
     assert image == IMAGE
     return dict(declared)
@@ -55,11 +55,11 @@ def read(text: bytes) -> dict[str, str]:
 # ---- PTX ---------------------------------------------------------------------------------------------
 
 
-def test_what_ptx_declares() -> None:
+def test_kinds_come_from_declarations_in_ptx() -> None:
     assert read(SAXPY) == {"saxpy": "i4 f4 p8 o24"}
 
 
-def test_pointers_show_in_the_kernels_own_body() -> None:
+def test_pointers_are_recognised_in_the_kernels_body() -> None:
     assert read(USED) == {"one": "u8 p8", "two": "u8"}
 
 
@@ -76,22 +76,22 @@ def test_pointers_show_in_the_kernels_own_body() -> None:
         (".param .u32 xu32, .param .f32 ptr", "i4 f4"),
     ],
 )
-def test_types_of_ptx(declared: str, words: str) -> None:
+def test_types_of_ptx_have_kinds(declared: str, words: str) -> None:
     assert read(f".entry k({declared}) {{}}".encode()) == {"k": words}
 
 
 @pytest.mark.parametrize(
     "declared", [".param .texref t", ".param .v4 .f32 v", ".reg .f32 r", "hello", ".param .b8 a[n]"]
 )
-def test_kernels_that_are_written_in_another_way_are_left_out(declared: str) -> None:
+def test_kernels_in_an_unexpected_form_are_left_out(declared: str) -> None:
     assert read(f".entry odd({declared}) {{}}\n.entry k(.param .f32 a) {{}}".encode()) == {"k": "f4"}
 
 
-def test_names_that_mean_two_things_mean_nothing() -> None:
+def test_ambiguous_names_are_left_out() -> None:
     assert read(b".entry k(.param .f32 a) {}\n// .entry k(.param .u32 a) {}\n") == {}
 
 
-def test_more_than_goes_into_a_trailer_is_left_out() -> None:
+def test_entries_beyond_the_trailers_size_are_left_out() -> None:
     kernels = "".join(f".entry {'k' * 1000}{number}() {{}}\n" for number in range(1100))
     assert read(kernels.encode()) == {}
 
@@ -102,7 +102,7 @@ STATEMENTS = st.sampled_from(["ld.param.u64 %rd1, [k]", "ld.param.", "cvta.to.gl
 
 
 @given(st.lists(PUNCTUATION | WORDS | STATEMENTS, max_size=40).map("".join))
-def test_any_text_gives_a_trailer_that_can_be_read(text: str) -> None:
+def test_any_text_gives_a_readable_trailer(text: str) -> None:
     for name, words in read(text.encode()).items():
         assert ptx.kernels(text.encode())[name] == words.split()
 
@@ -110,7 +110,7 @@ def test_any_text_gives_a_trailer_that_can_be_read(text: str) -> None:
 # ---- the trailer -------------------------------------------------------------------------------------
 
 
-def test_an_image_without_a_trailer_is_a_cubin() -> None:
+def test_an_image_without_a_trailer_is_a_plain_cubin() -> None:
     assert kinds.split(IMAGE) == (IMAGE, {})
     assert kinds.split(b"VGCKINDS") == (b"VGCKINDS", {})
 
@@ -119,11 +119,11 @@ def test_an_image_without_a_trailer_is_a_cubin() -> None:
     ("image", "words"),
     [
         (end(0, version=2), "of version 2; allowed: 1"),
-        (end(1), "says that it has 1 bytes; allowed: 0"),
-        (b"k f4\n" + end(6), "says that it has 6 bytes; allowed: 5"),
+        (end(1), "claims 1 bytes; allowed: 0"),
+        (b"k f4\n" + end(6), "claims 6 bytes; allowed: 5"),
         (bytes(2 << 20) + end((1 << 20) + 1), "allowed: 1048576"),
         (b"k f4" + end(4), "ends in the middle of a line"),
-        (b"\xff\n" + end(2), "no ASCII text"),
+        (b"\xff\n" + end(2), "not ASCII text"),
     ],
 )
 def test_damaged_trailers_are_refused(image: bytes, words: str) -> None:
@@ -132,7 +132,7 @@ def test_damaged_trailers_are_refused(image: bytes, words: str) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 250), st.integers(0, 2), st.text("abifpou0123 \n", max_size=40))
-def test_nonsense_is_refused_or_read(content: bytes, size: int, version: int, text: str) -> None:
+def test_random_bytes_are_refused_or_read(content: bytes, size: int, version: int, text: str) -> None:
     for image in (content + end(size, version), text.encode() + end(len(text), version), content):
         try:
             cubin, declared = kinds.split(image)
@@ -143,10 +143,10 @@ def test_nonsense_is_refused_or_read(content: bytes, size: int, version: int, te
             assert len(kinds.param_kinds(name, (4, 8), declared)) in (0, 2)
 
 
-# ---- what counts -------------------------------------------------------------------------------------
+# ---- precedence --------------------------------------------------------------------------------------
 
 
-def test_kinds_that_fit_the_cubin_count() -> None:
+def test_kinds_that_fit_the_cubin_are_used() -> None:
     declared = {"k": "i4 f4 p8 o24 u8"}
     assert kinds.param_kinds("k", (4, 4, 8, 24, 8), declared) == (INTEGER, FLOAT, POINTER, OTHER, UNKNOWN)
     assert kinds.param_kinds("other", (4,), declared) == ()
@@ -157,14 +157,14 @@ def test_kinds_that_do_not_fit_the_cubin_are_dropped(words: str) -> None:
     assert kinds.param_kinds("k", (4, 4), {"k": words}) == ()
 
 
-def test_numbers_have_sizes_that_numbers_can_have() -> None:
+def test_kinds_with_impossible_sizes_are_dropped() -> None:
     assert kinds.param_kinds("k", (3,), {"k": "i3"}) == ()
     assert kinds.param_kinds("k", (1,), {"k": "f1"}) == ()
     assert kinds.param_kinds("k", (3,), {"k": "o3"}) == (OTHER,)
 
 
-def test_what_a_mangled_name_says_goes_first() -> None:
-    """The rest is filled in: a name does not tell a struct from an enumeration."""
+def test_kinds_from_a_mangled_name_take_precedence() -> None:
+    """The trailer fills in the rest: a name does not distinguish a struct from an enumeration."""
     name = "_Z1kPfl4Modef"
     assert kinds.param_kinds(name, (8, 8, 4, 4), {}) == (POINTER, INTEGER, UNKNOWN, FLOAT)
     assert kinds.param_kinds(name, (8, 8, 4, 4), {name: "u8 p8 i4 i4"}) == (POINTER, INTEGER, INTEGER, FLOAT)

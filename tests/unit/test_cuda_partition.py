@@ -1,4 +1,4 @@
-"""A VM gets the smallest part of a GPU that holds what it asked for, and gives it back."""
+"""A VM gets the smallest partition of a GPU that holds its quota, and releases it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def started(fake: FakeDriver, *settings: str) -> Driver:
         (("capability 7.5", "sms 40", "granularity 2", "min_partition 2"), {1: 2, 3: 4, 39: 40}),
     ],
 )
-def test_shares_are_rounded_up_to_what_the_architecture_parts(
+def test_shares_are_rounded_up_to_the_architectures_partitions(
     fake: FakeDriver, settings: tuple[str, ...], sizes: dict[int, int]
 ) -> None:
     driver = started(fake, *settings)
@@ -51,7 +51,7 @@ def test_shares_are_rounded_up_to_what_the_architecture_parts(
         part.release()
 
 
-def test_a_share_of_all_is_the_primary_context(fake: FakeDriver) -> None:
+def test_a_share_of_the_whole_gpu_is_the_primary_context(fake: FakeDriver) -> None:
     part = taken(fake, 132)
     assert fake.count("cuGreenCtxCreate") == 0
     part.release()
@@ -65,8 +65,8 @@ def test_a_share_is_a_green_context_with_a_stream(fake: FakeDriver) -> None:
     assert fake.number("contexts") == 0
 
 
-def test_a_size_that_no_group_has_becomes_all(fake: FakeDriver) -> None:
-    """GPCs with an SM fused off make fewer groups than the number of SMs promises."""
+def test_a_share_larger_than_any_group_becomes_the_whole_gpu(fake: FakeDriver) -> None:
+    """GPCs with a disabled SM allow fewer groups than the number of SMs suggests."""
     driver = started(fake)
     gpu = device.find(driver, None)
     fake.inject("cuDevSmResourceSplitByCount", 915)
@@ -86,8 +86,10 @@ def test_a_size_that_no_group_has_becomes_all(fake: FakeDriver) -> None:
         ("cuGreenCtxGetDevResource", 914),
     ],
 )
-def test_a_driver_that_cannot_divide_says_what_can_be_had(fake: FakeDriver, function: str, result: int) -> None:
-    """And keeps nothing: the fixture looks."""
+def test_the_error_of_a_driver_without_partitions_names_the_allowed_share(
+    fake: FakeDriver, function: str, result: int
+) -> None:
+    """The fixture checks that nothing is left."""
     driver = started(fake)
     gpu = device.find(driver, None)
     fake.inject(function, result)
@@ -97,7 +99,7 @@ def test_a_driver_that_cannot_divide_says_what_can_be_had(fake: FakeDriver, func
 
 
 @pytest.mark.parametrize("function", ["cuDevicePrimaryCtxRetain", "cuGreenCtxCreate"])
-def test_a_gpu_without_memory_says_so(fake: FakeDriver, function: str) -> None:
+def test_a_gpu_without_free_memory_is_reported(fake: FakeDriver, function: str) -> None:
     driver = started(fake)
     gpu = device.find(driver, None)
     fake.inject(function, 2)

@@ -1,4 +1,4 @@
-"""The probe says in one line which GPUs there are, and why there are none; it never fails."""
+"""The probe reports GPUs, or the reason why none can be used, in one line; it never fails."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.cuda_driver import build, with_settings
+from tests.limits import HANGS_AFTER_S
 from vhost_backend.daemon.gpus import Survey, parse_survey
 
 pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
 
 
 def said(library: Path | str, *, program: str = "-m vhost_backend.engines.cuda.probe", visible: str = "0,1,2") -> bytes:
-    """What a probe prints; with GPUs at most those."""
+    """Output of a probe that may see the GPUs `visible`."""
     command = [sys.executable, *program.split(), "--driver", str(library)]
     environment = {"CUDA_VISIBLE_DEVICES": visible, "PYTHONPATH": "."}
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60, env=environment)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=HANGS_AFTER_S, env=environment)
     assert done.stdout.count(b"\n") == 1
     return done.stdout
 
@@ -28,7 +29,7 @@ def surveyed(library: Path | str, visible: str = "0,1,2") -> Survey:
     return parse_survey(said(library, visible=visible))
 
 
-def test_devices_are_told(tmp_path: Path) -> None:
+def test_devices_are_reported(tmp_path: Path) -> None:
     library = with_settings(tmp_path, "devices 2\n0.name NVIDIA H200\n1.name NVIDIA L4\n1.capability 8.9\n1.sms 58\n")
     found = surveyed(library)
     assert [(gpu.name, gpu.arch, gpu.num_pes) for gpu in found.gpus] == [
@@ -38,7 +39,7 @@ def test_devices_are_told(tmp_path: Path) -> None:
     assert (found.driver_version, found.driver_path, found.problem) == ("13.0", str(library), "")
 
 
-def test_the_daemon_may_narrow_its_sight(tmp_path: Path) -> None:
+def test_the_daemon_may_limit_the_probe_to_a_device(tmp_path: Path) -> None:
     mig = "MIG-3eb87630-93d5-b2b6-b8ff-9b359caf4ee2"
     library = with_settings(tmp_path, f"devices 2\n1.mig {mig}\n1.name Fake MIG 1g\n1.uuid {mig[4:]}\n1.sms 16\n")
     assert [(gpu.uuid, gpu.num_pes) for gpu in surveyed(library, visible=mig).gpus] == [(mig, 16)]
@@ -54,19 +55,19 @@ def test_the_daemon_may_narrow_its_sight(tmp_path: Path) -> None:
         ("devices 0", "CUDA_ERROR_NO_DEVICE"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, settings: str, problem: str) -> None:
+def test_problems_are_reported(tmp_path: Path, settings: str, problem: str) -> None:
     found = surveyed(with_settings(tmp_path, settings + "\n"))
     assert not found.gpus
     assert problem in found.problem
 
 
-def test_a_device_that_cannot_be_used_harms_no_other(tmp_path: Path) -> None:
+def test_an_unusable_device_does_not_affect_others(tmp_path: Path) -> None:
     found = surveyed(with_settings(tmp_path, "devices 2\n0.attribute.20 2\n"))
     assert [gpu.index for gpu in found.gpus] == [1]
     assert found.problem.startswith("GPU 0: its compute mode")
 
 
-def test_a_host_without_a_driver_is_told_what_to_install() -> None:
+def test_a_missing_driver_is_reported_with_advice() -> None:
     assert json.loads(said("/nowhere/libcuda.so.1")) == {
         "driver_path": None,
         "driver_version": None,
@@ -76,8 +77,8 @@ def test_a_host_without_a_driver_is_told_what_to_install() -> None:
     }
 
 
-def test_what_the_driver_prints_is_not_the_answer(tmp_path: Path) -> None:
-    """On stdout there is one line, whoever else writes there."""
+def test_output_of_the_driver_does_not_disturb_the_answer(tmp_path: Path) -> None:
+    """Stdout has one line, even if the driver writes there."""
     noisy = tmp_path / "noisy.py"
     noisy.write_text(
         "import os\n"

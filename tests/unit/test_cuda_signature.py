@@ -1,4 +1,4 @@
-"""What the names of kernels say about their parameters: right, or nothing."""
+"""Kinds of parameters from mangled names of kernels: right ones, or none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KINDS = {
     "lib::Array<float *, 3> *": POINTER,
     "int (*)[4]": POINTER,
     "Callback": POINTER,
-    "lib::Pair": UNKNOWN,  # of 8 bytes, as an enumeration can be
+    "lib::Pair": UNKNOWN,  # an enumeration of 8 bytes
     "lib::Mode": UNKNOWN,
     "Small": UNKNOWN,
     "lib::Large": OTHER,
@@ -54,7 +54,7 @@ KINDS = {
 
 
 def read(source: str) -> dict[str, tuple[int, ...]]:
-    """Kinds by kernel."""
+    """Kinds of parameters by kernel."""
     kernels = cubin.parse(compiled(TYPES + source)).kernels
     return {short_name(kernel.name): kinds_of(kernel) for kernel in kernels}
 
@@ -64,7 +64,7 @@ def kinds_of(kernel: cubin.Kernel) -> tuple[int, ...]:
 
 
 def test_types_are_read_as_the_compiler_writes_them() -> None:
-    """Types that were named before come as references to their first place, whatever came in between."""
+    """Repeated types are encoded as references to their first occurrence, whatever lies between."""
     rng = random.Random(5)
     source = "template <class T> struct Same { typedef T type; };\n"
     expected = {}
@@ -98,7 +98,7 @@ def test_a_kernel_without_parameters_has_none() -> None:
     ("mangled", "sizes"),
     [
         ("saxpy", [4, 8]),
-        ("_Z1kPi", [4]),  # another size than the cubin's
+        ("_Z1kPi", [4]),  # a size that differs from the cubin's
         ("_Z1kd", [4]),
         ("_Z1kPii", [8]),
         ("_Z1kS_", [8]),
@@ -113,12 +113,12 @@ def test_a_kernel_without_parameters_has_none() -> None:
         ("_Z1k" + "B1a" * 1300, []),
     ],
 )
-def test_of_other_names_nothing_is_known(mangled: str, sizes: list[int]) -> None:
+def test_other_names_give_no_kinds(mangled: str, sizes: list[int]) -> None:
     assert param_kinds(mangled, sizes) == ()
 
 
-def test_no_name_is_too_damaged() -> None:
-    """A guest may bring its own."""
+def test_damaged_names_are_read_without_harm() -> None:
+    """A guest's binary may have any names."""
     rng = random.Random(6)
     names = [kernel.name for kernel in cubin.parse(compiled(TYPES + SCRAMBLED)).kernels]
     for _ in range(5000):

@@ -1,4 +1,4 @@
-"""What names of kernels tell of their parameters: names that compilers make of random signatures, and nonsense."""
+"""Kinds of parameters from names of kernels: names that compilers make of random signatures, and nonsense."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INTEGER, FLOAT, POINTER, OTHER, UNKNOWN = (
     ParamKind.UNKNOWN,
 )
 
-# ---- names as they stand -------------------------------------------------------------------------
+# ---- given names -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ INTEGER, FLOAT, POINTER, OTHER, UNKNOWN = (
         ("_Z1kI" + "i" * 11 + "PffEvT10_T9_T11_", (POINTER, INTEGER, FLOAT)),
     ],
 )
-def test_names_tell_what_parameters_are(name: str, kinds: tuple[ParamKind, ...] | None) -> None:
+def test_kinds_of_parameters_are_read_from_names(name: str, kinds: tuple[ParamKind, ...] | None) -> None:
     assert kinds_in_name(name) == kinds
 
 
-def test_what_is_too_large_for_an_enumeration_is_none() -> None:
+def test_named_type_too_large_for_an_enumeration_is_no_number() -> None:
     assert param_kinds("_Z1k4Mode5PlainNS_5OtherE", (4, 16, 12)) == (UNKNOWN, OTHER, OTHER)
 
 
-# ---- names that compilers make -------------------------------------------------------------------
+# ---- names that compilers make ---------------------------------------------------------------
 
 PRELUDE: Final = """
 template <class T> using Ptr = T *;
@@ -110,7 +110,7 @@ LEAVES: Final = (
 
 @dataclass(frozen=True)
 class Kernel:
-    """Its name in the source, its definition, and what its parameters are."""
+    """A kernel: its name in the source, its definition, and the kinds of its parameters."""
 
     name: str
     source: str
@@ -118,13 +118,13 @@ class Kernel:
 
 
 class Signatures:
-    """Random kernels. The aliases of the prelude are no types of their own: the mangled name has what they stand for."""
+    """Random kernels. Aliases of the prelude do not appear in mangled names, which have the aliased types."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def type(self, depth: int = 3, names: tuple[tuple[str, ParamKind], ...] = ()) -> tuple[str, ParamKind]:
-        """A type that parameters may have; `names` are those of the kernel's template."""
+        """A type that parameters may have; `names` are the template's parameters."""
         pick = self._random
         if names and pick.random() < 0.4:
             return pick.choice(names)
@@ -156,10 +156,10 @@ class Signatures:
         return Kernel(name, where.format(definition), tuple(kind for _, kind in types))
 
     def template(self, name: str) -> Kernel:
-        """Type parameters A, B, a number, and a pack at the end, of which the kernel takes values or pointers."""
+        """A template with type parameters A, B, a number and a pack, of which the kernel takes values or pointers."""
         given_a, given_b = self.type(2), self.type(2)
         pack = [self.type(1) for _ in range(self._random.randint(0, 3))]
-        pack = [made for made in pack if not made[0].startswith("Const<")]  # g++ finds no template for those
+        pack = [made for made in pack if not made[0].startswith("Const<")]  # g++ finds no template for these
         names = (("A", given_a[1]), ("B", given_b[1]), ("Row<N, A, A>", OTHER))
         types = [self.type(2, names) for _ in range(self._random.randint(1, 5))]
         by_pointer = self._random.random() < 0.5
@@ -198,7 +198,7 @@ def mangled_name(kernel: Kernel, symbols: list[str]) -> str:
 
 
 @pytest.mark.parametrize("compiler", ["c++", "clang++-19"])
-def test_kinds_are_those_of_the_source(compiler: str, tmp_path: Path) -> None:
+def test_kinds_match_the_source(compiler: str, tmp_path: Path) -> None:
     kernels = Signatures(1).kernels(400)
     symbols = symbols_of_host(compiler, "\n".join(kernel.source for kernel in kernels), tmp_path)
     for kernel in kernels:
@@ -212,7 +212,7 @@ def gpu_kernels() -> tuple[list[Kernel], list[cubin.Kernel]]:
     return kernels, list(cubin.parse(compiled(GPU_PRELUDE + "\n".join(kernel.source for kernel in kernels))).kernels)
 
 
-def test_kinds_of_cubins_are_those_of_the_source() -> None:
+def test_kinds_of_cubins_match_the_source() -> None:
     kernels, found = gpu_kernels()
     by_name = {kernel.name: kernel for kernel in found}
     for kernel in kernels:
@@ -221,20 +221,20 @@ def test_kinds_of_cubins_are_those_of_the_source() -> None:
         assert param_kinds(name, sizes) == kernel.kinds, f"{name}: {kernel.source}"
 
 
-# ---- names that nobody makes ---------------------------------------------------------------------
+# ---- malformed names -------------------------------------------------------------------------
 
 ALPHABET: Final = "_ZNILSTEPRKVDMFACJXOpvtifdbjhlmxyo0123456789abk."
 
 
 @given(st.text(ALPHABET, max_size=60))
-def test_nonsense_is_read_without_a_trace(text: str) -> None:
+def test_random_names_raise_nothing(text: str) -> None:
     for name in (text, "_Z" + text, "_Z1k" + text, "_ZN1kI" + text):
         kinds = kinds_in_name(name)
         assert kinds is None or all(isinstance(kind, ParamKind) for kind in kinds)
 
 
 @given(st.integers(0, 299), st.integers(0, 200), st.text(ALPHABET, max_size=3))
-def test_damaged_names_are_read_without_a_trace(index: int, at: int, text: str) -> None:
+def test_damaged_names_raise_nothing(index: int, at: int, text: str) -> None:
     name = damaged_names()[index]
     for changed in (name[:at], name[:at] + text + name[at:], name[:at] + text + name[at + len(text) :]):
         kinds = kinds_in_name(changed)

@@ -65,11 +65,11 @@ def test_a_call_by_id_needs_no_name(rig: Rig, context: int) -> None:
     assert call(rig, context, b"", body={"function": function}).status is Status.OK
 
 
-def test_the_linkers_name_does_as_well(rig: Rig, context: int) -> None:
+def test_a_call_may_use_the_linkers_name(rig: Rig, context: int) -> None:
     assert call(rig, context, b"_null_noop").status is Status.OK
 
 
-def test_later_programs_hide_names_of_earlier_ones(rig: Rig, context: int) -> None:
+def test_names_of_later_programs_hide_earlier_ones(rig: Rig, context: int) -> None:
     rig.load(context, "kernel noop behaviour=assert")
     assert call(rig, context, b"noop").status is Status.ASSERT
     rig.cold(Opcode.PROGRAM_UNLOAD, {"program": rig.programs[-1]}, context=context)
@@ -78,11 +78,11 @@ def test_later_programs_hide_names_of_earlier_ones(rig: Rig, context: int) -> No
 
 def test_names_belong_to_their_context(rig: Rig, context: int) -> None:
     assert call(rig, rig.context(), b"noop").status is Status.NOT_FOUND
-    assert call(rig, context, b"noo").status is Status.NOT_FOUND
+    assert call(rig, context, b"no").status is Status.NOT_FOUND
     assert call(rig, context, b"noop\0").status is Status.NOT_FOUND
 
 
-def test_inout_buffers_come_and_go(rig: Rig, context: int) -> None:
+def test_inout_buffers_are_copied_both_ways(rig: Rig, context: int) -> None:
     args = [(ArgKind.INOUT, 64), (ArgKind.INOUT, 32), (ArgKind.VALUE, 4)]
     reply = call(rig, context, b"work", args, bytes(4), payload=bytes(96))
     assert (reply.status, len(reply.payload)) == (Status.OK, 96)
@@ -94,14 +94,14 @@ def test_empty_buffers_are_null_pointers(rig: Rig, context: int) -> None:
     assert (reply.status, reply.payload) == (Status.OK, b"")
 
 
-def test_a_call_that_takes_a_while_ends_once(rig: Rig, context: int) -> None:
+def test_a_long_call_ends_once(rig: Rig, context: int) -> None:
     reply = call(rig, context, b"later", [(ArgKind.IN, 16), (ArgKind.OUT, 16)], payload=bytes(16))
     assert (reply.status, len(reply.payload)) == (Status.OK, 16)
     assert reply.exec_ns > 0
     assert rig.usage().in_flight == 0
 
 
-def test_a_failing_call_tells_why_in_place_of_its_buffers(rig: Rig, context: int) -> None:
+def test_a_failing_call_returns_an_error_text_in_place_of_its_buffers(rig: Rig, context: int) -> None:
     reply = call(rig, context, b"fails", [(ArgKind.OUT, 100)])
     assert (reply.status, reply.text) == (Status.ASSERT, "the null kernel's assertion failed")
 

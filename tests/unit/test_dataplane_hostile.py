@@ -1,4 +1,4 @@
-"""A guest that does everything wrong: each chain comes back once, the data plane lives on."""
+"""A hostile guest: each chain comes back once, and the data plane goes on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def block(rig: Rig, data: bytes) -> Block:
 
 
 def chain(rig: Rig, readable: list[bytes], writable: list[int]) -> Pending:
-    """Publishes a chain of these bytes and this much room, piece by piece."""
+    """Publishes a chain of these bytes and this much writable room, in pieces."""
     return rig.driver.queues[0].add(
         [block(rig, data) for data in readable], [rig.region.allocate(size) for size in writable]
     )
@@ -70,7 +70,7 @@ def test_reserved_fields_must_be_zero(rig: Rig) -> None:
 
 
 def test_a_malformed_chain_is_returned_empty_and_the_ring_goes_on(rig: Rig) -> None:
-    """A readable descriptor behind a writable one."""
+    """The chain has a readable descriptor behind a writable one."""
     queue = rig.driver.queues[0]
     good = chain(rig, [pack_request(Opcode.NOP)], [RESPONSE_BYTES])
     rig.driver.wait(good)
@@ -127,7 +127,7 @@ _HEADERS = st.builds(
         + reserved.to_bytes(4, "little")
         + bytes(8)
     ),
-    # not those for Python: nobody serves them here
+    # without the opcodes that Python serves, which is missing here
     st.sampled_from(
         sorted(
             set(Opcode)
@@ -161,7 +161,7 @@ def shared_rig() -> Iterator[Rig]:
         yield made
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     header=_HEADERS,
     rest=_WORDS | st.binary(max_size=200),

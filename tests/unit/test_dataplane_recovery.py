@@ -1,4 +1,4 @@
-"""What a new worker makes of the in-flight memory that a dead one left: each request is answered exactly once."""
+"""A new worker with the in-flight memory of a dead one: each request is answered exactly once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from tests.fakes.driver import Pending
 from tests.unit.plane_rig import Rig, plane_rig
-from vhost_backend.worker import inflight
-from vhost_backend.worker.inflight import InflightMemory
+from vhost_backend.daemon import inflight
+from vhost_backend.daemon.inflight import InflightMemory
 from virtio_proto.schema import Opcode, Status
 
 ROOM = 200
@@ -32,7 +32,7 @@ def rig(memory: InflightMemory) -> Iterator[Rig]:
 def leave(
     memory: InflightMemory, heads: Sequence[int], *, last_avail: int, used_idx: int = 0, last_push: int = 0
 ) -> None:
-    """Writes what a worker that died would have left for queue 0."""
+    """Writes in-flight memory as a dead worker would have left it for queue 0."""
     bits = sum(1 << head for head in heads).to_bytes(32, "little")
     entry = struct.pack("<IHHH22x", 1, last_avail, used_idx, last_push) + bits
     memory._map[inflight.HEADER_BYTES : inflight.HEADER_BYTES + inflight.QUEUE_BYTES] = entry
@@ -51,7 +51,7 @@ def statuses(rig: Rig, requests: Sequence[Pending]) -> list[Status]:
     return [rig.driver.wait(request).status for request in requests]
 
 
-def test_what_was_popped_is_lost_and_what_was_not_is_served(rig: Rig, memory: InflightMemory) -> None:
+def test_popped_requests_are_lost_and_others_are_served(rig: Rig, memory: InflightMemory) -> None:
     requests = submit(rig, 4)
     leave(memory, [requests[0].head, requests[1].head], last_avail=2)
     rig.start(base=2, recover=True)
@@ -82,7 +82,7 @@ def test_the_black_box_of_another_queue_is_left_alone(rig: Rig, memory: Inflight
 
 
 def test_death_between_popping_and_counting_answers_once(rig: Rig, memory: InflightMemory) -> None:
-    """The head was noted, last_avail not yet."""
+    """The worker had noted the head, but not yet last_avail."""
     requests = submit(rig, 2)
     leave(memory, [requests[0].head], last_avail=0)
     rig.start(base=0, recover=True)
@@ -90,8 +90,8 @@ def test_death_between_popping_and_counting_answers_once(rig: Rig, memory: Infli
     assert rig.driver.queues[0].poll() == []
 
 
-def test_death_between_pushing_and_striking_off_answers_once(rig: Rig, memory: InflightMemory) -> None:
-    """The used ring has it, the in-flight memory still names it."""
+def test_death_between_pushing_and_clearing_the_head_answers_once(rig: Rig, memory: InflightMemory) -> None:
+    """The used ring has the head, and the in-flight memory still names it."""
     requests = submit(rig, 1)
     rig.start()
     assert statuses(rig, requests) == [Status.OK]
@@ -120,7 +120,7 @@ def test_a_chain_that_was_changed_since_is_returned_empty(rig: Rig, memory: Infl
     assert rig.driver.wait(pending).used_len == 0
 
 
-def test_heads_beyond_the_ring_are_forgotten(rig: Rig, memory: InflightMemory) -> None:
+def test_heads_beyond_the_ring_are_ignored(rig: Rig, memory: InflightMemory) -> None:
     leave(memory, range(128, 256), last_avail=0)
     rig.start(recover=True)
     rig.ok(Opcode.NOP)

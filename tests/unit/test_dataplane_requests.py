@@ -1,4 +1,4 @@
-"""Every request that the data plane serves: what it answers, and each way in which it refuses."""
+"""Every request that the data plane serves: its answers and all its refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rig() -> Iterator[Rig]:
 
 
 def refused(rig: Rig, opcode: int, body: Any = b"", **options: Any) -> tuple[Status, str]:
-    """Status and text of a request that must fail."""
+    """Sends a request that must fail; returns status and text."""
     reply = rig.driver.request(opcode, body, **({"writable_len": TEXT_ROOM} | options))
     assert reply.status is not Status.OK
     assert reply.text, f"{reply.status.name} without a text"
@@ -91,7 +91,7 @@ def test_query_tells_usage(rig: Rig) -> None:
     assert (usage.num_contexts, usage.num_allocations, usage.in_flight) == (1, 1, 1)
 
 
-def test_query_writes_what_fits_and_says_how_much_there_is(rig: Rig) -> None:
+def test_query_writes_the_part_that_fits_and_reports_the_full_size(rig: Rig) -> None:
     reply = rig.ok(Opcode.QUERY, {"what": 1}, writable_len=8)
     assert (len(reply.payload), reply.aux) == (8, schema.USAGE.size_bytes)
 
@@ -198,7 +198,7 @@ def test_driver_of_another_wire_format_gets_no_context(rig: Rig) -> None:
     assert f"{schema.FINGERPRINT:016x}" in text
 
 
-def test_free_waits_for_what_was_before_it_in_every_stream(rig: Rig) -> None:
+def test_free_waits_for_earlier_work_of_every_stream(rig: Rig) -> None:
     context = rig.context()
     ids = rig.load(context, "kernel hold behaviour=hold\nkernel release behaviour=release")
     address = rig.alloc(context, 64)
@@ -214,7 +214,7 @@ def test_free_waits_for_what_was_before_it_in_every_stream(rig: Rig) -> None:
     assert rig.usage().num_allocations == 0
 
 
-def test_free_waits_for_nothing_of_other_contexts(rig: Rig) -> None:
+def test_free_does_not_wait_for_other_contexts(rig: Rig) -> None:
     busy, idle = rig.context(), rig.context()
     hold = rig.load(busy, "kernel hold behaviour=hold")["hold"]
     address = rig.alloc(idle, 64)
@@ -223,7 +223,7 @@ def test_free_waits_for_nothing_of_other_contexts(rig: Rig) -> None:
     assert rig.usage().num_allocations == 0
 
 
-def test_copies_return_what_was_asked(rig: Rig) -> None:
+def test_copies_return_the_requested_bytes(rig: Rig) -> None:
     context = rig.context()
     address = rig.alloc(context, 4096)
     body = {"dst": address + 96, "size": 4000}
@@ -375,21 +375,21 @@ def test_functions_belong_to_their_context(rig: Rig) -> None:
     assert refused(rig, Opcode.LAUNCH, LAUNCH | {"function": 0}, context=mine)[0] is Status.NOT_FOUND
 
 
-def test_a_failed_launch_tells_why(rig: Rig) -> None:
+def test_a_failed_launch_has_an_error_text(rig: Rig) -> None:
     context = rig.context()
     function = rig.load(context, "kernel k behaviour=assert")["k"]
     status, text = refused(rig, Opcode.LAUNCH, LAUNCH | {"function": function}, context=context)
     assert (status, text) == (Status.ASSERT, "the null kernel's assertion failed")
 
 
-def test_an_error_text_is_cut_to_the_room_there_is(rig: Rig) -> None:
+def test_an_error_text_is_cut_to_the_available_room(rig: Rig) -> None:
     reply = rig.driver.request(0x77, writable_len=6)
     assert (reply.status, reply.payload, reply.used_len) == (Status.UNSUPPORTED, b"opcode", 54)
     reply = rig.driver.request(0x77)
     assert (reply.status, reply.payload, reply.used_len) == (Status.UNSUPPORTED, b"", 48)
 
 
-def test_launches_that_take_a_while_report_their_times(rig: Rig) -> None:
+def test_long_launches_report_their_times(rig: Rig) -> None:
     context = rig.context()
     function = rig.load(context, "kernel k behaviour=later")["k"]
     reply = rig.ok(Opcode.LAUNCH, LAUNCH | {"function": function}, context=context)
@@ -486,7 +486,7 @@ def test_functions_are_looked_up_by_both_names(rig: Rig) -> None:
         assert params == (0, 8, ParamKind.POINTER, 0, 8, 4, ParamKind.UNKNOWN, 0)
 
 
-def test_an_unknown_name_is_not_found_and_the_known_ones_are_told(rig: Rig) -> None:
+def test_an_unknown_name_is_answered_with_the_known_ones(rig: Rig) -> None:
     context = rig.context()
     rig.load(context, "kernel one\nkernel two")
     reply = rig.cold(Opcode.FUNCTION_LOOKUP, {"name_len": 5}, b"three", context=context, writable_len=100)
@@ -494,13 +494,13 @@ def test_an_unknown_name_is_not_found_and_the_known_ones_are_told(rig: Rig) -> N
 
 
 @pytest.mark.parametrize("opcode", [Opcode.FUNCTION_LOOKUP, Opcode.GLOBAL_LOOKUP])
-def test_lookups_in_a_program_that_is_not_there_fail(rig: Rig, opcode: Opcode) -> None:
+def test_lookups_in_an_unknown_program_fail(rig: Rig, opcode: Opcode) -> None:
     reply = rig.cold(opcode, {"program": 99, "name_len": 1}, b"k", context=rig.context(), writable_len=100)
     assert reply.status is Status.NOT_FOUND
 
 
 @pytest.mark.parametrize(("name_len", "status"), [(2, Status.BAD_REQUEST), (1025, Status.INVALID_ARGUMENT)])
-def test_names_must_be_there_and_not_too_long(rig: Rig, name_len: int, status: Status) -> None:
+def test_names_must_not_be_empty_or_too_long(rig: Rig, name_len: int, status: Status) -> None:
     reply = rig.cold(Opcode.FUNCTION_LOOKUP, {"name_len": name_len}, b"k", context=rig.context(), writable_len=100)
     assert reply.status is status
 
@@ -514,7 +514,7 @@ def test_an_unloaded_program_is_gone(rig: Rig) -> None:
     assert refused(rig, Opcode.PROGRAM_UNLOAD, {"program": program}, context=context)[0] is Status.NOT_FOUND
 
 
-def test_what_a_program_takes_counts_against_the_quota_while_it_is_loaded(rig: Rig) -> None:
+def test_memory_of_a_loaded_program_counts_against_the_quota(rig: Rig) -> None:
     context = rig.context()
     rig.load(context, "bytes 1000000")
     body = {"size": 1 << 16}
@@ -584,7 +584,7 @@ def test_requests_beyond_the_queue_depth_are_refused_on_every_queue() -> None:
         (((0, 4),), (ParamKind.POINTER,), 4),
     ],
 )
-def test_functions_whose_parameters_are_unsound_are_not_registered(
+def test_functions_with_invalid_parameters_are_not_registered(
     rig: Rig, params: tuple[tuple[int, int], ...], kinds: tuple[int, ...], param_bytes: int
 ) -> None:
     kernel = make_kernel("odd", params, param_bytes, 1, param_kinds=kinds)

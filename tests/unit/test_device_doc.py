@@ -1,4 +1,4 @@
-"""docs/device.md says what the schema says, and every MUST in it has a test."""
+"""docs/device.md agrees with the schema, and every MUST in it has a test."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DOCUMENT: Final = codegen.DOCUMENT.read_text()
 CHAPTER, _, TABLE = DOCUMENT.partition("## What proves it")
 
 STATEMENTS: Final = dict(re.findall(r"^- \[([DR]-\d+)\] (.*?)(?=^- \[|^$|^#)", CHAPTER, re.DOTALL | re.MULTILINE))
-"""Id -> text of every normative statement."""
+"""Text of every normative statement, by id."""
 
 PROOFS: Final = re.findall(r"^\| ([DR]-\d+) \| (.+) \|$", TABLE, re.MULTILINE)
-"""Id and cell of every row of the table."""
+"""Id and tests of every row of the table."""
 
 
 def named_tests() -> list[str]:
@@ -36,7 +36,7 @@ def test_every_must_is_a_statement_with_an_id() -> None:
     assert "SHOULD" not in prose
 
 
-def test_ids_count_from_one_without_gaps() -> None:
+def test_ids_are_numbered_from_one_without_gaps() -> None:
     found = re.findall(r"^- \[([DR])-(\d+)\]", CHAPTER, re.MULTILINE)
     for kind in "DR":
         numbers = [int(number) for letter, number in found if letter == kind]
@@ -87,25 +87,25 @@ def test_section_of_an_opcode_shows_its_body(opcode: schema.Opcode) -> None:
     assert body is None or f"<!-- generated: {body.name} -->" in section[0]
 
 
-def test_statuses_are_those_of_the_schema() -> None:
+def test_statuses_match_the_schema() -> None:
     section = CHAPTER.partition("### Statuses")[2].partition("###")[0]
     rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", section, re.MULTILINE)
 
     assert [(int(value), name) for value, name in rows] == [(int(s), s.name) for s in schema.Status]
 
 
-def test_device_features_are_those_of_the_schema() -> None:
+def test_device_features_match_the_schema() -> None:
     rows = re.findall(r"^\| (\d+) \| VGC_F_([A-Z_]+) \|", CHAPTER, re.MULTILINE)
 
     assert [(1 << int(bit), name) for bit, name in rows] == [(int(f), f.name) for f in schema.DeviceFeature]
 
 
-def test_virtio_features_are_those_on_offer() -> None:
+def test_virtio_features_match_the_offered_ones() -> None:
     bits = re.findall(r"^\| (\d+) \| (?:VIRTIO_F_|\(vhost)", CHAPTER, re.MULTILINE)
 
     assert sum(1 << int(bit) for bit in bits) == OFFERED_FEATURES
 
 
 @pytest.mark.parametrize("name", ["MAX_CALL_ARGS", "MAX_NAME", "MAX_CHAIN", "MAX_QUEUES", "MAX_QUEUE_SIZE"])
-def test_limits_in_the_text_are_those_of_the_schema(name: str) -> None:
+def test_limits_in_the_text_match_the_schema(name: str) -> None:
     assert re.search(rf"\b{schema.LIMITS[name]}\b", CHAPTER)

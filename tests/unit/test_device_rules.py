@@ -24,7 +24,7 @@ def rig() -> Iterator[Rig]:
 
 @pytest.mark.parametrize("opcode", WITH_RESERVED, ids=lambda opcode: opcode.name)
 def test_reserved_field_of_a_body_must_be_zero(rig: Rig, opcode: Opcode) -> None:
-    """Whatever else may be wrong with it: this is found first."""
+    """A reserved field is checked before everything else."""
     reply = rig.driver.request(opcode, {"reserved": 1}, context=rig.context(), writable_len=200)
 
     assert reply.status is Status.BAD_REQUEST
@@ -32,7 +32,7 @@ def test_reserved_field_of_a_body_must_be_zero(rig: Rig, opcode: Opcode) -> None
 
 @pytest.mark.parametrize("indirect", [False, True], ids=["direct", "indirect"])
 def test_request_may_be_cut_anywhere(indirect: bool) -> None:
-    """A descriptor for each byte, or two of every possible division: the address and size are found all the same."""
+    """With a descriptor for each byte, or two of every possible division, address and size are still read correctly."""
     with plane_rig() as rig:
         rig.driver.queues[0].indirect = indirect
         context = rig.context()
@@ -43,7 +43,7 @@ def test_request_may_be_cut_anywhere(indirect: bool) -> None:
 
 
 def test_order_of_a_stream_is_kept(rig: Rig) -> None:
-    """Behind a launch that takes a while, requests of all kinds end in the order in which they were sent."""
+    """Behind a long launch, requests of all kinds end in the order in which they were sent."""
     context = rig.context()
     address = rig.alloc(context, 4096)
     later = rig.load(context, "kernel later behaviour=later")["later"]

@@ -18,7 +18,7 @@ __all__ = ["dev", "fake", "link"]
 
 
 def use_everything(dev: vgc.Device) -> None:
-    """At least one request of every kind that the driver has a function for."""
+    """Sends at least one request of every kind that the driver has a function for."""
     dev.nop()
     dev.usage()
     memory = dev.alloc(4096)

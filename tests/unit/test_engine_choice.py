@@ -1,4 +1,4 @@
-"""Which engine and which GPU a VM gets."""
+"""Choice of a VM's engine and GPU."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
-from vhost_backend.config import EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.engine import EngineName
+from vhost_backend.daemon import engines as daemon_engines
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
-from vhost_backend.engine_config import EngineName
+from vhost_backend.daemon.migration import MigrationError, check_target
+from vhost_backend.engines.cuda import toolchain
 from vhost_backend.errors import HostError
 from virtio_proto.yaml_values import Scalar
 
@@ -30,14 +33,22 @@ TWO = Survey((gpu(0), gpu(1)), "13.0")
 
 
 class Host:
-    """Engines on a host of the test's making; `asked` says which drivers were asked about what."""
+    """Engines on a made-up host; `asked` lists the drivers that were probed, with the devices."""
 
-    def __init__(self, found: Survey, compiler: str | Exception | None = None, *, has_control: bool = False) -> None:
+    def __init__(
+        self,
+        found: Survey,
+        compiler: str | Exception | None = None,
+        *,
+        has_control: bool = False,
+        hooks: str | Exception | None = None,
+    ) -> None:
         self.asked: list[tuple[str | None, str | None]] = []
         self._found = found
         self.compilers: list[tuple[str, ...]] = []
         self._compiler = compiler
-        self.engines = Engines(self._survey, self._compile, has_control=has_control)
+        self._hooks = hooks
+        self.engines = Engines(self._survey, self._compile, has_control=has_control, hooks_problem=self._hook)
 
     async def _survey(self, driver: str | None, device: str | None) -> Survey:
         self.asked.append((driver, device))
@@ -48,6 +59,12 @@ class Host:
         if isinstance(self._compiler, Exception):
             raise self._compiler
         return self._compiler
+
+    def _hook(self, driver: str, _compiler: str) -> str | None:
+        assert driver == "13.0"
+        if isinstance(self._hooks, Exception):
+            raise self._hooks
+        return self._hooks
 
     def choose(self, config: VmConfig) -> Choice:
         return asyncio.run(self._choose(config))
@@ -67,7 +84,7 @@ def named(choice: Choice) -> tuple[EngineName, Mapping[str, Scalar]]:
     return choice.engine, choice.config.engine.options
 
 
-def test_auto_takes_a_gpu_where_one_is() -> None:
+def test_auto_takes_a_gpu_if_there_is_one() -> None:
     choice = Host(TWO).choose(vm("auto", compiler="nvrtc", binaries=True))
     assert named(choice) == ("cuda", {"binaries": True, "device": UUIDS[0]})
     assert dict(choice.target.settings) == {"arch": "sm_90", "driver": "13.0", "compiler": "nvrtc", "hooks": "off"}
@@ -84,7 +101,7 @@ def test_auto_takes_a_gpu_where_one_is() -> None:
         (False, {"hooks": "on"}, "on"),
     ],
 )
-def test_programs_get_hooks_where_there_is_a_control_system(
+def test_programs_get_hooks_if_there_is_a_control_system(
     has_control: bool, options: Mapping[str, Any], hooks: str
 ) -> None:
     choice = Host(TWO, has_control=has_control).choose(vm("cuda", **options))
@@ -92,18 +109,61 @@ def test_programs_get_hooks_where_there_is_a_control_system(
     assert "hooks" not in choice.config.engine.options  # the worker compiles nothing
 
 
+NO_PTXAS = "no ptxas for nvrtc of CUDA 13.0; pip install 'nvidia-cuda-nvcc==13.0.*'"
+
+
+def test_hooks_that_cannot_be_made_are_left_out_with_the_reason() -> None:
+    choice = Host(TWO, has_control=True, hooks=NO_PTXAS).choose(vm("auto"))
+    assert (choice.engine, choice.unseen) == ("cuda", NO_PTXAS)
+    assert choice.describe().endswith(f"; the control system will not see its programs: {NO_PTXAS}")
+
+
+def test_required_hooks_that_cannot_be_made_are_a_problem() -> None:
+    problem = Host(TWO, hooks=NO_PTXAS).choose(vm("cuda", hooks="on")).problem
+    assert problem == f"'hooks: on' cannot be had: {NO_PTXAS}; or set 'hooks: auto', which does without"
+    computes_on_the_cpu = Host(TWO, hooks=NO_PTXAS).choose(vm("auto", hooks="on"))
+    assert (computes_on_the_cpu.engine, computes_on_the_cpu.why) == ("cpu", problem)
+
+
+def test_daemon_asks_the_toolchain_for_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def surveyed(_driver: str | None = None, _device: str | None = None) -> Survey:
+        return TWO
+
+    async def chosen() -> Choice:
+        engines = daemon_engines.host_engines(has_control=True)
+        try:
+            return await engines.choose(vm("cuda"))
+        finally:
+            await engines.close()
+
+    monkeypatch.setattr(daemon_engines, "survey", surveyed)
+    monkeypatch.setattr(toolchain, "missing", lambda *_: None)
+    monkeypatch.setattr(toolchain, "unhooked", lambda driver, compiler: f"asked for {driver} and {compiler}")
+    assert asyncio.run(chosen()).unseen == "asked for 13.0 and auto"
+
+
+@pytest.mark.parametrize(("has_control", "hooks"), [(False, "auto"), (True, "off")])
+def test_hooks_without_a_control_system_are_not_missing(has_control: bool, hooks: str) -> None:
+    choice = Host(TWO, has_control=has_control, hooks=NO_PTXAS).choose(vm("cuda", hooks=hooks))
+    assert (choice.problem, choice.unseen) == ("", "")
+
+
+def test_failed_search_for_an_assembler_is_a_reason_and_no_error() -> None:
+    assert Host(TWO, has_control=True, hooks=OSError("torn")).choose(vm("cuda")).unseen == "torn"
+
+
 def test_worker_is_told_which_file_the_driver_is() -> None:
     found = Survey((gpu(0),), "13.0", driver_path="/opt/lib/libcuda.so.1")
     assert Host(found).choose(vm("cuda")).config.engine.options["driver"] == "/opt/lib/libcuda.so.1"
 
 
-def test_auto_takes_the_cpu_where_none_is_and_says_why() -> None:
+def test_auto_takes_the_cpu_without_a_gpu_with_the_reason() -> None:
     choice = Host(NO_GPU).choose(vm("auto", binaries=True, pes=3))
     assert named(choice) == ("cpu", {})
     assert (choice.target.engine, choice.pes, choice.why, choice.problem) == ("cpu", 3, NO_GPU.problem, "")
 
 
-def test_auto_takes_the_cpu_where_nothing_compiles_for_the_gpu() -> None:
+def test_auto_takes_the_cpu_without_a_compiler_for_the_gpu() -> None:
     host = Host(TWO, compiler="no compiler: pip install nvidia-cuda-nvrtc")
     choice = host.choose(vm("auto", compiler="nvcc"))
     assert (choice.engine, choice.why) == ("cpu", "no compiler: pip install nvidia-cuda-nvrtc")
@@ -121,36 +181,36 @@ def test_cuda_without_a_gpu_is_a_problem_and_no_fallback() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cpu", "null"])
-def test_other_engines_ask_no_driver(kind: EngineName) -> None:
+def test_other_engines_probe_no_driver(kind: EngineName) -> None:
     host = Host(TWO)
     assert host.choose(vm(kind)).engine == kind
     assert host.asked == []
 
 
 @pytest.mark.parametrize("device", [1, UUIDS[1], UUIDS[1].replace("GPU", "gpu")])
-def test_gpu_that_is_named_is_taken(device: Scalar) -> None:
+def test_named_gpu_is_taken(device: Scalar) -> None:
     assert Host(TWO).choose(vm("cuda", device=device)).gpu == gpu(1)
 
 
-def test_gpu_that_is_not_there_is_answered_with_those_that_are() -> None:
+def test_unknown_gpu_is_answered_with_the_known_ones() -> None:
     problem = Host(TWO).choose(vm("cuda", device=2)).problem
     assert problem == f"there is no GPU 2; this host has 0 ({UUIDS[0]}), 1 ({UUIDS[1]})"
 
 
-def test_gpu_is_known_by_the_beginning_of_its_uuid_if_no_other_begins_so() -> None:
+def test_unique_prefix_of_a_uuid_names_a_gpu() -> None:
     others = Survey((gpu(0), replace(gpu(1), uuid="GPU-11110000-0000-0000-0000-000000000000")), "13.0")
     assert Host(others).choose(vm("cuda", device="GPU-1111")).config.engine.options["device"] == others.gpus[1].uuid
-    assert Host(TWO).choose(vm("cuda", device="GPU-0000")).problem.startswith("several GPUs are meant by GPU-0000; ")
+    assert Host(TWO).choose(vm("cuda", device="GPU-0000")).problem.startswith("several GPUs match GPU-0000; ")
 
 
-def test_part_of_a_gpu_is_asked_for_by_its_own_name() -> None:
+def test_mig_instance_is_probed_by_its_own_name() -> None:
     host = Host(Survey((gpu(0, 16),), "13.0"))
     choice = host.choose(vm("cuda", device=MIG, driver="/opt/libcuda.so.1"))
     assert host.asked == [("/opt/libcuda.so.1", MIG)]
     assert named(choice) == ("cuda", {"driver": "/opt/libcuda.so.1", "device": MIG})
 
 
-def test_each_driver_is_asked_once() -> None:
+def test_each_driver_is_probed_once() -> None:
     host = Host(TWO)
 
     async def choose_all() -> None:
@@ -165,7 +225,7 @@ def test_each_driver_is_asked_once() -> None:
 
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 100), (40, 40), (4000, 100)])
-def test_vm_asks_for_no_more_than_the_gpu_has(asked: int | None, given: int) -> None:
+def test_quota_of_a_vm_is_limited_to_the_gpu(asked: int | None, given: int) -> None:
     assert Host(TWO).choose(vm("cuda", pes=asked)).pes == given
 
 
@@ -186,7 +246,7 @@ def test_vms_go_to_the_gpu_with_the_smallest_part_promised() -> None:
     assert asyncio.run(place()) == [0, 1, 2, 2, 1]
 
 
-def test_what_a_vm_was_promised_is_free_after_its_session() -> None:
+def test_share_of_a_vm_is_free_after_its_session() -> None:
     host = Host(TWO)
 
     async def place() -> list[int]:
@@ -200,3 +260,9 @@ def test_what_a_vm_was_promised_is_free_after_its_session() -> None:
         return placed
 
     assert asyncio.run(place()) == [0, 0]
+
+
+def test_migration_of_a_vm_on_a_gpu_is_refused_with_the_reason() -> None:
+    choice = Host(TWO).choose(vm("cuda"))
+    with pytest.raises(MigrationError, match="VMs on the engine cuda cannot be migrated yet"):
+        check_target(choice.config, choice, choice)

@@ -1,4 +1,4 @@
-"""Events order streams: shown on the CPU engine, whose kernels take as long as a test wants."""
+"""Events order streams: tested on the CPU engine, with kernels whose end the test decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fakes.driver import Pending
 from tests.unit.cpu_rig import compile_image
 from tests.unit.plane_rig import LIMITS, Rig, function_ids, plane_rig
 from vhost_backend.engines.cpu import CpuEngine
-from vhost_backend.worker.protocol import Program
+from vhost_backend.worker_protocol.protocol import Program
 from virtio_proto.schema import Opcode, ProgramKind, Status
 
 SOURCE = """
@@ -24,7 +24,7 @@ extern "C" __global__ void wait_for(volatile int *flag, int *out)
 
 
 def load(rig: Rig, context: int) -> int:
-    """The id of `wait_for`."""
+    """Loads a program; returns the id of its function `wait_for`."""
     image, _ = compile_image(SOURCE)
     pending = rig.driver.submit(
         Opcode.PROGRAM_LOAD,
@@ -44,7 +44,7 @@ def load(rig: Rig, context: int) -> int:
 
 
 class Race:
-    """An event that is recorded twice: behind a launch that a flag ends (stream 1), then behind nothing (stream 0)."""
+    """An event that is recorded twice: behind a launch that a flag ends (stream 1), then in an idle stream (0)."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig, self.context = rig, rig.context()
@@ -61,7 +61,7 @@ class Race:
         return self.rig.driver.submit(Opcode.EVENT_RECORD, self.event, context=self.context, stream=stream)
 
     def wait_and_read(self, stream: int) -> Pending:
-        """What `out` holds once the event has come."""
+        """Waits for the event in a stream and returns the contents of `out` then."""
         self.rig.driver.submit(Opcode.EVENT_WAIT, self.event, context=self.context, stream=stream)
         body = {"src": self.out, "size": 4}
         return self.rig.driver.submit(Opcode.COPY_OUT, body, writable_len=4, context=self.context, stream=stream)
@@ -80,7 +80,7 @@ def race() -> Iterator[Race]:
         try:
             yield this
         finally:
-            this.end_launch()  # or nobody could
+            this.end_launch()  # else nothing could end the launch
 
 
 def test_records_that_end_in_another_order_each_release_their_own_waits() -> None:
@@ -93,7 +93,7 @@ def test_records_that_end_in_another_order_each_release_their_own_waits() -> Non
         assert this.rig.driver.wait(first).payload == (77).to_bytes(4, "little")
 
 
-def test_wait_for_a_record_is_over_though_an_earlier_one_ended_after_it() -> None:
+def test_wait_for_a_record_ends_before_an_earlier_record() -> None:
     with race() as this:
         earlier = this.record(stream=1)
         assert this.rig.driver.wait(this.record(stream=0)).status is Status.OK
@@ -126,7 +126,7 @@ def test_wait_holds_its_stream_until_the_recorded_work_has_ended() -> None:
         assert rig.driver.wait(recorded).value > 0
 
 
-def test_event_that_was_never_recorded_holds_nobody() -> None:
+def test_wait_for_an_event_that_was_never_recorded_ends_at_once() -> None:
     engine = CpuEngine.open({}, 1, LIMITS.memory_bytes, LIMITS.deadline_ns)
     engine.start()
     with plane_rig(engine=engine) as rig:

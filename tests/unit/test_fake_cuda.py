@@ -1,4 +1,4 @@
-"""The rules of the fake CUDA driver: contexts, streams, events and kernels. Memory: test_fake_cuda_memory."""
+"""The rules of the fake CUDA driver: contexts, streams, events. Modules test_fake_cuda_* have the other rules."""
 
 from __future__ import annotations
 
@@ -8,51 +8,29 @@ import resource
 import struct
 import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.fakes.cuda_driver import SOURCES_DIR, FakeDriver, sources
+from tests.fakes.cuda_driver import SOURCES_DIR, STRICT, sources
+from tests.limits import HANGS_AFTER_S
 from tests.unit.fake_cuda_rig import (
-    ASSERT,
-    CONTEXT_ALREADY_IN_USE,
     ILLEGAL_ADDRESS,
     INVALID_CONTEXT,
     INVALID_HANDLE,
     INVALID_VALUE,
-    NON_BLOCKING,
     NOT_INITIALIZED,
     NOT_READY,
     OPERATING_SYSTEM,
     SUCCESS,
-    Resource,
     Rig,
+    bare,
     fake,
+    in_thread,
+    rig,
 )
 
-__all__ = ["fake"]
-
-
-@pytest.fixture
-def bare(fake: FakeDriver) -> Rig:
-    """Before cuInit."""
-    return Rig(fake)
-
-
-@pytest.fixture
-def rig(bare: Rig) -> Rig:
-    bare.start()
-    return bare
-
-
-def in_thread(work: Callable[[], int]) -> int:
-    """What `work` gives in a thread of its own."""
-    results: list[int] = []
-    thread = threading.Thread(target=lambda: results.append(work()))
-    thread.start()
-    thread.join()
-    return results[0]
+__all__ = ["bare", "fake", "rig"]
 
 
 # ---- contexts ------------------------------------------------------------------------------------
@@ -63,8 +41,8 @@ def test_nothing_works_before_init(bare: Rig) -> None:
     assert bare.fake.misuses() == ["cuDeviceGetCount was called before cuInit"]
 
 
-def test_it_does_not_start_where_it_cannot_open_what_it_needs(bare: Rig) -> None:
-    """A real one names a thread through /proc, for example, and ends with this error where /proc is read-only."""
+def test_the_driver_does_not_start_without_the_files_that_it_needs(bare: Rig) -> None:
+    """A real driver names a thread through /proc, for example, and fails with this error if /proc is read-only."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
@@ -81,11 +59,11 @@ def test_errors_have_names(bare: Rig) -> None:
     assert bare.code("cuGetErrorName", 4711, ctypes.byref(name)) == INVALID_VALUE
 
 
-def test_a_primary_context_is_one_for_all(rig: Rig) -> None:
+def test_a_device_has_one_primary_context(rig: Rig) -> None:
     assert rig.get("cuDevicePrimaryCtxRetain", 0) == rig.get("cuCtxGetCurrent")
 
 
-def test_what_is_in_a_primary_context_ends_with_its_last_user(rig: Rig) -> None:
+def test_objects_of_a_primary_context_end_with_its_last_user(rig: Rig) -> None:
     rig.stream()
     rig.event()
     rig.alloc(100)
@@ -106,76 +84,11 @@ def test_a_thread_needs_a_context(rig: Rig) -> None:
     assert rig.fake.misuses() == ["cuStreamCreate was called in a thread without a context"]
 
 
-def test_a_context_that_ended_is_none(rig: Rig) -> None:
+def test_a_destroyed_context_is_refused(rig: Rig) -> None:
     context = rig.get("cuCtxGetCurrent")
     rig.call("cuDevicePrimaryCtxRelease_v2", 0)
     assert rig.code("cuCtxSetCurrent", context) == INVALID_CONTEXT
     assert "is a context that was destroyed" in rig.fake.misuses()[-1]
-
-
-def split(rig: Rig, wanted: int) -> tuple[Resource, int]:
-    whole, group, count = Resource(), Resource(), ctypes.c_uint(1)
-    rig.call("cuDeviceGetDevResource", 0, ctypes.byref(whole), 1)
-    rig.call(
-        "cuDevSmResourceSplitByCount", ctypes.byref(group), ctypes.byref(count), ctypes.byref(whole), None, 0, wanted
-    )
-    return group, count.value
-
-
-def green(rig: Rig, wanted: int = 16) -> tuple[int, int]:
-    """A green context, and the context that it is."""
-    group, _ = split(rig, wanted)
-    desc = rig.get("cuDevResourceGenerateDesc", ctypes.byref(group), 1)
-    made = rig.get("cuGreenCtxCreate", desc, 0, 1)
-    return made, rig.get("cuCtxFromGreenCtx", made)
-
-
-@pytest.mark.parametrize(("wanted", "given"), [(1, 8), (8, 8), (9, 16), (100, 104)])
-def test_a_partition_is_a_multiple_of_the_granularity(rig: Rig, wanted: int, given: int) -> None:
-    group, count = split(rig, wanted)
-    assert (group.sms, count) == (given, 1)
-
-
-def test_a_green_context_has_its_part(rig: Rig) -> None:
-    _, context = green(rig)
-    resource = Resource()
-    rig.call("cuCtxGetDevResource", context, ctypes.byref(resource), 1)
-    assert resource.sms == 16
-
-
-def test_a_green_context_is_current_in_one_thread_only(rig: Rig) -> None:
-    _, context = green(rig)
-    rig.call("cuCtxSetCurrent", context)
-    assert in_thread(lambda: rig.code("cuCtxSetCurrent", context)) == CONTEXT_ALREADY_IN_USE
-    assert "is current in another thread already" in rig.fake.misuses()[-1]
-    rig.call("cuCtxSetCurrent", 0)
-    assert in_thread(lambda: rig.code("cuCtxSetCurrent", context)) == SUCCESS
-    while rig.code("cuCtxSetCurrent", context) != SUCCESS:
-        pass  # that thread ends, and leaves it, a little after it was joined
-
-
-def test_a_green_context_keeps_its_primary_one(rig: Rig) -> None:
-    made, _ = green(rig)
-    rig.call("cuDevicePrimaryCtxRelease_v2", 0)
-    assert rig.fake.number("contexts") == 2
-    rig.call("cuGreenCtxDestroy", made)
-    assert rig.fake.number("contexts") == 0
-
-
-def test_streams_of_other_contexts_are_refused(rig: Rig) -> None:
-    made, _ = green(rig)
-    stream = rig.get("cuGreenCtxStreamCreate", made, NON_BLOCKING, 0)
-    assert rig.code("cuStreamQuery", stream) == INVALID_CONTEXT
-
-
-def test_a_fault_in_a_green_context_is_one_of_the_device(rig: Rig) -> None:
-    made, context = green(rig)
-    stream = rig.get("cuGreenCtxStreamCreate", made, NON_BLOCKING, 0)
-    rig.call("cuCtxSetCurrent", context)
-    rig.launch(rig.kernel("fails"), stream=stream)
-    assert rig.code("cuStreamSynchronize", stream) == ASSERT
-    rig.call("cuCtxSetCurrent", rig.get("cuDevicePrimaryCtxRetain", 0))
-    assert rig.code("cuCtxSynchronize") == ASSERT
 
 
 # ---- handles -------------------------------------------------------------------------------------
@@ -191,12 +104,12 @@ def test_a_destroyed_handle_is_refused(rig: Rig) -> None:
 def test_a_handle_of_another_kind_is_refused(rig: Rig) -> None:
     event = rig.event()
     assert rig.code("cuStreamQuery", event) == INVALID_HANDLE
-    assert rig.fake.misuses() == [f"{event:#x} is a event; a stream was expected"]
+    assert rig.fake.misuses() == [f"{event:#x} is an event; a stream was expected"]
 
 
-def test_what_was_never_a_handle_is_refused(rig: Rig) -> None:
+def test_a_value_that_was_never_a_handle_is_refused(rig: Rig) -> None:
     assert rig.code("cuEventQuery", 0x1234) == INVALID_HANDLE
-    assert rig.fake.misuses() == ["0x1234 was never a handle; a event was expected"]
+    assert rig.fake.misuses() == ["0x1234 was never a handle; an event was expected"]
 
 
 # ---- streams and events --------------------------------------------------------------------------
@@ -286,7 +199,7 @@ def test_a_stream_waits_for_an_event_of_another(rig: Rig) -> None:
     assert rig.code("cuEventQuery", event) == SUCCESS
 
 
-def test_a_wait_is_for_the_recording_of_its_time(rig: Rig) -> None:
+def test_a_wait_refers_to_the_last_recording_before_it(rig: Rig) -> None:
     first, second, event = rig.stream(), rig.stream(), rig.event()
     rig.call("cuEventRecord", event, first)
     rig.call("cuStreamSynchronize", first)
@@ -296,7 +209,7 @@ def test_a_wait_is_for_the_recording_of_its_time(rig: Rig) -> None:
     rig.call("cuStreamSynchronize", second)
 
 
-def test_events_tell_the_time_between_them(rig: Rig) -> None:
+def test_events_measure_the_time_between_them(rig: Rig) -> None:
     stream, begin, end, address = rig.stream(), rig.event(), rig.event(), rig.alloc(4)
     rig.call("cuEventRecord", begin, stream)
     rig.launch(rig.kernel("slow"), struct.pack("<Q", address), struct.pack("<I", 1), stream=stream)
@@ -345,14 +258,17 @@ def test_many_threads_may_call_at_once(rig: Rig) -> None:
     assert rig.fake.misuses() == []
 
 
-def test_threads_share_nothing_unguarded(tmp_path: Path) -> None:
-    """As ThreadSanitizer sees it."""
-    program = str(tmp_path / "threads")
+@pytest.mark.parametrize("settings", [(), STRICT], ids=["kind", "strict"])
+def test_threads_share_nothing_unguarded(tmp_path: Path, settings: tuple[str, ...]) -> None:
+    """ThreadSanitizer finds no data race."""
+    program, told = str(tmp_path / "threads"), tmp_path / "settings"
+    told.write_text("\n".join(settings))
     flags = ["-g", "-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsanitize=thread", f"-I{SOURCES_DIR}"]
-    flags.append("-Wno-tsan")  # it knows no fences, of which the control system has one; no thread here comes to it
+    flags.append("-Wno-tsan")  # it does not support fences; the control system has one, which no thread here executes
     files = [Path(__file__).with_name("fake_cuda_threads.c"), *sources()]
     plain = {name: value for name, value in os.environ.items() if name not in {"LD_PRELOAD", "VGC_FAKE_CUDA"}}
     command = ["gcc", *flags, "-o", program, *map(str, files), "-pthread", "-lm"]
-    subprocess.run(command, check=True, timeout=100, env=plain)
-    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=100, env=plain)
+    subprocess.run(command, check=True, timeout=HANGS_AFTER_S, env=plain)
+    told_env = plain | {"VGC_FAKE_CUDA": str(told)}
+    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S, env=told_env)
     assert (done.returncode, done.stderr) == (0, "")

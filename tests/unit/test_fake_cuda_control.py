@@ -1,4 +1,4 @@
-"""How the fake CUDA driver is steered, from within a process and from outside; and that it is like the real one."""
+"""Control of the fake CUDA driver, from within a process and from outside; and its likeness to the real one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.fakes.cuda_cubin import all_kernels
 from tests.fakes.cuda_driver import SOURCES_DIR, FakeDriver, build, sources, with_settings
+from tests.limits import HANGS_AFTER_S
 from tests.unit.fake_cuda_rig import (
     INVALID_DEVICE,
     NO_DEVICE,
@@ -35,7 +36,7 @@ def rig(fake: FakeDriver) -> Rig:
 
 
 def python(script: str, library: Path, **environment: str) -> str:
-    """What a Python process prints that loaded the library before anything else."""
+    """Runs a Python process that loads the library before anything else; returns its output."""
     start = f"import ctypes\nlibrary = ctypes.CDLL({str(library)!r}, ctypes.RTLD_GLOBAL)\n"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
     done = subprocess.run(
@@ -45,7 +46,7 @@ def python(script: str, library: Path, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANGS_AFTER_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -78,7 +79,7 @@ def test_calls_are_recorded_with_their_results(rig: Rig) -> None:
 
 
 def proc_address(rig: Rig, name: str, version: int) -> tuple[int, int, int]:
-    """Result, status, and address (0: none)."""
+    """Looks up a function; returns result, status, and address (0: none)."""
     found, status = ctypes.c_void_p(), ctypes.c_int()
     arguments = (name.encode(), ctypes.byref(found), version, 0, ctypes.byref(status))
     return rig.code("cuGetProcAddress_v2", *arguments), status.value, found.value or 0
@@ -111,7 +112,7 @@ def test_a_function_newer_than_the_driver_is_not_found(rig: Rig) -> None:
     assert proc_address(rig, "cuMemAlloc", 12040)[0] == SUCCESS
 
 
-def test_what_the_driver_does_not_have_is_not_found(rig: Rig) -> None:
+def test_an_unknown_function_is_not_found(rig: Rig) -> None:
     assert proc_address(rig, "cuTeleport", 13000) == (NOT_FOUND, 1, 0)
 
 
@@ -120,7 +121,7 @@ def test_a_hidden_function_is_not_found(rig: Rig) -> None:
     assert proc_address(rig, "cuMemPoolCreate", 13000) == (NOT_FOUND, 1, 0)
 
 
-def test_a_library_is_built_without_a_symbol() -> None:
+def test_a_library_can_be_built_without_a_symbol() -> None:
     library = ctypes.CDLL(str(build(hidden=["cuGreenCtxCreate"])), ctypes.RTLD_LOCAL)
     assert hasattr(library, "cuGreenCtxDestroy")
     assert not hasattr(library, "cuGreenCtxCreate")
@@ -151,7 +152,7 @@ def name_of(rig: Rig, device: int) -> str:
     return buffer.value.decode()
 
 
-def test_devices_are_as_they_are_set(rig: Rig) -> None:
+def test_devices_follow_their_settings(rig: Rig) -> None:
     rig.fake.set(
         "devices 2", "1.name Little GPU", "1.sms 20", "1.capability 7.5", "1.memory 1048576", "1.attribute.38 7"
     )
@@ -200,7 +201,7 @@ def test_instances_are_not_seen_without_a_name(rig: Rig, monkeypatch: pytest.Mon
     assert rig.get("cuDeviceGetCount", kind=ctypes.c_int) == 1
 
 
-def test_another_process_reads_the_settings_beside_the_library(tmp_path: Path) -> None:
+def test_a_process_reads_the_settings_beside_the_library(tmp_path: Path) -> None:
     log = tmp_path / "calls"
     library = with_settings(tmp_path, f"# a small one\ndevices 3\nlog {log}\ninject cuDeviceGetCount 999 2\n")
     script = "n = ctypes.c_int()\nprint(library.cuInit(0))\n" + "print(library.cuDeviceGetCount(ctypes.byref(n)))\n" * 2
@@ -208,17 +209,17 @@ def test_another_process_reads_the_settings_beside_the_library(tmp_path: Path) -
     assert log.read_text().splitlines()[-1] == "cuDeviceGetCount() = CUDA_ERROR_UNKNOWN"
 
 
-def test_another_process_reads_the_settings_that_it_is_told(tmp_path: Path) -> None:
+def test_a_process_reads_the_settings_file_from_its_environment(tmp_path: Path) -> None:
     (tmp_path / "settings").write_text("init_result 803\n")
     assert python("print(library.cuInit(0))", build(), VGC_FAKE_CUDA=str(tmp_path / "settings")) == "803\n"
 
 
-def test_a_wrong_setting_is_no_driver(tmp_path: Path) -> None:
+def test_a_driver_with_a_wrong_setting_does_not_start(tmp_path: Path) -> None:
     library = with_settings(tmp_path, "device 3\n")
     assert python("print(library.cuInit(0))", library) == "802\n"
 
 
-def test_a_process_that_ends_tells_what_it_kept(tmp_path: Path) -> None:
+def test_a_process_reports_its_leaks_at_its_end(tmp_path: Path) -> None:
     log = tmp_path / "calls"
     library = with_settings(tmp_path, f"log {log}\n")
     script = """
@@ -232,7 +233,7 @@ library.cuStreamCreate(ctypes.byref(value), 1)
     assert [line for line in log.read_text().splitlines() if "leak" in line] == ["leak: 1 contexts", "leak: 1 streams"]
 
 
-# ---- like the real one ---------------------------------------------------------------------------
+# ---- likeness to the real driver -----------------------------------------------------------------
 
 PRINT = """
 import numpy as np
@@ -252,7 +253,7 @@ ok(driver.cuLaunchKernel(prints, 1, 1, 1, 1, 1, 1, 0, stream, np.array([count.ct
 """
 
 
-def test_what_kernels_print_comes_with_the_next_synchronisation() -> None:
+def test_output_of_kernels_appears_at_the_next_synchronisation() -> None:
     script = PRINT + "print('before', flush=True)\nok(driver.cuStreamSynchronize(stream))\n"
     assert python(script, build()) == "before\nhello 0\nhello 1\n"
 
@@ -287,7 +288,7 @@ print(*data)
 
 
 def test_nvrtc_works_beside_it(real_cubin: bytes) -> None:
-    """It loads the driver too, if there is one, and asks it for what the fake does not have."""
+    """NVRTC loads the driver too, if there is one, and looks up functions that the fake does not have."""
     assert len(real_cubin) > 1000, "without the fake"
     if "LD_PRELOAD" in os.environ:
         pytest.skip("NVRTC does not find its parts under a sanitizer's dlopen")
@@ -326,10 +327,12 @@ sys.stdout.buffer.write(image)
 
 @pytest.fixture(scope="module")
 def real_cubin() -> bytes:
-    """What a real compiler makes of two kernels and a variable."""
+    """A cubin of two kernels and a variable by a real compiler."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="needs the package cuda-bindings")
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run([sys.executable, "-c", NVRTC], capture_output=True, env=plain, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", NVRTC], capture_output=True, env=plain, check=False, timeout=HANGS_AFTER_S
+    )
     if b"libnvrtc" in done.stderr:
         pytest.skip("needs the package nvidia-cuda-nvrtc")
     assert done.returncode == 0, done.stderr
@@ -350,8 +353,8 @@ def test_real_cubins_are_read(rig: Rig, real_cubin: bytes) -> None:
     assert rig.fake.misuses() == []
 
 
-def test_handmade_cubins_are_as_real_ones(real_cubin: bytes) -> None:
-    """The parts of the header that readers look at."""
+def test_handmade_cubins_have_the_headers_of_real_ones(real_cubin: bytes) -> None:
+    """Compares the parts of the header that readers use."""
     made, real = all_kernels(), real_cubin
     assert made[:9] == real[:9]
     assert struct.unpack_from("<HHI", made, 16) == struct.unpack_from("<HHI", real, 16)
@@ -359,7 +362,7 @@ def test_handmade_cubins_are_as_real_ones(real_cubin: bytes) -> None:
 
 
 def cuda_header() -> Path:
-    """The folder of NVIDIA's cuda.h."""
+    """Path of the folder of NVIDIA's cuda.h."""
     wheel = Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages/nvidia/cu13/include")
     for folder in (wheel, Path("/usr/local/cuda/include")):
         if (folder / "cuda.h").exists():
@@ -370,7 +373,11 @@ def cuda_header() -> Path:
 def compile_with_real_header(source: Path) -> subprocess.CompletedProcess[str]:
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-DFAKE_REAL_HEADER", f"-I{cuda_header()}"]
     return subprocess.run(
-        ["gcc", *flags, f"-I{SOURCES_DIR}", str(source)], capture_output=True, text=True, check=False, timeout=60
+        ["gcc", *flags, f"-I{SOURCES_DIR}", str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS_AFTER_S,
     )
 
 
@@ -380,7 +387,7 @@ def test_functions_are_as_nvidias_header_declares_them(source: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_function_that_is_not_as_declared_is_found(tmp_path: Path) -> None:
+def test_a_function_that_differs_from_its_declaration_is_detected(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.c"
     text = (SOURCES_DIR / "event.c").read_text()
     wrong.write_text(
@@ -391,11 +398,15 @@ def test_a_function_that_is_not_as_declared_is_found(tmp_path: Path) -> None:
     assert "cuEventRecord" in log
 
 
-def test_the_constants_are_nvidias(tmp_path: Path) -> None:
-    """Every number that abi.h and errors.h give, against cuda.h's."""
+def test_the_constants_match_nvidias_header(tmp_path: Path) -> None:
+    """Compares every number in abi.h and errors.h with cuda.h's."""
     listed = tmp_path / "constants.c"
     macros = subprocess.run(
-        ["gcc", "-E", "-P", str(SOURCES_DIR / "abi.h")], capture_output=True, text=True, check=True, timeout=60
+        ["gcc", "-E", "-P", str(SOURCES_DIR / "abi.h")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANGS_AFTER_S,
     ).stdout
     names = sorted({word for word in macros.replace(",", " ").replace("{", " ").split() if word.startswith("CU")})
     numbers = [name for name in names if name.isupper() and name.startswith(("CU_", "CUDA_"))]
@@ -404,7 +415,7 @@ def test_the_constants_are_nvidias(tmp_path: Path) -> None:
     found = []
     for flags in ([], ["-DFAKE_REAL_HEADER", f"-I{cuda_header()}"]):
         program = tmp_path / f"constants{len(flags)}"
-        subprocess.run(["gcc", *flags, f"-I{SOURCES_DIR}", "-o", program, listed], check=True, timeout=60)
+        subprocess.run(["gcc", *flags, f"-I{SOURCES_DIR}", "-o", program, listed], check=True, timeout=HANGS_AFTER_S)
         found.append(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
     assert len(numbers) > 150
     assert found[0] == found[1]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.fakes.cuda_cubin import Global, Kernel, all_kernels, cubin
-from tests.fakes.cuda_driver import FakeDriver
 from tests.unit.fake_cuda_rig import (
     ASSERT,
     ILLEGAL_ADDRESS,
@@ -21,22 +20,12 @@ from tests.unit.fake_cuda_rig import (
     NOT_FOUND,
     SUCCESS,
     Rig,
+    bare,
     fake,
+    rig,
 )
 
-__all__ = ["fake"]
-
-
-@pytest.fixture
-def bare(fake: FakeDriver) -> Rig:
-    """Before cuInit."""
-    return Rig(fake)
-
-
-@pytest.fixture
-def rig(bare: Rig) -> Rig:
-    bare.start()
-    return bare
+__all__ = ["bare", "fake", "rig"]
 
 
 # ---- faults --------------------------------------------------------------------------------------
@@ -71,7 +60,7 @@ def test_a_kernels_fault_stays_with_the_context(rig: Rig, name: str, error: int)
     assert {rig.code(name, argument) for name, argument in calls} == {error}
 
 
-def test_what_is_queued_behind_a_fault_never_runs(rig: Rig) -> None:
+def test_work_queued_behind_a_fault_never_runs(rig: Rig) -> None:
     stream, host = rig.stream(), rig.pinned(4)
     host.raw = bytes(4)
     fails = rig.kernel("fails")
@@ -85,7 +74,7 @@ def test_what_is_queued_behind_a_fault_never_runs(rig: Rig) -> None:
     assert host.raw == bytes(4)
 
 
-def test_a_kernel_that_leaves_its_memory_faults(rig: Rig) -> None:
+def test_a_kernel_with_an_access_outside_of_its_memory_faults(rig: Rig) -> None:
     stream, address = rig.stream(), rig.alloc(8)
     rig.add_one(rig.kernel("add_one"), address, 3, stream)
     assert rig.code("cuStreamSynchronize", stream) == ILLEGAL_ADDRESS
@@ -95,7 +84,7 @@ def test_a_kernel_that_leaves_its_memory_faults(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("image", [b"no image at all, of some length", b"\x7fELF" + bytes(100), b".version 8.0\n\0"])
-def test_what_is_no_cubin_is_refused(rig: Rig, image: bytes) -> None:
+def test_bytes_that_are_no_cubin_are_refused(rig: Rig, image: bytes) -> None:
     assert rig.code("cuModuleLoadData", ctypes.byref(ctypes.c_uint64()), image.ljust(64, b"\0")) == INVALID_IMAGE
 
 
@@ -121,7 +110,7 @@ def test_globals_have_their_first_values(rig: Rig) -> None:
     assert code == NOT_FOUND
 
 
-def test_a_module_tells_what_its_kernels_need(rig: Rig) -> None:
+def test_a_module_reports_its_kernels_resources(rig: Rig) -> None:
     kernel = Kernel("f", (8, 1, 4), shared_bytes=512, local_bytes=48, max_threads=256, registers=40)
     function = rig.kernel("f", rig.module(cubin([Kernel("g"), kernel])))
     found = [rig.get("cuFuncGetAttribute", key, function, kind=ctypes.c_int) for key in (0, 1, 3, 4, 6, 8)]
@@ -194,7 +183,7 @@ def test_a_kernel_that_the_fake_lacks_is_misuse(rig: Rig) -> None:
     assert rig.fake.misuses() == ["the fake has no kernel unheard_of"]
 
 
-def test_a_module_is_not_unloaded_under_its_kernels(rig: Rig) -> None:
+def test_unloading_a_module_of_a_running_kernel_is_misuse(rig: Rig) -> None:
     module, stream = rig.module(), rig.stream()
     empty = rig.kernel("empty", module)
     rig.fake.hold()

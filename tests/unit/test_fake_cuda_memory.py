@@ -60,7 +60,7 @@ def test_addresses_are_aligned_and_never_used_twice(rig: Rig) -> None:
     assert first != second
 
 
-def test_a_device_has_so_much_memory(rig: Rig) -> None:
+def test_memory_of_a_device_is_limited(rig: Rig) -> None:
     address = rig.alloc(40 * MIB)
     assert alloc_code(rig, 24 * MIB + 1) == OUT_OF_MEMORY
     rig.call("cuMemFree_v2", address)
@@ -86,19 +86,19 @@ def test_freeing_twice_is_misuse(rig: Rig) -> None:
     address = rig.alloc(100)
     rig.call("cuMemFree_v2", address)
     assert rig.code("cuMemFree_v2", address) == INVALID_VALUE
-    assert rig.fake.misuses() == [f"{address:#x} (1 bytes) is no memory"]
+    assert rig.fake.misuses() == [f"{address:#x} (1 bytes) is not allocated"]
 
 
-def test_freeing_the_middle_is_misuse(rig: Rig) -> None:
+def test_freeing_an_address_inside_an_allocation_is_misuse(rig: Rig) -> None:
     address = rig.alloc(100)
     assert rig.code("cuMemFree_v2", address + 8) == INVALID_VALUE
-    assert rig.fake.misuses() == [f"{address + 8:#x}, which is to be freed, is no allocation's begin"]
+    assert rig.fake.misuses() == [f"{address + 8:#x} is to be freed, but is not the start of an allocation"]
 
 
 # ---- pools ---------------------------------------------------------------------------------------
 
 
-def test_memory_of_a_pool_is_there_in_its_streams_order(rig: Rig) -> None:
+def test_memory_of_a_pool_can_be_used_in_its_streams_order(rig: Rig) -> None:
     pool, stream = rig.pool(), rig.stream()
     address = pool_alloc(rig, 4, pool, stream)
     rig.call("cuMemsetD32Async", address, 5, 1, stream)
@@ -108,7 +108,7 @@ def test_memory_of_a_pool_is_there_in_its_streams_order(rig: Rig) -> None:
     assert rig.fake.alive() == {"contexts": 1, "streams": 1, "pools": 1}
 
 
-def test_memory_of_a_pool_is_not_there_in_other_streams(rig: Rig) -> None:
+def test_unordered_use_of_pool_memory_in_other_streams_is_misuse(rig: Rig) -> None:
     pool, first, second = rig.pool(), rig.stream(), rig.stream()
     rig.launch(rig.kernel("hang"), stream=first)
     address = pool_alloc(rig, 4, pool, first)
@@ -129,7 +129,7 @@ def test_a_pool_has_a_limit(rig: Rig) -> None:
     assert rig.code("cuMemAllocFromPoolAsync", taken, 1, pool, stream) == SUCCESS
 
 
-def test_memory_is_not_used_once_its_free_was_submitted(rig: Rig) -> None:
+def test_use_of_memory_after_its_free_was_submitted_is_misuse(rig: Rig) -> None:
     pool, stream = rig.pool(), rig.stream()
     address = pool_alloc(rig, 4, pool, stream)
     rig.fake.hold()
@@ -138,7 +138,7 @@ def test_memory_is_not_used_once_its_free_was_submitted(rig: Rig) -> None:
     assert rig.fake.misuses() == [f"{address:#x} was used after it was freed"]
 
 
-def test_memory_is_not_freed_under_a_running_kernel(rig: Rig) -> None:
+def test_freeing_memory_of_a_running_kernel_is_misuse(rig: Rig) -> None:
     pool, first, second = rig.pool(), rig.stream(), rig.stream()
     address = pool_alloc(rig, 4, pool, first)
     rig.launch(rig.kernel("hang_on"), struct.pack("<Q", address), stream=first)
@@ -151,7 +151,7 @@ def test_memory_is_not_freed_under_a_running_kernel(rig: Rig) -> None:
     assert rig.fake.misuses() == [f"{address:#x} was freed while 1 operations used it"]
 
 
-def test_a_pool_tells_what_it_holds(rig: Rig) -> None:
+def test_a_pool_reports_its_usage(rig: Rig) -> None:
     pool, stream, value = rig.pool(), rig.stream(), ctypes.c_uint64(2**64 - 1)
     rig.call("cuMemPoolSetAttribute", pool, 4, ctypes.byref(value))
     addresses = [pool_alloc(rig, MIB, pool, stream) for _ in range(3)]
@@ -167,7 +167,7 @@ def test_a_pool_tells_what_it_holds(rig: Rig) -> None:
     assert attribute(5) == 2 * MIB
 
 
-def test_a_pool_is_not_destroyed_with_memory_in_use(rig: Rig) -> None:
+def test_destroying_a_pool_with_memory_in_use_is_misuse(rig: Rig) -> None:
     pool = rig.pool()
     pool_alloc(rig, 100, pool, rig.stream())
     rig.call("cuMemPoolDestroy", pool)
@@ -197,7 +197,7 @@ def test_memory_that_is_registered_without_a_mapping_has_no_address(rig: Rig) ->
     rig.call("cuMemHostUnregister", host)
 
 
-def test_memory_is_registered_once(rig: Rig) -> None:
+def test_memory_can_be_registered_only_once(rig: Rig) -> None:
     host = ctypes.create_string_buffer(64)
     rig.call("cuMemHostRegister_v2", host, 64, PORTABLE_AND_MAPPED)
     assert rig.code("cuMemHostRegister_v2", ctypes.addressof(host) + 32, 64, 3) == ALREADY_REGISTERED
@@ -205,7 +205,7 @@ def test_memory_is_registered_once(rig: Rig) -> None:
     assert rig.code("cuMemHostUnregister", host) == NOT_REGISTERED
 
 
-def test_registered_memory_that_is_given_back_is_not_written_to(rig: Rig) -> None:
+def test_writes_to_unregistered_memory_are_refused(rig: Rig) -> None:
     host = ctypes.create_string_buffer(64)
     rig.call("cuMemHostRegister_v2", host, 64, PORTABLE_AND_MAPPED)
     address = rig.get("cuMemHostGetDevicePointer_v2", host, 0)
@@ -216,7 +216,7 @@ def test_registered_memory_that_is_given_back_is_not_written_to(rig: Rig) -> Non
 # ---- copies and fills ----------------------------------------------------------------------------
 
 
-def test_what_is_copied_in_comes_out(rig: Rig) -> None:
+def test_copied_bytes_come_back(rig: Rig) -> None:
     address = rig.alloc(1000)
     rig.write(address + 3, b"hello")
     assert rig.read(address + 2, 7) == b"\xcdhello\xcd"
@@ -225,7 +225,7 @@ def test_what_is_copied_in_comes_out(rig: Rig) -> None:
 def test_copies_out_of_bounds_are_refused(rig: Rig) -> None:
     address = rig.alloc(8)
     assert rig.code("cuMemcpyHtoD_v2", address + 4, b"hello", 5) == INVALID_VALUE
-    assert rig.fake.misuses() == [f"{address + 4:#x} (5 bytes) is no memory"]
+    assert rig.fake.misuses() == [f"{address + 4:#x} (5 bytes) is not allocated"]
 
 
 def test_pageable_memory_is_read_when_a_copy_is_submitted(rig: Rig) -> None:
@@ -262,7 +262,7 @@ def test_copies_that_overlap_are_misuse(rig: Rig) -> None:
     assert "source and destination overlap" in rig.fake.misuses()[-1]
 
 
-def test_a_copy_finds_out_which_memory_is_meant(rig: Rig) -> None:
+def test_a_copy_recognises_host_and_device_addresses(rig: Rig) -> None:
     address, host = rig.alloc(5), ctypes.create_string_buffer(b"hello")
     stream = rig.stream()
     rig.call("cuMemcpyAsync", address, ctypes.addressof(host), 5, stream)
@@ -278,7 +278,7 @@ def test_fills_repeat_a_value(rig: Rig, name: str, value: int, unit: int) -> Non
     assert rig.read(address, 26) == pattern * (24 // unit) + b"\xcd\xcd"
 
 
-def test_fills_of_rows_leave_out_what_is_between(rig: Rig) -> None:
+def test_fills_of_rows_skip_the_gaps(rig: Rig) -> None:
     address, stream = rig.alloc(24), rig.stream()
     rig.call("cuMemsetD2D32Async", address + 4, 8, 0, 1, 3, stream)
     rig.call("cuStreamSynchronize", stream)
@@ -304,7 +304,7 @@ def test_a_value_is_written_in_a_streams_order(rig: Rig, size: int) -> None:
     assert host.raw == value.to_bytes(8, "little")
 
 
-def test_values_are_not_written_where_a_device_cannot(fake: FakeDriver) -> None:
+def test_written_values_need_a_device_that_supports_them(fake: FakeDriver) -> None:
     rig = Rig(fake)
     fake.set("stream_memops 0")
     rig.start()
@@ -313,7 +313,7 @@ def test_values_are_not_written_where_a_device_cannot(fake: FakeDriver) -> None:
     assert rig.code("cuStreamWriteValue32_v2", rig.stream(), ctypes.addressof(host), 1, 0) == NOT_SUPPORTED
 
 
-def test_a_pointer_tells_where_it_points(rig: Rig) -> None:
+def test_attributes_of_a_pointer_name_its_memory(rig: Rig) -> None:
     address, value = rig.alloc(100), ctypes.c_uint64()
     found = []
     for key in (2, 9, 11, 12):

@@ -47,7 +47,7 @@ def response(status: Status, payload: bytes = b"", value: int = 0) -> bytes:
 
 
 def answer(device: DeviceRing, data: bytes, used_len: int | None = None) -> bytes:
-    """Answers one chain with `data` and returns what it had to read."""
+    """Answers one chain with `data` and returns the chain's readable bytes."""
     assert device.pop() == 1
     chain = device.popped()
     memory = device.region.memory
@@ -149,7 +149,7 @@ def test_full_ring_leaves_everything_as_it_was(driver: FakeDriver, region: Regio
     assert region.free_bytes == free
 
 
-def test_head_that_was_never_in_flight_is_noticed(driver: FakeDriver) -> None:
+def test_head_that_was_never_in_flight_is_detected(driver: FakeDriver) -> None:
     queue = driver.queues[0]
     driver.submit(Opcode.NOP)
     queue.raw.set_used_entry(0, 15, 0)
@@ -164,7 +164,7 @@ def test_misspelt_field_is_refused() -> None:
         pack_request(Opcode.FILL, {"dest": 1})
 
 
-def test_region_gives_out_what_it_has_and_merges_what_comes_back(region: Region) -> None:
+def test_region_allocates_all_its_memory_and_merges_freed_blocks(region: Region) -> None:
     blocks = [region.allocate(region.size // 4) for _ in range(4)]
     with pytest.raises(RegionFullError):
         region.allocate(1)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from vhost_backend.vhost_user.fds import Fd, FdBag
+from vhost_backend.fds import Fd, FdBag
 
 
 def is_open(number: int) -> bool:
@@ -43,7 +43,7 @@ def test_second_close_does_not_close_a_successor() -> None:
 
 
 def test_detached_fd_stays_open() -> None:
-    number = Fd(os.eventfd(0)).detach()
+    number = Fd(os.eventfd(0)).release()
     assert is_open(number)
     os.close(number)
 
@@ -55,7 +55,7 @@ def test_forgotten_fd_is_closed() -> None:
     assert not is_open(number)
 
 
-def test_bag_closes_what_nobody_took() -> None:
+def test_bag_closes_descriptors_that_were_not_taken() -> None:
     numbers = [os.eventfd(0) for _ in range(3)]
     with FdBag(numbers) as bag:
         taken = bag.take()

@@ -1,4 +1,4 @@
-"""What `vgcd doctor` says of GPUs: on a host with the fake driver, and where something is wrong with it."""
+"""Report of `vgcd doctor` about GPUs: on a host with the fake driver, and with faults."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import cuda_driver
-from vhost_backend import doctor, gpu_doctor
 from vhost_backend.daemon.engines import compiler_problem
 from vhost_backend.daemon.gpus import Survey
+from vhost_backend.doctor import gpu as gpu_doctor
+from vhost_backend.doctor import host as doctor
+from vhost_backend.doctor.finding import Finding, describe
+from vhost_backend.doctor.gpu import Places
 from vhost_backend.engines.cuda import driver
+from vhost_backend.engines.cuda.toolkits import Piece
 from vhost_backend.errors import EngineError
-from vhost_backend.finding import Finding, describe
-from vhost_backend.gpu_doctor import Places
 from vhost_backend.sandbox.launch import SandboxError
 
 
@@ -38,7 +40,7 @@ def found(places: Places, name: str) -> list[Finding]:
     return [finding for finding in findings if finding.name == name]
 
 
-def test_gpu_is_described_with_what_quotas_it_divides_into(host: Callable[..., Places]) -> None:
+def test_gpu_is_described_with_its_possible_quotas(host: Callable[..., Places]) -> None:
     (gpu,) = found(host("0.name NVIDIA H200\n"), "GPU 0")
     assert describe(gpu) == (
         "ok       GPU 0: NVIDIA H200, sm_90, 132 processing elements (quotas of 8 and more, in steps of 8), "
@@ -52,7 +54,7 @@ def test_driver_is_named_with_its_file(host: Callable[..., Places]) -> None:
     assert (driver.ok, driver.text) == (True, f"CUDA 13.0 ({places.driver})")
 
 
-def test_missing_driver_is_explained_and_nothing_further_asked(tmp_path: Path) -> None:
+def test_missing_driver_is_explained_and_ends_the_checks(tmp_path: Path) -> None:
     findings = list(gpu_doctor.examine(Places(str(tmp_path / "libcuda.so.1"), dev=tmp_path)))
     assert [(finding.name, finding.ok) for finding in findings] == [
         ("Python module cuda.bindings", True),
@@ -73,10 +75,10 @@ def test_missing_bindings_are_named_with_the_package(
     ]
 
 
-def test_driver_that_no_folder_has_is_told_with_how_to_get_it(
+def test_driver_that_no_folder_has_is_reported_with_advice(
     host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The words are the driver's own, so that the two cannot drift apart."""
+    """The text comes from the driver module, so that the two cannot differ."""
     monkeypatch.setattr(driver, "DEFAULT_LIBRARY", "libcuda-of-nobody.so.1")
     with pytest.raises(EngineError) as missing:
         driver.start("libcuda-of-nobody.so.1")
@@ -101,7 +103,9 @@ def test_driver_that_no_folder_has_is_told_with_how_to_get_it(
         ("inject cuDeviceGetAttribute 999 1 99\n", "CUDA_ERROR_UNKNOWN"),
     ],
 )
-def test_driver_that_does_not_work_says_why(host: Callable[..., Places], fake: str, words: str) -> None:
+def test_driver_that_does_not_work_is_reported_with_the_reason(
+    host: Callable[..., Places], fake: str, words: str
+) -> None:
     (driver,) = found(host(fake), "NVIDIA driver")
     assert not driver.ok
     assert words in driver.text
@@ -114,7 +118,7 @@ def test_missing_compiler_is_explained_for_each_kind_of_gpu(host: Callable[..., 
         assert (compiler.ok, compiler.text) == (False, "NVRTC 13.5 is newer than the driver")
 
 
-def test_toolkit_that_is_newer_than_the_driver_is_told_with_the_packages_that_fit(host: Callable[..., Places]) -> None:
+def test_toolkit_newer_than_the_driver_is_reported_with_matching_packages(host: Callable[..., Places]) -> None:
     places = replace(host("driver_version 12040\n"), compiler=compiler_problem)
     (compiler,) = found(places, "CUDA compiler for sm_90")
     assert not compiler.ok
@@ -122,11 +126,24 @@ def test_toolkit_that_is_newer_than_the_driver_is_told_with_the_packages_that_fi
     assert "pip install 'virtio-gpu-compute[cuda12]'" in compiler.text
 
 
+def test_pieces_of_the_toolkit_are_listed_with_place_or_package(host: Callable[..., Places]) -> None:
+    ptxas = Piece("ptxas", None, "no ptxas of CUDA 13.0: no hooks", "pip install nvidia-cuda-nvcc")
+    cccl = Piece("CCCL", Path("/usr/local/cuda/include/cccl"), "", "")
+    places = replace(host(), toolkit=lambda driver: (ptxas, cccl) if driver == "13.0" else ())
+    assert describe(found(places, "CUDA toolkit's ptxas")[0]).splitlines() == [
+        "absent   CUDA toolkit's ptxas: no ptxas of CUDA 13.0: no hooks",
+        "         to get it: pip install nvidia-cuda-nvcc",
+    ]
+    assert describe(found(places, "CUDA toolkit's CCCL")[0]) == (
+        "ok       CUDA toolkit's CCCL: /usr/local/cuda/include/cccl"
+    )
+
+
 @pytest.mark.parametrize("uid", [0, 1000])
 def test_closed_device_node_is_named_with_group_and_mode(
     host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch, uid: int
 ) -> None:
-    """Root's workers are nobody, so what counts is the mode for all."""
+    """Workers of root run as nobody, so the mode for others counts."""
     places = host()
     places.dev.mkdir()
     for name, mode in (("nvidia0", 0o660), ("nvidiactl", 0o666), ("nvidia-nvswitchctl", 0o600)):
@@ -150,7 +167,7 @@ def test_open_device_nodes_are_listed(host: Callable[..., Places]) -> None:
     assert [finding.text for finding in found(places, "device nodes")] == ["nvidia0, nvidiactl"]
 
 
-def test_container_that_gives_no_proc_is_found_out(
+def test_container_without_a_usable_proc_is_detected(
     host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lacking = SandboxError("a /proc of its own", "mount: Operation not permitted")
@@ -160,14 +177,14 @@ def test_container_that_gives_no_proc_is_found_out(
     assert "a /proc of its own: mount: Operation not permitted" in sandbox.text
 
 
-def test_what_an_operator_divided_is_shown(host: Callable[..., Places]) -> None:
+def test_mig_instances_and_mps_are_reported(host: Callable[..., Places]) -> None:
     places = host()
     for index in (1, 2):
         (places.proc / "capabilities" / "gpu0" / "mig" / f"gi{index}").mkdir(parents=True)
     places.mps.mkdir()
     (places.mps / "control").touch()
     assert found(places, "MIG")[0].text.startswith("2 instances;")
-    assert "a fault of one VM ends all" in found(places, "MPS")[0].text
+    assert "a fault of one VM would end all" in found(places, "MPS")[0].text
 
 
 def test_doctor_looks_for_gpus() -> None:

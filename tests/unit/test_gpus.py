@@ -1,4 +1,4 @@
-"""Asking a host for its GPUs: what a probe may say, and what becomes of one that does not answer."""
+"""The survey of a host's GPUs: answers of a probe, and probes that do not answer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_AFTER_S
 from vhost_backend.daemon.gpus import Gpu, Survey, SurveyError, parse_survey, survey
 
 UUID = "GPU-8f6d2a1e-0c3b-4d5e-9f70-1a2b3c4d5e6f"
@@ -32,8 +33,8 @@ def said(**changes: Any) -> bytes:
     return json.dumps(FOUND | changes).encode()
 
 
-def ask(script: str, timeout_s: float = 30, **options: str) -> Survey:
-    """What a probe that is this Python program finds."""
+def ask(script: str, timeout_s: float = HANGS_AFTER_S, **options: str) -> Survey:
+    """Survey by a probe that is this Python program."""
     probe = (sys.executable, "-c", script)
     return asyncio.run(survey(**options, probe=probe, timeout_s=timeout_s))
 
@@ -43,16 +44,16 @@ def test_probe_finds_devices() -> None:
     assert found == Survey((Gpu(0, UUID, "NVIDIA H200", "sm_90", 132, 150 << 30, 8, 8, 232448),), "13.0")
 
 
-def test_probe_says_which_file_the_driver_is() -> None:
+def test_probe_reports_the_drivers_file() -> None:
     assert parse_survey(said(driver_path="/opt/lib/libcuda.so.1")).driver_path == "/opt/lib/libcuda.so.1"
 
 
-def test_probe_is_told_of_driver_and_device() -> None:
+def test_probe_gets_driver_and_device_as_options() -> None:
     script = "import os, sys, json; print(json.dumps({'driver_version': None, 'devices': [], 'problem': ' '.join([*sys.argv[1:], os.environ['CUDA_VISIBLE_DEVICES']])}))"
     assert ask(script, driver="/opt/libcuda.so.1", visible="MIG-1").problem == "--driver /opt/libcuda.so.1 MIG-1"
 
 
-def test_host_without_a_driver_says_so() -> None:
+def test_host_without_a_driver_is_reported() -> None:
     assert parse_survey(said(driver_version=None, devices=[], problem="no NVIDIA driver: libcuda.so.1")) == Survey(
         problem="no NVIDIA driver: libcuda.so.1"
     )
@@ -85,18 +86,18 @@ def test_host_without_a_driver_says_so() -> None:
         ),
     ],
 )
-def test_what_is_no_survey_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_malformed_survey_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(SurveyError, match=words):
         parse_survey(said(**changes))
 
 
 @pytest.mark.parametrize("output", [b"", b"[]", b"{", b"\xff", b"[" * 100_000])
-def test_what_is_no_json_is_refused(output: bytes) -> None:
+def test_answer_that_is_no_json_is_refused(output: bytes) -> None:
     with pytest.raises(SurveyError):
         parse_survey(output)
 
 
-def test_names_are_for_one_line_of_a_log() -> None:
+def test_names_have_no_control_characters() -> None:
     (gpu,) = parse_survey(said(devices=[DEVICE | {"name": "a\nb\x1b[0m"}])).gpus
     assert gpu.name == "a b [0m"
 

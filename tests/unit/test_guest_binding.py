@@ -30,11 +30,11 @@ def test_library_exports_what_the_header_declares_and_nothing_else() -> None:
     declared = set(re.findall(r"^VGC_API .*?(\w+)\(", _lib.HEADER.read_text(), flags=re.MULTILINE))
     listing = subprocess.run(["nm", "-D", "--defined-only", _lib.library_path()], capture_output=True, check=True)
     exported = {line.split()[-1] for line in listing.stdout.decode().splitlines()}
-    assert {name for name in exported if not name.startswith("_")} == declared  # linker and sanitizers add theirs
+    assert {name for name in exported if not name.startswith("_")} == declared  # linker and sanitizers add symbols
     assert all(hasattr(_lib.lib, name) for name in declared)
 
 
-def test_header_without_marks_is_refused() -> None:
+def test_header_without_its_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="no \\[cdef\\] marks"):
         _lib.declarations("int f(void);")
 
@@ -97,9 +97,7 @@ def param(size: int, kind: ParamKind = ParamKind.UNKNOWN) -> Param:
         (b"abc", 3, b"abc"),
     ],
 )
-def test_values_become_the_bytes_of_a_parameter_that_is_known_by_its_size(
-    value: Any, size: int, expected: bytes
-) -> None:
+def test_values_are_packed_for_a_parameter_of_known_size(value: Any, size: int, expected: bytes) -> None:
     assert arguments.pack(value, param(size)) == expected
 
 
@@ -147,7 +145,7 @@ def test_values_that_do_not_fit_are_refused(value: Any, size: int, words: str) -
         (np.array((1, 2.0), "i4,f4"), 8, ParamKind.OTHER, np.int32(1).tobytes() + np.float32(2).tobytes()),
     ],
 )
-def test_values_are_converted_to_what_the_parameter_is(value: Any, size: int, kind: ParamKind, expected: bytes) -> None:
+def test_values_are_converted_to_the_parameters_kind(value: Any, size: int, kind: ParamKind, expected: bytes) -> None:
     assert arguments.pack(value, param(size, kind)) == expected
 
 
@@ -179,7 +177,7 @@ def test_values_are_converted_to_what_the_parameter_is(value: Any, size: int, ki
         (None, 8, ParamKind.POINTER, "a NoneType, but the parameter is a pointer"),
     ],
 )
-def test_values_that_are_not_what_the_parameter_is_are_refused(
+def test_values_of_another_kind_than_the_parameter_are_refused(
     value: Any, size: int, kind: ParamKind, words: str
 ) -> None:
     with pytest.raises(TypeError, match=words):
@@ -194,7 +192,7 @@ def test_device_memory_goes_to_pointers_only(dev: vgc.Device, kind: ParamKind) -
         arguments.pack(x, param(8, kind))
 
 
-def test_kernel_shows_what_it_takes(dev: vgc.Device) -> None:
+def test_kernel_shows_its_parameters(dev: vgc.Device) -> None:
     assert repr(dev.compile("source").saxpy) == (
         "<kernel saxpy(an integer of 4 bytes, a float of 4 bytes, a pointer, a pointer)>"
     )
@@ -249,7 +247,7 @@ def test_geometry_with_too_many_dimensions_is_refused(dev: vgc.Device) -> None:
 
 @pytest.mark.parametrize("shape", [(), (0,), 7, (3, 4, 5)])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "complex128"])
-def test_arrays_come_back_as_they_went(dev: vgc.Device, shape: Any, dtype: str) -> None:
+def test_arrays_round_trip(dev: vgc.Device, shape: Any, dtype: str) -> None:
     array = np.random.default_rng(1).random(shape).astype(dtype)
     array = np.asarray(array)
     back = dev.to_device(array).get()
@@ -305,7 +303,7 @@ def test_buffers_that_cannot_be_used_are_explained(dev: vgc.Device) -> None:
         memory.write(5)
 
 
-def test_memory_that_nobody_holds_is_freed(dev: vgc.Device, fake: FakeDevice) -> None:
+def test_memory_without_references_is_freed(dev: vgc.Device, fake: FakeDevice) -> None:
     memory = dev.alloc(100)
     memory.free()
     memory.free()
@@ -317,7 +315,7 @@ def test_memory_that_nobody_holds_is_freed(dev: vgc.Device, fake: FakeDevice) ->
     assert fake.memory == {}
 
 
-def test_objects_that_outlive_the_device_do_nothing(dev: vgc.Device, fake: FakeDevice) -> None:
+def test_objects_of_a_closed_device_send_nothing(dev: vgc.Device, fake: FakeDevice) -> None:
     memory, stream, event, program = dev.alloc(8), dev.stream(), dev.event(), dev.compile("source")
     job = memory.fill_bytes(b"x", stream)
     dev.close()
@@ -336,7 +334,7 @@ def test_objects_that_outlive_the_device_do_nothing(dev: vgc.Device, fake: FakeD
 # ---- command -------------------------------------------------------------------------------------
 
 
-def test_doctor_tells_a_module_that_is_not_loaded_from_one_that_is_missing(tmp_path: Path) -> None:
+def test_doctor_distinguishes_unloaded_and_missing_modules(tmp_path: Path) -> None:
     drivers, modules = tmp_path / "drivers", tmp_path / "modules"
     drivers.mkdir()
     missing = doctor.kernel_driver(drivers, modules)
@@ -355,20 +353,20 @@ def test_doctor_reports_a_device_that_does_not_open(monkeypatch: pytest.MonkeyPa
     findings = doctor.examine(None)
     assert not findings[-1].well
     assert "the device does not work" in str(findings[-1])
-    assert "-> mend what is missing above, if anything is" in str(findings[-1])
+    assert "-> first mend the problems above, if any" in str(findings[-1])
 
 
 @pytest.mark.parametrize(
     ("spec", "value"),
     [("int:-5", np.int32(-5)), ("uint:5", np.uint32(5)), ("long:1", np.int64(1)), ("double:0.5", np.float64(0.5))],
 )
-def test_values_of_the_command_line_have_the_type_they_say(spec: str, value: Any) -> None:
+def test_values_on_the_command_line_have_the_named_type(spec: str, value: Any) -> None:
     parsed = runner.parse(spec).value
     assert parsed == value
     assert parsed.dtype == value.dtype
 
 
-def test_arrays_of_the_command_line(tmp_path: Path) -> None:
+def test_arrays_on_the_command_line_are_parsed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(3))
     assert np.array_equal(runner.parse(f"in:{tmp_path}/a.npy").value, np.arange(3))
     both = runner.parse(f"inout:{tmp_path}/a.npy:{tmp_path}/b.npy")
@@ -379,7 +377,7 @@ def test_arrays_of_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["", "int", "int:", "int:x", "out:float32", "float32:1", "in:a:b", "rand:nothing:3"])
-def test_arguments_that_are_none_are_refused(spec: str) -> None:
+def test_malformed_arguments_are_refused(spec: str) -> None:
     with pytest.raises(ValueError, match=f"--arg {spec}: .*vgc run --help"):
         runner.parse(spec)
 

@@ -1,4 +1,4 @@
-"""The in-flight memory: C and Python agree on it, and the daemon believes nothing in it."""
+"""The in-flight memory: C and Python agree on its layout, and the daemon does not trust its contents."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cffi import FFI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vhost_backend.worker import inflight
-from vhost_backend.worker.inflight import InflightMemory, QueueState
+from vhost_backend.daemon import inflight
+from vhost_backend.daemon.inflight import InflightMemory, QueueState
 
 HEADER = Path(inflight.__file__).parents[1] / "dataplane" / "vgc_inflight.h"
 
 
 def layout() -> FFI:
-    """The structs of the header, as cffi lays them out."""
+    """Layout of the header's structs by cffi."""
     text = HEADER.read_text()
     structs = re.findall(r"^struct \w+ \{.*?^\};", text, re.DOTALL | re.MULTILINE)
     ffi = FFI()
@@ -61,7 +61,7 @@ def test_the_file_cannot_change_its_size() -> None:
                 os.ftruncate(memory.fd, size)
 
 
-def test_last_words_over_no_request_are_told_once() -> None:
+def test_last_words_without_a_request_are_returned_once() -> None:
     with InflightMemory() as memory:
         for valid, again in ((1, "stuck"), (2, "")):
             words = struct.pack("<6I", valid, 0, 0, 11, 0, 5) + b"stuck"
@@ -79,7 +79,7 @@ def test_reset_forgets_everything() -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 64])
-def test_queues_outside_are_refused(index: int) -> None:
+def test_queue_indices_out_of_range_are_refused(index: int) -> None:
     with InflightMemory() as memory, pytest.raises(IndexError):
         memory.queue(index)
 

@@ -1,17 +1,19 @@
-"""Opening a device: what libvgc accepts, refuses and says; and how it ends."""
+"""Opening a device: what libvgc accepts and refuses, its errors, and closing."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import guest_driver as vgc
-from tests.fakes.device import SILENCE, Answer, FakeDevice
+from tests.fakes.device import SILENCE, Answer, FakeDevice, FakeFunction
 from tests.fakes.guest import TIMEOUT_S, GuestProcess, open_device
 from tests.fakes.link import GuestLink
+from tests.limits import TIME_TO_ANSWER_S
 from tests.unit.guest_rig import dev, fake, link
 from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, Status
@@ -60,7 +62,7 @@ def test_region_too_small_for_its_rings_is_refused(tmp_path: Path) -> None:
 
 
 def test_device_that_never_answers_is_reported(link: GuestLink, tmp_path: Path) -> None:
-    """QEMU says that all is well even when the backend refused the rings."""
+    """QEMU reports no error even when the backend refused the rings."""
     with pytest.raises(vgc.NoAnswer, match="does not answer"):
         open_device(link, tmp_path, open_timeout_s=0.05)
     link.set_config(health=Health.FAILED)
@@ -72,7 +74,7 @@ def test_worker_that_is_not_ready_is_waited_for_and_reported(link: GuestLink, tm
     with FakeDevice(link):
         link.set_config(health=Health.STARTING)
         with pytest.raises(vgc.NoAnswer, match="not ready"):
-            open_device(link, tmp_path, open_timeout_s=0.05)
+            open_device(link, tmp_path, open_timeout_s=TIME_TO_ANSWER_S)
         link.set_config(health=Health.FAILED)
         with pytest.raises(vgc.DeviceLost, match="keeps failing"):
             open_device(link, tmp_path)
@@ -87,7 +89,7 @@ def test_failed_open_leaves_nothing_behind(link: GuestLink, fake: FakeDevice, tm
     open_device(link, tmp_path).close()
 
 
-def test_driver_says_which_wire_format_it_speaks(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
+def test_driver_announces_its_wire_format(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
     with open_device(link, tmp_path):
         (create,) = (ask for ask in fake.seen if ask.opcode is Opcode.CONTEXT_CREATE)
         assert create.body.fingerprint == schema.FINGERPRINT
@@ -103,7 +105,7 @@ def test_each_handle_has_a_queue_and_all_queues_can_be_used_up(
     open_device(link, tmp_path).close()
 
 
-def test_closed_device_says_so(dev: vgc.Device) -> None:
+def test_use_of_a_closed_device_is_an_error(dev: vgc.Device) -> None:
     dev.close()
     with pytest.raises(ValueError, match="closed"):
         dev.info()
@@ -120,7 +122,7 @@ def test_bad_description_of_a_memfd_device_is_explained(
         vgc.Device()
 
 
-def test_without_a_device_the_error_says_what_was_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_a_device_names_what_was_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VGC_MEMFD", raising=False)
     if vgc.devices():
         pytest.skip("this machine has a device")
@@ -139,7 +141,7 @@ def test_context_and_queue_of_a_killed_process_are_freed(link: GuestLink, fake: 
             process.kill()
             with open_device(link, tmp_path):
                 assert len(fake.contexts) == 2, "the dead process's context is gone"
-            other.alloc(1 << 24)  # the whole quota: the dead process's share came back
+            other.alloc(1 << 24)  # the whole quota, including the dead process's share
 
 
 def test_memory_quota_of_a_killed_process_returns_when_it_is_needed(
@@ -157,10 +159,69 @@ def test_memory_quota_of_a_killed_process_returns_when_it_is_needed(
         assert fake.opcodes().count(Opcode.CONTEXT_DESTROY) == 1
 
 
-def test_cleaning_up_after_the_dead_and_after_abandoned_jobs_do_not_meet(
+def copy_by_stream(dev: vgc.Device) -> None:
+    with dev.alloc(2 << 20) as memory, dev.stream() as stream:
+        memory.write(bytes(2 << 20), stream=stream)
+
+
+def call_with_a_buffer(dev: vgc.Device) -> None:
+    dev.call("copy", grid=1, block=1, args=[vgc.In(bytes(2 << 20))])
+
+
+def load_a_long_program(dev: vgc.Device) -> None:
+    dev.compile(bytes(2 << 20))
+
+
+@pytest.mark.parametrize(
+    "use", [lambda dev: dev.region_buffer(2 << 20), copy_by_stream, call_with_a_buffer, load_a_long_program]
+)
+def test_region_memory_of_a_killed_process_returns_when_it_is_needed(
+    link: GuestLink, fake: FakeDevice, tmp_path: Path, use: Callable[[vgc.Device], object]
+) -> None:
+    fake.functions = [FakeFunction("copy", (8,))]
+    with (
+        open_device(link, tmp_path) as dev,
+        GuestProcess(link, tmp_path, "a = dev.region_buffer(2 << 20); say('up'); hear()") as process,
+    ):
+        dev.compile("source")
+        process.expect("up")
+        with pytest.raises(vgc.ResourcesExhausted, match="contiguous bytes left in the shared region"):
+            use(dev)
+        process.kill()
+        use(dev)
+        assert fake.opcodes().count(Opcode.CONTEXT_DESTROY) == 1
+
+
+def test_region_memory_of_a_killed_process_can_hold_a_threads_queue(tmp_path: Path) -> None:
+    script = """
+held = []
+try:
+    while True:
+        held.append(dev.region_buffer(64 << 10))
+except vgc.ResourcesExhausted:
+    say("full")
+hear()
+"""
+    with (
+        GuestLink(num_queues=3) as link,
+        FakeDevice(link) as fake,
+        open_device(link, tmp_path) as dev,
+        GuestProcess(link, tmp_path, script) as process,
+    ):
+        process.expect("full")
+        with pytest.raises(vgc.ResourcesExhausted, match="contiguous bytes left in the shared region"):
+            dev.claim_queue()
+        process.kill()
+        dev.claim_queue()
+        dev.nop()
+        assert fake.opcodes().count(Opcode.CONTEXT_DESTROY) == 1
+        dev.release_queue()
+
+
+def test_cleanups_after_dead_processes_and_abandoned_jobs_do_not_conflict(
     link: GuestLink, fake: FakeDevice, tmp_path: Path
 ) -> None:
-    """Both give memory of the region back, one of them with the state file locked."""
+    """Both free memory of the region, one of them with the state file locked."""
     with open_device(link, tmp_path) as dev:
         memory, stream = dev.alloc(100_000), dev.stream()
         with GuestProcess(link, tmp_path, "a = dev.alloc((1 << 24) - 100_000); say('up'); hear()") as process:
@@ -206,7 +267,7 @@ def test_context_asked_for_by_a_process_that_died_before_the_answer_is_destroyed
         assert fake.contexts == {dev.info().context}
 
 
-def test_open_survives_a_kernel_of_the_dead_that_costs_the_worker(
+def test_open_survives_a_worker_killed_by_a_dead_processs_kernel(
     link: GuestLink, fake: FakeDevice, tmp_path: Path
 ) -> None:
     with GuestProcess(link, tmp_path, "say('up'); hear()") as process:
@@ -229,7 +290,7 @@ def test_open_survives_a_kernel_of_the_dead_that_costs_the_worker(
 def test_reset_under_a_live_process_is_noticed(link: GuestLink, tmp_path: Path) -> None:
     with GuestProcess(link, tmp_path, "say('up'); hear()") as process:
         process.expect("up")
-        link.region.memory[8:16] = bytes(8)  # the cookie: another bring-up's rings would lie here
+        link.region.memory[8:16] = bytes(8)  # the cookie: a later bring-up's rings would lie here
         with pytest.raises(vgc.DeviceLost, match=f"process {process.process.pid} used it"):
             open_device(link, tmp_path)
 

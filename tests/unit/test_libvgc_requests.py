@@ -1,4 +1,4 @@
-"""Requests: what reaches the device, what comes back, and what libvgc refuses before it sends anything."""
+"""Requests of libvgc: what reaches the device, what comes back, and refusals before anything is sent."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from tests.fakes.device import SILENCE, Answer, Ask, FakeDevice, FakeFunction, p
 from tests.fakes.guest import open_device
 from tests.fakes.link import GuestLink
 from tests.fakes.ring import RawRing
+from tests.limits import TIME_TO_ANSWER_S
 from tests.unit.guest_rig import dev, fake, link
 from virtio_proto.schema import Health, Opcode, Status
 
 __all__ = ["dev", "fake", "link"]
 
 SIZES = [1, 1999, 2000, 2001, 4096, 4097, 65536, 300_001]
-"""Around the limits between inline, staged and pipelined copies."""
+"""Sizes around the limits between inline, staged and pipelined copies."""
 
 
 def noise(size: int) -> bytes:
@@ -48,7 +49,7 @@ def test_asynchronous_copy_keeps_every_byte(dev: vgc.Device, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [5000, 300_001])
-def test_copy_between_region_and_device_moves_no_byte_twice(dev: vgc.Device, fake: FakeDevice, size: int) -> None:
+def test_copy_between_region_and_device_takes_one_request(dev: vgc.Device, fake: FakeDevice, size: int) -> None:
     source, back = dev.region_array(size, "uint8"), dev.region_array(size, "uint8")
     source[:] = np.frombuffer(noise(size), np.uint8)
     memory = dev.alloc(size)
@@ -130,7 +131,7 @@ def test_memory_quota_is_checked_before_sending(dev: vgc.Device, fake: FakeDevic
     dev.alloc(1 << 24).free()
 
 
-def test_hosts_refusal_does_not_cost_quota(dev: vgc.Device, fake: FakeDevice) -> None:
+def test_hosts_refusal_does_not_use_up_quota(dev: vgc.Device, fake: FakeDevice) -> None:
     fake.override[Opcode.ALLOC] = lambda _: Answer(Status.OUT_OF_MEMORY, b"asked 9, 0 of 9 bytes free")
     for _ in range(3):
         with pytest.raises(vgc.OutOfMemory, match="0 of 9 bytes free"):
@@ -200,7 +201,7 @@ def test_program_lists_its_kernels_and_their_parameters(dev: vgc.Device) -> None
     assert program["_Z5saxpyv"].name == "saxpy"
 
 
-def test_options_and_source_arrive_as_they_were_given(dev: vgc.Device, fake: FakeDevice) -> None:
+def test_options_and_source_arrive_unchanged(dev: vgc.Device, fake: FakeDevice) -> None:
     dev.compile("the source", ["-O3", "-DX=1"])
     load = next(ask for ask in fake.seen if ask.opcode is Opcode.PROGRAM_LOAD)
     assert load.rest == b"-O3\0-DX=1\0the source"
@@ -235,8 +236,12 @@ def test_table_that_was_cut_short_is_asked_for_again(dev: vgc.Device, fake: Fake
 def _lies() -> list[bytes]:
     good = program_table([FakeFunction("f", (4, 8))], {"v": (1, 2)}, "log")
     changes = [(0, 2**31), (4, 2**30), (8, 7), (12, 2**32 - 1), (16, 2**32 - 1)]
-    changes += [(24 + 4, 10**6), (24 + 20, 9), (24 + 28, 2)]  # of the function
-    changes += [(64 + 4, 17), (64 + 8, ParamKind.POINTER), (64 + 8, ParamKind.OTHER + 1)]  # of its first parameter
+    changes += [(24 + 4, 10**6), (24 + 20, 9), (24 + 28, 2)]  # size of the function's entry
+    changes += [
+        (64 + 4, 17),
+        (64 + 8, ParamKind.POINTER),
+        (64 + 8, ParamKind.OTHER + 1),
+    ]  # size of its first parameter's entry
     lies = [good[:at] + value.to_bytes(4, "little") + good[at + 4 :] for at, value in changes]
     return [*lies, b"", good[:23], good[:-4]]
 
@@ -274,9 +279,7 @@ def test_variables_of_a_program_are_found(dev: vgc.Device, fake: FakeDevice) -> 
 
 @pytest.mark.parametrize("size", [1, 3000, 200_000])
 @pytest.mark.parametrize("in_region", [False, True])
-def test_call_brings_inputs_there_and_outputs_back(
-    dev: vgc.Device, fake: FakeDevice, size: int, in_region: bool
-) -> None:
+def test_call_copies_inputs_in_and_outputs_back(dev: vgc.Device, fake: FakeDevice, size: int, in_region: bool) -> None:
     def kernel(buffers: list[bytes]) -> list[bytes]:
         source, out, both = buffers
         assert out == bytes(size)
@@ -295,7 +298,7 @@ def test_call_brings_inputs_there_and_outputs_back(
     assert bytes(both) == bytes(255 - byte for byte in noise(size))
 
 
-def test_call_by_stream_returns_at_once(dev: vgc.Device, fake: FakeDevice) -> None:
+def test_call_in_a_stream_returns_at_once(dev: vgc.Device, fake: FakeDevice) -> None:
     fake.functions = [FakeFunction("copy", (8, 8), call=lambda buffers: [buffers[0], buffers[0]])]
     dev.compile("source")
     source, out = np.arange(1000), np.zeros(1000, int)
@@ -308,7 +311,7 @@ def test_call_by_stream_returns_at_once(dev: vgc.Device, fake: FakeDevice) -> No
     assert (out == source).all()
 
 
-def test_call_of_an_unknown_name_is_refused_here(dev: vgc.Device, fake: FakeDevice) -> None:
+def test_call_of_an_unknown_name_is_refused(dev: vgc.Device, fake: FakeDevice) -> None:
     with pytest.raises(vgc.NotFound, match="'nothing'"):
         dev.call("nothing", grid=1, block=1)
     assert Opcode.CALL not in fake.opcodes()
@@ -319,7 +322,7 @@ def test_failed_call_leaves_outputs_alone_and_gives_staging_back(dev: vgc.Device
     dev.compile("source")
     fake.override[Opcode.CALL] = lambda _: Answer(Status.FAULT, b"block (1, 0, 0), thread (3, 0, 0): address 0x10")
     source, out = np.ones(100_000), np.full(100_000, 5.0)
-    for _ in range(20):  # staging that is not given back would fill the region
+    for _ in range(20):  # staging memory that is not freed would fill the region
         with pytest.raises(vgc.KernelFault, match="thread \\(3, 0, 0\\): address 0x10"):
             dev.call("copy", grid=1, block=1, args=[vgc.In(source), vgc.Out(out)])
     assert (out == 5).all()
@@ -348,7 +351,7 @@ def test_stream_reports_the_first_failure(dev: vgc.Device, fake: FakeDevice) -> 
     stream.synchronize()
 
 
-def test_event_tells_time_between_two_moments(dev: vgc.Device) -> None:
+def test_events_measure_the_time_between_them(dev: vgc.Device) -> None:
     start, end = dev.event(), dev.event()
     with pytest.raises(vgc.InvalidArgument, match="start event was never recorded"):
         start.elapsed_s(end)
@@ -371,7 +374,7 @@ def test_event_is_waited_for_by_another_stream(dev: vgc.Device, fake: FakeDevice
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in (Status.OK, Status.NO_CONTEXT)])
-def test_each_status_has_an_exception_with_the_hosts_words(dev: vgc.Device, fake: FakeDevice, status: Status) -> None:
+def test_each_status_has_an_exception_with_the_hosts_text(dev: vgc.Device, fake: FakeDevice, status: Status) -> None:
     fake.override[Opcode.QUERY] = lambda _: Answer(status, "wörds of the host".encode())
     with pytest.raises(vgc.VgcError, match="wörds of the host") as caught:
         dev.usage()
@@ -399,7 +402,7 @@ def test_lost_device_fails_fast_until_reset(dev: vgc.Device, fake: FakeDevice, l
     assert list(dev.compile("source")) == ["saxpy", "empty"]
 
 
-def test_program_of_before_a_reset_is_refused(dev: vgc.Device, fake: FakeDevice) -> None:
+def test_program_loaded_before_a_reset_is_refused(dev: vgc.Device, fake: FakeDevice) -> None:
     event = dev.event()
     dev.reset()
     with pytest.raises(vgc.DeviceLost, match="before vgc_reset"):
@@ -420,7 +423,7 @@ def test_context_that_the_host_forgot_counts_as_lost(dev: vgc.Device, fake: Fake
 def test_request_that_is_never_answered_times_out_and_may_still_end(
     link: GuestLink, fake: FakeDevice, tmp_path: Path
 ) -> None:
-    with open_device(link, tmp_path, request_timeout_s=0.05) as dev:
+    with open_device(link, tmp_path, request_timeout_s=TIME_TO_ANSWER_S) as dev:
         memory = dev.alloc(1 << 20)
         fake.override[Opcode.COPY_OUT] = lambda _: SILENCE
         with pytest.raises(vgc.NoAnswer, match="did not answer request 0x41"):
@@ -442,7 +445,9 @@ def test_answer_without_a_response_is_a_malformed_request(dev: vgc.Device, fake:
 
 
 @pytest.mark.parametrize("payload_len", [2**32 - 1, 10**6, 3000])
-def test_lie_about_the_payload_reads_nothing_beyond_it(dev: vgc.Device, fake: FakeDevice, payload_len: int) -> None:
+def test_false_payload_length_reads_nothing_beyond_the_buffer(
+    dev: vgc.Device, fake: FakeDevice, payload_len: int
+) -> None:
     memory = dev.alloc(64)
     fake.override[Opcode.COPY_OUT] = lambda _: Answer(payload=b"a" * 64, payload_len=payload_len)
     assert memory.read() == b"a" * 64

@@ -1,4 +1,4 @@
-"""The libvirt example: right by libvirt's schema, and in step with the configuration beside it."""
+"""The libvirt example: valid by libvirt's schema, and consistent with the configuration beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from lxml import etree
 
 from tools.libvirt_schema import domain_schema
-from vhost_backend import config
+from vhost_backend.config import daemon as config
 from virtio_proto import schema
 
 FOLDER = Path(__file__).resolve().parents[2] / "libvirt_xml"
@@ -46,11 +46,11 @@ def test_schema_rejects_a_misspelt_domain(domain: etree._ElementTree) -> None:
     assert not etree.RelaxNG(etree.parse(domain_schema())).validate(domain)
 
 
-def test_socket_is_the_daemons(domain: etree._ElementTree, vm: config.VmConfig) -> None:
+def test_socket_is_that_of_the_daemons_configuration(domain: etree._ElementTree, vm: config.VmConfig) -> None:
     assert device_options(domain, "-chardev")["path"] == str(vm.socket)
 
 
-def test_domain_and_vm_have_one_name(domain: etree._ElementTree, vm: config.VmConfig) -> None:
+def test_domain_and_vm_have_the_same_name(domain: etree._ElementTree, vm: config.VmConfig) -> None:
     assert domain.findtext("name") == vm.name
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.fakes.api_client import ApiRefusedError, Client
 from tests.fakes.control_vm import FakeControlledVm
-from tests.unit.interface_rig import Rig, rig
-from vhost_backend.control.channel_port import ElementFigures
+from tests.unit.registry_rig import Rig, rig
+from vhost_backend.control.links.channel_port import ElementFigures
 from virtio_proto.control.records import Function
 
 Story = Callable[[Rig, Client], Awaitable[None]]
@@ -26,12 +26,12 @@ def tell(folder: Path, story: Story, *vms: FakeControlledVm) -> None:
 
 
 def run_for(rig: Rig, seconds: int, busy: dict[str, list[float]], began: int = 0) -> None:
-    """Lets so many seconds pass in which each element is busy for a part of each."""
+    """Lets seconds pass in which each element is busy for the given part of every second."""
     for second in range(began, began + seconds + 1):
         for name, parts in busy.items():
             figures = [ElementFigures(pe, busy_ns=int(part * second * 1e9)) for pe, part in enumerate(parts)]
             rig.vms[name].channels.figure(rig.clock.now_ns, *figures)
-            rig.system.load.look(rig.system.interface.sides[name])
+            rig.system.load.look(rig.system.registry.sides[name])
         rig.clock.pass_s(1)
     rig.clock.pass_s(-1)
 
@@ -39,7 +39,7 @@ def run_for(rig: Rig, seconds: int, busy: dict[str, list[float]], began: int = 0
 BUSY = {"web1": [1.0, 1.0, 1.0, 0.9], "web2": [0.1, 0.1]}
 
 
-def test_load_is_of_elements_vms_gpus_and_host(tmp_path: Path) -> None:
+def test_load_covers_elements_vms_gpus_and_host(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         assert (await client.ask("load"))["vms"] == {"web1": 0.0, "web2": 0.0}
         await client.ask("open", selector="fn=load")
@@ -55,7 +55,7 @@ def test_load_is_of_elements_vms_gpus_and_host(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_asking_for_the_load_opens_channels_of_the_systems_own(tmp_path: Path) -> None:
+def test_a_load_request_opens_the_systems_own_channels(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         assert not rig.vms["web1"].channels.bound
         await client.ask("load")
@@ -67,7 +67,7 @@ def test_asking_for_the_load_opens_channels_of_the_systems_own(tmp_path: Path) -
     tell(tmp_path, story)
 
 
-def test_worker_that_refuses_hides_no_other_vms_load(tmp_path: Path) -> None:
+def test_worker_that_refuses_does_not_hide_other_vms_load(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.vms["web1"].channels.refuse["open"] = "it does not want to"
         await client.ask("load")
@@ -78,7 +78,7 @@ def test_worker_that_refuses_hides_no_other_vms_load(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_a_vm_without_worker_is_loaded_with_nothing(tmp_path: Path) -> None:
+def test_a_vm_without_a_worker_has_no_load(tmp_path: Path) -> None:
     async def story(_rig: Rig, client: Client) -> None:
         load = await client.ask("load")
         assert (load["vms"], load["pes"]) == ({"web1": 0.0}, {"web1": b""})
@@ -93,14 +93,14 @@ def test_balance_proposes_and_does_nothing(tmp_path: Path) -> None:
         run_for(rig, 10, BUSY)
         (move,) = (await client.ask("balance"))["moves"]
         assert (move["vm"], move["source"], move["target"]) == ("web2", "cpu, 2 PEs", "cpu, 1 PEs")
-        assert "6 elements are given where there are 4" in move["reason"]
+        assert "the VMs have 6 PEs together where the host has 4" in move["reason"]
         assert move["migration"] is None
         assert (await client.ask("migrations"))["migrations"] == []
 
     tell(tmp_path, story)
 
 
-def test_balance_applied_begins_the_moves_and_lets_them_rest(tmp_path: Path) -> None:
+def test_applied_balance_starts_migrations_and_then_lets_vms_rest(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("subscribe", events=True)
         await client.ask("open", selector="fn=load")
@@ -114,7 +114,7 @@ def test_balance_applied_begins_the_moves_and_lets_them_rest(tmp_path: Path) -> 
     tell(tmp_path, story)
 
 
-def test_without_enough_to_go_by_nothing_is_proposed(tmp_path: Path) -> None:
+def test_without_enough_samples_nothing_is_proposed(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("open", selector="fn=load")
         run_for(rig, 3, BUSY)
@@ -123,7 +123,7 @@ def test_without_enough_to_go_by_nothing_is_proposed(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_a_confined_vm_stays(tmp_path: Path) -> None:
+def test_a_confined_vm_is_not_migrated(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("open", selector="fn=load")
         run_for(rig, 10, BUSY)
@@ -133,7 +133,7 @@ def test_a_confined_vm_stays(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_fields_that_are_not_there_are_refused(tmp_path: Path) -> None:
+def test_unknown_fields_are_refused(tmp_path: Path) -> None:
     async def story(_rig: Rig, client: Client) -> None:
         for verb, fields in (("load", {"vm": "web1"}), ("balance", {"apply": 1}), ("balance", {"all": True})):
             with pytest.raises(ApiRefusedError, match="malformed"):

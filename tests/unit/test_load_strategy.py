@@ -1,4 +1,4 @@
-"""The load strategy: what it proposes fits, helps, and is never undone."""
+"""The load strategy: its proposals fit, help, and are never undone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vhost_backend.control.load.strategy import DEFAULT, Move, Place, Tenant, loads, propose
+from vhost_backend.control.load.strategy import DEFAULT, Place, Proposal, Tenant, loads, propose
 
 GIB = 1 << 30
 GPUS = (Place("0", "cuda", 100, 80 * GIB), Place("1", "cuda", 100, 80 * GIB))
@@ -23,8 +23,8 @@ def on_cpu(vm: str, pes: int, demand: float, most_pes: int = 8) -> Tenant:
     return Tenant(vm, "cpu", pes, most_pes, GIB, demand)
 
 
-def done(tenants: tuple[Tenant, ...], moves: tuple[Move, ...]) -> tuple[Tenant, ...]:
-    """As it is once the moves are done; everybody has rested since."""
+def done(tenants: tuple[Tenant, ...], moves: tuple[Proposal, ...]) -> tuple[Tenant, ...]:
+    """Tenants after the proposed migrations; all have rested since."""
     by_vm = {move.vm: move for move in moves}
     return tuple(
         replace(item, gpu=by_vm[item.vm].target, pes=by_vm[item.vm].pes) if item.vm in by_vm else item
@@ -32,7 +32,7 @@ def done(tenants: tuple[Tenant, ...], moves: tuple[Move, ...]) -> tuple[Tenant, 
     )
 
 
-def test_work_goes_from_a_loaded_gpu_to_an_idle_one() -> None:
+def test_a_vm_is_migrated_from_a_loaded_gpu_to_an_idle_one() -> None:
     (move,) = propose(GPUS, [tenant("a"), tenant("b", demand=45.0)])
     assert (move.vm, move.kind, move.source, move.target, move.pes) == ("a", "spread", "0", "1", 50)
     assert "0.85" in move.reason
@@ -42,7 +42,7 @@ def test_work_goes_from_a_loaded_gpu_to_an_idle_one() -> None:
 @pytest.mark.parametrize(
     "tenants",
     [
-        [tenant("a")],  # it would only be loaded elsewhere
+        [tenant("a")],  # the load would only be elsewhere
         [tenant("a"), tenant("b", gpu="1", demand=30.0)],
         [tenant("a", demand=None), tenant("b", demand=None)],
         [replace(tenant("a"), movable=False), replace(tenant("b"), rested_ns=1)],
@@ -51,15 +51,15 @@ def test_work_goes_from_a_loaded_gpu_to_an_idle_one() -> None:
         [],
     ],
 )
-def test_nothing_moves_where_it_does_not_help_or_fit(tenants: list[Tenant]) -> None:
+def test_no_migration_is_proposed_that_does_not_help_or_fit(tenants: list[Tenant]) -> None:
     assert propose(GPUS, tenants) == ()
 
 
-def test_work_does_not_move_between_kinds_of_gpus() -> None:
+def test_no_migration_is_proposed_between_kinds_of_gpus() -> None:
     assert propose((GPUS[0], CPU), [tenant("a"), tenant("b")]) == ()
 
 
-def test_each_pair_of_gpus_moves_one_at_a_time() -> None:
+def test_one_migration_at_a_time_is_proposed_for_a_pair_of_gpus() -> None:
     four = (*GPUS, Place("2", "cuda", 100, 80 * GIB), Place("3", "cuda", 100, 80 * GIB))
     tenants = [tenant(f"{gpu}{i}", gpu=gpu, demand=30.0) for gpu in "01" for i in range(3)]
     moves = propose(four, tenants)
@@ -67,7 +67,7 @@ def test_each_pair_of_gpus_moves_one_at_a_time() -> None:
     assert len({end for move in moves for end in (move.source, move.target)}) == 4
 
 
-def test_a_busy_vm_gets_elements_that_idle() -> None:
+def test_a_busy_vm_gets_idle_elements() -> None:
     (move,) = propose([CPU], [on_cpu("a", 2, 2.0), on_cpu("b", 2, 0.1)])
     assert (move.vm, move.kind, move.pes) == ("a", "resize", 4)
 
@@ -78,7 +78,7 @@ def test_a_busy_vm_gets_no_more_than_its_quota() -> None:
     assert propose([CPU], [on_cpu("a", 2, 2.0, most_pes=2)]) == ()
 
 
-def test_elements_that_a_vm_does_not_use_are_taken_where_others_wait() -> None:
+def test_unused_elements_of_a_vm_are_taken_if_others_need_them() -> None:
     (move,) = propose([CPU], [on_cpu("a", 8, 7.9), on_cpu("b", 8, 0.5)])
     assert (move.vm, move.pes) == ("b", 1)
 
@@ -123,7 +123,9 @@ def systems(draw: st.DrawFn) -> tuple[tuple[Place, ...], tuple[Tenant, ...]]:
 
 
 @given(systems())
-def test_what_is_proposed_fits_and_may_move(system: tuple[tuple[Place, ...], tuple[Tenant, ...]]) -> None:
+def test_proposals_fit_and_concern_vms_that_may_be_migrated(
+    system: tuple[tuple[Place, ...], tuple[Tenant, ...]],
+) -> None:
     places, tenants = system
     by_gpu, by_vm = {place.gpu: place for place in places}, {item.vm: item for item in tenants}
     moves = propose(places, tenants)
@@ -143,7 +145,9 @@ def test_what_is_proposed_fits_and_may_move(system: tuple[tuple[Place, ...], tup
 
 
 @given(systems())
-def test_each_move_between_gpus_lowers_the_higher_load(system: tuple[tuple[Place, ...], tuple[Tenant, ...]]) -> None:
+def test_each_migration_between_gpus_lowers_the_higher_load(
+    system: tuple[tuple[Place, ...], tuple[Tenant, ...]],
+) -> None:
     places, tenants = system
     for move in propose(places, tenants):
         if move.kind == "spread":
@@ -153,8 +157,8 @@ def test_each_move_between_gpus_lowers_the_higher_load(system: tuple[tuple[Place
 
 
 @given(systems())
-def test_as_long_as_demands_stay_it_comes_to_rest(system: tuple[tuple[Place, ...], tuple[Tenant, ...]]) -> None:
-    """Nobody is moved to and fro: no state of the system is seen twice."""
+def test_with_constant_demands_proposals_come_to_an_end(system: tuple[tuple[Place, ...], tuple[Tenant, ...]]) -> None:
+    """No VM is migrated to and fro: no state of the system occurs twice."""
     places, tenants = system
     tenants = tuple(replace(item, rested_ns=10**12) for item in tenants)
     seen = {tenants}
@@ -169,8 +173,10 @@ def test_as_long_as_demands_stay_it_comes_to_rest(system: tuple[tuple[Place, ...
 
 
 @given(systems(), st.lists(st.floats(-0.04, 0.04), min_size=8, max_size=8))
-def test_noise_does_not_undo_a_move(system: tuple[tuple[Place, ...], tuple[Tenant, ...]], noise: list[float]) -> None:
-    """Demands that change a little right after a move do not bring it back."""
+def test_noise_does_not_undo_a_migration(
+    system: tuple[tuple[Place, ...], tuple[Tenant, ...]], noise: list[float]
+) -> None:
+    """Small changes of demands right after a migration do not reverse it."""
     places, tenants = system
     moves = [move for move in propose(places, tenants) if move.kind == "spread"]
     after = done(tenants, tuple(moves))

@@ -1,4 +1,4 @@
-"""Logs: their formats, and that a guest cannot flood them."""
+"""Logs: formats, and the limit on events that a guest causes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_json_event_has_name_level_time_and_fields(out: io.StringIO) -> None:
     assert "timestamp" in event
 
 
-def test_console_event_is_for_people(out: io.StringIO) -> None:
+def test_console_event_is_readable(out: io.StringIO) -> None:
     log.configure("console", "info", out)
     log.get_logger(vm="a").info("vring_started", vring=0)
     assert "vring_started" in out.getvalue()
     assert "vring=0" in out.getvalue()
 
 
-def test_console_event_stays_one_line_and_commands_no_terminal(out: io.StringIO) -> None:
+def test_console_event_is_one_line_without_control_characters(out: io.StringIO) -> None:
     log.configure("console", "info", out)
     forged = "ok\n2026-01-01T00:00:00Z [error] forged\x1b[2J\x9b31m \u2028é"
     log.get_logger(vm="a").info("worker_log", said=forged, fields={"line": forged})
@@ -64,7 +64,7 @@ def test_exception_is_logged_with_its_traceback(out: io.StringIO) -> None:
 
 
 class Limited:
-    """A limiter with a clock that the test turns."""
+    """A limiter with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -77,7 +77,7 @@ class Limited:
             return None
 
 
-def test_what_a_guest_causes_is_limited_and_counted() -> None:
+def test_events_caused_by_a_guest_are_limited_and_counted() -> None:
     limited = Limited()
     assert sum(limited.log() is not None for _ in range(100)) == log.GUEST_BURST
     limited.now += 1 / log.GUEST_PER_SECOND
@@ -86,7 +86,7 @@ def test_what_a_guest_causes_is_limited_and_counted() -> None:
     assert seen["suppressed"] == 100 - log.GUEST_BURST
 
 
-def test_limit_counts_each_vm_and_event_for_itself() -> None:
+def test_limit_counts_each_vm_and_event_separately() -> None:
     limited = Limited()
     while limited.log() is not None:
         pass
@@ -94,7 +94,7 @@ def test_limit_counts_each_vm_and_event_for_itself() -> None:
     assert limited.log(event="frontend_dropped") is not None
 
 
-def test_what_no_guest_causes_is_not_limited() -> None:
+def test_events_not_caused_by_a_guest_are_not_limited() -> None:
     limited = Limited()
     assert all(limited.log(guest=False) is not None for _ in range(100))
 

@@ -1,4 +1,4 @@
-"""The memory table: what a frontend may share, and that every descriptor is closed."""
+"""The memory table: regions that a frontend may share; every descriptor is closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from vhost_backend.errors import FrontendError
-from vhost_backend.vhost_user.fds import Fd
+from vhost_backend.fds import Fd
 from vhost_backend.vhost_user.memory import MappedRegion, MemoryTable
 from vhost_backend.vhost_user.messages import MAX_MEM_SLOTS, Gpa, Region, Uva
 
@@ -29,7 +29,7 @@ def entry(gpa: int = 0, uva: int = 0, size: int = PAGE, offset: int = 0, file_si
 
 
 def refused(table: MemoryTable, bad: MappedRegion) -> str:
-    """The field that is at fault; what was refused must be closed and the table unchanged."""
+    """Adds a bad region, which must be closed and leave the table unchanged; returns the field at fault."""
     before = len(table)
     with pytest.raises(FrontendError) as caught:
         table.add("ADD_MEM_REG", bad)

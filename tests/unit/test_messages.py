@@ -1,4 +1,4 @@
-"""vhost-user messages: every one that is well-formed parses, and every one that is not says why."""
+"""vhost-user messages: well-formed ones parse, and malformed ones are refused with the reason."""
 
 from __future__ import annotations
 

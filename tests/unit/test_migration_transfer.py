@@ -1,4 +1,4 @@
-"""What a worker loads of another one's work: everything that is right, and nothing that is not."""
+"""Transfer of a migration: valid state is loaded whole, invalid state is refused."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend.engines.base import Engine
 from vhost_backend.engines.cpu.engine import CpuEngine
 from vhost_backend.engines.null import NullEngine
-from vhost_backend.worker.loading import Loading
-from vhost_backend.worker.moving import REFUSALS
-from vhost_backend.worker.moving_plane import MovingPlane
+from vhost_backend.worker.migration.file import HEAD, Transfer, TransferError, places
+from vhost_backend.worker.migration.loader import Loader
+from vhost_backend.worker.migration.migrator import REFUSALS
+from vhost_backend.worker.migration.plane import MigrationPlane
+from vhost_backend.worker.migration.saver import Saver
 from vhost_backend.worker.plane import DataPlaneError
 from vhost_backend.worker.programs import Programs
-from vhost_backend.worker.saving import Saving
-from vhost_backend.worker.transfer import HEAD, Transfer, TransferError, places
 from virtio_proto.schema import Opcode, Status
 
 ARENA = (0x3000_0000_0000, 1 << 40)
 PROGRAM = "kernel k i4 p8\nkernel other behaviour=later\nglobal g 8\nbytes 5000"
 EVENT_BYTES, ALLOC_BYTES = 16, 24
 MOVED_HEAD = 48
-"""What comes before the contexts in a ``struct vgc_moved``; each of those has 8 bytes."""
+"""Offset of the contexts in a ``struct vgc_migration_state``; each has 8 bytes."""
 EVENTS_AT = MOVED_HEAD + 256 * 8
 
 
@@ -47,7 +47,7 @@ def cpu_engine() -> Engine:
 
 
 class Saved:
-    """What a worker has saved, in a file that a test may change."""
+    """State that a worker has saved, in a file that a test may change."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -55,7 +55,7 @@ class Saved:
         self.manifest = json.loads(os.pread(fd, self.manifest_bytes, self.manifest_at))
 
     def change_manifest(self, change: Callable[[dict[str, object]], None]) -> None:
-        """The changed one is at the end of the file."""
+        """Changes the manifest; the new one is at the end of the file."""
         change(self.manifest)
         raw = json.dumps(self.manifest).encode()
         at = os.fstat(self.fd).st_size
@@ -71,16 +71,16 @@ class Saved:
 
 @contextmanager
 def saved(make: Callable[[], Engine], work: Callable[[Rig], None]) -> Iterator[Saved]:
-    """What is left of a worker that did some work and is gone."""
+    """The saved state of a worker that did some work and has ended."""
     with plane_rig(engine=make()) as rig:
         work(rig)
-        plane = MovingPlane(rig.plane)
+        plane = MigrationPlane(rig.plane)
         plane.hold()
-        saving = Saving(rig.engine, plane, rig.server.programs)
+        saver = Saver(rig.engine, plane, rig.server.programs)
         fd = os.memfd_create("transfer")
-        os.ftruncate(fd, saving.size_bytes)
+        os.ftruncate(fd, saver.size_bytes)
         with Transfer(fd, writable=True) as transfer:
-            assert sum(saving.write(transfer)) > 0
+            assert sum(saver.write(transfer)) > 0
         rig.plane.stop()
     try:
         yield Saved(fd)
@@ -90,7 +90,7 @@ def saved(make: Callable[[], Engine], work: Callable[[Rig], None]) -> Iterator[S
 
 @contextmanager
 def loaded(make: Callable[[], Engine], fd: int) -> Iterator[Rig]:
-    """A worker that has loaded it. Its rings are fresh ones."""
+    """A worker that has loaded the state. Its rings are new."""
     with plane_rig(engine=make()) as rig:
         load(rig, rig.server.programs, fd)
         yield rig
@@ -98,7 +98,7 @@ def loaded(make: Callable[[], Engine], fd: int) -> Iterator[Rig]:
 
 def load(rig: Rig, programs: Programs, fd: int) -> None:
     with Transfer(fd, writable=False) as transfer:
-        Loading(rig.engine, MovingPlane(rig.plane), programs, transfer).run()
+        Loader(rig.engine, MigrationPlane(rig.plane), programs, transfer).run()
 
 
 def some_work(rig: Rig) -> None:
@@ -109,7 +109,7 @@ def some_work(rig: Rig) -> None:
     rig.load(context, PROGRAM)
 
 
-def test_places_follow_each_other_aligned() -> None:
+def test_places_are_consecutive_and_aligned() -> None:
     assert list(places([1, 256, 0, 257], 3)) == [256, 512, 768, 768, 1280]
 
 
@@ -133,7 +133,7 @@ def test_contents_ids_and_figures_arrive() -> None:
         rig.ok(Opcode.FREE, {"address": large}, context=context)
 
 
-def test_holes_stay_holes() -> None:
+def test_holes_in_memory_stay_holes() -> None:
     """Memory that was never written is neither copied nor touched."""
 
     def work(rig: Rig) -> None:
@@ -165,9 +165,9 @@ def test_programs_come_with_their_ids_and_names() -> None:
         assert not set(again.values()) & set(ids.values())
 
 
-def test_a_worker_saves_only_what_is_held_and_at_rest() -> None:
+def test_a_worker_saves_only_while_held_and_idle() -> None:
     with plane_rig() as rig:
-        plane = MovingPlane(rig.plane)
+        plane = MigrationPlane(rig.plane)
         with pytest.raises(DataPlaneError, match="in flight"):
             plane.save()
         context = rig.context()
@@ -180,10 +180,10 @@ def test_a_worker_saves_only_what_is_held_and_at_rest() -> None:
             plane.save()
 
 
-def test_a_worker_that_has_done_something_loads_nothing() -> None:
+def test_only_a_fresh_worker_can_load() -> None:
     with saved(null_engine, some_work) as file, plane_rig() as rig:
         rig.context()
-        with pytest.raises(DataPlaneError, match="done something already"):
+        with pytest.raises(DataPlaneError, match="has served requests already"):
             load(rig, rig.server.programs, file.fd)
 
 
@@ -211,7 +211,7 @@ def swap_function_ids(file: Saved) -> None:
 
 WRONG: dict[str, tuple[Callable[[Saved], None], str]] = {
     "another engine": (set_manifest(engine="cpu"), "work of the engine cpu"),
-    "no manifest": (lambda file: file.head(0, 0, 0), "makes no sense"),
+    "no manifest": (lambda file: file.head(0, 0, 0), "is malformed"),
     "a manifest outside": (lambda file: file.head(1 << 60, 10, 0), "manifest at"),
     "a manifest without end": (lambda file: file.head(0, 1 << 50, 0), "manifest of"),
     "contents outside": (lambda file: file.head(file.manifest_at, file.manifest_bytes, 1 << 62), "contents at"),
@@ -246,7 +246,7 @@ WRONG: dict[str, tuple[Callable[[Saved], None], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_makes_no_sense_is_refused(name: str) -> None:
+def test_inconsistent_state_is_refused(name: str) -> None:
     spoil, text = WRONG[name]
     with saved(null_engine, some_work) as file:
         spoil(file)
@@ -299,9 +299,9 @@ def test_a_transfer_is_read_and_written_within_its_bounds() -> None:
     os.close(fd)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1, 2, 4, 8]), st.integers(0, 2**64 - 1)), max_size=6))
-def test_whatever_a_worker_writes_the_next_survives_it(changes: list[tuple[float, int, int]]) -> None:
+def test_random_changes_of_the_state_do_no_harm(changes: list[tuple[float, int, int]]) -> None:
     with saved(null_engine, some_work) as file:
         size = os.fstat(file.fd).st_size
         for place, length, value in changes:

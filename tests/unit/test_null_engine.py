@@ -1,4 +1,4 @@
-"""The null engine keeps to the contract, except that it stores no data."""
+"""The null engine passes the contract suite, except that it stores no data."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def load(text: str) -> LoadedProgram:
         "nonsense",
     ],
 )
-def test_programs_that_are_none_are_refused_by_line(text: str) -> None:
+def test_malformed_programs_are_refused_with_the_line(text: str) -> None:
     with pytest.raises(ProgramError, match="line 2"):
         load(f"# a comment\n{text}\n")
 
 
-def test_parameters_are_of_the_declared_kinds() -> None:
+def test_parameters_have_the_declared_kinds() -> None:
     (function,) = load("kernel k i4 f4 p8 o12 4").functions
     kinds = (ParamKind.INTEGER, ParamKind.FLOAT, ParamKind.POINTER, ParamKind.OTHER, ParamKind.UNKNOWN)
     assert function.param_kinds == kinds

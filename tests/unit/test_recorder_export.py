@@ -1,4 +1,4 @@
-"""Exports of a recording: Perfetto's trace and CSV, read again by what reads such files."""
+"""Exports of a recording: Perfetto's trace and CSV, parsed as their readers do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def exported(made: StoreRecorder, form: ExportFormat) -> str:
 
 
 def trace_of(tmp_path: Path, *pushes: Any) -> list[dict[str, Any]]:
-    """The events of a trace of these batches."""
+    """Records batches, exports a trace and returns its events."""
 
     async def run() -> list[dict[str, Any]]:
         async with recorder(sqlite_url(tmp_path)) as made:
@@ -76,7 +76,7 @@ def test_blocks_that_run_at_once_on_one_element_have_tracks_of_their_own(tmp_pat
     assert len({one["tid"] for one in again}) == 1
 
 
-def test_a_block_without_its_begin_or_end_is_still_there(tmp_path: Path) -> None:
+def test_a_block_without_its_begin_or_end_is_still_exported(tmp_path: Path) -> None:
     events = trace_of(tmp_path, push(block(5, 1, 0, begin=False, last=3_000_000), block(6, 1, 1, begin=True)))
     (whole,) = slices(events)
     assert whole["dur"] == 3000.0
@@ -111,7 +111,7 @@ def test_prints_logs_events_and_commands_are_instants(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_csv_has_a_line_for_everything(tmp_path: Path) -> None:
+def test_csv_has_a_line_for_every_entry(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_batch(push(text(1, 'a "quoted",\nline', sequence=9), text(2, "=HYPERLINK(1)")), "a")
@@ -132,7 +132,7 @@ def test_csv_has_a_line_for_everything(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_an_export_of_much_comes_in_pieces(tmp_path: Path) -> None:
+def test_a_large_export_comes_in_pieces(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_batch(push(*(text(n / 1000, f"line {n}") for n in range(3000))), "a")

@@ -1,4 +1,4 @@
-"""Recorded input, sent again to a fresh run: a kernel that reads and prints prints the same again."""
+"""Recorded input, fed to a fresh run: a kernel that reads and prints prints the same again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reader:
         self.asked_at: int | None = None
 
     def step(self) -> None:
-        """Asks for input once; prints when some has come; asks again."""
+        """Asks for input once; when input has come, prints and asks again."""
         for instance in list(self.daemon.host.instances.values()):
             if instance.function is Function.STDIO and any(channel.pe == self.pe for channel in instance.channels):
                 sent = [one for one in self.daemon.host.sent if one.get("pe") in (None, self.pe)]
@@ -155,7 +155,7 @@ def test_a_plan_has_each_elements_pieces_in_order() -> None:
     assert script.next() is None
 
 
-def test_input_events_keep_their_bytes(tmp_path: Path) -> None:
+def test_input_events_keep_all_bytes(tmp_path: Path) -> None:
     async def run() -> None:
         url = sqlite_url(tmp_path)
         made = StoreRecorder(Settings(url=url, flush_s=0.01, now_ns=lambda: START_NS))
@@ -169,7 +169,7 @@ def test_input_events_keep_their_bytes(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_the_list_and_the_exports_of_a_recording_that_lies_here(tmp_path: Path) -> None:
+def test_a_local_recording_is_listed_exported_and_played(tmp_path: Path) -> None:
     async def run() -> None:
         url = sqlite_url(tmp_path)
         await record_input(url, ["one\n"])

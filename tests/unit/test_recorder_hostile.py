@@ -1,4 +1,4 @@
-"""Attacks on the recorder: by daemons that lie, by guests, by what happens to a store."""
+"""Attacks on the recorder: by lying daemons, by guests, by damage to a store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def texts(made: StoreRecorder) -> list[str]:
     return [row["text"] for row in await made.query(Query(), 1000)]
 
 
-def test_numbers_that_no_store_takes_cost_nothing_else(tmp_path: Path) -> None:
+def test_numbers_that_no_store_takes_affect_no_other_entries(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             for number in (2**64 - 1, -(2**63), 2**63):
@@ -65,7 +65,7 @@ def test_entries_that_cannot_be_written_become_a_gap(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_events_of_another_year_are_pruned_with_those_of_their_day(tmp_path: Path) -> None:
+def test_events_with_forged_times_are_pruned_by_their_time_of_arrival(tmp_path: Path) -> None:
     async def run() -> None:
         clock = Clock()
         async with recorder(sqlite_url(tmp_path), clock, retention_s=86400.0, prune_s=0.001) as made:
@@ -84,7 +84,7 @@ def test_events_of_another_year_are_pruned_with_those_of_their_day(tmp_path: Pat
     asyncio.run(run())
 
 
-def test_what_a_daemon_or_a_client_says_at_length_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_overlong_events_and_commands_are_cut_and_counted(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_event(event(1, "fault", "web1", text="x" * 5_000_000), "a")
@@ -99,7 +99,7 @@ def test_what_a_daemon_or_a_client_says_at_length_is_left_out_and_counted(tmp_pa
     asyncio.run(run())
 
 
-def test_texts_that_change_with_every_batch_count_against_the_bound(tmp_path: Path) -> None:
+def test_ever_new_texts_count_against_the_size_limit(tmp_path: Path) -> None:
     async def run() -> None:
         bound = 200_000
         async with recorder(sqlite_url(tmp_path), size_bytes=bound, prune_s=0.001) as made:
@@ -115,7 +115,7 @@ def test_texts_that_change_with_every_batch_count_against_the_bound(tmp_path: Pa
     asyncio.run(run())
 
 
-def test_a_guest_that_makes_up_texts_takes_no_room_of_others() -> None:
+def test_a_guest_that_floods_texts_takes_no_room_of_others() -> None:
     known = KnownTexts()
     many = {hex(number): "z" * MAX_CHARS for number in range(MAX_VM_CHARS // MAX_CHARS + 100)}
     assert len(list(known.learn(("a", "hostile"), many))) == MAX_VM_CHARS // MAX_CHARS
@@ -124,7 +124,7 @@ def test_a_guest_that_makes_up_texts_takes_no_room_of_others() -> None:
 
 
 @pytest.mark.parametrize("bounds", [(LAST, None), (LAST, LAST), (0, LAST), (0, 0), (None, 0), (LAST, 0)])
-def test_any_times_can_be_asked_for(tmp_path: Path, bounds: tuple[int | None, int | None]) -> None:
+def test_any_time_range_can_be_queried(tmp_path: Path, bounds: tuple[int | None, int | None]) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_batch(push(text(1, "x")), "a")
@@ -137,7 +137,7 @@ def test_any_times_can_be_asked_for(tmp_path: Path, bounds: tuple[int | None, in
     asyncio.run(run())
 
 
-def test_a_damaged_entry_costs_no_more_than_itself(tmp_path: Path) -> None:
+def test_a_damaged_entry_affects_no_other_entry(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             for number in range(3):
@@ -152,7 +152,7 @@ def test_a_damaged_entry_costs_no_more_than_itself(tmp_path: Path) -> None:
             store.execute("UPDATE entries SET body = x'0142' WHERE id = 2 OR kind > 1")
         async with recorder(sqlite_url(tmp_path)) as made:
             assert await texts(made) == ["0", "2"]
-            assert {"damaged": "what the recording has of it is damaged"} in [
+            assert {"damaged": "this entry of the recording is damaged"} in [
                 row["detail"] for row in await events(made)
             ]
             for form in ("csv", "perfetto"):
@@ -164,7 +164,7 @@ def test_a_damaged_entry_costs_no_more_than_itself(tmp_path: Path) -> None:
 HOSTILE = ["a\r=cmd|x", "=1+1", "a\n=1", "\0=1", "\u202e=1", "  +1", "\t-1", "\uff1d1", "@x", 'a"\n"=1', "\r=1"]
 
 
-def test_no_text_is_a_formula_in_a_spreadsheet(tmp_path: Path) -> None:
+def test_no_text_in_csv_is_a_spreadsheet_formula(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             for number, words in enumerate(HOSTILE):
@@ -181,9 +181,7 @@ def test_no_text_is_a_formula_in_a_spreadsheet(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_records_with_the_times_of_an_hour_are_not_all_held_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sorting_records_by_time_holds_a_bounded_amount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MAX_HELD_BYTES", 20_000)
     held: list[int] = []
     advance = rows._advance
@@ -207,7 +205,7 @@ def test_records_with_the_times_of_an_hour_are_not_all_held_at_once(
     asyncio.run(run())
 
 
-def test_a_clock_that_is_set_back_stops_no_pruning(tmp_path: Path) -> None:
+def test_a_clock_that_is_set_back_does_not_stop_pruning(tmp_path: Path) -> None:
     async def run() -> None:
         clock = Clock(START_NS + 100 * DAY)
         async with recorder(sqlite_url(tmp_path), clock, retention_s=60.0, prune_s=30.0) as made:
@@ -224,7 +222,7 @@ def test_a_clock_that_is_set_back_stops_no_pruning(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_password_is_not_shown_wherever_it_is() -> None:
+def test_a_password_anywhere_in_a_url_is_not_shown() -> None:
     for url in (
         "postgresql://u:secret@h/d",
         "postgresql://h/d?user=u&password=secret",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -11,11 +10,12 @@ import pytest
 
 from control_center.recorder.player import FASTEST, LoopClock, Player
 from control_center.recording_port import Query, Row
+from tests.limits import ANSWERS_WITHIN_S
 from tests.unit.recorder_rig import SECOND, START_NS
 
 
 class TestClock:
-    """Stands still; `wait` says how long somebody wants to wait, then that time has passed."""
+    """A clock that moves only by `wait`: it notes the requested time and lets it pass at once."""
 
     __test__ = False
 
@@ -23,7 +23,7 @@ class TestClock:
         self.now = 100.0
         self.waits: list[float | None] = []
         self.asleep = asyncio.Event()
-        """Somebody waits for ever."""
+        """Set while a wait without a timeout is in progress."""
 
     def now_s(self) -> float:
         return self.now
@@ -35,11 +35,11 @@ class TestClock:
             await event.wait()
             return
         self.now += seconds
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop: time is this clock's
 
 
 async def recorded(query: Query) -> AsyncIterator[Row]:
-    """A row each second, for ten seconds."""
+    """Rows of a recording: one each second, for ten seconds."""
     for second in range(10):
         time_ns = START_NS + second * SECOND
         if query.from_ns is None or time_ns >= query.from_ns:
@@ -52,7 +52,7 @@ def names(rows: list[Row]) -> str:
     return "".join(cast("Any", row[1])["event"] for row in rows)
 
 
-def test_rows_come_at_the_speed_that_was_asked_for() -> None:
+def test_rows_come_at_the_requested_speed() -> None:
     async def run() -> None:
         for speed, total_s in ((1.0, 9.0), (10.0, 0.9), (0.1, 90.0), (1000.0, 0.009)):
             clock = TestClock()
@@ -139,16 +139,16 @@ def test_a_speed_beyond_the_bounds_is_refused(speed: float) -> None:
         Player(recorded, Query(), speed=speed)
 
 
-def test_the_loops_clock_waits_until_the_event_or_so_long() -> None:
+def test_the_loops_clock_waits_for_the_event_or_the_timeout() -> None:
     async def run() -> None:
         clock, event = LoopClock(), asyncio.Event()
         before = clock.now_s()
         await clock.wait(event, 0.001)
         assert clock.now_s() > before
+        assert not event.is_set()
+        waiting = asyncio.create_task(clock.wait(event, None))
         event.set()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
-                await clock.wait(event, None)
-        assert event.is_set()
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
+            await waiting
 
     asyncio.run(run())

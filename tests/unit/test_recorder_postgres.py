@@ -44,7 +44,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def url(server: str) -> str:
-    """The server's database with nothing in it."""
+    """The URL of the server's database, emptied."""
     import psycopg
 
     with psycopg.connect(server, autocommit=True) as connection:
@@ -52,7 +52,7 @@ def url(server: str) -> str:
     return server
 
 
-def test_what_was_told_is_found_again(url: str) -> None:
+def test_recorded_entries_are_found_again(url: str) -> None:
     async def run() -> None:
         async with recorder(url) as made:
             made.record_batch(
@@ -73,7 +73,7 @@ def test_what_was_told_is_found_again(url: str) -> None:
     asyncio.run(run())
 
 
-def test_it_is_there_after_opening_it_again(url: str) -> None:
+def test_records_persist_and_only_one_recorder_may_open_the_database(url: str) -> None:
     async def run() -> None:
         async with recorder(url) as made:
             made.record_batch(push(text(1, "first")), "a")
@@ -124,7 +124,7 @@ def test_a_server_that_goes_away_loses_nothing_that_was_queued(url: str) -> None
     asyncio.run(run())
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_named_without_its_password() -> None:
     async def run() -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))

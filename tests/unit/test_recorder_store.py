@@ -1,4 +1,4 @@
-"""The recorder's store: what was told is found again, bounds are kept, and nothing is missing silently."""
+"""The recorder's store: entries are found again, limits are kept, and nothing is missing silently."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def gaps(made: StoreRecorder) -> list[dict[str, object]]:
     return [row["detail"] for row in await events(made) if row["event"] == "recording_gap"]
 
 
-def test_a_store_recorder_is_a_recorder(tmp_path: Path) -> None:
+def test_an_opened_recorder_has_left_nothing_out(tmp_path: Path) -> None:
     made: Recorder = open_recorder(sqlite_url(tmp_path))
     assert made.status()["left_out"] == 0
 
@@ -103,7 +103,7 @@ def test_batches_of_many_channels_are_put_in_the_order_of_time(tmp_path: Path) -
         ("fn=stdio|log,host=h*,pe=3", "d"),
     ],
 )
-def test_a_selector_chooses(tmp_path: Path, selector: str, expected: str) -> None:
+def test_a_query_can_select_by_selector(tmp_path: Path, selector: str, expected: str) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_batch(push(text(1, "a"), vm="web1", pe=0), "h1")
@@ -116,7 +116,7 @@ def test_a_selector_chooses(tmp_path: Path, selector: str, expected: str) -> Non
     asyncio.run(run())
 
 
-def test_a_time_range_cuts_batches(tmp_path: Path) -> None:
+def test_a_time_range_includes_parts_of_batches(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_batch(push(*(text(ms, str(ms)) for ms in range(10))), "a")
@@ -126,7 +126,7 @@ def test_a_time_range_cuts_batches(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_who_may_see_one_vm_sees_that_vm_only(tmp_path: Path) -> None:
+def test_a_query_limited_to_vms_finds_those_vms_only(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             for host, vm in (("a", "web1"), ("b", "web1"), ("a", "db")):
@@ -143,7 +143,7 @@ def test_who_may_see_one_vm_sees_that_vm_only(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_format_is_the_one_that_its_address_had_then(tmp_path: Path) -> None:
+def test_a_record_is_formatted_with_the_text_of_its_time(tmp_path: Path) -> None:
     async def run() -> None:
         url = sqlite_url(tmp_path)
         async with recorder(url) as made:
@@ -161,7 +161,7 @@ def test_a_format_is_the_one_that_its_address_had_then(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_time_that_cannot_be_is_the_time_of_arrival(tmp_path: Path) -> None:
+def test_an_impossible_time_becomes_the_time_of_arrival(tmp_path: Path) -> None:
     async def run() -> None:
         clock = Clock(START_NS + SECOND)
         async with recorder(sqlite_url(tmp_path), clock) as made:
@@ -186,7 +186,7 @@ def test_long_batches_are_kept_in_pieces(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_torn_batch_is_a_gap_and_nothing_else(tmp_path: Path) -> None:
+def test_a_torn_batch_becomes_a_gap(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_batch(push(data=b"\xff" * 30), "a")
@@ -199,7 +199,7 @@ def test_a_torn_batch_is_a_gap_and_nothing_else(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_the_queue_has_no_room_for_is_counted_and_recorded(tmp_path: Path) -> None:
+def test_entries_beyond_the_queue_are_counted_and_recorded_as_a_gap(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path), queue_bytes=2000, flush_s=60) as made:
             for n in range(10):
@@ -234,7 +234,7 @@ def test_commands_and_snapshots_are_found_by_vm(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_timeline_counts_in_pieces(tmp_path: Path) -> None:
+def test_a_timeline_counts_by_interval(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
             made.record_batch(push(text(0, "a"), text(1, "b")), "a")
@@ -254,7 +254,7 @@ def test_a_timeline_counts_in_pieces(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_is_too_old_goes(tmp_path: Path) -> None:
+def test_entries_older_than_the_retention_are_pruned(tmp_path: Path) -> None:
     async def run() -> None:
         clock = Clock(START_NS + SECOND)
         async with recorder(sqlite_url(tmp_path), clock, retention_s=100, prune_s=0) as made:
@@ -274,7 +274,7 @@ def test_what_is_too_old_goes(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_texts_of_a_vm_that_was_forgotten_are_stored_again(tmp_path: Path) -> None:
+def test_texts_of_a_pruned_vm_are_stored_again(tmp_path: Path) -> None:
     async def run() -> None:
         clock = Clock(START_NS + SECOND)
         async with recorder(sqlite_url(tmp_path), clock, retention_s=100, prune_s=0) as made:
@@ -342,7 +342,7 @@ def test_a_killed_recorder_leaves_a_store_that_opens_and_a_gap_that_shows(tmp_pa
     asyncio.run(run())
 
 
-def test_a_recorder_that_was_closed_says_since_when(tmp_path: Path) -> None:
+def test_the_time_while_a_recorder_was_closed_is_a_gap(tmp_path: Path) -> None:
     async def run() -> None:
         url = sqlite_url(tmp_path)
         async with recorder(url):
@@ -353,7 +353,7 @@ def test_a_recorder_that_was_closed_says_since_when(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_two_recorders_do_not_share_a_store(tmp_path: Path) -> None:
+def test_two_recorders_cannot_share_a_store(tmp_path: Path) -> None:
     async def run() -> None:
         url = sqlite_url(tmp_path)
         async with recorder(url):

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from guest_driver import errors
-from guest_driver.difference import find
-from guest_driver.sides import Sides
+from guest_driver.comparison import Sides, find
 
 SHAPES = arrays.array_shapes(max_dims=3, max_side=5)
 ANY = arrays.arrays(
@@ -25,13 +24,13 @@ def exact(first: Any, second: Any, dtype: str) -> Any:
 
 
 @given(ANY)
-def test_what_is_equal_has_no_difference(array: np.ndarray[Any, Any]) -> None:
-    """Infinities and NaNs among it."""
+def test_equal_arrays_have_no_difference(array: np.ndarray[Any, Any]) -> None:
+    """Including infinities and NaNs."""
     assert find(array, array.copy(), rtol=0, atol=0) is None
 
 
 @given(st.data(), arrays.arrays(arrays.integer_dtypes(endianness="<"), SHAPES))
-def test_one_changed_bit_is_found_where_it_is(data: st.DataObject, array: np.ndarray[Any, Any]) -> None:
+def test_one_changed_bit_is_found_at_its_place(data: st.DataObject, array: np.ndarray[Any, Any]) -> None:
     place = data.draw(st.integers(0, array.size - 1))
     other = array.copy()
     other.reshape(-1)[place] ^= array.dtype.type(1)
@@ -54,7 +53,7 @@ def test_units_in_the_last_place_are_steps_between_floats(start: float, steps: i
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0, 2), st.sampled_from(["float16", "float32", "float64"]))
-def test_relative_tolerance_is_of_the_first(value: float, factor: float, dtype: str) -> None:
+def test_relative_tolerance_refers_to_the_first_value(value: float, factor: float, dtype: str) -> None:
     first = np.array([value], dtype)
     second = (first.astype(float) * (1 + factor * 0.01)).astype(dtype)
     apart = abs(float(second[0]) - float(first[0]))
@@ -62,7 +61,7 @@ def test_relative_tolerance_is_of_the_first(value: float, factor: float, dtype: 
     assert (found is None) == (apart <= 0.01 * abs(float(first[0])))
 
 
-def test_relative_tolerance_is_not_of_the_second() -> None:
+def test_relative_tolerance_does_not_refer_to_the_second_value() -> None:
     first, second = np.array([100.0]), np.array([101.0])
     assert find(first, second, rtol=0.00995, atol=0) is not None
     assert find(second, first, rtol=0.00995, atol=0) is None
@@ -80,7 +79,7 @@ def test_infinity_is_within_no_tolerance(pair: tuple[float, float]) -> None:
 
 
 def test_half_precision_is_compared_in_a_wider_type() -> None:
-    """In its own, the difference and the tolerance would both be infinite."""
+    """In half precision, the difference and the tolerance would both be infinite."""
     first, second = np.array([6e4], "float16"), np.array([-6e4], "float16")
     assert find(first, second, rtol=0, atol=1.1e5) is not None
     assert find(first, second, rtol=0, atol=1.3e5) is None
@@ -108,11 +107,11 @@ def test_zeros_are_equal_whatever_their_sign() -> None:
 
 
 def test_arrays_of_other_shapes_are_refused() -> None:
-    with pytest.raises(ValueError, match="allowed: arrays alike"):
+    with pytest.raises(ValueError, match="allowed: equal type and shape"):
         find(np.zeros(3), np.zeros(4), rtol=0, atol=0)
 
 
-# ---- what happens on two sides -------------------------------------------------------------------
+# ---- actions on both sides -------------------------------------------------------------------
 
 SIDES = Sides(("left", "right"))
 
@@ -121,7 +120,7 @@ def fail(error: Exception) -> int:
     raise error
 
 
-def test_errors_of_both_alike_are_raised_as_they_are() -> None:
+def test_the_same_error_on_both_sides_is_raised_unchanged() -> None:
     error = errors.OutOfMemory("full")
     with pytest.raises(errors.OutOfMemory) as caught:
         SIDES.both("allocation", lambda: fail(error), lambda: fail(errors.OutOfMemory("full too")))
@@ -145,10 +144,10 @@ def test_error_of_one_side_is_a_mismatch(wrong: int) -> None:
     assert str(caught.value) == f"it: not the same on both\n  left: {texts[0]}\n  right: {texts[1]}"
 
 
-def test_results_of_both_are_given() -> None:
+def test_results_of_both_sides_are_returned() -> None:
     assert SIDES.both("it", lambda: 1, lambda: 2) == (1, 2)
     assert SIDES.both("nothing", lambda: None, lambda: None) == (None, None)
 
 
-def test_mismatch_is_no_result_of_the_library() -> None:
+def test_no_result_code_of_the_library_means_a_mismatch() -> None:
     assert type(errors.from_result(-1, "unknown")) is errors.VgcError

@@ -1,4 +1,4 @@
-"""The tools that build and set up: what they redo, what they leave alone, what they say."""
+"""The tools that build and set up: rebuilds, caches, and error texts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_cpio(data: bytes) -> dict[str, tuple[int, bytes]]:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree with one part, made by a Makefile that logs each build."""
+    """A source tree with one part, whose Makefile logs each build."""
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "Makefile").write_text(MAKEFILE)
     (tmp_path / "room" / "source.c").write_text("int x;\n")
@@ -98,7 +98,7 @@ def test_digest_depends_on_contents_and_permissions(tmp_path: Path) -> None:
     assert common.digest_of([path]) == digests[-1]
 
 
-def test_cache_goes_where_it_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_place_of_the_cache_can_be_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("VGC_CACHE", str(tmp_path / "here"))
     assert common.cache_folder() == tmp_path / "here"
 
@@ -119,7 +119,7 @@ def test_other_distributions_are_told_what_to_install(
     assert all(name in said for name in setup.PACKAGES)
 
 
-def test_mirror_follows_its_source(tmp_path: Path) -> None:
+def test_mirror_follows_changes_of_its_source(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "deep" / "target"
     source.write_text("one")
     sanitized.copy_if_newer(source, target)
@@ -131,8 +131,8 @@ def test_mirror_follows_its_source(tmp_path: Path) -> None:
     assert target.read_text() == "kept: same time stamp"
 
 
-def test_installation_takes_along_what_runs_need() -> None:
-    """Every kind of file that is no Python, as the tree has it after `make build`."""
+def test_installation_includes_files_needed_at_run_time() -> None:
+    """Every kind of file other than Python in the tree after `make build`."""
     settings = tomllib.loads((common.REPOSITORY / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     taken = {
         path

@@ -17,7 +17,7 @@ from control_center.centre import Centre
 from control_center.config import CentreConfig, RecorderConfig
 from control_center.host import HostConfig
 from control_center.recorder import StoreRecorder
-from control_center.running import running
+from control_center.service import running
 from tests.fakes.control_daemon import FakeDaemon
 from tests.unit.vgcctl_rig import SHAPE, Ran, ticking, until, vgcctl
 from virtio_proto.control import tokens
@@ -35,7 +35,7 @@ class Cluster:
         return await ticking(vgcctl(*argv, "--centre", self.url), *self.daemons)
 
     async def recorded(self) -> None:
-        """Returns when all that happened so far is in the recording."""
+        """Returns when everything so far is in the recording."""
         assert isinstance(self.centre.recorder, StoreRecorder)
         await self.centre.recorder.flush()
 
@@ -46,7 +46,7 @@ def with_centre(
     token_lines: str | None = None,
     gone: tuple[str, ...] = (),
 ) -> None:
-    """Runs `test` with a control centre over the hosts h1 and h2, and others that are not there."""
+    """Runs `test` with a control centre over the hosts h1 and h2, and over unreachable ones."""
     token_file = None
     if token_lines is not None:
         token_file = tmp_path / "tokens"
@@ -116,7 +116,7 @@ def test_send_reaches_one_element_through_the_centre(tmp_path: Path) -> None:
     with_centre(tmp_path, test)
 
 
-def test_figures_faults_and_snapshots(tmp_path: Path) -> None:
+def test_stat_fault_and_snap_cover_all_hosts(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         ran = await cluster.run("stat", "vm=h1-vm0", "--for", "0.05s", "--json")
         assert [(stat["host"], stat["pe"]) for stat in ran.json] == [("h1", pe) for pe in range(4)]
@@ -135,7 +135,7 @@ def test_figures_faults_and_snapshots(tmp_path: Path) -> None:
     with_centre(tmp_path, test)
 
 
-def test_steering_moves_policies_and_firmware(tmp_path: Path) -> None:
+def test_migrate_policy_and_flash_steer_through_the_centre(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         assert (await cluster.run("migrate", "h1-vm0", "--to", "1")).code == 0
         assert cluster.daemons[0].world.vms["h1-vm0"].gpu == 1
@@ -156,7 +156,7 @@ def test_steering_moves_policies_and_firmware(tmp_path: Path) -> None:
     with_centre(tmp_path, test)
 
 
-def test_a_host_that_is_gone_is_no_matter_of_other_hosts_vms(tmp_path: Path) -> None:
+def test_an_unreachable_host_does_not_affect_commands_for_other_hosts(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         image = tmp_path / "image"
         image.write_bytes(b"VGCF 2")
@@ -172,7 +172,7 @@ def test_a_host_that_is_gone_is_no_matter_of_other_hosts_vms(tmp_path: Path) -> 
     with_centre(tmp_path, test, gone=("dead",))
 
 
-def test_hosts_that_did_not_do_it_are_named(tmp_path: Path) -> None:
+def test_hosts_that_failed_are_named(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         image = tmp_path / "image"
         image.write_bytes(b"VGCF 2")
@@ -192,7 +192,7 @@ def test_hosts_that_did_not_do_it_are_named(tmp_path: Path) -> None:
     with_centre(tmp_path, test, gone=("dead",))
 
 
-def test_watch_and_doctor(tmp_path: Path) -> None:
+def test_watch_shows_all_hosts_and_doctor_names_an_unreachable_one(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         ran = await cluster.run("watch", "--count", "1")
         assert ran.code == 0, ran.err
@@ -210,7 +210,7 @@ def test_watch_and_doctor(tmp_path: Path) -> None:
     with_centre(tmp_path, test)
 
 
-def test_what_was_recorded_is_listed_played_and_exported(tmp_path: Path) -> None:
+def test_a_recording_is_listed_played_and_exported(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         await cluster.run("tail", "fn=perf,vm=h1-vm0", "--count", "5")
         await cluster.recorded()
@@ -233,7 +233,7 @@ def test_what_was_recorded_is_listed_played_and_exported(tmp_path: Path) -> None
     with_centre(tmp_path, test)
 
 
-def test_a_role_that_is_too_small_and_a_token_that_has_expired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_insufficient_roles_and_expired_tokens_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     viewer, view = tokens.new("view", frozenset({"h1-vm0"}), None, "ann")
     late, expired = tokens.new("admin", None, 1_000_000_000, "bob")
     monkeypatch.delenv("VGC_TOKEN", raising=False)
@@ -257,7 +257,7 @@ def test_a_role_that_is_too_small_and_a_token_that_has_expired(tmp_path: Path, m
 @pytest.mark.parametrize(
     "body", [b"hi", b"{}", b"[]", b"[1]", b'[{"host": "h1"}]', b"null", b'{"hosts": {"h1": 1}}', b"[" * 9999]
 )
-def test_a_server_that_is_no_control_centre_is_named(body: bytes) -> None:
+def test_a_server_that_is_no_control_centre_is_reported(body: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -271,7 +271,7 @@ def test_a_server_that_is_no_control_centre_is_named(body: bytes) -> None:
             looks = {verb: await vgcctl(*verb.split(), "--centre", url) for verb in LOOKS}
         right = {verb for verb, ran in looks.items() if ran.code == 0}
         assert right <= (EMPTY if body == b"[]" else set()), looks
-        assert all("is no control centre" in ran.err for verb, ran in looks.items() if verb not in right), looks
+        assert all("is not a control centre" in ran.err for verb, ran in looks.items() if verb not in right), looks
         assert {ran.code for verb, ran in looks.items() if verb not in right} <= {4}
 
     asyncio.run(run())
@@ -279,7 +279,7 @@ def test_a_server_that_is_no_control_centre_is_named(body: bytes) -> None:
 
 LOOKS = ("ls", "watch --count 1", "snap take", "snap list", "fault", "migrate", "migrate --balance", "flash ls")
 EMPTY = {"ls", "snap list", "fault", "migrate"}
-"""Verbs that have nothing to show where every list is empty."""
+"""Verbs that succeed where every list is empty."""
 
 
 SAME = (
@@ -288,7 +288,7 @@ SAME = (
 )
 
 
-def test_what_is_shown_over_rest_is_shown_directly_too(tmp_path: Path) -> None:
+def test_json_output_has_the_same_fields_over_rest_and_directly(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         daemon = cluster.daemons[0]
         daemon.fault("h1-vm0", 1)
@@ -306,7 +306,7 @@ def test_what_is_shown_over_rest_is_shown_directly_too(tmp_path: Path) -> None:
 
 
 def _keys(value: Any, where: str = "") -> Iterator[str]:
-    """Where in a value there are which kinds; names of hosts and VMs are no keys."""
+    """Paths of a value with the kinds of their values; names of hosts and VMs do not count as keys."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _keys(item, where if key[:1] == "h" and key[1:2].isdigit() else f"{where}.{key}")

@@ -1,4 +1,4 @@
-"""vgcctl's command line: options, whom it asks, exit codes, help."""
+"""vgcctl's command line: options, targets, exit codes, help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 
 from control_center.cli import command
 from control_center.cli.command import parse
-from control_center.cli.link import Target, choose
+from control_center.cli.connect import choose
+from control_center.cli.link import Target
 from control_center.cli.output import Output, duration, ranges, record_line, size, table
 from control_center.cli.problems import UsageError
 from control_center.cli.times import length_s, moment_ns, speed
@@ -44,7 +45,7 @@ def test_every_verb_has_help_with_examples(verb: str) -> None:
 
 
 def _examples() -> list[str]:
-    """Every command line that the help has, without what explains it."""
+    """Every command line in the help, without its explanation."""
     return [
         re.split(r" {2,}|[|]|;", line.strip())[0].strip()
         for verb in VERBS
@@ -59,21 +60,23 @@ def test_every_example_of_the_help_is_a_command_line(line: str) -> None:
     assert parse(words).verb == words[0]
 
 
-def test_arguments_may_stand_among_options() -> None:
+def test_arguments_may_stand_between_options() -> None:
     given = parse(["policy", "add", "hang", "--kinds", "hung", "--action", "reset", "vm=web1"])
     assert (given.name, given.kinds, given.selector) == ("hang", ["hung"], "vm=web1")
     given = parse(["send", "vm=web1", "--eof", "42", "--for", "1s"])
     assert (given.selector, given.text, given.eof, given.time) == ("vm=web1", "42", True, 1)
 
 
-def test_the_version_of_firmware_is_not_the_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_firmware_version_argument_is_not_the_version_option(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert command.main(["flash", "activate", "1.1.0", "--daemon", f"unix:{tmp_path}/none.sock"]) == 4
     assert command.main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("vgcctl ")
 
 
 def test_help_needs_no_network_library() -> None:
-    heavy = ("aiohttp", "asyncio", "msgpack", "numpy", "cryptography", "psycopg")
+    heavy = ("aiohttp", "asyncio", "msgpack", "msgspec", "numpy", "cryptography", "psycopg")
     program = "import sys; from control_center.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     program += f"print([name for name in {heavy} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -95,33 +98,35 @@ def test_help_needs_no_network_library() -> None:
         ["replay", "--speed", "2000x"],
         ["replay", "--from", "yesterday"],
         ["replay", "--recording", "mysql://x"],
+        ["open", "fn=log", "--owner", "a\nb"],
+        ["flash", "activate", "1\x1b"],
         ["ls", "--centre", "nonsense"],
         ["ls", "--daemon", "nonsense"],
         ["ls", "--centre", "http://a", "--daemon", "unix:/b"],
         ["token", "new", "--vms", "a b"],
     ],
 )
-def test_a_wrong_command_line_ends_with_2_and_says_what_is_allowed(argv: list[str]) -> None:
+def test_a_wrong_command_line_ends_with_2_and_the_allowed_values(argv: list[str]) -> None:
     code, out, err = run(*argv)
     assert (code, out) == (2, "")
     assert "allowed" in err or "invalid choice" in err
 
 
 @pytest.mark.parametrize("verb", ["ls", "stat", "watch", "fault"])
-def test_nobody_there_ends_with_4(verb: str, tmp_path: Path) -> None:
+def test_unreachable_server_ends_with_4(verb: str, tmp_path: Path) -> None:
     code, _, err = run(verb, "--daemon", f"unix:{tmp_path}/none.sock")
     assert (code, "none.sock cannot be reached: No such file" in err) == (4, True)
     code, _, err = run(verb, "--centre", "http://127.0.0.1:9")
     assert (code, "127.0.0.1:9 does not answer" in err) == (4, True)
 
 
-def test_doctor_finds_nobody_and_says_how_to_get_somebody(tmp_path: Path) -> None:
+def test_doctor_names_an_unreachable_daemon_with_advice(tmp_path: Path) -> None:
     code, out, _ = run("doctor", "--daemon", f"unix:{tmp_path}/none.sock")
     assert code == 1
     assert "is it running?" in out
 
 
-def test_whom_to_ask_comes_from_the_command_line_then_the_environment() -> None:
+def test_target_comes_from_the_command_line_then_the_environment() -> None:
     environment = {"VGC_CENTRE": "http://env", "VGC_TOKEN": "t"}
     assert choose(Target(), environment) == Target(centre="http://env", token="t")
     assert choose(Target(daemon="unix:/d", token="own"), environment) == Target(daemon="unix:/d", token="own")
@@ -142,7 +147,7 @@ def test_a_new_token_is_one_that_daemons_understand() -> None:
     assert "shown once" in asyncio.run(vgcctl("token", "new")).out
 
 
-def test_times_are_lengths_ago_dates_or_nanoseconds() -> None:
+def test_moments_are_relative_dates_or_nanoseconds() -> None:
     assert length_s("1.5h") == 5400
     assert moment_ns("1700000000000000000") == 1_700_000_000_000_000_000
     assert moment_ns("2026-11-21T07:30:00+00:00") == 1_795_246_200_000_000_000
@@ -157,14 +162,14 @@ def test_tables_align_numbers_to_the_right() -> None:
     assert text.splitlines() == ["name      count", "a             5", "long one   1234"]
 
 
-def test_forms_for_people() -> None:
+def test_sizes_durations_and_ranges_are_readable() -> None:
     assert (size(512), size(3 << 20)) == ("512 B", "3 MiB")
     assert (duration(1500), duration(2.5e9)) == ("1.5 us", "2.5 s")
     assert ranges([0, 1, 2, 3, 8]) == "0-3|8"
     assert ranges(None) == "*"
 
 
-def test_what_a_kernel_reads_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_about_input_are_shown_as_json_only(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"type": "record", "host": "h", "vm": "v", "pe": 1, "fn": "stdio", "level": 4, "time_ns": 0, "text": "x"}
     for out in (Output(), Output(as_json=True)):
         for kind in ("wants", "took", "text"):
@@ -173,7 +178,7 @@ def test_what_a_kernel_reads_is_for_programs(capsys: pytest.CaptureFixture[str])
     assert [line[0] for line in lines] == ["h", "{", "{", "{"]
 
 
-def test_a_sample_says_what_its_numbers_are() -> None:
+def test_the_numbers_of_a_sample_are_named() -> None:
     row = {
         "host": "h",
         "vm": "v",
@@ -189,7 +194,7 @@ def test_a_sample_says_what_its_numbers_are() -> None:
     assert line.endswith(" sample blocks=2 warps=3 busy_ns=40 stall_ns=0")
 
 
-def test_colours_are_for_terminals() -> None:
+def test_only_terminals_get_colours() -> None:
     assert Output(colour=False).paint("x", "red") == "x"
     assert Output(colour=True).paint("x", "red") == "\x1b[31mx\x1b[0m"
     assert Output().paint("x", "red") == "x"

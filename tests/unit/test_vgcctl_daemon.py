@@ -13,7 +13,7 @@ from tests.fakes.control_daemon import FakeDaemon
 from tests.unit.vgcctl_rig import ticking, until, vgcctl, with_daemon
 
 
-def test_ls_shows_what_there_is(tmp_path: Path) -> None:
+def test_ls_shows_gpus_vms_and_channels(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("ls", "--daemon", daemon.url)
         assert ran.code == 0
@@ -25,7 +25,7 @@ def test_ls_shows_what_there_is(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_open_stays_open_until_close(tmp_path: Path) -> None:
+def test_opened_channels_stay_open_until_close(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         opening = await vgcctl(
             "open", "vm=h1-vm0,pe=0-1,fn=log", "--level", "warning", "--daemon", daemon.url, "--json"
@@ -93,7 +93,7 @@ def test_tail_that_is_interrupted_closes_its_channels(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_send_types_to_the_kernel_of_an_element(tmp_path: Path) -> None:
+def test_send_reaches_the_kernel_of_an_element(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         sending = vgcctl("send", "vm=h1-vm0,pe=2", r"42\n", "--eof", "--for", "0.1", "--daemon", daemon.url)
         ran = await ticking(sending, daemon)
@@ -127,7 +127,7 @@ def test_send_is_for_stdio_only(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_stat_counts_for_a_while_and_leaves_what_was_open(tmp_path: Path) -> None:
+def test_stat_counts_for_a_while_and_leaves_other_channels_open(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("stat", "vm=h1-vm0", "--for", "0.01s", "--daemon", daemon.url)
         assert ran.code == 0
@@ -150,7 +150,7 @@ def test_stat_watch_shows_tables_until_the_count(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_watch_shows_heat_of_every_element(tmp_path: Path) -> None:
+def test_watch_shows_the_load_of_every_element(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("watch", "--count", "1", "--daemon", daemon.url)
         assert ran.code == 0
@@ -170,7 +170,7 @@ def test_snap_is_taken_kept_and_compared(tmp_path: Path) -> None:
         ran = await vgcctl("snap", "take", "vm=h1-vm0", "--save", first, "--daemon", daemon.url)
         assert "100 % answered" in ran.out
         same = await vgcctl("snap", "diff", first, first, "--daemon", daemon.url)
-        assert "4 elements do what they did" in same.out
+        assert "4 elements unchanged" in same.out
         changed = read_json(first)
         changed["hosts"]["h1"]["pes"][1]["kernel"] = "other"
         del changed["hosts"]["h1"]["pes"][3]
@@ -228,7 +228,7 @@ def test_fault_watch_shows_them_as_they_come(tmp_path: Path, capsys: pytest.Capt
 
 
 async def daemon_answered(daemon: FakeDaemon) -> None:
-    """Returns when the daemon has answered one more request: what was pushed before is out."""
+    """Returns when the daemon has answered a request, and so has sent all pushes before it."""
     before = len(daemon.asked)
     await vgcctl("ls", "--daemon", daemon.url)
     assert len(daemon.asked) > before
@@ -247,7 +247,7 @@ def test_policies_are_added_set_and_removed(tmp_path: Path) -> None:
         ran = await vgcctl("policy", "set", str(file), "--json", "--daemon", daemon.url)
         assert [policy["name"] for policy in ran.json] == ["flood"]
         missing = await vgcctl("policy", "rm", "hang", "--daemon", daemon.url)
-        assert (missing.code, "there is: flood" in missing.err) == (3, True)
+        assert (missing.code, "known: flood" in missing.err) == (3, True)
         await vgcctl("policy", "rm", "flood", "--daemon", daemon.url)
         assert daemon.host.policies == []
         file.write_text("3")
@@ -256,7 +256,7 @@ def test_policies_are_added_set_and_removed(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_migrate_moves_confines_and_balances(tmp_path: Path) -> None:
+def test_migrate_can_also_confine_and_balance(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("migrate", "h1-vm0", "--to", "gpu=1", "--daemon", daemon.url)
         assert (ran.code, daemon.world.vms["h1-vm0"].gpu) == (0, 1)
@@ -267,7 +267,7 @@ def test_migrate_moves_confines_and_balances(tmp_path: Path) -> None:
         assert [*confined, daemon.world.vms["h1-vm1"].confined_to] == [[0, 1], None]
         assert (await vgcctl("migrate", "--balance", "--daemon", daemon.url)).code == 0
         listing = await vgcctl("migrate", "--json", "--daemon", daemon.url)
-        assert [move["vm"] for move in listing.json][:1] == ["h1-vm0"]
+        assert [move["vm"] for move in listing.json] == ["h1-vm1", "h1-vm1", "h1-vm0"]  # newest first
 
     with_daemon(tmp_path, test)
 
@@ -278,7 +278,7 @@ def test_migrate_moves_confines_and_balances(tmp_path: Path) -> None:
         (["migrate", "h1-vm0"], "--to gpu=1"),
         (["migrate", "h1-vm0", "--to", "vm=x"], "allowed: gpu=1"),
         (["migrate", "h1-vm0", "--confine", "9-1"], "allowed: numbers and ranges"),
-        (["migrate", "--to", "1"], "which VM"),
+        (["migrate", "--to", "1"], "the VM is missing"),
         (["level", "1"], "a LEVEL, --sample N, or both"),
         (["open", "vm=h1-vm0"], "fn is missing"),
         (["ls", "vms", "gpus"], "one of all, hosts"),
@@ -291,7 +291,7 @@ def test_migrate_moves_confines_and_balances(tmp_path: Path) -> None:
         (["flash", "stage", "/nonexistent"], "No such file"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, argv: list[str], text: str) -> None:
+def test_malformed_arguments_are_a_usage_error(tmp_path: Path, argv: list[str], text: str) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl(*argv, "--daemon", daemon.url)
         assert (ran.code, ran.out) == (2, "")
@@ -304,18 +304,18 @@ def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, argv: list[str], 
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["migrate", "nobody", "--to", "1"], "there is: h1/h1-vm0, h1/h1-vm1"),
+        (["migrate", "nobody", "--to", "1"], "known: h1/h1-vm0, h1/h1-vm1"),
         (["migrate", "h1-vm0", "--to", "9"], "no GPU 9"),
         (["tail", "vm=nobody"], "nothing matches"),
         (["open", "vm=nobody,fn=log"], "nothing matches"),
-        (["close", "7"], "none is open"),
-        (["level", "h1/7", "info"], "none is open"),
-        (["policy", "ls", "--host", "nowhere"], "there is: h1"),
+        (["close", "7"], "open: none"),
+        (["level", "h1/7", "info"], "open: none"),
+        (["policy", "ls", "--host", "nowhere"], "known: h1"),
         (["send", "vm=nobody", "x"], "nothing matches"),
-        (["fault", "ls", "vm=nobody"], "no VM matches 'vm=nobody'; there is: h1/h1-vm0, h1/h1-vm1"),
+        (["fault", "ls", "vm=nobody"], "no VM matches 'vm=nobody'; known: h1/h1-vm0, h1/h1-vm1"),
     ],
 )
-def test_what_there_is_not_is_refused(tmp_path: Path, argv: list[str], text: str) -> None:
+def test_unknown_objects_are_refused(tmp_path: Path, argv: list[str], text: str) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl(*argv, "--daemon", daemon.url)
         assert (ran.code, ran.out) == (3, "")
@@ -346,7 +346,7 @@ def test_flash_stages_activates_and_rolls_back(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_doctor_says_what_works_and_what_does_not(tmp_path: Path) -> None:
+def test_doctor_lists_what_works_and_what_fails(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("doctor", "--daemon", daemon.url)
         assert ran.code == 0
@@ -360,7 +360,7 @@ def test_doctor_says_what_works_and_what_does_not(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_a_wrong_token_is_refused_and_doctor_says_what_to_do(tmp_path: Path) -> None:
+def test_a_wrong_token_is_refused_and_doctor_gives_advice(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("ls", "--token", "old", "--daemon", daemon.url)
         assert (ran.code, "token is unknown" in ran.err) == (3, True)
@@ -371,7 +371,7 @@ def test_a_wrong_token_is_refused_and_doctor_says_what_to_do(tmp_path: Path) -> 
     with_daemon(tmp_path, test, token="right")
 
 
-def test_a_daemon_that_dies_meanwhile_is_told(tmp_path: Path) -> None:
+def test_death_of_the_daemon_during_a_command_is_reported(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         tail = asyncio.ensure_future(vgcctl("tail", "fn=log", "--daemon", daemon.url))
         await until(lambda: any(verb == "subscribe" for verb, _ in daemon.asked), daemon)
@@ -384,7 +384,7 @@ def test_a_daemon_that_dies_meanwhile_is_told(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_guests_texts_do_not_move_the_cursor(tmp_path: Path) -> None:
+def test_texts_of_guests_cannot_move_the_cursor(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         daemon.fault("h1-vm0", 1, text="\x1b[2J\x07gone")
         ran = await vgcctl("fault", "--daemon", daemon.url)

@@ -1,4 +1,4 @@
-"""Attacks on who reads a terminal: by guests whose texts are shown, by servers that answer nonsense."""
+"""Attacks on the user's terminal: by texts of guests, and by servers that answer nonsense."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from aiohttp import web
 
 from control_center.cli.output import Output, event_line, harmless, one_line, record_line
 from tests.fakes.control_daemon import FakeDaemon
+from tests.limits import ANSWERS_WITHIN_S
 from tests.unit.vgcctl_rig import vgcctl, with_daemon
 
 ROW = {
@@ -58,7 +59,7 @@ def shown(print_on: str, *, colour: bool) -> str:
 
 @pytest.mark.parametrize("trick", TRICKS)
 @pytest.mark.parametrize("colour", [True, False])
-def test_no_text_steers_the_terminal(trick: str, colour: bool) -> None:
+def test_no_text_contains_control_characters(trick: str, colour: bool) -> None:
     found = shown(trick, colour=colour)
     ours = [f"\x1b[{code}m" for code in (0, 1, 31, 32, 33, 34, 90)] if colour else ["\x1b[31mvgcctl:\x1b[0m"]
     for sequence in [*ours, "\x1b[31m", "\x1b[0m"]:
@@ -66,7 +67,7 @@ def test_no_text_steers_the_terminal(trick: str, colour: bool) -> None:
     assert found.replace("\n", "").isprintable()
 
 
-def test_no_text_looks_like_another_line() -> None:
+def test_no_text_can_forge_an_output_line() -> None:
     out = Output(colour=False, out=io.StringIO(), err=io.StringIO())
     forged = f"fine\n{record_line({**ROW, 'vm': 'web2'}, out)}"
     assert len(record_line({**ROW, "text": forged}, out).splitlines()) == 1
@@ -76,14 +77,14 @@ def test_no_text_looks_like_another_line() -> None:
     assert harmless("a\n\tb") == "a\n\tb"
 
 
-def test_a_terminal_without_a_character_shows_another() -> None:
+def test_characters_that_a_terminal_lacks_are_replaced() -> None:
     raw = io.BytesIO()
     out = Output(colour=False, out=io.TextIOWrapper(raw, encoding="ascii"), err=io.StringIO())
     out.line("██ 50 % \ud800")
     assert raw.getvalue() == b"?? 50 % ?\n"
 
 
-# ---- who answers ---------------------------------------------------------------------------------
+# ---- servers -------------------------------------------------------------------------------------
 
 
 NONSENSE = [b"42", b'["x"]', b'{"hosts": 5}', b'[{"host": "\\ud800"}]', b"<html>", b"[" * 100_000, b"1e999"]
@@ -112,7 +113,7 @@ def test_nonsense_ends_a_command_with_one_line() -> None:
         try:
             for body in NONSENSE:
                 for argv in COMMANDS:
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(ANSWERS_WITHIN_S):
                         ran = await vgcctl(*argv, "--centre", url)
                     assert (ran.code in (0, 1, 3, 4), len(ran.err.splitlines()) <= 1) == (True, True), (
                         body[:40],
@@ -125,7 +126,7 @@ def test_nonsense_ends_a_command_with_one_line() -> None:
     asyncio.run(run())
 
 
-def test_a_daemon_that_answers_nonsense_is_told_as_such(tmp_path: Path) -> None:
+def test_nonsense_from_a_daemon_is_reported(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         answers: list[Any] = [42, [], {"vms": 5, "gpus": "x"}, {"gpus": [{}], "vms": [[]]}]
         for answer in answers:

@@ -1,4 +1,4 @@
-"""vgcctl as a process: interrupted, cut off, started without anything."""
+"""vgcctl as a process: interrupted, with a closed pipe, with typed input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def started(*argv: str, out: int = asyncio.subprocess.PIPE) -> asyncio.sub
     )
 
 
-def test_ctrl_c_ends_a_tail_closes_its_channels_and_is_no_error(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_tail_and_closes_its_channels_without_an_error(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         process = await started("tail", "fn=stdio", "--daemon", daemon.url)
         await until(lambda: any(verb == "subscribe" for verb, _ in daemon.asked), daemon)
@@ -32,7 +32,7 @@ def test_ctrl_c_ends_a_tail_closes_its_channels_and_is_no_error(tmp_path: Path) 
     with_daemon(tmp_path, test)
 
 
-def test_ctrl_c_ends_a_console_that_waits_to_be_typed_to(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_console_that_waits_for_input(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         program = [sys.executable, "-m", "control_center.cli", "send", "vm=h1-vm0,pe=0", "--daemon", daemon.url]
         process = await asyncio.create_subprocess_exec(
@@ -50,7 +50,7 @@ def test_ctrl_c_ends_a_console_that_waits_to_be_typed_to(tmp_path: Path) -> None
     with_daemon(tmp_path, test)
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_a_tail_quietly(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         reading, writing = os.pipe()
         process = await started("tail", "fn=stdio", "--daemon", daemon.url, out=writing)
@@ -64,7 +64,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
-def test_typed_lines_go_to_the_kernel_and_the_end_of_input_too(tmp_path: Path) -> None:
+def test_typed_lines_and_the_end_of_input_reach_the_kernel(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         program = [sys.executable, "-m", "control_center.cli", "send", "vm=h1-vm0,pe=1", "--for", "0.2"]
         process = await asyncio.create_subprocess_exec(

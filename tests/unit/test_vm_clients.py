@@ -1,4 +1,4 @@
-"""What the VM harness talks through: QMP against a fake QEMU, and both halves of the test agent against each other."""
+"""Connections of the VM harness: QMP against a fake QEMU, and both halves of the test agent against each other."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.limits import ANSWERS_WITHIN_S
 from tests.vm.agent import Agent, AgentError
 from tests.vm.qmp import Qmp, QmpError
 
-SECONDS = 20
+SECONDS = int(ANSWERS_WITHIN_S)
 GUEST_AGENT = Path(__file__).resolve().parents[2] / "tools" / "guest" / "agent.py"
 
 

@@ -33,7 +33,7 @@ class DriverRing:
         return ring[0]
 
     def add(self, readable: list[int], writable: list[int], token: int = 0, table: int | None = None) -> int:
-        """Publish buffers of the given sizes, at 4096 bytes from the region's start and on."""
+        """Publish buffers of the given sizes, from offset 4096 of the region on."""
         sizes = [*readable, *writable]
         sg = ffi.new("struct vgc_sg[]", len(sizes))
         gpa = self.region.gpa + 4096
@@ -46,7 +46,7 @@ class DriverRing:
         return result
 
     def take(self) -> tuple[int, int, int]:
-        """Result, token and length."""
+        """Take a completion; returns result, token and length."""
         token, length = ffi.new("void **"), ffi.new("uint32_t *")
         result = lib.vgc_vq_take(self.vq, token, length)
         return result, int(ffi.cast("uintptr_t", token[0])), int(length[0])
@@ -70,7 +70,7 @@ def event_idx(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(params=[None, 2048], ids=["direct", "indirect"])
 def table(request: pytest.FixtureRequest) -> int | None:
-    """Where the indirect table lies, if one is used."""
+    """Offset of the indirect table, or None without one."""
     where: int | None = request.param
     return where
 
@@ -148,7 +148,7 @@ def test_chains_may_return_in_any_order(driver: DriverRing, device: DeviceRing) 
 
 
 def test_free_list_survives_chains_of_different_length(driver: DriverRing, device: DeviceRing) -> None:
-    """Descriptors come back in an order of their own; later chains are made of the pieces."""
+    """Descriptors are freed in a different order; later chains reuse them."""
     for turn in range(200):
         sizes = [[1], [2, 3, 4], [5, 6]]
         for token, readable in enumerate(sizes):
@@ -226,7 +226,7 @@ def test_descriptor_flags_are_what_the_specification_says(
     assert [desc(2048 + 16 * i) for i in range(2)] == [(1, NEXT, 1), (2, WRITE, 0)]
 
 
-def test_push_of_what_was_not_popped_does_nothing(
+def test_push_of_a_head_that_was_not_popped_is_refused(
     region: Region, at: RingPlacement, driver: DriverRing, device: DeviceRing
 ) -> None:
     head = driver.add([1], [])

@@ -1,4 +1,4 @@
-"""What a hostile driver or device can write into a ring, and what becomes of it.
+"""Rings with contents by a hostile driver or device, and their treatment.
 
 A malformed chain is answered (pushed with length 0) and the queue goes on; a queue whose indices cannot be
 trusted any more is refused with EIO, again and again, until it is set up anew.
@@ -42,7 +42,7 @@ def device(region: Region, at: RingPlacement) -> DeviceRing:
 
 
 def assert_answered(raw: RawRing, device: DeviceRing, head: int = 0) -> None:
-    """The chain at `head` is malformed, is returned once, and the queue serves the next one."""
+    """Asserts that the malformed chain at `head` is returned once, and that the queue serves the next one."""
     assert device.pop() == -errno.EBADMSG
     assert device.in_flight == {head}
     assert device.chain.head == head
@@ -55,7 +55,7 @@ def assert_answered(raw: RawRing, device: DeviceRing, head: int = 0) -> None:
 
 
 def assert_broken(raw: RawRing, device: DeviceRing) -> None:
-    """The queue is refused, and stays so; nothing is returned and nothing in flight is forgotten."""
+    """Asserts that the queue is refused from now on, that nothing is returned and that in-flight chains are kept."""
     used, in_flight = raw.used_idx, device.in_flight
     for _ in range(3):
         assert device.pop() == -errno.EIO
@@ -123,9 +123,9 @@ def test_head_may_come_again_after_its_return(raw: RawRing, device: DeviceRing) 
 
 @pytest.mark.parametrize("following", [NUM, 0x100, 0x8000])
 def test_next_out_of_range_is_answered(region: Region, raw: RawRing, device: DeviceRing, following: int) -> None:
-    """Though what lies there may look like a descriptor."""
+    """Even if the bytes there look like a descriptor."""
     beyond = raw.at.desc + 16 * following
-    if following != NUM:  # there the avail ring begins
+    if following != NUM:  # the avail ring begins there
         region.memory[beyond : beyond + 16] = Desc(HERE, 16).pack()
     raw.set_desc(0, Desc(HERE, 16, NEXT, following))
     raw.publish(0)
@@ -143,7 +143,7 @@ def test_looping_chain_is_answered(raw: RawRing, device: DeviceRing, back: int) 
 
 
 def test_chain_longer_than_the_queue_is_answered(raw: RawRing, device: DeviceRing) -> None:
-    """All descriptors once, then one of them again."""
+    """The chain has all descriptors once, and then one of them again."""
     for index in range(NUM):
         raw.set_desc(index, Desc(HERE, 16, NEXT, (index + 1) % NUM))
     raw.publish(0)
@@ -370,7 +370,7 @@ def test_indirect_table_out_of_bounds_is_answered(
 
 
 def test_next_beyond_the_indirect_table_is_answered(raw: RawRing, device: DeviceRing) -> None:
-    """Though the memory behind it holds a descriptor."""
+    """Even if the memory behind the table holds a descriptor."""
     indirect(raw, Desc(HERE, 16, NEXT, 1), Desc(HERE, 16), length=16)
 
     assert_answered(raw, device)
@@ -408,7 +408,7 @@ def test_write_flag_of_the_indirect_descriptor_is_ignored(raw: RawRing, device: 
 
 
 def test_chain_of_more_than_256_buffers_is_answered(raw: RawRing, device: DeviceRing) -> None:
-    """A full table, and one direct descriptor before it."""
+    """The chain has one direct descriptor and a full table."""
     indirect(raw, *(Desc(HERE, 1, NEXT if i < 255 else 0, i + 1) for i in range(256)))
     raw.set_desc(1, Desc(HERE, 16, NEXT, 0))
     raw.avail_idx = 0
@@ -441,7 +441,7 @@ def test_unaligned_ring_is_refused(region: Region, desc: int, avail: int, used: 
 
 
 def test_ring_unaligned_in_our_mapping_is_refused(region: Region) -> None:
-    """A frontend may claim any address for a region: aligned there is not aligned here."""
+    """A frontend may claim any address for a region: aligned there does not mean aligned in our mapping."""
     region.uva += 8
 
     with pytest.raises(OSError, match=f"Errno {errno.EBADMSG}"):
@@ -520,7 +520,7 @@ def test_used_index_written_by_the_driver_is_overwritten(raw: RawRing, device: D
 
 
 def taken(raw: RawRing, head: int) -> int:
-    """What the driver's take says when the device returns `head` while only head 0 is in flight."""
+    """Result of the driver's take when the device returns `head` while only head 0 is in flight."""
     ring = ffi.new("struct vgc_ring *")
     ring.desc = ffi.cast("struct vgc_desc *", raw.region.address + raw.at.desc)
     ring.avail = ffi.cast("uint16_t *", raw.region.address + raw.at.avail)

@@ -15,12 +15,13 @@ from construct import Array, Bytes, Construct, Int32ul, Int64ul, Struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.limits import HANGS_AFTER_S
 from virtio_proto import codegen, schema
 from virtio_proto._vring import lib
 
 INCLUDE_DIR = Path(codegen.HEADER).parent
 Layout = dict[str, int]
-"""``vgc_config`` -> size and ``vgc_config.magic`` -> offset, all in bytes."""
+"""Sizes by struct (``vgc_config``) and offsets by field (``vgc_config.magic``), in bytes."""
 
 
 def layout_of_construct(structs: tuple[schema.WireStruct, ...] = schema.STRUCTS) -> Layout:
@@ -31,7 +32,7 @@ def layout_of_construct(structs: tuple[schema.WireStruct, ...] = schema.STRUCTS)
 
 
 def layout_of_cffi(declarations: str) -> Layout:
-    """What cffi's own C parser makes of the declarations, with its own rules of alignment."""
+    """Layout by cffi's own C parser, with its own rules of alignment."""
     ffi = cffi.FFI()
     ffi.cdef(declarations)
     layout = {}
@@ -43,7 +44,7 @@ def layout_of_cffi(declarations: str) -> Layout:
 
 
 def layout_of_compiler(folder: Path, names: list[str]) -> Layout:
-    """What the C compiler makes of the committed header."""
+    """Layout of the committed header by the C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     assert compiler, "no C compiler in PATH: install gcc"
     lines = []
@@ -57,9 +58,9 @@ def layout_of_compiler(folder: Path, names: list[str]) -> Layout:
     subprocess.run(
         [compiler, "-std=c11", "-Wall", "-Werror", f"-I{INCLUDE_DIR}", "-o", program, source],
         check=True,
-        timeout=60,
+        timeout=HANGS_AFTER_S,
     )
-    printed = subprocess.run([program], check=True, capture_output=True, text=True, timeout=10).stdout
+    printed = subprocess.run([program], check=True, capture_output=True, text=True, timeout=HANGS_AFTER_S).stdout
     return {name: int(value) for name, value in (line.split() for line in printed.splitlines())}
 
 
@@ -87,7 +88,7 @@ def test_committed_header_is_current() -> None:
     assert codegen.HEADER.read_text() == codegen.header(), "run `python -m virtio_proto.codegen`"
 
 
-def test_check_says_what_is_stale(
+def test_check_names_stale_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stale = tmp_path / "vgc_wire.h"
@@ -135,7 +136,7 @@ def test_changed_constant_changes_the_fingerprint(what: str) -> None:
     assert schema.fingerprint_of(text.replace(what, what + "1")) != schema.FINGERPRINT
 
 
-def test_constants_of_c_are_those_of_python() -> None:
+def test_constants_of_c_match_python() -> None:
     assert lib.VGC_WIRE_FINGERPRINT == schema.FINGERPRINT
     assert int.from_bytes(b"VGPC", "little") == lib.VGC_CONFIG_MAGIC
     assert {name: getattr(lib, f"VGC_{name}") for name in schema.LIMITS} == schema.LIMITS
@@ -171,9 +172,9 @@ def contents(struct: schema.WireStruct) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("struct", schema.STRUCTS, ids=lambda struct: struct.name)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
-def test_what_python_packs_c_reads_and_packs_again(struct: schema.WireStruct, data: st.DataObject) -> None:
+def test_structs_packed_by_python_round_trip_through_c(struct: schema.WireStruct, data: st.DataObject) -> None:
     given_values = data.draw(contents(struct))
 
     packed = struct.construct.build(given_values)

@@ -1,4 +1,4 @@
-"""The conversation of daemon and worker: what goes through, and that nothing else does."""
+"""Messages between daemon and worker: valid ones arrive whole, all others are refused."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vhost_backend.worker import codec, protocol
-from vhost_backend.worker.codec import ProtocolError
-from vhost_backend.worker.control_messages import (
+from vhost_backend.worker_protocol import codec, protocol
+from vhost_backend.worker_protocol.codec import ProtocolError
+from vhost_backend.worker_protocol.control_messages import (
     ControlClose,
     ControlConfine,
     ControlFirmware,
@@ -26,21 +26,23 @@ from vhost_backend.worker.control_messages import (
     ControlSetup,
     ControlSnapshot,
     ControlThreshold,
+    Terms,
 )
-from vhost_backend.worker.moving_messages import (
+from vhost_backend.worker_protocol.migration_messages import (
     ArenaSetup,
     Measured,
-    MoveHold,
-    MoveLoad,
-    MoveMeasure,
-    MoveRelease,
-    MoveSave,
+    MigrationHold,
+    MigrationLoad,
+    MigrationMeasure,
+    MigrationRelease,
+    MigrationSave,
     Saved,
 )
-from vhost_backend.worker.protocol import (
+from vhost_backend.worker_protocol.protocol import (
     DAEMON_MESSAGES,
     WORKER_MESSAGES,
     Ack,
+    CallListener,
     Compile,
     EngineSetup,
     Log,
@@ -75,7 +77,7 @@ EXAMPLES: tuple[Message, ...] = (
     Program(8, 9, True, "wärning", 8, False),
     Shutdown(9),
     replace(SETUP, control=ControlSetup(64 << 20, 4096, 10_000)),
-    ControlOpen(10, 0, 2, 4, 0, 256, 1024, 10**9, 1000, (0, 4095), (1, 16383), (1, (1 << 32) - 1)),
+    ControlOpen(10, Terms(0, 2, 4, 0, 256, 1024, 10**9, 10**9), (0, 4095), (1, 16383), (1, (1 << 32) - 1)),
     ControlClose(11, (1, 2)),
     ControlSet(12, (1,), 5, 3),
     ControlSend(13, 1, "aGFsbG8=", True),
@@ -86,13 +88,14 @@ EXAMPLES: tuple[Message, ...] = (
     ControlFirmware(18, "activate", 1, 2 << 48, (0, 1)),
     replace(SETUP, arena=ArenaSetup(1 << 45, 1 << 40)),
     MemTable(19, (), 1 << 45),
-    MoveHold(20, 5000),
-    MoveMeasure(21),
-    MoveSave(22),
-    MoveLoad(23),
-    MoveRelease(24),
+    MigrationHold(20, 5000),
+    MigrationMeasure(21),
+    MigrationSave(22),
+    MigrationLoad(23),
+    MigrationRelease(24),
     Measured(1 << 30, 5),
     Saved(7),
+    CallListener(),
     Ready("null", 4, 3, "off"),
     Ack(10, False, "no", 7, 1 << 63),
     Compile(11, 12, 1, ("-O3", "-DX=ü")),
@@ -119,7 +122,7 @@ def test_there_is_an_example_of_every_message() -> None:
 
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.TYPE)
-def test_messages_survive_the_packet(message: Message) -> None:
+def test_messages_round_trip(message: Message) -> None:
     assert codec.decode(codec.encode(message), EVERY) == message
 
 
@@ -163,14 +166,14 @@ def test_log_larger_than_a_line_is_refused(fields: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["num_pes", "control_pes"])
-def test_worker_cannot_have_the_daemon_make_endless_tables(name: str) -> None:
+def test_numbers_in_ready_are_bounded(name: str) -> None:
     message = Ready("null", 4, 3, "off")
     packet = {"type": message.TYPE, **fields_of(message), name: 4097}
     with pytest.raises(codec.ProtocolError, match=rf"ready.{name} is 4097; allowed: an integer of 0..4096"):
         codec.decode(json.dumps(packet).encode(), (Ready,))
 
 
-def test_true_is_no_number_and_1_is_not_true() -> None:
+def test_booleans_and_numbers_are_not_interchangeable() -> None:
     with pytest.raises(ProtocolError, match="seq"):
         codec.decode(json.dumps(fields_of(Shutdown(1)) | {"seq": True}).encode(), EVERY)
     with pytest.raises(ProtocolError, match="enabled"):
@@ -187,7 +190,7 @@ def test_only_messages_of_the_right_direction_are_taken() -> None:
 @pytest.mark.parametrize(
     "packet", [b"", b"{", b"[]", b"7", b"\xff", b"null", b'{"type": 7}', b"[" * 60_000, b'{"type":"stats","x":NaN}']
 )
-def test_packets_that_are_none_are_refused(packet: bytes) -> None:
+def test_malformed_packets_are_refused(packet: bytes) -> None:
     with pytest.raises(ProtocolError):
         codec.decode(packet, EVERY)
 
@@ -200,7 +203,9 @@ _JSON = st.recursive(
 
 
 @given(st.sampled_from(EXAMPLES), st.dictionaries(st.text(max_size=8), _JSON, max_size=3), _JSON, st.data())
-def test_random_packets_raise_nothing_else(message: Message, extra: dict[str, Any], value: Any, data: Any) -> None:
+def test_random_packets_raise_protocol_errors_only(
+    message: Message, extra: dict[str, Any], value: Any, data: Any
+) -> None:
     fields = fields_of(message) | extra
     fields[data.draw(st.sampled_from(sorted(fields)))] = value
     try:
@@ -214,11 +219,11 @@ def test_a_message_too_long_is_not_sent() -> None:
         codec.encode(Compile(1, 1, 1, ("x" * 4096,) * 20))
 
 
-def test_the_longest_log_fits_whatever_is_in_it() -> None:
+def test_the_longest_log_of_any_characters_fits() -> None:
     codec.encode(Program(1, 1, False, "\x01" * protocol.MAX_LOG_CHARS, 1, False))
 
 
-def test_fds_travel_beside_their_message(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_fds_arrive_with_their_message(pair: tuple[socket.socket, socket.socket]) -> None:
     daemon, worker = pair
     with open("/dev/null", "rb") as null:
         protocol.send_to_worker(daemon, SETUP, (null.fileno(),))
@@ -234,7 +239,7 @@ def test_a_wrong_number_of_fds_is_not_sent(pair: tuple[socket.socket, socket.soc
         protocol.send_to_worker(pair[0], SETUP)
 
 
-def test_fds_that_came_unasked_are_closed(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_unexpected_fds_are_closed(pair: tuple[socket.socket, socket.socket]) -> None:
     daemon, worker = pair
     read_end, write_end = os.pipe()
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [write_end]))]
@@ -242,7 +247,7 @@ def test_fds_that_came_unasked_are_closed(pair: tuple[socket.socket, socket.sock
     os.close(write_end)
     with pytest.raises(ProtocolError, match="ready with 1 fds; allowed: 0"):
         protocol.receive_from_worker(daemon)
-    assert os.read(read_end, 1) == b""  # nobody holds the other end any more
+    assert os.read(read_end, 1) == b""  # no process holds the other end any more
     os.close(read_end)
 
 
@@ -253,6 +258,6 @@ def test_an_overlong_packet_is_refused(pair: tuple[socket.socket, socket.socket]
         protocol.receive_from_worker(daemon)
 
 
-def test_the_end_of_the_stream_is_none(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_the_end_of_the_stream_is_returned_as_none(pair: tuple[socket.socket, socket.socket]) -> None:
     pair[1].close()
     assert protocol.receive_from_worker(pair[0]) is None

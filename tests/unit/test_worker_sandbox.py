@@ -1,4 +1,4 @@
-"""Behind the worker's walls: every way out is refused, everything that work needs is there.
+"""The worker's sandbox: every way out is refused, and everything that the worker needs is present.
 
 Each test starts a process as the daemon starts a worker (`spawn.worker_command`), which enters the sandbox and
 tries one thing, most by a raw system call (walled_in.py).
@@ -29,13 +29,13 @@ PROGRAM = Path(__file__).with_name("walled_in.py")
 
 @dataclass
 class Walled:
-    """A running walled_in.py: the process that stands for it, and what it says."""
+    """A running walled_in.py: its launcher process and its output."""
 
     process: subprocess.Popen[str]
     result_fd: int
 
     def result(self) -> str:
-        """All that it wrote; returns when it is gone."""
+        """The program's whole output; returns when it has ended."""
         with open(self.result_fd, closefd=False) as stream:
             return stream.read().strip()
 
@@ -55,7 +55,7 @@ def launcher() -> None:
 def walled_in(
     attempt: str, mode: SandboxMode = "strict", spawn_mode: SandboxMode = "strict", *, gpu: bool = False
 ) -> Iterator[Walled]:
-    """With `gpu`, as a worker is shown a device and itself; /dev/zero stands for the device."""
+    """Starts walled_in.py. With `gpu`, it sees a device and itself in /proc; /dev/zero stands for the device."""
     result_fd, their_fd = os.pipe()
     command = worker_command(
         (sys.executable, str(PROGRAM), str(their_fd), attempt, mode),
@@ -116,7 +116,7 @@ def test_no_process_can_be_made(name: str) -> None:
 
 
 def test_clone3_does_not_exist() -> None:
-    """Its flags lie in memory, out of the filter's sight; the C library falls back to clone."""
+    """clone3 has its flags in memory, which the filter cannot read; the C library falls back to clone."""
     assert attempt("clone3") == "ENOSYS"
 
 
@@ -193,23 +193,23 @@ def test_directory_opened_before_is_closed() -> None:
     assert attempt("old_root") == "EBADF"
 
 
-def test_what_the_worker_needs_is_there() -> None:
+def test_everything_that_the_worker_needs_is_present() -> None:
     assert attempt("needs") == "[0, 0] 1 b'__global__' [10] 42"
 
 
-# ---- holes for an engine with a driver -----------------------------------------------------------
+# ---- exceptions for an engine with a driver -------------------------------------------------------
 
 
-def test_device_that_is_shown_can_be_opened_behind_the_walls() -> None:
+def test_shown_device_can_be_opened_in_the_sandbox() -> None:
     assert attempt("see_device", gpu=True) == repr(bytes(3))
 
 
-def test_no_other_device_is_there() -> None:
+def test_no_other_device_is_visible() -> None:
     assert attempt("see_dev", gpu=True) == "null zero"
 
 
-def test_root_that_is_kept_shows_what_it_was_built_of() -> None:
-    """Folders that the interpreter and the tests lie in come on top."""
+def test_kept_root_shows_only_its_parts() -> None:
+    """Folders of the interpreter and of the tests come in addition."""
     shown = set(attempt("see_root", gpu=True).split())
     assert {"dev", "proc", "sys", "usr"} <= shown
     assert shown.isdisjoint({"etc", "home", "run", "var", "boot", "vgc-work"})
@@ -232,7 +232,7 @@ def test_kept_root_is_no_way_out(name: str, outcome: str) -> None:
 
 
 def test_threads_can_be_named_through_proc() -> None:
-    """NVIDIA's driver does so from 570 on, and does not start where it cannot."""
+    """NVIDIA's driver does so from 570 on, and does not start otherwise."""
     assert attempt("name_itself", gpu=True) == "named"
 
 
@@ -243,12 +243,12 @@ def test_no_engine_gets_a_hostile_call() -> None:
 
 @pytest.mark.parametrize(("mode", "outcome"), [("strict", "EPERM"), ("best-effort", "ENOENT")])
 def test_filter_is_left_out_for_an_unknown_driver_unless_strict(mode: SandboxMode, outcome: str) -> None:
-    """The path that is opened is not there, once the filter lets the attempt through."""
+    """Without the filter, the attempt reaches the kernel, and the path does not exist."""
     with walled_in("unfiltered", mode=mode, gpu=True) as walled:
         assert walled.result() == outcome
 
 
-# ---- the process -----------------------------------------------------------------------------------
+# ---- the process ----------------------------------------------------------------------------------
 
 
 def test_worker_has_no_privilege() -> None:
@@ -305,12 +305,12 @@ def test_worker_dies_with_the_daemon() -> None:
     os.close(their_fd)
     assert os.read(result_fd, 100) == b"waiting\n"
     process.kill()
-    assert os.read(result_fd, 100) == b""  # the worker held the other end
+    assert os.read(result_fd, 100) == b""  # the worker holds the other end
     process.communicate()
     os.close(result_fd)
 
 
-def test_crash_is_passed_on() -> None:
+def test_crash_of_the_worker_is_reported_by_the_launcher() -> None:
     command = worker_command((sys.executable, "-c", "import ctypes; ctypes.string_at(0)"), kept_fds=(), mode="strict")
     assert subprocess.run(command, env=WORKER_ENVIRONMENT, check=False).returncode == -signal.SIGSEGV
 
@@ -322,7 +322,7 @@ def test_strict_refuses_a_worker_without_namespaces() -> None:
         assert walled.process.wait() == 1
 
 
-def test_best_effort_says_what_is_missing_and_builds_the_rest() -> None:
+def test_best_effort_reports_missing_features_and_builds_the_rest() -> None:
     with walled_in("report", mode="best-effort", spawn_mode="off") as walled:
         result = walled.result()
         assert "'pid namespace': 'the worker was not started by the launcher'" in result

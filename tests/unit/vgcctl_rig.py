@@ -1,4 +1,4 @@
-"""What the tests of vgcctl share: commands run on the test's loop against simulated daemons, and what they printed."""
+"""Rig of vgcctl's tests: runs commands on the test's loop against simulated daemons, and keeps their output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,18 @@ from control_center.cli.output import Output
 from control_center.cli.problems import CommandError
 from tests.fakes.control_daemon import FakeDaemon
 from tests.fakes.control_world import Shape
+from tests.limits import ANSWERS_WITHIN_S
 
 SHAPE = Shape(gpus=2, pes=4, vms_per_gpu=1)
-"""Of a simulated host: h1-vm0 on GPU 0 and h1-vm1 on GPU 1, of four elements each."""
+"""Shape of a simulated host: h1-vm0 on GPU 0 and h1-vm1 on GPU 1, of four elements each."""
+
+TICK_S = 0.01
+"""Interval of a simulated daemon's ticks, in seconds."""
 
 
 @dataclass
 class Ran:
-    """What came of a command."""
+    """The outcome of a command."""
 
     code: int
     out: str
@@ -56,12 +60,12 @@ async def vgcctl(*argv: str) -> Ran:
 
 
 async def ticking(work: Awaitable[Ran], *daemons: FakeDaemon) -> Ran:
-    """Runs a command while its daemons work: records are pushed whenever the loop comes round."""
+    """Runs a command while its daemons tick with every turn of the loop, and so push records."""
     task = asyncio.ensure_future(work)
     while not task.done():
         for daemon in daemons:
             daemon.tick()
-        await asyncio.wait({task}, timeout=0.01)
+        await asyncio.wait({task}, timeout=TICK_S)
     return task.result()
 
 
@@ -76,9 +80,8 @@ def with_daemon(tmp_path: Path, test: Callable[[FakeDaemon], Coroutine[Any, Any,
 
 
 async def until(condition: Callable[[], bool], daemon: FakeDaemon) -> None:
-    """Lets a daemon work until something is so."""
-    async with asyncio.timeout(10):
+    """Ticks a daemon until the condition holds."""
+    async with asyncio.timeout(ANSWERS_WITHIN_S):
         while not condition():
             daemon.tick()
-            with suppress(TimeoutError):
-                await asyncio.sleep(0.005)
+            await asyncio.sleep(TICK_S)  # noqa: TID251  the pace of the daemon's work

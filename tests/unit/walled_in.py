@@ -1,8 +1,8 @@
-"""A program that enters the worker's sandbox and then tries what it is told to, as guest code would.
+"""A program that enters the worker's sandbox and then makes the named attempt, as guest code would.
 
     walled_in.py RESULT_FD ATTEMPT [MODE]
 
-Writes one line to RESULT_FD: what came of it. A system call's result is ``0`` or the name of its error.
+Writes one line to RESULT_FD: the attempt's result. A system call's result is ``0`` or the name of its error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def call(name: str, *arguments: object) -> str:
 
 
 def machine_code(code: bytes) -> str:
-    """Runs `code`, a function without arguments, and returns its result: what a kernel can do."""
+    """Runs machine code, a function without arguments, and returns its result, as a kernel can."""
     memory = mmap.mmap(-1, len(code), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | 4)
     memory.write(code)
     view = (ctypes.c_char * len(code)).from_buffer(memory)
@@ -87,7 +87,7 @@ def start_thread() -> threading.Thread:
 
 
 def what_the_worker_needs() -> str:
-    """Uses everything that the data plane and its Python live on."""
+    """Uses everything that the data plane and its Python need."""
     results: list[int] = []
     threads = [threading.Thread(target=lambda: results.append(sum(bytearray(MIB)))) for _ in range(PES)]
     for thread in threads:
@@ -107,12 +107,12 @@ def what_the_worker_needs() -> str:
     faults: list[int] = []
     signal.signal(signal.SIGUSR1, lambda number, _: faults.append(number))
     signal.raise_signal(signal.SIGUSR1)
-    time.sleep(0.001)
+    time.sleep(0.001)  # noqa: TID251  the call is what is tried
     return f"{results} {len(events)} {mapped[:10]!r} {faults} {machine_code(bytes.fromhex('b82a000000c3'))}"
 
 
 def wait_for_parent() -> str:
-    """Says that it is there, and stays until it is killed."""
+    """Reports its start, and waits until it is killed."""
     os.write(result_fd, b"waiting\n")
     signal.pause()
     return "woken"
@@ -129,14 +129,14 @@ def processes_in_sight() -> str:
 
 
 def name_itself() -> str:
-    """As NVIDIA's driver names its threads."""
+    """Names its thread through /proc, as NVIDIA's driver does."""
     path = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
     path.write_text("named")
     return path.read_text().strip()
 
 
 def writable_mounts() -> str:
-    """Where something could be written to, if its permissions let one."""
+    """Mounts that are not read-only."""
     mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return " ".join(sorted(mount[4] for mount in mounts if "rw" in mount[5].split(",")))
 
@@ -221,18 +221,18 @@ ATTEMPTS: Final[dict[str, Callable[[], str]]] = {
 }
 
 FILES_CALLS: Final = ("open", "openat", "getdents64", "newfstatat", "stat", "mkdir", "readlink")
-HOLES: Final = {
-    "root": worker.Holes(("openat", "getdents64", "newfstatat")),
-    "old_root": worker.Holes(("getdents64",)),
-    "unfiltered": worker.Holes(unfiltered=True),
-    **{name: worker.Holes(FILES_CALLS, root=True) for name in SEEING},
+EXEMPTIONS: Final = {
+    "root": worker.Exemptions(("openat", "getdents64", "newfstatat")),
+    "old_root": worker.Exemptions(("getdents64",)),
+    "unfiltered": worker.Exemptions(unfiltered=True),
+    **{name: worker.Exemptions(FILES_CALLS, root=True) for name in SEEING},
 }
 """Attempts that look at what lies behind a wall, and what lets them."""
 
 
 def main() -> None:
     kept = (result_fd, source_fd, ours.fileno(), theirs.fileno())
-    report = worker.enter(mode, LIMITS, kept_fds=kept, holes=HOLES.get(attempt))
+    report = worker.enter(mode, LIMITS, kept_fds=kept, exemptions=EXEMPTIONS.get(attempt))
     os.write(result_fd, (repr(report) if attempt == "report" else outcome_line()).encode())
 
 

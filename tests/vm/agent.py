@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 HELLO: Final = 0
-"""Id of the message that an agent sends unasked, when it starts."""
+"""Id of the message that an agent sends when it starts."""
 
 
 class AgentError(Exception):

@@ -20,18 +20,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
 from tests.vm.agent import Agent, AgentError, Answer
 from tests.vm.qmp import Qmp, QmpError
 from tools.machine import PANIC_ENDS_QEMU, Device, machine
 
-BOOT_SECONDS: Final = 120
+BOOT_SECONDS: Final = HANGS_AFTER_S
 """Far more than a boot takes anywhere (5 s under emulation): reaching it means that the guest is stuck."""
 
-COMMAND_SECONDS: Final = 60
-ANSWER_SPARE_SECONDS: Final = 30
+COMMAND_SECONDS: Final = HANGS_AFTER_S
+ANSWER_SPARE_SECONDS: Final = ANSWERS_WITHIN_S
 """How much longer than the guest's own time-out the host waits for the answer."""
 
-QUIT_SECONDS: Final = 30
+QUIT_SECONDS: Final = ANSWERS_WITHIN_S
 LOG_TAIL_LINES: Final = 60
 
 
@@ -45,7 +46,7 @@ class CommandError(GuestError):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command in the guest left."""
+    """Output and exit code of a command in the guest."""
 
     exit: int
     stdout: str
@@ -53,7 +54,7 @@ class Result:
 
 
 class Guest:
-    """One virtual machine, from power-on (entering) to power-off (leaving)."""
+    """A virtual machine, from power-on (entering) to power-off (leaving)."""
 
     def __init__(self, *devices: Device, memory_mib: int = 512, cpus: int = 2) -> None:
         self.devices = devices
@@ -77,7 +78,7 @@ class Guest:
             error.add_note(self.log_tail())
         self._stack.close()
 
-    # -- what tests use -----------------------------------------------------------------------------
+    # -- for tests ----------------------------------------------------------------------------------
 
     def run(self, command: str, *, timeout: int = COMMAND_SECONDS, check: bool = True) -> Result:
         """Run a shell command as root in /root and return what it left.
@@ -135,7 +136,7 @@ class Guest:
         self.process.wait(QUIT_SECONDS)
 
     def log_tail(self) -> str:
-        """The end of what the guest's kernel and QEMU wrote, for people."""
+        """The last lines of the guest's kernel and of QEMU, for people."""
         parts = [f"guest ({self.machine}), last lines of its serial console and of QEMU:"]
         for name in ("serial.log", "qemu.log"):
             path = self.folder / name
@@ -143,11 +144,11 @@ class Guest:
                 parts += path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
         return "\n    ".join(parts)
 
-    # -- how it is done -----------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------
 
     def _start(self) -> None:
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-guest-")))
-        with ExitStack() as handed:  # what QEMU inherits, closed here once it has it
+        with ExitStack() as handed:  # descriptors that QEMU inherits, closed here afterwards
             qmp, qmp_peer = _socket_pair(handed)
             agent, agent_peer = _socket_pair(handed)
             argv = self.machine.argv(PANIC_ENDS_QEMU)
@@ -175,7 +176,7 @@ class Guest:
             raise GuestError(f"{what}: {error}") from error
 
     def _quit(self) -> None:
-        """End QEMU whatever state it is in."""
+        """End QEMU in any state."""
         if not hasattr(self, "process"):
             return
         try:

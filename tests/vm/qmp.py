@@ -54,7 +54,7 @@ class Qmp:
             self._events.append(message)
 
     def wait_for(self, event: str) -> dict[str, Any]:
-        """The next event of that name that nobody has waited for yet.
+        """Return the next event of that name that was not returned before.
 
         :raise QmpError: when QEMU closes the connection first.
         """
@@ -66,7 +66,7 @@ class Qmp:
             self._events.append(self._receive())
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # what could not be written to a QEMU that is gone
+        with contextlib.suppress(OSError):  # the file object still holds data that a dead QEMU cannot take
             self._stream.close()
         self._connection.close()
 

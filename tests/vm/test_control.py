@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.api_caller import ApiCaller, Reader
+from tests.limits import HANGS_AFTER_S
 from tests.vm.harness import Guest
 from tests.vm.vgcd import Vgcd, VmSettings
 from virtio_proto.control.records import Level
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.vm
 
 NAME = "watched"
 BLOCKS = 100_000
-"""More than are run before the kernel has been told to hurry."""
+"""Number of blocks: more than run before the kernel is told to hurry."""
 
 GUEST = f"""
 import numpy as np
@@ -58,10 +59,10 @@ def blocks_done(stats: Mapping[str, Any]) -> int:
     return sum(pe["blocks"] for pe in stats["pes"])
 
 
-def test_long_kernel_is_watched_told_and_right() -> None:
+def test_long_kernel_is_watched_and_steered_and_computes_correctly() -> None:
     settings = VmSettings(NAME, extra={"deadline": "10m", "quota": {"pes": 2, "memory": "64M"}})
     with Vgcd(settings) as vgcd, Guest(vgcd.device(NAME)) as guest, ApiCaller(vgcd.control_socket) as caller:
-        started = guest.start(f"python3 -c {shlex.quote(GUEST)}", timeout=300)
+        started = guest.start(f"python3 -c {shlex.quote(GUEST)}", timeout=HANGS_AFTER_S)
         guest.run("while [ ! -e /tmp/computing ]; do sleep 0.1; done")
 
         perf = Reader(caller, caller.open(f"vm={NAME},fn=perf", level=Level.CRITICAL, period_ms=50))
@@ -84,7 +85,7 @@ def test_long_kernel_is_watched_told_and_right() -> None:
         assert numbers == sorted(numbers)
 
         assert caller.ask("send", instance=stdio, data=b"hurry up\n", pe=waiting) == {"elements": 1}
-        output = guest.result(started, "the guest's program", timeout=300).stdout.splitlines()
+        output = guest.result(started, "the guest's program", timeout=HANGS_AFTER_S).stdout.splitlines()
         assert output[-1] == "9 True"
         console = Reader(caller, stdio)
         while console.next()[1] != "told with 9 bytes":

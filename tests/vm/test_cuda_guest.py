@@ -26,7 +26,7 @@ extern "C" __global__ void prints(unsigned n) { for (unsigned i = 0; i < n; i++)
 with vgc.Device() as d:
     program = d.compile(SOURCE)
 '''
-"""The fake driver knows these kernels by their names."""
+"""Source of kernels that the fake driver has, by name."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def generation(guest: Guest) -> int:
 
 
 def test_guest_sees_the_gpu_and_its_part_of_it(guest: Guest) -> None:
-    """Twenty processing elements were asked for; partitions of this GPU come in steps of eight."""
+    """The VM asks for twenty processing elements; partitions of this GPU come in steps of eight."""
     shown = guest.run("vgc info").stdout
     assert "Fake H200, 24 of 132 SMs (cuda), ready, generation " in shown
     assert "24 processing elements, 256 MiB of device memory" in shown

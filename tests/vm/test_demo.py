@@ -1,4 +1,4 @@
-"""What `make demo` promises: both examples run in a guest and agree with numpy, and their pictures reach the host."""
+"""`make demo`: both examples run in a guest and agree with numpy, and their pictures reach the host."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.vm
 
 SYSFS = "/sys/bus/pci/devices"
 DEVICE_AREA = 0x2000
-"""Where QEMU puts the device-specific configuration in BAR 2."""
+"""Offset of the device-specific configuration in BAR 2, as QEMU lays it out."""
 
 READ_CONFIG = f"""
 import mmap, sys
@@ -35,7 +35,7 @@ def test_guest_sees_device_region_and_configuration() -> None:
     with Vgcd(settings) as vgcd, Guest(vgcd.device("seen")) as guest:
         device = pci_address(guest, f"0x1af40x{0x1040 + schema.VIRTIO_ID:04x}")
         region = pci_address(guest, "0x1af40x1110")
-        guest.run(f"echo {device} > {SYSFS}/{device}/driver/unbind")  # the kernel's virtio-pci holds the BAR
+        guest.run(f"echo {device} > {SYSFS}/{device}/driver/unbind")  # the kernel's virtio-pci driver holds the BAR
         guest.run(f"printf '\\006' | dd of={SYSFS}/{device}/config bs=1 seek=4 conv=notrunc 2>/dev/null")
         text = guest.run(f"python3 -c {shlex.quote(READ_CONFIG)} {SYSFS}/{device}/resource2").stdout
         config = schema.CONFIG.construct.parse(bytes.fromhex(text))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.vm
 PROGRAMS = Path(__file__).with_name("guest_programs")
 SPIN = "python3 spin.py /tmp/started /tmp/stop"
 LONG_DEADLINE = {"deadline": "10m"}
-"""So that nothing but the test ends a kernel that spins."""
+"""Deadline of launches, long enough that only the test ends a kernel that spins."""
 
 
 @contextmanager
@@ -41,19 +41,19 @@ def put_programs(guest: Guest) -> None:
 
 @pytest.fixture(scope="module")
 def computer() -> Iterator[tuple[Vgcd, Guest]]:
-    """One guest for the tests that leave the device as they found it."""
+    """A guest shared by the tests that leave the device as they found it."""
     with one_guest() as pair:
         yield pair
 
 
 def python(guest: Guest, code: str) -> str:
-    """What a Python program in the guest prints."""
+    """Runs a Python program in the guest; returns its output."""
     program = f"import numpy as np, guest_driver as vgc\n{code}"
     return guest.run(f"python3 -c {shlex.quote(program)}").stdout
 
 
 def start_spinning(guest: Guest) -> Future[Answer]:
-    """Have a kernel run in the guest; returns when it does. `stop_spinning` ends it."""
+    """Start a kernel in the guest; returns when it runs. `stop_spinning` ends it."""
     guest.run("rm -f /tmp/started /tmp/stop; mkfifo /tmp/started /tmp/stop")
     spinning = guest.start(SPIN)
     guest.run("cat /tmp/started")
@@ -61,12 +61,12 @@ def start_spinning(guest: Guest) -> Future[Answer]:
 
 
 def stop_spinning(guest: Guest, spinning: Future[Answer], word: str = "stop") -> str:
-    """End `start_spinning`, and give what its program printed."""
+    """End the kernel of `start_spinning`; return its program's output."""
     guest.run(f"echo {word} > /tmp/stop")
     return guest.result(spinning, SPIN).stdout
 
 
-def test_device_says_whose_it_is(computer: tuple[Vgcd, Guest]) -> None:
+def test_device_reports_the_name_of_its_vm(computer: tuple[Vgcd, Guest]) -> None:
     _, guest = computer
     shown = python(guest, "with vgc.Device() as d: i = d.info(); print(i.vm_name, i.engine, i.health, i.num_queues)")
     assert shown == "one cpu ready 4\n"

@@ -25,7 +25,7 @@ def guest_with_device(name: str = "driver") -> Iterator[tuple[Guest, Vgcd]]:
 
 
 def python(guest: Guest, script: str, *, opens: bool = True) -> str:
-    """What a Python script in the guest prints; the device is open as ``dev``."""
+    """Runs a Python script in the guest with the device open as ``dev``; returns its output."""
     opening = "dev = vgc.Device(spin_s=1e-9)\n" if opens else ""
     program = "import os, signal, sys, time\nimport numpy as np\nimport guest_driver as vgc\n" + opening + script
     return guest.run(f"python3 -c {shlex.quote(program)}").stdout.strip()
@@ -45,7 +45,7 @@ for _ in range(3):
     children.append(pid)
 print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
 """
-"""Processes that sleep for every answer: an interrupt of one wakes all, and none may take another's."""
+"""Script of processes that sleep for every answer: an interrupt wakes all, and each must take its own answers only."""
 
 KILLED_HOLDER = """
 victim = os.fork()
@@ -64,7 +64,7 @@ with vgc.Device(spin_s=1e-9) as dev:
         usage = third.usage()
         print(usage.num_contexts, usage.memory_used_bytes)
 """
-"""The kernel stops the device when a descriptor of /dev/uioN is closed; the survivors must turn it on again."""
+"""Script of a process that survives: closing a /dev/uioN stops the device, and survivors restart it."""
 
 
 def test_driver_brings_the_device_up_and_computes() -> None:
@@ -90,14 +90,14 @@ def test_device_goes_on_after_a_process_was_killed() -> None:
 
 
 def test_device_comes_up_again_after_the_guest_restarts() -> None:
-    """The state of before the restart is gone, the rings lie where they lay."""
+    """The state from before the restart is gone, and the rings are at their old places."""
     with guest_with_device() as (guest, _):
         assert python(guest, "print(dev.nop().exec_ns >= 0)") == "True"
-        guest.run("rm /run/vgc/*.state")  # as a restart leaves /run
+        guest.run("rm /run/vgc/*.state")  # as after a restart, when /run is empty
         assert python(guest, "print(dev.usage().num_contexts)") == "1"
 
 
-def test_killed_worker_is_a_lost_device_to_the_guest_and_nothing_else() -> None:
+def test_killed_worker_shows_as_a_lost_device_only() -> None:
     script = """
 memory = dev.alloc(1 << 20)
 open("/tmp/up", "w").close()
@@ -121,7 +121,7 @@ print(dev.info().generation, dev.usage().memory_used_bytes)
 
 
 def kill_workers(vgcd: Vgcd) -> None:
-    """SIGKILL to whatever the daemon has running: its launcher takes the worker with it. Returns when both are gone."""
+    """Sends SIGKILL to the daemon's launcher, which takes the worker with it; returns when both are gone."""
     launchers = vgcd.worker_pids()
     with ExitStack() as stack:
         ends = [os.pidfd_open(pid) for pid in (*launchers, *(one for pid in launchers for one in descendants(pid)))]
@@ -134,6 +134,6 @@ def kill_workers(vgcd: Vgcd) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The children of a process's first thread, their children, and so on."""
+    """All descendants of a process's first thread."""
     children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return children + [one for child in children for one in descendants(child)]

@@ -1,4 +1,4 @@
-"""A real guest computes in a loop while the host moves its work to and fro: the guest notices nothing."""
+"""A real guest computes in a loop while the host migrates its work to and fro, and notices nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from tests.fakes.control_caller import ControlCaller
+from tests.limits import HANGS_AFTER_S
 from tests.vm.harness import Guest
 from tests.vm.vgcd import Vgcd, VmSettings
 
@@ -49,11 +50,11 @@ with vgc.Device() as dev:
 def test_a_guest_that_computes_notices_nothing_of_migrations() -> None:
     settings = VmSettings(NAME, extra={"quota": {"pes": 2, "memory": "64M"}})
     with Vgcd(settings) as vgcd, Guest(vgcd.device(NAME)) as guest, ControlCaller(vgcd.control_socket) as control:
-        started = guest.start(f"python3 -c {shlex.quote(GUEST)}", timeout=300)
+        started = guest.start(f"python3 -c {shlex.quote(GUEST)}", timeout=HANGS_AFTER_S)
         guest.run("while [ ! -e /tmp/computing ]; do sleep 0.1; done")
         moves = [control.migrate(NAME, pes=1 + turn % 2) for turn in range(MOVES)]
         guest.run("touch /tmp/enough")
-        said = guest.result(started, "the guest's program", timeout=300).stdout.split()
+        said = guest.result(started, "the guest's program", timeout=HANGS_AFTER_S).stdout.split()
         assert [move["text"] for move in moves if move["state"] != "done"] == []
         assert all(move["bytes"] > 0 for move in moves)
         assert (said[0], said[2:]) == ("rounds", ["generation", "1"])

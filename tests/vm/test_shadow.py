@@ -20,7 +20,7 @@ extern "C" __global__ void add_one(unsigned *data, unsigned count) {
     if (i < count) data[i]++;
 }
 """
-"""The fake driver knows this kernel by its name."""
+"""Source of a kernel that the fake driver has, by name."""
 
 PROGRAM = f'''
 import numpy as np, guest_driver as vgc
@@ -66,7 +66,7 @@ def test_difference_names_both_engines(guest: Guest) -> None:
     assert "999 of 1000 elements differ, first [0]: 1 and 7" in shown
 
 
-def test_vgc_run_with_a_shadow(guest: Guest, tmp_path: Path) -> None:
+def test_vgc_run_compares_both_devices(guest: Guest, tmp_path: Path) -> None:
     source = tmp_path / "add_one.cu"
     source.write_text(SOURCE)
     guest.put(source, "/root/add_one.cu")

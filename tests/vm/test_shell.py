@@ -1,4 +1,4 @@
-"""What `make vm` gives: a shell on the console, with the driver's command, Python and the examples at hand."""
+"""`make vm`: a shell on the console, with the `vgc` command, Python and the examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ exit
 
 
 def read_until(stream: IO[bytes], end: bytes) -> bytes:
-    """What comes out of `stream`, up to `end` or its own end."""
+    """Output of `stream` up to `end`, or to the stream's end."""
     seen = b""
     while not seen.endswith(end) and (byte := stream.read(1)):
         seen += byte
@@ -36,7 +36,7 @@ def test_shell_has_what_a_user_needs_and_exit_powers_off() -> None:
             argv = [*machine().argv(SHELL), *device.argv(region), "-serial", "stdio"]
             with subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, pass_fds=[region]) as console:
                 assert console.stdout is not None
-                assert read_until(console.stdout, PROMPT).endswith(PROMPT)  # the firmware eats what comes before
+                assert read_until(console.stdout, PROMPT).endswith(PROMPT)  # the firmware swallows earlier input
                 shown = console.communicate(TYPED)[0].decode()
     assert console.returncode == 0
     assert "shellshell" in shown

@@ -20,23 +20,28 @@ from typing import Any, Final, Self
 
 import yaml
 
+from tests.limits import ANSWERS_WITHIN_S
 from tests.vm.harness import LOG_TAIL_LINES
 from tools.common import REPOSITORY
 from tools.machine import Device
 
-STOP_SECONDS: Final = 30
+STOP_SECONDS: Final = ANSWERS_WITHIN_S
 FIRST_LISTEN_FD: Final = 3
-"""Where socket activation says the sockets start."""
+"""Number of the first activated socket, by socket activation's convention."""
 
 ACTIVATE: Final = """
-import os, sys
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: no daemon outlives tests that are killed
 first, count = int(sys.argv[1]), int(sys.argv[2])
 for number in range(count):
     os.dup2(int(sys.argv[3 + number]), first + number)
 os.environ["LISTEN_PID"] = str(os.getpid())
 os.execv(sys.argv[3 + count], sys.argv[3 + count:])
 """
-"""Becomes the daemon, after putting the sockets where it looks and naming the process that they are for."""
+"""Python program that becomes the daemon, with its sockets at the right descriptors and LISTEN_PID set."""
+
+BUG_EVENTS: Final = ("wrong_transition", "loop_error")
+"""Events in the log that a correct daemon never logs; it goes on after them."""
 
 
 class VgcdError(Exception):
@@ -45,7 +50,7 @@ class VgcdError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class VmSettings:
-    """One VM as the daemon is to offer it; `extra` are further keys of its section in the configuration."""
+    """A VM as the daemon is to offer it; `extra` are further keys of its section in the configuration."""
 
     name: str
     region_bytes: int = 64 << 20
@@ -58,7 +63,7 @@ class VmSettings:
 
 
 class Vgcd:
-    """One daemon for any number of VMs. Its sockets listen before it runs, so a guest may start at once."""
+    """A daemon for any number of VMs. Its sockets listen before it runs, so a guest may start at once."""
 
     def __init__(self, *vms: VmSettings, log_level: str = "info") -> None:
         self._vms = {vm.name: vm for vm in vms}
@@ -103,11 +108,11 @@ class Vgcd:
 
     @property
     def control_socket(self) -> Path:
-        """Where control centres are let in."""
+        """Path of the control socket."""
         return self.folder / "control.sock"
 
     def worker_pids(self) -> list[int]:
-        """The processes that the daemon runs right now."""
+        """Ids of the daemon's child processes."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in path.read_text().split()]
 
@@ -136,9 +141,9 @@ class Vgcd:
         return [sys.executable, "-c", ACTIVATE, *handed, *daemon]
 
     def _stop(self) -> None:
-        """SIGTERM, as a service manager does.
+        """Sends SIGTERM, as a service manager does, and waits for the end.
 
-        :raise VgcdError: when it had ended already, or does not obey, or complains.
+        :raise VgcdError: when the daemon had ended already, does not end, or ends with an error.
         """
         if self.process.poll() is not None:
             raise VgcdError(f"vgcd ended by itself with {self.process.returncode}")
@@ -151,3 +156,6 @@ class Vgcd:
             raise VgcdError(f"vgcd did not end within {STOP_SECONDS} s of SIGTERM") from None
         if code != 0:
             raise VgcdError(f"vgcd ended with {code} on SIGTERM")
+        log = (self.folder / "vgcd.log").read_text(errors="replace").splitlines()
+        if bugs := [line for line in log if any(event in line for event in BUG_EVENTS)]:
+            raise VgcdError("\n".join(["vgcd met bugs of its own:", *bugs]))

@@ -1,4 +1,4 @@
-"""One browser and one control centre for all tests; a page of its own for each."""
+"""Fixtures of the page's tests: one browser and one control centre for all, a page for each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ pytest.importorskip("aiohttp", reason="no aiohttp: pip install '.[control]'")
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright  # noqa: E402  after the check that it is there
 
+from tests.limits import ANSWERS_WITHIN_S  # noqa: E402
 from tests.web.journal import Journal  # noqa: E402
 from tests.web.rig import Rig  # noqa: E402
 
 CHROMIUM = Path("/usr/bin/chromium")
-PATIENCE_MS = 10_000
+PATIENCE_MS = 1000 * ANSWERS_WITHIN_S
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +38,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 @pytest.fixture(scope="session")
 def context(browser: Browser) -> BrowserContext:
-    """Shared, so that the page's files are loaded once; what a page keeps is its own tab's."""
+    """A shared browser context, so that the page's files are loaded once; stored state belongs to each tab."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="dark", accept_downloads=True)
     context.set_default_timeout(PATIENCE_MS)
     sync_api.expect.set_options(timeout=PATIENCE_MS)
@@ -65,7 +66,7 @@ def opened(context: BrowserContext, rig: Rig) -> Iterator[Callable[[str], tuple[
 
 @pytest.fixture
 def page(opened: Callable[[str], tuple[Page, Journal]], rig: Rig) -> Page:
-    """The page as an administrator has it."""
+    """The page with the rights of an administrator."""
     return opened(rig.url)[0]
 
 

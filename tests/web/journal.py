@@ -1,4 +1,4 @@
-"""What a page must not do, watched while a test uses it."""
+"""Watches a page for errors and foreign requests during a test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from playwright.sync_api import ConsoleMessage, Error, Page, Request
 
 
 class Journal:
-    """Errors in the console and requests to elsewhere of one page; `allow` what a test provokes on purpose."""
+    """Console errors and requests to other origins of one page; `allow` those that a test provokes on purpose."""
 
     def __init__(self, page: Page, origin: str) -> None:
         self._allowed: list[str] = []
@@ -20,11 +20,11 @@ class Journal:
         page.on("request", self._request)
 
     def allow(self, text: str) -> None:
-        """Errors that contain this are expected, from the beginning of the test."""
+        """Marks errors that contain this text as expected, from the beginning of the test."""
         self._allowed.append(text)
 
     def problems(self) -> list[str]:
-        """What happened that should not have."""
+        """Unexpected errors and requests."""
         errors = [error for error in self._errors if not any(text in error for text in self._allowed)]
         return errors + [f"left the origin: {url}" for url in self._elsewhere]
 

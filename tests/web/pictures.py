@@ -13,13 +13,14 @@ from PIL import Image
 from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
 from tests.fakes.control_world import Shape
+from tests.limits import ANSWERS_WITHIN_S
 from tests.web.conftest import CHROMIUM
 from tests.web.rig import Rig
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "images" / "control"
 SIZE: Final[ViewportSize] = {"width": 1280, "height": 800}
 MAX_BYTES: Final = 150_000
-PATIENCE_MS: Final = 15_000
+PATIENCE_MS: Final = 1000 * ANSWERS_WITHIN_S
 HOSTS: Final = {
     "gpu-a1": {"zone": "a", "rack": "1"},
     "gpu-a2": {"zone": "a", "rack": "2"},
@@ -36,7 +37,7 @@ RECORDED: Final = """async () => {
 
 
 def prepare(rig: Rig) -> None:
-    """Something to see: channels, faults, a policy, a hung VM, a dead host."""
+    """Prepares a scene: channels, faults, a policy, a hung VM, a dead host."""
     rig.open_channels("gpu-a1", "vm=gpu-a1-vm0,pe=0-31,fn=log", level=5, owner="ann")
     rig.open_channels("gpu-a1", "vm=gpu-a1-vm1,pe=0-7,fn=perf", owner="dashboard")
     rig.open_channels(
@@ -107,19 +108,19 @@ def _moves(page: Page) -> None:
     row.get_by_role("button", name="Migrate").click()
     page.get_by_role("dialog").get_by_role("button", name="Migrate").click()
     expect(page.get_by_role("table", name="Migrations").locator("tbody tr")).to_have_count(1)
-    page.get_by_role("button", name="Propose moves").click()
-    expect(page.get_by_role("table", name="Proposed moves")).to_be_visible()
+    page.get_by_role("button", name="Propose migrations").click()
+    expect(page.get_by_role("table", name="Proposed migrations")).to_be_visible()
     expect(page.locator(".toast")).to_have_count(0)
 
 
 def _firmware(page: Page) -> None:
     page.get_by_role("button", name="Stage image").click()
-    page.get_by_label("Elements (selector)").fill("host=gpu-a1,vm=gpu-a1-vm0,pe=0-63")
+    page.get_by_label("PEs (selector)").fill("host=gpu-a1,vm=gpu-a1-vm0,pe=0-63")
     page.get_by_label("Signed image").set_input_files(
         {"name": "control.vgcf", "mimeType": "application/octet-stream", "buffer": b"VGCF of the pictures"}
     )
     page.get_by_role("button", name="Stage", exact=True).click()
-    expect(page.get_by_role("table", name="What runs where")).to_contain_text("staged")
+    expect(page.get_by_role("table", name="Versions on PEs")).to_contain_text("staged")
     page.get_by_role("button", name="Dismiss").click()
     expect(page.locator(".toast")).to_have_count(0)
 
@@ -156,11 +157,11 @@ PICTURES: Final[dict[str, tuple[str, str, Callable[[Page], None]]]] = {
     "self": ("self", "", _history),
     "timeline": ("timeline", "", _timeline),
 }
-"""By file: the view, the selector above it, and what is done before it is taken."""
+"""Pictures by file: the view, its selector, and the actions before the picture is taken."""
 
 
 def _save(picture: bytes, path: Path) -> None:
-    """As a short PNG; one that is still too long gets a palette."""
+    """Saves a small PNG; one that is still too large gets a palette."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
     image.save(path, optimize=True)
     if path.stat().st_size > MAX_BYTES:
@@ -168,11 +169,11 @@ def _save(picture: bytes, path: Path) -> None:
 
 
 def take(page: Page, rig: Rig, folder: Path) -> None:
-    """:raise SystemExit: a picture is larger than it may be."""
+    """Takes the pictures. :raise SystemExit: a picture is larger than the limit."""
     for name, (view, scope, act) in PICTURES.items():
         page.goto(f"{rig.url}#/{view}")
-        page.get_by_label("Selector: what all views show").fill(scope)
-        page.get_by_label("Selector: what all views show").blur()
+        page.get_by_label("Selector for all views").fill(scope)
+        page.get_by_label("Selector for all views").blur()
         act(page)
         path = folder / f"{name}.png"
         _save(page.screenshot(animations="disabled"), path)

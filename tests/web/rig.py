@@ -1,4 +1,4 @@
-"""What the page is tested against: simulated daemons and the real control centre, on a loop in a thread of its own."""
+"""Servers for tests of the page: simulated daemons and the real control centre, on a loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from control_center.recorder import Settings, StoreRecorder
 from tests.fakes.control_daemon import FakeDaemon
 from tests.fakes.control_records import FakeInstance
 from tests.fakes.control_world import Shape
+from tests.limits import ANSWERS_WITHIN_S
 from virtio_proto.control import tokens
 
 ADMIN_TOKEN: Final = "vgc_the-admin-of-the-tests"
 VIEW_TOKEN: Final = "vgc_somebody-who-only-looks"
 TICK_S: Final = 0.05
-"""Between two steps of the simulated work, unless somebody wants them slower."""
+"""Seconds between two steps of the simulated work, unless a test slows it down."""
 LOAD_S: Final = 0.3
-"""Between two times that streams get the load."""
+"""Seconds between two load messages on streams."""
 _LABELS: Final = {"h1": {"zone": "a"}, "h2": {"zone": "a"}, "h3": {"zone": "b"}}
 _T = TypeVar("_T")
 
@@ -74,10 +75,10 @@ class Rig:
 
     def do(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Runs `work` on the loop and waits for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWERS_WITHIN_S)
 
     def call(self, work: Callable[[], _T]) -> _T:
-        """Calls `work` on the loop and waits for what it returns."""
+        """Calls `work` on the loop and returns its result."""
         done: Future[_T] = Future()
 
         def run() -> None:
@@ -87,7 +88,7 @@ class Rig:
                 done.set_exception(error)
 
         self._loop.call_soon_threadsafe(run)
-        return done.result(30)
+        return done.result(ANSWERS_WITHIN_S)
 
     # ---- running ---------------------------------------------------------------------------------
 
@@ -120,14 +121,14 @@ class Rig:
 
     async def _work(self) -> None:
         while True:
-            await asyncio.sleep(self._tick_s)
+            await asyncio.sleep(self._tick_s)  # noqa: TID251  the pace of the daemons' work
             for name, daemon in self.daemons.items():
                 if name not in self._dead:
                     daemon.tick()
 
     async def _load(self) -> None:
         while True:
-            await asyncio.sleep(LOAD_S)
+            await asyncio.sleep(LOAD_S)  # noqa: TID251  the pace of the centres' work
             for centre in self._centres:
                 centre.tick()
 
@@ -138,19 +139,19 @@ class Rig:
         path.write_text("".join(lines))
         return path
 
-    # ---- what happens on the hosts ---------------------------------------------------------------
+    # ---- events on the hosts ---------------------------------------------------------------------
 
     def kill(self, host: str) -> None:
-        """The daemon dies."""
+        """Stops a daemon, as if it had died."""
         self._dead.add(host)
         self.do(self.daemons[host].stop())
 
     def shift_load(self, host: str, vm: str, phase: float) -> None:
-        """Another part of the VM's elements is busy now, and more or fewer of them."""
+        """Makes another part of the VM's elements busy, and a different number of them."""
         self.daemons[host].world.vms[vm].phase = phase
 
     def freeze(self, host: str, vm: str) -> None:
-        """The VM's kernels hang."""
+        """Makes the VM's kernels hang."""
         self.daemons[host].world.vms[vm].frozen = True
 
     def confine(self, host: str, vm: str, pes: list[int] | None) -> None:
@@ -160,12 +161,12 @@ class Rig:
         return self.call(lambda: self.daemons[host].fault(vm, pe, **more))
 
     def open_channels(self, host: str, selector: str, **more: Any) -> None:
-        """Somebody else opens channels."""
+        """Opens channels as another client."""
         fields = {"selector": selector, "owner": "somebody", "keep": True, "ttl_s": 600.0, **more}
         self.call(lambda: self.daemons[host].host.answer("open", fields, None))
 
     def lose(self, host: str, function: str, count: int) -> None:
-        """The channels of a function lose records."""
+        """Makes the channels of a function lose records."""
         for instance in self.instances(host):
             if instance.function.name.lower() == function:
                 for channel in instance.channels:
@@ -175,11 +176,11 @@ class Rig:
         return self.call(lambda: list(self.daemons[host].host.instances.values()))
 
     def functions(self, host: str) -> list[str]:
-        """What is open on a host."""
+        """Functions with open channels on a host."""
         return [instance.function.name.lower() for instance in self.instances(host)]
 
     def mend(self) -> None:
-        """Makes everything as it was at first, for the next test."""
+        """Restores the initial state for the next test."""
         for name in tuple(self._dead):
             self.do(self.daemons[name].start())
             self._dead.discard(name)

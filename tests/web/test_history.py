@@ -1,4 +1,4 @@
-"""Views of what was: snapshots and the time line."""
+"""Views of the past: snapshots and the time line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_a_snapshot_names_hung_and_silent_elements(go: Go, rig: Rig) -> None:
     rig.freeze("h1", "h1-vm0")
     rig.confine("h1", "h1-vm1", [0, 1])
     page = go("snapshots")
-    page.get_by_label("Selector: what all views show").fill("host=h1,vm=h1-vm0|h1-vm1,pe=0-3")
+    page.get_by_label("Selector for all views").fill("host=h1,vm=h1-vm0|h1-vm1,pe=0-3")
     page.get_by_role("button", name="Take snapshot").click()
-    table = page.get_by_role("table", name="Elements")
+    table = page.get_by_role("table", name="PEs")
     expect(table.locator("tbody tr")).to_have_count(8)
     expect(table.locator("tbody tr").first).to_contain_text("hung")
     expect(table.get_by_text("silent")).to_have_count(2)
@@ -36,12 +36,12 @@ def test_a_snapshot_names_hung_and_silent_elements(go: Go, rig: Rig) -> None:
 
 def test_two_snapshots_are_compared(go: Go, rig: Rig) -> None:
     page = go("snapshots")
-    page.get_by_label("Selector: what all views show").fill("host=h1,vm=h1-vm0|h1-vm1,pe=0-3")
+    page.get_by_label("Selector for all views").fill("host=h1,vm=h1-vm0|h1-vm1,pe=0-3")
     page.get_by_role("button", name="Take snapshot").click()
-    expect(page.get_by_role("table", name="Elements")).to_be_visible()
+    expect(page.get_by_role("table", name="PEs")).to_be_visible()
     rig.freeze("h1", "h1-vm0")
     page.get_by_role("button", name="Take snapshot").click()
-    expect(page.get_by_role("table", name="Elements").get_by_text("hung")).to_have_count(4)
+    expect(page.get_by_role("table", name="PEs").get_by_text("hung")).to_have_count(4)
     page.get_by_role("button", name="Compare", disabled=False).first.click()
     changes = page.get_by_role("table", name="Changes")
     expect(changes.get_by_role("row", name="h1/h1-vm0/0")).to_contain_text("hung")

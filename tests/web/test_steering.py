@@ -1,4 +1,4 @@
-"""Views that steer: console, channels, faults and policies, moves, firmware; what a role may not do."""
+"""Views that steer: console, channels, faults and policies, migrations, firmware; limits of roles."""
 
 from __future__ import annotations
 
@@ -155,23 +155,23 @@ def test_policies_are_added_edited_and_removed(go: Go, rig: Rig) -> None:
     row.get_by_role("button", name="Edit").click()
     page.get_by_role("dialog").get_by_label("Acts").select_option("aggregate")
     page.get_by_role("button", name="Put in force").click()
-    expect(row).to_contain_text("after so many")
+    expect(row).to_contain_text("after a number of faults")
     assert rig.daemons["h1"].host.policies[0]["trigger"] == "aggregate"
     row.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("No policy")).to_be_visible()
     assert rig.daemons["h1"].host.policies == []
 
 
-# ---- moves ---------------------------------------------------------------------------------------
+# ---- migrations ----------------------------------------------------------------------------------
 
 
 def test_proposed_moves_are_applied(go: Go) -> None:
     page = go("migrations")
-    page.get_by_role("button", name="Propose moves").click()
-    moves = page.get_by_role("table", name="Proposed moves")
-    expect(moves).to_contain_text("most loaded")
+    page.get_by_role("button", name="Propose migrations").click()
+    proposed = page.get_by_role("table", name="Proposed migrations")
+    expect(proposed).to_contain_text("most loaded")
     page.get_by_role("button", name="Apply all").click()
-    expect(moves).to_have_count(0)
+    expect(proposed).to_have_count(0)
     expect(page.get_by_role("table", name="Migrations").locator("tbody tr").first).to_contain_text("done")
 
 
@@ -186,7 +186,7 @@ def test_a_vm_is_migrated_and_confined(go: Go, rig: Rig) -> None:
     expect(history.get_by_role("row", name="h2/h2-vm1").first).to_contain_text("64 MiB")
     assert vm.gpu == 1
     row.get_by_role("button", name="Confine").click()
-    page.get_by_role("dialog").get_by_label("Elements").fill("0-3")
+    page.get_by_role("dialog").get_by_label("PEs").fill("0-3")
     page.get_by_role("dialog").get_by_role("button", name="Confine").click()
     expect(row).to_contain_text("4 of 16")
     assert vm.confined_to == [0, 1, 2, 3]
@@ -196,7 +196,7 @@ def test_a_refused_confinement_says_why(opened: Opened, rig: Rig) -> None:
     page, journal = opened(f"{rig.url}#/migrations")
     journal.allow("status of 4")
     page.get_by_role("row", name="h2-vm1").get_by_role("button", name="Confine").click()
-    page.get_by_role("dialog").get_by_label("Elements").fill("four")
+    page.get_by_role("dialog").get_by_label("PEs").fill("four")
     page.get_by_role("dialog").get_by_role("button", name="Confine").click()
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("four")
 
@@ -220,10 +220,10 @@ def image(content: bytes) -> FilePayload:
 def test_firmware_is_staged_activated_and_rolled_back(go: Go, rig: Rig) -> None:
     page = go("firmware")
     page.get_by_role("button", name="Stage image").click()
-    page.get_by_label("Elements (selector)").fill("host=h1,vm=h1-vm0")
+    page.get_by_label("PEs (selector)").fill("host=h1,vm=h1-vm0")
     page.get_by_label("Signed image").set_input_files(image(b"VGCF image of the tests"))
     page.get_by_role("button", name="Stage", exact=True).click()
-    running = page.get_by_role("table", name="What runs where")
+    running = page.get_by_role("table", name="Versions on PEs")
     row = running.get_by_role("row", name="h1/h1-vm0")
     expect(row).to_contain_text("staged")
     version = rig.daemons["h1"].host.images[0]["version"]
@@ -231,7 +231,7 @@ def test_firmware_is_staged_activated_and_rolled_back(go: Go, rig: Rig) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Activate").click()
     expect(row.locator("b")).to_have_text(version)
     page.get_by_role("button", name="Roll back").first.click()
-    page.get_by_label("Elements (selector)").fill("host=h1,vm=h1-vm0")
+    page.get_by_label("PEs (selector)").fill("host=h1,vm=h1-vm0")
     page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
     expect(row.locator("b")).to_have_text("1.0.0")
 
@@ -240,7 +240,7 @@ def test_an_image_with_a_wrong_signature_is_refused(opened: Opened, rig: Rig) ->
     page, journal = opened(f"{rig.url}#/firmware")
     journal.allow("status of ")
     page.get_by_role("button", name="Stage image").click()
-    page.get_by_label("Elements (selector)").fill("host=h1")
+    page.get_by_label("PEs (selector)").fill("host=h1")
     page.get_by_label("Signed image").set_input_files(image(b"forged"))
     page.get_by_role("button", name="Stage", exact=True).click()
     expect(page.get_by_role("alert").or_(page.locator(".proposal"))).to_contain_text("no signature of a known key")
@@ -271,7 +271,11 @@ def test_what_a_role_may_not_do_is_disabled_and_says_why(opened: Opened, rig: Ri
     page.get_by_role("dialog").get_by_label("Token", exact=True).fill(VIEW_TOKEN)
     page.get_by_role("button", name="Use it").click()
     expect(page.locator("#role")).to_have_text("view")
-    for view, name in (("Channels", "Open channels"), ("Load & moves", "Propose moves"), ("Firmware", "Stage image")):
+    for view, name in (
+        ("Channels", "Open channels"),
+        ("Load & migrations", "Propose migrations"),
+        ("Firmware", "Stage image"),
+    ):
         page.get_by_role("navigation").get_by_role("link", name=view).click()
         button = page.get_by_role("button", name=name).first
         expect(button).to_be_disabled()

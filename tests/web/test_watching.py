@@ -13,7 +13,7 @@ from tests.web.rig import Rig
 
 VIEWS = (
     *("Cluster", "GPUs", "Counters", "Log", "Faults", "Snapshots", "Time line"),
-    *("Console", "Channels", "Load & moves", "Firmware", "Self-cost"),
+    *("Console", "Channels", "Load & migrations", "Firmware", "Self-cost"),
 )
 ANY_NUMBER = re.compile(r"\d+")
 Go = Callable[[str], Page]
@@ -61,13 +61,13 @@ def test_hosts_are_cards_with_their_gpus_and_labels(page: Page) -> None:
 
 def test_the_selector_above_filters_the_cluster(page: Page) -> None:
     expect(page.locator("article.host")).to_have_count(3)
-    page.get_by_label("Selector: what all views show").fill("host=h2")
+    page.get_by_label("Selector for all views").fill("host=h2")
     expect(page.locator("article.host")).to_have_count(1)
     expect(card(page, "h2")).to_be_visible()
 
 
 def test_a_malformed_selector_says_what_is_allowed(page: Page) -> None:
-    page.get_by_label("Selector: what all views show").fill("rack=7")
+    page.get_by_label("Selector for all views").fill("rack=7")
     expect(page.locator(".scope-error")).to_contain_text("rack=7: key=value with host, gpu, vm, pe, fn")
 
 
@@ -85,7 +85,7 @@ def test_a_host_that_dies_is_stale_then_down_and_comes_back(page: Page, rig: Rig
 def test_the_heat_grid_moves_with_the_load(opened: Opened, rig: Rig, colours: str) -> None:
     rig.shift_load("h1", "h1-vm0", 0.0)
     page, journal = opened(f"{rig.url}#/gpus")
-    journal.allow("willReadFrequently")  # advice on how this test looks at pixels
+    journal.allow("willReadFrequently")  # the browser's advice about reading pixels, as this test does
     page.get_by_label("Colours").select_option(colours)
     canvas = page.locator("[data-gpu='h1/0'] canvas[data-vm='h1-vm0']")
     expect(canvas).to_be_visible()
@@ -120,7 +120,7 @@ def test_arrow_keys_walk_the_heat_grid(go: Go) -> None:
 def test_counters_of_perf_channels_and_a_threshold(go: Go, rig: Rig) -> None:
     rig.open_channels("h1", "vm=h1-vm0,pe=0-3,fn=perf")
     page = go("counters")
-    expect(page.get_by_role("table", name="Elements").locator("tbody tr")).to_have_count(4)
+    expect(page.get_by_role("table", name="PEs").locator("tbody tr")).to_have_count(4)
     values = page.get_by_role("table", name="Counters and gauges")
     expect(values).to_contain_text("items")
     values.get_by_role("row", name="residual").first.get_by_role("button", name="Threshold").click()
@@ -151,7 +151,7 @@ def test_a_paused_log_stands_still_and_goes_on(go: Go, rig: Rig) -> None:
     before = page.locator(".lines .line").count()
     page.evaluate(MORE_RECORDS)
     assert page.locator(".lines .line").count() == before
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     page.wait_for_function("before => document.querySelectorAll('.lines .line').length > before", arg=before)
 
 

@@ -1,4 +1,4 @@
-"""The page over the real thing: a control centre, a daemon, a worker, and a guest's program that tells what it does."""
+"""The page over the real system: a control centre, a daemon, a worker, and a guest's program with channels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from playwright.sync_api import BrowserContext, expect
 from control_center import address
 from control_center.config import CentreConfig
 from control_center.host import HostConfig
-from control_center.running import running
+from control_center.service import running
 from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import REPOSITORY
+from tests.limits import ANSWERS_WITHIN_S
 from tests.web.journal import Journal
-from vhost_backend.config import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
-from vhost_backend.daemon.compilers import compile_service
+from vhost_backend.config.daemon import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 
 PICTURE = "canvas => canvas.toDataURL()"
@@ -49,7 +50,7 @@ def a_daemon(folder: Path) -> Iterator[AttachedLink]:
 
 @contextmanager
 def a_centre(folder: Path) -> Iterator[str]:
-    """A control centre of that daemon, on a loop in a thread of its own: its URL."""
+    """Runs a control centre of the daemon on a loop in a thread of its own; yields its URL."""
     told: SimpleQueue[Any] = SimpleQueue()
 
     async def serve() -> None:
@@ -61,7 +62,7 @@ def a_centre(folder: Path) -> Iterator[str]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="centre")
     thread.start()
-    url, loop, ended = told.get(timeout=10)
+    url, loop, ended = told.get(timeout=ANSWERS_WITHIN_S)
     try:
         yield url
     finally:
@@ -71,7 +72,7 @@ def a_centre(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def the_example(link: AttachedLink, folder: Path) -> Iterator[None]:
-    """``examples/watched.py``, over and over, until the block ends."""
+    """Runs ``examples/watched.py`` again and again until the block ends."""
     environment = os.environ | {
         "VGC_MEMFD": link.description,
         "VGC_STATE_DIR": str(folder / "state"),

@@ -1,12 +1,12 @@
-"""The test agent: runs commands and moves files for the host, over one virtio-serial port.
+"""Test agent in the guest: runs commands and copies files for the host, over one virtio-serial port.
 
-Each message, in both directions, is a line of JSON and then as many raw bytes as its ``size`` says. Requests:
+Each message, in both directions, is a line of JSON followed by ``size`` raw bytes. Requests:
 
     {"id", "op": "run", "command", "timeout", "size": 0}    -> {"id", "exit", "timed_out", "out", "size"} stdout + stderr
     {"id", "op": "put", "path", "mode", "size"} contents    -> {"id", "size": 0}
     {"id", "op": "get", "path", "size": 0}                  -> {"id", "size"} contents
 
-Commands run side by side; an answer that could not be given carries ``error`` instead.
+Commands run concurrently; a failed request is answered with ``error``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any, BinaryIO
 
 Answer = tuple[dict[str, Any], bytes]
 TIMED_OUT_EXIT = 124
-"""Exit code of a command that ran past its time, as timeout(1) has it."""
+"""Exit code of a command that ran past its time, like that of timeout(1)."""
 
 
 def run(request: dict[str, Any], _contents: bytes) -> Answer:
-    """Run a shell command in a session of its own; all of that session ends with its time."""
+    """Runs a shell command in a new session; all processes of the session are killed when its time is up."""
     command = subprocess.Popen(
         ["/bin/sh", "-c", request["command"]],
         stdin=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ OPERATIONS = {"run": run, "put": put, "get": get}
 
 
 class Agent:
-    """Reads requests for as long as there is a host, and answers each on a thread of its own."""
+    """Reads requests until the host closes the port, and answers each on a new thread."""
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._incoming = incoming
@@ -91,5 +91,5 @@ class Agent:
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[1]).open("r+b", buffering=0) as port:  # which can be open only once
+    with Path(sys.argv[1]).open("r+b", buffering=0) as port:  # the port can be open only once
         Agent(io.BufferedReader(port), io.BufferedWriter(port)).serve()

@@ -1,9 +1,9 @@
-"""Compiled programs, found by the digest of everything that shaped them.
+"""Caches of compiled programs, keyed by the digest of everything that the image depends on.
 
-Two layers. In memory: sealed memfds, ready to be handed to a worker. On disk: one file per program, written
-under another name and renamed, so that it is whole or absent; what it holds is checked against its own digest
-whenever it is read, and a file that fails is deleted and compiled anew. Both are bounded and forget what was not
-used for longest.
+Two layers. In memory: sealed memfds, ready to be passed to a worker. On disk: one file per program, written
+under a temporary name and renamed, so that it is whole or absent; its content is checked against a digest in the file
+whenever it is read, and a damaged file is deleted and the program compiled anew. Both are bounded and drop the least
+recently used programs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.errors import HostError
+from vhost_backend.fds import Fd
 from vhost_backend.sandbox import memfd
-from vhost_backend.sandbox.fds import Fd
 
 _MAGIC: Final = b"VGCPROG1"
 _HEADER: Final = struct.Struct("<8s32s32sI")  # magic, digest of what follows it, key, bytes of the log
@@ -32,26 +32,26 @@ _ABANDONED_SECONDS: Final = 3600
 
 
 def default_directory() -> Path:
-    """Where the cache lies unless the configuration says otherwise [XDG base directory specification]."""
+    """Folder of the cache unless the configuration names one [XDG base directory specification]."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "virtio-gpu-compute" / "programs"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled program: its image in a sealed memfd, and what the compiler said."""
+    """Compiled program: its image in a sealed memfd, and the compiler's log."""
 
     image: Fd
     log: str
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of memory it takes."""
-        return os.fstat(self.image.number).st_size + len(self.log)
+        """Bytes of memory that the program takes."""
+        return os.fstat(self.image.fileno()).st_size + len(self.log)
 
 
 class MemoryCache:
-    """Programs at hand. Not thread-safe: it belongs to the event loop."""
+    """Cache in memory. Not thread-safe: to be used on the event loop only."""
 
     def __init__(self, max_bytes: int = 256 << 20, max_programs: int = 256) -> None:
         self._max_bytes = max_bytes
@@ -63,14 +63,14 @@ class MemoryCache:
         return len(self._programs)
 
     def get(self, key: str) -> Program | None:
-        """The program, which stays the cache's, or None."""
+        """Looks a program up; returns it, still owned by the cache, or None."""
         program = self._programs.get(key)
         if program is not None:
             self._programs.move_to_end(key)
         return program
 
     def put(self, key: str, program: Program) -> None:
-        """Takes `program` over, and closes what no longer fits."""
+        """Takes `program` over, and closes the least recently used programs that no longer fit."""
         self._forget(key)
         self._programs[key] = program
         self._bytes += program.size_bytes
@@ -78,7 +78,7 @@ class MemoryCache:
             self._forget(next(iter(self._programs)))
 
     def close(self) -> None:
-        """Closes all of them."""
+        """Closes all programs."""
         for key in list(self._programs):
             self._forget(key)
 
@@ -90,23 +90,23 @@ class MemoryCache:
 
 
 class DiskCache:
-    """Programs of earlier runs. Its methods block on the disk and may be called from any thread."""
+    """Cache on disk, kept between runs. Its methods block on the disk and may be called from any thread."""
 
     def __init__(self, directory: Path, max_bytes: int = 1 << 30) -> None:
-        """Creates `directory` if need be.
+        """Creates `directory` if it does not exist.
 
-        :raise HostError: when it cannot be used, or somebody else may write to it.
+        :raise HostError: it cannot be used, or other users may write to it.
         """
         self._directory = directory
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self.corrupt_entries = 0
-        """Files that failed their check and were deleted."""
+        """Number of files that failed their check and were deleted."""
         _require_private(directory)
         self._bytes = self._scan()
 
     def load(self, key: str) -> Program | None:
-        """The program, the caller's own, or None if it is not there, unreadable or damaged."""
+        """Reads a program, which the caller then owns; None if it is absent, unreadable or damaged."""
         path = self._directory / key
         try:
             content = path.read_bytes()
@@ -118,17 +118,17 @@ class DiskCache:
             path.unlink(missing_ok=True)
             return None
         log, image = parsed
-        with contextlib.suppress(OSError):  # deleted meanwhile: the program is good all the same
+        with contextlib.suppress(OSError):  # the file was deleted meanwhile: the program is good nevertheless
             os.utime(path)
         return Program(Fd(memfd.sealed("vgc-image", image)), log)
 
     def store(self, key: str, program: Program) -> None:
-        """Keeps a copy of `program`.
+        """Stores a copy of `program`.
 
-        :raise OSError: when the disk does not take it; nothing is left behind.
+        :raise OSError: the disk refuses; no partial file is left.
         """
-        size = os.fstat(program.image.number).st_size
-        content = _format(key, program.log, memfd.read(program.image.number, size))
+        size = os.fstat(program.image.fileno()).st_size
+        content = _format(key, program.log, memfd.read(program.image.fileno(), size))
         unfinished = self._directory / f"{_UNFINISHED}{os.getpid()}-{threading.get_ident()}"
         try:
             unfinished.write_bytes(content)
@@ -142,7 +142,7 @@ class DiskCache:
                 self._bytes = self._evict()
 
     def _scan(self) -> int:
-        """Deletes what a crash left unfinished; returns the bytes of the rest."""
+        """Deletes unfinished files of a crash; returns the total bytes of the others."""
         total = 0
         for path, status in self._files():
             if not path.name.startswith(_UNFINISHED):
@@ -152,7 +152,7 @@ class DiskCache:
         return total
 
     def _evict(self) -> int:
-        """Deletes what was used longest ago until the rest fits; returns the bytes of the rest."""
+        """Deletes the least recently used programs until the others fit; returns the total bytes of those."""
         programs = [(path, status) for path, status in self._files() if not path.name.startswith(_UNFINISHED)]
         total = sum(status.st_size for _, status in programs)
         for path, status in sorted(programs, key=lambda item: item[1].st_mtime_ns):
@@ -180,7 +180,7 @@ def _require_private(directory: Path) -> None:
         raise HostError(
             f"the program cache {directory} is open to other users: owner {status.st_uid}, mode "
             f"{stat.S_IMODE(status.st_mode):o}",
-            f"allowed: owner {os.geteuid()}, writable by the owner alone",
+            f"allowed: owner {os.geteuid()}, writable by the owner only",
         )
 
 
@@ -191,7 +191,7 @@ def _format(key: str, log: str, image: bytes) -> bytes:
 
 
 def _parse(key: str, content: bytes) -> tuple[str, memoryview] | None:
-    """(log, image), or None if `content` is not exactly what `_format` made for `key`."""
+    """Splits a file into (log, image); None if `content` is not exactly what `_format` made for `key`."""
     if len(content) < _HEADER.size:
         return None
     magic, digest, found_key, log_bytes = _HEADER.unpack_from(content)

@@ -1,4 +1,4 @@
-"""What an engine says about how its programs are compiled."""
+"""Compiler jobs: an engine's description of how one of its programs is compiled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What programs are compiled for: an engine, and that engine's own settings (an architecture, say)."""
+    """Target of a compilation: an engine, and that engine's own settings (an architecture, for example)."""
 
     engine: str
     settings: tuple[tuple[str, str], ...] = ()
@@ -17,12 +17,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class CompileJob:
-    """One compiler run, described by the engine, executed in an empty directory.
+    """Compiler run, described by the engine, executed in an empty directory.
 
     `argv` finds the source under `input_name` and leaves the image under `output_name`, both plain file names;
-    what it prints is the log. It sees `readonly_paths`, the system's shared libraries and nothing else, has an
-    environment of `environment` alone, and exits with 0 for success. `identity` names everything but the source
-    and the options that shapes the image: toolchain version, flags, architecture.
+    its output is the log. It sees only `readonly_paths` and the system's shared libraries, has only `environment` as
+    its environment, and exits with 0 for success. `identity` names everything besides source and options that the
+    image depends on: toolchain version, flags, architecture.
     """
 
     argv: tuple[str, ...]
@@ -35,7 +35,7 @@ class CompileJob:
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """A source that a VM wants compiled, with the job that does it."""
+    """Source that a VM wants compiled, with the job that compiles it."""
 
     source: bytes
     kind: str
@@ -43,7 +43,7 @@ class CompileRequest:
     job: CompileJob
 
     def key(self) -> str:
-        """The hex digest of all that the image depends on."""
+        """Hex digest of everything that the image depends on."""
         digest = hashlib.sha256()
         for part in (self.kind, self.job.identity, *self.options):
             encoded = part.encode()

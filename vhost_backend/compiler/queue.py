@@ -1,4 +1,4 @@
-"""Whose compiler runs next: a bounded number at a time, VMs in turn, none with all the slots."""
+"""Fair queue of compiler slots: a bounded number of compilers, VMs served in turn, no VM with all the slots."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from vhost_backend.errors import QuotaError
 
 
 class Ticket:
-    """A wish for a slot. It may stand in the queues of several VMs, and is served from the first to come up."""
+    """Request for a slot. It may stand in the queues of several VMs; the first whose turn comes serves it."""
 
     def __init__(self) -> None:
         self._granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.vm: str | None = None
-        """The VM that the slot is charged to, once granted: give it back with `FairSlots.release`."""
+        """VM that a granted slot is charged to; give the slot back with `FairSlots.release`."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it still waits: neither granted nor given up."""
+        """True while the ticket waits: neither granted nor cancelled."""
         return not self._granted.done()
 
     async def granted(self) -> None:
-        """Waits for the slot. Cancelling gives the wish up, unless `vm` says that it was granted just before."""
+        """Waits for the slot. Cancelling closes the ticket, unless it was granted just before (then `vm` is set)."""
         await self._granted
 
     def grant(self, vm: str) -> None:
-        """Gives it the slot."""
+        """Grants the slot, charged to `vm`."""
         self.vm = vm
         self._granted.set_result(None)
 
@@ -44,7 +44,7 @@ class FairSlots:
     def enqueue(self, vm: str, ticket: Ticket) -> None:
         """Queues `ticket` for `vm`, and grants it at once if a slot is free.
 
-        :raise QuotaError: when the VM has too many open tickets.
+        :raise QuotaError: the VM has too many open tickets.
         """
         queue = deque(waiting for waiting in self._waiting.get(vm, ()) if waiting.is_open)
         if len(queue) >= self._max_waiting_per_vm:
@@ -73,7 +73,7 @@ class FairSlots:
             ticket.grant(vm)
 
     def _next_vm(self) -> str | None:
-        """The VM whose turn it is, its first ticket open; forgets VMs that wait for nothing."""
+        """VM whose turn it is, with its first ticket open; forgets VMs without open tickets."""
         for vm, queue in list(self._waiting.items()):
             while queue and not queue[0].is_open:
                 queue.popleft()

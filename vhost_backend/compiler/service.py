@@ -1,8 +1,8 @@
-"""Compiles guest source for all VMs: looks it up, else queues one sandboxed compiler run for all who want it.
+"""Compile service of all VMs: looks a program up in the caches, else queues one sandboxed compiler run for all callers.
 
-    submit -> program in memory? -> on disk? -> slot (VMs in turn) -> compiler -> memory and disk -> everyone waiting
+    submit -> program in memory? -> on disk? -> slot (VMs in turn) -> compiler -> memory and disk -> all waiting callers
 
-Nothing here holds up the event loop: disks and large digests go to threads, compilers are processes.
+Nothing here blocks the event loop: disk access and large digests run in threads, compilers are processes.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from vhost_backend.compiler.cache import DiskCache, MemoryCache, Program
 from vhost_backend.compiler.job import CompileJob, CompileRequest, Target
 from vhost_backend.compiler.queue import FairSlots, Ticket
+from vhost_backend.compiler.run import CompileLimits, CompileOutcome, run_compile
 from vhost_backend.errors import DriverError, QuotaError
+from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.sandbox import memfd
-from vhost_backend.sandbox.compile import CompileLimits, CompileOutcome, run_compile
-from vhost_backend.sandbox.fds import Fd
 from vhost_backend.sandbox.launch import SandboxMode
 from virtio_proto.schema import LIMITS, ProgramKind
 
 _T = TypeVar("_T")
 
 Describe = Callable[[Target, ProgramKind, bytes, tuple[str, ...]], CompileJob]
-"""(target, kind, source, options) -> how that target's engine compiles it.
+"""Asks the target's engine for the job that compiles a program: (target, kind, source, options) -> job.
 
-:raise DriverError: when it does not; the text goes to the guest.
+:raise DriverError: the engine does not compile it; the text goes to the guest.
 """
 
 _INLINE_BYTES: Final = 128 << 10
-"""Up to here reading and hashing is quicker than a thread."""
+"""Size up to which reading and hashing takes less time than starting a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """How a compilation ended. Whoever gets it owns `image_fd`, a sealed memfd, there only if `ok`."""
+    """Outcome of a compilation. The receiver owns `image_fd`, a sealed memfd, None unless `ok`."""
 
     ok: bool
     image_fd: int | None
@@ -48,9 +48,26 @@ class CompileResult:
     duration_seconds: float
 
 
+class Compiler(Protocol):
+    """Interface of compilers that never block the caller: `CompileService`, or a stand-in for tests."""
+
+    def submit(
+        self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target
+    ) -> asyncio.Future[CompileResult]:
+        """Starts compiling; takes over `source_fd`. Cancelling the future abandons the work.
+
+        The receiver of the result owns its `image_fd`.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Abandons all work; on return no compiler is running."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ServicePolicy:
-    """How much the service runs and keeps waiting."""
+    """Limits on running and waiting compilations."""
 
     max_running: int = max(1, (os.cpu_count() or 2) // 2)
     max_waiting_per_vm: int = 32
@@ -58,8 +75,8 @@ class ServicePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class _Landed:
-    """What became of a flight: a program, or only the compiler's complaint."""
+class _FlightResult:
+    """Result of a flight: a program, or only the compiler's log."""
 
     program: Program | None
     log: str
@@ -67,7 +84,7 @@ class _Landed:
 
 
 class _Flight:
-    """One program on its way, and all who wait for it. Ends early when the last of them leaves."""
+    """Program that is being obtained, shared by all callers that wait for it. Ends early when the last leaves."""
 
     def __init__(self, request: CompileRequest, key: str) -> None:
         self.request = request
@@ -76,10 +93,10 @@ class _Flight:
         self.vms: list[str] = []
         self.is_queued = False
         self.waiting = 0
-        self.task: asyncio.Task[_Landed] | None = None
+        self.task: asyncio.Task[_FlightResult] | None = None
 
     def leave(self) -> bool:
-        """One less waits. True if that was the last; what came of the flight is then closed."""
+        """Counts a caller out. True if it was the last; the flight is then cancelled, or its program closed."""
         self.waiting -= 1
         if self.waiting > 0 or self.task is None:
             return False
@@ -93,7 +110,7 @@ class _Flight:
 
 
 class CompileService:
-    """See the module. Belongs to one event loop."""
+    """Compiles for all VMs, see the module. To be used on one event loop."""
 
     def __init__(
         self,
@@ -115,14 +132,14 @@ class CompileService:
         self._flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.runs = 0
-        """Compiler processes started."""
+        """Number of compiler processes started."""
 
     def submit(
         self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target
     ) -> asyncio.Task[CompileResult]:
         """Starts compiling; takes over `source_fd`, a file whose content is copied once, before anything else.
 
-        Cancelling the task abandons the work; the compiler is killed when nobody else waits for it. The task
+        Cancelling the task abandons the work; the compiler is killed when no other caller waits for it. The task
         raises `HostError` if this host cannot run compilers.
         """
         source = Fd(source_fd)
@@ -131,7 +148,7 @@ class CompileService:
         return task
 
     async def close(self) -> None:
-        """Abandons all work, and returns once no compiler is left. What is being stored is stored."""
+        """Abandons all work, and returns once no compiler is running. Programs that are being stored are stored."""
         for flight in self._flights.values():
             if flight.task is not None:
                 flight.task.cancel()
@@ -149,7 +166,7 @@ class CompileService:
             key = await _key(request)
             program = self._memory.get(key)
             if program is not None:
-                return _result(_Landed(program, program.log, from_cache=True), started)
+                return _result(_FlightResult(program, program.log, from_cache=True), started)
             flight = self._join(vm, request, key)
             try:
                 return _result(await asyncio.shield(self._task_of(flight)), started)
@@ -157,10 +174,13 @@ class CompileService:
                 if flight.leave():
                     self._forget(flight)
         except DriverError as error:
-            return _result(_Landed(None, str(error), from_cache=False), started)
+            return _result(_FlightResult(None, str(error), from_cache=False), started)
 
     def _join(self, vm: str, request: CompileRequest, key: str) -> _Flight:
-        """:raise QuotaError: when the VM waits for too many compilers already."""
+        """Adds a caller of `vm` to the flight of `key`, which is made if it does not exist.
+
+        :raise QuotaError: too many programs of the VM wait for a compiler already.
+        """
         flight = self._flights.get(key)
         if flight is None:
             flight = self._flights[key] = _Flight(request, key)
@@ -171,24 +191,24 @@ class CompileService:
         flight.waiting += 1
         return flight
 
-    def _task_of(self, flight: _Flight) -> asyncio.Task[_Landed]:
+    def _task_of(self, flight: _Flight) -> asyncio.Task[_FlightResult]:
         if flight.task is None:
-            flight.task = self._spawn(self._fly(flight))
+            flight.task = self._spawn(self._obtain(flight))
         return flight.task
 
-    async def _fly(self, flight: _Flight) -> _Landed:
+    async def _obtain(self, flight: _Flight) -> _FlightResult:
         try:
             program = await asyncio.to_thread(self._disk.load, flight.key)
             if program is not None:
                 self._remember(flight.key, program)
-                return _Landed(program, program.log, from_cache=True)
+                return _FlightResult(program, program.log, from_cache=True)
             outcome = await self._run(flight)
             if outcome.image_fd is None:
-                return _Landed(None, outcome.log, from_cache=False)
+                return _FlightResult(None, outcome.log, from_cache=False)
             program = Program(Fd(outcome.image_fd), outcome.log)
             self._remember(flight.key, program)
             self._spawn(self._store(flight.key, _copy(program)))
-            return _Landed(program, program.log, from_cache=False)
+            return _FlightResult(program, program.log, from_cache=False)
         finally:
             self._forget(flight)
 
@@ -199,7 +219,7 @@ class CompileService:
     async def _run(self, flight: _Flight) -> CompileOutcome:
         """Waits for a slot, then compiles in it.
 
-        :raise QuotaError: when no VM that wants it may queue.
+        :raise QuotaError: none of the waiting VMs may queue.
         """
         try:
             self._queue(flight)
@@ -225,7 +245,7 @@ class CompileService:
         self._memory.put(key, _copy(program))
 
     async def _store(self, key: str, program: Program) -> None:
-        """A disk that takes nothing costs a compilation after the next start, no more."""
+        """Stores a program on disk. A failure is only logged: it costs a compilation after the next start."""
         with program.image:
             try:
                 await asyncio.to_thread(self._disk.store, key, program)
@@ -240,9 +260,9 @@ class CompileService:
 
 
 async def _read(fd: Fd) -> bytes:
-    if os.fstat(fd.number).st_size <= _INLINE_BYTES:
-        return memfd.read(fd.number, _INLINE_BYTES)
-    return await asyncio.to_thread(memfd.read, fd.number, LIMITS["MAX_SOURCE_BYTES"])
+    if os.fstat(fd.fileno()).st_size <= _INLINE_BYTES:
+        return memfd.read(fd.fileno(), _INLINE_BYTES)
+    return await asyncio.to_thread(memfd.read, fd.fileno(), LIMITS["MAX_SOURCE_BYTES"])
 
 
 async def _key(request: CompileRequest) -> str:
@@ -250,9 +270,9 @@ async def _key(request: CompileRequest) -> str:
 
 
 def _copy(program: Program) -> Program:
-    return Program(Fd(os.dup(program.image.number)), program.log)
+    return Program(Fd(os.dup(program.image.fileno())), program.log)
 
 
-def _result(landed: _Landed, started: float) -> CompileResult:
-    image = None if landed.program is None else os.dup(landed.program.image.number)
-    return CompileResult(image is not None, image, landed.log, landed.from_cache, time.monotonic() - started)
+def _result(result: _FlightResult, started: float) -> CompileResult:
+    image = None if result.program is None else os.dup(result.program.image.fileno())
+    return CompileResult(image is not None, image, result.log, result.from_cache, time.monotonic() - started)

@@ -1,199 +1,209 @@
-"""What happens, to those who have subscribed: records of instances, and events of the host.
+"""Events of the control system, one type for each: what `vhost_backend.control.event_bus.EventBus` delivers.
 
-Nobody is ever waited for: a subscriber that does not take a push in time loses it, and is told how many it has lost.
-Records of an instance that nobody has subscribed to yet are kept for the first who does, up to a bound of all
-instances together; what is dropped of them is counted the same way.
+`vhost_backend.control.api.event_pushes` says which of them go to the API's clients, and in which form. Times are
+CLOCK_REALTIME.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
-from weakref import WeakKeyDictionary
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from vhost_backend.log import Logger
-from virtio_proto.control.frames import Frame
+from vhost_backend.control.event_bus import Event
+from vhost_backend.control.links.channel_port import Loss
+from vhost_backend.control.links.firmware import FirmwareReport
+from virtio_proto.control.api import FaultInfo, MigrationInfo
 
-MAX_KEPT_BYTES: Final = 32 << 20
-"""Of all records that wait for a first subscriber."""
-
-MAX_KEPT_OF_ONE_BYTES: Final = 1 << 20
-"""Of one instance's."""
-
-MAX_TEXTS: Final = 1 << 14
-MAX_TEXTS_CHARS: Final = 1 << 20
-"""Of one worker's formats and names together: they go out with its records, and fit a push."""
-
-MAX_TEXT_CHARS: Final = 1024
+# ---- VMs and their workers -----------------------------------------------------------------------
 
 
-class Lexicon:
-    """Formats and names of one worker, by device address: the last `MAX_TEXTS` or `MAX_TEXTS_CHARS` of them."""
+@dataclass(frozen=True, slots=True)
+class VmConnected(Event):
+    """A frontend has connected for the VM: it has a guest."""
 
-    def __init__(self) -> None:
-        self.names: dict[int, str] = {}
-        """In the order in which they came."""
-        self._chars = 0
-        self._came = 0
-
-    def add(self, texts: Mapping[int, str]) -> None:
-        """More of them; what another program has put at a known address takes its place."""
-        for address, whole in texts.items():
-            text = whole[:MAX_TEXT_CHARS]
-            if self.names.get(address) != text:
-                self._drop(address)
-                self.names[address] = text
-                self._chars += len(text)
-                self._came += 1
-        while len(self.names) > MAX_TEXTS or self._chars > MAX_TEXTS_CHARS:
-            self._drop(next(iter(self.names)))
-
-    def _drop(self, address: int) -> None:
-        self._chars -= len(self.names.pop(address, ""))
-
-    def since(self, count: int) -> dict[str, str]:
-        """What came after the first `count`, as far as it is still there, as the API spells it."""
-        last = itertools.islice(reversed(self.names.items()), max(0, self._came - count))
-        return {f"{address:x}": text for address, text in last}
-
-    def __len__(self) -> int:
-        """How many came."""
-        return self._came
+    vm: str
 
 
-@dataclass(slots=True)
-class RecordsOf:
-    """A batch on its way to subscribers; `lexicon` explains its addresses."""
+@dataclass(frozen=True, slots=True)
+class VmDisconnected(Event):
+    """The VM's frontend has gone."""
+
+    vm: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReady(Event):
+    """The VM has a worker, in which all of the VM's channels are bound."""
+
+    vm: str
+    generation: int
+    pes: int
+    """Number of its processing elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost(Event):
+    """The VM's worker is gone, and everything it left in its control area has been delivered."""
+
+    vm: str
+    generation: int
+    loss: Loss
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceError(Event):
+    """A GPU's driver has reported an Xid error."""
+
+    gpu_uuid: str
+    xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationChanged(Event):
+    """A migration or confinement of a VM has entered another state."""
+
+    vm: str
+    info: MigrationInfo
+
+
+# ---- instances and their channels ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOpened(Event):
+    """An instance has been opened and its channels are bound."""
 
     instance: int
-    frame: Frame
-    lexicon: Lexicon
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.frame["data"]) + 256
-
-
-class Subscriber(Protocol):
-    """One connection."""
-
-    def push(self, frame: Frame) -> bool:
-        """Hands over a frame; False if it was dropped, as the peer reads too slowly."""
-        ...
-
-    def sees(self, vm: str | None) -> bool:
-        """Whether the peer may know of this VM; None: of what concerns the host as a whole."""
-        ...
+    function: str
+    selector: str
+    owner: str
+    vm: str | None
+    """The VM of the instance; None if it covers several, or none."""
+    internal: bool
+    """True if the control system itself opened it; clients do not see it."""
 
 
-@dataclass(slots=True, eq=False)
-class _Subscription:
-    subscriber: Subscriber
-    instances: set[int] = field(default_factory=set)
-    events: bool = False
-    dropped: int = 0
-    known: WeakKeyDictionary[Lexicon, dict[int, int]] = field(default_factory=WeakKeyDictionary)
-    """How much of each lexicon has gone to the peer, by instance: whoever follows one has all that it needs."""
+@dataclass(frozen=True, slots=True)
+class InstanceClosed(Event):
+    """An instance has been closed, and everything its channels held has been delivered. Fields as of `InstanceOpened`."""
+
+    instance: int
+    selector: str
+    owner: str
+    vm: str | None
+    internal: bool
+    expired: bool
+    """True if its time to live ended."""
 
 
-@dataclass(slots=True)
-class _Kept:
-    """Records of an instance without subscribers."""
+@dataclass(frozen=True, slots=True)
+class InputSent(Event):
+    """A client's standard input has been put into the channel of a processing element."""
 
-    batches: list[RecordsOf] = field(default_factory=list)
-    size_bytes: int = 0
-    dropped: int = 0
+    vm: str
+    instance: int
+    pe: int
+    data: bytes
+    eof: bool
 
 
-class EventHub:
-    """Delivers pushes. All on the loop."""
+@dataclass(frozen=True, slots=True)
+class SamplingChanged(Event):
+    """The governor has changed how many of its records a channel keeps: one of 2**sample."""
 
-    def __init__(self, log: Logger, clock_ns: Callable[[], int]) -> None:
-        self._log = log
-        self._clock_ns = clock_ns
-        self._subscriptions: dict[Subscriber, _Subscription] = {}
-        self._kept: dict[int, _Kept] = {}
-        self._kept_bytes = 0
-        self.dropped = 0
-        """Pushes in all that nobody got."""
+    vm: str
+    channel: int
+    pe: int
+    function: str
+    sample: int
 
-    # ---- subscribing -----------------------------------------------------------------------------
 
-    def subscribe(self, subscriber: Subscriber, instances: set[int], *, events: bool | None) -> None:
-        """More pushes for `subscriber`; `events` None leaves that as it is."""
-        subscription = self._subscriptions.setdefault(subscriber, _Subscription(subscriber))
-        subscription.instances |= instances
-        if events is not None:
-            subscription.events = events
-        for instance in instances:
-            kept = self._take_kept(instance)
-            subscription.dropped += kept.dropped
-            for records in kept.batches:
-                self._deliver(subscription, records)
+# ---- reports of kernels --------------------------------------------------------------------------
 
-    def unsubscribe(self, subscriber: Subscriber, instances: set[int] | None = None, *, events: bool = False) -> None:
-        """Fewer; without instances and events, none any more."""
-        subscription = self._subscriptions.get(subscriber)
-        if subscription is None:
-            return
-        if instances is None:
-            del self._subscriptions[subscriber]
-            return
-        subscription.instances -= instances
-        subscription.events &= not events
 
-    def forget(self, instance: int) -> None:
-        """The instance is closed."""
-        self._take_kept(instance)
-        for subscription in self._subscriptions.values():
-            subscription.instances.discard(instance)
+@dataclass(frozen=True, slots=True)
+class FaultReported(Event):
+    """A record of a processing element reports a fault. Guest code may have made it up."""
 
-    # ---- pushing ---------------------------------------------------------------------------------
+    gpu: str
+    vm: str
+    pe: int
+    code: int
+    """``enum vgc_ctl_fault``."""
+    text: str
+    time_ns: int
 
-    def records(self, records: RecordsOf) -> None:
-        """A batch for whoever has subscribed to its instance."""
-        taken = False
-        for subscription in self._subscriptions.values():
-            if records.instance in subscription.instances:
-                taken = True
-                self._deliver(subscription, records)
-        if not taken:
-            self._keep(records)
 
-    def _keep(self, records: RecordsOf) -> None:
-        kept = self._kept.setdefault(records.instance, _Kept())
-        size = records.size_bytes
-        if kept.size_bytes + size > MAX_KEPT_OF_ONE_BYTES or self._kept_bytes + size > MAX_KEPT_BYTES:
-            kept.dropped += 1
-            self.dropped += 1
-            return
-        kept.batches.append(records)
-        kept.size_bytes += size
-        self._kept_bytes += size
+@dataclass(frozen=True, slots=True)
+class ThresholdCrossed(Event):
+    """A gauge has left the range that was set for it, or has come back."""
 
-    def _take_kept(self, instance: int) -> _Kept:
-        kept = self._kept.pop(instance, None) or _Kept()
-        self._kept_bytes -= kept.size_bytes
-        return kept
+    vm: str
+    pe: int
+    name: str
+    value: float
+    threshold: float
+    time_ns: int
+    """Time stated by the record: guest code may have written any."""
 
-    def _deliver(self, to: _Subscription, records: RecordsOf) -> None:
-        known = to.known.setdefault(records.lexicon, {})
-        texts = records.lexicon.since(known.get(records.instance, 0))
-        frame = {**records.frame, "dictionary": texts, "dropped": to.dropped}
-        if to.subscriber.push(frame):
-            known[records.instance], to.dropped = len(records.lexicon), 0
-        else:
-            to.dropped += 1
-            self.dropped += 1
 
-    def event(self, event: str, vm: str | None, /, **detail: Any) -> None:
-        """Something happened on the host, or to one VM of it."""
-        frame = {"push": "event", "time_ns": self._clock_ns(), "event": event, "vm": vm, "detail": detail}
-        concerned = [item for item in self._subscriptions.values() if item.events and item.subscriber.sees(vm)]
-        for subscription in concerned:
-            if not subscription.subscriber.push(frame):
-                subscription.dropped += 1
-                self.dropped += 1
-        self._log.debug("control_event", event_name=event, of_vm=vm, detail=detail)
+@dataclass(frozen=True, slots=True)
+class InputWanted(Event):
+    """A kernel waits for standard input."""
+
+    vm: str
+    pe: int
+    time_ns: int
+    """Time stated by the record: guest code may have written any."""
+
+
+# ---- faults and policies -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FaultNoted(Event):
+    """A fault has been entered into the fault book, or counted there; at most once a second for each entry."""
+
+    vm: str
+    info: FaultInfo
+
+
+@dataclass(frozen=True, slots=True)
+class FaultCleared(Event):
+    """A client has cleared an entry of the fault book."""
+
+    vm: str
+    fault: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyActed(Event):
+    """A policy's action on a VM has ended, or was left out."""
+
+    vm: str
+    policy: str
+    action: str
+    fault: int
+    result: str
+
+
+# ---- firmware ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareReported(Event):
+    """A processing element has reported the state of one of its firmware slots."""
+
+    vm: str
+    report: FirmwareReport
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareChanged(Event):
+    """Firmware was staged, activated or rolled back, or a problem with it was found; `vm` None: on several VMs."""
+
+    vm: str | None
+    detail: Mapping[str, Any]
+    """Fields of the API's push."""

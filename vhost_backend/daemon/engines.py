@@ -1,4 +1,4 @@
-"""Which engine, and which GPU, computes for a VM: decided when its session begins, and given up when it ends."""
+"""Choice of the engine and the GPU for a VM: made when a frontend connects, given back when it disconnects."""
 
 from __future__ import annotations
 
@@ -8,73 +8,92 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 from vhost_backend.compiler.job import Target
-from vhost_backend.config import EngineConfig, VmConfig
+from vhost_backend.config.daemon import EngineConfig, VmConfig
+from vhost_backend.config.engine import MIG_PREFIX, EngineName
 from vhost_backend.daemon.gpus import Gpu, Survey, survey
-from vhost_backend.engine_config import MIG_PREFIX, EngineName
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.log import get_logger
 from virtio_proto.yaml_values import Scalar
 
+if TYPE_CHECKING:
+    from vhost_backend.engines.cuda.toolkits import Piece
+
 Surveyor: TypeAlias = Callable[[str | None, str | None], Awaitable[Survey]]
-"""(driver, the one device that it may see) -> what is there; None: the host's own, all of them."""
+"""Surveys a driver's GPUs: (driver, None for the host's own; device, None for all) -> GPUs found."""
 
 CompilerCheck: TypeAlias = Callable[[str, str, str], str | None]
-"""(architecture, the driver's CUDA version, compiler) -> why programs cannot be compiled; None: they can. May block."""
+"""Checks whether programs can be compiled: (architecture, the driver's CUDA version, compiler) -> problem or None. May
+block."""
+
+HooksCheck: TypeAlias = Callable[[str, str], str | None]
+"""Checks whether programs can get the control system's hooks: (the driver's CUDA version, compiler) -> problem or None.
+May block."""
 
 _ON_GPUS: Final = ("auto", "cuda")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What computes for a VM."""
+    """Engine and GPU that were chosen for a VM."""
 
     config: VmConfig
-    """As configured, but with the engine that it is, and the options of that engine's own."""
+    """The VM's configuration with the chosen engine in place of `auto`, and only that engine's options."""
     target: Target
     pes: int
-    """How many processing elements it asks the engine for."""
+    """Number of processing elements that the VM asks the engine for."""
     gpu: Gpu | None = None
     why: str = ""
-    """Of `auto`: what decided."""
+    """Reason of the choice, if the configuration left it open."""
+    unseen: str = ""
+    """Reason why the control system cannot watch the VM's programs, if it should; "" if it can or need not."""
     problem: str = ""
-    """Why nothing can: the engine that is asked for is not to be had here."""
+    """Reason why the configured engine cannot be used on this host; "" if it can."""
     fallback: Choice | None = None
-    """Of `auto` on a GPU: what computes if no worker gets ready there after all."""
+    """Choice to use instead if no worker gets ready on the GPU that `auto` chose."""
 
     @property
     def engine(self) -> EngineName:
         return self.config.engine.kind
 
     def describe(self) -> str:
-        """For people, in one line."""
+        """Describes the choice in one line."""
         if self.problem:
             return f"{self.config.name} cannot have the engine {self.engine}: {self.problem}"
         where = "" if self.gpu is None else f" on GPU {self.gpu.index}"
         why = f": {self.why}" if self.why else ""
-        return f"{self.config.name} gets the engine {self.engine}{where}{why}"
+        unseen = f"; the control system will not see its programs: {self.unseen}" if self.unseen else ""
+        return f"{self.config.name} gets the engine {self.engine}{where}{why}{unseen}"
 
 
 class Engines:
-    """Chooses for all VMs of a daemon, and keeps count of what each GPU has promised."""
+    """Chooses engines for all VMs of a daemon, and counts the processing elements that each GPU has promised."""
 
-    def __init__(self, surveyor: Surveyor, compiler_problem: CompilerCheck, *, has_control: bool = False) -> None:
-        """`has_control`: there is a control system, to which kernels on GPUs are compiled to talk."""
+    def __init__(
+        self,
+        surveyor: Surveyor,
+        compiler_problem: CompilerCheck,
+        *,
+        has_control: bool = False,
+        hooks_problem: HooksCheck = lambda _driver, _compiler: None,
+    ) -> None:
+        """`has_control`: the daemon has a control system, so programs for GPUs are compiled with its hooks."""
         self._has_control = has_control
+        self._hooks_problem = hooks_problem
         self._surveyor = surveyor
         self._compiler_problem = compiler_problem
         self._surveys: dict[tuple[str | None, str | None], asyncio.Task[Survey]] = {}
         self._promised: dict[str, dict[str, int]] = {}
-        """By GPU and VM: processing elements."""
+        """Promised processing elements, by GPU's UUID and VM."""
 
     async def survey(self, config: EngineConfig) -> Survey:
-        """What there is for a VM with this engine; each driver is asked once."""
+        """GPUs for a VM with this engine; each driver is surveyed once."""
         return await asyncio.shield(self._asked(config))
 
     def begin(self, configs: Iterable[EngineConfig]) -> None:
-        """Has the drivers asked that will be needed, so that nobody waits for them later."""
+        """Starts to survey the drivers that VMs need, so that their first frontends do not wait for it."""
         needed: dict[asyncio.Task[Survey], bool] = {}
         for config in configs:
             if config.kind in _ON_GPUS:
@@ -84,20 +103,21 @@ class Engines:
             task.add_done_callback(partial(_log_found, is_needed))
 
     async def close(self) -> None:
-        """Stops asking; no process is left."""
+        """Cancels surveys; ends their processes."""
         for task in self._surveys.values():
             task.cancel()
         await asyncio.gather(*self._surveys.values(), return_exceptions=True)
 
     async def choose(self, config: VmConfig) -> Choice:
-        """The engine for a VM, and its GPU if that is a CUDA engine. Promises nothing."""
+        """Chooses the engine for a VM, and the GPU if that is a CUDA engine. Promises nothing yet."""
         if config.engine.kind not in _ON_GPUS:
             return _plain(config, config.engine.kind)
         found = await self.survey(config.engine)
         compiler = str(config.engine.options.get("compiler", "auto"))
         problems = {gpu.arch: await asyncio.to_thread(self._problem, gpu, found, compiler) for gpu in found.gpus}
-        try:  # no waiting from here to the promise: two VMs would be sent to the same GPU
-            return self._on_gpu(config, found, problems)
+        unseen = await asyncio.to_thread(self._unseen, config, found, compiler)
+        try:  # nothing waits from here to the promise, else two VMs could both choose the least loaded GPU
+            return self._on_gpu(config, found, problems, unseen)
         except EngineError as error:
             if config.engine.kind == "auto":
                 return _plain(config, "cpu", why=str(error))
@@ -105,7 +125,7 @@ class Engines:
 
     @contextmanager
     def promised(self, choice: Choice) -> Iterator[None]:
-        """Counts what a VM was given for as long as it has it."""
+        """Counts the VM's processing elements as promised in the block."""
         if choice.gpu is None:
             yield
             return
@@ -124,17 +144,32 @@ class Engines:
         return self._surveys[key]
 
     def _problem(self, gpu: Gpu, found: Survey, compiler: str) -> str:
-        """Why nothing compiles for `gpu`; "" if something does."""
+        """Reason why programs cannot be compiled for `gpu`; "" if they can."""
         try:
             return self._compiler_problem(gpu.arch, found.driver_version, compiler) or ""
         except (HostError, OSError, ImportError) as error:
             return f"CUDA programs cannot be compiled here: {error}"
 
-    def _on_gpu(self, config: VmConfig, found: Survey, problems: Mapping[str, str]) -> Choice:
-        """:raise EngineError: there is no such GPU, or nothing compiles for it."""
+    def _unseen(self, config: VmConfig, found: Survey, compiler: str) -> str:
+        """Reason why programs cannot get hooks although they should; "" if they can or should not."""
+        if not found.gpus or self._hooks(config.engine.options.get("hooks", "auto")) != "on":
+            return ""
+        try:
+            return self._hooks_problem(found.driver_version, compiler) or ""
+        except (HostError, OSError) as error:
+            return str(error)
+
+    def _on_gpu(self, config: VmConfig, found: Survey, problems: Mapping[str, str], unseen: str) -> Choice:
+        """Chooses a GPU for a VM.
+
+        :raise EngineError: the host lacks the GPU, or cannot compile for it, or not with the hooks that the
+          configuration demands.
+        """
         gpu = self._pick(config, found)
         if problems[gpu.arch]:
             raise EngineError(problems[gpu.arch])
+        if unseen and config.engine.options.get("hooks") == "on":
+            raise EngineError(f"'hooks: on' cannot be had: {unseen}; or set 'hooks: auto', which does without")
         options = dict(config.engine.options)
         settings = {
             "arch": gpu.arch,
@@ -152,27 +187,31 @@ class Engines:
             pes=min(config.quota.pes or gpu.num_pes, gpu.num_pes),
             gpu=gpu,
             why=f"{gpu.name} ({gpu.arch}), CUDA {found.driver_version}",
+            unseen=unseen,
             fallback=_plain(config, "cpu") if config.engine.kind == "auto" else None,
         )
 
     def _hooks(self, wanted: Scalar) -> str:
-        """Whether programs get them: "on" or "off"."""
+        """Setting of hooks, "on" or "off", for the configured value."""
         return ("on" if self._has_control else "off") if wanted == "auto" else str(wanted)
 
     def _pick(self, config: VmConfig, found: Survey) -> Gpu:
-        """The GPU that the configuration names, else the one with the smallest part of it promised."""
+        """Picks the GPU that the configuration names, else the GPU of which the smallest part is promised.
+
+        :raise EngineError: the host has no such GPU, or several.
+        """
         if not found.gpus:
             raise EngineError(found.problem)
         wanted = config.engine.options.get("device")
         if _is_mig(wanted):
-            return found.gpus[0]  # the survey saw no other
+            return found.gpus[0]  # the survey saw only this device
         if wanted is None:
             return min(found.gpus, key=lambda gpu: (self._load(gpu), gpu.index))
         meant = [gpu for gpu in found.gpus if _is_meant(gpu, wanted)]
         if len(meant) == 1:
             return meant[0]
         there = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in found.gpus)
-        problem = f"several GPUs are meant by {wanted}" if meant else f"there is no GPU {wanted}"
+        problem = f"several GPUs match {wanted}" if meant else f"there is no GPU {wanted}"
         raise EngineError(f"{problem}; this host has {there}")
 
     def _load(self, gpu: Gpu) -> float:
@@ -184,7 +223,7 @@ async def _asked(surveyor: Surveyor, key: tuple[str | None, str | None]) -> Surv
 
 
 def _log_found(is_needed: bool, task: asyncio.Task[Survey]) -> None:
-    """A warning where a VM that must have a GPU cannot get one: it would be an error only when that VM connects."""
+    """Logs the GPUs found. A warning if a VM needs one and the host has none: its error comes only with its frontend."""
     if not task.cancelled() and task.exception() is None:
         found = task.result()
         names = [f"{gpu.index}: {gpu.name}" for gpu in found.gpus]
@@ -198,24 +237,41 @@ def _is_mig(device: Scalar) -> TypeGuard[str]:
 
 
 def _is_meant(gpu: Gpu, wanted: Scalar) -> bool:
-    """By its number, its UUID or the beginning of that."""
+    """True if `wanted` is the GPU's number, its UUID or a prefix of that."""
     return wanted == gpu.index or (isinstance(wanted, str) and gpu.uuid.lower().startswith(wanted.lower()))
 
 
 def _plain(config: VmConfig, kind: EngineName, why: str = "") -> Choice:
-    """An engine without a choice of devices. The options of `auto` are for the GPU that it did not get."""
+    """Choice of an engine without devices. Options of `auto` are dropped, as they are for GPUs."""
     engine = EngineConfig(kind, config.engine.options if kind == config.engine.kind else {})
     pes = config.quota.pes or os.cpu_count() or 1
     return Choice(replace(config, engine=engine), Target(kind), pes, why=why)
 
 
 def compiler_problem(arch: str, driver: str, compiler: str) -> str | None:
-    """Why CUDA programs cannot be compiled on this host for such a GPU and driver; None: they can."""
+    """Reason why CUDA programs cannot be compiled on this host for a GPU and a driver; None if they can."""
     from vhost_backend.engines.cuda import toolchain
 
     return toolchain.missing(arch, driver, compiler)
 
 
+def hooks_problem(driver: str, compiler: str) -> str | None:
+    """Reason why CUDA programs cannot get the control system's hooks on this host; None if they can."""
+    from vhost_backend.engines.cuda import toolchain
+
+    return toolchain.unhooked(driver, compiler)
+
+
+def toolkit_pieces(driver: str) -> tuple[Piece, ...]:
+    """Parts that the CUDA toolkit for this driver has or lacks beside its compiler; empty if no toolkit can compile."""
+    from vhost_backend.engines.cuda import toolchain
+
+    try:
+        return toolchain.pieces(driver)
+    except ValueError:
+        return ()
+
+
 def host_engines(*, has_control: bool) -> Engines:
-    """With the GPUs and compilers that this host has."""
-    return Engines(survey, compiler_problem, has_control=has_control)
+    """Makes the `Engines` of this host's GPUs and compilers."""
+    return Engines(survey, compiler_problem, has_control=has_control, hooks_problem=hooks_problem)

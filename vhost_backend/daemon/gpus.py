@@ -1,7 +1,7 @@
-"""Which GPUs this host has, asked in a process of its own: the daemon itself never loads a driver.
+"""Survey of the host's GPUs, by a separate process: the daemon itself never loads a driver.
 
-``python -m vhost_backend.engines.cuda.probe`` prints one JSON object. It has run the host's driver, which may hang or
-crash; so it has bounded time, and what it says is checked like any input.
+``python -m vhost_backend.engines.cuda.probe`` prints one JSON object. It runs the host's driver, which may hang or
+crash; so its time is bounded, and its output is checked like any input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vhost_backend.daemon.process import describe_exit
 from vhost_backend.sandbox.launch import python_path
 
 PROBE_S: Final = 60.0
-"""A host with many GPUs and no persistence daemon takes some seconds for each."""
+"""Timeout of the probe: without a persistence daemon, drivers take some seconds for each GPU."""
 
 MAX_GPUS: Final = 64
 PROBE: Final = (sys.executable, "-m", "vhost_backend.engines.cuda.probe")
@@ -33,44 +33,44 @@ _UUID: Final = re.compile(r"(GPU|MIG)-[0-9a-f-]{1,60}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One device, or one MIG instance of a device."""
+    """GPU, or MIG instance of a GPU."""
 
     index: int
     uuid: str
     name: str
     arch: str
-    """Such as ``sm_90``."""
+    """Architecture, such as ``sm_90``."""
     num_pes: int
-    """Its multiprocessors."""
+    """Number of multiprocessors."""
     memory_bytes: int
     min_pes: int
     pe_granularity: int
-    """A part of its multiprocessors is `min_pes` or more, and a multiple of this; or it is all of them."""
+    """Granularity of partitions: one has at least `min_pes` multiprocessors and a multiple of this, or has all."""
     max_shared_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a probe found; without GPUs, `problem` says why."""
+    """Result of a probe; without GPUs, `problem` says why."""
 
     gpus: tuple[Gpu, ...] = ()
     driver_version: str = ""
-    """The newest CUDA version that the driver supports, such as ``13.0``."""
+    """Newest CUDA version that the driver supports, such as ``13.0``."""
     problem: str = ""
     driver_path: str = ""
-    """The driver's file, which a worker would not find by its name; "" where the probe could not tell."""
+    """Path of the driver's library, which a worker would not find by its name; "" if the probe could not tell."""
 
 
 class SurveyError(Exception):
-    """The probe said something else than it should have."""
+    """The probe failed, or its output is malformed."""
 
 
 async def survey(
     driver: str | None = None, visible: str | None = None, probe: Sequence[str] = PROBE, timeout_s: float = PROBE_S
 ) -> Survey:
-    """Asks the driver `driver`, or the host's own; only about the device `visible`, if one is named.
+    """Surveys the GPUs of `driver`, None: the host's own; only the device `visible`, if it is given.
 
-    Raises nothing: what goes wrong is the survey's problem.
+    Raises no errors: they become the survey's `problem`.
     """
     argv = (*probe, *(() if driver is None else ("--driver", driver)))
     environment = {**os.environ, "PYTHONPATH": python_path()}
@@ -115,7 +115,7 @@ async def _read(process: asyncio.subprocess.Process) -> bytes:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kills it with all that it started; one that hangs in the driver's kernel half is left to the kernel."""
+    """Kills the probe with its children. A process that hangs inside the kernel's driver is not waited for."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     if process.returncode is None:
@@ -125,9 +125,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def parse_survey(output: bytes) -> Survey:
-    """What a probe printed.
+    """Parses the output of a probe.
 
-    :raise SurveyError: it is not what a probe prints.
+    :raise SurveyError: the output is malformed.
     """
     try:
         found = json.loads(output)

@@ -1,11 +1,11 @@
-"""Moving a VM's work to a second worker, on another GPU or other processing elements, while its guest runs.
+"""Migration of a VM to a second worker, on another GPU or other processing elements, while its guest runs.
 
-The guest keeps every address and id, its requests wait for the pause and none fails, and no interrupt tells of it. The
-first worker takes no more requests and lets those in flight finish; what it holds travels through a file of the
-daemon's to the second one, which takes its place and serves the rings from where the first has stopped. Until it takes
-the place, the *commit*, whatever goes wrong ends the second worker, and the first goes on.
+The guest keeps every address and id; its requests wait during the pause and none fails; no interrupt tells it. The first
+worker takes no more requests and lets those in flight finish. Its state travels through a file of the daemon's to the
+second worker, which takes its place (the *commit*) and serves the rings from where the first has stopped. Before the
+commit, any error ends the second worker, and the first goes on.
 
-Patent: the load management's execution part [0121]-[0124]; which moves make sense says `vhost_backend.control.load`.
+`vhost_backend.control.load` decides which migrations make sense.
 """
 
 from __future__ import annotations
@@ -19,28 +19,39 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
-from vhost_backend.config import VmConfig
-from vhost_backend.daemon import telling
+from vhost_backend.config.daemon import VmConfig
+from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.engines import Choice
-from vhost_backend.daemon.link import Answer, WorkerLink
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.memory import MemoryTable
-from vhost_backend.worker import protocol
-from vhost_backend.worker.moving_messages import Measured, MoveHold, MoveLoad, MoveMeasure, MoveRelease, MoveSave, Saved
-from vhost_backend.worker.protocol import Ready, WorkerMessage
+from vhost_backend.worker_protocol import protocol
+from vhost_backend.worker_protocol.link import Answer, WorkerLink
+from vhost_backend.worker_protocol.migration_messages import (
+    Measured,
+    MigrationHold,
+    MigrationLoad,
+    MigrationMeasure,
+    MigrationRelease,
+    MigrationSave,
+    Saved,
+)
+from vhost_backend.worker_protocol.protocol import Ready, WorkerMessage
 
 HOLD_S: Final = 5.0
-"""How long requests in flight may take to finish before a migration is given up, unless told otherwise."""
+"""Default time that requests in flight have to finish before a migration is given up."""
 COPY_S: Final = 60.0
 SLOWEST_BYTES_PER_S: Final = 50 << 20
-"""A worker that does not end saving or loading by then is lost: far longer than it takes."""
+"""Deadline for saving or loading, far longer than either takes: `COPY_S`, and the size at this rate. A later worker is lost."""
 CHANNELS_S: Final = 0.05
-"""How long the rings wait for the control system to open its channels in the second worker, which misses nothing then."""
+"""Longest time that the rings wait until the control system has opened its channels in the second worker, so that no
+record is missed."""
 MAKE_WAY_S: Final = 0.03
-"""How long a message of the frontend waits for a pause to end by itself."""
+"""Longest time that a message of the frontend waits for a pause to end by itself."""
 MOST_OTHER_BYTES: Final = 1 << 30
-"""Programs, their variables and tables; what a guest's allocations hold is bounded by its quota."""
+"""Limit for programs, their variables and tables; the VM's quota is the limit for the guest's allocations."""
+CANNOT_MIGRATE: Final = ("cuda",)
+"""Engines that cannot save and load yet: refused before a second worker takes memory of the GPU."""
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 State: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
@@ -48,12 +59,12 @@ _M = TypeVar("_M", bound=WorkerMessage)
 
 
 class MigrationError(Exception):
-    """The work stays where it is; the text says why."""
+    """The migration failed, and the first worker goes on; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport:
-    """How a migration went, or goes. Times are ns of CLOCK_REALTIME."""
+    """Progress or result of a migration. Times are ns of CLOCK_REALTIME."""
 
     vm: str
     source: str
@@ -62,9 +73,9 @@ class MigrationReport:
     started_ns: int
     ended_ns: int | None = None
     bytes: int = 0
-    """Copied: what was not zeroes."""
+    """Bytes copied; zeroes are not."""
     paused_ns: int = 0
-    """From when no request was taken any more until the new worker took them."""
+    """Time during which no worker took requests."""
     text: str = ""
 
     @property
@@ -73,57 +84,57 @@ class MigrationReport:
 
 
 Progress: TypeAlias = Callable[[MigrationReport], None]
-"""Told at every change of state."""
+"""Called with the report at every change of its state."""
 
 
 def forget(_report: MigrationReport) -> None:
-    """A `Progress` that nobody wants."""
+    """Ignores the report: the default `Progress`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the worker that serves a guest does it with, and what the guest knows of it."""
+    """The worker that serves the guest, and what the guest has been told about the device."""
 
     link: WorkerLink
     memory: MemoryTable
     region_address: int
-    """Where kernels see the region; 0: nowhere."""
+    """Address at which kernels see the region; 0: they do not see it."""
     device_features: int
 
 
-class Movable(Protocol):
-    """What a migration needs of the VM. The methods are called on the loop and wait for nobody."""
+class Migratable(Protocol):
+    """Operations that a migration needs of the VM. Called on the loop; they do not wait."""
 
     @property
     def log(self) -> Logger: ...
 
     def standing(self) -> Standing | None:
-        """How it stands now; None: no worker is ready, or no frontend is there."""
+        """The present worker and device; None: no worker is ready, or no frontend is connected."""
         ...
 
     def start_second(self, target: Choice) -> tuple[WorkerLink, Answer]:
-        """Starts a second worker and tells it what to be.
+        """Starts a second worker and sends its `Setup`; returns the answer to that.
 
-        :raise OSError, HostError: the host cannot start it.
+        :raise OSError, HostError: the host cannot start the worker.
         """
         ...
 
     def drop_second(self) -> None: ...
 
     def adopt_second(self, target: Choice, link: WorkerLink, ready: Ready) -> None:
-        """Puts the second worker in the first one's place; it serves no ring yet."""
+        """Puts the second worker in the place of the first; it serves no ring yet."""
         ...
 
     def go_on(self, link: WorkerLink) -> Sequence[Answer]:
-        """Has the second worker serve the rings from where the first has stopped; its answers."""
+        """Has the second worker serve the rings from where the first has stopped; returns its acks."""
         ...
 
 
 class Migration:
-    """One attempt. `run` does it; everything else is told to it meanwhile."""
+    """Attempt to migrate a VM. While `run` is at work, its owner passes on messages and calls `abort` and `make_way`."""
 
     def __init__(
-        self, vm: Movable, source: Choice, target: Choice, hold_s: float = HOLD_S, progress: Progress = forget
+        self, vm: Migratable, source: Choice, target: Choice, hold_s: float = HOLD_S, progress: Progress = forget
     ) -> None:
         self._vm = vm
         self._target = target
@@ -141,41 +152,41 @@ class Migration:
         name = target.config.name
         self.report = MigrationReport(name, describe(source), describe(target), "starting", time.time_ns())
 
-    # ---- what happens meanwhile ------------------------------------------------------------------
+    # ---- events during the attempt ---------------------------------------------------------------
 
     @property
     def pauses(self) -> bool:
-        """Whether the guest's requests wait for it now."""
+        """True while the guest's requests wait for the migration."""
         return self._paused_at is not None and not self._committed
 
     def takes(self, link: WorkerLink, message: WorkerMessage) -> bool:
-        """Notes what a worker says if that is for the migration; False: it is for the VM."""
+        """Keeps a worker's message that is for the migration; False: the message is for the VM."""
         if self._committed or (link is not self._second and not isinstance(message, Measured | Saved)):
             return False
         self._said[type(message)] = message
         return not isinstance(message, protocol.Log)
 
     def abort(self, reason: str) -> None:
-        """Has the first worker go on, at once; too late after the commit."""
+        """Ends the second worker and has the first go on, at once; does nothing after the commit."""
         if self._committed or self._aborted.done():
             return
         self._aborted.set_result(reason)
         self._vm.drop_second()
         if self._paused_at is not None and self._first is not None:
-            self._first.post(MoveRelease)
+            self._first.post(MigrationRelease)
 
     async def make_way(self, reason: str) -> None:
-        """The first worker must be told something: returns when there is one that serves."""
+        """Waits until a worker may get messages again: until the pause has ended, by itself or by an abort."""
         if self.pauses:
             await asyncio.wait([self._ended], timeout=MAKE_WAY_S)
             self.abort(reason)
 
-    # ---- the way of it ---------------------------------------------------------------------------
+    # ---- steps -----------------------------------------------------------------------------------
 
     async def run(self) -> MigrationReport:
-        """Moves the work; how it went. Raises what is a bug, and leaves the first worker serving then, too."""
+        """Migrates the VM and returns the final report. Raises errors that are bugs; the first worker goes on then, too."""
         try:
-            await self._move()
+            await self._migrate()
             self._end("done", "")
         except MigrationError as error:
             self.abort(str(error))
@@ -192,7 +203,7 @@ class Migration:
             self._ended.set_result(None)
         return self.report
 
-    async def _move(self) -> None:
+    async def _migrate(self) -> None:
         standing = self._vm.standing()
         if standing is None:
             raise MigrationError("no worker serves the VM's guest now")
@@ -201,20 +212,20 @@ class Migration:
         self._step("quiescing")
         self._paused_at = time.monotonic_ns()
         hold_ms = int(self._hold_s * 1000)
-        held = first.post(lambda seq: MoveHold(seq, hold_ms), timeout_s=self._hold_s + COPY_S)
+        held = first.post(lambda seq: MigrationHold(seq, hold_ms), timeout_s=self._hold_s + COPY_S)
         self.paused.set()
         await self._done(held, "hold")
         self._step("copying")
         size = await self._measure(first)
         copy_s = COPY_S + size / SLOWEST_BYTES_PER_S
         with _transfer(size) as fd:
-            await self._done(first.post(MoveSave, (fd,), copy_s), "save")
+            await self._done(first.post(MigrationSave, (fd,), copy_s), "save")
             self._step("restoring", self._take(Saved).copied_bytes)
-            await self._done(second.post(MoveLoad, (fd,), copy_s), "load")
+            await self._done(second.post(MigrationLoad, (fd,), copy_s), "load")
             await self._commit(second, ready, self._paused_at)
 
     async def _commit(self, second: WorkerLink, ready: Ready, paused_at: int) -> None:
-        """From here on the second worker serves, and what becomes of it is not the migration's business."""
+        """Puts the second worker in place: from here on its end is handled by the VM and does not abort the migration."""
         self._committed = True
         self._vm.adopt_second(self._target, second, ready)
         await second.quiet(CHANNELS_S)
@@ -224,7 +235,7 @@ class Migration:
         self.report = replace(self.report, paused_ns=time.monotonic_ns() - paused_at)
 
     async def _start_second(self, standing: Standing) -> tuple[WorkerLink, Ready]:
-        """A second worker that sees the guest's memory where the first one does."""
+        """Starts a second worker that sees the guest's memory at the same addresses as the first."""
         try:
             link, answer = self._vm.start_second(self._target)
         except (OSError, HostError) as error:
@@ -241,36 +252,38 @@ class Migration:
                 f"the second worker has features {ready.features:#x}; the guest was told {standing.device_features:#x}"
             )
         if len(standing.memory):
-            regions, address = telling.regions(standing.memory), standing.region_address
-            fds = tuple(entry.fd.fileno() for entry in standing.memory)
-            await self._done(link.post(lambda seq: protocol.MemTable(seq, regions, address), fds), "map the memory")
+            answer = worker_messages.post_memory(link, standing.memory, standing.region_address)
+            await self._done(answer, "map the memory")
         return link, ready
 
     async def _measure(self, first: WorkerLink) -> int:
-        """How long the file must be."""
-        await self._done(first.post(MoveMeasure), "measure")
+        """Size of the file, in bytes, as the first worker measures it."""
+        await self._done(first.post(MigrationMeasure), "measure")
         measured = self._take(Measured)
         quota = self._target.config.quota.memory_bytes
         if measured.memory_bytes > quota or measured.other_bytes > MOST_OTHER_BYTES:
             raise MigrationError(
                 f"the worker says that {measured.memory_bytes} bytes of memory and {measured.other_bytes} others "
-                f"are to be moved; allowed: {quota}, the VM's quota, and {MOST_OTHER_BYTES}"
+                f"are to be saved; allowed: {quota}, the VM's quota, and {MOST_OTHER_BYTES}"
             )
         return measured.memory_bytes + measured.other_bytes
 
     def _take(self, kind: type[_M]) -> _M:
-        """What a worker must have said before it answered."""
+        """Message that a worker must have sent before its ack."""
         message = self._said.pop(kind, None)
         if not isinstance(message, kind):
             raise MigrationError(f"a worker answered without {kind.TYPE}")
         return message
 
     async def _done(self, answer: Answer, what: str) -> None:
-        """Waits until a worker has done it."""
+        """Waits for a worker's ack.
+
+        :raise MigrationError: the worker refused or was lost, or the migration was aborted.
+        """
         await self._settled(answer)
         ack = answer.result()
         if ack is None:
-            raise MigrationError(f"the worker that was to {what} was lost")
+            raise MigrationError(f"the worker was lost before it could {what}")
         if not ack.ok:
             raise MigrationError(f"a worker could not {what}: {ack.error}")
 
@@ -280,14 +293,14 @@ class Migration:
         if self._aborted.done():
             raise MigrationError(self._aborted.result())
 
-    # ---- telling ---------------------------------------------------------------------------------
+    # ---- the report ------------------------------------------------------------------------------
 
     def _step(self, state: State, copied: int = 0) -> None:
         self.report = replace(self.report, state=state, bytes=copied)
         self._progress(self.report)
 
     def _end(self, state: State, text: str) -> None:
-        """A pause that was for nothing is one, too."""
+        """Reports and logs the end. A failed migration reports its pause, too."""
         paused_ns = self.report.paused_ns
         if not self._committed and self._paused_at is not None:
             paused_ns = time.monotonic_ns() - self._paused_at
@@ -299,40 +312,45 @@ class Migration:
 
 
 def describe(choice: Choice) -> str:
-    """What computes, for people: GPU and elements."""
+    """Describes the GPU and the number of processing elements of a choice."""
     where = choice.engine if choice.gpu is None else f"GPU {choice.gpu.index}"
     return f"{where}, {choice.pes} PEs"
 
 
 @contextmanager
 def _transfer(size: int) -> Iterator[int]:
-    """A file of zeroes that cannot change its size.
+    """Makes a file of zeroes that cannot change its size; closes it at the end of the block.
 
-    :raise MigrationError: the host has none.
+    :raise MigrationError: the host lacks descriptors or memory.
     """
     try:
         fd = os.memfd_create("vgc-transfer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError as error:
-        raise MigrationError(f"the host has no file for the transfer: {error}") from error
+        raise MigrationError(f"the host cannot make the transfer file: {error}") from error
     try:
         try:
             os.ftruncate(fd, max(size, 1))
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
         except OSError as error:
-            raise MigrationError(f"the host has no file of {size} bytes for the transfer: {error}") from error
+            raise MigrationError(f"the host cannot make the transfer file of {size} bytes: {error}") from error
         yield fd
     finally:
         os.close(fd)
 
 
 def check_target(config: VmConfig, source: Choice, target: Choice) -> None:
-    """:raise MigrationError: work of `source` cannot be moved to `target`."""
+    """Checks that a VM may migrate from `source` to `target`.
+
+    :raise MigrationError: `target` is not allowed, or the engine cannot be migrated.
+    """
     if target.problem:
         raise MigrationError(target.problem)
     if target.engine != source.engine:
         raise MigrationError(
             f"from the engine {source.engine} to {target.engine}; allowed: to the same engine elsewhere"
         )
+    if source.engine in CANNOT_MIGRATE:
+        raise MigrationError(f"VMs on the engine {source.engine} cannot be migrated yet")
     most = config.quota.pes or os.cpu_count() or 1
     if target.gpu is None and not 1 <= target.pes <= most:
         raise MigrationError(f"{target.pes} processing elements; allowed: 1..{most}, the VM's quota")

@@ -1,4 +1,4 @@
-"""A worker process: spawned, watched through a pidfd, killed and always reaped."""
+"""Worker process: spawned, watched through a pidfd, killed and always reaped."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import IO, Final, TypeAlias
 
-from vhost_backend.config import VmConfig
+from vhost_backend.config.daemon import VmConfig
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
 
 WorkerCommand: TypeAlias = Callable[[VmConfig, int], Sequence[str]]
-"""The command line of a VM's worker that inherits the given descriptor."""
+"""Builds the command line of a VM's worker, which inherits the given descriptor."""
 
 EXIT_FATAL: Final = 86
-"""VGC_EXIT_FATAL of vgc_engine.h."""
+"""Exit code of a worker that could not go on, VGC_EXIT_FATAL of vgc_engine.h."""
 
 KILL_GRACE_S: Final = 0.1
-"""Between SIGTERM, which has the launcher kill everything of its worker, and SIGKILL for the launcher itself."""
+"""Time between SIGTERM, on which the launcher kills its worker's processes, and SIGKILL for the launcher itself."""
 
 STDERR_TAIL_BYTES: Final = 4096
 _PASSED_ON: Final = (
     *("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS"),  # for builds with sanitizers
-    "LD_LIBRARY_PATH",  # in which some images have the NVIDIA driver
+    "LD_LIBRARY_PATH",  # some container images put the NVIDIA driver there
 )
 
 
 def sandboxed_worker(config: VmConfig, fd: int) -> Sequence[str]:
-    """The real worker, in its namespaces, with its engine's view of the host.
+    """Builds the command line of a worker in its sandbox, with the files and devices that its engine needs.
 
-    :raise HostError: the host cannot isolate it, and the configuration wants that; or must not show what it needs.
+    :raise HostError: the host cannot isolate the worker as configured, or what the engine needs must not be shown to it.
     """
     argv = (sys.executable, "-m", "vhost_backend.worker", "--fd", str(fd))
     try:
@@ -48,18 +48,18 @@ def sandboxed_worker(config: VmConfig, fd: int) -> Sequence[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Only what a worker needs: it may run guest code, which must find no secrets here."""
+    """Environment of a worker, without anything else: guest code in it must find no secrets."""
     return {**WORKER_ENVIRONMENT, **{key: os.environ[key] for key in _PASSED_ON if key in os.environ}}
 
 
 class WorkerProcess:
-    """One running worker. `on_exit` is called once, from the loop, after it has been reaped."""
+    """Running worker process. `on_exit` is called once, from the loop, after the process has been reaped."""
 
     def __init__(self, command: Callable[[int], Sequence[str]], on_exit: Callable[[], None]) -> None:
-        """Spawns what `command` says for its end of a connection; the other, `self.sock`, is the caller's.
+        """Spawns the process of `command`, which gets one end of a socket pair; the other, `self.sock`, is the caller's.
 
-        :raise OSError: when the host cannot start it.
-        :raise HostError: when the host cannot isolate it.
+        :raise OSError: the host cannot start the process.
+        :raise HostError: the host cannot isolate the process.
         """
         self._loop = asyncio.get_running_loop()
         self._on_exit = on_exit
@@ -88,7 +88,7 @@ class WorkerProcess:
         self._loop.add_reader(self._pidfd, self._reap)
 
     def kill(self) -> None:
-        """Kills it; `exited` follows within moments. Nothing happens if it has exited."""
+        """Kills the process without waiting; `exited` follows within moments. Does nothing if it has exited."""
         self._signal(signal.SIGTERM)
         self._loop.call_later(KILL_GRACE_S, self._signal, signal.SIGKILL)
 
@@ -97,7 +97,7 @@ class WorkerProcess:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def kill_and_reap(self) -> None:
-        """Kills it and waits, for when the loop ends: a killed process does not take long."""
+        """Kills the process and waits for its end without the loop; a killed process does not take long."""
         if not self.exited.done():
             self.kill()
             try:
@@ -108,11 +108,11 @@ class WorkerProcess:
             self._reap()
 
     def last_words(self) -> str:
-        """The end of what it wrote to stderr."""
+        """Last part of the process's stderr."""
         return self._tail.decode(errors="replace").strip()
 
     def _read_stderr(self) -> None:
-        """Drains the pipe, so that a worker that floods it neither blocks nor fills anything."""
+        """Drains the pipe, so that a worker that floods it neither blocks nor uses memory."""
         data = self._stderr.read(STDERR_TAIL_BYTES * 4)
         if data == b"":
             self._loop.remove_reader(self._stderr)
@@ -133,9 +133,9 @@ class WorkerProcess:
 
 
 def describe_exit(code: int) -> str:
-    """`code` as a person would say it."""
+    """Describes an exit code in words."""
     if code == EXIT_FATAL:
-        return f"could not go on (exit code {code}): the guest's code faulted or ran too long, or the GPU was lost"
+        return f"ended itself (exit code {code}): the guest's code faulted or ran too long, or the GPU was lost"
     if code >= 0:
         return f"exited with {code}"
     try:

@@ -1,16 +1,16 @@
-"""A VM's rings as its workers are told of them, and what they leave in flight."""
+"""Rings of a VM, as its workers serve them: their avail indices, and the requests in flight."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from vhost_backend.daemon import telling
-from vhost_backend.daemon.link import Answer, WorkerLink
+from vhost_backend.daemon.inflight import InflightMemory
+from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
-from vhost_backend.vhost_user.fds import Fd
 from vhost_backend.vhost_user.messages import VirtioFeature
 from vhost_backend.vhost_user.vring import Vring
-from vhost_backend.worker.inflight import InflightMemory
+from vhost_backend.worker_protocol import protocol
+from vhost_backend.worker_protocol.link import Answer, WorkerLink
 
 
 class Rings:
@@ -19,37 +19,37 @@ class Rings:
     def __init__(self, log: Logger) -> None:
         self.inflight = InflightMemory()
         self.quiesced = False
-        """Rings are started, but not served."""
+        """If set, rings are started but not served."""
         self._log = log
         self._starters: dict[int, int] = {}
 
     @property
     def any_started(self) -> bool:
-        """Since the device was fresh."""
+        """True if a worker was told to start a ring since the device's reset."""
         return bool(self._starters)
 
     def forget(self) -> None:
-        """A fresh device: nothing is in flight. The old memory goes with its worker, however long that lives."""
+        """Resets the device: nothing is in flight. A worker that still runs keeps the old in-flight memory."""
         self.inflight.close()
         self.inflight = InflightMemory()
         self._starters.clear()
 
     def next_of(self, vring: Vring) -> int:
-        """Where the ring would go on, as far as its worker has noted."""
+        """Avail index at which the ring would go on, as its worker has noted it."""
         state = self.inflight.queue(vring.index)
         return state.last_avail if state.started else vring.base
 
     def start(self, link: WorkerLink, vring: Vring, features: VirtioFeature, generation: int) -> Answer:
-        """Has a worker serve a ring; if one of another generation ran it, with what that one left in flight."""
+        """Has a worker serve a ring; it first answers the requests that a worker of another generation left in flight."""
         state = self.inflight.queue(vring.index)
         recover = state.started and self._starters.get(vring.index, generation) != generation
         base = state.last_avail if recover else vring.base
         return self._start(link, vring, features, generation, (base, recover))
 
     def go_on(self, link: WorkerLink, vring: Vring, features: VirtioFeature, generation: int) -> Answer:
-        """Has a worker serve a ring where another of its generation has stopped.
+        """Has a worker serve a ring where another worker of its generation has stopped, after a migration.
 
-        There is nothing in flight if that one has told the truth.
+        Nothing is in flight if that worker told the truth.
         """
         heads = self.inflight.queue(vring.index).heads
         return self._start(link, vring, features, generation, (self.next_of(vring), bool(heads)))
@@ -59,12 +59,34 @@ class Rings:
     ) -> Answer:
         self._starters[vring.index] = generation
         base, recover = where
-        start = telling.vring_start(vring, features, base, recover=recover)
+        start = _vring_start(vring, features, base, recover=recover)
         start = replace(start, enabled=start.enabled and not self.quiesced)
         fds = (*numbers(vring.kick), *numbers(vring.call), *numbers(vring.err))
         self._log.debug("vring_started", vring=vring.index, size=vring.size, base=start.base, recover=recover)
         return link.post(lambda seq: replace(start, seq=seq), fds)
 
 
+def _vring_start(vring: Vring, features: VirtioFeature, base: int, *, recover: bool) -> protocol.VringStart:
+    """Builds the message that starts a ring at avail index `base`."""
+    assert vring.address is not None  # the session starts no ring without one
+    return protocol.VringStart(
+        seq=0,
+        index=vring.index,
+        size=vring.size,
+        base=base,
+        desc_uva=vring.address.desc,
+        avail_uva=vring.address.avail,
+        used_uva=vring.address.used,
+        event_idx=bool(features & VirtioFeature.RING_EVENT_IDX),
+        indirect=bool(features & VirtioFeature.RING_INDIRECT_DESC),
+        enabled=vring.enabled,
+        recover=recover,
+        has_kick=vring.kick is not None,
+        has_call=vring.call is not None,
+        has_err=vring.err is not None,
+    )
+
+
 def numbers(fd: Fd | None) -> tuple[int, ...]:
+    """Descriptor as a message's tuple, which is empty if the descriptor is None."""
     return () if fd is None else (fd.fileno(),)

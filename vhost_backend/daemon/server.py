@@ -8,19 +8,23 @@ import resource
 import signal
 import socket
 from collections.abc import Mapping
-from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from vhost_backend.config import ControlConfig, DaemonConfig
-from vhost_backend.control.controlled import DaemonHost, DaemonVm
-from vhost_backend.control.system import ControlSystem
-from vhost_backend.daemon import listen
+from vhost_backend import sockets
+from vhost_backend.compiler.service import Compiler
+from vhost_backend.config.daemon import DaemonConfig
+from vhost_backend.control.event_bus import EventBus
 from vhost_backend.daemon.engines import Engines
-from vhost_backend.daemon.ports import Compiler
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
+from vhost_backend.daemon.runstate import StateError
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import get_logger
+
+if TYPE_CHECKING:
+    from vhost_backend.control.system import ControlSystem
+    from vhost_backend.daemon.control_adapter import DaemonVmControl
 
 
 class Daemon:
@@ -36,29 +40,28 @@ class Daemon:
         command: WorkerCommand = sandboxed_worker,
         policy: RestartPolicy | None = None,
     ) -> None:
-        self.vms = {vm.name: Vm(vm, compiler, engines, command, policy) for vm in config.vms}
-        self.control = self._control_system(config.control, compiler, engines)
+        """:raise ConfigError: a key for firmware cannot be used."""
+        bus = EventBus(get_logger())
+        controls = _controls(config, bus) if config.control.is_on else {}
+        self.vms = {
+            vm.name: Vm(vm, compiler, engines, command, policy, control=controls.get(vm.name)) for vm in config.vms
+        }
+        self.control: ControlSystem | None = None
+        """None if the configuration has no control system."""
+        if config.control.is_on:
+            from vhost_backend.control.system import ControlSystem
+            from vhost_backend.daemon.control_adapter import DaemonHost, DaemonVm
+
+            vms = [DaemonVm(self.vms[name], control.channels, engines) for name, control in controls.items()]
+            host = DaemonHost(self.vms.values(), engines, bus)
+            self.control = ControlSystem(config.control, bus, vms, host, compiler, log=get_logger())
         self._compiler = compiler
         self._engines = engines
         self._handed_over = dict(handed_over or {})
         self._log = get_logger()
 
-    def _control_system(self, config: ControlConfig, compiler: Compiler, engines: Engines) -> ControlSystem | None:
-        """The control system that the configuration asks for; without one nothing of it is there.
-
-        :raise ConfigError: a key for firmware cannot be used.
-        """
-        if not config.is_on:
-            return None
-        vms = [DaemonVm(vm, engines, config) for vm in self.vms.values()]
-        host = DaemonHost(self.vms.values(), engines)
-        system = ControlSystem(config, vms, host, compiler, get_logger())
-        for vm in vms:
-            vm.on_connected = partial(system.connected, vm.name)
-        return system
-
     async def run(self) -> None:
-        """Serves until cancelled, or until every handed-over connection has ended if there is nothing else.
+        """Serves until cancelled, or until all handed-over connections have ended if no socket listens.
 
         On return and on error all workers and compilers are killed and reaped, and the sockets that were bound are unlinked.
 
@@ -88,10 +91,10 @@ class Daemon:
         if vm.config.socket is None:
             text = f"vms.{vm.config.name}.socket is empty; allowed: an absolute path, or a socket in LISTEN_FDS"
             raise ConfigError([text])
-        return stack.enter_context(listen.bound(vm.config.socket))
+        return stack.enter_context(sockets.bound(vm.config.socket))
 
     async def _serve(self, vm: Vm, sock: socket.socket) -> None:
-        if not listen.is_listening(sock):
+        if not sockets.is_listening(sock):
             await vm.serve(sock)
             return
         sock.setblocking(False)
@@ -100,15 +103,25 @@ class Daemon:
             while True:
                 try:
                     connection, _ = await loop.sock_accept(sock)
-                except OSError as error:  # too many open files, say: it passes
+                except OSError as error:  # too many open files, for example, which may pass
                     self._log.error("accept_failed", vm=vm.config.name, error=str(error))
                     await asyncio.sleep(1)
                     continue
                 connections.create_task(vm.serve(connection))
 
 
+def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Logs an unhandled error of a callback or a task; the daemon goes on."""
+    match context.get("exception"):
+        case StateError() as error:
+            get_logger(vm=error.vm).error("wrong_transition", old=error.old.name, new=error.new.name, error=str(error))
+        case error:
+            get_logger().error("loop_error", problem=context["message"], exc_info=error)
+
+
 async def _run_until_signal(daemon: Daemon) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(log_loop_error)
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -118,7 +131,7 @@ async def _run_until_signal(daemon: Daemon) -> None:
 
 
 def _raise_file_limit() -> None:
-    """A VM takes up to three descriptors per queue; the default limit of 1024 would do for a few VMs only."""
+    """Raises the limit of open files: a VM takes up to three descriptors per queue, and the default is 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -127,10 +140,17 @@ def _raise_file_limit() -> None:
 def run(daemon: Daemon) -> None:
     """Runs `daemon` until SIGTERM or SIGINT.
 
-    :raise VgcError: it could not start.
+    :raise VgcError: the daemon cannot start.
     """
     _raise_file_limit()
     try:
         asyncio.run(_run_until_signal(daemon))
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
+
+
+def _controls(config: DaemonConfig, bus: EventBus) -> dict[str, DaemonVmControl]:
+    """Makes each VM's side of the control system, whose modules take 13 MiB: they are imported where it is on."""
+    from vhost_backend.daemon.control_adapter import DaemonVmControl
+
+    return {vm.name: DaemonVmControl(vm.name, config.control, bus) for vm in config.vms}

@@ -1,85 +1,98 @@
-"""Keeps a worker running for one VM: starts it, notices its death, replaces it; holds a second one while work moves.
+"""Supervisor of one VM's worker: starts it, notices its death, replaces it; holds a second worker during a migration.
 
-A worker that dies is replaced at once; one that dies again and again is replaced ever more slowly. If it does so
-before it is ready, which is the host's trouble and not the guest's, the health goes from RECOVERING to FAILED. What a new worker must be told is its owner's business.
+A dead worker is replaced at once; if workers die again and again, after ever longer delays. Workers that die before they
+are ready are a problem of the host, not of the guest: after too many of them the VM has failed. The supervisor's owner
+sets up each new worker.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final, Protocol
 
-from vhost_backend.daemon.link import WorkerLink
+from vhost_backend.daemon.call_log import CallLog
 from vhost_backend.daemon.process import WorkerProcess, describe_exit
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
-from vhost_backend.worker.protocol import Ready, WorkerMessage
-from virtio_proto.schema import Health
+from vhost_backend.worker_protocol.link import WorkerLink
+from vhost_backend.worker_protocol.protocol import CallListener, Ready, WorkerMessage
 
 KILL_WAIT_S: Final = 0.02
-"""A killed process is gone within this time unless the kernel is busy tearing down its memory."""
+"""Within this time a killed process is gone, unless the kernel is busy tearing down its memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """When a worker counts as crashing in a loop, and how fast it is then replaced."""
+    """Delays before a dead worker is replaced, and the number of deaths after which the VM has failed."""
 
     quick_death_s: float = 10.0
     first_delay_s: float = 0.1
     longest_delay_s: float = 10.0
     longest_served_delay_s: float = 1.0
-    """After a worker that was ready: its guest has a faulty kernel, and shall try the next one in a moment."""
+    """Limit after a worker that was ready: its guest had a faulty kernel, and shall soon try the next kernel."""
     failed_after: int = 5
 
     def delay_s(self, quick_deaths: int, *, served: bool = False) -> float:
-        """Nothing after the first quick death, then doubling."""
+        """Delay after so many quick deaths in a row: 0 after the first, then doubling up to the limit."""
         if quick_deaths <= 1:
             return 0.0
         longest = min(self.longest_delay_s, self.longest_served_delay_s) if served else self.longest_delay_s
         return min(longest, self.first_delay_s * 2.0 ** min(quick_deaths - 2, 32))
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerEnd:
+    """End of a worker, or failure to start it."""
+
+    has_served: bool
+    """The worker was ready."""
+    by_us: bool
+    """The worker was killed because it was to be replaced, or because no worker was wanted any more."""
+    has_failed: bool
+    """Too many workers in a row ended before they were ready."""
+
+
 class Owner(Protocol):
-    """Whom the supervisor keeps informed. Called from the loop; must not block, and only `worker_started` may raise."""
+    """Listener of a supervisor. Called from the loop; must not block, and only `worker_started` may raise."""
 
     def worker_started(self, link: WorkerLink) -> None:
-        """A process runs and knows nothing yet: send its `Setup`.
+        """A worker process runs: send its `Setup`.
 
-        :raise OSError: the host has not what it takes; the worker is killed, and tried again like one that died.
+        :raise OSError: the host lacks descriptors or memory; the worker is killed, and replaced like one that died.
         """
         ...
 
     def worker_said(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
-        """Any message but an ack; `fds` are the owner's."""
+        """A worker sent a message other than an ack; the owner closes `fds`."""
         ...
 
-    def worker_died(self, health: Health) -> None:
-        """It is gone and reaped; another follows unless the supervisor was stopped."""
+    def worker_died(self, end: WorkerEnd) -> None:
+        """The worker is gone and reaped; the next follows unless the supervisor was stopped."""
         ...
 
     def second_died(self, how: str) -> None:
-        """The second worker is gone and reaped, of itself."""
+        """The second worker ended by itself and is reaped."""
         ...
 
 
 @dataclass(eq=False, slots=True)
 class _Worker:
-    """A process and the link to it."""
+    """A worker process and the link to it."""
 
     started_at: float
     process: WorkerProcess = field(init=False)
     link: WorkerLink = field(init=False)
     blameless: bool = False
     served: bool = False
+    calls: CallLog | None = None
 
 
 class Supervisor:
-    """One worker process at a time, and for a while a second one that may take its place.
-
-    `generation` counts those that came after a death: a second worker is of the generation of the first.
-    """
+    """Keeps one worker process running, and for a while a second one that may take its place."""
 
     def __init__(
         self,
@@ -87,7 +100,17 @@ class Supervisor:
         log: Logger,
         command: Callable[[int], Sequence[str]],
         policy: RestartPolicy | None = None,
+        *,
+        generations: Iterator[int] | None = None,
+        known_calls: set[str] | None = None,
     ) -> None:
+        """`generations` numbers the workers, from 1 if it is not given.
+
+        `known_calls`: system calls that the log has named already. Not None only if workers run under a filter that
+        reports calls (`sandbox: permissive`).
+        """
+        self._generations = count(1) if generations is None else generations
+        self._known_calls = known_calls
         self._owner = owner
         self._log = log
         self._command = command
@@ -96,27 +119,25 @@ class Supervisor:
         self._worker: _Worker | None = None
         self._second: _Worker | None = None
         self._leaving: set[_Worker] = set()
-        """Killed, not reaped yet, and of no interest to anybody."""
+        """Workers that a migration has left behind: killed, and not reaped yet."""
         self._timer: asyncio.TimerHandle | None = None
         self._quick_deaths = 0
-        self._blameless = self._served = False  # of the last one
-        self.ended_by_us = False
-        """Whether the last worker that went did so because it was to be replaced, or none was wanted any more."""
         self.generation = 0
+        """Number of the worker; a second worker has the number of the first."""
 
     @property
     def pid(self) -> int | None:
         return None if self._worker is None else self._worker.process.pid
 
     def start(self) -> None:
-        """Wants a worker from now on."""
+        """Starts a worker, and keeps one running from now on."""
         self._wanted = True
         self._quick_deaths = 0
         if self._worker is None and self._timer is None:
             self._spawn()
 
     async def stop(self) -> None:
-        """Wants none; returns when it is gone, and every other one."""
+        """Ends all workers; returns when they are reaped."""
         self._wanted = False
         self._cancel_timer()
         self.drop_second()
@@ -124,10 +145,10 @@ class Supervisor:
         for worker in workers:
             worker.process.kill()
         if workers:
-            await asyncio.wait([worker.process.exited for worker in workers])  # cancelled or not, they stay as they are
+            await asyncio.wait([worker.process.exited for worker in workers])  # unlike gather, cancels no future
 
     async def replace(self, reason: str) -> None:
-        """Kills the worker, which did nothing wrong by itself; waits for its end, but not for long."""
+        """Kills the worker, whose end then does not count as a death; waits for it, but not for long."""
         worker = self._worker
         if worker is None:
             return
@@ -137,7 +158,7 @@ class Supervisor:
         await asyncio.wait([worker.process.exited], timeout=KILL_WAIT_S)
 
     def close(self) -> None:
-        """As `stop`, but waits without the loop: for the end of the program."""
+        """Ends all workers like `stop`, but waits without the loop: for the end of the program."""
         self._wanted = False
         self._cancel_timer()
         self.drop_second()
@@ -147,7 +168,7 @@ class Supervisor:
     # ---- a second worker -------------------------------------------------------------------------
 
     def start_second(self, command: Callable[[int], Sequence[str]]) -> WorkerLink:
-        """Starts another worker beside the first; the owner tells it what to be.
+        """Starts a second worker beside the first; the owner sends its `Setup`.
 
         :raise OSError: when the host cannot start it.
         :raise HostError: when the host cannot isolate it.
@@ -158,7 +179,7 @@ class Supervisor:
         return self._second.link
 
     def adopt_second(self) -> None:
-        """The second worker is the worker from now on; the first is ended, and nobody told."""
+        """Puts the second worker in the place of the first, which is ended without a call of the owner."""
         assert self._worker is not None
         assert self._second is not None
         first, self._worker, self._second = self._worker, self._second, None
@@ -166,7 +187,7 @@ class Supervisor:
         self._leave(first)
 
     def drop_second(self) -> None:
-        """Ends the second worker, if there is one, and nobody is told."""
+        """Ends the second worker, if there is one, without a call of the owner."""
         second, self._second = self._second, None
         if second is not None:
             self._leave(second)
@@ -184,7 +205,10 @@ class Supervisor:
             timer.cancel()
 
     def _launch(self, command: Callable[[int], Sequence[str]]) -> _Worker:
-        """:raise OSError, HostError: as `start_second`."""
+        """Starts a process.
+
+        :raise OSError, HostError: as `start_second`.
+        """
         worker = _Worker(asyncio.get_running_loop().time())
         worker.process = WorkerProcess(command, lambda: self._on_exit(worker))
         worker.link = WorkerLink(
@@ -196,13 +220,12 @@ class Supervisor:
 
     def _spawn(self) -> None:
         self._timer = None
-        self.generation += 1
-        self._blameless = self._served = False
+        self.generation = next(self._generations)
         try:
             worker = self._launch(self._command)
         except (OSError, HostError) as error:
             self._log.error("worker_not_started", error=str(error))
-            self._schedule(quick=True)
+            self._on_end(quick=True)
             return
         self._worker = worker
         self._log.info("worker_started", pid=worker.process.pid, generation=self.generation, guest=True)
@@ -213,17 +236,33 @@ class Supervisor:
             worker.process.kill()
 
     def _on_message(self, worker: _Worker, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+        if isinstance(message, CallListener):
+            self._listen(worker, *fds)
+            return
         worker.served |= isinstance(message, Ready)
         self._owner.worker_said(worker.link, message, fds)
 
+    def _listen(self, worker: _Worker, fd: int) -> None:
+        """Takes a filter's listener, once, from a worker that is not ready yet: later, guest code may be what sends one."""
+        if self._known_calls is None or worker.calls is not None or worker.served:
+            os.close(fd)
+            self._on_lost(worker, "it sent an unexpected listener of a system call filter")
+            return
+        try:
+            worker.calls = CallLog(fd, self._log, self._known_calls)
+        except (OSError, ValueError, RuntimeError) as error:
+            self._on_lost(worker, str(error))
+
     def _on_lost(self, worker: _Worker, reason: str) -> None:
-        """The link broke: whatever the process is up to now, nobody can talk to it."""
+        """Kills a worker whose link broke: it cannot be reached any more."""
         self._log.debug("worker_link_lost", pid=worker.process.pid, reason=reason, guest=True)
         worker.process.kill()
 
     def _on_exit(self, worker: _Worker) -> None:
         worker.link.drain()
         worker.link.close()
+        if worker.calls is not None:
+            worker.calls.close()
         how = describe_exit(worker.process.exited.result())
         about = {"pid": worker.process.pid, "how": how, "stderr": worker.process.last_words()}
         if worker is self._second:
@@ -234,22 +273,18 @@ class Supervisor:
             self._worker = None
             if self._wanted and not worker.blameless:
                 self._log.warning("worker_died", **about, guest=True)
-            self._schedule_after(worker)
+            quick = asyncio.get_running_loop().time() - worker.started_at < self._policy.quick_death_s
+            self._on_end(worker, quick=quick)
         self._leaving.discard(worker)
 
-    def _schedule_after(self, worker: _Worker) -> None:
-        self._blameless, self._served = worker.blameless, worker.served
-        self.ended_by_us = worker.blameless or not self._wanted
-        quick = asyncio.get_running_loop().time() - worker.started_at < self._policy.quick_death_s
-        self._schedule(quick=quick)
-
-    def _schedule(self, *, quick: bool) -> None:
-        """Decides when the next worker starts, and how healthy that looks."""
-        loop = asyncio.get_running_loop()
-        if not self._blameless:
+    def _on_end(self, worker: _Worker | None = None, *, quick: bool) -> None:
+        """Tells the owner how a worker ended, None if it was never started, and decides when the next one starts."""
+        blameless = worker is not None and worker.blameless
+        served = worker is not None and worker.served
+        if not blameless:
             self._quick_deaths = self._quick_deaths + 1 if quick else 1
-        failed = not self._served and self._quick_deaths >= self._policy.failed_after
-        self._owner.worker_died(Health.FAILED if failed else Health.RECOVERING)
+        failed = not served and self._quick_deaths >= self._policy.failed_after
+        self._owner.worker_died(WorkerEnd(served, blameless or not self._wanted, failed))
         if self._wanted:
-            delay = 0.0 if self._blameless else self._policy.delay_s(self._quick_deaths, served=self._served)
-            self._timer = loop.call_later(delay, self._spawn)
+            delay = 0.0 if blameless else self._policy.delay_s(self._quick_deaths, served=served)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._spawn)

@@ -1,1 +1,1 @@
-"""The data plane: C, driven through ``vhost_backend._dataplane``."""
+"""The data plane, in C, called through ``vhost_backend._dataplane``."""

@@ -1,5 +1,5 @@
-/* Addresses of the VM's own: see vgc_engine_set_arena(). They are given in a row, so that none but the last comes back
- * soon. */
+/* The arena's addresses: see vgc_engine_set_arena(). They are given in ascending order, so that freed addresses, except
+ * the last, are not used again soon. */
 #include "internal.h"
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ int vgc_engine_set_arena(struct vgc_engine *engine, uint64_t base, uint64_t size
     return 0;
 }
 
-/* Kernels before 4.17 take the address for a wish. */
+/* mmap() at exactly `at`. Kernels before 4.17 ignore MAP_FIXED_NOREPLACE and may map elsewhere. */
 static void *map_exactly(uint64_t at, uint64_t size, int protection, int flags, int fd, int64_t offset)
 {
     void *wanted = (void *)(uintptr_t)at;
@@ -45,8 +45,8 @@ static bool is_inside(const struct vgc_engine *engine, uint64_t at, uint64_t siz
            size <= engine->arena_size - (at - engine->arena_base);
 }
 
-/* What follows goes behind it, if it has come so far. */
-static void move_on(struct vgc_engine *engine, uint64_t end)
+/* Makes later mappings lie behind `end`. */
+static void advance_next(struct vgc_engine *engine, uint64_t end)
 {
     uint64_t next = atomic_load(&engine->arena_next);
     while (next < end && !atomic_compare_exchange_weak(&engine->arena_next, &next, end))
@@ -62,12 +62,12 @@ static void *map_at(struct vgc_engine *engine, uint64_t at, uint64_t size, int p
     }
     void *got = map_exactly(at, size, protection, flags, fd, offset);
     if (got != MAP_FAILED && engine->arena_size != 0)
-        move_on(engine, at + size);
+        advance_next(engine, at + size);
     return got;
 }
 
-/* Tries one place after another: from the one behind the last, then from the first, in ever longer steps, for what is
- * in the way may be long (the guest's memory); then all of them. */
+/* Tries addresses behind the last mapping, then from the arena's begin, in steps that double, as obstacles may be long
+ * (the guest's memory); then every address that is a multiple of the size. */
 static void *map_next(struct vgc_engine *engine, uint64_t align, uint64_t size, int protection, int flags, int fd,
                       int64_t offset)
 {

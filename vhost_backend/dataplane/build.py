@@ -1,8 +1,9 @@
 """Builds ``vhost_backend._dataplane``: the data plane and the engines that are written in C.
 
-``python -m vhost_backend.dataplane.build`` compiles it next to the package. The control system's
-driver, ``vhost_backend/control/driver/``, is part of it. Every engine folder ``vhost_backend/engines/*/`` takes part: its ``*.c`` are compiled in, and its ``cdef.h``, if it has one, is
-declared to Python as is. ``VGC_ENGINES=a,b`` builds with those folders only.
+``python -m vhost_backend.dataplane.build`` compiles it next to the package. The control system's driver,
+``vhost_backend/channels/``, is part of it. Every engine folder ``vhost_backend/engines/*/`` takes part: its ``*.c`` are
+compiled in, and its ``cdef.h``, if it has one, is declared to Python as is. ``VGC_ENGINES=a,b`` builds with only
+those folders.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from virtio_proto.build_vring import SOURCES as VRING_SOURCES
 HERE: Final = Path(__file__).resolve().parent
 PACKAGE_DIR: Final = HERE.parent
 ENGINES_DIR: Final = PACKAGE_DIR / "engines"
-CONTROL_DIR: Final = PACKAGE_DIR / "control" / "driver"
+CHANNELS_DIR: Final = PACKAGE_DIR / "channels"
 REPOSITORY: Final = PACKAGE_DIR.parent
 
 _ENGINE_TAIL: Final = re.compile(r"    struct vgc_black_box \*black_box;.*?^};", re.DOTALL | re.MULTILINE)
 
 
 def _engine_declarations() -> str:
-    """``vgc_engine.h`` for cffi, which knows no atomics: the engine's own fields stay hidden."""
+    """``vgc_engine.h`` for cffi, which does not support atomics: the engine's internal fields stay hidden."""
     text = codegen.declarations(HERE / "vgc_engine.h")
     text = _ENGINE_TAIL.sub("    ...;\n};", text)
     return text.replace("__attribute__((noreturn)) ", "")
@@ -44,13 +45,13 @@ def _engine_folders() -> list[Path]:
 
 
 def _sources() -> list[str]:
-    own = [*sorted(HERE.glob("*.c")), *sorted(CONTROL_DIR.glob("*.c"))]
+    own = [*sorted(HERE.glob("*.c")), *sorted(CHANNELS_DIR.glob("*.c"))]
     engines = [source for folder in _engine_folders() for source in sorted(folder.glob("*.c"))]
     return [str(path) for path in (*own, *VRING_SOURCES, *engines)]
 
 
 def ffibuilder() -> cffi.FFI:
-    """Describe the extension module, ready to compile."""
+    """Describes the extension module, ready to compile."""
     ffi = cffi.FFI()
     ffi.cdef(codegen.cdef())
     ffi.cdef(codegen.declarations(INCLUDE_DIR / "vgc_vring.h"))
@@ -59,7 +60,7 @@ def ffibuilder() -> cffi.FFI:
     ffi.cdef(codegen.declarations(HERE / "vgc_dataplane.h"))
     headers = ["vgc_dataplane.h", "vgc_inflight.h", "kernels/control/vgc_control.h"]
     ffi.cdef(codegen.declarations(REPOSITORY / "kernels" / "control" / "vgc_control.h"))
-    for folder in (CONTROL_DIR, *_engine_folders()):
+    for folder in (CHANNELS_DIR, *_engine_folders()):
         cdef = folder / "cdef.h"
         if cdef.exists():
             ffi.cdef(codegen.declarations(cdef))
@@ -76,14 +77,14 @@ def ffibuilder() -> cffi.FFI:
 
 
 def main() -> None:
-    """Build the extension module beside the package's sources, if it has no undefined symbols."""
+    """Builds the extension module beside the package's sources, if it has no undefined symbols."""
     with tempfile.TemporaryDirectory() as build_dir:
         built = Path(ffibuilder().compile(tmpdir=build_dir))
-        if not os.environ.get("VGC_SANITIZE"):  # which needs its runtime loaded first
+        if not os.environ.get("VGC_SANITIZE"):  # a sanitized module needs its runtime loaded first
             ctypes.CDLL(str(built), mode=os.RTLD_NOW)
         fresh = PACKAGE_DIR / f".{built.name}.new"
         shutil.copy(built, fresh)
-    fresh.rename(PACKAGE_DIR / built.name)  # whole or not at all: others may be importing the old one
+    fresh.rename(PACKAGE_DIR / built.name)  # atomic: another process may be importing the old one
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 /* CALL: copies in, launch and copies out of one function call, in one request.
  *
- * All operations go to the request's stream at once, so nothing else of that stream comes between them; the
- * request ends with the last one. Buffers get one block of temporary device memory, except those that kernels can
- * use right where the guest has them: contiguous, aligned, in a region with a device address. */
+ * All operations are submitted to the request's stream at once, so no other operation of that stream comes between
+ * them; the request ends with the last one. Buffers get one block of temporary device memory, except those that kernels
+ * can use in guest memory: contiguous, aligned, in a region with a device address. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static bool check_arg(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_c
     return false;
 }
 
-/* Do the payloads of all arguments fit what the chain has? */
+/* Checks that the payloads of all arguments fit the chain's payload; otherwise answers the request. */
 static bool check_totals(struct vgc_dp *dp, struct vgc_req *req, struct vgc_call *call, uint64_t in_offset)
 {
     uint64_t in_bytes = 0;
@@ -152,7 +152,8 @@ static void slice_payloads(struct vgc_req *req, struct vgc_call *call, uint64_t 
     }
 }
 
-/* Device address of guest memory, 0 if kernels cannot use it in place. INOUT has two places, so it is copied. */
+/* Device address of an argument in guest memory, 0 if kernels cannot use it in place. INOUT has two ranges, so it is
+ * copied. */
 static uint64_t direct_address(const struct vgc_dp *dp, const struct vgc_call *call, uint32_t arg)
 {
     int side = call->args[arg].kind == VGC_ARG_KIND_IN ? READABLE : WRITABLE;
@@ -166,7 +167,7 @@ static uint64_t direct_address(const struct vgc_dp *dp, const struct vgc_call *c
     return address % DIRECT_ALIGN == 0 ? address : 0;
 }
 
-/* Decides where each buffer is; 0 or -ENOMEM. Buffers of 0 bytes are null pointers. */
+/* Decides on the device address of each buffer; 0 or -ENOMEM. Buffers of 0 bytes are null pointers. */
 static int place_buffers(struct vgc_dp *dp, struct vgc_req *req, struct vgc_call *call)
 {
     uint64_t total = 0;
@@ -288,7 +289,7 @@ static void drop_pending(struct vgc_dp *dp, struct vgc_req *req)
     vgc_complete(dp, req, req->response.status, payload_len);
 }
 
-/* The first operation that fails says how the request ended. */
+/* Notes the end of an operation. The first failed one gives the request its status. */
 void vgc_call_op_done(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
 {
     if (op->status != VGC_STATUS_OK && req->response.status == VGC_STATUS_OK) {
@@ -303,7 +304,7 @@ static void submit_all(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_call *call = req->call;
     uint32_t num_ops = call->num_ops;
-    call->pending = num_ops + 1; /* ours keeps the request alive until all are submitted */
+    call->pending = num_ops + 1; /* + 1 keeps the request alive until all are submitted */
     vgc_launch_watch(dp, req, call->launch);
     for (uint32_t i = 0; i < num_ops; i++)
         vgc_submit(dp, req, &call->ops[i]);
@@ -320,7 +321,8 @@ static struct vgc_call *get_call(struct vgc_dp *dp, const struct vgc_kernel *ker
     return call;
 }
 
-/* False after having answered the request; req->call is then for the caller to put back. */
+/* Reads and checks the request, and places buffers. False: the request was answered, and the caller puts req->call
+ * back. */
 static bool prepare(struct vgc_dp *dp, struct vgc_req *req, struct vgc_call *call, uint64_t offset)
 {
     if (!read_args(dp, req, call, &offset))
@@ -349,7 +351,7 @@ void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req)
     if (kernel == NULL)
         return;
     if (dp->free_calls == NULL) {
-        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%d calls are under way; that is the limit", VGC_MAX_CALLS);
+        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%d calls are in flight; that is the limit", VGC_MAX_CALLS);
         return;
     }
     struct vgc_call *call = get_call(dp, kernel);

@@ -1,7 +1,7 @@
-/* Bytes of a descriptor chain: one stream, whatever the framing. Callers have checked the bounds. */
+/* Bytes of a descriptor chain as one stream, for any framing [virtio 1.3 §2.7.4]. Callers have checked the bounds. */
 #include "internal.h"
 
-/* Finds the span that byte `*offset` lies in, and leaves the offset into it. */
+/* Finds the span of byte `*offset`, and makes the offset relative to it. */
 static const struct vgc_span *seek(const struct vgc_span *spans, uint64_t *offset)
 {
     while (*offset >= spans->len) {

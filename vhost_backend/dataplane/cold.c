@@ -1,4 +1,4 @@
-/* Requests that Python serves: a queue of them, and access to their bytes. QUERY, which needs no Python. */
+/* Queue of the requests that Python serves, and access to their bytes. */
 #include "internal.h"
 
 void vgc_serve_cold(struct vgc_dp *dp, struct vgc_req *req)
@@ -15,7 +15,7 @@ void vgc_serve_cold(struct vgc_dp *dp, struct vgc_req *req)
 
 static uint32_t number_of(struct vgc_dp *dp, const struct vgc_req *req)
 {
-    uint32_t index = (req->request.context & 0xffff) - 1; /* a dying context, too */
+    uint32_t index = (req->request.context & 0xffff) - 1; /* finds a dying context, too */
     return index < VGC_MAX_CONTEXTS && dp->contexts[index].id == req->request.context ? index + 1 : 0;
 }
 
@@ -95,71 +95,8 @@ int vgc_dp_cold_complete(struct vgc_dp *dp, uint32_t token, uint32_t status, uin
         req->op.error[sizeof(req->op.error) - 1] = '\0';
         struct vgc_queue *queue = req->queue;
         vgc_complete(dp, req, status, payload_len);
-        vgc_queue_flush_call(queue);
+        vgc_flush_call(queue);
     }
     vgc_dp_unlock(dp);
     return req != NULL ? 0 : -ENOENT;
-}
-
-static uint64_t payload_room(const struct vgc_req *req)
-{
-    return req->chain.writable_len - sizeof(struct vgc_response);
-}
-
-static void query_usage(struct vgc_dp *dp, struct vgc_req *req)
-{
-    struct vgc_usage usage;
-    vgc_usage_fill(dp, &usage);
-    uint64_t room = payload_room(req);
-    uint32_t len = room < sizeof(usage) ? (uint32_t)room : (uint32_t)sizeof(usage);
-    vgc_scatter(req->chain.spans + req->chain.num_readable, sizeof(struct vgc_response), &usage, len);
-    req->response.aux = sizeof(usage);
-    vgc_complete(dp, req, VGC_STATUS_OK, len);
-}
-
-/* Takes what fits, by way of a buffer of ours: what an engine locks must not wait for the guest's memory. */
-static uint32_t move_output(struct vgc_dp *dp, struct vgc_req *req, uint32_t context, uint32_t *left, uint64_t *lost)
-{
-    char text[4096];
-    uint32_t moved = 0;
-    uint64_t room = payload_room(req);
-    do {
-        uint64_t lost_now = 0;
-        uint32_t size = room - moved < sizeof(text) ? (uint32_t)(room - moved) : (uint32_t)sizeof(text);
-        uint32_t len = dp->engine->ops->take_output(dp->engine, context, text, size, left, &lost_now);
-        vgc_scatter(req->chain.spans + req->chain.num_readable, sizeof(struct vgc_response) + moved, text, len);
-        moved += len;
-        *lost += lost_now;
-    } while (*left != 0 && moved < room && moved < VGC_MAX_OUTPUT_BYTES);
-    return moved;
-}
-
-static void query_output(struct vgc_dp *dp, struct vgc_req *req)
-{
-    struct vgc_context *context = vgc_context_find(dp, req->request.context);
-    uint32_t moved = 0, left = 0;
-    uint64_t lost = 0;
-    if (context == NULL) {
-        vgc_fail(dp, req, VGC_STATUS_NO_CONTEXT, "context %u does not exist", req->request.context);
-        return;
-    }
-    if (dp->engine->ops->take_output != NULL)
-        moved = move_output(dp, req, vgc_context_number(dp, context), &left, &lost);
-    req->response.value = lost;
-    req->response.aux = (uint64_t)moved + left;
-    vgc_complete(dp, req, VGC_STATUS_OK, moved);
-}
-
-void vgc_serve_query(struct vgc_dp *dp, struct vgc_req *req)
-{
-    const struct vgc_body_query *query = &req->body.query;
-    if (query->reserved != 0)
-        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved is %#x; allowed: 0", query->reserved);
-    else if (query->what == VGC_QUERY_KIND_USAGE)
-        query_usage(dp, req);
-    else if (query->what == VGC_QUERY_KIND_OUTPUT)
-        query_output(dp, req);
-    else
-        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "query %u; allowed: %d, %d", query->what, VGC_QUERY_KIND_USAGE,
-                 VGC_QUERY_KIND_OUTPUT);
 }

@@ -1,4 +1,4 @@
-/* The end of a request: operation done, response written, chain returned. Exactly once each. */
+/* Completion of a request: operation done, response written, chain returned. Exactly once each. */
 #include "internal.h"
 
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static uint32_t write_error_text(struct vgc_req *req)
     return (uint32_t)len;
 }
 
-/* Bytes written. */
+/* Returns the bytes written. */
 static uint32_t write_response(struct vgc_req *req)
 {
     const struct vgc_span *writable = req->chain.spans + req->chain.num_readable;
@@ -54,10 +54,20 @@ void vgc_deliver(struct vgc_dp *dp, struct vgc_req *req)
     dp->in_flight--;
     vgc_req_put(dp, req);
     if (VGC_UNLIKELY(dp->holding) && dp->in_flight == 0)
-        vgc_notify(dp); /* somebody waits for it: see moving.c */
+        vgc_notify(dp); /* as vgc_dp_hold() promises */
 }
 
-/* A stopped ring gets its chains back when it starts again, a broken one never. */
+void vgc_flush_call(struct vgc_queue *queue)
+{
+    if (!queue->dirty)
+        return;
+    queue->dirty = false;
+    if (vgc_vq_should_call(&queue->vq) && queue->call_fd >= 0)
+        vgc_signal_fd(queue->call_fd);
+}
+
+/* Keeps a finished request of a ring that does not run: a stopped ring gets it when it starts again, a broken one
+ * never. */
 static void park(struct vgc_req *req)
 {
     req->next = req->queue->parked;
@@ -103,6 +113,16 @@ void vgc_fail(struct vgc_dp *dp, struct vgc_req *req, enum vgc_status status, co
     vsnprintf(req->op.error, sizeof(req->op.error), format, args);
     va_end(args);
     vgc_complete(dp, req, status, 0);
+}
+
+bool vgc_expect_trailing(struct vgc_dp *dp, struct vgc_req *req, uint64_t body_bytes, uint64_t extra)
+{
+    uint64_t have = req->chain.readable_len - sizeof(struct vgc_request) - body_bytes;
+    if (VGC_LIKELY(have == extra))
+        return true;
+    vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "%lu bytes follow the request's body; it announces %lu",
+             (unsigned long)have, (unsigned long)extra);
+    return false;
 }
 
 /* ---- operations --------------------------------------------------------------------------------------------- */
@@ -182,6 +202,6 @@ bool vgc_reap(struct vgc_dp *dp)
         vgc_op_done(dp, op);
     }
     for (uint32_t i = 0; i < dp->config.num_queues; i++)
-        vgc_queue_flush_call(&dp->queues[i]);
+        vgc_flush_call(&dp->queues[i]);
     return true;
 }

@@ -11,11 +11,6 @@ struct vgc_context *vgc_context_find(struct vgc_dp *dp, uint32_t id)
     return &dp->contexts[index];
 }
 
-uint32_t vgc_context_number(const struct vgc_dp *dp, const struct vgc_context *context)
-{
-    return (uint32_t)(context - dp->contexts) + 1;
-}
-
 void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req)
 {
     uint32_t index = 0;
@@ -43,7 +38,7 @@ void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req)
     vgc_complete_value(dp, req, id);
 }
 
-/* Python unloads the programs, once nothing uses them any more. */
+/* Python unloads the programs, once no request uses them any more. */
 void vgc_serve_context_destroy(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_context *context = vgc_context_find(dp, req->request.context);
@@ -121,7 +116,7 @@ void vgc_serve_event_create(struct vgc_dp *dp, struct vgc_req *req)
     vgc_complete_value(dp, req, id);
 }
 
-/* NULL after having answered a request for an event that is not the context's. */
+/* The request's event; NULL, and the request is answered, if it is not an event of the context. */
 static struct vgc_event *event_of(struct vgc_dp *dp, struct vgc_req *req)
 {
     uint32_t id = req->body.event.event;

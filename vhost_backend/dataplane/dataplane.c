@@ -1,9 +1,7 @@
-/* Life of a data plane, its lock, and the loop: serve, reap, poll; spin for a while; sleep. */
+/* Creation and end of a data plane, and the loop: serve, reap, poll; spin for a while; sleep. */
 #include "internal.h"
 
 #include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -12,89 +10,11 @@
 #include <unistd.h>
 
 enum {
-    SPIN_CHECK = 64,            /* idle rounds between two looks at the clock */
-    BUSY_CHECK = 4096,          /* busy rounds between two looks at the deadlines */
-    UNKICKED_POLL_NS = 1000000, /* a ring without kick eventfd is looked at this often */
-    MAX_SLEEP_NS = 1000000000,  /* while launches run */
+    SPIN_CHECK = 64,            /* idle rounds between two readings of the clock */
+    BUSY_CHECK = 4096,          /* busy rounds between two checks of deadlines */
+    UNKICKED_POLL_NS = 1000000, /* polling interval of a ring without kick eventfd */
+    MAX_SLEEP_NS = 1000000000,  /* longest sleep while launches run */
 };
-
-uint64_t vgc_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-int vgc_why(char *why, int error, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, VGC_DP_WHY, format, args);
-    va_end(args);
-    return error;
-}
-
-static void signal_fd(int fd)
-{
-    uint64_t one = 1;
-    ssize_t written = write(fd, &one, sizeof(one));
-    (void)written; /* EAGAIN: the counter is full, so it is readable already */
-}
-
-void vgc_notify(struct vgc_dp *dp)
-{
-    signal_fd(dp->notify_fd);
-}
-
-/* ---- lock --------------------------------------------------------------------------------------------------- */
-
-/* The mutex's owner gets on. */
-static void beat(struct vgc_dp *dp)
-{
-    uint32_t count = atomic_load_explicit(&dp->beat, memory_order_relaxed);
-    atomic_store_explicit(&dp->beat, count + 1, memory_order_relaxed);
-}
-
-/* Who has the mutex may call the engine, and nobody else may. */
-static void take_mutex(struct vgc_dp *dp)
-{
-    pthread_mutex_lock(&dp->mutex);
-    beat(dp);
-    atomic_store_explicit(&dp->held, true, memory_order_relaxed);
-    if (dp->engine->ops->enter != NULL)
-        dp->engine->ops->enter(dp->engine);
-}
-
-static void give_mutex(struct vgc_dp *dp)
-{
-    if (dp->engine->ops->leave != NULL)
-        dp->engine->ops->leave(dp->engine);
-    atomic_store_explicit(&dp->held, false, memory_order_relaxed);
-    pthread_mutex_unlock(&dp->mutex);
-}
-
-void vgc_dp_lock(struct vgc_dp *dp)
-{
-    atomic_fetch_add(&dp->lock_wanted, 1);
-    take_mutex(dp);
-    atomic_fetch_sub(&dp->lock_wanted, 1);
-}
-
-/* Whatever was done under the lock may be a reason to wake up. */
-void vgc_dp_unlock(struct vgc_dp *dp)
-{
-    if (atomic_load(&dp->sleeping))
-        signal_fd(dp->control_fd);
-    give_mutex(dp);
-}
-
-static void make_way(struct vgc_dp *dp)
-{
-    give_mutex(dp);
-    while (atomic_load_explicit(&dp->lock_wanted, memory_order_relaxed) != 0)
-        sched_yield();
-    take_mutex(dp);
-}
 
 /* ---- loop --------------------------------------------------------------------------------------------------- */
 
@@ -105,7 +25,7 @@ static void break_all_queues(struct vgc_dp *dp)
             vgc_queue_break(dp, &dp->queues[i], "the file behind the VM's region was truncated");
 }
 
-/* One round. True if anything was done. */
+/* Works one round. True if anything was done. */
 static bool work_once(struct vgc_dp *dp)
 {
     bool busy = vgc_reap(dp);
@@ -120,7 +40,7 @@ static bool work_once(struct vgc_dp *dp)
     return busy;
 }
 
-/* Asks to be woken by everything; true if something came up meanwhile. */
+/* Requests to be woken by kicks, the engine and other threads; true if there is work already. */
 static bool prepare_to_sleep(struct vgc_dp *dp)
 {
     bool missed = false;
@@ -139,7 +59,7 @@ static void awake(struct vgc_dp *dp)
         vgc_vq_disable_kick(&dp->active[i]->vq);
 }
 
-/* How long at most, in ns; UINT64_MAX: until something comes. */
+/* Longest sleep in ns; UINT64_MAX: until an event. */
 static uint64_t sleep_limit_ns(struct vgc_dp *dp)
 {
     uint64_t now_ns = vgc_now_ns();
@@ -156,7 +76,7 @@ static uint64_t sleep_limit_ns(struct vgc_dp *dp)
     return limit_ns;
 }
 
-/* epoll_wait() in ns; kernels before 5.11 know whole ms only. */
+/* epoll_wait() with a limit in ns; rounded up to ms on kernels before 5.11. */
 static int wait_for_events(int epoll_fd, uint64_t limit_ns)
 {
     struct epoll_event events[8];
@@ -167,19 +87,20 @@ static int wait_for_events(int epoll_fd, uint64_t limit_ns)
     return count;
 }
 
-/* False if its time is over and nothing has come. All eventfds are edge-triggered: they need no reading. */
+/* Sleeps until an event; false if the time is over without one. All eventfds are edge-triggered, so they are not read.
+ */
 static bool sleep_once(struct vgc_dp *dp)
 {
     uint64_t limit_ns = sleep_limit_ns(dp);
     int count = 1;
     if (!prepare_to_sleep(dp)) {
         dp->sleeps++;
-        give_mutex(dp);
+        vgc_mutex_give(dp);
         count = wait_for_events(dp->epoll_fd, limit_ns);
         if (count < 0 && errno == EBADF)
-            vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0, /* it would never wake again */
+            vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0, /* the loop would never wake again */
                              "guest code has closed the data plane's descriptors");
-        take_mutex(dp);
+        vgc_mutex_take(dp);
     }
     awake(dp);
     return count != 0;
@@ -190,13 +111,14 @@ void vgc_dp_run(struct vgc_dp *dp)
     uint64_t idle_since_ns = 0; /* 0: not idle */
     uint32_t rounds = 0;
     if (vgc_watch_start(dp) != 0)
-        vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0, "no thread can be had to watch deadlines");
-    take_mutex(dp);
+        vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0,
+                         "the thread that watches deadlines cannot be started");
+    vgc_mutex_take(dp);
     while (!atomic_load_explicit(&dp->stopping, memory_order_relaxed)) {
         if (VGC_UNLIKELY(atomic_load_explicit(&dp->lock_wanted, memory_order_relaxed) != 0))
-            make_way(dp);
+            vgc_mutex_make_way(dp);
         rounds++;
-        beat(dp);
+        vgc_beat(dp);
         if (work_once(dp)) {
             idle_since_ns = 0;
             if (VGC_UNLIKELY(atomic_load_explicit(&dp->armed, memory_order_relaxed))) {
@@ -208,7 +130,7 @@ void vgc_dp_run(struct vgc_dp *dp)
             continue;
         }
         if (dp->ops_queued != 0)
-            sched_yield(); /* the engine's threads may need this CPU to finish what is waited for */
+            sched_yield(); /* the engine's threads may need this CPU to finish their operations */
         else
             __builtin_ia32_pause();
         if (dp->config.spin_ns != 0 && rounds % SPIN_CHECK != 0)
@@ -218,17 +140,17 @@ void vgc_dp_run(struct vgc_dp *dp)
             idle_since_ns = now_ns;
         if (now_ns - idle_since_ns >= dp->config.spin_ns) {
             bool woken = sleep_once(dp);
-            idle_since_ns = woken ? 0 : now_ns - dp->config.spin_ns; /* after a nap without news comes the next */
+            idle_since_ns = woken ? 0 : now_ns - dp->config.spin_ns; /* without an event, sleeps again at once */
         }
     }
-    give_mutex(dp);
+    vgc_mutex_give(dp);
     vgc_watch_stop(dp);
 }
 
 void vgc_dp_stop(struct vgc_dp *dp)
 {
     atomic_store(&dp->stopping, true);
-    signal_fd(dp->control_fd);
+    vgc_signal_fd(dp->control_fd);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
@@ -244,7 +166,7 @@ static size_t reqs_bytes(const struct vgc_dp *dp)
     return ((size_t)dp->config.queue_depth + 1) * sizeof(struct vgc_req);
 }
 
-/* Tables are reserved at their largest; only what is used becomes resident. */
+/* Reserves tables at their largest size; only used pages become resident. */
 static int reserve_tables(struct vgc_dp *dp)
 {
     dp->reqs = reserve(reqs_bytes(dp));
@@ -356,7 +278,7 @@ struct vgc_dp *vgc_dp_create(const struct vgc_dp_config *config, char *why)
     return dp;
 }
 
-/* The engine must not own operations of ours any more when the pool goes away. */
+/* Cancels all operations and waits: the engine must not own any when the pool is freed. */
 static void cancel_all(struct vgc_dp *dp)
 {
     for (uint32_t number = 1; number <= VGC_MAX_CONTEXTS; number++)
@@ -408,23 +330,6 @@ void vgc_dp_destroy(struct vgc_dp *dp)
 int vgc_dp_notify_fd(const struct vgc_dp *dp)
 {
     return dp->notify_fd;
-}
-
-void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage)
-{
-    *usage = (struct vgc_usage){
-        .memory_used_bytes = dp->memory_used,
-        .memory_quota_bytes = dp->config.memory_bytes,
-        .requests_done = dp->requests_done,
-        .requests_failed = dp->requests_failed,
-        .busy_ns = dp->busy_ns,
-        .num_contexts = dp->num_contexts,
-        .num_programs = dp->num_programs,
-        .num_allocations = dp->num_user_allocs,
-        .num_pes = dp->engine->num_pes,
-        .in_flight = dp->in_flight,
-        .generation = dp->config.generation,
-    };
 }
 
 void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage)

@@ -1,4 +1,4 @@
-/* What engines call: finished operations, and last words. */
+/* Functions that engines call: finished operations, and fatal errors. */
 #include "internal.h"
 
 #include <unistd.h>

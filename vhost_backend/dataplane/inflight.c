@@ -1,4 +1,4 @@
-/* The in-flight memory: mapping it, and answering what an earlier worker left behind. */
+/* The in-flight memory: mapping it, and answering requests that an earlier worker left behind. */
 #include "internal.h"
 
 #include <sys/mman.h>
@@ -35,8 +35,8 @@ static bool head_is_set(const struct vgc_inflight_queue *shared, uint32_t head)
     return head < VGC_MAX_QUEUE_SIZE && (shared->heads[head / 64] >> (head % 64) & 1);
 }
 
-/* The two moments at which a worker may have died between the ring and its trace (see vgc_inflight.h). */
-static void settle(struct vgc_queue *queue)
+/* Repairs a pop or push that a worker's death cut in two (order of stores: vgc_inflight.h). */
+static void finish_torn_pop_or_push(struct vgc_queue *queue)
 {
     struct vgc_inflight_queue *shared = queue->shared;
     struct vgc_vq_device *vq = &queue->vq;
@@ -51,7 +51,8 @@ static void settle(struct vgc_queue *queue)
     shared->last_avail = vq->last_avail;
 }
 
-/* Text and status of the request that the earlier worker died over; every other one is just lost. */
+/* Sets text and status: those of the black box for the request that the earlier worker died over, DEVICE_LOST for
+ * others. */
 static void describe_loss(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_black_box *box = &dp->shared->black_box;
@@ -89,7 +90,7 @@ static void answer_lost(struct vgc_dp *dp, struct vgc_queue *queue, uint16_t hea
 void vgc_inflight_recover(struct vgc_dp *dp, struct vgc_queue *queue)
 {
     struct vgc_inflight_queue *shared = queue->shared;
-    settle(queue);
+    finish_torn_pop_or_push(queue);
     for (uint32_t head = 0; head < VGC_MAX_QUEUE_SIZE; head++) {
         if (!head_is_set(shared, head))
             continue;

@@ -1,15 +1,16 @@
-/* What the files of the data plane share. One idea per file:
+/* Internals of the data plane, by file:
  *
- *   dataplane.c   life, lock, the loop, sleeping        request.c   from chain to handler: copy once, validate
+ *   dataplane.c   life, the loop, sleeping              request.c   from chain to handler: copy once, validate
  *   queue.c       serving, starting, stopping rings     memory.c    ALLOC, FREE, COPY, FILL; allocation table
- *   region.c      mapping guest memory, SIGBUS          launch.c    LAUNCH; deadlines
+ *   region.c      mapping guest memory, SIGBUS          launch.c    LAUNCH
  *   chain.c       bytes of a chain, whatever framing    call.c      CALL
  *   complete.c    response, push, park                  context.c   contexts, events
  *   inflight.c    in-flight memory, recovery            program.c   programs, functions, names
- *   engine.c      finished ops, last words              cold.c      requests for Python
- *   null_engine.c the template of engines               line.c      what must wait for everything before it
- *   watch.c       deadlines while the driver is stuck            moving.c    the work goes to another worker
- *   arena.c       addresses of the VM's own
+ *   engine.c      finished ops, fatal errors              cold.c      requests for Python
+ *   null_engine.c template for engines                  line.c      requests that wait for all earlier ones
+ *   deadlines.c   deadlines of launches                 migration.c work goes to another worker
+ *   lock.c        the mutex; clock, wake-ups, reasons   arena.c     addresses reserved for the VM
+ *   query.c       QUERY
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -30,11 +31,11 @@
 #define VGC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 enum {
-    VGC_BATCH = 32,              /* chains popped of one queue before others have their turn */
-    VGC_MAX_ALLOCATIONS = 65536, /* of one VM, globals included */
+    VGC_BATCH = 32,              /* most chains popped from a queue before the next queue's turn */
+    VGC_MAX_ALLOCATIONS = 65536, /* of a VM, globals included */
     VGC_MAX_FUNCTIONS = 65536,
     VGC_MAX_PROGRAMS = 4096,
-    VGC_MAX_CALLS = 64, /* CALLs of one VM under way at once */
+    VGC_MAX_CALLS = 64, /* CALLs of a VM in flight at once */
     VGC_CALL_OPS = 2 * VGC_MAX_CALL_ARGS + 1,
     VGC_CALL_SPANS = VGC_MAX_CHAIN + 2 * VGC_MAX_CALL_ARGS,
 };
@@ -49,8 +50,8 @@ struct vgc_context {
     uint32_t serial;
     uint32_t in_flight;
     bool dying;
-    struct vgc_req *destroy;         /* CONTEXT_DESTROY that waits for in_flight to become 0 */
-    struct vgc_req *oldest, *newest; /* the line: see line.c */
+    struct vgc_req *destroy;         /* CONTEXT_DESTROY that waits until in_flight is 0 */
+    struct vgc_req *oldest, *newest; /* the context's line, see line.c */
 };
 
 struct vgc_event {
@@ -66,7 +67,7 @@ struct vgc_program {
     uint32_t serial;
     uint32_t context;
     bool dying;
-    uint64_t charged; /* bytes of the quota that it takes by itself */
+    uint64_t charged; /* bytes charged to the quota for the program itself */
 };
 
 struct vgc_function {
@@ -79,10 +80,10 @@ struct vgc_function {
 
 struct vgc_alloc {
     uint64_t address;
-    uint64_t size;    /* as asked: what may be touched */
-    uint64_t charged; /* as the quota counts it; 0: a global of a program */
+    uint64_t size;    /* as requested; accesses must lie within */
+    uint64_t charged; /* bytes charged to the quota; 0: a global of a program */
     uint32_t context;
-    uint32_t program_index; /* of a global, else UINT32_MAX */
+    uint32_t program_index; /* UINT32_MAX if not a global of a program */
     bool dying;
 };
 
@@ -103,45 +104,45 @@ union vgc_body {
     struct vgc_body_event event;
 };
 
-/* One popped chain, from pop to push. Lives in the pool. */
+/* A popped chain, from pop to push. Allocated in the pool. */
 struct vgc_req {
-    struct vgc_req *next; /* free list, parked, cold */
+    struct vgc_req *next; /* in the free list, `parked` or the cold queue */
     struct vgc_queue *queue;
     uint32_t index;              /* in the pool */
-    bool cold;                   /* handed to Python, not completed yet */
-    bool answerable;             /* room for a response */
-    struct vgc_context *context; /* counted in its in_flight, or NULL */
-    struct vgc_event *event;     /* ditto */
+    bool cold;                   /* given to Python and not completed yet */
+    bool answerable;             /* the chain has room for a response */
+    struct vgc_context *context; /* NULL, or the context whose in_flight counts this request */
+    struct vgc_event *event;     /* NULL, or the event whose in_flight counts it */
     struct vgc_call *call;
-    bool in_line; /* of its context */
+    bool in_line; /* in the context's line */
     struct vgc_req *older, *newer;
-    void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* NULL: leaves the line when its work is done */
-    struct vgc_req *launch_prev, *launch_next;                /* dp->launches, while launch_op is set */
+    void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* acts at the line's front; NULL: leaves it when done */
+    struct vgc_req *launch_prev, *launch_next;                /* in dp->launches, while launch_op is set */
     struct vgc_op *launch_op;
-    uint64_t popped_ns;         /* 0: not taken */
+    uint64_t popped_ns;         /* 0: not recorded */
     struct vgc_request request; /* private copies: validated and used, never read again */
     union vgc_body body;
     struct vgc_response response;
     struct vgc_op op;
     _Alignas(16) uint8_t params[VGC_MAX_PARAM_BYTES];
     struct vgc_chain chain;
-    struct vgc_span payload[VGC_MAX_CHAIN]; /* of a copy: the part of the chain that is data */
+    struct vgc_span payload[VGC_MAX_CHAIN]; /* COPY_*: the part of the chain that is data */
 };
 
-/* What a CALL needs beside its request. */
+/* State of a CALL beside its request. */
 struct vgc_call {
     struct vgc_call *next;
     uint32_t pending; /* ops not finished, +1 while submitting */
     uint32_t num_ops;
     uint32_t num_spans;
-    uint64_t temp_address; /* 0: none */
+    uint64_t temp_address; /* temporary device memory; 0: not used */
     uint64_t temp_size;
     uint64_t out_bytes;
     const struct vgc_kernel *kernel;
     struct vgc_op *launch;
     struct vgc_call_arg args[VGC_MAX_CALL_ARGS];
     uint64_t addresses[VGC_MAX_CALL_ARGS];
-    uint32_t first_span[VGC_MAX_CALL_ARGS][2]; /* of the readable, the writable part */
+    uint32_t first_span[VGC_MAX_CALL_ARGS][2]; /* [0] of the readable, [1] of the writable part */
     uint32_t num_arg_spans[VGC_MAX_CALL_ARGS][2];
     bool direct[VGC_MAX_CALL_ARGS];
     struct vgc_span spans[VGC_CALL_SPANS];
@@ -157,20 +158,20 @@ struct vgc_queue {
     bool enabled;
     bool broken;
     bool broken_reported;
-    bool dirty; /* something was pushed: the driver may want a call */
+    bool dirty; /* used entries were pushed and no call was considered yet */
     int kick_fd;
     int call_fd;
     int err_fd;
     uint32_t in_flight;
     struct vgc_dp_ring ring;
     struct vgc_inflight_queue *shared;
-    struct vgc_req *parked; /* finished, to be returned when the ring runs again; newest first */
+    struct vgc_req *parked; /* finished requests, returned when the ring runs again; newest first */
     struct vgc_vq_device vq;
     char why[VGC_DP_WHY];
 };
 
 struct vgc_mapping {
-    uint8_t *base; /* NULL: free. What was mapped, page-aligned */
+    uint8_t *base; /* page-aligned begin of the mapping; NULL: free */
     uint64_t mapped_size;
     uint8_t *host; /* the region's first byte */
     uint64_t dev, ino, offset, size;
@@ -181,7 +182,7 @@ struct vgc_temp {
     uint64_t size;
 };
 
-/* The thread that watches whether the mutex's owner gets on: see watch.c. */
+/* Thread that checks that the mutex's owner makes progress: see deadlines.c. */
 struct vgc_watch {
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -195,21 +196,21 @@ struct vgc_dp {
     atomic_uint lock_wanted;
     atomic_bool stopping;
     atomic_bool sleeping;
-    atomic_bool armed;       /* notify at the next work */
+    atomic_bool armed;       /* notifies as soon as there is work again */
     atomic_bool region_lost; /* set by the SIGBUS handler */
     uint32_t num_active;
     struct vgc_queue *active[VGC_MAX_QUEUES];
     struct vgc_req *free_reqs;
     uint32_t in_flight;
-    bool holding;        /* takes no more requests: see moving.c */
-    uint32_t ops_queued; /* the engine's at the moment */
+    bool holding;        /* no more requests are taken: see migration.c */
+    uint32_t ops_queued; /* operations that the engine has now */
     struct vgc_inflight *shared;
     struct vgc_dp_config config;
     uint64_t requests_done;
     uint64_t requests_failed;
     uint64_t busy_ns;
     uint64_t sleeps;
-    atomic_uint beat; /* counted up by the mutex's owner while it gets on */
+    atomic_uint beat; /* heartbeat: the mutex's owner counts it up as it makes progress */
     atomic_bool held; /* the mutex has an owner */
     struct vgc_watch watch;
 
@@ -224,13 +225,13 @@ struct vgc_dp {
     /* memory */
     struct vgc_mem mem;
     struct vgc_mapping mappings[VGC_MEM_MAX_REGIONS];
-    struct vgc_mapping *region; /* the one that the engine knows */
+    struct vgc_mapping *region; /* the region given to the engine */
     uint64_t region_address;
     struct vgc_alloc *allocs; /* by address */
     uint32_t num_allocs;
     uint32_t num_user_allocs;
     uint64_t memory_used;
-    struct vgc_temp temps[8]; /* CALL's buffers, kept for the next one */
+    struct vgc_temp temps[8]; /* buffers of finished CALLs, kept for later ones */
     uint64_t temp_bytes;
 
     /* objects */
@@ -241,7 +242,7 @@ struct vgc_dp {
     uint32_t num_programs;
     uint32_t program_serial;
     struct vgc_function *functions;
-    uint32_t num_functions; /* slots in use, holes included */
+    uint32_t num_functions; /* used part of the table, free entries within it included */
     uint32_t function_serial;
     uint32_t *names; /* open hash: function index + 1 */
     uint32_t names_size;
@@ -256,18 +257,30 @@ struct vgc_dp {
     pthread_mutex_t mutex;
 };
 
-/* ---- dataplane.c ---- */
+/* ---- lock.c ---- */
 void vgc_dp_lock(struct vgc_dp *dp);
 void vgc_dp_unlock(struct vgc_dp *dp);
+/* For the loop, which holds the mutex except while it sleeps or another thread wants it. */
+void vgc_mutex_take(struct vgc_dp *dp);
+void vgc_mutex_give(struct vgc_dp *dp);
+void vgc_mutex_make_way(struct vgc_dp *dp);
+/* Heartbeat: the mutex's holder makes progress. */
+static inline void vgc_beat(struct vgc_dp *dp)
+{
+    uint32_t count = atomic_load_explicit(&dp->beat, memory_order_relaxed);
+    atomic_store_explicit(&dp->beat, count + 1, memory_order_relaxed);
+}
 uint64_t vgc_now_ns(void);
+void vgc_signal_fd(int fd);
 void vgc_notify(struct vgc_dp *dp);
-void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage);
 __attribute__((format(printf, 3, 4))) int vgc_why(char *why, int error, const char *format, ...);
 
 /* ---- queue.c ---- */
 bool vgc_queue_serve(struct vgc_dp *dp, struct vgc_queue *queue);
-bool vgc_queue_can_push(const struct vgc_queue *queue);
-void vgc_queue_flush_call(struct vgc_queue *queue);
+static inline bool vgc_queue_can_push(const struct vgc_queue *queue)
+{
+    return queue->started && queue->mapped && !queue->broken;
+}
 void vgc_queue_break(struct vgc_dp *dp, struct vgc_queue *queue, const char *why);
 void vgc_queues_remap(struct vgc_dp *dp);
 void vgc_queues_rebuild_active(struct vgc_dp *dp);
@@ -276,13 +289,11 @@ void vgc_queue_close(struct vgc_dp *dp, struct vgc_queue *queue);
 /* ---- chain.c ---- */
 void vgc_gather(const struct vgc_span *spans, uint64_t offset, void *to, uint64_t len);
 void vgc_scatter(const struct vgc_span *spans, uint64_t offset, const void *from, uint64_t len);
-/* Spans of bytes [offset, offset + len), which must exist, into `to`; how many. */
+/* Writes the spans of bytes [offset, offset + len), which must exist, to `to`; returns their number. */
 uint32_t vgc_slice(const struct vgc_span *spans, uint64_t offset, uint64_t len, struct vgc_span *to);
 
 /* ---- request.c ---- */
 void vgc_request_begin(struct vgc_dp *dp, struct vgc_req *req);
-/* Is the readable part exactly `extra` bytes longer than request and body? Answers the request if not. */
-bool vgc_expect_trailing(struct vgc_dp *dp, struct vgc_req *req, uint64_t body_bytes, uint64_t extra);
 
 /* ---- complete.c ---- */
 struct vgc_req *vgc_req_get(struct vgc_dp *dp);
@@ -291,8 +302,12 @@ void vgc_complete(struct vgc_dp *dp, struct vgc_req *req, uint32_t status, uint3
 void vgc_complete_value(struct vgc_dp *dp, struct vgc_req *req, uint64_t value);
 __attribute__((format(printf, 4, 5))) void vgc_fail(struct vgc_dp *dp, struct vgc_req *req, enum vgc_status status,
                                                     const char *format, ...);
+/* True if the readable part is exactly `extra` bytes longer than request and body; otherwise answers the request. */
+bool vgc_expect_trailing(struct vgc_dp *dp, struct vgc_req *req, uint64_t body_bytes, uint64_t extra);
 void vgc_deliver(struct vgc_dp *dp, struct vgc_req *req);
-/* Gives req->op to the engine; vgc_op_done follows, now or later. */
+/* Tells the driver of what was pushed, if it wants to know. */
+void vgc_flush_call(struct vgc_queue *queue);
+/* Gives `op` to the engine; vgc_op_done follows, now or later. */
 void vgc_submit(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);
 void vgc_op_init(struct vgc_req *req, struct vgc_op *op, enum vgc_op_kind kind);
 void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op);
@@ -307,12 +322,12 @@ static inline void vgc_inflight_popped(struct vgc_queue *queue, uint16_t head)
 {
     struct vgc_inflight_queue *shared = queue->shared;
     shared->heads[head / 64] |= UINT64_C(1) << (head % 64);
-    atomic_signal_fence(memory_order_seq_cst); /* x86 keeps the order of stores; the compiler shall too */
+    atomic_signal_fence(memory_order_seq_cst); /* x86 keeps the order of stores; this makes the compiler keep it, too */
     *(volatile uint16_t *)&shared->last_avail = queue->vq.last_avail;
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* vgc_vq_push() with its trace. */
+/* vgc_vq_push(), noted in the in-flight memory. */
 static inline void vgc_inflight_push(struct vgc_queue *queue, uint16_t head, uint32_t len)
 {
     struct vgc_inflight_queue *shared = queue->shared;
@@ -329,7 +344,7 @@ static inline void vgc_inflight_push(struct vgc_queue *queue, uint16_t head, uin
 int vgc_sigbus_install(void);
 void vgc_region_unmap_all(struct vgc_dp *dp);
 
-/* Ids of objects are serial << 16 | (index + 1), so that a stale one is not found when its place is used again. */
+/* Ids of objects are serial << 16 | (index + 1), so that a stale id is not found when its table entry is used again. */
 static inline uint32_t vgc_make_id(uint32_t *serial, uint32_t index)
 {
     *serial = (*serial + 1) & 0x7fff;
@@ -338,12 +353,16 @@ static inline uint32_t vgc_make_id(uint32_t *serial, uint32_t index)
 
 static inline uint32_t vgc_index_of(uint32_t id)
 {
-    return (id & 0xffff) - 1; /* id 0: a huge one */
+    return (id & 0xffff) - 1; /* id 0 gives a huge index */
 }
 
 /* ---- context.c, program.c ---- */
 struct vgc_context *vgc_context_find(struct vgc_dp *dp, uint32_t id);
-uint32_t vgc_context_number(const struct vgc_dp *dp, const struct vgc_context *context);
+/* The engine's number of it. */
+static inline uint32_t vgc_context_number(const struct vgc_dp *dp, const struct vgc_context *context)
+{
+    return (uint32_t)(context - dp->contexts) + 1;
+}
 void vgc_context_release(struct vgc_dp *dp, struct vgc_context *context);
 void vgc_event_release(struct vgc_event *event);
 struct vgc_function *vgc_function_find(struct vgc_dp *dp, uint32_t id, uint32_t context);
@@ -360,7 +379,7 @@ void vgc_serve_event_wait(struct vgc_dp *dp, struct vgc_req *req);
 /* ---- line.c ---- */
 void vgc_line_join(struct vgc_req *req);
 void vgc_line_leave(struct vgc_dp *dp, struct vgc_req *req);
-/* Calls at_front, now or once everything that is in line now has left it. */
+/* Calls at_front as soon as all requests that are in line now have left it, which may be at once. */
 void vgc_line_wait(struct vgc_dp *dp, struct vgc_req *req, void (*at_front)(struct vgc_dp *, struct vgc_req *));
 
 /* ---- memory.c ---- */
@@ -371,30 +390,31 @@ void vgc_serve_copy_out(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_copy_device(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_fill(struct vgc_dp *dp, struct vgc_req *req);
 struct vgc_alloc *vgc_alloc_at(struct vgc_dp *dp, uint64_t address);
-/* -ENOSPC: the table is full. */
+/* Returns -ENOSPC if the table is full. */
 int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc);
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc);
-/* Drops every allocation of a context, or, with an index, every global of that program. */
+/* Drops every allocation of a context, or every global of a program if its index is given. */
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
-/* What the quota counts for `size` bytes; UINT64_MAX if that cannot be. */
+/* Bytes charged to the quota for an allocation of `size` bytes; UINT64_MAX on overflow. */
 uint64_t vgc_charge_of(const struct vgc_dp *dp, uint64_t size);
-/* Device memory for a CALL; rounds *size up. -ENOMEM. */
+/* Takes device memory for a CALL, rounding *size up; -ENOMEM. */
 int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address);
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size);
 void vgc_temp_drop_all(struct vgc_dp *dp);
 
 /* ---- launch.c ---- */
 void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req);
-/* Checks function, geometry and shared bytes; NULL after having answered the request. */
+/* Checks function, geometry and shared bytes; otherwise answers the request and returns NULL. */
 const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req, struct vgc_function *function,
                                           const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);
+
+/* ---- deadlines.c ---- */
 void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);
 void vgc_launch_unwatch(struct vgc_dp *dp, struct vgc_req *req);
-/* Ends the process if a launch is past its deadline; ns until the next may be, UINT64_MAX: none runs. */
+/* Ends the process if a launch is past its deadline. Returns the ns until the next deadline, UINT64_MAX without
+ * launches. */
 uint64_t vgc_deadlines_check(struct vgc_dp *dp, uint64_t now_ns);
-
-/* ---- watch.c ---- */
-/* For as long as the loop runs; 0 or -errno. */
+/* Starts the watch thread, which runs beside the loop; 0 or -errno. */
 int vgc_watch_start(struct vgc_dp *dp);
 void vgc_watch_stop(struct vgc_dp *dp);
 
@@ -405,6 +425,9 @@ int vgc_calls_init(struct vgc_dp *dp);
 
 /* ---- cold.c ---- */
 void vgc_serve_cold(struct vgc_dp *dp, struct vgc_req *req);
+
+/* ---- query.c ---- */
 void vgc_serve_query(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage);
 
 #endif

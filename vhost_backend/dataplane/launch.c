@@ -1,7 +1,5 @@
-/* LAUNCH, and the watch over launches that do not end. */
+/* LAUNCH: checks of function, geometry and parameters. */
 #include "internal.h"
-
-#include <stdio.h>
 
 /* ---- checks ------------------------------------------------------------------------------------------------- */
 
@@ -84,53 +82,4 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
     req->op.params = req->params;
     vgc_launch_watch(dp, req, &req->op);
     vgc_submit(dp, req, &req->op);
-}
-
-/* ---- deadline ----------------------------------------------------------------------------------------------- */
-
-void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
-{
-    req->launch_op = op;
-    req->launch_prev = NULL;
-    req->launch_next = dp->launches;
-    if (dp->launches != NULL)
-        dp->launches->launch_prev = req;
-    dp->launches = req;
-}
-
-void vgc_launch_unwatch(struct vgc_dp *dp, struct vgc_req *req)
-{
-    if (req->launch_prev != NULL)
-        req->launch_prev->launch_next = req->launch_next;
-    else
-        dp->launches = req->launch_next;
-    if (req->launch_next != NULL)
-        req->launch_next->launch_prev = req->launch_prev;
-    req->launch_op = NULL;
-}
-
-__attribute__((noreturn)) static void give_up(struct vgc_dp *dp, const struct vgc_op *op)
-{
-    char where[512] = "";
-    char text[VGC_BLACK_BOX_TEXT];
-    if (dp->engine->ops->describe != NULL)
-        dp->engine->ops->describe(dp->engine, op, where, sizeof(where));
-    snprintf(text, sizeof(text), "kernel %s ran longer than %lu ms%s%s", op->kernel->name,
-             (unsigned long)(dp->config.deadline_ns / 1000000), where[0] != '\0' ? "; " : "", where);
-    vgc_engine_fatal(dp->engine, op, VGC_STATUS_TIMEOUT, 0, text);
-}
-
-/* A launch that has not started yet may start at any moment, so it counts as one that starts now. */
-uint64_t vgc_deadlines_check(struct vgc_dp *dp, uint64_t now_ns)
-{
-    uint64_t soonest = UINT64_MAX;
-    for (const struct vgc_req *req = dp->launches; req != NULL; req = req->launch_next) {
-        uint64_t start_ns = __atomic_load_n(&req->launch_op->start_ns, __ATOMIC_RELAXED);
-        uint64_t ran_ns = start_ns != 0 && now_ns > start_ns ? now_ns - start_ns : 0;
-        if (ran_ns >= dp->config.deadline_ns)
-            give_up(dp, req->launch_op);
-        uint64_t left_ns = dp->config.deadline_ns - ran_ns;
-        soonest = left_ns < soonest ? left_ns : soonest;
-    }
-    return soonest;
 }

@@ -1,8 +1,8 @@
-/* The line of a context: its requests whose work the engine has, oldest first, whatever their streams.
+/* The line of a context: its requests whose operations the engine has, oldest first, of all streams.
  *
- * FREE and PROGRAM_UNLOAD take away what requests before them may still use, in any stream. They stand in the line
- * without giving the engine anything, and act when nothing is ahead of them. What comes after them is not allowed to
- * use what they take away, and does not wait.
+ * FREE and PROGRAM_UNLOAD remove memory or kernels that earlier requests of any stream may still use. They wait in the
+ * line, with no operation of their own, and act when no request is ahead of them. Later requests may not use what they
+ * remove, and do not wait.
  */
 #include "internal.h"
 
@@ -35,7 +35,8 @@ static void step_out(struct vgc_req *req)
         context->newest = req->older;
 }
 
-/* Those who act are out of the line before they do, so that this does not nest. */
+/* Takes a request out of the line and lets waiting requests at its front act. These leave the line first, so that this
+ * does not recurse. */
 void vgc_line_leave(struct vgc_dp *dp, struct vgc_req *req)
 {
     if (!req->in_line)

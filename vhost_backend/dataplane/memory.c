@@ -1,4 +1,4 @@
-/* ALLOC, FREE, COPY, FILL, and the table of what the VM has allocated. */
+/* ALLOC, FREE, COPY, FILL, and the table of the VM's allocations. */
 #include "internal.h"
 
 /* ---- table -------------------------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static void remove_entry(struct vgc_dp *dp, struct vgc_alloc *alloc)
     dp->num_allocs--;
 }
 
-/* Also gives the memory back to engine and quota, unless it is a program's. */
+/* Removes an allocation from the table, and returns its memory to engine and quota unless it belongs to a program. */
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc)
 {
     if (alloc->charged != 0) {
@@ -82,7 +82,7 @@ static bool in_allocation(const struct vgc_dp *dp, uint32_t context, uint64_t ad
     return alloc->context == context && !alloc->dying && offset <= alloc->size && size <= alloc->size - offset;
 }
 
-/* False after having answered a request whose range is not the context's. */
+/* Checks that a range lies in an allocation of the context; false: it does not, and the request was answered. */
 static bool check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, uint64_t size)
 {
     if (in_allocation(dp, vgc_context_number(dp, req->context), address, size) || in_region(dp, address, size))
@@ -202,7 +202,7 @@ static void free_now(struct vgc_dp *dp, struct vgc_req *req)
     vgc_complete(dp, req, VGC_STATUS_OK, 0);
 }
 
-/* The memory goes when everything before it is done, in whatever stream; from now on nothing else may use it. */
+/* Frees the memory when all earlier requests of all streams are done; later requests may not use it. */
 void vgc_serve_free(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_alloc *alloc = vgc_alloc_at(dp, req->body.free.address);

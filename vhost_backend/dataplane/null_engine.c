@@ -1,8 +1,8 @@
-/* The null engine: does nothing, in order. It shows what an engine is, and is what the data path is tested and
- * measured with.
+/* The null engine: does nothing, in order. It is a template for engines, and the data path is tested and measured with
+ * it.
  *
- * Operations are finished at once. Its kernels can ask for something else (enum vgc_null_behaviour): a held launch
- * holds its stream, so that what is behind it waits in a list. */
+ * Operations are finished at once, unless a kernel's behaviour says otherwise (enum vgc_null_behaviour): a held launch
+ * holds its stream, so that later operations wait in a list. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct null_engine {
     struct vgc_engine base;
     uint64_t next_address;
     struct vgc_op *waiting; /* oldest first */
-    bool released;          /* RELEASE: everything that waits may go on */
+    bool released;          /* by RELEASE: all waiting operations may go on */
 };
 
 static struct null_engine *self_of(struct vgc_engine *engine)
@@ -28,7 +28,7 @@ static enum vgc_null_behaviour behaviour_of(const struct vgc_op *op)
     return plain ? VGC_NULL_DONE : *(const enum vgc_null_behaviour *)op->kernel->engine_private;
 }
 
-/* ---- memory: addresses only --------------------------------------------------------------------------------- */
+/* ---- memory (addresses only) -------------------------------------------------------------------------------- */
 
 static int null_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address)
 {
@@ -37,7 +37,8 @@ static int null_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *addres
     if (size > LARGEST)
         return -ENOMEM;
     *address = self->next_address;
-    self->next_address += ((size + granularity - 1) & ~(granularity - 1)) + granularity; /* a gap behind each */
+    self->next_address +=
+        ((size + granularity - 1) & ~(granularity - 1)) + granularity; /* leaves a gap behind each allocation */
     return 0;
 }
 
@@ -47,7 +48,7 @@ static int null_free(struct vgc_engine *engine, uint64_t address, uint64_t size)
     return 0;
 }
 
-/* Any address that it could have given: what comes later comes behind it. */
+/* Accepts any address that null_alloc() could have given; later allocations lie behind it. */
 static int null_alloc_at(struct vgc_engine *engine, uint64_t address, uint64_t size)
 {
     struct null_engine *self = self_of(engine);
@@ -60,7 +61,7 @@ static int null_alloc_at(struct vgc_engine *engine, uint64_t address, uint64_t s
     return 0;
 }
 
-/* There is nothing in it. */
+/* Copies nothing: the memory has no contents. */
 static int64_t null_save(struct vgc_engine *engine, uint64_t address, uint64_t size, uint8_t *to)
 {
     (void)engine, (void)address, (void)size, (void)to;
@@ -153,7 +154,7 @@ static void finish(struct vgc_engine *engine, struct vgc_op *op)
     vgc_engine_finish(engine, op);
 }
 
-/* Lets go what need not wait any more. */
+/* Runs operations that need not wait any more. */
 static bool null_poll(struct vgc_engine *engine)
 {
     struct null_engine *self = self_of(engine);

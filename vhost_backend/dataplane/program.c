@@ -11,7 +11,7 @@ static struct vgc_program *program_find(struct vgc_dp *dp, uint32_t id)
     return index < VGC_MAX_PROGRAMS && dp->programs[index].id == id ? &dp->programs[index] : NULL;
 }
 
-/* The program goes to a free place. */
+/* Puts the program into a free table entry and charges the quota. */
 static int program_place(struct vgc_dp *dp, uint32_t index, uint32_t id, uint32_t engine_context, uint64_t charged)
 {
     if (charged > dp->config.memory_bytes - dp->memory_used)
@@ -57,7 +57,7 @@ int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t char
     return id;
 }
 
-/* Python unloads it, once nothing is in flight that may use its kernels or variables. */
+/* Python unloads the program, once no request in flight may use its kernels or variables. */
 void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
 {
     if (req->body.program_unload.reserved != 0) {
@@ -82,7 +82,7 @@ static bool is_callable(const struct vgc_dp *dp, const struct vgc_function *func
     return program->context == context && !program->dying;
 }
 
-/* Function ids are serial << 16 | (index + 1) too, with one serial for all. */
+/* Finds a function by id: serial << 16 | (index + 1), with one serial for the whole table. */
 struct vgc_function *vgc_function_find(struct vgc_dp *dp, uint32_t id, uint32_t context)
 {
     uint32_t index = vgc_index_of(id);
@@ -127,7 +127,7 @@ static void names_insert(struct vgc_dp *dp, uint32_t context, const char *name, 
     dp->names[at & (dp->names_size - 1)] = function_index + 1;
 }
 
-/* Later programs go in first, so that they are found first. */
+/* Rebuilds the hash table of names. Later programs are entered first, so that they are found first. */
 static int rebuild_names(struct vgc_dp *dp)
 {
     uint32_t size = 64;
@@ -160,8 +160,8 @@ static void forget_function(struct vgc_function *function)
     *function = (struct vgc_function){0};
 }
 
-/* What requests rely on: parameters fit the block, and the block fits what a request holds. And what drivers do:
- * kinds are those of the wire format, and pointers have its size. */
+/* Checks that parameters lie inside the parameter block and the block fits into a request, as requests rely on; and
+ * that kinds are those of the wire format and pointers have its size, as drivers rely on. */
 static bool params_are_sound(const struct vgc_kernel *kernel)
 {
     if (kernel->param_bytes > VGC_MAX_PARAM_BYTES)
@@ -177,7 +177,7 @@ static bool params_are_sound(const struct vgc_kernel *kernel)
     return true;
 }
 
-/* The function goes to a free place; those before it that nobody has taken are free. */
+/* Puts the function into a free table entry, growing the table to it if needed. */
 static int function_place(struct vgc_dp *dp, uint32_t index, uint32_t id, const struct vgc_program *program,
                           const struct vgc_kernel *kernel, const char *name, const char *short_name)
 {

@@ -1,30 +1,9 @@
-/* One vring: serving it, starting, stopping, swapping its eventfds, giving it up. */
+/* Vrings: serving, starting and stopping them, replacing their eventfds, marking them as broken. */
 #include "internal.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-
-static void signal_fd(int fd)
-{
-    uint64_t one = 1;
-    ssize_t written = write(fd, &one, sizeof(one));
-    (void)written; /* EAGAIN: the counter is full, so it is readable already */
-}
-
-bool vgc_queue_can_push(const struct vgc_queue *queue)
-{
-    return queue->started && queue->mapped && !queue->broken;
-}
-
-void vgc_queue_flush_call(struct vgc_queue *queue)
-{
-    if (!queue->dirty)
-        return;
-    queue->dirty = false;
-    if (vgc_vq_should_call(&queue->vq) && queue->call_fd >= 0)
-        signal_fd(queue->call_fd);
-}
 
 void vgc_queues_rebuild_active(struct vgc_dp *dp)
 {
@@ -44,7 +23,7 @@ void vgc_queue_break(struct vgc_dp *dp, struct vgc_queue *queue, const char *why
     queue->broken_reported = false;
     snprintf(queue->why, sizeof(queue->why), "%s", why);
     if (queue->err_fd >= 0)
-        signal_fd(queue->err_fd);
+        vgc_signal_fd(queue->err_fd);
     vgc_queues_rebuild_active(dp);
     vgc_notify(dp);
 }
@@ -62,19 +41,19 @@ static void take(struct vgc_dp *dp, struct vgc_queue *queue, struct vgc_req *req
     vgc_request_begin(dp, req);
 }
 
-/* Zeroes in place of a truncated file make an impossible ring, too: the loop knows the better reason. */
+/* Breaks a queue with an invalid ring; not if the region's file was truncated, as the loop then reports that reason. */
 static void give_up(struct vgc_dp *dp, struct vgc_queue *queue)
 {
     if (!atomic_load(&dp->region_lost))
         vgc_queue_break(dp, queue, "avail index or head out of range, or the head is in flight already");
 }
 
-/* Pops and begins up to VGC_BATCH requests. True if there were any. */
+/* Pops and begins up to VGC_BATCH requests. True if the avail ring had any. */
 bool vgc_queue_serve(struct vgc_dp *dp, struct vgc_queue *queue)
 {
     int count = 0;
     for (; count < VGC_BATCH; count++) {
-        struct vgc_req *req = dp->free_reqs; /* never NULL: one more than may be in flight */
+        struct vgc_req *req = dp->free_reqs; /* never NULL: the pool has one request more than can be in flight */
         int popped = vgc_vq_pop(&queue->vq, &dp->mem, &req->chain);
         if (popped == 0)
             break;
@@ -86,7 +65,7 @@ bool vgc_queue_serve(struct vgc_dp *dp, struct vgc_queue *queue)
     }
     if (count == 0)
         return false;
-    vgc_queue_flush_call(queue);
+    vgc_flush_call(queue);
     return true;
 }
 
@@ -104,7 +83,7 @@ static const char *placement_error(int error)
     }
 }
 
-/* Translates the ring anew and keeps what was popped and pushed. */
+/* Translates the ring's addresses again and keeps its indices and the heads in flight. */
 static int translate(struct vgc_dp *dp, struct vgc_queue *queue, uint16_t base)
 {
     const struct vgc_dp_ring *ring = &queue->ring;
@@ -129,7 +108,7 @@ static bool same_ring(const struct vgc_dp_ring *a, const struct vgc_dp_ring *b)
            a->used_uva == b->used_uva;
 }
 
-/* Requests that ended while the ring was away, in the order in which they did. */
+/* Returns requests that finished while the ring did not run, in the order in which they finished. */
 static void deliver_parked(struct vgc_dp *dp, struct vgc_queue *queue)
 {
     struct vgc_req *oldest = NULL;
@@ -144,13 +123,13 @@ static void deliver_parked(struct vgc_dp *dp, struct vgc_queue *queue)
         vgc_deliver(dp, oldest);
         oldest = next;
     }
-    vgc_queue_flush_call(queue);
+    vgc_flush_call(queue);
 }
 
 static void replace_fd(int *slot, int fd)
 {
     if (*slot >= 0)
-        close(*slot); /* leaves the epoll set by itself unless duplicated: see watch_kick */
+        close(*slot); /* closing removes it from the epoll set only if no duplicate exists: see watch_kick */
     *slot = fd;
 }
 
@@ -176,9 +155,9 @@ static int check_start(struct vgc_dp *dp, struct vgc_queue *queue, const struct 
 {
     (void)dp;
     if (queue->started)
-        return vgc_why(why, -EALREADY, "vring %u runs already", queue->index);
+        return vgc_why(why, -EALREADY, "vring %u is running already", queue->index);
     if (queue->in_flight != 0 && !(same_ring(&queue->ring, ring) && queue->vq.last_avail == ring->base))
-        return vgc_why(why, -EBUSY, "vring %u: %u requests of its earlier life are in flight", queue->index,
+        return vgc_why(why, -EBUSY, "vring %u: %u requests of its earlier ring are in flight", queue->index,
                        queue->in_flight);
     return 0;
 }
@@ -187,7 +166,7 @@ static int start(struct vgc_dp *dp, struct vgc_queue *queue, const struct vgc_dp
 {
     int error = take_fds(dp, queue, ring);
     if (error != 0)
-        return vgc_why(why, error, "vring %u: its kick fd is no eventfd", queue->index);
+        return vgc_why(why, error, "vring %u: its kick fd is not an eventfd", queue->index);
     error = check_start(dp, queue, ring, why);
     if (error != 0)
         return error;
@@ -206,7 +185,7 @@ static int start(struct vgc_dp *dp, struct vgc_queue *queue, const struct vgc_dp
     vgc_queues_rebuild_active(dp);
     deliver_parked(dp, queue);
     if (ring->recover && queue->call_fd >= 0)
-        signal_fd(queue->call_fd); /* the last worker may have died between a push and its call */
+        vgc_signal_fd(queue->call_fd); /* the earlier worker may have died between a push and its call */
     vgc_vq_disable_kick(&queue->vq);
     return 0;
 }
@@ -229,7 +208,7 @@ int vgc_dp_queue_start(struct vgc_dp *dp, uint32_t index, const struct vgc_dp_ri
     struct vgc_queue *queue = &dp->queues[index];
     int error = start(dp, queue, ring, why);
     if (error != 0 && !queue->started && queue->err_fd >= 0)
-        signal_fd(queue->err_fd); /* a frontend learns of a misplaced ring in no other way */
+        vgc_signal_fd(queue->err_fd); /* the frontend's only sign that the ring is misplaced */
     vgc_dp_unlock(dp);
     return error;
 }
@@ -273,7 +252,7 @@ int vgc_dp_queue_set_kick(struct vgc_dp *dp, uint32_t index, int fd)
     return error;
 }
 
-/* A call may have been due on the old eventfd only: repeat it on the new one. */
+/* Replaces the call eventfd and signals the new one, since a call may have gone to the old one only. */
 int vgc_dp_queue_set_call(struct vgc_dp *dp, uint32_t index, int fd)
 {
     if (index >= dp->config.num_queues) {
@@ -283,7 +262,7 @@ int vgc_dp_queue_set_call(struct vgc_dp *dp, uint32_t index, int fd)
     vgc_dp_lock(dp);
     replace_fd(&dp->queues[index].call_fd, fd);
     if (fd >= 0 && dp->queues[index].started)
-        signal_fd(fd);
+        vgc_signal_fd(fd);
     vgc_dp_unlock(dp);
     return 0;
 }
@@ -305,7 +284,8 @@ int vgc_dp_broken_take(struct vgc_dp *dp, uint32_t *index, char *why)
     return found;
 }
 
-/* After a change of the memory table. A ring that is nowhere now rests until a later table has it again. */
+/* Translates all rings after a change of the memory table. A ring that the table lacks rests until a later one has it.
+ */
 void vgc_queues_remap(struct vgc_dp *dp)
 {
     for (uint32_t i = 0; i < dp->config.num_queues; i++) {

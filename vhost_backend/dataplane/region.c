@@ -1,7 +1,7 @@
-/* Guest memory: mapping the region's file, and surviving that it shrinks.
+/* Guest memory: mapping the region's file, and surviving its truncation.
  *
- * Touching a page behind the end of a file raises SIGBUS. The handler puts a page of zeroes in its place, so that
- * whoever touched it, in whatever thread, goes on; the loop then gives up the queues.
+ * Touching a page behind the end of a file raises SIGBUS. The handler maps a page of zeroes in its place, so that the
+ * thread goes on; the loop then marks the queues as broken.
  */
 #include "internal.h"
 
@@ -13,7 +13,7 @@
 
 /* ---- SIGBUS ------------------------------------------------------------------------------------------------- */
 
-enum { MAX_GUARDED = 256, PAGE = 4096, REGION_ALIGN = 1 << 30 }; /* files may be of huge pages */
+enum { MAX_GUARDED = 256, PAGE = 4096, REGION_ALIGN = 1 << 30 }; /* 1 GiB: files may be of huge pages */
 
 struct guarded {
     _Atomic uintptr_t begin; /* 0: free */
@@ -53,10 +53,11 @@ static void on_sigbus(int signal, siginfo_t *info, void *context)
         previous.sa_sigaction(signal, info, context);
         return;
     }
-    sigaction(SIGBUS, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); /* not ours: happens again, and ends us */
+    sigaction(SIGBUS, &(struct sigaction){.sa_handler = SIG_DFL},
+              NULL); /* not in a region: is raised again, and ends the process */
 }
 
-/* Behind it, whoever had SIGBUS before is asked: an engine installs its handler first. */
+/* Installs the SIGBUS handler in front of an earlier one, such as an engine's, which gets other addresses. */
 int vgc_sigbus_install(void)
 {
     int error = 0;
@@ -165,7 +166,7 @@ static int map_new(struct vgc_dp *dp, struct vgc_mapping *mapping, const struct 
 static int check_file(const struct vgc_dp_region *region, struct stat *file, char *why)
 {
     if (fstat(region->fd, file) != 0)
-        return vgc_why(why, -errno, "cannot look at a region's file: %s", strerror(errno));
+        return vgc_why(why, -errno, "fstat() of a region's file failed: %s", strerror(errno));
     uint64_t end;
     if (region->size == 0 || __builtin_add_overflow(region->offset, region->size, &end) ||
         end > (uint64_t)file->st_size)
@@ -202,7 +203,7 @@ static bool is_used(const struct vgc_mem *mem, const struct vgc_mapping *mapping
     return false;
 }
 
-/* The engine gets to know the largest mapping. */
+/* Gives the largest mapping to the engine. */
 static void tell_engine(struct vgc_dp *dp)
 {
     struct vgc_mapping *largest = NULL;
@@ -234,17 +235,18 @@ static bool goes_away(const struct vgc_dp *dp, const struct vgc_mem *mem)
     return false;
 }
 
-/* Do kernels see the region where they must? */
+/* Checks that the region has the device address that it must have. */
 static int check_addresses(const struct vgc_dp *dp, const struct vgc_dp_region *regions, uint32_t count, char *why)
 {
     for (uint32_t i = 0; i < count; i++)
         if (regions[i].at != 0 && dp->region_address != regions[i].at)
-            return vgc_why(why, -EADDRNOTAVAIL, "kernels see the region at %#lx; they must at %#lx",
+            return vgc_why(why, -EADDRNOTAVAIL, "the region is at device address %#lx; it must be at %#lx",
                            (unsigned long)dp->region_address, (unsigned long)regions[i].at);
     return 0;
 }
 
-/* An empty table keeps the mappings: a guest that moves its BAR gets here with none, then with the same again. */
+/* Replaces the table. An empty one keeps the mappings: while a guest moves its BAR, the table is first empty and then
+ * has the same region again. */
 static int replace_table(struct vgc_dp *dp, const struct vgc_dp_region *regions, uint32_t count, char *why)
 {
     struct vgc_mem mem = {0};

@@ -1,5 +1,5 @@
-/* From a popped chain to its handler. Request and body are copied out of shared memory once; only the copy is
- * validated and used. */
+/* From a popped chain to its handler. Request and body are copied out of shared memory once; only the copy is validated
+ * and used. */
 #include "internal.h"
 
 typedef void handler(struct vgc_dp *dp, struct vgc_req *req);
@@ -40,7 +40,7 @@ static const struct operation OPERATIONS[] = {
     [VGC_OP_EVENT_WAIT] = {vgc_serve_event_wait, sizeof(struct vgc_body_event), NEEDS_CONTEXT},
 };
 
-/* Without a context nothing can be ahead of it; with one it ends when its stream has come so far. */
+/* NOP: with a context it ends in order with its stream, without one at once. */
 static void serve_nop(struct vgc_dp *dp, struct vgc_req *req)
 {
     if (VGC_LIKELY(req->request.context == 0)) {
@@ -57,16 +57,6 @@ static void serve_nop(struct vgc_dp *dp, struct vgc_req *req)
     vgc_submit(dp, req, &req->op);
 }
 
-bool vgc_expect_trailing(struct vgc_dp *dp, struct vgc_req *req, uint64_t body_bytes, uint64_t extra)
-{
-    uint64_t have = req->chain.readable_len - sizeof(struct vgc_request) - body_bytes;
-    if (VGC_LIKELY(have == extra))
-        return true;
-    vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "%lu bytes follow the request's body; it announces %lu",
-             (unsigned long)have, (unsigned long)extra);
-    return false;
-}
-
 static const struct operation *find_operation(uint16_t opcode)
 {
     if (opcode >= sizeof(OPERATIONS) / sizeof(OPERATIONS[0]) || OPERATIONS[opcode].serve == NULL)
@@ -74,7 +64,7 @@ static const struct operation *find_operation(uint16_t opcode)
     return &OPERATIONS[opcode];
 }
 
-/* Copies the body; false after having answered a request of the wrong length. */
+/* Copies the body; false: the length is wrong, and the request was answered. */
 static bool read_body(struct vgc_dp *dp, struct vgc_req *req, const struct operation *operation)
 {
     uint64_t have = req->chain.readable_len - sizeof(struct vgc_request);
@@ -88,7 +78,7 @@ static bool read_body(struct vgc_dp *dp, struct vgc_req *req, const struct opera
     return true;
 }
 
-/* False after having answered a request without a live context, or outside its streams. */
+/* Finds the request's context; false: it does not exist, and the request was answered. */
 static bool enter_context(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_context *context = vgc_context_find(dp, req->request.context);
@@ -140,7 +130,7 @@ static void reset(struct vgc_req *req)
     req->op.error[0] = '\0';
 }
 
-/* Every path from here ends in vgc_complete(), once. */
+/* Begins a request. Every path from here ends in vgc_complete(), exactly once. */
 void vgc_request_begin(struct vgc_dp *dp, struct vgc_req *req)
 {
     reset(req);
@@ -157,7 +147,7 @@ void vgc_request_begin(struct vgc_dp *dp, struct vgc_req *req)
         memcpy(&req->request, req->chain.spans[0].base, sizeof(req->request));
     else
         vgc_gather(req->chain.spans, 0, &req->request, sizeof(req->request));
-    atomic_signal_fence(memory_order_seq_cst); /* the compiler shall not read shared memory again later */
+    atomic_signal_fence(memory_order_seq_cst); /* keeps the compiler from reading shared memory again */
     if (VGC_UNLIKELY(dp->in_flight > dp->config.queue_depth)) {
         vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%u requests are in flight; that is this VM's quota",
                  dp->config.queue_depth);

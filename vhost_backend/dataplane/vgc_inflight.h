@@ -1,19 +1,20 @@
-/* The in-flight memory: what survives a worker.
+/* The in-flight memory, which survives a worker.
  *
- * One sealed memfd per VM, created by the daemon, mapped shared by every worker the VM ever has. It says which
- * descriptor chains a worker has popped and not yet returned, so that the next one can answer each exactly
- * once, and holds the black box: the last words of a worker that died over a request.
+ * A sealed memfd per VM, created by the daemon, mapped shared by all workers of the VM in turn. It tells which
+ * descriptor chains a worker has popped and not yet returned, so that the next worker can answer each exactly once, and
+ * holds the black box: status and text of the request that a worker died over.
  *
- * A worker may contain guest code, so readers (the daemon, the next worker) treat every field as hostile:
- * range checks, nothing else is believed. All stores are in the order that recovery relies on:
+ * A worker may contain guest code, so readers (the daemon, the next worker) treat every field as hostile: they check
+ * ranges and trust nothing. All stores are in the order that recovery relies on:
  *
  *   pop:   heads |= head;  last_avail += 1
  *   push:  last_push = head;  (used ring);  heads &= ~head;  used_idx += 1
  *
  * Recovery [vhost-user: Inflight I/O tracking]: if the ring's used.idx is not used_idx, last_push was returned but
- * not yet struck off; if the avail entry at last_avail names a head in `heads`, it was popped but not counted.
+ * not yet removed from `heads`; if the avail entry at last_avail names a head in `heads`, it was popped but not
+ * counted.
  *
- * Mirrored by vhost_backend/worker/inflight.py; a test compares the two.
+ * Mirrored by vhost_backend/daemon/inflight.py; a test compares the two.
  */
 #ifndef VGC_INFLIGHT_H
 #define VGC_INFLIGHT_H
@@ -33,13 +34,13 @@ struct vgc_inflight_queue {
     uint32_t started;    /* 1 from the ring's first start until the daemon zeroes the memory for a fresh device */
     uint16_t last_avail; /* next avail entry to pop */
     uint16_t used_idx;   /* used index after the last completed push */
-    uint16_t last_push;  /* head of the push that was under way last */
+    uint16_t last_push;  /* head of the push that was begun last */
     uint16_t reserved[11];
     uint64_t heads[VGC_MAX_QUEUE_SIZE / 64]; /* bit h: the chain at head h is in flight */
 };
 
-/* A worker that dies over a request says so here before it exits; the next worker answers that request with
- * this status and text, and clears `valid`. */
+/* Black box: a worker that dies over a request writes its status and text here before it exits; the next worker answers
+ * that request with them and clears `valid`. */
 enum { VGC_BLACK_BOX_REQUEST = 1, VGC_BLACK_BOX_NO_REQUEST = 2 }; /* only text, for the daemon's log */
 
 struct vgc_black_box {

@@ -1,1 +1,1 @@
-"""Engines: what computes behind the device."""
+"""Engines: they compute behind the device."""

@@ -1,7 +1,7 @@
-"""What an engine is to the worker and the daemon: a small class in front of a ``struct vgc_engine``.
+"""Base class of engines, for the worker and the daemon: a small class in front of a ``struct vgc_engine``.
 
-An engine is opened inside the worker and never by the daemon. All that the daemon asks of its class is how a source
-is compiled (`Engine.compile_job`) and what a worker must see of the host (`Engine.view`); neither runs anything.
+An engine is opened inside the worker and never by the daemon. The daemon only asks its class how a source is compiled
+(`Engine.compile_job`) and what a worker must see of the host (`Engine.view`); neither runs anything.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProgramError(Exception):
 
 
 class ProgramMemoryError(ProgramError):
-    """There is not so much device memory for it."""
+    """An image needs more device memory than is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class FunctionInfo:
     max_threads: int
     kernel: Any
     param_kinds: tuple[int, ...] = ()
-    """`ParamKind` of each parameter; empty: nothing is known of any."""
+    """`ParamKind` of each parameter; empty: all are unknown."""
 
     def kinds(self) -> tuple[int, ...]:
-        """`ParamKind` of each parameter, as many as there are parameters."""
+        """`ParamKind` of each parameter, never empty unless `params` is."""
         return self.param_kinds or (ParamKind.UNKNOWN,) * len(self.params)
 
 
@@ -77,49 +77,49 @@ class GlobalInfo:
 
 @dataclass(frozen=True, slots=True)
 class LoadedProgram:
-    """What `Engine.load_program` made. `private` is the engine's own."""
+    """Program that `Engine.load_program` has loaded. `private` is for the engine alone."""
 
     functions: tuple[FunctionInfo, ...]
     globals: tuple[GlobalInfo, ...]
     private: Any = None
     charged_bytes: int = 0
-    """Of the VM's memory quota, for as long as it is loaded."""
+    """Bytes charged to the VM's memory quota while the program is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlace:
-    """Where a loaded program is, and what of it is not as its image says any more."""
+    """Address of a loaded program, and its parts that may differ from its image by now."""
 
     base: int
-    """What the engine must be told to load it there again."""
+    """Argument of `Engine.load_program_at` that loads the program there again."""
     writable: tuple[tuple[int, int], ...]
     """Address and size of the parts that kernels may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """What of the host a worker must see to open its engine, besides Python and the system's libraries."""
+    """Parts of the host that a worker must see to open its engine, besides Python and the system's libraries."""
 
     devices: tuple[Path, ...] = ()
-    """Device nodes that it can open, as far as their own permissions let it."""
+    """Device nodes that the worker can open, if their own permissions let it."""
     paths: tuple[Path, ...] = ()
-    """Files and folders that it can read."""
+    """Files and folders that the worker can read."""
     proc: bool = False
-    """A /proc of its own pid namespace, read-only."""
+    """True if the worker gets a read-only /proc of its own PID namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerNeeds:
-    """What an open engine still needs once the walls stand, beyond what every worker has. Each is a hole in a wall."""
+    """Permissions that an open engine still needs inside the sandbox, beyond those of every worker. Each weakens it."""
 
     kept_fds: tuple[int, ...] = ()
-    """Descriptors that stay open; 1 among them: stdout is the engine's, and not made /dev/null."""
+    """Descriptors that stay open; with 1, stdout belongs to the engine and is not made /dev/null."""
     system_calls: tuple[str, ...] = ()
-    """Allowed whatever their arguments are."""
+    """System calls that are allowed with any arguments."""
     keeps_root: bool = False
-    """Paths go on to be what they were: the read-only view of the host, in place of an empty root."""
+    """True if paths stay valid: the worker keeps the read-only view of the host instead of an empty root."""
     unfiltered_at_best_effort: bool = False
-    """Its calls are not known for certain: where the sandbox need not be strict, there is no system call filter."""
+    """True if its system calls are not known for certain: a sandbox that need not be strict does not filter them."""
     threads: int = 0
     files: int = 0
     private_bytes: int = 0
@@ -127,57 +127,62 @@ class WorkerNeeds:
 
 
 class Engine(ABC):
-    """An open engine. `close` when nothing uses it any more."""
+    """An open engine. `close` it when nothing uses it any more."""
 
     kind: ClassVar[str]
     name: str
-    """For people, at most 63 bytes of UTF-8."""
+    """Name for people, at most 63 bytes of UTF-8."""
     num_pes: int
     features: int
     """Bits of ``virtio_proto.schema.DeviceFeature``."""
     handle: Any
     """``struct vgc_engine *``"""
     reserved_bytes: int = 0
-    """Address space it reserves beside the VM's memory; the sandbox's limits leave room for it."""
+    """Bytes of address space reserved beside the VM's memory; the sandbox's limits leave room for them."""
 
     @classmethod
     @abstractmethod
     def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:
         """Opens the engine with at most this many processing elements and bytes of memory.
 
-        :raise EngineError: the device is not there, or an option is not known.
+        :raise EngineError: the device is missing, or an option is unknown.
         """
 
     @staticmethod
     def view(options: EngineOptions) -> HostView:  # noqa: ARG004  most engines need to see nothing
-        """What a worker must be shown before it opens the engine with these options; asked by the daemon."""
+        """Parts of the host that a worker must see to open the engine with these options. Called by the daemon."""
         return HostView()
 
     @property
     def needs(self) -> WorkerNeeds:
-        """What the engine, which is open by now, needs behind the walls; asked once, before they are built."""
+        """Permissions that the open engine needs inside the sandbox. Read once, before the sandbox is built."""
         return WorkerNeeds()
 
     @property
     def control_pes(self) -> int:
-        """Numbers of processing elements in the control system: all of the device's, where `num_pes` are a part of it."""
+        """Number of processing elements in the control system: all of the device's, not only `num_pes`."""
         return self.num_pes
 
-    def set_arena(self, base: int, size: int) -> None:
-        """Addresses of the VM's own (``vgc_engine_set_arena``): right after it was opened.
+    @property
+    def control_rows(self) -> int:
+        """Number of the control area's rows: more than `control_pes` where a device may number elements with gaps."""
+        return self.control_pes
 
-        :raise EngineError: no process can have them.
+    def set_arena(self, base: int, size: int) -> None:
+        """Sets the VM's range of addresses (``vgc_engine_set_arena``), right after the engine was opened.
+
+        :raise EngineError: no process can have these addresses.
         """
         if lib.vgc_engine_set_arena(self.handle, base, size) != 0:
-            raise EngineError(f"{size} bytes of addresses from {base:#x} are none that a process can have")
+            raise EngineError(f"{size} bytes of addresses from {base:#x}; allowed: addresses that a process can have")
 
     def start(self) -> None:  # noqa: B027  most engines have nothing to do
-        """Called once, behind the sandbox's walls and before the first operation: threads start here."""
+        """Starts threads. Called once, inside the sandbox and before the first operation."""
 
     def pause(self) -> bool:
-        """Starts no more work on the device; True once nothing runs there that loading or unloading would wait for.
+        """Pauses work on the device; True once nothing runs there that loading or unloading would wait for.
 
-        False: ask again soon, the calling thread has other things to do. Ended by `resume`.
+        False: call again soon. Ended by `resume`.
         """
         return True
 
@@ -191,43 +196,49 @@ class Engine(ABC):
         :raise ProgramError: when the image is not one of this engine's.
         """
 
+    def provide(self, program: LoadedProgram) -> None:  # noqa: B027  most engines have nothing to do
+        """Allocates device memory that launches of a program need beside its image; called after it was charged.
+
+        :raise ProgramMemoryError: not enough device memory is free; the program must be unloaded.
+        """
+
     @abstractmethod
     def unload_program(self, program: LoadedProgram) -> None:
         """Frees a program of which no launch is in flight."""
 
-    # ---- moving a VM's work to another worker ----
+    # ---- migration of a VM's work to another worker ----
 
     def program_place(self, program: LoadedProgram) -> ProgramPlace:  # noqa: ARG002  most cannot
-        """Where it is.
+        """Address of a program and its writable parts.
 
-        :raise ProgramError: programs of this engine cannot be moved.
+        :raise ProgramError: programs of this engine cannot be migrated.
         """
-        raise ProgramError(f"programs of the {self.kind} engine cannot be moved to another worker")
+        raise ProgramError(f"programs of the {self.kind} engine cannot be migrated to another worker")
 
     def program_image(self, program: LoadedProgram) -> Buffer:  # noqa: ARG002  most cannot
-        """What it was loaded from, readable for as long as it is loaded.
+        """Image of a program, readable while the program is loaded.
 
-        :raise ProgramError: as `program_place`.
+        :raise ProgramError: programs of this engine cannot be migrated.
         """
-        raise ProgramError(f"programs of the {self.kind} engine cannot be moved to another worker")
+        raise ProgramError(f"programs of the {self.kind} engine cannot be migrated to another worker")
 
     def load_program_at(self, image: bytes, context: int, base: int) -> LoadedProgram:  # noqa: ARG002  most cannot
-        """As `load_program`, where another worker of the VM had it: addresses are the same.
+        """Loads a program, like `load_program`, at the address that it had in another worker of the VM.
 
-        :raise ProgramError: it cannot be there, or as `program_place`.
+        :raise ProgramError: the program cannot be loaded there, or programs of this engine cannot be migrated.
         """
         raise ProgramError(f"the {self.kind} engine loads no programs at fixed addresses")
 
     def settle_program(self, program: LoadedProgram) -> None:  # noqa: B027  most have nothing to settle
-        """After its writable parts have got the contents that they had in another worker.
+        """Completes a migrated program, once its writable parts have the contents that they had in another worker.
 
-        :raise ProgramError: it is not what it was.
+        :raise ProgramError: the program differs from the migrated one.
         """
 
     def load_firmware(self, image_fd: int, size: int, slot: int, version: int) -> None:  # noqa: ARG002  it has none
-        """Puts control code, compiled for this engine, into a firmware slot that no element runs. From any thread.
+        """Loads control code into a firmware slot that no element runs. Callable from any thread.
 
-        :raise EngineError: it is not this engine's, the slot is used, or the engine's control code is built in.
+        :raise EngineError: the code is not compiled for this engine, the slot is used, or the control code is built in.
         """
         raise EngineError(f"the {self.kind} engine's control code is built in")
 
@@ -238,7 +249,7 @@ class Engine(ABC):
     @staticmethod
     @abstractmethod
     def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
-        """How a source of a ``ProgramKind`` (its name) is compiled; `settings` are those of its `Target`.
+        """Job that compiles a source of a ``ProgramKind`` (its name); `settings` are those of the `Target`.
 
         :raise ValueError: this engine does not compile that kind, or an option is not allowed.
         """

@@ -1,13 +1,13 @@
-"""The null engine: does nothing, in order. The template of engines, and what the data path is tested with.
+"""The null engine: does nothing, in order. A template for engines; the data path is tested with it.
 
 Its programs are texts, one declaration a line; a ``#`` starts a comment::
 
     kernel NAME [PARAM ...] [shared=N] [max_threads=N] [behaviour=done|later|hold|release|assert|fault]
     global NAME SIZE
-    bytes N            what the program takes of the memory quota
+    bytes N            bytes that the program is charged to the memory quota
 
-A PARAM is the parameter's size, behind a letter if its kind is known: ``i4`` is an integer of 4 bytes, ``f4`` a float,
-``p8`` a pointer, ``o12`` something else; a plain ``4`` is of unknown kind.
+A PARAM is the parameter's size, with a letter in front if its kind is known: ``i4`` is an integer of 4 bytes, ``f4`` a
+float, ``p8`` a pointer, ``o12`` something else; a plain ``4`` is of unknown kind.
 
 Behaviours are those of ``enum vgc_null_behaviour`` in ``vgc_engine.h``.
 """
@@ -45,21 +45,21 @@ _KINDS: Final[dict[str, ParamKind]] = {
     "o": ParamKind.OTHER,
 }
 _SIZES: Final[dict[ParamKind, tuple[int, ...]]] = {ParamKind.FLOAT: (2, 4, 8), ParamKind.POINTER: (8,)}
-"""Those that a kind can have, where it has not all."""
+"""Allowed sizes of a kind in bytes; a kind that is not named allows all."""
 _GLOBALS_BASE: Final = 1 << 60
 _MOST_BYTES: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Private:
-    """Of a loaded program: where its variables begin, and its text."""
+    """Address of a loaded program's variables, and its text."""
 
     base: int
     image: bytes
 
 
 class NullEngine(Engine):
-    """Finishes every operation at once; memory is addresses only. Takes no options."""
+    """Engine that finishes every operation at once; its memory consists of addresses only. Takes no options."""
 
     kind: ClassVar[str] = "null"
 
@@ -73,7 +73,7 @@ class NullEngine(Engine):
         self._next_global = _GLOBALS_BASE
 
     @classmethod
-    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  it has no memory and no clock
+    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the engine has no memory and no clock
         if options:
             raise EngineError(f"the null engine has no options, but got {', '.join(sorted(options))}")
         return cls(pes)
@@ -104,7 +104,7 @@ class NullEngine(Engine):
         return LoadedProgram(tuple(functions), tuple(variables), _Private(base, image), charged)
 
     def unload_program(self, program: LoadedProgram) -> None:
-        """Nothing to do: the kernels go with their last reference."""
+        """Does nothing: kernels are freed with their last reference."""
 
     def program_place(self, program: LoadedProgram) -> ProgramPlace:
         return ProgramPlace(program.private.base, ())
@@ -132,7 +132,7 @@ class NullEngine(Engine):
         kind: str,
         source: bytes,  # noqa: ARG004  the text is the image
         options: tuple[str, ...],
-        settings: Mapping[str, str],  # noqa: ARG004  it has none
+        settings: Mapping[str, str],  # noqa: ARG004  the engine has no settings
     ) -> CompileJob:
         if kind != "CUDA_SOURCE" or options:
             raise ValueError(f"{kind} with options {options!r}; the null engine takes CUDA_SOURCE without options")
@@ -160,7 +160,7 @@ def _param(text: str, line: int) -> tuple[ParamKind, int]:
 
 
 def _layout(sizes: list[int]) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Offsets and sizes as C lays them out, and their end."""
+    """Offsets and sizes in C's layout, and the end of the last parameter."""
     params = []
     end = 0
     for size in sizes:
@@ -213,7 +213,7 @@ def make_kernel(
     max_threads: int = 1024,
     behaviour: int = 0,
 ) -> Any:
-    """A ``struct vgc_kernel *`` that owns what it points to."""
+    """Makes a ``struct vgc_kernel *`` that owns the memory it points to."""
     text = ffi.new("char[]", name.encode())
     kinds = param_kinds or (ParamKind.UNKNOWN,) * len(params)
     entries = ffi.new(
@@ -227,5 +227,5 @@ def make_kernel(
     kernel.context = context
     kernel.num_params, kernel.params = len(params), entries
     kernel.engine_private = action
-    _forget_nothing: Callable[[Any], tuple[Any, ...]] = lambda _: (text, entries, action)  # noqa: E731
-    return ffi.gc(kernel, _forget_nothing)
+    keep_alive: Callable[[Any], tuple[Any, ...]] = lambda _: (text, entries, action)  # noqa: E731
+    return ffi.gc(kernel, keep_alive)

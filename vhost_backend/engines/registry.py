@@ -1,4 +1,4 @@
-"""Engines by the kind that configurations name. Modules are imported only when their engine is wanted."""
+"""Engine classes by the kind that configurations name. A module is imported only when its engine is used."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KINDS: Final = tuple(_CLASSES)
 
 
 def engine_class(kind: str) -> type[Engine]:
-    """The engine of this kind.
+    """Class of the engine of this kind.
 
-    :raise EngineError: there is none, or this host lacks what its module needs.
+    :raise EngineError: the kind is unknown, or this host lacks a library that its module needs.
     """
     if kind not in _CLASSES:
         raise EngineError(f"engine {kind!r:.40} is unknown; allowed: {', '.join(KINDS)}")

@@ -1,14 +1,17 @@
-"""Walls around what a guest can influence: compilers of its source, and workers that run its code.
+"""Sandbox around processes that a guest can influence: compilers of its source, and workers that run its code.
 
 ===============  ==================================================================================
 module           what it is
 ===============  ==================================================================================
 `launcher/`      ``vgc-launch`` (C): namespaces, a root of its own, limits, then exec
-`launch`         the Python side of it: command line, report, what the host lacks
-`compile`        one compiler run: source in, image and log out
-`spawn`          starts a worker process inside its namespaces
-`worker`         `enter()`: what a worker gives up before it serves the first guest byte
-`policy`         which system calls a compiler and a worker may make
+`launch`         Python interface of the launcher: command line, report, features that the host lacks
+`spawn`          command line that starts a worker process inside its namespaces
+`worker`         `enter()`: privileges that a worker gives up before it serves the first guest byte
+`policy`         system calls that a compiler and a worker may make
 `seccomp`        policies as BPF programs
+`syscalls`       system call numbers
+`listener`       answers system calls that a permissive filter reports
+`memfd`          sealed anonymous files
+`build`          builds the launcher
 ===============  ==================================================================================
 """

@@ -1,4 +1,4 @@
-"""Builds the launcher: one static program, so that it needs nothing of the root that it builds."""
+"""Builds the launcher: one static program, so that it needs no library in the root that it builds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FLAGS: Final = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_F
 
 
 def is_current() -> bool:
-    """Whether the launcher is there and younger than its sources."""
+    """True if the launcher exists and is younger than its sources."""
     newest = max(path.stat().st_mtime_ns for path in SOURCE_DIR.glob("*.[ch]"))
     return LAUNCHER.exists() and LAUNCHER.stat().st_mtime_ns > newest
 

@@ -1,4 +1,4 @@
-"""The Python side of ``vgc-launch``: what to run with which walls, and what became of it."""
+"""Python interface of ``vgc-launch``: the job and its walls as a command line, and the launcher's report."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ from typing import Final, Literal, TypeAlias
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox import build
 
-SandboxMode: TypeAlias = Literal["strict", "best-effort", "off"]
+SandboxMode: TypeAlias = Literal["strict", "best-effort", "permissive", "off"]
+STRICT_MODES: Final[frozenset[SandboxMode]] = frozenset(("strict", "permissive"))
+"""Modes in which a wall that cannot be built is an error. Permissive mode is one of them: it differs from strict only
+in that system calls which the filter would refuse are let through and logged."""
 
 UNPRIVILEGED_ID: Final = 65534
-"""The uid and gid of a job when we are root. Jobs of the same id are kept apart by their namespaces."""
+"""Uid and gid of a job when we are root. Namespaces separate jobs of one id from each other."""
 
 SYSTEM_PATHS: Final = tuple(Path(name) for name in ("/lib", "/lib64", "/usr/lib", "/usr/lib64"))
-"""Shared libraries and the dynamic linker."""
+"""Folders of shared libraries and the dynamic linker."""
 
 _FORBIDDEN: Final = tuple(Path(name) for name in ("/etc", "/proc", "/sys", "/dev", "/run", "/vgc-work", "/vgc-empty"))
 _HARMLESS: Final = tuple(Path(name) for name in ("/sys/devices", "/sys/bus/pci", "/sys/module", "/etc/ld.so.cache"))
-"""What of forbidden folders may be shown all the same: what hardware there is, and where libraries lie."""
+"""Exceptions from `_FORBIDDEN`: lists of the host's hardware, and the linker's list of libraries."""
 
 _PROBE_TARGET: Final = "/vgc-launch"
 
 
 class SandboxError(HostError):
-    """The sandbox could not be built; `feature` is what the host lacks."""
+    """The sandbox could not be built; `feature` names the missing feature of the host."""
 
     def __init__(self, feature: str, text: str) -> None:
         self.feature = feature
@@ -39,7 +42,7 @@ class SandboxError(HostError):
 
 @dataclass(frozen=True, slots=True)
 class WorkFiles:
-    """The job's work directory: what it finds there, and what is taken out of it."""
+    """Work directory of a job, with the file that is copied into it and the one that is copied out of it."""
 
     size_bytes: int
     input_fd: int
@@ -51,14 +54,14 @@ class WorkFiles:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """One job. File descriptors stay the caller's."""
+    """Description of one job. File descriptors stay the caller's."""
 
     argv: Sequence[str]
     readonly_paths: Iterable[Path] = ()
     devices: Iterable[Path] = ()
-    """Device nodes that it can open, and folders of such."""
+    """Device nodes that the job can open, and folders of device nodes."""
     proc: bool = False
-    """A /proc of its own pid namespace, read-only but for what belongs to the job."""
+    """True: the job sees a /proc of its pid namespace, read-only except for files of its own processes."""
     limits: Mapping[str, int] = field(default_factory=dict)
     timeout_ms: int | None = None
     work: WorkFiles | None = None
@@ -71,7 +74,7 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True)
 class LaunchReport:
-    """What the launcher said: see launcher.h. `ended` is ("exit", "0"), ("timeout", "") and so on."""
+    """Report of the launcher, see launcher.h. `ended` is ("exit", "0"), ("timeout", "") and so on."""
 
     pid: int | None = None
     ended: tuple[str, str] | None = None
@@ -105,7 +108,10 @@ class LaunchReport:
 
 
 def launcher_path() -> Path:
-    """:raise HostError: when the launcher has not been built."""
+    """Path of the launcher.
+
+    :raise HostError: the launcher has not been built.
+    """
     if not build.LAUNCHER.exists():
         raise HostError(f"{build.LAUNCHER} is missing", "build it with 'make'")
     return build.LAUNCHER
@@ -119,11 +125,11 @@ def command(
     lifeline_fd: int | None = None,
     work_path: Path | None = None,
 ) -> tuple[str, ...]:
-    """The launcher's command line.
+    """Builds the launcher's command line.
 
-    With a `report_fd` the launcher reports there and exits with 0, without it ends as the job did. The job is
-    killed when `lifeline_fd` hangs up; without one, when the launcher's parent dies. Without isolation
-    `work_path` is the work directory, if one is needed.
+    With a `report_fd` the launcher reports there and exits with 0; without, it ends as the job did. The job is
+    killed when `lifeline_fd` hangs up or, without that, when the launcher's parent dies. Without isolation
+    `work_path` is the work directory, if the job needs one.
     """
     arguments: list[str] = [str(launcher_path())]
     arguments += _optional("report-fd", report_fd)
@@ -147,38 +153,38 @@ def command(
 
 
 def inherited_fds(spec: LaunchSpec) -> tuple[int, ...]:
-    """The descriptors that the launcher must inherit, besides its report and its lifeline."""
+    """Descriptors that the launcher must inherit, besides its report and its lifeline."""
     work = (spec.work.input_fd, spec.work.output_fd) if spec.work is not None else ()
     single = (fd for fd in (spec.filter_fd, spec.log_fd) if fd is not None)
     return (*work, *single, *spec.kept_fds)
 
 
 def python_paths() -> tuple[Path, ...]:
-    """What a Python process of this project needs to see: its interpreter, packages and our own."""
+    """Paths that a Python process of this project must see: the interpreter, its packages and our own."""
     root = project_root()
     packages = (root / name for name in ("vhost_backend", "virtio_proto", "kernels"))
     return (Path(sys.prefix), Path(sys.base_prefix), *_added_paths(), *(path for path in packages if path.exists()))
 
 
 def python_path() -> str:
-    """``PYTHONPATH`` for a Python process of this project: our packages, and whatever ours was told to look for."""
+    """``PYTHONPATH`` for a Python process of this project: our packages, then the entries of our own ``PYTHONPATH``."""
     return os.pathsep.join(map(str, (project_root(), *_added_paths())))
 
 
 def _added_paths() -> tuple[Path, ...]:
-    """Folders of packages that this process's own ``PYTHONPATH`` names, but for our own."""
+    """Folders in this process's ``PYTHONPATH``, except the project's."""
     named = (Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
     return tuple(path for path in named if path.is_absolute() and path.is_dir() and path.resolve() != project_root())
 
 
 def project_root() -> Path:
-    """The folder that our packages lie in."""
+    """Folder that contains our packages."""
     return Path(__file__).resolve().parents[2]
 
 
 @functools.cache
 def missing_feature(*, proc: bool = False) -> SandboxError | None:
-    """What this host lacks for the sandbox, or for one with a /proc, found by building it; None: nothing."""
+    """Feature that this host lacks for a sandbox (with a /proc, if `proc`), found by building one; None: no feature."""
     read_end, write_end = os.pipe()
     try:
         _run_probe(write_end, proc=proc)
@@ -195,14 +201,14 @@ def missing_feature(*, proc: bool = False) -> SandboxError | None:
 
 
 def choose_isolation(mode: SandboxMode, *, proc: bool = False) -> bool:
-    """Whether jobs are isolated under `mode`; with `proc`, those that need a /proc.
+    """True if jobs (jobs that need a /proc, if `proc`) are to be isolated under `mode`.
 
-    :raise SandboxError: in strict mode, when this host cannot do it.
+    :raise SandboxError: the mode is strict or permissive, and this host cannot isolate.
     """
     if mode == "off":
         return False
     missing = missing_feature(proc=True) if proc else missing_feature()
-    if missing is not None and mode == "strict":
+    if missing is not None and mode in STRICT_MODES:
         raise missing
     return missing is None
 
@@ -232,7 +238,7 @@ def _work_arguments(work: WorkFiles) -> list[str]:
 
 
 def _root_arguments(spec: LaunchSpec) -> list[str]:
-    """Binds for what `spec` shows and the system's libraries; a system directory that is a link stays one."""
+    """Arguments that bind the paths of `spec` and the system's libraries; a system folder that is a link stays one."""
     links = [path for path in SYSTEM_PATHS if path.is_symlink()]
     arguments = [f"--link={os.path.relpath(os.path.realpath(path), path.parent)}={path}" for path in links]
     visible: set[Path] = set()

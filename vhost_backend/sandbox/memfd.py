@@ -1,4 +1,4 @@
-"""Anonymous files: written once, then sealed, so that whoever maps them sees bytes that cannot change."""
+"""Anonymous files that are written once and then sealed, so that their bytes never change for readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SEALS: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | f
 
 
 def create(name: str, content: Buffer = b"") -> int:
-    """Returns a new anonymous file that holds `content`, positioned at its start. The caller owns it."""
+    """Makes an anonymous file that holds `content`, positioned at its start. The caller owns the fd."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         view = memoryview(content)
@@ -28,13 +28,13 @@ def create(name: str, content: Buffer = b"") -> int:
 def seal(fd: int) -> None:
     """Makes the file's content final.
 
-    :raise OSError: EBUSY while somebody has it mapped writable.
+    :raise OSError: EBUSY while a process has it mapped writable.
     """
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
 
 
 def is_sealed(fd: int) -> bool:
-    """Whether nobody can change the file's content any more."""
+    """True if the file's content cannot change any more."""
     try:
         return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS == _SEALS
     except OSError:
@@ -42,14 +42,14 @@ def is_sealed(fd: int) -> bool:
 
 
 def sealed(name: str, content: Buffer) -> int:
-    """Returns a new sealed file that holds `content`. The caller owns it."""
+    """Makes a sealed file that holds `content`. The caller owns the fd."""
     fd = create(name, content)
     seal(fd)
     return fd
 
 
 def read(fd: int, max_bytes: int) -> bytes:
-    """The first `max_bytes` of the file, wherever it is positioned."""
+    """Reads the first `max_bytes` of the file, whatever its position."""
     parts: list[bytes] = []
     offset = 0
     while offset < max_bytes:

@@ -1,11 +1,12 @@
-"""Which system calls the compiler and the worker may make; everything else is denied.
+"""System call policies of compilers and workers; calls that a policy does not allow are denied.
 
-A denied call returns EPERM, so that a library that only tries its luck goes on. Calls that have no innocent use in
-there (`HOSTILE`) kill the process: for a worker that is one VM's DEVICE_LOST, for a compiler a failed compile.
+A denied call returns EPERM, so that a library that only tries its luck carries on. Calls that have no innocent use in
+a sandbox (`HOSTILE`) kill the process: for a worker that is one VM's DEVICE_LOST, for a compiler a failed compilation.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Final
 
@@ -107,9 +108,11 @@ _MAP_ANONYMOUS: Final = 0x20
 _MAP_GROWSDOWN: Final = 0x100
 _MAP_HUGETLB: Final = 0x40000
 _MADV_ALLOWED: Final = (0, 1, 2, 3, 4, 8, 9, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 25)
-"""All but those that share pages between processes (MERGEABLE), poison hardware or touch files (REMOVE)."""
+"""Values of madvise except those that share pages between processes (MERGEABLE), poison hardware or touch files
+(REMOVE)."""
 
 _AT_EMPTY_PATH: Final = 0x1000
+_WORD: Final = 0xFFFFFFFF
 
 
 def _one_of(argument: int, values: tuple[int, ...]) -> Clauses:
@@ -129,7 +132,7 @@ def _kill_hostile() -> dict[str, Action]:
 
 
 def compile_policy() -> Policy:
-    """What compilers, linkers and the scripts around them need: files, processes, memory. No sockets."""
+    """Policy of compilers, linkers and the scripts around them: files, processes, memory. No sockets."""
     rules: dict[str, Action | Clauses] = {
         **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, *_PATHS, *_PROCESSES),
         "clone": _only_if(Check(0, 0, _CLONE_NEW | _CLONE_UNTRACED_OR_PTRACE | _CLONE_PARENT)),
@@ -143,15 +146,15 @@ def compile_policy() -> Policy:
 
 
 def worker_policy(pid: int, extra: Iterable[str] = ()) -> Policy:
-    """What a worker that runs guest code needs: its open files, memory within limits, threads, time.
+    """Policy of a worker that runs guest code: its open files, memory within limits, threads, time.
 
-    No path, no socket, no process: only threads of its own can be made, only itself (`pid`, as it sees itself)
-    be signalled. The status flags of a descriptor stay as they are: they belong to the open file, and QEMU would
-    block on an eventfd that it shares with a worker. Memory that RLIMIT_DATA does not count is denied: new anonymous files, shared anonymous
-    mappings, growing stacks. So are huge pages, which are the host's for its VMs. `extra` calls, which an engine
-    needs, are allowed whatever their arguments are.
+    No path, no socket, no process: a worker can only make threads, and signal only itself (`pid`, as it sees itself).
+    It cannot change the status flags of a descriptor: they belong to the open file, and QEMU would block on an eventfd
+    that it shares with a worker. Memory that RLIMIT_DATA does not count is denied: new anonymous files, shared
+    anonymous mappings, growing stacks; also huge pages, which the host keeps for its VMs. `extra` calls, which an
+    engine needs, are allowed with any arguments.
 
-    :raise ValueError: one of them is hostile.
+    :raise ValueError: one of `extra` is hostile.
     """
     extra = tuple(extra)
     if hostile := HOSTILE.intersection(extra):
@@ -181,3 +184,44 @@ def worker_policy(pid: int, extra: Iterable[str] = ()) -> Policy:
         **_allow(*extra),
     }
     return Policy(rules, Action.EPERM)
+
+
+def permissive(policy: Policy) -> Policy:
+    """Policy that reports every call which `policy` refuses, to find out which calls a process needs.
+
+    Hostile calls are reported too; the listener denies them. Calls that fail with ENOSYS still do, because the C
+    library relies on that.
+    """
+    rules = {name: _notifying(rule) for name, rule in policy.rules.items()}
+    return Policy(rules, _notify(policy.default))
+
+
+def is_hostile(name: str, arguments: tuple[int, ...]) -> bool:
+    """True if a call has no innocent use in a sandbox. New namespaces are as bad by ``clone`` as by ``unshare``."""
+    return name in HOSTILE or (name == "clone" and bool(arguments[0] & _CLONE_NEW))
+
+
+def deciding_arguments(name: str) -> tuple[int, ...]:
+    """Indices of the arguments that `worker_policy` looks at, except pointers, whose values say nothing."""
+    return _deciding_arguments().get(name, ())
+
+
+@functools.cache
+def _deciding_arguments() -> dict[str, tuple[int, ...]]:
+    found = {}
+    for name, rule in worker_policy(0).rules.items():
+        clauses = rule.clauses if isinstance(rule, Clauses) else ()
+        checks = (check for clause, _ in clauses for check in clause)
+        found[name] = tuple(sorted({check.argument for check in checks if check.mask <= _WORD}))
+    return found
+
+
+def _notifying(rule: Action | Clauses) -> Action | Clauses:
+    if isinstance(rule, Clauses):
+        clauses = tuple((checks, _notify(action)) for checks, action in rule.clauses)
+        return Clauses(clauses, _notify(rule.otherwise))
+    return _notify(rule)
+
+
+def _notify(action: Action) -> Action:
+    return Action.NOTIFY if action in (Action.EPERM, Action.KILL) else action

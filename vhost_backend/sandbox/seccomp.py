@@ -1,8 +1,7 @@
-"""Seccomp policies and the BPF programs they become.
+"""Seccomp policies, and their translation to BPF programs.
 
-A `Policy` says for each system call what happens: an `Action`, or `Clauses` that look at the arguments. What
-it does not name gets its default. Calls of another ABI (32-bit, x32) kill the process: their numbers mean
-something else.
+A `Policy` gives each system call an `Action`, or `Clauses` that look at the arguments. Calls that it does not name get
+its default action. Calls of another ABI (32-bit, x32) kill the process, because their numbers mean something else.
 """
 
 from __future__ import annotations
@@ -21,17 +20,18 @@ from vhost_backend.sandbox.syscalls import X86_64
 
 
 class Action(IntEnum):
-    """What becomes of a system call [linux/seccomp.h]."""
+    """Action on a system call [linux/seccomp.h]."""
 
     ALLOW = 0x7FFF0000
     KILL = 0x80000000  # the whole process, by SIGSYS
     EPERM = 0x00050000 | errno.EPERM
+    NOTIFY = 0x7FC00000  # SECCOMP_RET_USER_NOTIF: the thread waits until the owner of the listener has answered
     ENOSYS = 0x00050000 | errno.ENOSYS  # for calls that C libraries probe before they use an older one
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """True if `argument` (0..5), masked, is `value`. Masks below 2^32 leave the upper half unread."""
+    """Test that `argument` (0..5), masked, equals `value`. Masks below 2^32 ignore the upper half."""
 
     argument: int
     value: int
@@ -40,7 +40,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """The action of the first clause whose checks are all true, else `otherwise`."""
+    """List of clauses: the first one whose checks are all true gives the action, else `otherwise`."""
 
     clauses: tuple[tuple[tuple[Check, ...], Action], ...]
     otherwise: Action
@@ -48,10 +48,18 @@ class Clauses:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What happens to each system call, by name."""
+    """Action or clauses for each system call, by name."""
 
     rules: Mapping[str, Action | Clauses]
     default: Action
+
+    @property
+    def notifies(self) -> bool:
+        """True if any rule is `NOTIFY`, so that a listener must answer."""
+        found = {self.default}
+        for rule in self.rules.values():
+            found |= {rule.otherwise, *(action for _, action in rule.clauses)} if isinstance(rule, Clauses) else {rule}
+        return Action.NOTIFY in found
 
 
 _Instruction: TypeAlias = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
@@ -71,13 +79,17 @@ _MACHINE: Final = "x86_64"
 
 _SET_MODE_FILTER: Final = 1
 _FLAG_TSYNC: Final = 1
+_FLAG_NEW_LISTENER: Final = 8
+_FLAG_TSYNC_ESRCH: Final = 16
+_FLAG_WAIT_KILLABLE: Final = 32
+"""Delays signals that do not kill until a reported call is answered: it would otherwise be reported again."""
 
 
 def assemble(policy: Policy) -> bytes:
-    """Returns `policy` as an array of ``struct sock_filter``.
+    """Translates `policy` to an array of ``struct sock_filter``.
 
-    :raise HostError: when this machine's system call numbers are not known.
-    :raise KeyError: when the policy names a system call that does not exist.
+    :raise HostError: this machine's system call numbers are not known.
+    :raise KeyError: the policy names a system call that does not exist.
     """
     machine = os.uname().machine
     if machine != _MACHINE:
@@ -97,21 +109,38 @@ def assemble(policy: Policy) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
-def install(policy: Policy) -> None:
+def install(policy: Policy) -> int | None:
     """Puts every thread of this process under `policy`, for good. Needs no_new_privs.
 
-    :raise OSError: when the kernel refuses.
+    Returns the listener, which the caller owns, if the policy has `Action.NOTIFY`: a thread that makes such a call
+    waits until it is answered from elsewhere (`listener.CallListener`).
+
+    :raise OSError: the kernel refuses.
     """
+    if not policy.notifies:
+        result = _install(policy, _FLAG_TSYNC)
+        if result > 0:
+            raise OSError(errno.EBUSY, f"seccomp: thread {result} is under another filter")
+        return None
+    flags = _FLAG_TSYNC | _FLAG_NEW_LISTENER | _FLAG_TSYNC_ESRCH
+    try:
+        return _install(policy, flags | _FLAG_WAIT_KILLABLE)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # before Linux 5.19
+            raise
+        return _install(policy, flags)
+
+
+def _install(policy: Policy, flags: int) -> int:
     code = assemble(policy)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer)))
     libc = ctypes.CDLL(None, use_errno=True)
-    result = libc.syscall(X86_64["seccomp"], _SET_MODE_FILTER, _FLAG_TSYNC, program)
+    result = int(libc.syscall(X86_64["seccomp"], _SET_MODE_FILTER, flags, program))
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"seccomp: {os.strerror(number)}")
-    if result > 0:
-        raise OSError(errno.EBUSY, f"seccomp: thread {result} is under another filter")
+    return result
 
 
 def _return(action: Action) -> _Instruction:
@@ -129,7 +158,7 @@ def _clauses(rule: Clauses) -> list[_Instruction]:
 
 
 def _check(check: Check, skip: int) -> list[_Instruction]:
-    """Goes on with the next instruction if `check` is true, else jumps over the `skip` after its own."""
+    """Instructions that fall through if `check` is true, else jump over the `skip` instructions that follow them."""
     low = _OFFSET_ARGUMENTS + 8 * check.argument
     program = [*_compare(low + 4, check.mask >> 32, check.value >> 32, skip + 3)] if check.mask >> 32 else []
     return program + _compare(low, check.mask & 0xFFFFFFFF, check.value & 0xFFFFFFFF, skip)

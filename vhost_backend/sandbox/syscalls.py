@@ -54,4 +54,4 @@ X86_64: Final = MappingProxyType(
     {name: number for number, name in enumerate(_FROM_0.split())}
     | {name: number for number, name in enumerate(_FROM_424.split(), start=424)}
 )
-"""Name to number."""
+"""System call numbers by name."""

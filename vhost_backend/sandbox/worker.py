@@ -1,12 +1,12 @@
-"""What a worker gives up before it serves the first guest byte.
+"""Privileges that a worker gives up before it serves the first guest byte.
 
-`enter` is called inside the worker process, with modules imported, engine open and threads yet to come. What is
-left afterwards: its open descriptors, memory and threads up to a bound, time, and the system calls of
-`policy.worker_policy`. There is no way back, and no way to a file, a socket, another process or more memory; but for
-the `Holes` that an engine needs.
+`enter` is called inside the worker process, after modules were imported and the engine opened, and before threads are
+started. Afterwards the worker has its open descriptors, bounded memory and threads, time, and the system calls of
+`policy.worker_policy`. It cannot go back, and cannot reach a file, a socket, another process or more memory, except
+through the `Exemptions` that its engine needs.
 
 =====================  ============================================================================
-wall                   what it stops
+wall                   what it prevents
 =====================  ============================================================================
 pid namespace          seeing or signalling any other process (built by `spawn`)
 empty root             every path: the root is an empty read-only file system, the host's is detached
@@ -31,8 +31,8 @@ from typing import Final
 
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox import seccomp
-from vhost_backend.sandbox.launch import SandboxError, SandboxMode
-from vhost_backend.sandbox.policy import worker_policy
+from vhost_backend.sandbox.launch import STRICT_MODES, SandboxError, SandboxMode
+from vhost_backend.sandbox.policy import permissive, worker_policy
 from vhost_backend.sandbox.syscalls import X86_64
 
 _MIB: Final = 1 << 20
@@ -55,18 +55,18 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """What a worker may use in all. A thread's stack counts as private memory, whether touched or not."""
+    """Limits on what a worker may use in all. A thread's stack counts as private memory, touched or not."""
 
     private_bytes: int
     """Writable private memory [RLIMIT_DATA]."""
     address_space_bytes: int | None
-    """Everything mapped or reserved, the VM's region included [RLIMIT_AS]; None: unbounded."""
+    """Mapped or reserved address space, the VM's region included [RLIMIT_AS]; None: unbounded."""
     threads: int
-    """Including those that run already [RLIMIT_NPROC]."""
+    """Number of threads, including those that run already [RLIMIT_NPROC]."""
     files: int
-    """One more than the highest descriptor number [RLIMIT_NOFILE]."""
+    """Bound on descriptor numbers, one more than the highest [RLIMIT_NOFILE]."""
     file_bytes: int
-    """Largest file it can write, of those it holds: the sources that it passes on [RLIMIT_FSIZE]."""
+    """Largest size that a file may get by its writes: the sources that it passes on [RLIMIT_FSIZE]."""
 
     @classmethod
     def for_quota(
@@ -79,9 +79,9 @@ class WorkerLimits:
         source_bytes: int,
         stack_bytes: int = 8 * _MIB,
     ) -> WorkerLimits:
-        """The bounds of a VM: its quota, and what Python and the data plane need beside it.
+        """Limits for a VM's worker: the VM's quota, plus what Python and the data plane need.
 
-        `mapped_bytes` is the region's size plus whatever the engine has reserved.
+        `mapped_bytes` is the region's size plus the address space that the engine has reserved.
         """
         threads = pes + 8
         private = memory_bytes + threads * stack_bytes + 256 * _MIB
@@ -96,68 +96,77 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True)
 class SandboxReport:
-    """Which walls stand, and which the host could not give, with the reason."""
+    """Walls that stand, and walls that could not be built, each with the reason."""
 
     mode: SandboxMode
     walls: tuple[str, ...]
     missing: Mapping[str, str]
+    listener_fd: int | None = None
+    """Listener of the filter in permissive mode. The caller owns it, and must give it away before guest code runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Holes:
-    """What the walls let through for an engine that cannot do without (`engines.base.WorkerNeeds`)."""
+class Exemptions:
+    """Exceptions from the walls, for an engine that needs them (`engines.base.WorkerNeeds`)."""
 
     system_calls: tuple[str, ...] = ()
-    """Allowed whatever their arguments are."""
+    """System calls that are allowed with any arguments."""
     root: bool = False
-    """The root that the launcher built stays, in place of an empty one."""
+    """True: the root that the launcher built stays, in place of an empty one."""
     unfiltered: bool = False
-    """No system call filter, unless the mode is strict."""
+    """True: no system call filter in best-effort mode."""
 
 
 def enter(
-    mode: SandboxMode, limits: WorkerLimits, *, kept_fds: Iterable[int], holes: Holes | None = None
+    mode: SandboxMode, limits: WorkerLimits, *, kept_fds: Iterable[int], exemptions: Exemptions | None = None
 ) -> SandboxReport:
-    """Gives up everything that `limits`, `kept_fds`, `holes` and the policy do not grant.
+    """Gives up all privileges that `limits`, `kept_fds`, `exemptions` and the policy do not grant.
 
     stdin, stdout and stderr become /dev/null; every other descriptor not in `kept_fds` is closed.
 
-    :raise SandboxError: in strict mode, for the first wall that cannot be built; the process is then half walled
-        in and must exit.
+    Mode permissive differs from strict only in system calls that the filter would refuse: each waits until the owner of
+    the report's listener lets it through.
+
+    :raise SandboxError: a wall cannot be built, in strict or permissive mode; the process then has some of the walls
+        and must exit.
     """
     if mode == "off":
         return SandboxReport(mode, (), {})
-    holes = holes or Holes()
-    steps: tuple[tuple[str, Callable[[], None]], ...] = (
+    exemptions = exemptions or Exemptions()
+    steps: tuple[tuple[str, Callable[[], int | None]], ...] = (
         ("pid namespace", _require_pid_namespace),
         ("descriptors", lambda: _close_other_fds(kept_fds)),
-        ("read-only root", _require_pid_namespace) if holes.root else ("empty root", _empty_root),
+        ("read-only root", _require_pid_namespace) if exemptions.root else ("empty root", _empty_root),
         ("no capabilities", _drop_capabilities),
         ("resource limits", lambda: _set_limits(limits)),
         ("no_new_privs", _no_new_privileges),
-        ("system call filter", lambda: _filter_calls(mode, holes)),
+        ("system call filter", lambda: _filter_calls(mode, exemptions)),
     )
     walls: list[str] = []
     missing: dict[str, str] = {}
+    listener_fd: int | None = None
     for name, build in steps:
         try:
-            build()
+            made = build()
+            listener_fd = made if made is not None else listener_fd
             walls.append(name)
         except (OSError, HostError) as error:
-            if mode == "strict":
+            if mode in STRICT_MODES:
                 raise SandboxError(name, str(error)) from error
             missing[name] = str(error)
-    return SandboxReport(mode, tuple(walls), missing)
+    return SandboxReport(mode, tuple(walls), missing, listener_fd)
 
 
-def _filter_calls(mode: SandboxMode, holes: Holes) -> None:
-    if holes.unfiltered and mode != "strict":
-        raise HostError("left out, as which calls the engine's driver makes is not known; 'sandbox: strict' has it")
-    seccomp.install(worker_policy(os.getpid(), holes.system_calls))
+def _filter_calls(mode: SandboxMode, exemptions: Exemptions) -> int | None:
+    """Installs the filter; returns its listener in permissive mode."""
+    if exemptions.unfiltered and mode not in STRICT_MODES:
+        raise HostError("left out: the system calls of the engine's driver are not known; 'sandbox: strict' has it")
+    policy = worker_policy(os.getpid(), exemptions.system_calls)
+    return seccomp.install(permissive(policy) if mode == "permissive" else policy)
 
 
 def _require_pid_namespace() -> None:
-    """The launcher has built namespaces and root, or not: it does all or nothing."""
+    """Checks that the launcher has started the worker: it builds all namespaces and the root, or none."""
     if os.getppid() != 0:  # the launcher is outside and has no number in here
         raise HostError("the worker was not started by the launcher")
 
@@ -173,7 +182,7 @@ def _close_other_fds(kept_fds: Iterable[int]) -> None:
 
 
 def _empty_root() -> None:
-    """Puts an empty read-only file system in place of the root, for all threads, and lets go of the old one."""
+    """Replaces the root by an empty read-only file system, for all threads, and detaches the old root."""
     flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _call("mount", b"tmpfs", _EMPTY, b"tmpfs", flags, b"size=4k,nr_inodes=2,mode=0555")
     os.chdir(_EMPTY)

@@ -1,7 +1,7 @@
-"""One vhost-user connection: a byte stream cut into messages, with their file descriptors.
+"""vhost-user connection: a byte stream cut into messages, with their file descriptors.
 
-The socket is non-blocking and everything waits on the running asyncio loop, so that a frontend that sends half a
-message, or never reads its replies, holds up nobody but itself.
+The socket is non-blocking and all waiting happens on the running asyncio loop, so that a frontend that sends half a
+message, or never reads its replies, delays only itself.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from vhost_backend.errors import FrontendError
-from vhost_backend.rights import receive_with_fds
+from vhost_backend.fds import FdBag
+from vhost_backend.sockets import receive_with_fds
 from vhost_backend.vhost_user import messages
-from vhost_backend.vhost_user.fds import FdBag
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A parsed message. It owns its descriptors: use it as a context manager."""
+    """Parsed message. It owns its descriptors: use it as a context manager."""
 
     header: messages.Header
     payload: messages.Payload
@@ -44,7 +44,7 @@ class Connection:
         self._sock = sock
 
     async def receive(self) -> Message | None:
-        """The next message; None when the frontend closed the connection between two messages.
+        """Receives the next message; None when the frontend closed the connection between two messages.
 
         :raise FrontendError: the message is malformed, or the connection ended in the middle of it. The
             stream cannot be trusted after that. Its descriptors are closed.
@@ -64,7 +64,7 @@ class Connection:
     async def send(self, data: bytes) -> None:
         """Sends all of `data`.
 
-        :raise OSError: when the frontend is gone.
+        :raise OSError: the frontend is gone.
         """
         rest = memoryview(data)
         while rest:
@@ -77,7 +77,7 @@ class Connection:
                 rest = rest[sent:]
 
     async def _read(self, size: int, fds: FdBag, what: str, *, may_end: bool) -> bytes:
-        """`size` bytes, or b"" if the stream ended before the first and may; descriptors go into `fds`."""
+        """Reads `size` bytes; b"" if the stream ended before the first byte and `may_end`. Descriptors go to `fds`."""
         data = bytearray()
         while len(data) < size:
             part = await self._read_some(size - len(data), fds, what)
@@ -117,7 +117,7 @@ class Connection:
 
 
 async def _ready(sock: socket.socket, add: Callable[..., Any], remove: Callable[[socket.socket], bool]) -> None:
-    """Waits until `sock` can be read or written, as `add` and `remove` say."""
+    """Waits until `sock` can be read or written, depending on `add` and `remove`."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def wake() -> None:

@@ -1,6 +1,6 @@
-"""The memory table: which pieces of guest memory the frontend shares, each behind a file descriptor.
+"""Memory table: regions of guest memory that the frontend shares, each with a file descriptor.
 
-The descriptors are held and handed to workers; nothing is ever mapped here.
+The descriptors are held and passed to workers; the daemon never maps guest memory.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vhost_backend.errors import FrontendError
-from vhost_backend.vhost_user.fds import Fd
+from vhost_backend.fds import Fd
 from vhost_backend.vhost_user.messages import MAX_MEM_SLOTS, Region
 
 ADDRESS_SPACE: int = 1 << 64
@@ -18,14 +18,14 @@ MAX_FILE_OFFSET: int = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class MappedRegion:
-    """A region and the file that holds it."""
+    """Region with the file that holds it."""
 
     region: Region
     fd: Fd
 
 
 class MemoryTable:
-    """The regions of one session; owns their descriptors."""
+    """Regions of one session; owns their descriptors."""
 
     def __init__(self) -> None:
         self._entries: list[MappedRegion] = []
@@ -40,7 +40,7 @@ class MemoryTable:
         return sum(entry.region.size_bytes for entry in self._entries)
 
     def replace(self, message: str, entries: list[MappedRegion]) -> None:
-        """Takes over `entries` in place of all regions; on error they are closed and the table is unchanged.
+        """Replaces all regions by `entries`, which it takes over; on error they are closed and the table unchanged.
 
         :raise FrontendError: an entry is empty, overflows, exceeds its file or overlaps another.
         """
@@ -56,7 +56,7 @@ class MemoryTable:
         self._entries = fresh._entries
 
     def add(self, message: str, entry: MappedRegion) -> None:
-        """Takes over `entry`; on error it is closed and the table is unchanged.
+        """Adds a region, which it takes over; on error it is closed and the table unchanged.
 
         :raise FrontendError: as for `replace`, or there are too many regions.
         """
@@ -76,9 +76,9 @@ class MemoryTable:
             _check_overlap(message, entry.region, other.region)
 
     def remove(self, message: str, region: Region) -> None:
-        """Forgets the region with these addresses and this size; the file offset does not count.
+        """Removes the region with these addresses and this size; the file offset is ignored.
 
-        :raise FrontendError: when there is none.
+        :raise FrontendError: there is no such region.
         """
         for entry in self._entries:
             known = entry.region

@@ -1,8 +1,8 @@
-"""vhost-user messages: names, layouts, and the checks that need nothing but the message itself.
+"""vhost-user messages: names, layouts, and the checks that need only the message itself.
 
 Names follow QEMU's ``docs/interop/vhost-user.rst``, called [vhost-user] here. A message is parsed once, into one
-frozen dataclass; whatever is wrong with it raises a `FrontendError` that names message, field and what is
-allowed. Integers are in the host's byte order, which for us is little-endian.
+frozen dataclass; an invalid message raises a `FrontendError` that names message, field and what is allowed. Integers
+are in the host's byte order, which on supported hosts is little-endian.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from vhost_backend.errors import FrontendError
 from virtio_proto.schema import LIMITS
 
 Gpa = NewType("Gpa", int)
-"""A guest-physical address."""
+"""Guest-physical address."""
 
 Uva = NewType("Uva", int)
-"""An address in the frontend's virtual memory; ring addresses come as such."""
+"""Address in the frontend's virtual memory; ring addresses are of this kind."""
 
 
 class Request(IntEnum):
@@ -59,7 +59,7 @@ class BackendRequest(IntEnum):
 
 
 class VirtioFeature(IntFlag):
-    """Feature bits of GET_FEATURES [virtio 1.3 §6] and vhost-user's own bit 30."""
+    """Feature bits of GET_FEATURES [virtio 1.3 §6], and bit 30, which vhost-user adds."""
 
     RING_INDIRECT_DESC = 1 << 28
     RING_EVENT_IDX = 1 << 29
@@ -78,17 +78,17 @@ class ProtocolFeature(IntFlag):
     CONFIGURE_MEM_SLOTS = 1 << 15
 
 
-# Plain integers: the complement of an IntFlag knows no bits but its own.
+# Plain integers: the complement of an IntFlag contains only bits that the enumeration names.
 OFFERED_FEATURES: Final = int(
     VirtioFeature.VERSION_1
     | VirtioFeature.RING_INDIRECT_DESC
     | VirtioFeature.RING_EVENT_IDX
     | VirtioFeature.PROTOCOL_FEATURES
 )
-"""RING_RESET is never offered: a queue reset sends the backend nothing."""
+"""Offered virtio features. RING_RESET is not among them: a queue reset sends the backend no message."""
 
 OFFERED_PROTOCOL_FEATURES: Final = sum(int(feature) for feature in ProtocolFeature)
-"""QEMU acknowledges whatever it knows of these, so nothing is offered that is not implemented."""
+"""Offered protocol features, all implemented: QEMU acknowledges every one that it knows."""
 
 HEADER_BYTES: Final = 12
 VERSION: Final = 1
@@ -126,7 +126,7 @@ _CONFIG: Final = Struct("offset" / Int32ul, "size" / Int32ul, "flags" / Int32ul,
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """An empty payload."""
+    """Empty payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class VringState:
 
 @dataclass(frozen=True, slots=True)
 class VringAddr:
-    """Where the three parts of a ring lie, as the frontend sees them."""
+    """Addresses of the three parts of a ring in the frontend's memory."""
 
     index: int
     flags: int
@@ -153,7 +153,7 @@ class VringAddr:
 
 @dataclass(frozen=True, slots=True)
 class VringFd:
-    """KICK, CALL and ERR: `has_fd` is False when the frontend wants none (polling, or no interrupt)."""
+    """Payload of KICK, CALL and ERR: `has_fd` is False if no eventfd is wanted (polling, or no interrupt)."""
 
     index: int
     has_fd: bool
@@ -161,7 +161,7 @@ class VringFd:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A piece of guest memory that a file descriptor gives access to."""
+    """Region of guest memory that a file descriptor gives access to."""
 
     gpa: Gpa
     size_bytes: int
@@ -176,7 +176,7 @@ class MemTable:
 
 @dataclass(frozen=True, slots=True)
 class ConfigAccess:
-    """Part of the device's configuration space: `data` is what SET_CONFIG writes."""
+    """Access to a part of the device's configuration space: `data` holds the bytes that SET_CONFIG writes."""
 
     offset_bytes: int
     flags: int
@@ -198,7 +198,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How one kind of message looks: `sizes` allowed for its payload, `fds` allowed with it."""
+    """Layout of one kind of message: allowed sizes of its payload, and allowed numbers of descriptors."""
 
     parse: Callable[[Request, bytes], Payload]
     sizes: range
@@ -207,7 +207,7 @@ class _Layout:
 
 
 def _fields(layout: _Construct[Any, Any], raw: bytes) -> Any:
-    """Parses what is known to have the right size: construct cannot fail on it."""
+    """Parses bytes whose size was checked: construct cannot fail on them."""
     return layout.parse(raw)
 
 
@@ -314,9 +314,9 @@ def _allowed(values: range) -> str:
 
 
 def parse_header(raw: bytes) -> Header:
-    """Checks everything that can be known from the 12 header bytes.
+    """Parses the 12 header bytes, with all checks that need no payload.
 
-    :raise FrontendError: unknown request, wrong version or flags, a size that no such message has.
+    :raise FrontendError: unknown request, wrong version or flags, or a size that such a message never has.
     """
     got = _fields(_HEADER, raw)
     try:
@@ -336,7 +336,7 @@ def parse_header(raw: bytes) -> Header:
 def parse_payload(header: Header, raw: bytes, num_fds: int) -> Payload:
     """Parses a complete payload of `header.size_bytes` bytes that came with `num_fds` descriptors.
 
-    :raise FrontendError: when a field or the number of descriptors is not allowed for this message.
+    :raise FrontendError: a field or the number of descriptors is not allowed for this message.
     """
     layout = _LAYOUTS[header.request]
     if num_fds not in layout.fds:
@@ -352,7 +352,7 @@ def parse_payload(header: Header, raw: bytes, num_fds: int) -> Payload:
 
 
 def required_feature(request: Request) -> ProtocolFeature | None:
-    """The protocol feature that must have been negotiated before `request` may be sent."""
+    """Protocol feature that must have been negotiated before `request` may be sent."""
     return _LAYOUTS[request].needs
 
 
@@ -360,7 +360,7 @@ def required_feature(request: Request) -> ProtocolFeature | None:
 
 
 def build(request: int, payload: bytes = b"", flags: int = 0) -> bytes:
-    """A whole message: header, then `payload`. Version bits are added to `flags`."""
+    """Builds a whole message: header, then `payload`. Version bits are added to `flags`."""
     return _HEADER.build({"request": request, "flags": flags | VERSION, "size": len(payload)}) + payload
 
 

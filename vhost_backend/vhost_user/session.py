@@ -1,12 +1,12 @@
-"""One vhost-user session: the state that a frontend builds up over one connection.
+"""vhost-user session: the state that a frontend builds up over one connection.
 
-A session checks every message against that state and tells a `Device` what follows from it. What is refused:
+A session checks every message against that state and calls its `Device` with the consequences. Refusals:
 
-- a message that the protocol does not allow, or that this backend does not offer, is a `FrontendError`. If it asked
-  for a reply, it is answered with a failure and the session goes on; else the connection is dropped.
-- a malformed message leaves a stream that cannot be trusted: the connection is dropped.
-- what the *guest* chooses (ring sizes and addresses) is never a reason to drop the connection, which would cost QEMU
-  its life: the ring is not served, and its err descriptor says so.
+- A message that the protocol does not allow, or that this backend does not offer, is a `FrontendError`. If it asked
+  for a reply, it is answered with a failure and the session continues; else the connection is dropped.
+- A malformed message leaves a stream that cannot be trusted: the connection is dropped.
+- Values that the *guest* chooses (ring sizes and addresses) never drop the connection, because QEMU would exit: the
+  ring is not served, and its err descriptor is signalled.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from vhost_backend.errors import FrontendError
+from vhost_backend.fds import Fd
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.connection import Connection, Message
-from vhost_backend.vhost_user.fds import Fd
 from vhost_backend.vhost_user.memory import MappedRegion, MemoryTable
 from vhost_backend.vhost_user.messages import (
     OFFERED_FEATURES,
@@ -37,25 +37,25 @@ from vhost_backend.vhost_user.messages import (
 from vhost_backend.vhost_user.vring import Vring
 
 MAX_RING_SIZE: Final = 1 << 15  # [virtio 1.3 §2.7]
-"""Sizes that no split ring has end the session; smaller wrong ones are the guest's doing."""
+"""Largest size of a split ring. A larger one ends the session; smaller wrong sizes are the guest's choice."""
 
 
 class Device(Protocol):
-    """What a session needs of the device behind it. Nothing here may block or raise.
+    """Interface of the device behind a session. No method may block or raise.
 
-    What is `async` has taken effect on return, for the frontend acts on that (it unmaps memory, or believes that an
-    interrupt can no longer come from a descriptor that was replaced); but it takes a tenth of a second at most.
+    `async` methods have taken effect on return, because the frontend acts on that (it unmaps memory, or assumes that a
+    replaced descriptor can no longer deliver an interrupt); but they take a tenth of a second at most.
     """
 
     @property
     def num_queues(self) -> int: ...
 
     def config_read(self) -> bytes:
-        """The whole configuration space, `CONFIG_SPACE_BYTES` long."""
+        """Whole configuration space, `CONFIG_SPACE_BYTES` long."""
         ...
 
     def config_write(self, offset_bytes: int, data: bytes) -> None:
-        """A write by the driver; fields that are not writable stay as they are."""
+        """Applies a write by the driver; read-only fields keep their values."""
         ...
 
     def backend_channel_set(self, channel: Fd) -> None:
@@ -67,24 +67,27 @@ class Device(Protocol):
     async def vring_started(self, vring: Vring) -> None: ...
 
     async def vring_enabled(self, vring: Vring) -> None:
-        """`vring.enabled` of a running ring changed."""
+        """Called after `vring.enabled` of a running ring changed."""
         ...
 
     async def vring_fd_changed(self, vring: Vring, name: str) -> None:
-        """The "kick" or "call" descriptor of a running ring was replaced."""
+        """Called after the "kick" or "call" descriptor of a running ring was replaced."""
         ...
 
     async def vring_stopped(self, vring: Vring) -> int:
-        """Stops the ring; returns the avail index to resume at."""
+        """Stops the ring; returns the avail index at which it can resume."""
         ...
 
     async def reset(self) -> None:
-        """Drops everything the guest had on the device."""
+        """Drops all state of the guest on the device."""
         ...
 
 
 class Session:
-    """Serves one connection; owns memory table and vrings until `close`."""
+    """Serves one connection; owns memory table and vrings until `close`.
+
+    Handlers are found by name: `_on_<request>`, the name of the request in lower case.
+    """
 
     def __init__(self, connection: Connection, device: Device) -> None:
         self._connection = connection
@@ -94,7 +97,7 @@ class Session:
         self.memory = MemoryTable()
         self.vrings = [Vring(index) for index in range(device.num_queues)]
         self.refused: Callable[[FrontendError], None] = lambda _error: None
-        """Called for each message that was answered with a failure."""
+        """Callback for each message that was answered with a failure."""
         self._handlers: dict[Request, Callable[[Message], Awaitable[bytes | None]]] = {
             request: getattr(self, f"_on_{request.name.lower()}") for request in Request
         }
@@ -118,7 +121,7 @@ class Session:
             vring.close()
 
     async def _serve(self, message: Message) -> None:
-        """Handles one message and sends what it must be answered with."""
+        """Handles one message and sends its reply, if it needs one."""
         request, need_reply = message.header.request, message.header.need_reply
         if need_reply and not self.acked_protocol_features & ProtocolFeature.REPLY_ACK:
             raise FrontendError(request.name, "flags", "need_reply", "only after REPLY_ACK was negotiated")
@@ -166,7 +169,7 @@ class Session:
         if wanted != self.acked_features and any(vring.running for vring in self.vrings):
             raise FrontendError("SET_FEATURES", "vrings", "running", "other features only while all are stopped")
         self.acked_features = VirtioFeature(wanted)
-        if not wanted & VirtioFeature.PROTOCOL_FEATURES:  # [vhost-user: Ring states] nobody would enable them
+        if not wanted & VirtioFeature.PROTOCOL_FEATURES:  # [vhost-user: Ring states] no message will
             for vring in self.vrings:
                 vring.enabled = True
 
@@ -182,7 +185,7 @@ class Session:
         self.acked_protocol_features = ProtocolFeature(wanted)
 
     async def _on_set_owner(self, _message: Message) -> None:
-        """Nothing to do: a connection has one frontend."""
+        """Accepts the message; a connection has only one frontend."""
 
     async def _on_get_queue_num(self, _message: Message) -> bytes:
         return messages.u64(len(self.vrings))
@@ -261,7 +264,7 @@ class Session:
         assert isinstance(message.payload, VringState)
         vring = self._vring(message.header.request, message.payload.index)
         if vring.running:
-            vring.running = False  # before the wait: a worker that is replaced meanwhile must not start it again
+            vring.running = False  # before the wait: a worker that is replaced meanwhile must not restart the ring
             vring.stop(await self._device.vring_stopped(vring))
         return messages.vring_state(vring.index, vring.base)
 
@@ -285,7 +288,7 @@ class Session:
         self._take_event(message, "err")
 
     async def _on_set_vring_enable(self, message: Message) -> None:
-        """QEMU enables every queue of the device, also those that the driver did not set up."""
+        """Enables or disables a ring. QEMU enables every queue of the device, also those that no driver has set up."""
         assert isinstance(message.payload, VringState)
         vring = self._vring(message.header.request, message.payload.index)
         if not self.acked_features & VirtioFeature.PROTOCOL_FEATURES:
@@ -299,7 +302,7 @@ class Session:
                 await self._device.vring_enabled(vring)
 
     def _take_event(self, message: Message, name: str) -> Vring:
-        """Puts the message's eventfd, or None, in place of the ring's `name`."""
+        """Replaces the ring's descriptor `name` by the message's eventfd, or None."""
         assert isinstance(message.payload, VringFd)
         vring = self._vring(message.header.request, message.payload.index)
         fd = message.fds.take() if message.payload.has_fd else None
@@ -310,7 +313,7 @@ class Session:
         return vring
 
     async def _start(self, vring: Vring) -> None:
-        """Starts a ring; one that does not go on where it was stopped means that the guest began anew."""
+        """Starts a ring. If it does not resume where it was stopped, the guest began anew: resets the device first."""
         if vring.stopped_as is not None and vring.stopped_as != vring.identity():
             for other in self.vrings:
                 other.stopped_as = None

@@ -1,10 +1,10 @@
-"""What a session knows of one vring. The ring itself is worked elsewhere."""
+"""State of one vring in a session. The worker's data plane serves the ring itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vhost_backend.vhost_user.fds import Fd
+from vhost_backend.fds import Fd
 from vhost_backend.vhost_user.messages import VringAddr
 
 
@@ -12,7 +12,7 @@ from vhost_backend.vhost_user.messages import VringAddr
 class Vring:
     """State of one vring [vhost-user: Ring states].
 
-    *running* from SET_VRING_KICK to GET_VRING_BASE; *enabled* as SET_VRING_ENABLE last said, whatever else.
+    *running* from SET_VRING_KICK to GET_VRING_BASE; *enabled* as the last SET_VRING_ENABLE set it, running or not.
     `call` and `err` outlive stops and resets: QEMU sets `err` only once.
     """
 
@@ -26,20 +26,20 @@ class Vring:
     enabled: bool = False
     running: bool = False
     stopped_as: tuple[int, int, VringAddr | None] | None = None
-    """(size, base, address) when it was last stopped; it resumes if it is started just so again."""
+    """(size, base, address) at the last stop; a start with equal values resumes the ring."""
 
     def identity(self) -> tuple[int, int, VringAddr | None]:
         return self.size, self.base, self.address
 
     def stop(self, base: int) -> None:
-        """The ring stands still; `base` is the avail index at which it would go on."""
+        """Marks the ring as stopped; `base` is the avail index at which it can resume."""
         self.running = False
         self.base = base
         self.stopped_as = self.identity()
         self.drop("kick")
 
     def reset(self) -> None:
-        """As after the connection was made, but for the call and err descriptors."""
+        """Restores the state of a new connection, except the call and err descriptors."""
         self.running = self.enabled = False
         self.size = self.base = 0
         self.address = None
@@ -47,7 +47,7 @@ class Vring:
         self.drop("kick")
 
     def replace(self, name: str, fd: Fd | None) -> None:
-        """Sets `kick`, `call` or `err`, and closes what was there."""
+        """Sets `kick`, `call` or `err`, and closes its old descriptor."""
         self.drop(name)
         setattr(self, name, fd)
 

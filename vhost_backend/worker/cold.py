@@ -1,29 +1,81 @@
-"""Requests that Python serves: programs, lookups, the end of a context."""
+"""Cold requests, which Python serves: loading and unloading programs, lookups, the end of a context."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from vhost_backend.engines.base import Engine, ProgramError, ProgramMemoryError
 from vhost_backend.errors import DriverError
-from vhost_backend.worker.changes import Changes
-from vhost_backend.worker.codec import ProtocolError, close_fds, encode
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
-from vhost_backend.worker.protocol import (
+from vhost_backend.worker.sources import SourceFiles
+from vhost_backend.worker_protocol.codec import ProtocolError, close_fds, encode
+from vhost_backend.worker_protocol.protocol import (
     MAX_OPTION_CHARS,
     MAX_OPTIONS,
     Compile,
     Program,
     WorkerMessage,
 )
-from vhost_backend.worker.sources import SourceFiles
 from virtio_proto import schema
 from virtio_proto.schema import LIMITS, Opcode, ProgramKind, Status
 
+SETTLE_MS: Final = 1
+"""Interval at which an engine that was not ready is asked again; the worker serves the daemon meanwhile."""
+
 SendToDaemon = Callable[[WorkerMessage, tuple[int, ...]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    request: ColdRequest
+    act: Callable[[], None]
+    fds: Sequence[int]
+
+
+class ChangeQueue:
+    """Queue of program changes that wait until the engine is ready for them; done in order of arrival."""
+
+    def __init__(self, engine: Engine, plane: DataPlane) -> None:
+        self._engine = engine
+        self._plane = plane
+        self._held: deque[_Change] = deque()
+
+    def add(self, request: ColdRequest, act: Callable[[], None], fds: Sequence[int] = ()) -> None:
+        """Has `act` complete `request` once the engine is ready; takes `fds` over. `settle` must follow."""
+        self._held.append(_Change(request, act, fds))
+
+    def settle(self) -> bool:
+        """Makes the queued changes if the engine is ready. False: changes are left, call again after `SETTLE_MS`."""
+        if not self._held:
+            return True
+        if not self._engine.pause():
+            return False
+        try:
+            while self._held:
+                self._do(self._held.popleft())
+        finally:
+            self._engine.resume()
+        return True
+
+    def close(self) -> None:
+        """Drops the queued changes; their requests are not completed."""
+        if self._held:
+            self._engine.resume()
+        while self._held:
+            close_fds(self._held.popleft().fds)
+
+    def _do(self, change: _Change) -> None:
+        try:
+            change.act()
+        except DriverError as error:
+            self._plane.complete(change.request.token, error.status, text=str(error))
+        finally:
+            close_fds(change.fds)
 
 
 class ColdServer:
@@ -32,17 +84,17 @@ class ColdServer:
     def __init__(
         self, engine: Engine, plane: DataPlane, send: SendToDaemon, sources: SourceFiles | None = None
     ) -> None:
-        """Takes `sources` over; makes them if there is no sandbox that they had to be made before."""
+        """Takes `sources` over; without a sandbox, which they must be made before, they may be made here."""
         self._engine = engine
         self._plane = plane
         self._send = send
         self.programs = Programs(engine, plane)
-        self._changes = Changes(engine, plane)
+        self._changes = ChangeQueue(engine, plane)
         self._sources = sources or SourceFiles()
         self._waiting: deque[ColdRequest] = deque()
-        """Loads whose source has still to be sent: it stays in guest memory until then."""
+        """Loads whose source has not been sent yet; it stays in guest memory until a file is free."""
         self._compiling: dict[int, tuple[ColdRequest, int]] = {}
-        """By number: the load, and the file that carries its source."""
+        """Loads at the compiler, by request number, each with the file that carries its source."""
         self._next_compile = 1
         self._serve: Mapping[int, Callable[[ColdRequest], None]] = {
             Opcode.PROGRAM_LOAD: self._program_load,
@@ -59,7 +111,7 @@ class ColdServer:
         self._sources.close()
 
     def serve(self) -> None:
-        """Serves everything that is there; `settle` may be needed for the rest."""
+        """Serves all cold requests that have arrived; `settle` completes those that wait for the engine."""
         while (request := self._plane.take_cold()) is not None:
             try:
                 self._serve[request.opcode](request)
@@ -68,15 +120,15 @@ class ColdServer:
         self.settle()
 
     def is_compiling(self) -> bool:
-        """Does a load wait for the compiler, or for a file to send its source in?"""
+        """True while a load waits for the compiler, or for a file to send its source in."""
         return bool(self._compiling or self._waiting)
 
     def settle(self) -> bool:
-        """Goes on with what waits for the engine. False: call again after `changes.SETTLE_MS`."""
+        """Goes on with requests that wait for the engine. False: call again after `SETTLE_MS`."""
         return self._changes.settle()
 
     def on_program(self, answer: Program, fds: tuple[int, ...]) -> None:
-        """The daemon's answer to a `Compile`. Takes `fds` over."""
+        """Handles the daemon's answer to a `Compile`. Takes `fds` over."""
         compiling = self._compiling.pop(answer.request, None)
         if compiling is None:
             close_fds(fds)
@@ -98,7 +150,7 @@ class ColdServer:
         self._compile_waiting()
 
     def _compile_waiting(self) -> None:
-        """Sends as many sources as there are files for, in order of arrival."""
+        """Sends sources in order of arrival while files are free."""
         while self._waiting and self._sources.any_free:
             request = self._waiting.popleft()
             try:
@@ -174,7 +226,7 @@ class ColdServer:
     def _reply(
         self, request: ColdRequest, payload: bytes, status: Status = Status.OK, value: int = 0, full_bytes: int = 0
     ) -> None:
-        """Answers with as much of the payload as fits; `aux` says how much there is when it does not."""
+        """Answers with as much of the payload as fits; if it is cut, `aux` is its whole length."""
         fits = payload[: request.writable_len]
         whole = max(len(payload), full_bytes)
         self._plane.write(request.token, fits)
@@ -193,7 +245,10 @@ def _check_total(request: ColdRequest, expected: int) -> None:
 
 
 def _parse_options(raw: bytes) -> tuple[str, ...]:
-    """:raise DriverError: they are not NUL-terminated UTF-8 strings, or too many."""
+    """Splits NUL-terminated options.
+
+    :raise DriverError: the options are not NUL-terminated UTF-8 strings, or too many.
+    """
     if raw and not raw.endswith(b"\0"):
         raise DriverError(Status.BAD_REQUEST, "the last option does not end in NUL")
     try:
@@ -209,7 +264,10 @@ def _parse_options(raw: bytes) -> tuple[str, ...]:
 
 
 def _check_fits(message: Compile) -> None:
-    """:raise DriverError: JSON makes more of its options than a packet holds: six bytes of a control character."""
+    """Refuses options that do not fit into a packet: JSON needs up to six bytes for a control character.
+
+    :raise DriverError: the options do not fit.
+    """
     try:
         encode(message)
     except ProtocolError as error:

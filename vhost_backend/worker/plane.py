@@ -1,6 +1,6 @@
-"""The data plane as Python sees it: a typed face for ``vhost_backend/dataplane/vgc_dataplane.h``.
+"""Typed Python interface of the data plane, ``vhost_backend/dataplane/vgc_dataplane.h``.
 
-Everything here may be called while `DataPlane.run` serves on another thread.
+All functions may be called while `DataPlane.run` serves on another thread.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.worker.protocol import MemRegion, VringStart
+from vhost_backend.worker_protocol.protocol import MemRegion, VringStart
 
 DEFAULT_SPIN_NS: Final = 50_000
-"""How long the data plane polls before it sleeps."""
+"""Time that the data plane polls before it sleeps."""
 
 DEFAULT_STUCK_NS: Final = 90 * 10**9
-"""Longer than a driver takes for anything, a large region's registration included."""
+"""Time after which a driver's call counts as stuck: longer than any call takes, registration of a large region too."""
 
 
 class DataPlaneError(Exception):
@@ -32,7 +32,7 @@ class DataPlaneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlaneLimits:
-    """What one VM may use at once."""
+    """Limits on what one VM may use at once."""
 
     num_queues: int
     queue_depth: int
@@ -61,7 +61,7 @@ class ColdRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the VM holds and has done."""
+    """Resources that the VM holds, and counts of what it has done."""
 
     memory_used_bytes: int
     requests_done: int
@@ -83,9 +83,9 @@ class RingFds:
 
 
 class DataPlane:
-    """One VM's data plane over an engine's handle. `run` blocks; `stop` ends it; then `close`.
+    """Data plane of one VM over an engine's handle. `run` blocks; `stop` ends it; then `close`.
 
-    :raise DataPlaneError: when limits are out of range or the host lacks memory.
+    :raise DataPlaneError: limits are out of range, or the host lacks memory.
     """
 
     def __init__(self, engine: Any, limits: PlaneLimits, inflight_fd: int = -1) -> None:
@@ -110,13 +110,15 @@ class DataPlane:
         self.close()
 
     def close(self) -> None:
-        """Cancels what runs and frees everything; `run` must have returned. A second time does nothing."""
+        """Cancels running operations and frees everything; `run` must have returned. A second call does nothing."""
         if self._dp != ffi.NULL:
             lib.vgc_dp_destroy(self._dp)
             self._dp = ffi.NULL
 
     def cancel(self) -> None:
-        """Cancels what runs and waits for it, so that programs can be unloaded; `run` must have returned."""
+        """Cancels running operations and waits for their end, so that programs can be unloaded; `run` must have
+        returned.
+        """
         lib.vgc_dp_cancel(self._dp)
 
     def run(self) -> None:
@@ -128,16 +130,18 @@ class DataPlane:
 
     @property
     def handle(self) -> Any:
-        """``struct vgc_dp *``, for other faces of it."""
+        """``struct vgc_dp *``, for other interfaces of the same data plane."""
         return self._dp
 
     # ---- memory and queues -----------------------------------------------------------------------
 
     def set_memory(self, regions: Sequence[MemRegion], fds: Sequence[int], region_address: int = 0) -> None:
-        """Replaces the memory table; `fds` stay the caller's. `region_address`: what it must be then, if not 0.
+        """Replaces the memory table; `fds` stay the caller's.
 
-        :raise DataPlaneError: a file is too short, or requests in flight use what would go; nothing has changed. Or the
-            region cannot be where it must.
+        `region_address`, if not 0, is the device address at which kernels must see the largest region.
+
+        :raise DataPlaneError: a file is too short, or requests in flight use memory that would go: nothing has changed.
+            Or the region cannot be mapped at `region_address`.
         """
         largest = max((region.size for region in regions), default=0)
         table = ffi.new("struct vgc_dp_region[]", len(regions))
@@ -150,13 +154,13 @@ class DataPlane:
 
     @property
     def region_address(self) -> int:
-        """Where kernels see the region's first byte; 0: nowhere."""
+        """Device address of the region's first byte; 0: kernels do not see the region."""
         return int(lib.vgc_dp_region_address(self._dp))
 
     def start_queue(self, message: VringStart, fds: RingFds) -> None:
-        """Starts a ring and takes its fds over in any case.
+        """Starts a ring; takes its fds over even if it fails.
 
-        :raise DataPlaneError: it is misplaced, runs already, or has requests of another ring in flight.
+        :raise DataPlaneError: the ring is misplaced, runs already, or has requests of an earlier ring in flight.
         """
         ring = ffi.new("struct vgc_dp_ring *")
         for name in ("size", "base", "desc_uva", "avail_uva", "used_uva", "event_idx", "indirect", "enabled"):
@@ -166,9 +170,9 @@ class DataPlane:
         self._check(lib.vgc_dp_queue_start(self._dp, message.index, ring, self._why))
 
     def stop_queue(self, index: int) -> int:
-        """The avail index to go on from.
+        """Stops a ring and returns the avail index at which it must be started again.
 
-        :raise DataPlaneError: it does not run.
+        :raise DataPlaneError: the ring does not run.
         """
         base = int(lib.vgc_dp_queue_stop(self._dp, index))
         if base < 0:
@@ -187,7 +191,7 @@ class DataPlane:
         self._check_plain(lib.vgc_dp_queue_set_call(self._dp, index, fd), f"vring {index}")
 
     def take_broken(self) -> tuple[int, str] | None:
-        """Index and reason of a queue that broke since last asked."""
+        """Index and reason of a queue that broke since the last call, or None."""
         index = ffi.new("uint32_t *")
         if not lib.vgc_dp_broken_take(self._dp, index, self._why):
             return None
@@ -196,14 +200,14 @@ class DataPlane:
     # ---- requests --------------------------------------------------------------------------------
 
     def clear_notification(self) -> None:
-        """To be called before taking; what comes later notifies again."""
+        """Resets the notification. To be called before `take_*`: whatever arrives later notifies again."""
         try:
             os.eventfd_read(self.notify_fd)
         except BlockingIOError:
             return
 
     def take_cold(self) -> ColdRequest | None:
-        """The next request for Python."""
+        """Next request that Python must serve, or None."""
         cold = ffi.new("struct vgc_cold *")
         if not lib.vgc_dp_cold_take(self._dp, cold):
             return None
@@ -219,18 +223,18 @@ class DataPlane:
         )
 
     def read(self, token: int, offset: int, length: int) -> bytes:
-        """A copy of readable bytes, counted from the request's first.
+        """Copies readable bytes; `offset` counts from the request's first byte.
 
-        :raise DataPlaneError: there are not so many.
+        :raise DataPlaneError: the request is shorter.
         """
         buffer = ffi.new("uint8_t[]", max(length, 1))
         self._check_plain(lib.vgc_dp_cold_read(self._dp, token, offset, buffer, length), "the request's bytes")
         return bytes(ffi.buffer(buffer, length))
 
     def write(self, token: int, payload: bytes, offset: int = 0) -> None:
-        """Writes payload behind the response.
+        """Writes payload behind the response header.
 
-        :raise DataPlaneError: there is no room for it.
+        :raise DataPlaneError: the payload does not fit.
         """
         result = lib.vgc_dp_cold_write(self._dp, token, offset, ffi.from_buffer(payload), len(payload))
         self._check_plain(result, "the response's payload")
@@ -238,7 +242,7 @@ class DataPlane:
     def complete(
         self, token: int, status: int = 0, *, value: int = 0, aux: int = 0, payload_len: int = 0, text: str = ""
     ) -> None:
-        """Ends a request; with a status other than OK, `text` is its payload."""
+        """Completes a request; with a status other than OK, `text` is its payload."""
         raw = text.encode(errors="replace").replace(b"\0", b"?")
         result = lib.vgc_dp_cold_complete(self._dp, token, status, value, aux, payload_len, raw or ffi.NULL)
         self._check_plain(result, f"request {token}")
@@ -246,15 +250,15 @@ class DataPlane:
     # ---- programs --------------------------------------------------------------------------------
 
     def add_program(self, engine_context: int, charged_bytes: int = 0) -> int:
-        """Its id. `charged_bytes` of the quota are its own until it is removed.
+        """Registers a program and returns its id. `charged_bytes` of the quota are its own until it is removed.
 
-        :raise DataPlaneError: there are too many; number EDQUOT: the quota has not so much left.
+        :raise DataPlaneError: the VM has too many programs; with number EDQUOT, the quota has too little left.
         """
         added = lib.vgc_dp_program_add(self._dp, engine_context, charged_bytes)
         return self._check_plain(added, "too many programs" if added != -errno.EDQUOT else "the quota")
 
     def add_function(self, program: int, kernel: Any, name: str, short_name: str) -> int:
-        """Its id. `kernel` must live until `remove_program`."""
+        """Registers a function and returns its id. `kernel` must live until `remove_program`."""
         added = lib.vgc_dp_function_add(self._dp, program, kernel, name.encode(), short_name.encode())
         return self._check_plain(added, f"function {short_name:.100}")
 
@@ -262,20 +266,20 @@ class DataPlane:
         self._check_plain(lib.vgc_dp_global_add(self._dp, program, address, size), "too many allocations")
 
     def publish_programs(self) -> None:
-        """Lets functions added since be called by name."""
+        """Lets functions that were added since the last call be launched by name."""
         self._check_plain(lib.vgc_dp_program_publish(self._dp), "function names")
 
     def remove_program(self, program: int) -> None:
         self._check_plain(lib.vgc_dp_program_remove(self._dp, program), f"program {program}")
 
     def free_context(self, engine_context: int) -> None:
-        """Frees what a dying context holds, except programs."""
+        """Frees everything that a dying context holds, except programs."""
         self._check_plain(lib.vgc_dp_context_free(self._dp, engine_context), f"context {engine_context}")
 
     # ---- figures ---------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """The next time that there is something to do after now, the data plane notifies once."""
+        """Has the data plane notify once, when its next work arrives."""
         lib.vgc_dp_arm(self._dp)
 
     def usage(self) -> Usage:
@@ -284,7 +288,7 @@ class DataPlane:
         return Usage(**{name: int(getattr(usage, name)) for name in Usage.__slots__})
 
     def sleeps(self) -> int:
-        """Times it went to sleep so far."""
+        """Number of times that the data plane has gone to sleep."""
         return int(lib.vgc_dp_sleeps(self._dp))
 
     def _text(self) -> str:

@@ -1,14 +1,14 @@
-"""Programs that the VM has loaded: which functions and variables they have, and how the guest is told."""
+"""Programs that the VM has loaded, their functions and variables, and the payloads that describe them to the guest."""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from vhost_backend.engines.base import Engine, FunctionInfo, GlobalInfo, LoadedProgram
+from vhost_backend.engines.base import Engine, FunctionInfo, GlobalInfo, LoadedProgram, ProgramMemoryError
 from vhost_backend.errors import DriverError
-from vhost_backend.worker.moving_plane import MovingPlane
 from vhost_backend.worker.plane import DataPlane, DataPlaneError
 from virtio_proto import schema
 from virtio_proto.schema import Status
@@ -16,7 +16,7 @@ from virtio_proto.schema import Status
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function with the id that the guest launches it by."""
+    """Function with the id by which the guest launches it."""
 
     id: int
     info: FunctionInfo
@@ -24,7 +24,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class LoadedEntry:
-    """A program with its id, of one context."""
+    """Loaded program of one context, with its id."""
 
     id: int
     context: int
@@ -32,30 +32,39 @@ class LoadedEntry:
     functions: tuple[Function, ...] = field(default=())
 
 
+class ProgramLoader(Protocol):
+    """Registers migrated programs with the data plane: `vhost_backend.worker.migration.plane.MigrationPlane`."""
+
+    def load_program(self, program: int, engine_context: int, charged_bytes: int) -> None: ...
+
+    def load_function(self, program: int, function: int, kernel: Any, name: str, short_name: str) -> None: ...
+
+
 class Programs:
-    """All programs of the VM, in order of loading. Keeps engine and data plane in step."""
+    """Table of the VM's programs, in order of loading. Keeps engine and data plane in step."""
 
     def __init__(self, engine: Engine, plane: DataPlane) -> None:
         self._engine = engine
         self._plane = plane
         self._entries: dict[int, LoadedEntry] = {}
         self.before_change: Callable[[], None] = lambda: None
-        """Called before a program's addresses become invalid, and before functions of a new one can be launched."""
+        """Hook called before a program's addresses become invalid and before a new program's functions can run."""
 
     def add(self, context: int, loaded: LoadedProgram) -> LoadedEntry:
-        """Registers what the engine has loaded for the context of this engine number.
+        """Registers a program that the engine has loaded for the context with this engine number.
 
-        :raise DriverError: the VM has too many; the program is unloaded again.
+        :raise DriverError: the VM has too many programs or too little memory; the program is unloaded again.
         """
         self.before_change()
         program = -1
         try:
             program = self._plane.add_program(context, loaded.charged_bytes)
+            self._engine.provide(loaded)
             functions = tuple(Function(self._add_function(program, info), info) for info in loaded.functions)
             for variable in loaded.globals:
                 self._plane.add_global(program, variable.address, variable.size)
             self._plane.publish_programs()
-        except DataPlaneError as error:
+        except (DataPlaneError, ProgramMemoryError) as error:
             if program >= 0:
                 self._plane.remove_program(program)
             self._engine.unload_program(loaded)
@@ -64,39 +73,41 @@ class Programs:
         self._entries[program] = entry
         return entry
 
-    def add_moved(
-        self, moving: MovingPlane, program: int, context: int, loaded: LoadedProgram, function_ids: Sequence[int]
+    def add_migrated(
+        self, plane: ProgramLoader, program: int, context: int, loaded: LoadedProgram, function_ids: Sequence[int]
     ) -> None:
         """Registers a program with the ids that another worker gave it; `publish` must follow.
 
         :raise DataPlaneError: ids or addresses are taken, or the quota does not allow it.
+        :raise ProgramMemoryError: the device has too little memory.
         """
-        moving.load_program(program, context, loaded.charged_bytes)
+        plane.load_program(program, context, loaded.charged_bytes)
+        self._engine.provide(loaded)
         functions = tuple(Function(*pair) for pair in zip(function_ids, loaded.functions, strict=True))
         for function in functions:
             info = function.info
-            moving.load_function(program, function.id, info.kernel, info.name, info.short_name)
+            plane.load_function(program, function.id, info.kernel, info.name, info.short_name)
         for variable in loaded.globals:
             self._plane.add_global(program, variable.address, variable.size)
         self._entries[program] = LoadedEntry(program, context, loaded, functions)
 
     def publish(self) -> None:
-        """Lets functions be called by name."""
+        """Lets functions be launched by name."""
         self._plane.publish_programs()
 
     def __iter__(self) -> Iterator[LoadedEntry]:
-        """In order of loading."""
+        """Iterates over programs in order of loading."""
         return iter(self._entries.values())
 
     def remove(self, program: int) -> None:
-        """Unloads; the data plane has seen to it that nothing of it runs."""
+        """Unloads a program; the data plane has made sure that none of its kernels runs."""
         self.before_change()
         entry = self._entries.pop(program)
         self._plane.remove_program(program)
         self._engine.unload_program(entry.loaded)
 
     def any_of(self, context: int) -> bool:
-        """Has the context programs?"""
+        """True if the context has programs."""
         return any(entry.context == context for entry in self._entries.values())
 
     def remove_context(self, context: int) -> None:
@@ -108,9 +119,11 @@ class Programs:
             self.remove(program)
 
     def find_function(self, context: int, program: int, name: str) -> Function:
-        """By full name, or by the source's; of the latest program that has it. `program` 0: any of the context.
+        """Finds a function by its full or its source name, in the latest program that has it.
 
-        :raise DriverError: there is none.
+        `program` 0 searches all programs of the context.
+
+        :raise DriverError: no program has it.
         """
         for entry in self._candidates(context, program):
             for function in entry.functions:
@@ -119,14 +132,16 @@ class Programs:
         raise DriverError(Status.NOT_FOUND, f"no function '{name[:200]}'; there are: {self._names(context, program)}")
 
     def find_global(self, context: int, program: int, name: str) -> GlobalInfo:
-        """As `find_function`."""
+        """Finds a variable, as `find_function` finds a function."""
         for entry in self._candidates(context, program):
             for variable in entry.loaded.globals:
                 if variable.name == name:
                     return variable
         raise DriverError(Status.NOT_FOUND, f"no variable '{name[:200]}'")
 
-    def _refusal(self, error: DataPlaneError, loaded: LoadedProgram) -> DriverError:
+    def _refusal(self, error: DataPlaneError | ProgramMemoryError, loaded: LoadedProgram) -> DriverError:
+        if isinstance(error, ProgramMemoryError):
+            return DriverError(Status.OUT_OF_MEMORY, str(error))
         if error.number != errno.EDQUOT:
             return DriverError(Status.RESOURCES_EXHAUSTED, str(error))
         used = self._plane.usage().memory_used_bytes
@@ -137,9 +152,9 @@ class Programs:
         return self._plane.add_function(program, info.kernel, info.name, info.short_name)
 
     def _candidates(self, context: int, program: int) -> Iterator[LoadedEntry]:
-        """Latest first.
+        """Programs to search, latest first.
 
-        :raise DriverError: `program` is not one of the context's.
+        :raise DriverError: the context has no such program.
         """
         if program != 0 and (program not in self._entries or self._entries[program].context != context):
             raise DriverError(Status.NOT_FOUND, f"no program {program} in this context")
@@ -155,18 +170,18 @@ class Programs:
 
 
 # --------------------------------------------------------------------------------------------------
-# As the guest is told
+# Payloads of responses
 # --------------------------------------------------------------------------------------------------
 
 
 class _Strings:
-    """The strings of a program table."""
+    """String area of a program table."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def add(self, text: str) -> tuple[int, int]:
-        """Offset and length."""
+        """Appends a string; returns its offset and length."""
         raw = text.encode()
         offset = len(self.data)
         self.data += raw

@@ -1,8 +1,8 @@
-"""The files in which sources travel to the daemon.
+"""Anonymous files that carry source code from the worker to the daemon.
 
-They are made before the sandbox closes, because a worker that could make anonymous files at will could fill the
-host's memory with them. Each carries one source at a time, and is free again when the daemon has answered: it
-copies the source before it does anything else with it.
+They are made before the worker enters its sandbox, because a worker that could make anonymous files at will could fill
+the host's memory with them. A file carries one source at a time and is free again when the daemon has answered: the
+daemon copies the source before it does anything else with it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import os
 from typing import Final
 
 NUM_FILES: Final = 4
-"""Programs of one VM that compile at a time."""
+"""Number of files, and so of one VM's programs that compile at a time."""
 
 
 class SourceFiles:
-    """A few anonymous files, for good."""
+    """Pool of anonymous files that live as long as the worker."""
 
     def __init__(self, count: int = NUM_FILES) -> None:
         self.fds: Final = tuple(os.memfd_create("vgc-source", os.MFD_CLOEXEC) for _ in range(count))
@@ -23,11 +23,11 @@ class SourceFiles:
 
     @property
     def any_free(self) -> bool:
-        """Whether `write` is allowed."""
+        """True if a file is free, so that `write` is allowed."""
         return bool(self._free)
 
     def write(self, source: bytes) -> int:
-        """Returns a file that holds exactly `source`; give it back with `release`."""
+        """Writes `source` into a free file and returns its fd, which `release` gives back."""
         fd = self._free.pop()
         os.ftruncate(fd, 0)
         view = memoryview(source)
@@ -37,11 +37,11 @@ class SourceFiles:
         return fd
 
     def release(self, fd: int) -> None:
-        """The daemon has answered: the file and its memory are free."""
+        """Frees the file and its memory, once the daemon has answered."""
         os.ftruncate(fd, 0)
         self._free.append(fd)
 
     def close(self) -> None:
-        """Closes all of them."""
+        """Closes all files."""
         for fd in self.fds:
             os.close(fd)

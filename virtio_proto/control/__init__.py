@@ -1,1 +1,1 @@
-"""What daemons and control centres say to each other: frames, selectors, records and the API's messages."""
+"""Protocol between daemons and control centres: frames, selectors, records and the API's messages."""

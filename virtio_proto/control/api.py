@@ -1,4 +1,4 @@
-"""The control API of a daemon: what can be asked (`VERBS`), and the shapes of requests, answers and pushes.
+"""Messages of a daemon's control API: shapes of answers and pushes. `virtio_proto.control.verbs` declares the requests.
 
 Frames are those of `virtio_proto.control.frames`. The first request must be ``hello``. All times are ns of the host's
 CLOCK_REALTIME unless a name says otherwise; sizes are bytes. A refusal is ``{"kind": ..., "text": ...}`` with a kind
@@ -7,46 +7,19 @@ of `ERROR_KINDS` and a text that names what is wrong and what is allowed.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict, get_args
 
 API_VERSION: Final = 1
 
 Role: TypeAlias = Literal["view", "operate", "admin"]
+VmState: TypeAlias = Literal["stopped", "starting", "ready", "recovering", "failed", "migrating"]
+"""State of a VM; "stopped": no frontend is connected."""
 ROLES: Final[tuple[Role, ...]] = ("view", "operate", "admin")
-"""Each may do what those before it may."""
+"""In ascending order: a role may do all that those before it may."""
 
-VERBS: Final[dict[str, Role]] = {
-    "hello": "view",
-    "topology": "view",
-    "ls": "view",
-    "stat": "view",
-    "load": "view",
-    "snapshot": "view",
-    "faults": "view",
-    "policies": "view",
-    "firmware": "view",
-    "migrations": "view",
-    "self": "view",
-    "subscribe": "view",
-    "unsubscribe": "view",
-    "open": "operate",
-    "close": "operate",
-    "set": "operate",
-    "send": "operate",
-    "threshold": "operate",
-    "clear_faults": "operate",
-    "confine": "operate",
-    "migrate": "operate",
-    "balance": "operate",
-    "reset_worker": "operate",
-    "quiesce": "operate",
-    "resume": "operate",
-    "set_policies": "admin",
-    "stage_firmware": "admin",
-    "activate_firmware": "admin",
-    "rollback_firmware": "admin",
-}
-"""What can be asked, and the role that it takes."""
+Policy: TypeAlias = Literal["drop-new", "overwrite-oldest", "wait"]
+POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
+"""Policies of full channels, by number [enum vgc_ctl_policy]."""
 
 ERROR_KINDS: Final = (
     "malformed",  # the request itself: a missing or wrong field, a bad selector
@@ -57,25 +30,17 @@ ERROR_KINDS: Final = (
     "failed",  # it was tried, and did not work
 )
 
-# Fields of each verb and what it answers, where no class below says so. Lists are answered in a map, by name.
-#   hello {version, token?} -> Hello               topology {} -> Topology            self {} -> SelfInfo
-#   ls {selector?, totals?} -> {instances: [InstanceInfo]}; with totals: no channels, but `totals` of them
-#   stat {selector?} -> {pes: [PeStat]}            load {selector?} -> LoadInfo
-#   snapshot {selector?, deadline_ms?} -> SnapshotInfo
-#   faults {selector?, cleared?} -> {faults: [FaultInfo]}; with cleared: those as well
-#   clear_faults {selector?|faults?: [number]} -> {cleared: number of them}
-#   policies {} -> {policies: [PolicyInfo]}        set_policies {policies} -> {policies: [PolicyInfo]}
-#   migrations {} -> {migrations: [MigrationInfo]}
-#   migrate {vm, gpu?, pes?} and confine {vm, pes} -> MigrationInfo
-#   balance {apply?} -> {moves: [MoveInfo]}        reset_worker {vm} -> {}
-#   subscribe and unsubscribe {records?: [instance], events?: bool} -> {}
-#   open OpenRequest -> InstanceInfo               set {instance, level?, sample?, ttl_s?} -> InstanceInfo
-#   close {instance} -> InstanceInfo, its last; close {selector} -> {closed: [instance]}
-#   quiesce {vm} -> {}                             resume {vm} -> {}
-#   send SendRequest -> {elements: to how many it went}
-#   threshold {selector, name, low?, high?} -> {elements: to how many it applies}
-#   firmware {}, stage_firmware {image, selector?}, activate_firmware {selector?, version},
-#   rollback_firmware {selector?} -> FirmwareInfo
+FaultKind: TypeAlias = Literal["kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "user"]
+FAULT_KINDS: Final[tuple[FaultKind, ...]] = get_args(FaultKind)
+Trigger: TypeAlias = Literal["edge", "sustained", "aggregate"]
+TRIGGERS: Final[tuple[Trigger, ...]] = get_args(Trigger)
+PolicyAction: TypeAlias = Literal["alert", "quiesce", "reset", "migrate"]
+POLICY_ACTIONS: Final[tuple[PolicyAction, ...]] = get_args(PolicyAction)
+MAX_POLICIES: Final = 256
+
+
+class Nothing(TypedDict):
+    """Empty answer: the request was carried out."""
 
 
 class Error(TypedDict):
@@ -83,26 +48,26 @@ class Error(TypedDict):
     text: str
 
 
-# ---- what there is -------------------------------------------------------------------------------
+# ---- hosts, GPUs, VMs -------------------------------------------------------------------------------
 
 
-class Hello(TypedDict):
-    """``hello {"version": 1, "token": "..."?}``; the token is not asked for on the UNIX socket."""
+class HelloInfo(TypedDict):
+    """Identity of the daemon, and rights of the peer."""
 
     version: int
     host: str
     uuid: str
-    """Of this run of the daemon: numbers of instances and channels are of one run."""
+    """New at each start of the daemon, which numbers instances and channels from 1 again."""
     daemon: str
-    """Its version."""
+    """Version of the daemon."""
     role: Role
     vms: list[str] | None
-    """VMs that this peer may see; None: all."""
+    """VMs that the peer may see; None: all."""
     time_ns: int
 
 
 class GpuInfo(TypedDict):
-    """One GPU; the software GPU is ``cpu``. What is not known is absent."""
+    """A GPU; the software GPU is ``cpu``. Unknown properties are absent."""
 
     gpu: str
     """``cpu``, or the CUDA device's number as text."""
@@ -122,13 +87,15 @@ class VmInfo(TypedDict):
     uuid: str
     gpu: str
     pes: int
-    """Its processing elements are numbered 0..pes-1 on the CPU engine, and as the device numbers its SMs on CUDA."""
+    """Number of processing elements. They are numbered 0..pes-1 on the CPU engine, by the hardware's SM number on CUDA."""
     confined_to: list[int] | None
-    state: Literal["stopped", "starting", "ready", "recovering", "failed", "migrating"]
+    state: VmState
     quiesced: NotRequired[bool]
-    """It takes no new requests: ``quiesce {"vm": ...}`` or a policy had it so, until ``resume {"vm": ...}``."""
+    """True from ``quiesce``, or a policy that quiesces, until ``resume``: the VM takes no new requests."""
+    unseen: NotRequired[str]
+    """Reason why the VM's programs have no hooks and its kernels cannot be watched; absent if they have hooks."""
     generation: int
-    """Of its worker: rises when a worker is replaced."""
+    """Generation of the worker: rises whenever the worker is replaced."""
     memory_quota_bytes: int
     memory_used_bytes: int
     requests_done: int
@@ -136,11 +103,13 @@ class VmInfo(TypedDict):
     in_flight: int
     channels: int
     firmware: str
-    """Version that is active on its elements, or ``mixed``."""
+    """Version that is active on the VM's processing elements, or ``mixed``."""
+    clock_error_ns: NotRequired[int | None]
+    """Largest error of the times of the VM's records against the host's clock; None: not measured yet."""
 
 
-class Topology(TypedDict):
-    """``topology {}``"""
+class TopologyInfo(TypedDict):
+    """A host's GPUs and VMs."""
 
     host: str
     gpus: list[GpuInfo]
@@ -150,56 +119,27 @@ class Topology(TypedDict):
 # ---- channels ------------------------------------------------------------------------------------
 
 
-class OpenRequest(TypedDict):
-    """``open``: channels from one function to all elements that the selector chooses, as one instance.
-
-    A VM without a worker is no error: its channels are opened when a worker is ready, and again in every worker after
-    that (`InstanceInfo.channels` is empty for it until then). Records that nobody has subscribed to yet are kept for
-    the first who does, within bounds. Instances of one function share an element's channel, at the highest level, the
-    least sampling and the shortest period of all, with the policy of whoever was first. ``close {"instance": ...}`` or
-    ``close {"selector": ...}`` ends instances; that selector names vm and fn alone, as an instance ends whole.
-    """
-
-    selector: str
-    """Must name one function; ``host`` in it is ignored."""
-    level: NotRequired[int]
-    """Of `records.Level`, default INFO."""
-    policy: NotRequired[Literal["drop-new", "overwrite-oldest", "wait"]]
-    sample: NotRequired[int]
-    """Keep one record of 2**sample, default 0."""
-    slots: NotRequired[int]
-    """Of 64 bytes, per channel; rounded up to a power of two, default 256."""
-    period_ms: NotRequired[int]
-    """perf, load: how often counters are reported; 0: once. Default 1000."""
-    ttl_s: NotRequired[float]
-    """Closed when so long nobody has renewed it by ``set``. Default: none while the connection stands."""
-    owner: NotRequired[str]
-    """For people; the default is the token's name."""
-    keep: NotRequired[bool]
-    """Stays open when the connection ends (needs ttl_s)."""
-
-
 class ChannelInfo(TypedDict):
     channel: int
     gpu: str
     vm: str
     pe: int
     records: int
-    """Taken from the device."""
+    """Records taken from the device."""
     lost: int
-    """Made on the device and found no room."""
+    """Records made on the device that found no room in the ring."""
     skipped: int
-    """Left out by sampling."""
+    """Records left out by sampling."""
     forged: int
-    """Slots that were no records."""
+    """Ring slots that held no valid record."""
     cost_ns: int
-    """What making its records has cost the element, as far as known."""
+    """Time that the processing element has spent on making records, where the engine measures it."""
     sample: int
-    """In force now: the governor raises it when the channel costs more than its budget."""
+    """Sampling in force: one record of 2**sample is kept. The governor raises it for channels above their budget."""
 
 
 class Totals(TypedDict):
-    """Of an instance's channels together."""
+    """Sums over an instance's channels."""
 
     channels: int
     records: int
@@ -208,7 +148,7 @@ class Totals(TypedDict):
     forged: int
     cost_ns: int
     sample: NotRequired[int]
-    """The highest in force on any of them."""
+    """Highest value in force on any of the channels."""
 
 
 class InstanceInfo(TypedDict):
@@ -225,23 +165,10 @@ class InstanceInfo(TypedDict):
 
 
 MAX_INPUT_BYTES: Final = 4096
-"""Of one ``send``; as much as an element's link has room for, so that what it has not read is in the way."""
+"""Most input of one ``send``: the size of a processing element's input ring, so input not read yet leaves less room."""
 
 
-class SendRequest(TypedDict):
-    """``send``: standard input for the elements of a stdio instance, at most `MAX_INPUT_BYTES`.
-
-    An element gets all of it or nothing. "busy": one has no room until its kernel reads; others may have got theirs.
-    """
-
-    instance: int
-    data: bytes
-    pe: NotRequired[int]
-    vm: NotRequired[str]
-    eof: NotRequired[bool]
-
-
-# ---- figures -------------------------------------------------------------------------------------
+# ---- measurements -------------------------------------------------------------------------------------
 
 
 class PeStat(TypedDict):
@@ -255,21 +182,21 @@ class PeStat(TypedDict):
     stall_ns: int
     faults: int
     occupancy: float
-    """Busy part of the last 2 to 4 seconds, or of the time since perf was last opened on the element; 0..1."""
+    """Busy part of the last 2 to 4 seconds, or of the time since perf was opened if that is shorter; 0..1."""
     counters: dict[str, int]
     gauges: dict[str, float]
 
 
 class LoadInfo(TypedDict):
-    """``load {"selector": ...}``: arrays, an entry per element, as thousands of them are asked for each second."""
+    """Load of a host. Bytes instead of maps, as thousands of processing elements are polled each second."""
 
     time_ns: int
     host: float
+    """0..1, as those of GPUs and VMs."""
     gpus: dict[str, float]
-    """0..1"""
     vms: dict[str, float]
     pes: dict[str, bytes]
-    """By VM: a byte per element, busy part of the last second in 1/255."""
+    """Bytes by VM: one per processing element, busy part of the last second in 1/255."""
 
 
 class PeState(TypedDict):
@@ -283,19 +210,20 @@ class PeState(TypedDict):
     since_ns: int
     last_record_ns: int
     at_ns: int
-    """When this element was looked at."""
+    """When this processing element was looked at."""
     hung: bool
 
 
 class SnapshotInfo(TypedDict):
-    """``snapshot {"selector": ..., "deadline_ms": 100}``"""
+    """Snapshot of processing elements: what each did at one moment."""
 
     time_ns: int
     skew_ns: int
-    """Between the first and the last element."""
+    """Time between looking at the first and at the last processing element."""
     coverage: float
+    """Part of the selected processing elements that answered; 0..1."""
     silent: list[str]
-    """Elements that did not answer, as ``vm/pe``."""
+    """Processing elements that did not answer, as ``vm/pe``."""
     pes: list[PeState]
 
 
@@ -316,21 +244,21 @@ class FaultInfo(TypedDict):
 
 
 class PolicyInfo(TypedDict):
-    """What is done about faults: ``set_policies {"policies": [...]}`` replaces all."""
+    """Fault policy: an action that a daemon takes by itself when matching faults occur."""
 
     name: str
     selector: str
     kinds: list[str]
-    trigger: Literal["edge", "sustained", "aggregate"]
+    trigger: Trigger
     count: int
     window_s: float
-    action: Literal["alert", "quiesce", "reset", "migrate"]
+    action: PolicyAction
     target: NotRequired[str]
-    """migrate: to which GPU or elements; default: the least loaded."""
+    """Target of ``migrate``: a GPU or processing elements; absent: the least loaded."""
 
 
 class MigrationInfo(TypedDict):
-    """``migrate {"vm": ..., "gpu": ...?, "pes": "0-3"?}``, ``confine {"vm": ..., "pes": "0-3"|null}``"""
+    """Migration of a VM, or its confinement to some processing elements."""
 
     migration: int
     vm: str
@@ -344,32 +272,64 @@ class MigrationInfo(TypedDict):
     text: str
 
 
-class MoveInfo(TypedDict):
-    """What the load strategy proposes, or with ``apply`` has started."""
+class ProposalInfo(TypedDict):
+    """Migration that the load strategy proposes, or with ``apply`` has started."""
 
     vm: str
     source: str
     target: str
     reason: str
     migration: int | None
-    """Its number, if it was started."""
+    """Number of the migration; None: it was not started."""
+
+
+class FirmwareImage(TypedDict):
+    version: str
+    key: str
+    name: str
+    sha256: str
+    staged_ns: int
+    engine: str
+    """cpu, cuda or cpu|cuda"""
+
+
+FirmwareState: TypeAlias = Literal["active", "staged", "rolled back"]
+
+
+class PeFirmware(TypedDict):
+    """Firmware of a processing element."""
+
+    vm: str
+    gpu: str
+    pe: int
+    active: str
+    other: str | None
+    """Version in the slot that does not run."""
+    state: FirmwareState
+    text: str
+
+
+class FirmwareProblem(TypedDict):
+    """Processing element that did not take a change, and the reason."""
+
+    vm: str
+    pe: int
+    text: str
 
 
 class FirmwareInfo(TypedDict):
-    """``firmware {}`` lists images and what runs where; ``stage_firmware {"image": bytes, "selector": ...}``"""
+    """Staged images and the firmware of each processing element; after a change also its outcome."""
 
-    images: list[dict[str, Any]]
-    """{"version": str, "key": str, "name": str, "sha256": str, "staged_ns": int, "engine": "cpu"|"cuda"}"""
-    pes: list[dict[str, Any]]
-    """{"vm", "gpu", "pe", "active": str, "other": str|None, "state": "active"|"staged"|"rolled back", "text": str}"""
+    images: list[FirmwareImage]
+    pes: list[PeFirmware]
     state: NotRequired[Literal["active", "rolled back"]]
-    """How a change of elements went: ``rolled back`` if any of them did not take it. All that it lists is final."""
-    problems: NotRequired[list[dict[str, Any]]]
-    """Why it was: {"vm", "pe", "text"}"""
+    """Outcome of a change: ``rolled back`` if any processing element did not take it. The states in `pes` are final."""
+    problems: NotRequired[list[FirmwareProblem]]
+    """Reasons why the change was rolled back."""
 
 
 class SelfInfo(TypedDict):
-    """``self {}``: what the control system itself costs."""
+    """Cost of the control system itself on a host."""
 
     cpu_percent: float
     memory_bytes: int
@@ -378,14 +338,63 @@ class SelfInfo(TypedDict):
     lost: int
     budget_percent: float
     cost_percent: dict[str, float]
-    """By VM: part of its elements' time that making records takes."""
+    """Cost of making records, in percent of the processing elements' time, by VM."""
+
+
+# ---- the control centre --------------------------------------------------------------------------
+
+
+class HostInfo(TypedDict):
+    """A registered host. GPUs and VMs of a host that is not *up* are those last known."""
+
+    host: str
+    url: str
+    """Address of the host's daemon."""
+    state: Literal["up", "stale", "down"]
+    """up: the daemon answers; stale: it has been silent for a few seconds; down: it cannot be reached."""
+    since_ns: int
+    """When the host entered this state."""
+    reason: str
+    """Reason why the host is not up; "" if it is."""
+    labels: dict[str, str]
+    daemon: str
+    """The daemon's version."""
+    gpus: list[GpuInfo]
+    vms: list[VmInfo]
+
+
+class CentreInfo(TypedDict):
+    """Version and cost of the control centre itself."""
+
+    version: str
+    time_ns: int
+    cpu_percent: float
+    """Percent of one CPU since this was last asked for."""
+    memory_bytes: int
+    hosts: int
+    hosts_up: int
+    streams: int
+
+
+class RecorderStatus(TypedDict):
+    """Extent of the recording."""
+
+    url: str
+    """Address of the store, without its password."""
+    bytes: int
+    first_ns: int | None
+    last_ns: int | None
+    records: int
+    """Number of records in the store now."""
+    left_out: int
+    """Batches and events dropped since the recorder's start, as its queue was full."""
 
 
 # ---- pushes --------------------------------------------------------------------------------------
 
 
 class RecordsPush(TypedDict):
-    """Of ``subscribe {"records": [instance, ...]}``."""
+    """Records of a subscribed instance."""
 
     push: Literal["records"]
     instance: int
@@ -394,20 +403,20 @@ class RecordsPush(TypedDict):
     vm: str
     pe: int
     clock_ns: int
-    """To add to a record's time_ns to have CLOCK_REALTIME."""
+    """Offset from a record's time_ns to CLOCK_REALTIME."""
     lost: int
-    """Of this channel so far."""
+    """Records that this channel has lost so far."""
     data: bytes
     """A batch of `virtio_proto.control.records`."""
     dictionary: dict[str, str]
-    """Formats and names of this VM that are new to this connection's pushes of this instance: address in hexadecimal ->
-    text. An address that comes again has another text from then on."""
+    """Formats and names that earlier pushes of this instance on this connection did not have: address in hexadecimal ->
+    text. An address that is sent again has the new text from then on."""
     dropped: NotRequired[int]
-    """Pushes to this peer that were dropped since the last one that it got: it reads too slowly."""
+    """Pushes dropped since the previous push to this peer, because it reads too slowly."""
 
 
 class EventPush(TypedDict):
-    """Of ``subscribe {"events": true}``: things that happen on the host."""
+    """Event of the host."""
 
     push: Literal["event"]
     time_ns: int

@@ -1,15 +1,15 @@
-"""Firmware images: the code that is resident on processing elements, as a file that can be checked and sent.
+"""Firmware images: signed files of the control code that runs on processing elements.
 
-An image is source, not machine code: one CUDA C++ file that every host compiles for the GPUs it has, software GPU
-included. So one image does for a whole cluster, and what is signed is what people can read::
+An image holds source, not machine code: one CUDA C++ file that every host compiles for its GPUs, software GPU
+included. One image serves a whole cluster, and the signature covers text that people can read::
 
     8 bytes    magic, ``VGCFW001``
     4 bytes    length of the manifest, little-endian
     manifest   JSON: version, abi, name, built_ns, key
-    source     UTF-8, the rest but for
-    64 bytes   Ed25519 signature over everything before
+    source     UTF-8, up to the signature
+    64 bytes   Ed25519 signature of all preceding bytes
 
-Parsing checks the form only; who signed it is `vhost_backend.control.firmware` to check.
+Parsing checks the form only; `vhost_backend.control.firmware` checks the signature.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ _KEY: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class ImageError(ValueError):
-    """The bytes are no firmware image; the text says what is wrong and what is allowed."""
+    """The bytes are not a firmware image; the text says what is wrong and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an image says of itself."""
+    """Description of an image, stored in it."""
 
     version: str
     """major.minor.patch"""
     abi: int
-    """``VGC_CTL_ABI`` of the hooks that it is made for."""
+    """``VGC_CTL_ABI`` of the hooks that the image is made for."""
     name: str
     built_ns: int
-    """CLOCK_REALTIME"""
+    """Build time, CLOCK_REALTIME."""
     key: str
     """First 8 bytes of the SHA-256 of the public key, in hexadecimal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A parsed image. `signed` is what `signature` is over."""
+    """Parsed image. `signature` covers the bytes `signed`."""
 
     manifest: Manifest
     source: str
@@ -59,7 +59,7 @@ class Image:
 
 
 def version_number(version: str) -> int:
-    """`version` as elements report it: major << 32 | minor << 16 | patch.
+    """Converts a version to the number that elements report: major << 32 | minor << 16 | patch.
 
     :raise ImageError: it is not major.minor.patch with parts below 65536.
     """
@@ -72,20 +72,20 @@ def version_number(version: str) -> int:
 
 
 def version_text(number: int) -> str:
-    """The inverse of `version_number`."""
+    """Inverse of `version_number`."""
     return f"{number >> 32}.{number >> 16 & 0xFFFF}.{number & 0xFFFF}"
 
 
 def to_be_signed(manifest: Manifest, source: str) -> bytes:
-    """Everything of an image but its signature."""
+    """Builds an image without its signature."""
     described = json.dumps(asdict(manifest), sort_keys=True).encode()
     return MAGIC + _LENGTH.pack(len(described)) + described + source.encode()
 
 
 def parse(data: bytes) -> Image:
-    """The image in `data`.
+    """Parses an image.
 
-    :raise ImageError: it is none.
+    :raise ImageError: `data` is not an image.
     """
     if len(data) > MAX_BYTES:
         raise ImageError(f"an image of {len(data)} bytes; allowed: {MAX_BYTES}")

@@ -1,12 +1,12 @@
-"""Messages of the control API on a byte stream (a UNIX socket, or TLS): length, then MessagePack.
+"""Frames of the control API on a byte stream (a UNIX socket, or TLS): length, then MessagePack.
 
-A frame is a 32-bit little-endian length and so many bytes of MessagePack, which hold one map with string keys:
+A frame is a 32-bit little-endian length, and that many bytes of MessagePack, which hold one map with string keys:
 
 - a request: ``{"id": 7, "do": "open", "with": {...}}``
 - its answer: ``{"id": 7, "ok": {...}}`` or ``{"id": 7, "error": {"kind": "...", "text": "..."}}``
-- a push, of what was subscribed to: ``{"push": "records", ...}``
+- a push, after a subscription: ``{"push": "records", ...}``
 
-Requests may be sent without waiting; answers come in any order. What they hold is in `virtio_proto.control.api`.
+Requests may be sent without waiting; answers come in any order. `virtio_proto.control.api` declares their contents.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import msgpack
 
 MAX_FRAME_BYTES: Final = 16 << 20
 MAX_CONTAINERS: Final = 1 << 18
-"""Lists and maps in a frame: an empty list is a byte on the wire and 56 in memory."""
+"""Most lists and maps in a frame: an empty list takes one byte on the wire and 56 in memory."""
 MAX_ITEMS: Final = 1 << 20
-"""Of one list."""
+"""Most items of one list."""
 _LENGTH: Final = struct.Struct("<I")
 
 Frame: TypeAlias = dict[str, Any]
 
 
 class FrameError(Exception):
-    """The peer sent what is no frame; the text says what is allowed."""
+    """The peer sent bytes that are not a frame; the text says what is allowed."""
 
 
 def encode(frame: Frame) -> bytes:
-    """`frame` as bytes for the stream.
+    """Packs `frame`, length included.
 
-    :raise FrameError: it is longer than a frame may be, or has a number that is, or text that has no UTF-8 form.
+    :raise FrameError: the frame is too long, or holds a number of more than 64 bits, or text without a UTF-8 form.
     """
     try:
         body: bytes = msgpack.packb(frame)
@@ -48,9 +48,9 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(body: bytes) -> Frame:
-    """The map in `body`, which is what follows the length.
+    """Unpacks `body`, the bytes after the length.
 
-    :raise FrameError: it is not MessagePack, or not a map with string keys, or has too many parts.
+    :raise FrameError: `body` is not MessagePack, or not a map with string keys, or has too many parts.
     """
     left = MAX_CONTAINERS
 
@@ -71,7 +71,7 @@ def decode(body: bytes) -> Frame:
 
 
 async def read(stream: asyncio.StreamReader, max_bytes: int = MAX_FRAME_BYTES) -> Frame | None:
-    """The next frame, of at most `max_bytes`; None at the end of the stream.
+    """Reads the next frame, of at most `max_bytes`; None at the end of the stream.
 
     :raise FrameError: the peer sent something else, or ended in the middle of a frame.
     """

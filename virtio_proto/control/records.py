@@ -1,8 +1,8 @@
-"""Records as they travel from a worker to its daemon, to control centres and into recordings.
+"""Records of channels, as workers, daemons, control centres and recordings exchange them.
 
-A batch is records one behind the other, each packed as 24 bytes (`HEADER`) and its payload, filled up with zeros to a
-multiple of 8. What the numbers mean is in ``kernels/control/vgc_control.h``, with which a test compares this module.
-Guest code may have written any of it: only the layout is checked here, contents are shown, never believed.
+A batch is a sequence of records, each packed as 24 bytes (`HEADER`) and its payload, padded with zeros to a multiple
+of 8. ``kernels/control/vgc_control.h`` defines the numbers; a test compares this module with it. Guest code may have
+written any byte: only the layout is checked here, and contents are shown, never trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BITS: Final = {"hh": 8, "h": 16, None: 32, "l": 64, "ll": 64, "j": 64, "z": 64,
 
 
 class Function(IntEnum):
-    """``enum vgc_ctl_function``"""
+    """Control function, ``enum vgc_ctl_function``."""
 
     STDIO = 0
     PERF = 1
@@ -38,7 +38,7 @@ class Function(IntEnum):
 
 
 class Level(IntEnum):
-    """``enum vgc_ctl_level``"""
+    """Severity of a record, ``enum vgc_ctl_level``."""
 
     OFF = 0
     CRITICAL = 1
@@ -66,7 +66,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. `time_ns` is the device's clock; what it is on the host's is the batch's to say."""
+    """Record of a channel. `time_ns` is in the device's clock; the batch relates that to the host's clock."""
 
     time_ns: int
     function: Function
@@ -84,15 +84,15 @@ class Record:
         return TYPES[self.function].get(self.type, str(self.type))
 
     def words(self) -> tuple[int, ...]:
-        """The payload as unsigned 64-bit words; a rest of less than 8 bytes is left out."""
+        """Payload as unsigned 64-bit words, without the last bytes if they fill no word."""
         count = len(self.payload) // 8
         return struct.unpack_from(f"<{count}Q", self.payload)
 
 
 def unpack(batch: bytes) -> Iterator[Record]:
-    """The records of a batch, in order.
+    """Unpacks the records of a batch, in order.
 
-    :raise RecordError: it ends in the middle of one, or one has an unknown function or is too long.
+    :raise RecordError: the batch ends in the middle of a record, or a record has an unknown function or is too long.
     """
     at = 0
     while at < len(batch):
@@ -109,7 +109,7 @@ def unpack(batch: bytes) -> Iterator[Record]:
 
 
 def pack(record: Record) -> bytes:
-    """The record as part of a batch: for tests, fakes and what the host itself has to say."""
+    """Packs a record as part of a batch: for tests, fakes and records of the host itself."""
     function_level = record.function << 4 | record.level
     numbers = (function_level, record.type, len(record.payload), record.pe, record.warp, record.block, record.sequence)
     return HEADER.pack(record.time_ns, *numbers) + record.payload + bytes(-len(record.payload) % 8)
@@ -121,10 +121,10 @@ def pack(record: Record) -> bytes:
 
 
 def expand(template: str, arguments: bytes) -> str:
-    """`template`, a format of C's printf, with `arguments`: 8 bytes each, in order.
+    """Formats `arguments` (8 bytes each, in order) by `template`, a format of C's printf.
 
     A string argument's 8 bytes are its length (high half) and its offset in `arguments` (low half); integers are
-    sign-extended by the device, floats are doubles. What is missing or does not fit is shown as ``<?>``.
+    sign-extended by the device, floats are doubles. Missing or misplaced arguments are shown as ``<?>``.
     """
     position = 0
 
@@ -151,7 +151,7 @@ def expand(template: str, arguments: bytes) -> str:
 
 
 def _at_most_255(part: str | int | None) -> str | None:
-    """A width or precision, as a guest's format has it."""
+    """Bounds a width or precision, which the guest chooses."""
     return None if part is None else str(min(int(part), 255))
 
 
@@ -177,9 +177,9 @@ def _convert(spec: str, size: str | None, conversion: str, word: int, arguments:
 
 
 def describe(record: Record, dictionary: Mapping[int, str]) -> str:
-    """The record's contents for people, in one line or as the text it carries.
+    """Formats a record's contents for people, in one line or as the text that it carries.
 
-    `dictionary` maps device addresses to the formats and names that lie there; what it lacks is shown as an address.
+    `dictionary` maps device addresses to the formats and names that lie there; others are shown as addresses.
     """
     words = record.words()
     match record.function, record.type:

@@ -1,4 +1,4 @@
-"""Selectors: which processing elements, and which function on them, a command is for.
+"""Selectors: text that names processing elements, and functions on them, for a command.
 
 ``host=*,gpu=0-3,vm=web1,pe=0-131,fn=log``: comma-separated ``key=value``, each key at most once; a key that is left
 out matches everything. ``host``, ``gpu`` and ``vm`` take names with ``*`` and ``?``, several separated by ``|``;
@@ -30,21 +30,21 @@ class SelectorError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A parsed selector; `parse` makes them."""
+    """Parsed selector; made by `parse`."""
 
     host: str = "*"
     gpu: str = "*"
     vm: str = "*"
     pe: tuple[tuple[int, int], ...] | None = None
-    """Inclusive ranges; None: all."""
+    """Ranges of processing elements, ends included; None: all."""
     fn: tuple[str, ...] | None = None
-    """None: all."""
+    """Names of functions; None: all."""
 
     def matches_host(self, host: str) -> bool:
         return _matches(self.host, (host,))
 
     def matches_gpu(self, *names: str) -> bool:
-        """`names` are all that the GPU goes by: its number, its UUID."""
+        """True if the selector matches a GPU with these names: its number, its UUID."""
         return _matches(self.gpu, names)
 
     def matches_vm(self, vm: str) -> bool:
@@ -57,16 +57,16 @@ class Selector:
         return self.fn is None or fn in self.fn
 
     def pes_of(self, num_pes: int) -> tuple[int, ...]:
-        """The chosen ones of a GPU's or VM's first `num_pes` processing elements, ascending."""
+        """Selected processing elements of a GPU or VM that has `num_pes` of them, ascending."""
         if self.pe is None:
             return tuple(range(num_pes))
         chosen = (range(first, min(last + 1, num_pes)) for first, last in self.pe)
         return tuple(sorted(set().union(*chosen)))
 
     def one_fn(self) -> str:
-        """The function, where there must be exactly one.
+        """Returns the only function.
 
-        :raise SelectorError: it names none, or several.
+        :raise SelectorError: the selector names no function, or several.
         """
         if self.fn is None or len(self.fn) != 1:
             raise SelectorError(f"selector {str(self)!r}: fn must name one function; allowed: {', '.join(FUNCTIONS)}")
@@ -86,9 +86,9 @@ def _matches(pattern: str, names: Iterable[str]) -> bool:
 
 
 def parse(text: str) -> Selector:
-    """The selector in `text`; an empty one matches everything.
+    """Parses a selector; an empty text matches everything.
 
-    :raise SelectorError: with what is wrong and what is allowed.
+    :raise SelectorError: `text` is malformed.
     """
     if len(text) > MAX_CHARS:
         raise SelectorError(f"selector of {len(text)} characters; allowed: {MAX_CHARS}")
@@ -123,6 +123,22 @@ def _ranges(text: str, value: str) -> tuple[tuple[int, int], ...] | None:
             raise SelectorError(f"selector {text!r}: pe={value!r:.80}; allowed: {allowed}")
         ranges.append((first, last))
     return tuple(ranges)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Numbers of processing elements written as ``0-3|8``, or with commas, ascending.
+
+    :raise SelectorError: with what is allowed.
+    """
+    chosen = bytearray(MAX_PES)  # by number; a long text may name the same ranges again and again
+    for part in re.split(r"[|,]", text):
+        match = _RANGE.fullmatch(part.strip())
+        first = int(match[1]) if match else MAX_PES
+        last = int(match[2] or match[1]) if match else 0
+        if not first <= last < MAX_PES:
+            raise SelectorError(f"numbers and ranges below {MAX_PES} such as 0-3|8")
+        chosen[first : last + 1] = bytes([1]) * (last + 1 - first)
+    return tuple(number for number, is_chosen in enumerate(chosen) if is_chosen)
 
 
 def _functions(text: str, value: str) -> tuple[str, ...] | None:

@@ -1,12 +1,12 @@
-"""Tokens: secrets that let somebody in, and the file that says what each allows.
+"""Access tokens of the control API: secrets, and the file that grants rights to them.
 
-The file has the SHA-256 of each secret and what it allows, one token in a line; empty lines and lines that begin with
-``#`` are left out::
+The file has the SHA-256 of each secret and its rights, one token per line; empty lines and lines that begin with
+``#`` are ignored::
 
     sha256:5e88... role=view vms=web1|web2 expires=2026-12-21T00:00:00Z name=ann
 
-``vms`` and ``expires`` may be left out: all VMs, and for ever. A VM is ``name``, or ``host/name`` where VMs of several
-hosts have that name; a daemon knows of no other hosts and takes plain names only.
+Without ``vms`` a token is valid for all VMs, without ``expires`` for ever. A VM is ``name``, or ``host/name`` if VMs of
+several hosts have that name; a daemon knows no other hosts and takes plain names only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final
 from virtio_proto.control.api import ROLES, Role
 
 PREFIX: Final = "vgc_"
-"""So that people, and programs that look for leaked secrets, recognise one."""
+"""Prefix of secrets, by which people and scanners for leaked secrets recognise them."""
 
 NS_PER_S: Final = 1_000_000_000
 MAX_FILE_BYTES: Final = 1 << 20
@@ -34,7 +34,7 @@ _KEYS: Final = ("role", "vms", "expires", "name")
 
 
 class TokenError(ValueError):
-    """A file of tokens is wrong; holds every problem found."""
+    """A file of tokens is wrong; `problems` holds every problem found."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = tuple(problems)
@@ -43,14 +43,14 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A line of the file."""
+    """Token, one line of the file."""
 
     sha256: str
     role: Role
     vms: frozenset[str] | None
-    """None: all."""
+    """VMs that the token is valid for; None: all."""
     expires_ns: int | None
-    """CLOCK_REALTIME; None: never."""
+    """End of validity, CLOCK_REALTIME; None: valid for ever."""
     name: str
 
     def is_expired(self, now_ns: int) -> bool:
@@ -66,20 +66,20 @@ class Token:
 
 
 def digest(secret: str) -> str:
-    """SHA-256 of a secret, in hexadecimal. The secrets have 256 random bits, so that a plain hash is enough."""
+    """SHA-256 of a secret, in hexadecimal. Secrets have 256 random bits, so a plain hash is enough."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()  # headers may hold any bytes
 
 
 def new(role: Role, vms: frozenset[str] | None, expires_ns: int | None, name: str) -> tuple[str, Token]:
-    """A fresh secret, and what is to be remembered of it."""
+    """Makes a secret; returns it and its token, which holds only the hash."""
     secret = PREFIX + secrets.token_urlsafe(32)
     return secret, Token(digest(secret), role, vms, expires_ns, name)
 
 
 def parse(text: str, file: str, *, with_hosts: bool = True) -> tuple[Token, ...]:
-    """The tokens in a file's text. Unless `with_hosts`, VMs are plain names.
+    """Parses a file's text. Unless `with_hosts`, VMs are plain names.
 
-    :raise TokenError: with every problem found, each with `file` and its line.
+    :raise TokenError: the text is wrong; each problem names `file` and its line.
     """
     problems: list[str] = []
     tokens = []
@@ -95,7 +95,10 @@ def parse(text: str, file: str, *, with_hosts: bool = True) -> tuple[Token, ...]
 
 
 def _token(line: str, *, with_hosts: bool) -> Token:
-    """:raise ValueError: the line is wrong; with what is allowed."""
+    """Parses a line.
+
+    :raise ValueError: the line is wrong; the text says what is allowed.
+    """
     first, *rest = line.split()
     found = _HASH.fullmatch(first)
     if found is None:
@@ -138,7 +141,7 @@ def _expires_ns(value: str | None) -> int | None:
 
 
 class TokenFile:
-    """The tokens that are valid now; the file is read again when it has changed."""
+    """File of tokens that is read again whenever it has changed."""
 
     def __init__(self, path: Path, *, with_hosts: bool) -> None:
         """`with_hosts`: as in `parse`."""
@@ -148,7 +151,10 @@ class TokenFile:
         self._tokens: tuple[Token, ...] = ()
 
     def load(self) -> None:
-        """:raise TokenError: the file cannot be read, or is wrong."""
+        """Reads the file if it has changed.
+
+        :raise TokenError: the file cannot be read, or is wrong.
+        """
         try:
             status = self._path.stat()
             stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
@@ -164,7 +170,7 @@ class TokenFile:
         self._stamp = stamp
 
     def find(self, secret: str) -> Token | None:
-        """The token with this secret, expired or not. The file may have changed; one that became wrong has none.
+        """Finds the token of a secret, expired or not, in the current content of the file.
 
         :raise TokenError: as `load`.
         """

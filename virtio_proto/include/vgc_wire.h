@@ -30,7 +30,7 @@
 #define VGC_MAX_OUTPUT_BYTES 65536
 #define VGC_MAX_ERROR_TEXT 1024
 
-/* What a request asks for. Data-path requests are served in C, the others by the worker's Python. */
+/* Operation that a request asks for. `OPERATIONS` in vhost_backend/dataplane/request.c says who serves each. */
 enum vgc_opcode {
     VGC_OP_NOP = 0x1,
     VGC_OP_QUERY = 0x2,
@@ -54,7 +54,7 @@ enum vgc_opcode {
     VGC_OP_EVENT_WAIT = 0x63,
 };
 
-/* How a request ended. Errors may carry a UTF-8 text as the response's payload. */
+/* Outcome of a request. Errors may carry a UTF-8 text as the response's payload. */
 enum vgc_status {
     VGC_STATUS_OK = 0x0,
     VGC_STATUS_BAD_REQUEST = 0x1,
@@ -76,14 +76,14 @@ enum vgc_status {
     VGC_STATUS_INTERNAL = 0x11,
 };
 
-/* What computes: ``config.engine_kind``. */
+/* Engine that computes: ``config.engine_kind``. */
 enum vgc_engine_kind {
     VGC_ENGINE_KIND_NULL = 0x0,
     VGC_ENGINE_KIND_CPU = 0x1,
     VGC_ENGINE_KIND_CUDA = 0x2,
 };
 
-/* State of the VM's worker as the configuration space shows it. */
+/* State of the VM's worker, in the configuration space. */
 enum vgc_health {
     VGC_HEALTH_STARTING = 0x0,
     VGC_HEALTH_READY = 0x1,
@@ -91,13 +91,13 @@ enum vgc_health {
     VGC_HEALTH_FAILED = 0x3,
 };
 
-/* Bits of ``config.device_features`` (our own; virtio's are negotiated as usual). */
+/* Bits of ``config.device_features``, apart from virtio's own, which are negotiated as usual. */
 #define VGC_F_CALL 0x1ull
 #define VGC_F_EVENTS 0x2ull
 #define VGC_F_REGION_ADDRESS 0x4ull
 #define VGC_F_BINARY_PROGRAMS 0x8ull
 
-/* What ``PROGRAM_LOAD`` carries. All but source need ``DeviceFeature.BINARY_PROGRAMS``. */
+/* Format of the program in ``PROGRAM_LOAD``. All but source need ``DeviceFeature.BINARY_PROGRAMS``. */
 enum vgc_program_kind {
     VGC_PROGRAM_KIND_CUDA_SOURCE = 0x1,
     VGC_PROGRAM_KIND_PTX = 0x2,
@@ -105,13 +105,13 @@ enum vgc_program_kind {
     VGC_PROGRAM_KIND_FATBIN = 0x4,
 };
 
-/* What ``QUERY`` asks about. */
+/* Subject of a ``QUERY``. */
 enum vgc_query_kind {
     VGC_QUERY_KIND_USAGE = 0x1,
     VGC_QUERY_KIND_OUTPUT = 0x2,
 };
 
-/* What a kernel's parameter is, so that a driver can convert or refuse what it is given. */
+/* Type of a kernel's parameter, so that a driver can convert or refuse an argument. */
 enum vgc_param_kind {
     VGC_PARAM_KIND_UNKNOWN = 0x0,
     VGC_PARAM_KIND_INTEGER = 0x1,
@@ -137,16 +137,16 @@ struct vgc_config {
     uint32_t num_queues; /* virtqueues, all of one kind */
     uint32_t queue_depth; /* quota: requests of this VM in flight at once, all queues together */
     uint64_t region_size; /* bytes of the VM's shared region */
-    uint64_t region_device_address; /* where the region's first byte appears to kernels; 0: nowhere */
-    uint32_t engine_kind; /* what computes */
+    uint64_t region_device_address; /* device address of the region's first byte; 0: kernels do not see the region */
+    uint32_t engine_kind; /* engine that computes */
     uint32_t health; /* state of the worker */
     uint32_t generation; /* +1 whenever the worker was replaced: contexts, programs, memory are gone */
     uint32_t quota_pes; /* processing elements this VM may use */
     uint64_t quota_memory_bytes; /* device memory this VM may allocate */
     uint64_t deadline_ns; /* longest time a launch may run */
-    uint32_t max_contexts; /* live at once */
-    uint32_t max_streams; /* of a context, numbered from 0 */
-    uint8_t uuid[16]; /* of the VM */
+    uint32_t max_contexts; /* contexts that may exist at once */
+    uint32_t max_streams; /* streams of a context, numbered from 0 */
+    uint8_t uuid[16]; /* UUID of the VM */
     uint8_t engine_name[64]; /* NUL-padded UTF-8 */
     uint8_t vm_name[64]; /* NUL-padded UTF-8 */
     uint32_t driver_ack; /* the driver writes the generation whose quota it has picked up */
@@ -160,7 +160,7 @@ struct vgc_request {
     uint32_t context;
     uint32_t stream;
     uint32_t reserved;
-    uint64_t request_id; /* the driver's own; appears in the host's logs */
+    uint64_t request_id; /* chosen by the driver; appears in the host's logs */
 };
 
 /* First bytes of every request's writable part; payload, or on error a text, follows at once. */
@@ -168,7 +168,7 @@ struct vgc_response {
     uint32_t status;
     uint32_t detail; /* engine's own error code, 0 if none */
     uint64_t value; /* the opcode's result (an id, an address) */
-    uint64_t aux; /* a second result; bytes of payload there would have been, if it was cut short; of LAUNCH and CALL: bytes printed */
+    uint64_t aux; /* a second result; the payload's whole length, if it was cut short; for LAUNCH and CALL: bytes printed */
     uint64_t queued_ns; /* from pop to start on the engine */
     uint64_t exec_ns; /* from start to end on the engine */
     uint32_t payload_len; /* bytes written after this struct */
@@ -183,7 +183,7 @@ struct vgc_body_query {
 
 /* CONTEXT_CREATE; its place and meaning stay the same in every version of the wire format. */
 struct vgc_body_context_create {
-    uint64_t fingerprint; /* of the wire format that the driver speaks */
+    uint64_t fingerprint; /* fingerprint of the driver's wire format */
 };
 
 /* PROGRAM_LOAD; `options_len` bytes of NUL-terminated options, then `source_len` bytes of source follow. */
@@ -243,7 +243,7 @@ struct vgc_body_launch {
 
 /* CALL; then `name_len` name bytes, `num_args` vgc_call_arg, `value_len` value bytes, IN/INOUT payloads. */
 struct vgc_body_call {
-    uint32_t function; /* 0: by name */
+    uint32_t function; /* 0: looked up by name */
     uint32_t grid[3];
     uint32_t block[3];
     uint32_t shared_bytes;
@@ -253,7 +253,7 @@ struct vgc_body_call {
     uint32_t reserved;
 };
 
-/* One argument of a CALL. */
+/* Argument of a CALL. */
 struct vgc_call_arg {
     uint32_t kind;
     uint32_t reserved;
@@ -276,7 +276,7 @@ struct vgc_program_table {
     uint32_t reserved;
 };
 
-/* One function of a program; also the payload of FUNCTION_LOOKUP (its params follow, name_off 0). */
+/* Function of a program; also the payload of FUNCTION_LOOKUP (its params follow, name_off 0). */
 struct vgc_function_entry {
     uint32_t id;
     uint32_t name_off; /* the linker's (mangled) name, in the strings */
@@ -290,15 +290,15 @@ struct vgc_function_entry {
     uint32_t max_threads; /* per block */
 };
 
-/* One parameter of a function. */
+/* Parameter of a function. */
 struct vgc_param_entry {
     uint32_t offset; /* into the parameter block */
     uint32_t size;
-    uint32_t kind; /* what it is: enum vgc_param_kind */
+    uint32_t kind; /* enum vgc_param_kind */
     uint32_t reserved;
 };
 
-/* One __device__ or __constant__ variable; also the payload of GLOBAL_LOOKUP. */
+/* A __device__ or __constant__ variable; also the payload of GLOBAL_LOOKUP. */
 struct vgc_global_entry {
     uint32_t name_off;
     uint32_t name_len;
@@ -306,7 +306,7 @@ struct vgc_global_entry {
     uint64_t size;
 };
 
-/* Payload of QUERY(USAGE): what the VM holds now. */
+/* Payload of QUERY(USAGE): resources that the VM holds now. */
 struct vgc_usage {
     uint64_t memory_used_bytes;
     uint64_t memory_quota_bytes;

@@ -1,12 +1,12 @@
-/* Split virtqueues: see vgc_vring.h for what each function promises.
+/* Split virtqueues; vgc_vring.h documents the functions.
  *
  * Memory order. An index (avail.idx, used.idx) is published with a release store and read with an acquire
  * load: it carries the ring entries and descriptors behind it. Notification suppression needs more: "I
  * published, then looked whether you sleep" against "I said I sleep, then looked whether you published" holds
  * only with a full fence between the store and the load on both sides. No other barriers are needed.
  *
- * Trust. All ring words that the other side can write are read through the load helpers below, once; what is
- * acted upon is the local copy. Nothing that this side needs again is read back from shared memory.
+ * Trust. All ring words that the other side can write are read once, through the load helpers below; decisions use
+ * the local copy. This side keeps its own state in private memory and never reads it back from shared memory.
  */
 #include "vgc_vring.h"
 
@@ -86,7 +86,7 @@ static inline uint16_t *avail_event(const struct vgc_ring *ring)
     return ring->used + WORD_RING + 4 * ring->num;
 }
 
-/* [virtio 1.3 §2.7.7.1]: did the index pass `event` on its way from `old` to `new`? */
+/* True if the index passed `event` on its way from `old` to `new` [virtio 1.3 §2.7.7.1]. */
 static inline bool passed(uint16_t event, uint16_t new, uint16_t old)
 {
     return (uint16_t)(new - event - 1) < (uint16_t)(new - old);
@@ -203,14 +203,14 @@ static inline bool chain_append(struct vgc_chain *chain, const struct vgc_mem *m
     return true;
 }
 
-/* The descriptor table that is being walked: the ring's, or an indirect one. */
+/* Descriptor table that is being walked: the ring's, or an indirect one. */
 struct table {
     const struct vgc_desc *desc;
     uint32_t size; /* entries */
     bool nested;
 };
 
-/* [virtio 1.3 §2.7.5.3] The device ignores the WRITE flag of the descriptor that refers to the table. */
+/* Enters an indirect table. [virtio 1.3 §2.7.5.3]: the WRITE flag of the descriptor that refers to it is ignored. */
 static bool table_enter(struct table *table, const struct vgc_mem *mem, struct vgc_desc desc, bool allowed)
 {
     if (!allowed || table->nested || (desc.flags & VGC_DESC_F_NEXT))
@@ -223,7 +223,8 @@ static bool table_enter(struct table *table, const struct vgc_mem *mem, struct v
     return host != NULL;
 }
 
-/* Ends, loops or not: every step appends a buffer, of which there are VGC_MAX_CHAIN, or enters the one table. */
+/* Walks a chain. It ends even if the chain loops: every step appends one of at most VGC_MAX_CHAIN buffers, or enters
+ * the only indirect table. */
 static int walk(const struct vgc_vq_device *vq, const struct vgc_mem *mem, struct vgc_chain *chain)
 {
     struct table table = {vq->ring.desc, vq->ring.num, false};
@@ -251,7 +252,7 @@ static int walk(const struct vgc_vq_device *vq, const struct vgc_mem *mem, struc
     return chain->readable_len + chain->writable_len <= UINT64_C(1) << 32 ? 1 : -EBADMSG;
 }
 
-/* Looks how far the driver has come. 1 something there, 0 nothing, -EIO an impossible index. */
+/* Reads avail.idx. 1: chains are available; 0: none; -EIO: an impossible index. */
 static int refill(struct vgc_vq_device *vq)
 {
     uint16_t idx = load_acquire(vq->ring.avail + WORD_IDX);
@@ -330,7 +331,7 @@ bool vgc_vq_enable_kick(struct vgc_vq_device *vq)
 
 void vgc_vq_disable_kick(struct vgc_vq_device *vq)
 {
-    if (vq->event_idx) /* an index just passed: the driver meets it again after 65535 chains */
+    if (vq->event_idx) /* an index just passed: the driver reaches it again only after 65535 chains */
         store_relaxed(avail_event(&vq->ring), (uint16_t)(vq->last_avail - 1));
     else
         store_relaxed(vq->ring.used + WORD_FLAGS, USED_FLAG_NO_NOTIFY);
@@ -338,7 +339,7 @@ void vgc_vq_disable_kick(struct vgc_vq_device *vq)
 
 /* ---- driver side ------------------------------------------------------------------------------ */
 
-/* All descriptors free, indices at `idx`, calls wanted. */
+/* Resets the driver's state: all descriptors free, indices at `idx`, calls enabled. */
 static void driver_reset(struct vgc_vq_driver *vq, struct vgc_ring ring, bool event_idx, uint16_t idx)
 {
     *vq = (struct vgc_vq_driver){
@@ -381,7 +382,7 @@ static inline uint16_t sg_flags(uint32_t index, uint32_t n_readable, uint32_t co
     return (uint16_t)(write | next);
 }
 
-/* Takes descriptors off the free list from its head on; `next` order is the free list's own. */
+/* Fills descriptors from the head of the free list on, in the list's order. */
 static void fill_direct(struct vgc_vq_driver *vq, const struct vgc_sg *sg, uint32_t n_readable, uint32_t count)
 {
     uint16_t at = vq->free_head;
@@ -442,7 +443,7 @@ bool vgc_vq_should_kick(struct vgc_vq_driver *vq)
     return passed(load_relaxed(avail_event(&vq->ring)), vq->avail_idx, old);
 }
 
-/* The chain's descriptors are linked in the private list still: put them in front of the free ones. */
+/* Puts the chain's descriptors, which are still linked in the private list, in front of the free ones. */
 static void free_chain(struct vgc_vq_driver *vq, uint16_t head)
 {
     uint16_t last = head;

@@ -1,4 +1,7 @@
-"""The verbs of ``vgcctl``, a module each: `add` says what may be given, `run` does it and returns the exit code."""
+"""Commands of ``vgcctl``, one module each: `add` declares the arguments, `run` executes it and returns the exit code.
+
+They are not the verbs of the control API, which are in virtio_proto/control/verbs.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,20 @@ from typing import Final
 VERBS: Final = {
     "ls": "hosts, GPUs, VMs and open channels",
     "open": "open channels and leave them open",
-    "tail": "open channels, print what they bring, close them at Ctrl-C",
+    "tail": "open channels, print their records, close them at Ctrl-C",
     "send": "type to the kernels of processing elements",
     "stat": "counters of processing elements",
-    "watch": "a live view of load",
+    "watch": "live view of load",
     "level": "change the level or the sampling of open channels",
-    "snap": "what every processing element does at this moment; differences",
-    "replay": "what was recorded: played, sent again, exported",
-    "fault": "what has gone wrong, with advice; clear it",
-    "policy": "what is done about faults by itself",
-    "migrate": "move VMs' work to other GPUs or processing elements",
-    "worker": "have a VM's worker take no new requests, go on, or start anew",
-    "flash": "images of the device-resident control code",
+    "snap": "snapshots of what every processing element does, and their differences",
+    "replay": "replay a recording, send its input again, export it",
+    "fault": "faults with advice; clear them",
+    "policy": "automatic actions on faults",
+    "migrate": "migrate VMs to other GPUs or processing elements",
+    "worker": "hold, resume or replace the worker of a VM",
+    "flash": "firmware: images of the control code on processing elements",
     "close": "close channels",
-    "doctor": "what works, what is missing and how to get it",
+    "doctor": "check what works, what is missing and how to get it",
     "token": "make a token for a daemon or a control centre",
 }
-"""By name, with the line that ``vgcctl --help`` has of each."""
+"""Verbs with their lines in ``vgcctl --help``."""

@@ -1,5 +1,5 @@
-"""What of the control system works from here: the server, your token, the hosts, their versions and clocks; and for
-each thing that is missing, how to get it.
+"""Checks the control system from here: the server, your token, the hosts, their versions and clocks. Says how to get
+what is missing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
-from control_center.cli.link import DEFAULT_CENTRE, DEFAULT_SOCKET, Link, Object, Target, choose, connected
+from control_center.cli.connect import DEFAULT_CENTRE, DEFAULT_SOCKET, choose, connected
+from control_center.cli.link import Link, Object, Target
 from control_center.cli.output import Output, duration
 from control_center.cli.problems import (
     FAILED,
@@ -27,10 +28,12 @@ EXAMPLES: Final = """\
   vgcctl doctor --centre https://gpus.example:7070
 """
 MAX_SKEW_NS: Final = 100_000_000
+"""Difference of two clocks above which a warning is given."""
 _MARKS: Final = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "missing": ("missing", "red")}
 _PACKAGES: Final = {
     "aiohttp": "to ask a control centre: pip install 'virtio-gpu-compute[control]'",
     "msgpack": "to ask a daemon: pip install msgpack",
+    "msgspec": "to ask either: pip install msgspec",
 }
 
 
@@ -42,7 +45,7 @@ class Finding:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Nothing but the options that all verbs have."""
+    """Adds nothing: doctor has only the options that all verbs have."""
     parser.set_defaults()
 
 
@@ -57,7 +60,7 @@ async def run_alone(given: argparse.Namespace, out: Output, asked: Target) -> in
         default = "" if asked != Target() else f"; no {DEFAULT_SOCKET} here, so {DEFAULT_CENTRE} was tried"
         findings.append(Finding("missing", f"{error}{default}", advice))
     except MissingPackageError:
-        findings.append(Finding("warning", "nobody was asked, as a package is missing"))
+        findings.append(Finding("warning", "no server was asked: a package is missing"))
     except RefusalError as error:
         findings.append(
             Finding("missing", str(error), "a token: VGC_TOKEN in the environment; vgcctl token new makes one")
@@ -73,9 +76,11 @@ def _packages() -> Iterator[Finding]:
 
 
 async def examine(link: Link) -> list[Finding]:
-    """What is to be said about who answers at the other end."""
+    """Findings about the server and its hosts."""
+    from virtio_proto.control.verbs.hosts import Topology  # takes a package that may be missing
+
     before_ns = time.time_ns()
-    hosts = await link.hosts()
+    hosts = await link.ask(Topology.Request())
     took_ns = time.time_ns() - before_ns
     findings = [Finding("ok", f"{link.address} answers within {duration(took_ns)}; hosts: {len(hosts)}")]
     if not hosts:
@@ -96,7 +101,7 @@ def _host(host: Object) -> Iterator[Finding]:
         since = duration(time.time_ns() - host["since_ns"])
         advice = f"is vgcd running there, with `control:` configured? {host.get('problem') or ''}".strip()
         yield Finding(
-            "missing" if host["state"] == "down" else "warning", f"{name} is {host['state']} for {since}", advice
+            "missing" if host["state"] == "down" else "warning", f"{name} has been {host['state']} for {since}", advice
         )
         return
     role = f", role {host['role']}" if host.get("role") else ""
@@ -115,7 +120,7 @@ def _host(host: Object) -> Iterator[Finding]:
 
 async def _recorder(link: Link) -> Finding:
     if link.recordings is None:
-        return Finding("ok", "a daemon keeps no recordings: that is a control centre's")
+        return Finding("ok", "no recording: a daemon keeps none, a control centre does")
     try:
         state = await link.recordings.recorder()
     except CommandError as error:

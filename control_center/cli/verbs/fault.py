@@ -1,35 +1,37 @@
-"""What has gone wrong on processing elements and GPUs, how often, and what to do about it."""
+"""Lists faults of processing elements and GPUs, how often each occurred, and what to do about it; clears them."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Final
 
-from control_center.cli.context import Context, selector, told
+from control_center.cli.context import Context, report_failures, selector
 from control_center.cli.link import Object, Wanted
 from control_center.cli.options import add_actions
 from control_center.cli.output import clock, date, event_line, one_line
 from control_center.cli.problems import OK, RefusalError, UsageError
 from virtio_proto.control.selector import SelectorError, parse
+from virtio_proto.control.verbs.faults import ClearFaults, Faults
+from virtio_proto.control.verbs.hosts import Topology
 
 EXAMPLES: Final = """\
-  vgcctl fault                       all that is not cleared, with advice
-  vgcctl fault ls vm=web1 --cleared  with history
-  vgcctl fault clear h1/7            one
-  vgcctl fault clear vm=web1         all of a VM
-  vgcctl fault watch                 as they come
+  vgcctl fault                       open faults, with advice
+  vgcctl fault ls vm=web1 --cleared  and those that were cleared
+  vgcctl fault clear h1/7            one fault
+  vgcctl fault clear vm=web1         all faults of a VM
+  vgcctl fault watch                 new faults as they occur
 """
 LIVE: Final = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     action = add_actions(parser, needed=False)
-    ls = action("ls", "list them (the default)")
+    ls = action("ls", "list faults (the default)")
     ls.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
-    ls.add_argument("--cleared", action="store_true", help="those that were cleared as well")
-    clear = action("clear", "say that they have been dealt with")
+    ls.add_argument("--cleared", action="store_true", help="list cleared faults, too")
+    clear = action("clear", "mark faults as dealt with")
     clear.add_argument("faults", nargs="+", metavar="FAULT|SELECTOR", help="host/number, or one selector")
-    watch = action("watch", "print them as they come")
+    watch = action("watch", "print new faults as they occur")
     watch.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
 
 
@@ -42,7 +44,7 @@ async def run(context: Context) -> int:
             await _watch(context, given.selector)
         case _:
             text = getattr(given, "selector", "")
-            found = await context.link.faults(text, cleared=getattr(given, "cleared", False))
+            found = await context.link.ask(Faults.Request(selector=text, cleared=getattr(given, "cleared", False)))
             if not found:
                 await _check_vm(context, text)
             _show(context, found)
@@ -50,12 +52,12 @@ async def run(context: Context) -> int:
 
 
 async def _check_vm(context: Context, text: str) -> None:
-    """:raise RefusalError: there is no VM that the selector names: no faults of nobody are no good news."""
+    """:raise RefusalError: no VM matches the selector: an unknown VM must not read as a VM without faults."""
     chosen = parse(text)
-    hosts = [host for host in await context.link.hosts() if chosen.matches_host(host["host"])]
+    hosts = [host for host in await context.link.ask(Topology.Request()) if chosen.matches_host(host["host"])]
     names = [f"{host['host']}/{vm['vm']}" for host in hosts for vm in host["vms"]]
     if chosen.vm != "*" and not any(chosen.matches_vm(vm["vm"]) for host in hosts for vm in host["vms"]):
-        raise RefusalError(f"no VM matches {text!r}; there is: {', '.join(names[:16]) or 'none'}", "unknown")
+        raise RefusalError(f"no VM matches {text!r}; known: {', '.join(names[:16]) or 'none'}", "unknown")
 
 
 def _show(context: Context, faults: list[Object]) -> None:
@@ -82,16 +84,46 @@ async def _clear(context: Context, names: list[str]) -> int:
         if len(names) > 1:
             raise UsageError(f"{' '.join(names)!r}; allowed: numbers of faults, or one selector")
         try:
-            answer = await context.link.clear_faults(str(parse(names[0])), ())
+            answer = await context.link.ask(ClearFaults.Request(selector=str(parse(names[0]))))
         except SelectorError as error:
             raise UsageError(str(error)) from None
     else:
-        answer = await context.link.clear_faults("", names)
+        answer = await _clear_named(context, names)
     if context.out.as_json:
         context.out.json({"cleared": answer["cleared"]})
     else:
         context.out.line(f"{answer['cleared']} cleared")
-    return told(context, answer)
+    return report_failures(context, answer)
+
+
+async def _clear_named(context: Context, names: list[str]) -> Object:
+    """Has each host clear its own; one that refuses is told of when others did not.
+
+    :raise RefusalError: none of them did.
+    """
+    answer: Object = {"cleared": 0, "failed": []}
+    refusals: list[RefusalError] = []
+    for host, numbers in (await _by_host(context, names)).items():
+        try:
+            answer["cleared"] += (await context.link.ask(ClearFaults.Request(faults=numbers), host))["cleared"]
+        except RefusalError as error:
+            refusals.append(error)
+            answer["failed"].append({"host": host, "error": str(error)})
+    if refusals and not answer["cleared"]:
+        raise refusals[0]
+    return answer
+
+
+async def _by_host(context: Context, names: list[str]) -> dict[str, list[int]]:
+    """:raise UsageError: one is no fault, or has no host where there are several."""
+    found: dict[str, list[int]] = {}
+    for name in names:
+        host, _, number = name.rpartition("/")
+        hosts = [] if host else [item["host"] for item in await context.link.ask(Topology.Request())]
+        if not number.isdecimal() or len(hosts) > 1:
+            raise UsageError(f"fault {name!r}; allowed: host/number")
+        found.setdefault(host or hosts[0], []).append(int(number))
+    return found
 
 
 async def _watch(context: Context, text: str) -> None:
@@ -105,7 +137,7 @@ async def _watch(context: Context, text: str) -> None:
             context.out.json(message)
         elif message["event"] == "fault":
             number = f"{message['host']}/{message['detail'].get('fault')}"
-            found = await context.link.faults("", cleared=True)
+            found = await context.link.ask(Faults.Request(cleared=True))
             _show(context, [fault for fault in found if str(fault["fault"]) == number] or [])
         else:
             context.out.line(event_line(message, context.out))

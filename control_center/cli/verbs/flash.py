@@ -1,6 +1,7 @@
-"""Images of the device-resident control code: staged to processing elements, activated while work runs, rolled back.
+"""Firmware: images of the control code on processing elements (PEs). Stages an image beside the running one, activates
+it while kernels run, rolls it back.
 
-Images are signed; a daemon takes those of its own keys only. Making and signing them is the host's business, not ours.
+Images are signed; a daemon accepts only those signed with one of its keys. ``vgcd firmware`` makes and signs images.
 """
 
 from __future__ import annotations
@@ -12,31 +13,38 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from control_center.cli.context import Context, failures, selector
+from control_center.cli.context import Context, failures, printable, selector
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import date
 from control_center.cli.problems import FAILED, OK, UsageError
 from virtio_proto.control.selector import Selector, parse
+from virtio_proto.control.verbs.firmware import (
+    MAX_IMAGE_BYTES,
+    ActivateFirmware,
+    Firmware,
+    RollbackFirmware,
+    StageFirmware,
+)
 
 EXAMPLES: Final = """\
-  vgcctl flash ls vm=web1                        what runs where
+  vgcctl flash ls vm=web1                        images, and the version on each PE
   vgcctl flash stage control-1.1.0.vgcfw 'vm=web1,pe=0-3'
   vgcctl flash activate 1.1.0 'vm=web1,pe=0-3'
   vgcctl flash rollback vm=web1
 """
-_MAX_IMAGE_BYTES: Final = 8 << 20
 _POLL_S: Final = 0.2
+"""Interval at which progress is asked for."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     action = add_actions(parser)
-    listing = action("ls", "images, and what runs where")
-    stage = action("stage", "bring an image to elements, beside what runs there")
+    listing = action("ls", "images, and the version on each PE")
+    stage = action("stage", "load an image beside the running one")
     stage.add_argument("image", type=Path, metavar="FILE")
-    activate = action("activate", "run it from the next block on")
-    activate.add_argument("version")
-    rollback = action("rollback", "run what ran before")
+    activate = action("activate", "run a staged image from each PE's next block on")
+    activate.add_argument("version", type=printable)
+    rollback = action("rollback", "run the previous image again")
     for one in (listing, stage, activate, rollback):
         one.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
 
@@ -44,15 +52,23 @@ def add(parser: argparse.ArgumentParser) -> None:
 async def run(context: Context) -> int:
     given = context.given
     if given.action == "ls":
-        _show(context, await context.link.firmware(), parse(given.selector))
+        _show(context, await _firmware(context), parse(given.selector))
         return OK
     if given.action == "stage":
-        answer = await context.link.stage_firmware(given.selector, _read(given.image))
-        _show(context, await context.link.firmware(), parse(given.selector))
-        return FAILED if _told(context, answer) else OK
+        asked = StageFirmware.Request(selector=given.selector, image=_read(given.image))
+        answer = await context.link.ask(asked)
+        _show(context, await _firmware(context), parse(given.selector))
+        return FAILED if _report_problems(context, answer) else OK
     if given.action == "activate":
-        return await _change(context, context.link.activate_firmware(given.selector, given.version), given.version)
-    return await _change(context, context.link.rollback_firmware(given.selector), None)
+        request = ActivateFirmware.Request(selector=given.selector, version=given.version)
+        return await _change(context, context.link.ask(request), given.version)
+    return await _change(context, context.link.ask(RollbackFirmware.Request(selector=given.selector)), None)
+
+
+async def _firmware(context: Context) -> list[Object]:
+    """Images and versions of each host."""
+    found = (await context.link.ask(Firmware.Request()))["hosts"]
+    return [{"host": host, **about} for host, about in found.items()]
 
 
 def _read(path: Path) -> bytes:
@@ -60,8 +76,8 @@ def _read(path: Path) -> bytes:
         image = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    if not 0 < len(image) <= _MAX_IMAGE_BYTES:
-        raise UsageError(f"{path} has {len(image)} bytes; allowed: 1 to {_MAX_IMAGE_BYTES}")
+    if not 0 < len(image) <= MAX_IMAGE_BYTES:
+        raise UsageError(f"{path} has {len(image)} bytes; allowed: 1 to {MAX_IMAGE_BYTES}")
     return image
 
 
@@ -76,30 +92,30 @@ def _chosen(found: list[Object], chosen: Selector) -> list[Object]:
 
 
 async def _change(context: Context, asked: Coroutine[Any, Any, Object], version: str | None) -> int:
-    """Until the hosts have said how it went; prints how far it is meanwhile, and at the end what went wrong."""
-    chosen, said = parse(context.given.selector), ""
+    """Waits until the hosts have answered; prints progress meanwhile, and at the end what went wrong."""
+    chosen, shown = parse(context.given.selector), ""
     change = asyncio.ensure_future(asked)
     try:
         while True:
             done, _ = await asyncio.wait({change}, timeout=_POLL_S)
             answer = change.result() if done else None
-            found = await context.link.firmware()
+            found = await _firmware(context)
             pes = _chosen(found, chosen)
             progress = f"{sum(_is_settled(pe, version) for pe in pes)} of {len(pes)} elements"
-            if progress != said and not context.out.as_json:
+            if progress != shown and not context.out.as_json:
                 context.out.note(progress)
-            said = progress
+            shown = progress
             if answer is not None:
                 break
     finally:
         change.cancel()
     _show(context, found, chosen)
-    is_wrong = _told(context, answer)
+    is_wrong = _report_problems(context, answer)
     return FAILED if is_wrong or not all(_is_settled(pe, version) for pe in pes) else OK
 
 
-def _told(context: Context, answer: Object) -> bool:
-    """Says what went wrong; whether anything did."""
+def _report_problems(context: Context, answer: Object) -> bool:
+    """Prints what went wrong; True if anything did."""
     problems = _problems(answer)
     for problem in problems:
         context.out.error(problem)
@@ -107,7 +123,7 @@ def _told(context: Context, answer: Object) -> bool:
 
 
 def _problems(answer: Object) -> list[str]:
-    """What went wrong, by place."""
+    """Texts of what went wrong: hosts that did not answer, and PEs where the image failed."""
     return failures(answer) + [
         f"{host}/{problem['vm']} element {problem['pe']}: {problem['text']}"
         for host, info in answer["hosts"].items()
@@ -116,7 +132,7 @@ def _problems(answer: Object) -> list[str]:
 
 
 def _is_settled(pe: Object, version: str | None) -> bool:
-    """Whether the element runs what it should; without `version`: anything, and tries nothing else."""
+    """True if the PE runs `version`; without `version`, True if no staged image waits on it."""
     return bool(pe["state"] != "staged" if version is None else pe["active"] == version)
 
 

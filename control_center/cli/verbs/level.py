@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from control_center.cli.context import Context, find_instances, level
+from control_center.cli.context import Context, find_instances, level, place
 from control_center.cli.link import Object
 from control_center.cli.problems import OK, UsageError
 from control_center.cli.verbs.ls import summary
+from virtio_proto.control.verbs.channels import Set
 
 EXAMPLES: Final = """\
   vgcctl level h1/3 debug
@@ -26,9 +27,12 @@ async def run(context: Context) -> int:
     given = context.given
     fields: Object = {key: getattr(given, key) for key in ("level", "sample") if getattr(given, key) is not None}
     if not fields:
-        raise UsageError("change what? allowed: a LEVEL, --sample N, or both")
+        raise UsageError("nothing to change is given; allowed: a LEVEL, --sample N, or both")
     found = await find_instances(context.link, [given.instance])
-    changed = [await context.link.change(instance["instance"], fields) for instance in found]
+    changed = []
+    for instance in found:
+        host, number = place(instance["instance"])
+        changed.append(await context.link.ask(Set.Request(instance=number, **fields), host))
     shown = changed if context.out.as_json else [summary(item) for item in changed]
     context.out.rows(("instance", "function", "selector", "level", "sample", "channels"), shown)
     return OK

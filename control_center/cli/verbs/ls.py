@@ -8,9 +8,11 @@ from typing import Final
 
 from control_center.cli.context import Context, chooses
 from control_center.cli.link import Object
-from control_center.cli.output import LEVELS, ranges, size
+from control_center.cli.output import LEVELS, duration, ranges, size
 from control_center.cli.problems import OK, UsageError
 from virtio_proto.control.selector import Selector, SelectorError, parse
+from virtio_proto.control.verbs.channels import Ls
+from virtio_proto.control.verbs.hosts import Topology
 
 EXAMPLES: Final = """\
   vgcctl ls                          everything
@@ -34,13 +36,16 @@ async def run(context: Context) -> int:
     for kind, (columns, line) in _TABLES.items():
         if what in ("all", kind):
             out.rows(columns, [line(item) for item in found[kind]], title=kind)
+    for vm in found["vms"]:
+        if what in ("all", "vms") and vm.get("unseen"):
+            out.note(f"{vm['host']}/{vm['vm']}: no hooks, its kernels are not seen: {vm['unseen']}")
     return OK
 
 
 async def _found(context: Context, chosen: Selector, *, channels: bool) -> Object:
-    """What the selector chooses, by kind."""
-    hosts = [host for host in await context.link.hosts() if chosen.matches_host(host["host"])]
-    instances = await context.link.channels("") if channels else []
+    """Hosts, GPUs, VMs and channels that the selector chooses."""
+    hosts = [host for host in await context.link.ask(Topology.Request()) if chosen.matches_host(host["host"])]
+    instances = await context.link.ask(Ls.Request()) if channels else []
     return {
         "hosts": hosts,
         "gpus": [
@@ -60,9 +65,9 @@ async def _found(context: Context, chosen: Selector, *, channels: bool) -> Objec
 
 
 def _words(words: Sequence[str]) -> tuple[str, Selector]:
-    """What to list, and of what.
+    """Kind of things to list, and the selector.
 
-    :raise UsageError: a word is neither.
+    :raise UsageError: a word is neither a kind nor a selector.
     """
     what = [word for word in words if word in WHAT]
     rest = [word for word in words if word not in WHAT]
@@ -89,13 +94,17 @@ def _gpu(gpu: Object) -> Object:
 
 def _vm(vm: Object) -> Object:
     memory = f"{size(vm['memory_used_bytes'])} of {size(vm['memory_quota_bytes'])}"
-    state = f"{vm['state']}, quiesced" if vm.get("quiesced") else vm["state"]
+    marks = {"quiesced": bool(vm.get("quiesced")), "no hooks": bool(vm.get("unseen"))}
+    state = ", ".join([vm["state"], *(word for word, holds in marks.items() if holds)])
     confined_to = ranges(vm["confined_to"])
-    return {**vm, "state": state, "memory": memory, "requests": vm["requests_done"], "confined_to": confined_to}
+    error_ns = vm.get("clock_error_ns")
+    clock = None if error_ns is None else f"+-{duration(error_ns)}"
+    shown = {"state": state, "memory": memory, "requests": vm["requests_done"], "confined_to": confined_to}
+    return {**vm, **shown, "clock": clock}
 
 
 def summary(instance: Object) -> Object:
-    """An instance as a line of a table."""
+    """Instance as a line of a table."""
     sample = instance["totals"].get("sample", 0)
     kept = f"1 of {1 << sample}" if sample else "all"
     return {**instance, **instance["totals"], "kept": kept, "level": LEVELS[instance["level"]]}
@@ -104,7 +113,10 @@ def summary(instance: Object) -> Object:
 _TABLES: Final[dict[str, tuple[tuple[str, ...], Callable[[Object], Object]]]] = {
     "hosts": (("host", "state", "gpus", "vms", "daemon", "url"), _host),
     "gpus": (("host", "gpu", "name", "kind", "pes", "memory", "driver", "vbios"), _gpu),
-    "vms": (("host", "vm", "gpu", "pes", "confined_to", "state", "memory", "requests", "channels", "firmware"), _vm),
+    "vms": (
+        ("host", "vm", "gpu", "pes", "confined_to", "state", "memory", "requests", "channels", "firmware", "clock"),
+        _vm,
+    ),
     "channels": (
         (
             "instance",

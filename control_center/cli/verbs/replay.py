@@ -1,6 +1,6 @@
-"""What was recorded: played on a time line, its input sent again to a fresh run, exported, or how much there is.
+"""Replays a recording, sends its input again to a new run, exports it, or lists how much was recorded when.
 
-Recordings are a control centre's; --recording reads one that lies here, without one.
+The recording is the control centre's; --recording reads a recording on this machine without a control centre.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from control_center.cli.connect import choose, connected
 from control_center.cli.context import Context, add_selector, opened, positive
-from control_center.cli.link import Object, Recordings, Span, Target, choose, connected
+from control_center.cli.link import Object, Recordings, Span, Target
 from control_center.cli.output import Output, date, harmless
 from control_center.cli.problems import OK, CommandError, UsageError
 from control_center.cli.times import length_s, moment_ns, speed
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from control_center.recorder.feed import Place, Script
 
 EXAMPLES: Final = """\
-  vgcctl replay --list                                   how much there is of which time
+  vgcctl replay --list                                   how much was recorded when
   vgcctl replay vm=web1 --from 10m --speed 10x
   vgcctl replay vm=web1 --from 2026-11-21T07:30:00 --feed --as web1=web2
                                                          the input that web1 got, to web2
@@ -41,27 +42,34 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="from_ns", type=moment_ns, metavar="TIME", help="2026-11-21T07:30:00, or 5m for five minutes ago"
     )
-    parser.add_argument("--to", dest="to_ns", type=moment_ns, metavar="TIME", help="up to, not including")
-    parser.add_argument("--recording", metavar="URL", help="a recording's own URL, such as sqlite:///path")
+    parser.add_argument("--to", dest="to_ns", type=moment_ns, metavar="TIME", help="end, not included")
+    parser.add_argument("--recording", metavar="URL", help="read this recording, such as sqlite:///path")
     parser.add_argument("--speed", type=speed, default=1.0, help="0.1x to 1000x, or max (default: 1x)")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="how much is recorded of which time")
+    what.add_argument("--list", action="store_true", help="how much was recorded when")
     what.add_argument("--feed", action="store_true", help="send recorded input again")
     what.add_argument("--export", choices=("perfetto", "csv"), metavar="FORMAT", help="perfetto or csv")
-    parser.add_argument("--bins", type=positive, default=60, metavar="N", help="with --list: pieces (default: 60)")
+    parser.add_argument(
+        "--bins", type=positive, default=60, metavar="N", help="with --list: number of bars (default: 60)"
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="with --export (default: standard output)")
     parser.add_argument(
-        "--as", dest="rename", nargs="+", default=[], metavar="VM=VM", help="with --feed: who gets whose input"
+        "--as",
+        dest="rename",
+        nargs="+",
+        default=[],
+        metavar="OLD=NEW",
+        help="with --feed: send the input of VM OLD to VM NEW",
     )
     parser.add_argument(
-        "--timed", action="store_true", help="with --feed: at the recorded times, not when it is asked for"
+        "--timed", action="store_true", help="with --feed: at the recorded times, not when kernels ask for input"
     )
     parser.add_argument(
         "--linger",
         type=length_s,
         default=2.0,
         metavar="TIME",
-        help="with --feed: end after so long without prints (default: 2s)",
+        help="with --feed: end after this time without prints (default: 2s)",
     )
     parser.add_argument(
         "--for",
@@ -69,12 +77,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=length_s,
         default=10.0,
         metavar="TIME",
-        help="and so long after the last piece, or where nobody asks (default: 10s)",
+        help="with --feed: end this time after the last piece, or when no kernel asks for input (default: 10s)",
     )
 
 
 async def run_alone(given: argparse.Namespace, out: Output, asked: Target) -> int:
-    """Opens what is needed: the recording itself, a control centre, or for feeding both a recording and who runs it."""
+    """Opens the recording, a control centre, or for ``--feed`` a recording and the server whose kernels get the input."""
     if given.from_ns is not None and given.to_ns is not None and given.from_ns >= given.to_ns:
         raise UsageError("--from is not before --to; allowed: an earlier time")
     span = Span(given.selector, given.from_ns, given.to_ns)
@@ -140,7 +148,7 @@ async def _export(out: Output, source: Recordings, span: Span, given: argparse.N
 
 
 async def _play(given: argparse.Namespace, out: Output, messages: AsyncIterator[Object]) -> None:
-    """Plays a recording: its rows come as fast as they can be read, and are shown when their time has come."""
+    """Replays a recording: its rows come as fast as they can be read, and are shown when their time has come."""
     from control_center.recorder.player import Player
     from control_center.recording_port import Query, Row
 
@@ -158,19 +166,19 @@ async def _play(given: argparse.Namespace, out: Output, messages: AsyncIterator[
 def _renamed(pairs: list[str]) -> dict[str, str]:
     wrong = [pair for pair in pairs if pair.count("=") != 1 or not all(pair.split("="))]
     if wrong:
-        raise UsageError(f"--as {wrong[0]!r}; allowed: RECORDED_VM=NEW_VM")
+        raise UsageError(f"--as {wrong[0]!r}; allowed: OLD=NEW, the recorded VM and the VM that gets its input")
     return dict(pair.split("=") for pair in pairs)
 
 
 async def _feed(context: Context, source: Recordings, span: Span) -> None:
-    """Sends what was recorded again, to channels that are opened for it, and prints what the kernels print."""
+    """Sends recorded input again, over channels that are opened for it, and prints what the kernels print."""
     from control_center.recorder.feed import plan
 
     given = context.given
     messages = [message async for message in source.recorded(span) if message["type"] == "event"]
     scripts = plan(messages, _renamed(given.rename))
     if not scripts:
-        raise CommandError("no input is recorded there; allowed: a selector and times in which some was sent")
+        raise CommandError("no input is recorded there; allowed: a selector and times for which input was recorded")
     vms, pes = sorted({vm for vm, _ in scripts}), sorted({pe for _, pe in scripts})
     chosen = Selector(vm="|".join(vms), pe=tuple((pe, pe) for pe in pes), fn=("stdio",))
     async with opened(context, str(chosen), (), {}) as instances:
@@ -184,7 +192,7 @@ async def _feed(context: Context, source: Recordings, span: Span) -> None:
 
 
 class Feeder:
-    """Sends scripts: `control_center.recorder.feed` says what is in them."""
+    """Sends the scripts of `control_center.recorder.feed` to kernels."""
 
     def __init__(self, context: Context, instances: list[Object], scripts: dict[Place, Script]) -> None:
         self.console = Console(context, instances, self._record)
@@ -196,7 +204,9 @@ class Feeder:
             self._wishes.put_nowait((row["vm"], row["pe"]))
 
     async def when_asked(self, patience_s: float) -> None:
-        """Each piece when its element's kernel asks for input; ends when all are sent, or nobody asks any more."""
+        """Sends each piece when its PE's kernel asks for input; ends when all are sent, or when no kernel has asked for
+        `patience_s`.
+        """
         while not all(script.is_done for script in self._scripts.values()):
             try:
                 async with asyncio.timeout(patience_s):
@@ -209,7 +219,7 @@ class Feeder:
                 await self.console.send(piece.data, vm=piece.vm, pe=piece.pe, eof=piece.eof)
 
     async def at_recorded_times(self, speed_: float) -> None:
-        """Each piece at its time after the first one; `speed_` as in `Player`."""
+        """Sends each piece at its recorded distance from the first one, divided by `speed_`; 0: all at once."""
         loop = asyncio.get_running_loop()
         pieces = sorted(
             (piece for script in self._scripts.values() for piece in script.pieces), key=lambda p: p.time_ns

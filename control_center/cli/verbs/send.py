@@ -1,8 +1,8 @@
-"""Types to the kernels of processing elements, and shows what they print: a console.
+"""Console: sends input to kernels on processing elements (PEs), and shows what they print.
 
-Without TEXT or --file each line of the terminal is sent; the end of input (Ctrl-D) is sent too. With them, it is sent at
-once, as the kernels read it; then what they print is shown until they have been silent for --linger, but not for longer
-than --for. Kernels that read nothing for --for end it, too.
+Without TEXT and --file, each line typed on the terminal is sent, and the end of input (Ctrl-D), too. With TEXT or
+--file, the input is sent as fast as the kernels read it. Then prints are shown until the kernels have been silent for
+--linger, for at most --for. The command fails if a kernel reads nothing for --for.
 """
 
 from __future__ import annotations
@@ -18,36 +18,47 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Final
 
-from control_center.cli.context import Context, add_selector, opened
+from control_center.cli.context import Context, add_selector, opened, place
 from control_center.cli.link import Object, Wanted
 from control_center.cli.output import harmless
 from control_center.cli.problems import OK, CommandError, RefusalError, UsageError
 from control_center.cli.times import length_s
 from virtio_proto.control.api import MAX_INPUT_BYTES
 from virtio_proto.control.selector import Selector, parse
+from virtio_proto.control.verbs.channels import Send
 
 EXAMPLES: Final = """\
   vgcctl send 'vm=web1,pe=0'                 a console
   vgcctl send 'vm=web1,pe=0' '42\\n'          a line
-  vgcctl send vm=web1 --file input.txt --eof      the same to all elements of a VM
+  vgcctl send vm=web1 --file input.txt --eof      one file to every PE of a VM
 """
 LIVE: Final = True
 CHUNK: Final = MAX_INPUT_BYTES // 4
-"""Bytes that are sent at a time: there is room for them when most was read."""
+"""Bytes that are sent at a time: less than the ring of input holds, so that they fit before all of it is read."""
 PATIENCE_S: Final = 10.0
+"""Time after which sending to a kernel that reads nothing fails."""
 _RETRY_S: Final = 0.05
+"""Pause before input for a full ring is sent again."""
 _LINES_AHEAD: Final = 256
+"""Most lines that are read from standard input before they are sent."""
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_selector(parser, needed=True)
-    parser.add_argument("text", nargs="?", metavar="TEXT", help=r"\n, \t and \\ are understood")
-    parser.add_argument("--file", type=Path, metavar="FILE", help="what to send; - is standard input")
-    parser.add_argument("--eof", action="store_true", help="and then say that there will be no more")
-    parser.add_argument("--linger", type=length_s, default=2.0, metavar="TIME", help="see above (default: 2s)")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help=r"text to send; \n, \t and \\ are escapes")
+    parser.add_argument("--file", type=Path, metavar="FILE", help="send this file; - is standard input")
+    parser.add_argument("--eof", action="store_true", help="then send the end of input")
     parser.add_argument(
-        "--for", dest="time", type=length_s, default=10.0, metavar="TIME", help="see above (default: 10s)"
+        "--linger", type=length_s, default=2.0, metavar="TIME", help="end after this time without prints (default: 2s)"
+    )
+    parser.add_argument(
+        "--for",
+        dest="time",
+        type=length_s,
+        default=10.0,
+        metavar="TIME",
+        help="longest wait for prints, and for a kernel to read its input (default: 10s)",
     )
 
 
@@ -72,9 +83,9 @@ async def run(context: Context) -> int:
 
 
 def _data(given: argparse.Namespace) -> bytes | None:
-    """What is to be sent at once; None: lines, as they are typed.
+    """Input from TEXT or --file; None: lines are sent as they are typed.
 
-    :raise UsageError: the file cannot be read, or there is a text, too.
+    :raise UsageError: the file cannot be read, or both a text and a file are given.
     """
     if given.file is not None and given.text is not None:
         raise UsageError("both a text and --file; allowed: one of them")
@@ -92,8 +103,8 @@ def _data(given: argparse.Namespace) -> bytes | None:
 
 
 async def _lines() -> AsyncIterator[bytes]:
-    """Lines of standard input as they come, no more of them at a time than are sent; read in a thread, as a terminal
-    cannot be waited for in another way, and past Python's own buffer, whose lock a program that ends must have.
+    """Yields lines of standard input as they come. A thread reads them, since not every standard input (a file) can be
+    polled, and does so past Python's buffer: the interpreter needs that buffer's lock when it exits.
     """
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[bytes] = asyncio.Queue(_LINES_AHEAD)
@@ -126,7 +137,7 @@ async def _lines() -> AsyncIterator[bytes]:
 
 
 class Console:
-    """Instances of stdio: sends to them, prints what comes back, knows when that was."""
+    """Instances of stdio: sends input to them, prints their records, and notes when the last one came."""
 
     def __init__(
         self,
@@ -136,8 +147,8 @@ class Console:
         *,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`on_record` is told of every record, prints and wishes for input. Sending fails after `patience_s` in which
-        an element that has no room reads nothing.
+        """`on_record` gets every record: prints, and kernels' requests for input. Sending fails when a full ring of
+        input has had no room for `patience_s`.
         """
         self._patience_s = patience_s
         self._context = context
@@ -148,9 +159,9 @@ class Console:
         self._line_start = True
 
     async def send(self, data: bytes, *, vm: str | None = None, pe: int | None = None, eof: bool = False) -> None:
-        """Sends in pieces to each element; waits where an element has no room.
+        """Sends `data` in pieces to each PE; waits while a PE's ring of input has no room.
 
-        :raise RefusalError: it is refused for another reason, or there is no such element.
+        :raise RefusalError: the server refuses for another reason, or no such PE has a channel.
         """
         pieces = [data[at : at + CHUNK] for at in range(0, len(data), CHUNK)] or [b""]
         targets = [
@@ -160,22 +171,23 @@ class Console:
             if vm in (None, channel["vm"]) and pe in (None, channel["pe"])
         ]
         if not targets:
-            raise RefusalError(f"no element {vm or '*'}/{'*' if pe is None else pe} has a channel now", "unknown")
+            raise RefusalError(f"no PE {vm or '*'}/{'*' if pe is None else pe} has a channel now", "unknown")
         await asyncio.gather(*(self._send_pieces(target, pieces, eof=eof) for target in targets))
         self._last_s = asyncio.get_running_loop().time()
 
     async def _send_pieces(self, target: tuple[str, str, int], pieces: Sequence[bytes], *, eof: bool) -> None:
-        """To one element: what one has no room for now must not be sent to others again."""
+        """Sends to one PE only: a piece that one PE has no room for must not reach the others twice."""
         for index, piece in enumerate(pieces):
             await self._send_piece(*target, piece, eof=eof and index == len(pieces) - 1)
 
     async def _send_piece(self, instance: str, vm: str, pe: int, piece: bytes, *, eof: bool) -> None:
-        """:raise CommandError: the element has read nothing for too long."""
+        """:raise CommandError: the PE had no room for `patience_s`."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._patience_s
         while True:
             try:
-                await self._context.link.send(instance, piece, vm=vm, pe=pe, eof=eof)
+                host, number = place(instance)
+                await self._context.link.ask(Send.Request(instance=number, data=piece, vm=vm, pe=pe, eof=eof), host)
                 return
             except RefusalError as error:
                 if error.kind != "busy":
@@ -210,7 +222,7 @@ class Console:
                     self._show(message)
 
     def _show(self, row: Object) -> None:
-        """Text as it was printed; with several elements each line says whose it is."""
+        """Writes printed text; with several PEs each line begins with its VM and PE."""
         text = harmless(row["text"])
         if not self._several:
             self._context.out.write(text)
@@ -221,8 +233,8 @@ class Console:
             self._line_start = line.endswith("\n")
 
     async def silence(self, seconds: float, limit_s: float) -> None:
-        """Returns when nothing was printed or sent for so long, or after `limit_s`."""
+        """Waits until nothing was printed or sent for `seconds`, at most `limit_s`."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + limit_s
-        while (rest := min(self._last_s + seconds, end_s) - loop.time()) > 0:  # noqa: ASYNC110  what is waited for is nothing
+        while (rest := min(self._last_s + seconds, end_s) - loop.time()) > 0:  # noqa: ASYNC110  silence has no event
             await asyncio.sleep(rest)

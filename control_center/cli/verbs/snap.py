@@ -1,6 +1,6 @@
-"""Snapshots: what every processing element does at one moment, taken of all in parallel; and what changed between two.
+"""Snapshots: what every processing element (PE) does at one moment, read on all PEs in parallel; and their differences.
 
-How many elements answered (coverage), how far apart in time (skew), and which did not, is always said.
+Each snapshot says what part of the PEs answered, within what time of one another, and which PEs did not answer.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import cell, date, duration
 from control_center.cli.problems import OK, UsageError
+from virtio_proto.control.verbs.faults import TakeSnapshot
 
 EXAMPLES: Final = """\
-  vgcctl snap take vm=web1                    now
-  vgcctl snap take --save before.json         and kept in a file
-  vgcctl snap list                            those that the control centre keeps
+  vgcctl snap take vm=web1                    a snapshot of a VM
+  vgcctl snap take --save before.json         of everything, kept in a file
+  vgcctl snap list                            snapshots that the control centre keeps
   vgcctl snap show 4
-  vgcctl snap diff 3 4                        or of files: vgcctl snap diff before.json after.json
+  vgcctl snap diff 3 4                        from files: vgcctl snap diff before.json after.json
 """
 _COLUMNS: Final = ("host", "vm", "pe", "kernel", "launch", "block", "warps", "running_for", "hung")
 _COMPARED: Final = ("kernel", "launch", "block", "hung")
@@ -29,14 +30,14 @@ _COMPARED: Final = ("kernel", "launch", "block", "hung")
 
 def add(parser: argparse.ArgumentParser) -> None:
     action = add_actions(parser)
-    take = action("take", "look at all elements now")
+    take = action("take", "take a snapshot now")
     take.add_argument("selector", type=selector, nargs="?", default="", metavar="SELECTOR")
-    take.add_argument("--deadline", type=positive, default=100, metavar="MS", help="for answers (default: 100)")
-    take.add_argument("--save", type=Path, metavar="FILE", help="keep it as JSON")
-    action("list", "snapshots that the control centre keeps")
-    show = action("show", "one of them, or of a file")
+    take.add_argument("--deadline", type=positive, default=100, metavar="MS", help="time for answers (default: 100)")
+    take.add_argument("--save", type=Path, metavar="FILE", help="write it to a JSON file, too")
+    action("list", "list the snapshots that the control centre keeps")
+    show = action("show", "show a snapshot that was kept")
     show.add_argument("snapshot", metavar="NUMBER|FILE")
-    diff = action("diff", "what changed from one to another")
+    diff = action("diff", "show what changed from one snapshot to another")
     diff.add_argument("first", metavar="NUMBER|FILE")
     diff.add_argument("second", metavar="NUMBER|FILE")
 
@@ -45,7 +46,7 @@ async def run(context: Context) -> int:
     given = context.given
     match given.action:
         case "take":
-            found = await context.link.snapshot(given.selector, given.deadline)
+            found = await context.link.ask(TakeSnapshot.Request(selector=given.selector, deadline_ms=given.deadline))
             if given.save:
                 _save(given.save, found)
             _show(context, found)
@@ -77,9 +78,9 @@ def _save(path: Path, found: Object) -> None:
 
 
 async def _get(context: Context, name: str) -> Object:
-    """A snapshot by its number, or of a file.
+    """Finds a snapshot by its number, or reads it from a file.
 
-    :raise UsageError: the file holds none.
+    :raise UsageError: the file does not hold a snapshot.
     """
     if name.isdecimal():
         return await context.link.snapshot_of(name)
@@ -120,7 +121,7 @@ def _since(pe: Object) -> str | None:
 
 
 def difference(first: Object, second: Object) -> list[Object]:
-    """The elements that do something else in `second`, with what they did before."""
+    """PEs that do something else in `second`, with what they did in `first`."""
     before, after = _elements(first), _elements(second)
     changes: list[Object] = []
     for key in sorted(before.keys() | after.keys()):
@@ -150,4 +151,4 @@ def _show_diff(context: Context, first: Object, second: Object) -> None:
     ]
     context.out.rows(("host", "vm", "pe", "what", *_COMPARED), rows)
     same = len(_elements(second)) - sum(change["what"] != "gone" for change in changes)
-    context.out.line(f"{same} elements do what they did")
+    context.out.line(f"{same} elements unchanged")

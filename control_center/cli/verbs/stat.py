@@ -1,7 +1,7 @@
-"""Counters of processing elements: blocks, warps, busy and stall time, faults, counters and gauges of kernels' own.
+"""Counters of processing elements (PEs): blocks, warps, busy and stall time, faults, and kernels' own counters.
 
-Elements count while a channel of perf or load is open on them; one is opened for as long as this takes. Who may not open any
-sees what is counted already.
+A PE counts while a perf or load channel is open on it; this command opens a perf channel while it runs. A user who may
+not open channels sees what other users' channels count.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from control_center.cli.problems import OK, RefusalError
 from control_center.cli.times import length_s
 from virtio_proto.control.records import Level
 from virtio_proto.control.selector import Selector, parse
+from virtio_proto.control.verbs.hosts import Stat
 
 EXAMPLES: Final = """\
   vgcctl stat vm=web1
@@ -25,16 +26,16 @@ EXAMPLES: Final = """\
 """
 LIVE: Final = True
 _REPORTS: Final = 10
-"""Of elements, until they are shown."""
+"""Reports that each PE makes before its counters are shown."""
 _COLUMNS: Final = ("host", "vm", "pe", "blocks", "warps", "launches", "busy", "stall", "occupancy", "faults", "own")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_selector(parser)
     parser.add_argument(
-        "--watch", type=length_s, nargs="?", const=1.0, metavar="TIME", help="again and again (default: 1s)"
+        "--watch", type=length_s, nargs="?", const=1.0, metavar="TIME", help="show again at this interval (default: 1s)"
     )
-    parser.add_argument("--count", type=positive, metavar="N", help="with --watch: end after so many tables")
+    parser.add_argument("--count", type=positive, metavar="N", help="with --watch: end after N tables")
     parser.add_argument(
         "--for",
         dest="time",
@@ -51,7 +52,7 @@ async def run(context: Context) -> int:
     try:
         await _counted(context, fields)
     except RefusalError as refusal:
-        found = await context.link.stats(given.selector) if refusal.kind == "denied" else []
+        found = await context.link.ask(Stat.Request(selector=given.selector)) if refusal.kind == "denied" else []
         if not found:
             raise
         _show(context, found)
@@ -63,22 +64,22 @@ async def _counted(context: Context, fields: Object) -> None:
     async with opened(context, perf_of(given.selector), (), fields):
         if not given.watch:
             await asyncio.sleep(given.time)
-            _show(context, await context.link.stats(given.selector))
+            _show(context, await context.link.ask(Stat.Request(selector=given.selector)))
         shown = 0
         while given.watch and shown != given.count:
             await asyncio.sleep(given.watch)
             context.out.clear_screen()
-            _show(context, await context.link.stats(given.selector))
+            _show(context, await context.link.ask(Stat.Request(selector=given.selector)))
             shown += 1
 
 
 def _period_ms(seconds: float) -> int:
-    """So that what is shown after so long has been counted for most of it."""
+    """Interval of reports, short enough that counters shown after `seconds` cover most of that time."""
     return min(1000, max(10, int(seconds * 1000 / _REPORTS)))
 
 
 def perf_of(text: str) -> str:
-    """The selector's elements, with perf as their function."""
+    """Selector of the same PEs with the function perf."""
     chosen = parse(text)
     return str(Selector(chosen.host, chosen.gpu, chosen.vm, chosen.pe, ("perf",)))
 

@@ -1,6 +1,6 @@
-"""Opens channels, prints what they bring as it comes, and closes them at Ctrl-C.
+"""Opens channels, prints their records as they come, and closes the channels at Ctrl-C.
 
-Each line is ``host/vm/pe fn level time text``. Records that were lost are counted and said.
+Each line is ``host/vm/pe fn level time text``. A note says how many records were lost.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from control_center.cli.problems import OK
 from control_center.cli.times import length_s
 
 EXAMPLES: Final = """\
-  vgcctl tail 'gpu=*,pe=0-3,fn=log,vm=web1'      logs of four elements
+  vgcctl tail 'gpu=*,pe=0-3,fn=log,vm=web1'      logs of four processing elements
   vgcctl tail vm=web1                            prints, logs and faults of a VM
-  vgcctl tail 'fn=perf,pe=0' --level info        every block of an element
+  vgcctl tail 'fn=perf,pe=0' --level info        every block of a processing element
   vgcctl tail fn=log --json | jq .text
 """
 LIVE: Final = True
 _FUNCTIONS: Final = ("stdio", "log", "fault")
-"""What is opened where the selector names no function."""
+"""Functions that are opened if the selector names none."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_selector(parser)
     add_terms(parser)
-    parser.add_argument("--events", action="store_true", help="and what happens on the hosts")
-    parser.add_argument("--count", type=positive, metavar="N", help="end after so many records")
-    parser.add_argument("--for", dest="time", type=length_s, metavar="TIME", help="end after so long")
+    parser.add_argument("--events", action="store_true", help="print events of the hosts, too")
+    parser.add_argument("--count", type=positive, metavar="N", help="end after N records")
+    parser.add_argument("--for", dest="time", type=length_s, metavar="TIME", help="end after this time")
 
 
 async def run(context: Context) -> int:
@@ -48,7 +48,7 @@ async def run(context: Context) -> int:
 
 
 async def _print(context: Context, stream: AsyncIterator[Object], count: int | None) -> None:
-    """Prints messages until the stream or the count is at its end."""
+    """Prints messages until the stream ends or `count` records are printed."""
     printed = 0
     lost: dict[tuple[str, str, int, str], int] = {}
     async for message in stream:
@@ -61,12 +61,14 @@ async def _print(context: Context, stream: AsyncIterator[Object], count: int | N
 
 
 def is_input(record: Object) -> bool:
-    """Whether it says that a kernel waits for input or took some: there may be one per byte, for programs and replay."""
+    """True if the record says that a kernel waits for input or took some. People do not want to see these, which may
+    come for every byte; programs and the replay need them.
+    """
     return record["fn"] == "stdio" and record["kind"] in ("wants", "took")
 
 
 def show(out: Output, message: Object) -> None:
-    """One message as a line; what `is_input` tells of is for programs only."""
+    """Prints one message as a line; records of `is_input` are printed for programs only."""
     if out.as_json:
         out.json(message)
     elif message["type"] == "record":

@@ -1,4 +1,4 @@
-"""Makes a token: the secret, shown once, and the line for the file of tokens that knows it."""
+"""Makes a token: prints the secret, which is shown only once, and the line to add to the server's file of tokens."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ The line goes into the file that `control.tokens` of a daemon, or `tokens` of a 
 
 def add(parser: argparse.ArgumentParser) -> None:
     action = add_actions(parser)
-    new = action("new", "make one")
+    new = action("new", "make a token")
     new.add_argument("--role", choices=ROLES, default="view", help="what it allows (default: view)")
     new.add_argument(
-        "--vms", "--vm", nargs="+", action="extend", metavar="VM", help="the only VMs that it shows (default: all)"
+        "--vms", "--vm", nargs="+", action="extend", metavar="VM", help="show these VMs only (default: all)"
     )
-    new.add_argument("--expires", type=length_s, metavar="TIME", help="such as 30d (default: never)")
-    new.add_argument("--name", default="token", help="whose it is")
+    new.add_argument("--expires", type=length_s, metavar="TIME", help="time to live, such as 30d (default: no end)")
+    new.add_argument("--name", default="token", help="who uses it; shown as the owner of channels")
 
 
 async def run_alone(given: argparse.Namespace, out: Output, _target: Any) -> int:

@@ -1,16 +1,15 @@
-"""A live view: how busy every host, GPU and VM is, and each of their processing elements; and moves that are under way.
+"""Live view: how busy every host, GPU, VM and processing element (PE) is, and migrations that are under way.
 
-Counters (perf at level critical) are open while it runs. One character is one element, from idle (space) to busy (full).
+Counters (perf at level critical) are open while it runs. One character is one PE, from idle (space) to busy (full block).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import contextlib
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from control_center.cli.context import Context, add_selector, opened, positive
 from control_center.cli.link import Object
@@ -20,6 +19,8 @@ from control_center.cli.times import length_s
 from control_center.cli.verbs.stat import perf_of
 from virtio_proto.control.records import Level
 from virtio_proto.control.selector import parse
+from virtio_proto.control.verbs.hosts import Load, Topology
+from virtio_proto.control.verbs.migrations import Migrations
 
 EXAMPLES: Final = """\
   vgcctl watch
@@ -31,15 +32,15 @@ _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _BAR_CHARS: Final = 24
 _HOT: Final = ((0.85, "red"), (0.6, "yellow"), (0.0, "green"))
 _MAX_LINE: Final = 132
-"""Elements in a line."""
+"""PEs per line."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_selector(parser)
     parser.add_argument(
-        "--every", type=length_s, default=1.0, metavar="TIME", help="between two pictures (default: 1s)"
+        "--every", type=length_s, default=1.0, metavar="TIME", help="interval between two pictures (default: 1s)"
     )
-    parser.add_argument("--count", type=positive, metavar="N", help="end after so many pictures")
+    parser.add_argument("--count", type=positive, metavar="N", help="end after N pictures")
 
 
 async def run(context: Context) -> int:
@@ -48,7 +49,7 @@ async def run(context: Context) -> int:
         try:
             fields = {"level": int(Level.CRITICAL)}
             await stack.enter_async_context(opened(context, perf_of(given.selector), (), fields))
-        except CommandError as error:  # who may only look sees what others count
+        except CommandError as error:  # the view role may not open channels, but sees the counters of open ones
             context.out.note(f"counters could not be opened: {error}")
         shown = 0
         while shown != given.count:
@@ -60,16 +61,18 @@ async def run(context: Context) -> int:
 
 
 async def _picture(context: Context, text: str) -> None:
-    load, hosts, moves = await context.link.load(text), await context.link.hosts(), await context.link.migrations()
+    load = await context.link.ask(Load.Request(selector=text))
+    hosts = await context.link.ask(Topology.Request())
+    migrations = await context.link.ask(Migrations.Request())
     if context.out.as_json:
-        context.out.json({"load": load, "hosts": hosts, "migrations": moves})
+        context.out.json({"load": load, "hosts": hosts, "migrations": migrations})
         return
     chosen = parse(text)
     lines = [f"{clock(load['time_ns'])}"]
     for host in hosts:
         if chosen.matches_host(host["host"]):
             lines += _host(context.out, host, load["hosts"].get(host["host"]))
-    lines += [_move(move) for move in moves if move["state"] not in ("done", "failed")]
+    lines += [_migration(one) for one in migrations if one["state"] not in ("done", "failed")]
     context.out.clear_screen()
     context.out.line("\n".join(lines))
 
@@ -90,14 +93,10 @@ def _host(out: Output, host: Object, load: Object | None) -> list[str]:
 def _vm(out: Output, vm: Object, load: Object) -> list[str]:
     confined = "" if vm["confined_to"] is None else f"  on {ranges(vm['confined_to'])}"
     about = f"{vm['state']}, {vm['in_flight']} in flight, {vm['requests_done']} done{confined}"
-    elements = _bytes(load["pes"].get(vm["vm"], b""))
+    elements: bytes = load["pes"].get(vm["vm"], b"")
     lines = [f"    {vm['vm']:<16} {bar(out, load['vms'][vm['vm']])}  {about}"]
     parts = (elements[at : at + _MAX_LINE] for at in range(0, len(elements), _MAX_LINE))
     return [*lines, *(f"      [{heat(out, part)}]" for part in parts)]
-
-
-def _bytes(value: Any) -> bytes:
-    return base64.b64decode(value) if isinstance(value, str) else bytes(value)
 
 
 def _colour(part: float) -> str:
@@ -105,19 +104,20 @@ def _colour(part: float) -> str:
 
 
 def bar(out: Output, part: float) -> str:
-    """A part of 1 as a bar with its percentage."""
+    """Bar with a percentage; `part` is 0 to 1."""
     part = min(1.0, max(0.0, part))
     full = round(part * _BAR_CHARS)
     return f"{out.paint('█' * full, _colour(part))}{'·' * (_BAR_CHARS - full)} {100 * part:3.0f} %"
 
 
 def heat(out: Output, elements: bytes) -> str:
-    """One character per element: 0 is idle, 255 busy."""
+    """One character per PE; a value of 0 is idle, 255 busy."""
     runs = groupby(elements, key=lambda value: _colour(value / 255))
     return "".join(out.paint("".join(_BLOCKS[-(-value * 8 // 255)] for value in run), colour) for colour, run in runs)
 
 
-def _move(move: Object) -> str:
+def _migration(one: Object) -> str:
     steps = ("starting", "quiescing", "copying", "restoring", "done")
-    done = steps.index(move["state"])
-    return f"moving {move['host']}/{move['vm']}: {'#' * done}{'.' * (4 - done)} {move['state']} {move['source']} -> {move['target']}"
+    done = steps.index(one["state"])
+    bar_ = "#" * done + "." * (4 - done)
+    return f"migrating {one['host']}/{one['vm']}: {bar_} {one['state']} {one['source']} -> {one['target']}"

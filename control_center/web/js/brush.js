@@ -1,4 +1,8 @@
-/** The drawing of a recorded time: bars by function, marks of events and losses, a range and a playhead. */
+/** Time line of a recording on a canvas: bars by function, marks of events and losses, a range and a playhead. */
+
+/** @import { TimelineBin } from "./messages.d.ts" */
+/** @typedef {[from: number, to: number]} Range */
+/** @typedef {{ range: Range | null, head: number, dragged: boolean }} Change what the person changed */
 
 import { colour, fit } from "./chart.js";
 import { clock, moment } from "./format.js";
@@ -17,15 +21,25 @@ const AXIS = 20;
 const MARKS = 14;
 const STEP = 0.01;
 
-/** The canvas; `changed` is called with {range, head} when the person moved one of them. */
+/** Time line on a canvas; `changed` is called when the person has changed the range or the playhead. */
 export class Brush {
+  /** @type {TimelineBin[]} */
+  bins = [];
+  /** @type {Range | null} */
+  range = null;
+  /** @type {number | null} */
+  head = null;
+  /** @type {number | null} x of the pointer's press */
+  from = null;
+  width = 0;
+
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {(change: Change) => void} changed
+   */
   constructor(canvas, changed) {
     this.canvas = canvas;
     this.changed = changed;
-    this.bins = [];
-    this.range = null;
-    this.head = null;
-    this.from = null;
     canvas.tabIndex = 0;
     canvas.addEventListener("pointerdown", (event) => this.#down(event));
     canvas.addEventListener("pointermove", (event) => this.#move(event));
@@ -41,29 +55,35 @@ export class Brush {
     return this.bins.at(-1)?.end_ns ?? 1;
   }
 
+  /** @param {TimelineBin[]} bins */
   show(bins) {
     this.bins = bins;
     this.draw();
   }
 
+  /** @param {number} ns */
   setHead(ns) {
     this.head = ns;
     this.draw();
   }
 
+  /** @param {number} x */
   #timeAt(x) {
     return this.start + Math.min(1, Math.max(0, x / this.width)) * (this.end - this.start);
   }
 
+  /** @param {number} ns */
   #x(ns) {
     return ((ns - this.start) / (this.end - this.start)) * this.width;
   }
 
+  /** @param {PointerEvent} event */
   #down(event) {
     this.canvas.setPointerCapture(event.pointerId);
     this.from = event.offsetX;
   }
 
+  /** @param {PointerEvent} event */
   #move(event) {
     if (this.from === null || Math.abs(event.offsetX - this.from) < 4) return;
     const [a, b] = [this.from, event.offsetX].sort((one, two) => one - two);
@@ -71,18 +91,22 @@ export class Brush {
     this.draw();
   }
 
+  /** @param {PointerEvent} event */
   #up(event) {
     if (this.from === null) return;
     const dragged = Math.abs(event.offsetX - this.from) >= 4;
     this.from = null;
-    if (dragged) this.head = this.range[0];
-    else this.head = this.#timeAt(event.offsetX);
+    const head = dragged && this.range ? this.range[0] : this.#timeAt(event.offsetX);
+    this.head = head;
     this.draw();
-    this.changed({ range: this.range, head: this.head, dragged });
+    this.changed({ range: this.range, head, dragged });
   }
 
+  /** @param {KeyboardEvent} event */
   #key(event) {
-    const step = { ArrowLeft: -STEP, ArrowRight: STEP, PageUp: -10 * STEP, PageDown: 10 * STEP }[event.key];
+    /** @type {{ [key: string]: number | undefined }} */
+    const steps = { ArrowLeft: -STEP, ArrowRight: STEP, PageUp: -10 * STEP, PageDown: 10 * STEP };
+    const step = steps[event.key];
     if (!step) return;
     event.preventDefault();
     const moved = (this.head ?? this.start) + step * (this.end - this.start);
@@ -111,6 +135,7 @@ export class Brush {
     }
   }
 
+  /** @param {CanvasRenderingContext2D} context */
   #drawBars(context) {
     const wide = this.width / this.bins.length;
     const most = Math.max(1, ...this.bins.map((bin) => total(bin.records)));
@@ -132,6 +157,11 @@ export class Brush {
     });
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} x
+   * @param {string} tone
+   */
   #mark(context, x, tone) {
     context.fillStyle = colour(tone);
     context.beginPath();
@@ -139,6 +169,7 @@ export class Brush {
     context.fill();
   }
 
+  /** @param {CanvasRenderingContext2D} context */
   #drawAxis(context) {
     context.fillStyle = colour("line");
     context.fillRect(0, HEIGHT - AXIS, this.width, 1);
@@ -158,7 +189,10 @@ export class Brush {
   }
 }
 
-/** Sum of a map's values. */
+/**
+ * Sum of the values of a map.
+ * @param {{ [name: string]: number }} counts
+ */
 export function total(counts) {
   return Object.values(counts ?? {}).reduce((sum, value) => sum + value, 0);
 }

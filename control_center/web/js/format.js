@@ -1,8 +1,13 @@
-/** Numbers, times and sizes for people. */
+/** Formats numbers, times and sizes for people. */
 
 const UNITS = ["", "k", "M", "G", "T", "P"];
 
-/** 12 345 678 -> "12.3 M". */
+/** @typedef {number | null | undefined} Figure a number, if it is known */
+
+/**
+ * Number with a decimal unit: 12 345 678 -> "12.3 M".
+ * @param {Figure} value
+ */
 export function count(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   let size = Math.abs(value);
@@ -15,7 +20,10 @@ export function count(value) {
   return `${value < 0 ? "−" : ""}${size >= 100 ? size.toFixed(0) : size.toFixed(1)} ${UNITS[unit]}`;
 }
 
-/** Bytes with binary units. */
+/**
+ * Number of bytes with a binary unit.
+ * @param {Figure} value
+ */
 export function bytes(value) {
   if (value === null || value === undefined) return "–";
   let size = value;
@@ -28,12 +36,18 @@ export function bytes(value) {
   return `${size.toFixed(digits)} ${unit ? `${UNITS[unit].toUpperCase()}i` : ""}B`;
 }
 
-/** 0.4213 -> "42.1 %"; whole numbers where tenths say nothing. */
+/**
+ * Percentage of a part of 1: 0.4213 -> "42 %".
+ * @param {Figure} part
+ */
 export function percent(part, digits = 0) {
   return part === null || part === undefined || Number.isNaN(part) ? "–" : `${(100 * part).toFixed(digits)} %`;
 }
 
-/** A span of time from nanoseconds: "830 ns", "1.2 ms", "3 m 20 s". */
+/**
+ * Length of time from nanoseconds: "830 ns", "1.2 ms", "3 m 20 s".
+ * @param {Figure} ns
+ */
 export function span(ns) {
   if (ns === null || ns === undefined) return "–";
   if (ns < 1e3) return `${Math.round(ns)} ns`;
@@ -46,9 +60,13 @@ export function span(ns) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
+/** @param {number} number */
 const two = (number) => String(number).padStart(2, "0");
 
-/** Time of day of CLOCK_REALTIME nanoseconds, with milliseconds. */
+/**
+ * Time of day of CLOCK_REALTIME nanoseconds, with milliseconds.
+ * @param {Figure} ns
+ */
 export function clock(ns, milliseconds = true) {
   if (!ns) return "–";
   const date = new Date(ns / 1e6);
@@ -56,7 +74,10 @@ export function clock(ns, milliseconds = true) {
   return milliseconds ? `${time}.${String(date.getMilliseconds()).padStart(3, "0")}` : time;
 }
 
-/** Date and time of day. */
+/**
+ * Date and time of day.
+ * @param {Figure} ns
+ */
 export function moment(ns) {
   if (!ns) return "–";
   const date = new Date(ns / 1e6);
@@ -64,23 +85,31 @@ export function moment(ns) {
   return `${day} ${clock(ns, false)}`;
 }
 
-/** How long ago, from this machine's clock. */
+/**
+ * Time since a moment, by this machine's clock: "3 m 20 s ago".
+ * @param {Figure} ns
+ */
 export function ago(ns) {
   if (!ns) return "–";
   const passed = Date.now() * 1e6 - ns;
   return passed < 1e9 ? "now" : `${span(passed)} ago`;
 }
 
-/** Now as CLOCK_REALTIME nanoseconds. */
+/** Current time in CLOCK_REALTIME nanoseconds. */
 export const now = () => Date.now() * 1e6;
 
 /** Names of `records.Level`. */
 export const LEVELS = ["off", "critical", "error", "warning", "info", "debug"];
+/** @param {number} level */
 export const levelName = (level) => LEVELS[level] ?? String(level);
 export const LEVEL_TONES = ["", "bad", "bad", "warn", "", "soft"];
 
-/** Numbers as ranges, as selectors have them: [0,1,2,8] -> "0-2|8". */
+/**
+ * Numbers in the syntax of selectors: [0,1,2,8] -> "0-2|8".
+ * @param {number[]} numbers
+ */
 export function ranges(numbers) {
+  /** @type {[number, number][]} */
   const parts = [];
   for (const number of [...numbers].sort((a, b) => a - b)) {
     const last = parts[parts.length - 1];
@@ -90,7 +119,10 @@ export function ranges(numbers) {
   return parts.map(([a, b]) => (a === b ? String(a) : `${a}-${b}`)).join("|");
 }
 
-/** An event's detail in one line. */
+/**
+ * Detail of an event in one line.
+ * @param {{ [key: string]: unknown } | null | undefined} detail
+ */
 export function describe(detail) {
   return Object.entries(detail ?? {})
     .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`)

@@ -1,11 +1,18 @@
-/** Fields, dialogs, and places where errors show. */
+/** Fields, dialogs, and places for errors. */
 
-import { append, fill, h } from "./dom.js";
+/** @import { Child, Props } from "./dom.js" */
+/** @import { Role } from "./roles.js" */
+/** @typedef {ReturnType<typeof errorPlace>} ErrorPlace */
+/** @typedef {string | [value: string | number, text: string]} Choice of a drop-down */
+
+import { fill, h } from "./dom.js";
 import { guard } from "./roles.js";
 
-let lastList = 0;
-
-/** A labelled control. */
+/**
+ * Control with a label.
+ * @param {string} label
+ * @param {HTMLElement} control
+ */
 export function field(label, control, hint = "", wide = false) {
   return h(
     "label.field",
@@ -16,22 +23,25 @@ export function field(label, control, hint = "", wide = false) {
   );
 }
 
-/** An input; `suggestions` become a list to choose from. */
-export function input(name, value = "", props = {}, suggestions = null) {
-  const control = h("input", { name, value, autocomplete: "off", spellcheck: "false", ...props });
-  if (!suggestions) return control;
-  lastList += 1;
-  control.setAttribute("list", `list-${lastList}`);
-  const list = h(
-    "datalist",
-    { id: `list-${lastList}` },
-    suggestions.map((text) => h("option", { value: text })),
-  );
-  return h("span.grow", null, append(h("span.with-list"), [control, list]));
+/**
+ * Input field.
+ * @param {string} name
+ * @param {string | number} value
+ * @param {Props} props
+ */
+export function input(name, value = "", props = {}) {
+  return h("input", { name, value, autocomplete: "off", spellcheck: "false", ...props });
 }
 
-/** A drop-down; options are texts or [value, text]. */
+/**
+ * Drop-down; options are texts or [value, text].
+ * @param {string} name
+ * @param {Choice[]} options
+ * @param {string | number} value
+ * @param {Props} props
+ */
 export function select(name, options, value, props = {}) {
+  /** @type {[string | number, string][]} */
   const pairs = options.map((option) => (Array.isArray(option) ? option : [option, option]));
   const control = h(
     "select",
@@ -42,11 +52,12 @@ export function select(name, options, value, props = {}) {
   return control;
 }
 
-/** A place for one error; hidden while there is none. */
+/** Place for one error; hidden while empty. */
 export function errorPlace() {
   const element = h("div.error", { role: "alert", hidden: true });
   return {
     element,
+    /** @param {Error & { kind?: string }} error */
     show(error) {
       element.hidden = false;
       fill(element, h("b", null, error.kind ?? "error"), h("span.wrap", null, error.message));
@@ -57,24 +68,33 @@ export function errorPlace() {
   };
 }
 
-/** Runs `work`; what it throws shows at `place`. Returns whether it was done. */
+/**
+ * Runs `work` and shows its error at `place`; returns true if it succeeded.
+ * @param {ErrorPlace} place
+ * @param {() => Promise<unknown>} work
+ */
 export async function attempt(place, work) {
   try {
     await work();
     place.clear();
     return true;
   } catch (error) {
+    if (!(error instanceof Error)) throw error;
     if (error.name !== "AbortError") place.show(error);
     return false;
   }
 }
 
-/** The values of a form by name: text trimmed, numbers as numbers, empty ones absent, check boxes as booleans. */
+/**
+ * Values of a form by name: text trimmed, numbers as numbers, empty ones left out, check boxes as booleans.
+ * @param {HTMLFormElement} form
+ */
 export function values(form) {
+  /** @type {{ [name: string]: string | number | boolean }} */
   const found = {};
   for (const control of form.elements) {
-    if (!control.name) continue;
-    if (control.type === "checkbox") found[control.name] = control.checked;
+    if (!(control instanceof HTMLInputElement || control instanceof HTMLSelectElement) || !control.name) continue;
+    if (control instanceof HTMLInputElement && control.type === "checkbox") found[control.name] = control.checked;
     else if (control.value.trim() !== "") {
       found[control.name] =
         control.type === "number" || control.dataset.number ? Number(control.value) : control.value.trim();
@@ -84,10 +104,16 @@ export function values(form) {
 }
 
 /**
- * A dialog with a form.
- * @param {object} options title, text, fields: Nodes, action: label, needs: role,
- *   submit(values, form) -> promise; what it throws shows in the dialog, which stays open
- * @returns {Promise<boolean>} whether it was submitted
+ * Shows a dialog with a form.
+ * @template {object} [V=object] what `values` finds in the fields
+ * @param {object} options
+ * @param {string} options.title
+ * @param {string} [options.text]
+ * @param {Child[]} options.fields
+ * @param {string} options.action label of the button that submits
+ * @param {Role} [options.needs]
+ * @param {(values: V) => Promise<unknown>} options.submit its errors are shown in the dialog, which stays open
+ * @returns {Promise<boolean>} true if it was submitted
  */
 export function dialog({ title, text, fields, action, needs = "view", submit }) {
   return new Promise((resolve) => {
@@ -103,7 +129,7 @@ export function dialog({ title, text, fields, action, needs = "view", submit }) 
           event.preventDefault();
           if (go.disabled) return;
           go.disabled = true;
-          done = await attempt(place, () => submit(values(form), form));
+          done = await attempt(place, () => submit(/** @type {V} */ (values(form))));
           go.disabled = false;
           if (done) box.close();
         },
@@ -124,11 +150,20 @@ export function dialog({ title, text, fields, action, needs = "view", submit }) 
     });
     document.body.append(box);
     box.showModal();
-    (form.querySelector(".content input, .content select, .content textarea") ?? go).focus();
+    /** @type {HTMLElement | null} */
+    const first = form.querySelector(".content input, .content select, .content textarea");
+    (first ?? go).focus();
   });
 }
 
-/** Asks before something that cannot be taken back. */
+/**
+ * Asks the person to confirm an action that cannot be undone.
+ * @param {string} title
+ * @param {string} text
+ * @param {string} action
+ * @param {Role} needs
+ * @param {() => Promise<unknown>} work
+ */
 export function confirm(title, text, action, needs, work) {
   return dialog({ title, text, fields: [], action, needs, submit: work });
 }

@@ -1,4 +1,19 @@
-/** The heat grid: a canvas with a cell per processing element, that moves towards the load it is told. */
+/** Heat grid: a canvas with a cell per processing element (PE), whose colours ease towards the current load. */
+
+/**
+ * Processing element as it is drawn.
+ * @typedef {object} Cell
+ * @property {string | null} vm null: no VM uses it
+ * @property {number} pe
+ * @property {number} load 0..1
+ * @property {number} hue
+ * @property {boolean} [outside] true if its VM is confined to other PEs
+ */
+/**
+ * @typedef {object} Handlers
+ * @property {(cell: Cell | null, event: MouseEvent | null) => void} hover
+ * @property {(cell: Cell) => void} open
+ */
 
 import { colour, fit } from "./chart.js";
 
@@ -7,7 +22,10 @@ const GAP = 2;
 const EASE = 0.22;
 const HUES = [205, 32, 145, 285, 60, 340, 175, 255, 95, 15];
 
-/** The colour of a VM, the same on all its cells: by its place among the VMs. */
+/**
+ * Hue of a VM, by its place among the VMs.
+ * @param {number} index
+ */
 export function vmHue(index) {
   return HUES[index % HUES.length];
 }
@@ -15,29 +33,37 @@ export function vmHue(index) {
 const dark = () => window.matchMedia("(prefers-color-scheme: dark)").matches;
 const still = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** Colour of a cell: by VM its hue with more colour for more load; by heat from cold to hot. */
+/**
+ * Colour of a cell: the VM's hue, more saturated for more load; with `byHeat`, from cold to hot.
+ * @param {number} load
+ * @param {number} hue
+ * @param {boolean} byHeat
+ */
 export function cellColour(load, hue, byHeat) {
   const part = Math.min(1, Math.max(0, load));
   if (byHeat) return `hsl(${215 - 210 * part} ${25 + 60 * part}% ${dark() ? 17 + 38 * part : 90 - 38 * part}%)`;
   return `hsl(${hue} ${18 + 62 * part}% ${dark() ? 16 + 46 * part : 91 - 45 * part}%)`;
 }
 
-/** The grid of one GPU: rows of cells per VM, and elements that no VM uses. */
+/** Grid of the cells of one VM, or of a GPU that no VM uses. */
 export class HeatGrid {
+  /** @type {Cell[]} */
+  cells = [];
+  shown = new Float32Array(0);
+  columns = 1;
+  step = CELL + GAP;
+  cursor = -1;
+  byHeat = false;
+  visible = true;
+  frame = 0;
+
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {{hover: function(object|null, MouseEvent|null), open: function(object)}} handlers with a cell
-   *   {vm, pe, load}; vm is null where no VM is
+   * @param {Handlers} handlers
    */
   constructor(canvas, handlers) {
     this.canvas = canvas;
     this.handlers = handlers;
-    this.cells = [];
-    this.shown = new Float32Array(0);
-    this.cursor = -1;
-    this.byHeat = false;
-    this.visible = true;
-    this.frame = 0;
     canvas.tabIndex = 0;
     canvas.addEventListener("mousemove", (event) => this.#move(this.#at(event.offsetX, event.offsetY), event));
     canvas.addEventListener("mouseleave", () => this.#move(-1, null));
@@ -45,7 +71,11 @@ export class HeatGrid {
     canvas.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** Shows these cells: [{vm, pe, load, hue}]; `width` is what there is in CSS pixels. */
+  /**
+   * Shows these cells.
+   * @param {Cell[]} cells
+   * @param {number} width available, in CSS pixels
+   */
   update(cells, width) {
     if (cells.length !== this.cells.length) this.shown = Float32Array.from(cells, (cell) => cell.load);
     this.cells = cells;
@@ -54,7 +84,7 @@ export class HeatGrid {
     this.start();
   }
 
-  /** Begins to move towards what is to be shown; ends by itself. */
+  /** Starts the animation towards the current load, unless it runs; it ends by itself. */
   start() {
     if (!this.frame && this.visible) this.frame = requestAnimationFrame(() => this.#draw());
   }
@@ -87,6 +117,7 @@ export class HeatGrid {
     if (moving) this.start();
   }
 
+  /** @param {CanvasRenderingContext2D} context */
   #drawCursor(context) {
     if (this.cursor < 0 || this.cursor >= this.cells.length) return;
     context.strokeStyle = colour("text");
@@ -98,12 +129,20 @@ export class HeatGrid {
     context.stroke();
   }
 
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   #at(x, y) {
     const column = Math.floor(x / this.step);
     const at = Math.floor(y / this.step) * this.columns + column;
     return column < this.columns && at < this.cells.length ? at : -1;
   }
 
+  /**
+   * @param {number} at
+   * @param {MouseEvent | null} event
+   */
   #move(at, event) {
     this.cursor = at;
     this.handlers.hover(at < 0 ? null : this.cells[at], event);
@@ -115,8 +154,11 @@ export class HeatGrid {
     if (cell?.vm) this.handlers.open(cell);
   }
 
+  /** @param {KeyboardEvent} event */
   #key(event) {
-    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns }[event.key];
+    /** @type {{ [key: string]: number | undefined }} */
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns };
+    const step = steps[event.key];
     if (event.key === "Enter") this.#open();
     if (event.key === "Escape") this.#move(-1, null);
     if (step === undefined) return;

@@ -1,5 +1,8 @@
-/** Paths of the icons in a field of 16 x 16. */
+/** Icons of the page. */
 
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Paths of the icons, in a field of 16 x 16. */
 export const ICONS = {
   cluster: "M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5h.01M5 11h.01M8 5h3M8 11h3",
   gpus: "M2.5 2.5h3v3h-3zM6.5 2.5h3v3h-3zM10.5 2.5h3v3h-3zM2.5 6.5h3v3h-3zM6.5 6.5h3v3h-3zM10.5 6.5h3v3h-3zM2.5 10.5h3v3h-3zM6.5 10.5h3v3h-3zM10.5 10.5h3v3h-3z",
@@ -17,3 +20,25 @@ export const ICONS = {
   play: "M4.5 3v10l8-5z",
   pause: "M5 3.5v9M11 3.5v9",
 };
+
+/**
+ * Draws an icon with strokes in the colour of the text.
+ * @param {string} paths
+ */
+export function icon(paths) {
+  const svg = document.createElementNS(SVG, "svg");
+  const attributes = {
+    viewBox: "0 0 16 16",
+    fill: "none",
+    stroke: "currentColor",
+    "stroke-width": "1.4",
+    "stroke-linecap": "round",
+    "stroke-linejoin": "round",
+    "aria-hidden": "true",
+  };
+  for (const [key, value] of Object.entries(attributes)) svg.setAttribute(key, value);
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", paths);
+  svg.append(path);
+  return svg;
+}

@@ -1,21 +1,22 @@
-/** Where the page begins: the frame, then the view that the address names. */
+/** Entry of the page: builds the frame, then shows the view that the address names. */
 
 import * as api from "./api.js";
-import { h } from "./dom.js";
-import { dialog, field, input } from "./forms.js";
+import { byId, h } from "./dom.js";
+import { dialog, field } from "./forms.js";
 import { here } from "./router.js";
 import { buildBar, buildFoot, buildNav, markNav } from "./shell.js";
 import { Stage } from "./stage.js";
 import { store } from "./store.js";
 import { VIEWS } from "./views/index.js";
 
+/** @type {Stage | null} */
 let stage = null;
 
 function mount() {
   const { view: name, params } = here();
   const view = VIEWS.find((candidate) => candidate.name === name) ?? VIEWS[0];
   stage?.end();
-  const root = document.getElementById("view");
+  const root = byId("view");
   stage = new Stage(root, params);
   root.scrollTop = 0;
   root.dataset.view = view.name;
@@ -24,8 +25,12 @@ function mount() {
   view.mount(stage);
 }
 
-/** Asks for a token; null when the person gives up. */
+/**
+ * Asks the person for a token; null if they cancel.
+ * @param {string} text
+ */
 async function askForToken(text) {
+  /** @type {string | null} */
   let given = null;
   const secret = h("input", { name: "token", type: "password", required: true, autocomplete: "current-password" });
   await dialog({
@@ -33,7 +38,7 @@ async function askForToken(text) {
     text: `${text}. It is kept until this tab is closed.`,
     action: "Use it",
     fields: [field("Token", secret, "", true)],
-    submit: async ({ token }) => {
+    submit: async (/** @type {{ token: string }} */ { token }) => {
       given = token;
     },
   });

@@ -1,45 +1,59 @@
-/** Lines of records: bounded scrollback, losses shown where they happened. */
+/** Lines of records, with bounded scrollback; losses are shown where they happened. */
+
+/** @import { RecordRow } from "./messages.d.ts" */
 
 import { h, setText } from "./dom.js";
 import { LEVEL_TONES, clock, count, levelName, span } from "./format.js";
 
 const REMEMBERED = 4096;
+/** @param {RecordRow} record */
 const CHANNEL = (record) => [record.host, record.vm, record.pe, record.fn].join("\n");
 
-/** Finds what is missing between records of a channel, from the count of losses that comes with each. */
+/** Finds gaps between records of a channel, from the number of lost records that comes with each. */
 export class Gaps {
+  /** @type {Map<string, number>} */
   #lost = new Map();
 
-  /** `fresh`: channels that were opened for this, so that losses before the first record count too. */
+  /** `fresh`: the channels were opened for this view, so losses before the first record count, too. */
   constructor(fresh = false) {
     this.fresh = fresh;
   }
 
-  /** How many were lost just before this record. */
+  /**
+   * Number of records lost just before this one.
+   * @param {RecordRow} record
+   */
   before(record) {
     const key = CHANNEL(record);
     const known = this.#lost.get(key) ?? (this.fresh ? 0 : (record.lost ?? 0));
     const lost = record.lost ?? 0;
     this.#lost.set(key, lost);
-    return lost < known ? lost : lost - known; // fewer than before: the channel is a new one
+    return lost < known ? lost : lost - known; // a lower count than before: the channel is new
   }
 }
 
-/** Knows records again: two instances of one function on an element each send the same record. */
+/** Recognises repeated records: two instances of one function on a PE both send the same record. */
 export class Seen {
+  /** @type {Set<string>} */
   #keys = new Set();
 
-  /** Whether this record was here before; remembered for a while. */
+  /**
+   * True if this record came before, among the last `REMEMBERED` ones.
+   * @param {RecordRow} record
+   */
   again(record) {
     const key = `${CHANNEL(record)}\n${record.sequence}\n${record.time_ns}`;
     if (this.#keys.has(key)) return true;
     this.#keys.add(key);
-    if (this.#keys.size > REMEMBERED) this.#keys.delete(this.#keys.values().next().value);
+    if (this.#keys.size > REMEMBERED) {
+      const [oldest] = this.#keys;
+      this.#keys.delete(oldest);
+    }
     return false;
   }
 }
 
-/** A list of lines at whose end one stays, unless one has scrolled up. */
+/** List of lines that stays scrolled to its end unless the person has scrolled up. */
 export class Lines {
   constructor(limit = 2000, label = "records") {
     this.limit = limit;
@@ -53,7 +67,10 @@ export class Lines {
     return this.element.childElementCount - 1;
   }
 
-  /** Adds a line, an element; the oldest ones go when there are too many. */
+  /**
+   * Adds a line; drops the oldest ones above the limit.
+   * @param {HTMLElement} line
+   */
   add(line) {
     const atEnd = this.element.scrollHeight - this.element.scrollTop - this.element.clientHeight < 40;
     this.element.append(line);
@@ -66,12 +83,18 @@ export class Lines {
     if (atEnd) this.element.scrollTop = this.element.scrollHeight;
   }
 
-  /** Shows that records are missing here. */
+  /**
+   * Shows that records are missing here.
+   * @param {number} lost
+   */
   gap(lost, where = "") {
     this.add(h("div.line.gap", null, `${lost} record${lost === 1 ? "" : "s"} lost${where}`));
   }
 
-  /** Shows that the stream left out messages, as this page was too slow for them. */
+  /**
+   * Shows that the stream left out messages because this page read too slowly.
+   * @param {number} count
+   */
   missed(count) {
     this.add(h("div.line.gap", null, `${count} message${count === 1 ? "" : "s"} left out: this page reads too slowly`));
   }
@@ -84,34 +107,49 @@ export class Lines {
 }
 
 const TEXTS = ["log", "stdio", "fault"];
+/** @type {{ [fn: string]: string[] | undefined }} names of the numbers in a sample's text */
 const SAMPLES = {
   perf: ["blocks", "warps", "busy_ns", "stall_ns"],
   load: ["busy_ns", "blocks", "launches", "since_ns"],
 };
 
-/** Whether a record is one of the figures that elements report again and again; there are views for those. */
+/**
+ * True if a record is a periodic sample of counters, which other views show.
+ * @param {RecordRow} record
+ */
 export const isSample = (record) => record.kind === "sample" && record.fn in SAMPLES;
 
-/** Whether a record says that a kernel waits for input or took some of it: the console shows that, byte by byte. */
+/**
+ * True if a record says that a kernel waits for input or took some; the console shows that.
+ * @param {RecordRow} record
+ */
 export const isInput = (record) => record.fn === "stdio" && ["wants", "took"].includes(record.kind);
 
+/** @param {RecordRow} record */
 function textOf(record) {
-  if (!isSample(record)) return record.text;
+  const names = SAMPLES[record.fn];
+  if (!isSample(record) || !names) return record.text;
   const words = record.text.split(" ").map(Number);
-  return SAMPLES[record.fn]
+  return names
     .map((name, at) =>
       name.endsWith("_ns") ? `${name.slice(0, -3)} ${span(words[at])}` : `${name} ${count(words[at])}`,
     )
     .join(" · ");
 }
 
-/** What kind of record it is, in a word or two: a log's is its level. */
+/**
+ * Kind of a record in a word or two; for a log, its level.
+ * @param {RecordRow} record
+ */
 function what(record) {
   if (record.fn === "log") return levelName(record.level);
   return ["format", "text"].includes(record.kind) ? record.fn : `${record.fn} ${record.kind.replaceAll("_", " ")}`;
 }
 
-/** A record as a line of a log. */
+/**
+ * Line of a log for a record.
+ * @param {RecordRow} record
+ */
 export function recordLine(record) {
   const place = `block ${record.block}, warp ${record.warp}, sequence ${record.sequence}`;
   return h(

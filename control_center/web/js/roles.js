@@ -1,21 +1,36 @@
-/** Which role may do what, as `virtio_proto.control.api.VERBS` has it. */
+/** Roles: disables the controls that the person's role may not use. */
+
+/** @import { SelfAnswer } from "./messages.d.ts" */
+/** @typedef {SelfAnswer["role"]} Role */
 
 import { h } from "./dom.js";
 import { store } from "./store.js";
 
+/** @type {(Role | "")[]} */
 const ROLES = ["view", "operate", "admin"];
 
-/** Whether the person's role is at least `needed`; unknown roles are not held back here, the server decides. */
+/**
+ * True if the person's role is at least `needed`, or unknown: the server decides in any case.
+ * @param {Role} needed
+ */
 function allows(needed) {
   return !store.role || ROLES.indexOf(store.role) >= ROLES.indexOf(needed);
 }
 
-/** Why not, or nothing. */
+/**
+ * Why the person's role may not do this; empty if it may.
+ * @param {Role} needed
+ */
 export function reason(needed) {
   return allows(needed) ? "" : `needs the role ${needed}; yours is ${store.role}`;
 }
 
-/** Disables a control where the role does not allow it, and says why. */
+/**
+ * Disables a control that the role may not use; its title says why.
+ * @template {HTMLButtonElement | HTMLSelectElement} E
+ * @param {E} element
+ * @param {Role} needed
+ */
 export function guard(element, needed) {
   const why = reason(needed);
   if (!why) return element;
@@ -24,7 +39,12 @@ export function guard(element, needed) {
   return element;
 }
 
-/** A button that needs a role. */
+/**
+ * Button that needs a role.
+ * @param {string} label
+ * @param {Role} needed
+ * @param {() => void} onclick
+ */
 export function button(label, needed, onclick, classes = "") {
   return guard(h("button.button", { type: "button", class: classes, onclick }, label), needed);
 }

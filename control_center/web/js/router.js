@@ -1,24 +1,44 @@
 /** Addresses within the page: #/view?key=value. */
 
-/** The address of a view. */
+import { query } from "./api.js";
+
+/**
+ * Parameters of a view; unset ones are left out.
+ * @typedef {{ [key: string]: string | number | null | undefined }} Given
+ */
+
+/**
+ * Address of a view.
+ * @param {string} view
+ * @param {Given} params
+ */
 export function href(view, params = {}) {
-  const set = Object.entries(params).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const text = new URLSearchParams(set.map(([key, value]) => [key, String(value)])).toString();
-  return `#/${view}${text ? `?${text}` : ""}`;
+  return `#/${view}${query(params)}`;
 }
 
-/** Where the page is: {view, params}. */
+/**
+ * View and parameters in the page's address.
+ * @returns {{ view: string, params: { [key: string]: string | undefined } }}
+ */
 export function here() {
   const [view, text = ""] = location.hash.replace(/^#\/?/, "").split("?");
   return { view, params: Object.fromEntries(new URLSearchParams(text)) };
 }
 
-/** Goes to a view. */
+/**
+ * Goes to a view.
+ * @param {string} view
+ * @param {Given} params
+ */
 export function go(view, params) {
   location.hash = href(view, params);
 }
 
-/** Changes the address without mounting the view again. */
+/**
+ * Changes the address without mounting the view again.
+ * @param {string} view
+ * @param {Given} params
+ */
 export function note(view, params) {
   history.replaceState(null, "", href(view, params));
 }

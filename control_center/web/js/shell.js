@@ -1,14 +1,19 @@
-/** The frame around the views: rail, bar and foot. */
+/** Frame around the views: rail, bar and foot. */
 
-import { append, fill, h, icon, pill, setText } from "./dom.js";
+/** @import { View } from "./views/index.js" */
+
+import { append, byId, fill, h, pill, setText } from "./dom.js";
 import { count } from "./format.js";
-import { ICONS } from "./icons.js";
+import { ICONS, icon } from "./icons.js";
 import { href } from "./router.js";
 import { store } from "./store.js";
 
-/** The rail's links; a view may have a `badge()` that is shown when it is not 0. */
+/**
+ * Builds the rail's links; a view's `badge()` is shown while it is not 0.
+ * @param {View[]} views
+ */
 export function buildNav(views) {
-  const nav = document.getElementById("nav");
+  const nav = byId("nav");
   let group = "";
   for (const view of views) {
     if (view.group !== group) append(nav, [h("h3", null, view.group)]);
@@ -23,17 +28,21 @@ export function buildNav(views) {
         badge,
       ),
     ]);
-    if (view.badge)
+    const { badge: tally } = view;
+    if (tally)
       store.addEventListener("faults", () => {
-        badge.hidden = !view.badge();
-        setText(badge, view.badge() > 99 ? "99+" : view.badge());
+        badge.hidden = !tally();
+        setText(badge, tally() > 99 ? "99+" : tally());
       });
   }
 }
 
-/** Marks the view that is shown. */
+/**
+ * Marks the link of the view that is shown.
+ * @param {string} name
+ */
 export function markNav(name) {
-  for (const link of document.querySelectorAll("#nav a")) {
+  for (const link of byId("nav").querySelectorAll("a")) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -41,10 +50,11 @@ export function markNav(name) {
 
 const TYPING_MS = 150;
 
-/** The bar: the scope of all views, counts, the state of the connection, the role. */
+/** Builds the bar: the scope of all views, counts, the state of the connection, the role. */
 export function buildBar() {
   const error = h("div.scope-error", { role: "alert", hidden: true });
-  let pause = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let pause;
   const take = () => {
     clearTimeout(pause);
     pause = setTimeout(set, TYPING_MS);
@@ -55,7 +65,7 @@ export function buildBar() {
       error.hidden = true;
     } catch (problem) {
       error.hidden = false;
-      setText(error, problem.message);
+      setText(error, problem instanceof Error ? problem.message : String(problem));
     }
   };
   const scope = h("input", {
@@ -63,7 +73,7 @@ export function buildBar() {
     value: store.scope.text,
     placeholder: "everything; or host=…,gpu=…,vm=…,pe=0-3",
     spellcheck: "false",
-    "aria-label": "Selector: what all views show",
+    "aria-label": "Selector for all views",
     autocomplete: "off",
     oninput: take,
     onchange: () => set(),
@@ -71,7 +81,7 @@ export function buildBar() {
   const counts = h("div.counts");
   const link = h("span", { id: "link" });
   const role = h("span", { id: "role" });
-  append(document.getElementById("bar"), [h("div.scope", null, icon(ICONS.search), scope, error), counts, link, role]);
+  append(byId("bar"), [h("div.scope", null, icon(ICONS.search), scope, error), counts, link, role]);
   const tell = () => {
     const [text, tone] = store.connected
       ? ["live", "ok"]
@@ -98,10 +108,10 @@ export function buildBar() {
   tell();
 }
 
-/** The foot of the rail: which versions the hosts run. */
+/** Builds the foot of the rail: the versions of the hosts' daemons. */
 export function buildFoot() {
   store.addEventListener("hosts", () => {
     const versions = [...new Set(store.hosts.map((host) => host.daemon).filter(Boolean))];
-    setText(document.getElementById("foot"), versions.length ? `vgcd ${versions.join(", ")}` : "no daemon yet");
+    setText(byId("foot"), versions.length ? `vgcd ${versions.join(", ")}` : "no daemon yet");
   });
 }

@@ -1,11 +1,25 @@
-/** What a view stands on: its place, and listeners, timers and requests that end with it. */
+/** `Stage`: a view's place in the page, with listeners, timers and requests that end when the view is left. */
+
+/** @import { Child } from "./dom.js" */
+/** @import { Store, Topics } from "./store.js" */
 
 import { fill, h } from "./dom.js";
 import { attempt, errorPlace } from "./forms.js";
 
+/**
+ * Type of the events that a target's listeners get.
+ * @template T, K
+ * @typedef {T extends Store ? CustomEvent<K extends keyof Topics ? Topics[K] : never>
+ *   : K extends keyof HTMLElementEventMap ? HTMLElementEventMap[K] : Event} Heard
+ */
+
 export class Stage {
   #ends = new AbortController();
 
+  /**
+   * @param {HTMLElement} root
+   * @param {{ [key: string]: string | undefined }} params of the page's address
+   */
   constructor(root, params) {
     this.root = root;
     this.params = params;
@@ -13,12 +27,18 @@ export class Stage {
     this.errors = errorPlace();
   }
 
-  /** For requests: aborted when the view is left. */
+  /** Signal for requests; aborted when the view is left. */
   get signal() {
     return this.#ends.signal;
   }
 
-  /** The view's head and body. */
+  /**
+   * Shows the view's head and body.
+   * @param {string} title
+   * @param {string} text
+   * @param {Child[]} tools
+   * @param {...Child} body
+   */
   show(title, text, tools, ...body) {
     const head = h(
       "div.view-head",
@@ -30,12 +50,23 @@ export class Stage {
     fill(this.root, head, this.errors.element, this.polling.element, ...body);
   }
 
-  /** Listens for as long as the view stands. */
+  /**
+   * Listens until the view is left.
+   * @template {EventTarget} T
+   * @template {string & (T extends Store ? keyof Topics : keyof WindowEventMap)} K
+   * @param {T} target
+   * @param {K} type
+   * @param {(event: Heard<T, K>) => void} work
+   */
   on(target, type, work) {
-    target.addEventListener(type, work, { signal: this.signal });
+    target.addEventListener(type, /** @type {EventListener} */ (work), { signal: this.signal });
   }
 
-  /** Calls `work` at once and `period` ms after it ended, again and again; errors show in the view's head. */
+  /**
+   * Calls `work` at once, and again `period` ms after each end; errors are shown in the view's head.
+   * @param {number} period
+   * @param {() => Promise<void>} work
+   */
   every(period, work) {
     const turn = async () => {
       if (this.signal.aborted) return;
@@ -46,13 +77,19 @@ export class Stage {
     this.leave(() => clearTimeout(timer));
   }
 
-  /** Calls `work` when the view is left; at once if it has been. */
+  /**
+   * Calls `work` when the view is left, or at once if it was left before.
+   * @param {() => void} work
+   */
   leave(work) {
     if (this.signal.aborted) work();
     else this.signal.addEventListener("abort", work, { once: true });
   }
 
-  /** Runs `work` and shows its error in the view's head. */
+  /**
+   * Runs `work`; shows its error in the view's head.
+   * @param {() => Promise<unknown>} work
+   */
   attempt(work) {
     return attempt(this.errors, work);
   }

@@ -1,4 +1,12 @@
-/** What several views show: hosts, load, channels, events; fed by REST and by the stream. */
+/** `Store`: data that several views show (hosts, load, channels, events), from the REST API and the stream. */
+
+/**
+ * @import {
+ *   EventMessage, HostInfo, HostMessage, HostedFault, HostedInstance, LoadAnswer, LoadInfo, RecordMessage,
+ *   StreamMessage
+ * } from "./messages.d.ts"
+ */
+/** @import { Role } from "./roles.js" */
 
 import * as api from "./api.js";
 import { toast } from "./dom.js";
@@ -10,27 +18,49 @@ const CHANNELS_MS = 2000;
 const EVENTS_KEPT = 500;
 const HISTORY = 90;
 
-class Store extends EventTarget {
+/** @typedef {Omit<LoadInfo, "pes"> & { pes: { [vm: string]: Uint8Array } }} Load of a host, with decoded bytes */
+/**
+ * Detail of the events of each topic.
+ * @typedef {object} Topics
+ * @property {undefined} link
+ * @property {undefined} hosts
+ * @property {undefined} channels
+ * @property {HostedFault[]} faults
+ * @property {undefined} role
+ * @property {undefined} scope
+ * @property {undefined} load
+ * @property {RecordMessage} record
+ * @property {EventMessage} event
+ * @property {number} dropped number of messages
+ */
+
+export class Store extends EventTarget {
+  /** @type {HostInfo[]} */
   hosts = [];
-  /** By host: {host, gpus, vms, pes: {vm: Uint8Array}, time_ns} */
+  /** @type {Map<string, Load>} by host */
   load = new Map();
+  /** @type {HostedInstance[]} */
   instances = [];
+  /** @type {EventMessage[]} */
   events = [];
   openFaults = 0;
+  /** @type {Role | ""} */
   role = "";
-  /** Whether the control centre records, as far as it says. */
+  /** False if the control centre has said that it has no recorder. */
   recording = true;
   connected = false;
   reached = false;
   scope = parse(sessionStorage.getItem("vgc-scope") ?? "");
-  /** By "host", "host/gpu", "host/vm": the last values of the load, oldest first. */
+  /** @type {Map<string, number[]>} by "host", "host/gpu", "host//vm": the last values of the load, oldest first */
   history = new Map();
+  /** @type {Map<symbol, string[]>} */
   #wanted = new Map();
-  /** Refreshes under way by name, and whether to do them again. */
+  /** @type {Map<"refreshFaults" | "refreshChannels", boolean>} refreshes under way; true: to be repeated after */
   #refreshing = new Map();
+  /** @type {Stream | null} */
   #stream = null;
 
-  /** Starts polling and the stream; once. */
+  /** Starts polling and the stream; to be called once. */
   start() {
     this.#stream = new Stream(
       { events: 1 },
@@ -51,22 +81,32 @@ class Store extends EventTarget {
     this.#poll(1000, () => (this.connected ? null : this.refreshLoad()));
   }
 
+  /**
+   * @param {number} period
+   * @param {() => Promise<void> | null} work
+   */
   #poll(period, work) {
     const turn = async () => {
       try {
         if (!document.hidden) await work();
       } catch (error) {
-        if (error.status === 0) this.#reach(false);
+        if (error instanceof api.ApiError && error.status === 0) this.#reach(false);
       }
       setTimeout(turn, period);
     };
     turn();
   }
 
+  /**
+   * @template {keyof Topics} T
+   * @param {T} topic
+   * @param {Topics[T]} [detail]
+   */
   #tell(topic, detail) {
     this.dispatchEvent(new CustomEvent(topic, { detail }));
   }
 
+  /** @param {boolean} reached */
   #reach(reached) {
     if (this.reached === reached) return;
     this.reached = reached;
@@ -96,7 +136,7 @@ class Store extends EventTarget {
 
   async refreshRole() {
     const { role, recorder, vms } = await api.get("self");
-    this.recording = recorder !== null || vms !== null; // who sees some VMs only is not told about the recorder
+    this.recording = recorder !== null || vms !== null; // a token for some VMs is not told about the recorder
     if (role && role !== this.role) {
       this.role = role;
       this.#tell("role");
@@ -107,20 +147,27 @@ class Store extends EventTarget {
     this.#takeLoad(await api.get("load"));
   }
 
-  /** The same connection with the token that there is now. */
+  /** Reconnects the stream with the current token. */
   reconnect() {
     this.#stream?.restart();
     this.refresh();
   }
 
-  /** Which part of the system all views show. Throws a SelectorError. */
+  /**
+   * Sets the selector of what all views show.
+   * @param {string} text
+   * @throws {SelectorError}
+   */
   setScope(text) {
     this.scope = parse(text);
     sessionStorage.setItem("vgc-scope", text);
     this.#tell("scope");
   }
 
-  /** Records of these instances ("host/number") are wanted until the function that is returned is called. */
+  /**
+   * Subscribes to the records of these instances; returns the function that ends it.
+   * @param {string[]} instances each "host/number"
+   */
   watch(instances) {
     const key = Symbol("watch");
     this.#wanted.set(key, instances);
@@ -136,6 +183,7 @@ class Store extends EventTarget {
     this.#stream?.subscribe({ instances, load: true, events: true });
   }
 
+  /** @param {StreamMessage} message */
   #take(message) {
     switch (message.type) {
       case "record":
@@ -157,10 +205,11 @@ class Store extends EventTarget {
         this.#tell("dropped", message.count);
         break;
       default:
-        break; // of a server that knows more
+        break; // a message of a newer server
     }
   }
 
+  /** @param {HostMessage} message */
   #takeHost(message) {
     const at = this.hosts.findIndex((host) => host.host === message.host);
     if (at < 0) this.hosts.push(message);
@@ -168,6 +217,7 @@ class Store extends EventTarget {
     this.#tell("hosts");
   }
 
+  /** @param {EventMessage} message */
   #takeEvent(message) {
     this.events.push(message);
     if (this.events.length > EVENTS_KEPT) this.events.shift();
@@ -176,7 +226,10 @@ class Store extends EventTarget {
     if (["opened", "closed", "expired", "governor"].includes(message.event)) this.#again("refreshChannels");
   }
 
-  /** Refreshes, one request at a time: events that come meanwhile are one more, however many they are. */
+  /**
+   * Refreshes, one request at a time: any number of events meanwhile cause one more request.
+   * @param {"refreshFaults" | "refreshChannels"} name
+   */
   async #again(name) {
     const underway = this.#refreshing.has(name);
     this.#refreshing.set(name, underway);
@@ -188,8 +241,10 @@ class Store extends EventTarget {
     this.#refreshing.delete(name);
   }
 
+  /** @param {LoadAnswer} message */
   #takeLoad(message) {
     for (const [host, load] of Object.entries(message.hosts)) {
+      /** @type {Load["pes"]} */
       const pes = {};
       for (const [vm, text] of Object.entries(load.pes ?? {})) pes[vm] = api.fromBase64(text);
       this.load.set(host, { ...load, pes });
@@ -200,6 +255,10 @@ class Store extends EventTarget {
     this.#tell("load");
   }
 
+  /**
+   * @param {string} key
+   * @param {number} value
+   */
   #remember(key, value) {
     const values = this.history.get(key) ?? [];
     values.push(value);
@@ -207,16 +266,17 @@ class Store extends EventTarget {
     this.history.set(key, values);
   }
 
+  /** @param {string} name */
   host(name) {
     return this.hosts.find((host) => host.host === name);
   }
 
-  /** Hosts that the scope chooses. */
+  /** Hosts that the scope matches. */
   chosenHosts() {
     return this.hosts.filter((host) => this.scope.host(host.host));
   }
 
-  /** All VMs that the scope chooses, each with its host's name. */
+  /** VMs that the scope matches, each with its host's name. */
   chosenVms() {
     return this.chosenHosts().flatMap((host) =>
       host.vms

@@ -1,40 +1,59 @@
-/** The WebSocket stream /api/v1/stream: one connection that comes back by itself. */
+/** Client of the WebSocket stream /api/v1/stream; reconnects by itself. */
+
+/** @import { Steered, Steering, StreamMessage, StreamQuery, Subscribe, Wanted } from "./messages.d.ts" */
 
 import { query, token } from "./api.js";
 
 const FIRST_WAIT_MS = 300;
 const LONGEST_WAIT_MS = 8000;
 
-/** A stream of messages; `values` are query parameters (selector, events, replay_from_ns, speed). */
+/**
+ * Callbacks of a stream. With `ended`, a stream that the server closes normally is not opened again.
+ * @typedef {object} Handlers
+ * @property {(message: StreamMessage) => void} message
+ * @property {(up: boolean) => void} state
+ * @property {() => void} [ended]
+ */
+
+/** Stream of messages over a WebSocket. */
 export class Stream {
+  /** @type {Wanted | null} */
+  wanted = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer;
+
   /**
-   * @param {object} values query parameters
-   * @param {{message: function(object), state: function(boolean), ended: function()?}} handlers
-   *   with `ended`, a stream that the server ends normally is not opened again
+   * @param {StreamQuery} values
+   * @param {Handlers} handlers
    */
   constructor(values, handlers) {
     this.values = values;
     this.handlers = handlers;
     this.wait = FIRST_WAIT_MS;
     this.closed = false;
-    this.wanted = null;
-    this.connect();
+    this.socket = this.#open();
   }
 
-  connect() {
+  #open() {
     const address = new URL(`api/v1/stream${query(this.values)}`, document.baseURI);
     address.protocol = address.protocol.replace("http", "ws");
     const secret = token();
-    this.socket = new WebSocket(address, secret ? ["vgc", `token.${secret}`] : ["vgc"]);
-    this.socket.onopen = () => {
+    const socket = new WebSocket(address, secret ? ["vgc", `token.${secret}`] : ["vgc"]);
+    socket.onopen = () => {
       this.wait = FIRST_WAIT_MS;
       this.handlers.state(true);
-      if (this.wanted) this.socket.send(JSON.stringify(this.wanted));
+      if (this.wanted) socket.send(JSON.stringify(this.wanted));
     };
-    this.socket.onmessage = (event) => this.handlers.message(JSON.parse(event.data));
-    this.socket.onclose = (event) => this.lost(event);
+    socket.onmessage = (event) => this.handlers.message(JSON.parse(event.data));
+    socket.onclose = (event) => this.lost(event);
+    return socket;
   }
 
+  connect() {
+    this.socket = this.#open();
+  }
+
+  /** @param {CloseEvent} event */
   lost(event) {
     if (this.closed) return;
     this.handlers.state(false);
@@ -46,20 +65,28 @@ export class Stream {
     this.wait = Math.min(2 * this.wait, LONGEST_WAIT_MS);
   }
 
-  /** Says what is wanted; said again after a reconnect. */
+  /**
+   * Subscribes; sent again after a reconnect.
+   * @param {Subscribe} wanted
+   */
   subscribe(wanted) {
     this.wanted = { subscribe: wanted };
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(this.wanted));
   }
 
-  /** Steers a replay: pause, seek_ns, speed; said once the connection is there. */
+  /**
+   * Steers a replay; sent once the connection is open.
+   * @param {Steering} wanted
+   */
   steer(wanted) {
-    const text = JSON.stringify({ replay: wanted });
+    /** @type {Steered} */
+    const message = { replay: wanted };
+    const text = JSON.stringify(message);
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(text);
     else this.socket.addEventListener("open", () => this.socket.send(text), { once: true });
   }
 
-  /** Connects anew at once, with a new token or after the network came back. */
+  /** Reconnects at once, with the current token. */
   restart() {
     clearTimeout(this.timer);
     this.socket.onclose = null;

@@ -1,22 +1,51 @@
-/** Tables that are brought up to date in place: rows and cells that did not change are left alone. */
+/** Tables that are updated in place: rows and cells that did not change are left alone. */
+
+/** @import { Child } from "./dom.js" */
 
 import { append, empty, fill, h } from "./dom.js";
 
 const PAGE = 200;
 
 /**
- * A sortable table.
- * @param {object} options
- *   columns: [{title, value(row) -> what is sorted and compared by, show(row) -> text or Node (default: the value),
- *   number: bool, class: string, sort: false}]; key(row) -> string; sort: [column index, 1 | -1];
- *   empty: Node; chosen(row) -> bool; label: name for screen readers
+ * Value of a cell, by which a table sorts; a cell whose value is unchanged is not drawn again.
+ * @typedef {string | number | boolean | null | undefined} Value
+ */
+/**
+ * @template Row
+ * @typedef {object} Column
+ * @property {string} title
+ * @property {(row: Row) => Value} value
+ * @property {(row: Row) => Child} [show] content of the cell (default: the value)
+ * @property {boolean} [number]
+ * @property {string} [class]
+ * @property {boolean} [sort] false: not sortable by this column
+ */
+/**
+ * @template Row
+ * @typedef {object} Options
+ * @property {string} label name for screen readers
+ * @property {Column<Row>[]} columns
+ * @property {(row: Row) => string} key
+ * @property {[column: number, direction: number]} [sort]
+ * @property {HTMLElement} [empty]
+ * @property {(row: Row) => boolean} [chosen]
+ */
+/** @typedef {{ element: HTMLTableRowElement, values: Value[] }} Line */
+
+/**
+ * Sortable table.
+ * @template Row
  */
 export class Table {
+  /** @param {Options<Row>} options */
   constructor(options) {
     this.options = options;
+    /** @type {[column: number, direction: number] | null} */
     this.sort = options.sort ?? null;
+    /** @type {Row[]} */
     this.rows = [];
     this.shown = PAGE;
+    /** @type {Map<string, Line>} */
     this.lines = new Map();
     this.head = h(
       "tr",
@@ -31,6 +60,10 @@ export class Table {
     this.element = h("div", null, h("div.scroll", null, this.table), this.more, this.nothing);
   }
 
+  /**
+   * @param {Column<Row>} column
+   * @param {number} at
+   */
   #heading(column, at) {
     const classes = `${column.number ? "number" : ""} ${column.class ?? ""}`;
     if (column.sort === false) return h("th", { class: classes }, column.title);
@@ -42,13 +75,19 @@ export class Table {
     return h("th", { class: classes }, h("button", { type: "button", onclick: choose }, column.title));
   }
 
-  /** Shows these rows. */
+  /**
+   * Shows these rows.
+   * @param {Row[]} rows
+   */
   update(rows) {
     this.rows = rows;
     this.#render();
   }
 
-  /** The key of the row that a line shows. */
+  /**
+   * Key of the row that a line shows.
+   * @param {Element} line
+   */
   keyOf(line) {
     return [...this.lines].find(([, each]) => each.element === line)?.[0] ?? null;
   }
@@ -66,6 +105,7 @@ export class Table {
       else heading.setAttribute("aria-sort", this.sort[1] > 0 ? "ascending" : "descending");
     });
     const rows = this.#sorted().slice(0, this.shown);
+    /** @type {Map<string, Line>} */
     const lines = new Map(
       rows.map((row) => {
         const key = this.options.key(row);
@@ -80,15 +120,21 @@ export class Table {
     this.#foot();
   }
 
+  /** @param {HTMLTableRowElement[]} elements */
   #order(elements) {
     let at = this.body.firstChild;
     for (const element of elements) {
-      if (element === at) at = at.nextSibling;
+      if (element === at) at = element.nextSibling;
       else this.body.insertBefore(element, at);
     }
   }
 
+  /**
+   * @param {Row} row
+   * @param {Line | undefined} old
+   */
   #line(row, old) {
+    /** @type {Line} */
     const line = old ?? { element: h("tr"), values: [] };
     this.options.columns.forEach((column, at) => {
       const value = column.value(row);
@@ -116,6 +162,10 @@ export class Table {
   }
 }
 
+/**
+ * @param {Value} a
+ * @param {Value} b
+ */
 function compare(a, b) {
   if (typeof a === "number" && typeof b === "number") return a - b;
   return String(a ?? "").localeCompare(String(b ?? ""), undefined, { numeric: true });

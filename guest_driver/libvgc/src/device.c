@@ -1,4 +1,4 @@
-/* Opening, closing and looking at a device. */
+/* Opening, closing and looking at a device, and giving its threads queues of their own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int context_create(struct vgc_device *device)
     vgc_state_set_context(device, intent, 0, 0);
     struct vgc_body_context_create body = {.fingerprint = VGC_WIRE_FINGERPRINT};
     (void)vgc_message_put(&message, &body, sizeof(body));
-    result = vgc_message_ask(&message, &response);
+    result = vgc_job_ask(&message, &response);
     if (result == VGC_NO_ANSWER)
         return result; /* the intent stays for whoever cleans up after us */
     uint32_t context = result == VGC_OK ? (uint32_t)response.value : 0;
@@ -41,7 +41,7 @@ static void context_destroy(struct vgc_device *device)
         return;
     if (vgc_message_begin_on(&message, device->shared_queue, VGC_OP_CONTEXT_DESTROY, device->context, 0, true) ==
             VGC_OK &&
-        vgc_message_ask(&message, &response) == VGC_OK)
+        vgc_job_ask(&message, &response) == VGC_OK)
         vgc_state_set_context(device, 0, 0, 0);
 }
 
@@ -185,7 +185,7 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
         result = wait_until_ready(device, deadline_ns);
     if (result != VGC_OK)
         return result;
-    (void)vgc_state_reap(device); /* contexts of the dead first, or there may be none left for us */
+    (void)vgc_reap(device); /* contexts of the dead first, or there may be none left for us */
     result = wait_until_ready(device, vgc_deadline(device->open_timeout_ns));
     if (result != VGC_OK)
         return result;
@@ -262,6 +262,34 @@ uint64_t vgc_request_timeout(const struct vgc_device *device)
     return device->request_timeout_ns;
 }
 
+/* ---- queues of threads ---------------------------------------------------------------------- */
+
+int vgc_thread_claim_queue(struct vgc_device *device)
+{
+    int result = vgc_check_usable(device);
+    if (result != VGC_OK || vgc_queue_current(device) != device->shared_queue)
+        return result;
+    struct vgc_queue *queue;
+    uint64_t deadline_ns = vgc_deadline(device->open_timeout_ns);
+    result = vgc_queue_open(device, &queue, deadline_ns);
+    if (result == VGC_RESOURCES_EXHAUSTED) {
+        (void)vgc_reap(device);
+        result = vgc_queue_open(device, &queue, deadline_ns);
+    }
+    if (result == VGC_OK)
+        vgc_queue_set_current(device, queue);
+    return result;
+}
+
+void vgc_thread_release_queue(struct vgc_device *device)
+{
+    struct vgc_queue *queue = vgc_queue_current(device);
+    if (queue == device->shared_queue)
+        return;
+    vgc_queue_set_current(device, NULL);
+    (void)vgc_queue_close(queue, vgc_deadline(device->request_timeout_ns));
+}
+
 /* ---- looking -------------------------------------------------------------------------------- */
 
 int vgc_info(struct vgc_device *device, struct vgc_info *info)
@@ -308,12 +336,12 @@ int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage)
     memset(usage, 0, sizeof(*usage));
     (void)vgc_message_put(&message, &body, sizeof(body));
     vgc_message_inline_payload(&message, usage, sizeof(*usage));
-    return vgc_message_run(&message, NULL);
+    return vgc_job_run(&message, NULL);
 }
 
 int vgc_nop(struct vgc_device *device, uint32_t stream, struct vgc_job **job)
 {
     struct vgc_message message;
     int result = vgc_message_begin(&message, device, VGC_OP_NOP, stream, job == NULL);
-    return result == VGC_OK ? vgc_message_run(&message, job) : result;
+    return result == VGC_OK ? vgc_job_run(&message, job) : result;
 }

@@ -97,13 +97,6 @@ int vgc_heap_alloc(struct vgc_device *device, uint64_t size, uint8_t **pointer)
     pthread_mutex_lock(&device->heap_mutex);
     int result = alloc_locked(device, rounded, pointer);
     pthread_mutex_unlock(&device->heap_mutex);
-    if (result != VGC_RESOURCES_EXHAUSTED)
-        return result;
-    if (vgc_state_reap(device)) {
-        pthread_mutex_lock(&device->heap_mutex);
-        result = alloc_locked(device, rounded, pointer);
-        pthread_mutex_unlock(&device->heap_mutex);
-    }
     if (result == VGC_RESOURCES_EXHAUSTED)
         return vgc_fail(VGC_RESOURCES_EXHAUSTED,
                         "resources exhausted: no %llu contiguous bytes left in the shared region of %llu MiB",

@@ -1,4 +1,8 @@
-/* What the parts of libvgc know of one another. Lock order: heap, state, queue. */
+/* Internals of libvgc, from the bottom up: a file calls functions of files that stand before
+ * it here, and none behind (tests/unit/test_architecture_c.py). The public calls of vgc.h are on top: memory.c,
+ * program.c, launch.c, stream.c, device.c.
+ *
+ * Lock order: heap, state, queue. */
 #ifndef VGC_INTERNAL_H
 #define VGC_INTERNAL_H
 
@@ -41,7 +45,7 @@ uint64_t vgc_deadline(uint64_t timeout_ns);
 /* Sleeps for *step_ns, at most until the deadline, and doubles *step_ns up to 1 ms. False once it has passed. */
 bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns);
 
-/* ---- layout.c: what lies where in the region ------------------------------------------------ */
+/* ---- transport.c: what transports have in common -------------------------------------------- */
 
 enum { VGC_REGION_HEADER_BYTES = 4096 };
 
@@ -50,7 +54,7 @@ struct vgc_region_header { /* first bytes of the region */
     uint64_t cookie; /* of the bring-up that zeroed the rings */
 };
 
-struct vgc_layout {
+struct vgc_layout { /* what lies where in the region */
     uint32_t num_queues;
     uint32_t ring_size;
     uint64_t ring_stride; /* bytes from one queue's rings to the next's */
@@ -64,8 +68,6 @@ struct vgc_layout {
 int vgc_layout_make(struct vgc_layout *layout, uint64_t region_bytes, uint32_t num_queues, uint32_t ring_size);
 uint64_t vgc_layout_ring_offset(const struct vgc_layout *layout, uint32_t queue);
 struct vgc_ring vgc_layout_ring(const struct vgc_layout *layout, uint8_t *region, uint32_t queue);
-
-/* ---- transports: transport.c, virtio_pci.c, memfd.c ----------------------------------------- */
 
 struct vgc_transport;
 
@@ -102,14 +104,39 @@ struct vgc_transport {
     bool interrupts;
 };
 
-int vgc_virtio_pci_open(const struct vgc_options *options, struct vgc_transport **transport);
-int vgc_memfd_open(const struct vgc_memfd *memfd, struct vgc_transport **transport);
-/* From $VGC_MEMFD; VGC_NO_DEVICE if it is not set. */
-int vgc_memfd_open_env(struct vgc_transport **transport);
 /* Reads a part of the mapping with the best of a few tries. */
 void vgc_transport_measure(struct vgc_transport *transport);
 /* A config whose magic, version, fingerprint or limits do not fit. */
 int vgc_check_config(const struct vgc_config *config);
+
+/* ---- pci.c: sysfs --------------------------------------------------------------------------- */
+
+enum { VGC_PCI_ADDRESS_LEN = 32 };
+
+struct vgc_pci_id {
+    char address[VGC_PCI_ADDRESS_LEN];
+    uint16_t vendor;
+    uint16_t device;
+};
+
+/* All functions of one vendor and device id, in address order. */
+int vgc_pci_find(uint16_t vendor, uint16_t device, struct vgc_pci_id *ids, size_t room, size_t *count);
+int vgc_pci_open(const char *address, const char *file, int flags);
+/* Base and size of a BAR from the function's `resource` file. */
+int vgc_pci_bar(const char *address, uint32_t bar, uint64_t *base, uint64_t *size);
+int vgc_pci_map(const char *address, const char *file, uint64_t size, void **pointer);
+/* Sets bits in the PCI command register. */
+int vgc_pci_command(const char *address, uint16_t set);
+void vgc_pci_driver(const char *address, char *driver, size_t room); /* "" if none */
+bool vgc_pci_uio(const char *address, char *node, size_t room);
+int vgc_pci_bind_uio(const char *address);
+
+/* ---- virtio_pci.c and what it is made of (virtio.h), memfd.c --------------------------------- */
+
+int vgc_virtio_pci_open(const struct vgc_options *options, struct vgc_transport **transport);
+int vgc_memfd_open(const struct vgc_memfd *memfd, struct vgc_transport **transport);
+/* From $VGC_MEMFD; VGC_NO_DEVICE if it is not set. */
+int vgc_memfd_open_env(struct vgc_transport **transport);
 
 /* ---- state.c: what the processes of a guest share ------------------------------------------- */
 
@@ -143,13 +170,20 @@ int vgc_state_open(struct vgc_device *device, const char *state_dir, uint64_t de
 void vgc_state_close(struct vgc_device *device, bool quiet);
 int vgc_state_claim_queue(struct vgc_device *device, uint32_t *queue, uint64_t deadline_ns);
 void vgc_state_release_queue(struct vgc_device *device, uint32_t queue);
-/* A run of free chunks; VGC_RESOURCES_EXHAUSTED without a message if there is none. */
+/* A run of free chunks; VGC_RESOURCES_EXHAUSTED, without a message, if no run is long enough. */
 int vgc_state_take_chunks(struct vgc_device *device, uint32_t count, uint32_t *first);
 void vgc_state_give_chunks(struct vgc_device *device, uint32_t first, uint32_t count);
 void vgc_state_set_context(struct vgc_device *device, uint64_t intent_offset, uint32_t context, uint32_t generation);
-/* Frees what dead processes hold, as far as the device is done with it. True if something was freed. */
-bool vgc_state_reap(struct vgc_device *device);
 struct vgc_client *vgc_state_self(struct vgc_device *device);
+/* The lock of byte 0, for whoever changes the entry of another client. */
+int vgc_state_lock(struct vgc_device *device);
+void vgc_state_unlock(struct vgc_device *device);
+/* Is the client's process still there? */
+bool vgc_state_is_alive(const struct vgc_device *device, uint32_t client);
+/* Everything that the client held is free. Locked. */
+void vgc_state_forget(struct vgc_device *device, uint32_t client);
+/* Has the device returned all chains of this ring? */
+bool vgc_ring_is_quiet(struct vgc_device *device, uint32_t queue);
 
 /* ---- heap.c: this process's part of the region ---------------------------------------------- */
 
@@ -173,7 +207,7 @@ int vgc_ledger_add(struct vgc_ledger *ledger, uint64_t address, uint64_t size);
 uint64_t vgc_ledger_remove(struct vgc_ledger *ledger, uint64_t address); /* its size, 0 if unknown */
 void vgc_ledger_clear(struct vgc_ledger *ledger);
 
-/* ---- queue.c, job.c ------------------------------------------------------------------------- */
+/* ---- requests: what response.c, queue.c, message.c and job.c share --------------------------- */
 
 /* A slot holds one request's small parts; its stride keeps neighbours off the same cache sets. */
 enum {
@@ -263,14 +297,39 @@ struct vgc_device {
     _Atomic uint64_t streams; /* bit i: stream i is taken */
 };
 
+/* ---- response.c: jobs and what answers them ------------------------------------------------- */
+
+/* With the queue's mutex held, but for vgc_job_free_staging, which takes the heap's and the state's. */
+struct vgc_job *vgc_job_new(struct vgc_queue *queue);
+void vgc_job_recycle(struct vgc_job *job);
+void vgc_job_free_staging(struct vgc_job *job);
+/* Copies the response out of the slot, once, and checks it. */
+void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t used_len);
+
+/* ---- queue.c: this process's queues --------------------------------------------------------- */
+
 int vgc_queue_open(struct vgc_device *device, struct vgc_queue **queue, uint64_t deadline_ns);
 /* Waits for its jobs. False if some are still in flight; then the queue stays as it is. */
 bool vgc_queue_close(struct vgc_queue *queue, uint64_t deadline_ns);
 /* Forgets a queue that could not be closed: only private memory is freed, nothing that the device may touch. */
 void vgc_queue_discard(struct vgc_queue *queue);
-struct vgc_queue *vgc_queue_current(struct vgc_device *device); /* this thread's */
+struct vgc_queue *vgc_queue_current(struct vgc_device *device);                 /* this thread's */
+void vgc_queue_set_current(struct vgc_device *device, struct vgc_queue *queue); /* NULL: the shared one again */
 /* True once none of the queue's jobs (of one stream, or any with UINT32_MAX) are in flight. */
 bool vgc_queue_drain(struct vgc_queue *queue, uint32_t stream, uint64_t deadline_ns);
+/* Frees abandoned jobs that have ended. Takes the queue's mutex, and the heap's and the state's: so not with these. */
+void vgc_queue_sweep(struct vgc_queue *queue);
+/* With the mutex held. */
+void vgc_queue_take_completions(struct vgc_queue *queue);
+/* One step of waiting, with the mutex held: returns after a bounded spin or sleep and taking completions; false at the
+ * deadline. *since_ns is 0 at the first step of a wait. The mutex is released meanwhile. */
+bool vgc_queue_pause(struct vgc_queue *queue, uint64_t *since_ns, uint64_t deadline_ns);
+
+/* ---- message.c: requests under construction ------------------------------------------------- */
+
+int vgc_check_usable(struct vgc_device *device); /* not forked, not lost */
+/* VGC_DEVICE_LOST for something made before the last vgc_reset(). */
+int vgc_check_epoch(const struct vgc_device *device, uint32_t epoch, const char *what);
 
 /* A request under construction: begin, put bytes, add spans, send. Between begin and send nothing is shared. */
 struct vgc_message {
@@ -289,7 +348,7 @@ struct vgc_message {
 /* Reserves a slot. With `wait` it waits for room in ring and quota, else VGC_RESOURCES_EXHAUSTED. */
 int vgc_message_begin(struct vgc_message *message, struct vgc_device *device, uint16_t opcode, uint32_t stream,
                       bool wait);
-/* As vgc_message_begin, on a given queue and for a context that need not be ours. */
+/* Does vgc_message_begin on a given queue and for a context that need not be ours. */
 int vgc_message_begin_on(struct vgc_message *message, struct vgc_queue *queue, uint16_t opcode, uint32_t context,
                          uint32_t stream, bool wait);
 void *vgc_message_put(struct vgc_message *message, const void *bytes, size_t len); /* NULL: no room */
@@ -300,34 +359,25 @@ int vgc_message_writable(struct vgc_message *message, void *pointer, uint64_t le
 void vgc_message_inline_payload(struct vgc_message *message, void *dst, uint64_t len);
 void vgc_message_cancel(struct vgc_message *message); /* instead of send */
 int vgc_message_send(struct vgc_message *message);
-/* send, and then either hand the job to the caller or wait for it and release it. */
-int vgc_message_run(struct vgc_message *message, struct vgc_job **job);
-/* send and wait; *response as the host gave it. */
-int vgc_message_ask(struct vgc_message *message, struct vgc_response *response);
+
+/* ---- job.c: requests on their way ----------------------------------------------------------- */
+
+/* Sends, and then either hands the job to the caller or waits for it and releases it. */
+int vgc_job_run(struct vgc_message *message, struct vgc_job **job);
+/* Sends and waits; *response as the host gave it. */
+int vgc_job_ask(struct vgc_message *message, struct vgc_response *response);
+/* vgc_job_release without the sweep, for a job whose staging memory is freed or was never there. Takes the mutex. */
+void vgc_job_drop(struct vgc_job *job);
+
+/* ---- reap.c: what dead processes held ------------------------------------------------------- */
+
+/* Frees it, as far as the device is done with it. True if something was freed. */
+bool vgc_reap(struct vgc_device *device);
+/* vgc_heap_alloc, and once more without what dead processes held if the region is full. */
+int vgc_alloc_or_reap(struct vgc_device *device, uint64_t size, uint8_t **pointer);
+
+/* ---- memory.c ------------------------------------------------------------------------------- */
 
 bool vgc_in_region(const struct vgc_device *device, const void *pointer, uint64_t size);
-int vgc_check_usable(struct vgc_device *device); /* not forked, not lost */
-
-/* ---- pci.c: sysfs --------------------------------------------------------------------------- */
-
-enum { VGC_PCI_ADDRESS_LEN = 32 };
-
-struct vgc_pci_id {
-    char address[VGC_PCI_ADDRESS_LEN];
-    uint16_t vendor;
-    uint16_t device;
-};
-
-/* All functions of one vendor and device id, in address order. */
-int vgc_pci_find(uint16_t vendor, uint16_t device, struct vgc_pci_id *ids, size_t room, size_t *count);
-int vgc_pci_open(const char *address, const char *file, int flags);
-/* Base and size of a BAR from the function's `resource` file. */
-int vgc_pci_bar(const char *address, uint32_t bar, uint64_t *base, uint64_t *size);
-int vgc_pci_map(const char *address, const char *file, uint64_t size, void **pointer);
-/* Sets bits in the PCI command register. */
-int vgc_pci_command(const char *address, uint16_t set);
-void vgc_pci_driver(const char *address, char *driver, size_t room); /* "" if none */
-bool vgc_pci_uio(const char *address, char *node, size_t room);
-int vgc_pci_bind_uio(const char *address);
 
 #endif

@@ -1,10 +1,11 @@
-/* Launches and calls. */
+/* Launches and calls, and what kernels print: the device keeps it, and says with an answer that there is some. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "program.h"
 
-/* What the wire and the VM's share allow; `max_threads` and `static_shared` as far as the function is known. */
+/* Checks a geometry against the limits of the wire and of the VM's share; `max_threads` and `static_shared` as far as
+ * the function is known. */
 static int check_geometry(const struct vgc_device *device, const struct vgc_geometry *geometry, uint32_t max_threads)
 {
     const uint32_t *grid = geometry->grid;
@@ -51,7 +52,7 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
     memcpy(body.block, geometry->block, sizeof(body.block));
     (void)vgc_message_put(&message, &body, sizeof(body));
     (void)vgc_message_put(&message, params, param_bytes); /* at most VGC_MAX_PARAM_BYTES: there is room */
-    return vgc_message_run(&message, job);
+    return vgc_job_run(&message, job);
 }
 
 int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometry, void *const *args, uint32_t num_args,
@@ -132,7 +133,7 @@ static int prepare_staging(struct call *call)
     call->copies = calloc(VGC_MAX(call->num_outputs, 1u), sizeof(*call->copies));
     if (call->copies == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
-    result = vgc_heap_alloc(call->device, call->staging_bytes, &call->staging);
+    result = vgc_alloc_or_reap(call->device, call->staging_bytes, &call->staging);
     if (result != VGC_OK)
         free(call->copies);
     return result;
@@ -234,10 +235,40 @@ int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geome
     put_head(&call, &message, name, geometry);
     result = add_buffers(&call, &message);
     if (result == VGC_OK)
-        return vgc_message_run(&message, job);
+        return vgc_job_run(&message, job);
     if (call.staging != NULL)
         (void)vgc_heap_free(device, call.staging);
     message.job->staging = NULL;
     vgc_message_cancel(&message);
     return result;
+}
+
+/* ---- what kernels print --------------------------------------------------------------------- */
+
+bool vgc_output_waits(struct vgc_device *device)
+{
+    return atomic_load_explicit(&device->output_waits, memory_order_relaxed);
+}
+
+int vgc_output_read(struct vgc_device *device, char *text, uint64_t room, uint64_t *len, uint64_t *lost)
+{
+    struct vgc_message message;
+    struct vgc_response response;
+    struct vgc_body_query body = {.what = VGC_QUERY_KIND_OUTPUT};
+    *len = *lost = 0;
+    atomic_store_explicit(&device->output_waits, false, memory_order_relaxed);
+    int result = vgc_message_begin(&message, device, VGC_OP_QUERY, 0, true);
+    if (result != VGC_OK)
+        return result;
+    (void)vgc_message_put(&message, &body, sizeof(body));
+    vgc_message_inline_payload(&message, text, room);
+    message.response_len = (uint32_t)(sizeof(response) + message.job->inline_size); /* what is sent is taken */
+    result = vgc_job_ask(&message, &response);
+    if (result != VGC_OK)
+        return result;
+    *len = VGC_MIN(response.payload_len, VGC_MIN(room, (uint64_t)VGC_SLOT_RESPONSE_BYTES - sizeof(response)));
+    *lost = response.value;
+    if (response.aux > *len)
+        atomic_store_explicit(&device->output_waits, true, memory_order_relaxed);
+    return VGC_OK;
 }

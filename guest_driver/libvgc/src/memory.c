@@ -36,7 +36,7 @@ static int ask_alloc(struct vgc_device *device, uint64_t size, uint64_t *address
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));
-    result = vgc_message_ask(&message, &response);
+    result = vgc_job_ask(&message, &response);
     *address = result == VGC_OK ? response.value : 0;
     return result;
 }
@@ -49,7 +49,7 @@ static int ask_free(struct vgc_device *device, uint64_t address)
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));
-    return vgc_message_run(&message, NULL);
+    return vgc_job_run(&message, NULL);
 }
 
 int vgc_alloc(struct vgc_device *device, uint64_t size, uint64_t *address)
@@ -61,7 +61,7 @@ int vgc_alloc(struct vgc_device *device, uint64_t size, uint64_t *address)
         return vgc_fail(VGC_INVALID_ARGUMENT, "an allocation of 0 bytes; allowed: at least 1");
     uint64_t used;
     uint64_t quota = device->config.quota_memory_bytes;
-    if (!quota_take(device, size, &used) && !(vgc_state_reap(device) && quota_take(device, size, &used)))
+    if (!quota_take(device, size, &used) && !(vgc_reap(device) && quota_take(device, size, &used)))
         return vgc_fail(VGC_OUT_OF_MEMORY, "resources exhausted: asked %llu, %llu of %llu bytes free",
                         (unsigned long long)size, (unsigned long long)(used < quota ? quota - used : 0),
                         (unsigned long long)quota);
@@ -101,7 +101,7 @@ int vgc_region_alloc(struct vgc_device *device, uint64_t size, void **pointer)
     int result = vgc_check_usable(device);
     uint8_t *memory = NULL;
     if (result == VGC_OK)
-        result = vgc_heap_alloc(device, size, &memory);
+        result = vgc_alloc_or_reap(device, size, &memory);
     *pointer = memory;
     return result;
 }
@@ -147,7 +147,7 @@ static int copy_in_direct(struct vgc_device *device, uint64_t dst, const void *s
         return result;
     result = vgc_message_readable(&message, src, size);
     if (result == VGC_OK)
-        return vgc_message_run(&message, job);
+        return vgc_job_run(&message, job);
     vgc_message_cancel(&message);
     return result;
 }
@@ -160,7 +160,7 @@ static int copy_in_inline(struct vgc_device *device, uint64_t dst, const void *s
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, src, size);
-    return vgc_message_run(&message, job);
+    return vgc_job_run(&message, job);
 }
 
 static int copy_out_direct(struct vgc_device *device, void *dst, uint64_t src, uint64_t size, uint32_t stream,
@@ -172,7 +172,7 @@ static int copy_out_direct(struct vgc_device *device, void *dst, uint64_t src, u
         return result;
     result = vgc_message_writable(&message, dst, size);
     if (result == VGC_OK)
-        return vgc_message_run(&message, job);
+        return vgc_job_run(&message, job);
     vgc_message_cancel(&message);
     return result;
 }
@@ -185,7 +185,7 @@ static int copy_out_inline(struct vgc_device *device, void *dst, uint64_t src, u
     if (result != VGC_OK)
         return result;
     vgc_message_inline_payload(&message, dst, size);
-    return vgc_message_run(&message, job);
+    return vgc_job_run(&message, job);
 }
 
 /* ---- staged: the buffer lies elsewhere ------------------------------------------------------ */
@@ -194,7 +194,7 @@ static int copy_in_async(struct vgc_device *device, uint64_t dst, const void *sr
                          struct vgc_job **job)
 {
     uint8_t *staging;
-    int result = vgc_heap_alloc(device, size, &staging);
+    int result = vgc_alloc_or_reap(device, size, &staging);
     if (result != VGC_OK)
         return result;
     memcpy(staging, src, size);
@@ -206,14 +206,14 @@ static int copy_in_async(struct vgc_device *device, uint64_t dst, const void *sr
     }
     message.job->staging = staging;
     (void)vgc_message_readable(&message, staging, size); /* at most two descriptors */
-    return vgc_message_run(&message, job);
+    return vgc_job_run(&message, job);
 }
 
 static int copy_out_async(struct vgc_device *device, void *dst, uint64_t src, uint64_t size, uint32_t stream,
                           struct vgc_job **job)
 {
     uint8_t *staging;
-    int result = vgc_heap_alloc(device, size, &staging);
+    int result = vgc_alloc_or_reap(device, size, &staging);
     if (result != VGC_OK)
         return result;
     struct vgc_copy_back *back = malloc(sizeof(*back));
@@ -230,7 +230,7 @@ static int copy_out_async(struct vgc_device *device, void *dst, uint64_t src, ui
     message.job->copies = back;
     message.job->num_copies = 1;
     (void)vgc_message_writable(&message, staging, size);
-    return vgc_message_run(&message, job);
+    return vgc_job_run(&message, job);
 }
 
 /* Pieces of a large copy in flight at once, each with its part of the staging memory. */
@@ -250,7 +250,7 @@ static int pipeline_open(struct pipeline *pipeline, struct vgc_device *device, u
     int result;
     for (;; piece /= 4) { /* a crowded region makes it slower, not impossible */
         pipeline->piece_bytes = piece;
-        result = vgc_heap_alloc(device, piece * PIPELINE, &pipeline->staging);
+        result = vgc_alloc_or_reap(device, piece * PIPELINE, &pipeline->staging);
         if (result != VGC_RESOURCES_EXHAUSTED || piece / 4 < SMALLEST_PIECE)
             return result;
     }
@@ -363,7 +363,7 @@ int vgc_copy_device(struct vgc_device *device, uint64_t dst, uint64_t src, uint6
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));
-    return vgc_message_run(&message, job);
+    return vgc_job_run(&message, job);
 }
 
 int vgc_fill(struct vgc_device *device, uint64_t dst, uint64_t value, uint32_t unit, uint64_t size, uint32_t stream,
@@ -379,5 +379,5 @@ int vgc_fill(struct vgc_device *device, uint64_t dst, uint64_t value, uint32_t u
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));
-    return vgc_message_run(&message, job);
+    return vgc_job_run(&message, job);
 }

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "queue.h"
+#include "internal.h"
 
 int vgc_check_usable(struct vgc_device *device)
 {
@@ -14,6 +14,13 @@ int vgc_check_usable(struct vgc_device *device)
                         "the host replaced the worker of this VM: device memory and programs are gone; "
                         "call vgc_reset() (in Python: Device.reset()) and load them again");
     return VGC_OK;
+}
+
+int vgc_check_epoch(const struct vgc_device *device, uint32_t epoch, const char *what)
+{
+    if (epoch == device->epoch)
+        return VGC_OK;
+    return vgc_fail(VGC_DEVICE_LOST, "%s belongs to the time before vgc_reset(): make it again", what);
 }
 
 /* Requests that free something must get through when the quota is used up. */
@@ -223,30 +230,5 @@ int vgc_message_send(struct vgc_message *message)
     pthread_mutex_unlock(&queue->mutex);
     if (result != VGC_OK)
         vgc_message_cancel(message);
-    return result;
-}
-
-int vgc_message_run(struct vgc_message *message, struct vgc_job **job)
-{
-    int result = vgc_message_send(message);
-    if (result != VGC_OK)
-        return result;
-    if (job != NULL) {
-        *job = message->job;
-        return VGC_OK;
-    }
-    result = vgc_job_wait(message->job, UINT64_MAX);
-    vgc_job_release(message->job);
-    return result;
-}
-
-int vgc_message_ask(struct vgc_message *message, struct vgc_response *response)
-{
-    int result = vgc_message_send(message);
-    if (result != VGC_OK)
-        return result;
-    result = vgc_job_wait(message->job, UINT64_MAX);
-    *response = message->job->response; /* zeros if it never came */
-    vgc_job_drop(message->job);         /* no sweep: the state may be locked */
     return result;
 }

@@ -167,7 +167,7 @@ static int send_load(struct load *load, struct vgc_message *message, uint8_t *st
     (void)vgc_message_put(message, &load->body, sizeof(load->body));
     (void)vgc_message_readable(message, staging, input); /* neither exceeds one descriptor */
     (void)vgc_message_writable(message, answer, load->room);
-    int result = vgc_message_ask(message, &load->response);
+    int result = vgc_job_ask(message, &load->response);
     load->payload_len = VGC_MIN(load->response.payload_len, load->room);
     return result;
 }
@@ -181,7 +181,7 @@ static int try_load(struct load *load)
     struct vgc_copy_back *back = malloc(sizeof(*back));
     int result = load->payload == NULL || back == NULL
                      ? vgc_fail(VGC_SYSTEM, "out of memory in the guest")
-                     : vgc_heap_alloc(load->device, input + VGC_HEAP_ALIGN + load->room, &staging);
+                     : vgc_alloc_or_reap(load->device, input + VGC_HEAP_ALIGN + load->room, &staging);
     if (result == VGC_OK) {
         result = vgc_message_begin(&message, load->device, VGC_OP_PROGRAM_LOAD, 0, true);
         if (result == VGC_OK)
@@ -200,7 +200,7 @@ static int unload(struct vgc_device *device, uint32_t id)
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));
-    return vgc_message_run(&message, NULL);
+    return vgc_job_run(&message, NULL);
 }
 
 int vgc_program_load(struct vgc_device *device, int kind, const void *source, uint64_t size, const char *const *options,
@@ -245,13 +245,6 @@ int vgc_program_unload(struct vgc_program *program)
 }
 
 /* ---- looking up ----------------------------------------------------------------------------- */
-
-int vgc_check_epoch(const struct vgc_device *device, uint32_t epoch, const char *what)
-{
-    if (epoch == device->epoch)
-        return VGC_OK;
-    return vgc_fail(VGC_DEVICE_LOST, "%s belongs to the time before vgc_reset(): make it again", what);
-}
 
 const char *vgc_program_log(const struct vgc_program *program)
 {

@@ -26,7 +26,4 @@ struct vgc_program {
     char *log;
 };
 
-/* VGC_DEVICE_LOST for something made before the last vgc_reset(). */
-int vgc_check_epoch(const struct vgc_device *device, uint32_t epoch, const char *what);
-
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "queue.h"
+#include "internal.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #define CPU_RELAX() __builtin_ia32_pause()
@@ -29,28 +29,11 @@ struct vgc_queue *vgc_queue_current(struct vgc_device *device)
     return own.device == device && own.serial == device->serial ? own.queue : device->shared_queue;
 }
 
-int vgc_thread_claim_queue(struct vgc_device *device)
+void vgc_queue_set_current(struct vgc_device *device, struct vgc_queue *queue)
 {
-    int result = vgc_check_usable(device);
-    if (result != VGC_OK || vgc_queue_current(device) != device->shared_queue)
-        return result;
-    struct vgc_queue *queue;
-    result = vgc_queue_open(device, &queue, vgc_deadline(device->open_timeout_ns));
-    if (result != VGC_OK)
-        return result;
-    own.device = device;
+    own.device = queue != NULL ? device : NULL;
     own.serial = device->serial;
     own.queue = queue;
-    return VGC_OK;
-}
-
-void vgc_thread_release_queue(struct vgc_device *device)
-{
-    struct vgc_queue *queue = vgc_queue_current(device);
-    if (queue == device->shared_queue)
-        return;
-    own.device = NULL;
-    (void)vgc_queue_close(queue, vgc_deadline(device->request_timeout_ns));
 }
 
 /* ---- claiming ------------------------------------------------------------------------------- */
@@ -280,4 +263,19 @@ bool vgc_queue_drain(struct vgc_queue *queue, uint32_t stream, uint64_t deadline
     }
     pthread_mutex_unlock(&queue->mutex);
     return !busy;
+}
+
+/* Orphans hold staging memory, which must not be freed under the queue's mutex (see the lock order). */
+void vgc_queue_sweep(struct vgc_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    struct vgc_job *orphan;
+    while ((orphan = queue->orphans) != NULL) {
+        queue->orphans = orphan->next_free;
+        pthread_mutex_unlock(&queue->mutex);
+        vgc_job_free_staging(orphan);
+        pthread_mutex_lock(&queue->mutex);
+        vgc_job_recycle(orphan);
+    }
+    pthread_mutex_unlock(&queue->mutex);
 }

@@ -37,14 +37,14 @@ static void unlock_byte(int fd, uint64_t byte)
     (void)fcntl(fd, F_OFD_SETLK, &lock);
 }
 
-/* Is the client's process still there? Our own lock never conflicts with ourselves. */
-static bool is_alive(const struct vgc_device *device, uint32_t client)
+/* Our own lock never conflicts with ourselves. */
+bool vgc_state_is_alive(const struct vgc_device *device, uint32_t client)
 {
     struct flock lock = byte_lock(F_WRLCK, CLIENT_LOCKS_AT + client);
     return client == device->client || fcntl(device->state_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-static int state_lock(struct vgc_device *device, uint64_t deadline_ns)
+static int lock_until(struct vgc_device *device, uint64_t deadline_ns)
 {
     uint64_t step_ns = 20000;
     pthread_mutex_lock(&device->state_mutex);
@@ -63,15 +63,15 @@ static int state_lock(struct vgc_device *device, uint64_t deadline_ns)
     return VGC_OK;
 }
 
-static void state_unlock(struct vgc_device *device)
+void vgc_state_unlock(struct vgc_device *device)
 {
     unlock_byte(device->state_fd, 0);
     pthread_mutex_unlock(&device->state_mutex);
 }
 
-static int state_lock_now(struct vgc_device *device)
+int vgc_state_lock(struct vgc_device *device)
 {
-    return state_lock(device, vgc_deadline(device->open_timeout_ns));
+    return lock_until(device, vgc_deadline(device->open_timeout_ns));
 }
 
 struct vgc_client *vgc_state_self(struct vgc_device *device)
@@ -131,7 +131,7 @@ static bool is_current(struct vgc_device *device)
 static int refuse_if_in_use(struct vgc_device *device)
 {
     for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++)
-        if (device->state->clients[client].in_use != 0 && is_alive(device, client))
+        if (device->state->clients[client].in_use != 0 && vgc_state_is_alive(device, client))
             return vgc_fail(VGC_DEVICE_LOST,
                             "%s was reset while process %u used it: end that process, then open the device again",
                             device->transport->name, device->state->clients[client].pid);
@@ -184,7 +184,7 @@ int vgc_state_open(struct vgc_device *device, const char *state_dir, uint64_t de
     int result = open_file(device, state_dir);
     if (result != VGC_OK)
         return result;
-    result = state_lock(device, deadline_ns);
+    result = lock_until(device, deadline_ns);
     if (result != VGC_OK)
         return result;
     if (!is_current(device))
@@ -193,13 +193,13 @@ int vgc_state_open(struct vgc_device *device, const char *state_dir, uint64_t de
         device->transport->ops->revive(device->transport);
     if (result == VGC_OK)
         result = take_client(device);
-    state_unlock(device);
+    vgc_state_unlock(device);
     return result;
 }
 
 /* ---- giving back ---------------------------------------------------------------------------- */
 
-static void forget_client(struct vgc_device *device, uint32_t client)
+void vgc_state_forget(struct vgc_device *device, uint32_t client)
 {
     struct vgc_state *state = device->state;
     struct vgc_client *gone = &state->clients[client];
@@ -218,9 +218,9 @@ void vgc_state_close(struct vgc_device *device, bool quiet)
 {
     if (device->state == NULL)
         return;
-    if (device->client != UINT32_MAX && quiet && state_lock_now(device) == VGC_OK) {
-        forget_client(device, device->client);
-        state_unlock(device);
+    if (device->client != UINT32_MAX && quiet && vgc_state_lock(device) == VGC_OK) {
+        vgc_state_forget(device, device->client);
+        vgc_state_unlock(device);
     } /* else: the entry stays, its lock goes, and the next process reaps it */
     (void)munmap(device->state, sizeof(*device->state));
     device->state = NULL;
@@ -229,7 +229,7 @@ void vgc_state_close(struct vgc_device *device, bool quiet)
 
 /* ---- queues --------------------------------------------------------------------------------- */
 
-static bool ring_is_quiet(struct vgc_device *device, uint32_t queue)
+bool vgc_ring_is_quiet(struct vgc_device *device, uint32_t queue)
 {
     struct vgc_ring ring = vgc_layout_ring(&device->layout, device->transport->region, queue);
     uint16_t avail = __atomic_load_n(&ring.avail[1], __ATOMIC_ACQUIRE);
@@ -243,9 +243,9 @@ static bool can_take(struct vgc_device *device, uint32_t queue)
     uint8_t owner = device->state->queue_owner[queue];
     if (owner == 0)
         return true;
-    if (is_alive(device, owner - 1u) || device->state->clients[owner - 1u].intent_offset != 0)
+    if (vgc_state_is_alive(device, owner - 1u) || device->state->clients[owner - 1u].intent_offset != 0)
         return false;
-    if (ring_is_quiet(device, queue))
+    if (vgc_ring_is_quiet(device, queue))
         return true;
     device->transport->ops->kick(device->transport, queue); /* it may have died before its kick */
     return false;
@@ -257,20 +257,20 @@ int vgc_state_claim_queue(struct vgc_device *device, uint32_t *queue, uint64_t d
     bool some_dying;
     do {
         some_dying = false;
-        int result = state_lock(device, deadline_ns);
+        int result = lock_until(device, deadline_ns);
         if (result != VGC_OK)
             return result;
         for (uint32_t i = 0; i < device->layout.num_queues; i++) {
             uint8_t owner = device->state->queue_owner[i];
             if (can_take(device, i)) {
                 device->state->queue_owner[i] = (uint8_t)(device->client + 1);
-                state_unlock(device);
+                vgc_state_unlock(device);
                 *queue = i;
                 return VGC_OK;
             }
-            some_dying = some_dying || !is_alive(device, owner - 1u);
+            some_dying = some_dying || !vgc_state_is_alive(device, owner - 1u);
         }
-        state_unlock(device);
+        vgc_state_unlock(device);
     } while (some_dying && vgc_backoff(&step_ns, deadline_ns));
     return vgc_fail(
         VGC_RESOURCES_EXHAUSTED,
@@ -282,17 +282,17 @@ int vgc_state_claim_queue(struct vgc_device *device, uint32_t *queue, uint64_t d
 
 void vgc_state_release_queue(struct vgc_device *device, uint32_t queue)
 {
-    if (state_lock_now(device) != VGC_OK)
+    if (vgc_state_lock(device) != VGC_OK)
         return;
     device->state->queue_owner[queue] = 0;
-    state_unlock(device);
+    vgc_state_unlock(device);
 }
 
 /* ---- chunks --------------------------------------------------------------------------------- */
 
 int vgc_state_take_chunks(struct vgc_device *device, uint32_t count, uint32_t *first)
 {
-    int result = state_lock_now(device);
+    int result = vgc_state_lock(device);
     if (result != VGC_OK)
         return result;
     result = VGC_RESOURCES_EXHAUSTED;
@@ -306,19 +306,19 @@ int vgc_state_take_chunks(struct vgc_device *device, uint32_t count, uint32_t *f
             result = VGC_OK;
         }
     }
-    state_unlock(device);
+    vgc_state_unlock(device);
     return result;
 }
 
 void vgc_state_give_chunks(struct vgc_device *device, uint32_t first, uint32_t count)
 {
-    if (state_lock_now(device) != VGC_OK)
+    if (vgc_state_lock(device) != VGC_OK)
         return; /* freed with the client */
     memset(device->state->chunk_owner + first, 0, count);
-    state_unlock(device);
+    vgc_state_unlock(device);
 }
 
-/* ---- contexts and the dead ------------------------------------------------------------------ */
+/* ---- contexts ------------------------------------------------------------------------------- */
 
 void vgc_state_set_context(struct vgc_device *device, uint64_t intent_offset, uint32_t context, uint32_t generation)
 {
@@ -327,74 +327,4 @@ void vgc_state_set_context(struct vgc_device *device, uint64_t intent_offset, ui
     self->context = context;
     atomic_signal_fence(memory_order_seq_cst);
     self->intent_offset = intent_offset;
-}
-
-static bool owns_busy_queue(struct vgc_device *device, uint32_t client)
-{
-    bool busy = false;
-    for (uint32_t i = 0; i < device->layout.num_queues; i++) {
-        if (device->state->queue_owner[i] != client + 1 || ring_is_quiet(device, i))
-            continue;
-        device->transport->ops->kick(device->transport, i);
-        busy = true;
-    }
-    return busy;
-}
-
-/* A process that died between asking for a context and noting its id left the answer in its slot. */
-static void resolve_intent(struct vgc_device *device, struct vgc_client *gone)
-{
-    uint64_t offset = gone->intent_offset;
-    if (offset == 0 || offset > device->transport->region_bytes - sizeof(struct vgc_response))
-        return;
-    struct vgc_response response;
-    memcpy(&response, device->transport->region + offset, sizeof(response));
-    if (response.status == VGC_STATUS_OK && response.value <= UINT32_MAX) {
-        gone->context = (uint32_t)response.value;
-        gone->context_generation = device->config.generation;
-    }
-    gone->intent_offset = 0;
-}
-
-static bool destroy_context(struct vgc_device *device, struct vgc_client *gone)
-{
-    struct vgc_message message;
-    struct vgc_response response;
-    if (gone->context == 0 || gone->context_generation != device->config.generation)
-        return true; /* went away with its worker */
-    int result = vgc_message_begin_on(&message, device->shared_queue, VGC_OP_CONTEXT_DESTROY, gone->context, 0, true);
-    if (result == VGC_OK)
-        result = vgc_message_ask(&message, &response);
-    if (result != VGC_OK && result != VGC_NO_CONTEXT && result != VGC_DEVICE_LOST)
-        return false;
-    gone->context = 0;
-    return true;
-}
-
-static bool reap_client(struct vgc_device *device, uint32_t client)
-{
-    struct vgc_client *gone = &device->state->clients[client];
-    bool destroyed = destroy_context(device, gone); /* first: it cancels what keeps the queues busy */
-    if (owns_busy_queue(device, client))
-        return false;
-    if (gone->intent_offset != 0) {
-        resolve_intent(device, gone);
-        destroyed = destroy_context(device, gone);
-    }
-    if (!destroyed)
-        return false;
-    forget_client(device, client);
-    return true;
-}
-
-bool vgc_state_reap(struct vgc_device *device)
-{
-    bool freed = false;
-    if (device->shared_queue == NULL || state_lock_now(device) != VGC_OK)
-        return false;
-    for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++)
-        if (device->state->clients[client].in_use != 0 && !is_alive(device, client))
-            freed = reap_client(device, client) || freed;
-    state_unlock(device);
-    return freed;
 }

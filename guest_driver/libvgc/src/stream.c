@@ -2,7 +2,7 @@
  * is done. */
 #include <stdlib.h>
 
-#include "program.h"
+#include "internal.h"
 
 struct vgc_event {
     struct vgc_device *device;
@@ -79,7 +79,7 @@ int vgc_event_create(struct vgc_device *device, struct vgc_event **out)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
     int result = vgc_message_begin(&message, device, VGC_OP_EVENT_CREATE, 0, true);
     if (result == VGC_OK)
-        result = vgc_message_ask(&message, &response);
+        result = vgc_job_ask(&message, &response);
     if (result != VGC_OK) {
         free(event);
         return result;
@@ -109,7 +109,7 @@ int vgc_event_destroy(struct vgc_event *event)
     bool stale = event->epoch != event->device->epoch;
     int result = stale ? VGC_OK : begin_event(event, &message, VGC_OP_EVENT_DESTROY, 0);
     if (!stale && result == VGC_OK)
-        result = vgc_message_run(&message, NULL);
+        result = vgc_job_run(&message, NULL);
     free(event);
     return result;
 }
@@ -123,7 +123,7 @@ int vgc_event_record(struct vgc_event *event, uint32_t stream)
     vgc_job_release(event->job);
     event->job = NULL;
     event->recorded = true;
-    return vgc_message_run(&message, &event->job);
+    return vgc_job_run(&message, &event->job);
 }
 
 static int settle(struct vgc_event *event, int result)
@@ -155,7 +155,7 @@ int vgc_stream_wait_event(struct vgc_event *event, uint32_t stream)
     struct vgc_job *job;
     int result = begin_event(event, &message, VGC_OP_EVENT_WAIT, stream);
     if (result == VGC_OK)
-        result = vgc_message_run(&message, &job);
+        result = vgc_job_run(&message, &job);
     if (result == VGC_OK)
         vgc_job_release(job); /* it goes on by itself, holding the stream back */
     return result;

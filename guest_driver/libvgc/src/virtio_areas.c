@@ -5,7 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "virtio_pci.h"
+#include "virtio.h"
 
 enum { /* PCI */
        PCI_COMMAND = 4,

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "virtio_pci.h"
+#include "virtio.h"
 
 int vgc_virtio_read_config(struct vgc_transport *transport, struct vgc_config *config)
 {

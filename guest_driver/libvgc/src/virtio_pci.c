@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "virtio_pci.h"
+#include "virtio.h"
 
 enum { MAX_FUNCTIONS = 32 };
 

@@ -1,5 +1,5 @@
 /* Bringing a virtio device up: reset, features, queues [virtio 1.3 §3.1], and telling that this was done before. */
-#include "virtio_pci.h"
+#include "virtio.h"
 
 enum { NO_VECTOR = 0xffff };
 

@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "virtio_pci.h"
+#include "virtio.h"
 
 void vgc_virtio_revive(struct vgc_transport *transport)
 {

@@ -1,11 +1,11 @@
-/* The function module of load: how busy the element is. Its counters are sampled by the host, which makes
- * VGC_CTL_LOAD_SAMPLE records of them; the element only counts. */
+/* Function module of load: how busy the element is. The element only counts; the host samples the counters and makes
+ * VGC_CTL_LOAD_SAMPLE records from them. */
 #ifndef VGC_CONTROL_FUNCTIONS_LOAD_H
 #define VGC_CONTROL_FUNCTIONS_LOAD_H
 
 #include "perf.h"
 
-/* A block begins: work of a launch that the element had no part in before is one launch more. */
+/* Counts the begin of a block. The first block of a launch on this element counts the launch, too. */
 VGC_CTL_FN void vgc_ctl_load_begin(const struct vgc_ctl_unit *unit, uint64_t now)
 {
     struct vgc_ctl_pe *pe = unit->pe;
@@ -18,7 +18,7 @@ VGC_CTL_FN void vgc_ctl_load_begin(const struct vgc_ctl_unit *unit, uint64_t now
     }
 }
 
-/* A block has ended; returns for how long it ran. */
+/* Counts the end of a block; returns its duration in ns. */
 VGC_CTL_FN uint64_t vgc_ctl_load_end(const struct vgc_ctl_unit *unit, uint64_t now)
 {
     struct vgc_ctl_pe *pe = unit->pe;

@@ -1,4 +1,4 @@
-/* The function module of logs: formats with arguments, by level. */
+/* Function module of logs: formats with arguments, by level. */
 #ifndef VGC_CONTROL_FUNCTIONS_LOG_H
 #define VGC_CONTROL_FUNCTIONS_LOG_H
 

@@ -1,14 +1,15 @@
-/* The function module of performance: blocks and their times, events, counters, gauges with thresholds.
+/* Function module of performance: blocks and their times, events, counters, gauges with thresholds.
  *
- * What is counted is in the element's row of the area, where the host looks; records are made from level WARNING on
- * (events, gauges that cross a threshold) and INFO on (a record per block begin and end).
+ * Counters are in the element's row of the control area, where the host reads them. Records are made from level WARNING
+ * on (events, gauges that cross a threshold) and from INFO on (one per block begin and end).
  */
 #ifndef VGC_CONTROL_FUNCTIONS_PERF_H
 #define VGC_CONTROL_FUNCTIONS_PERF_H
 
 #include "../execution.h"
 
-/* A record of the running block, for those of the blocks that sampling keeps: begin and end of the same ones. */
+/* Makes a begin or end record of the running block. Sampling goes by the block's index, so that it keeps both records
+ * of a block or neither. */
 VGC_CTL_FN void vgc_ctl_perf_block(const struct vgc_ctl_unit *unit, uint32_t type, uint64_t last_word, uint64_t now)
 {
     struct vgc_ctl_execution execution;
@@ -44,8 +45,8 @@ VGC_CTL_FN void vgc_ctl_perf_event(const struct vgc_ctl_unit *unit, uint64_t nam
 
 /* ---- counters ------------------------------------------------------------------------------------------------ */
 
-/* Adds to the element's counter of that name, which there is from the first time on; with all of them taken by other
- * names it does nothing. */
+/* Adds to the element's counter of that name, which the first call makes; does nothing if other names have taken all
+ * counters. */
 VGC_CTL_FN void vgc_ctl_perf_count(const struct vgc_ctl_unit *unit, uint64_t name, int64_t delta)
 {
     if (vgc_ctl_bound(unit, VGC_CTL_PERF) == 0 || name == 0)
@@ -81,11 +82,13 @@ VGC_CTL_FN void vgc_ctl_store_double(double *to, uint64_t bits)
 }
 
 enum {
-    VGC_CTL_GAUGE_IN_MAKING = 1, /* instead of its name; no address of a text */
-    VGC_CTL_GAUGE_ROUNDS = 64,   /* of looks at one: making it takes three stores, but guest code can write this too */
+    /* temporary value of `name` while a warp initialises the gauge; no text has address 1 */
+    VGC_CTL_GAUGE_IN_MAKING = 1,
+    /* bound of the wait for that warp: it makes three stores, but guest code can write the mark, too */
+    VGC_CTL_GAUGE_ROUNDS = 64,
 };
 
-/* The gauge's name, when another warp that makes it has given it one. */
+/* The gauge's name; waits while another warp is making the gauge. */
 VGC_CTL_FN uint64_t vgc_ctl_perf_gauge_name(const struct vgc_ctl_unit *unit, const struct vgc_ctl_gauge *gauge)
 {
     uint64_t name = vgc_ctl_acquire64(&gauge->name);
@@ -96,13 +99,13 @@ VGC_CTL_FN uint64_t vgc_ctl_perf_gauge_name(const struct vgc_ctl_unit *unit, con
     return name;
 }
 
-/* The element's gauge of that name, a new one without thresholds if need be; NULL if all are taken. */
+/* The element's gauge of that name, made without thresholds if it is new; NULL if all are taken. */
 VGC_CTL_FN struct vgc_ctl_gauge *vgc_ctl_perf_find_gauge(const struct vgc_ctl_unit *unit, uint64_t name)
 {
     for (uint32_t i = 0; i < VGC_CTL_GAUGES; i++) {
         struct vgc_ctl_gauge *gauge = &unit->pe->gauges[i];
         if (vgc_ctl_load64(&gauge->name) == 0 && vgc_ctl_cas64(&gauge->name, 0, VGC_CTL_GAUGE_IN_MAKING)) {
-            vgc_ctl_store_double(&gauge->value, 0x7FF8000000000000ull); /* NaN: inside of all thresholds */
+            vgc_ctl_store_double(&gauge->value, 0x7FF8000000000000ull); /* NaN: within all thresholds */
             vgc_ctl_store_double(&gauge->low, 0xFFF0000000000000ull);   /* -infinity */
             vgc_ctl_store_double(&gauge->high, 0x7FF0000000000000ull);
             vgc_ctl_release64(&gauge->name, name);
@@ -113,7 +116,7 @@ VGC_CTL_FN struct vgc_ctl_gauge *vgc_ctl_perf_find_gauge(const struct vgc_ctl_un
     return 0;
 }
 
-/* Sets a gauge. A record is made when the value leaves what the thresholds allow and when it comes back. */
+/* Sets a gauge. Makes a record when the value leaves the range between the thresholds, and when it comes back. */
 VGC_CTL_FN void vgc_ctl_perf_gauge(const struct vgc_ctl_unit *unit, uint64_t name, double value)
 {
     union vgc_ctl_double now, before, crossed;

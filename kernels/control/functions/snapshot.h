@@ -1,5 +1,5 @@
-/* The function module of snapshots: the element's state lies in its row of the area, where the host reads all elements
- * at once; who is asked by a channel answers with a record, once per binding, at its next poll point. */
+/* Function module of snapshots: the element's state lies in its row of the control area, where the host reads all
+ * elements at once. An element with a bound channel answers with one record per binding, at its next poll point. */
 #ifndef VGC_CONTROL_FUNCTIONS_SNAPSHOT_H
 #define VGC_CONTROL_FUNCTIONS_SNAPSHOT_H
 
@@ -15,14 +15,14 @@ VGC_CTL_FN void vgc_ctl_snapshot_state(const struct vgc_ctl_unit *unit, uint64_t
     vgc_ctl_store32(&pe->warps, (unit->threads + 31) / 32);
 }
 
-/* The element runs nothing. */
+/* Marks the element as idle. */
 VGC_CTL_FN void vgc_ctl_snapshot_idle(const struct vgc_ctl_unit *unit)
 {
     vgc_ctl_store64(&unit->pe->kernel, 0);
     vgc_ctl_store32(&unit->pe->warps, 0);
 }
 
-/* Answers a snapshot that has not been answered. */
+/* Answers the bound snapshot, if that has not been answered. */
 VGC_CTL_FN void vgc_ctl_snapshot_answer(const struct vgc_ctl_unit *unit)
 {
     uint64_t word = vgc_ctl_bound(unit, VGC_CTL_SNAPSHOT);

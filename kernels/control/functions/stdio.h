@@ -1,4 +1,4 @@
-/* The function module of standard input and output. */
+/* Function module of standard input and output. */
 #ifndef VGC_CONTROL_FUNCTIONS_STDIO_H
 #define VGC_CONTROL_FUNCTIONS_STDIO_H
 
@@ -11,7 +11,7 @@ VGC_CTL_FN bool vgc_ctl_stdio_emit(const struct vgc_ctl_unit *unit, uint32_t typ
     return vgc_ctl_emit(unit, &message);
 }
 
-/* Text of any length, in as many records as it needs. */
+/* Sends text of any length, in as many records as it needs. */
 VGC_CTL_FN void vgc_ctl_stdio_text(const struct vgc_ctl_unit *unit, const uint8_t *text, uint32_t length)
 {
     while (length != 0) {
@@ -22,7 +22,7 @@ VGC_CTL_FN void vgc_ctl_stdio_text(const struct vgc_ctl_unit *unit, const uint8_
     }
 }
 
-/* A look at the in link of whatever is bound now. `took`: bytes taken. True: there may be more later. */
+/* Takes bytes from the in link of the channel that is bound now. `took`: bytes taken. True: more may come later. */
 VGC_CTL_FN bool vgc_ctl_stdio_look(const struct vgc_ctl_unit *unit, uint8_t *to, uint32_t size, uint32_t *took,
                                    uint64_t *wait_ns)
 {
@@ -30,7 +30,8 @@ VGC_CTL_FN bool vgc_ctl_stdio_look(const struct vgc_ctl_unit *unit, uint8_t *to,
     *took = 0;
     if (!vgc_ctl_hold(unit, VGC_CTL_STDIO, &execution))
         return false;
-    bool ended = vgc_ctl_acquire64(&execution.channel->in_eof) != 0; /* before what was put in is looked at */
+    bool ended = vgc_ctl_acquire64(&execution.channel->in_eof) !=
+                 0; /* loaded before the ring: bytes put in before the end are taken */
     bool open = vgc_ctl_load64(&execution.channel->in) != 0 && !ended;
     *took = vgc_ctl_link_take(unit->place, execution.channel, to, size);
     *wait_ns = vgc_ctl_load64(&execution.channel->wait_ns);
@@ -38,9 +39,9 @@ VGC_CTL_FN bool vgc_ctl_stdio_look(const struct vgc_ctl_unit *unit, uint8_t *to,
     return open;
 }
 
-/* Up to `size` bytes of this element's standard input: as soon as there are any. 0: it has ended, nothing came before
- * the channel's deadline, nothing is bound, or the launch is being stopped. Tells the host that it waits, and what it
- * took. */
+/* Reads up to `size` bytes of this element's standard input, as soon as there are any. 0: the input has ended, no bytes
+ * came before the channel's deadline, no channel is bound, or the launch is being stopped. Tells the host that the
+ * kernel waits, and which bytes it took. */
 VGC_CTL_FN uint32_t vgc_ctl_stdio_read(const struct vgc_ctl_unit *unit, uint8_t *to, uint32_t size)
 {
     uint32_t took = 0;

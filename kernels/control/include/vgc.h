@@ -1,22 +1,22 @@
-/* What kernels can say to the control system, and ask of it: #include <vgc.h>.
+/* API of the control system for kernels: #include <vgc.h>.
  *
- *   vgc_printf(format, ...)        text to whoever has opened this processing element's stdio
- *   vgc_read(buffer, size)         bytes that were typed for it; 0: the end, or nothing came in time
+ *   vgc_printf(format, ...)        text to people who have opened this processing element's stdio
+ *   vgc_read(buffer, size)         bytes typed for this element; 0: end of input, or no bytes in time
  *   vgc_log(level, format, ...)    VGC_ERROR, VGC_WARNING, VGC_INFO, VGC_DEBUG
- *   vgc_event(name, value)         something happened
+ *   vgc_event(name, value)         an event with a value
  *   vgc_count(name, delta)         a counter of this element; 24 names at most
  *   vgc_gauge(name, value)         a value of this element, with thresholds that the host sets; 8 names at most
- *   vgc_fault(code, format, ...)   something is wrong, and the kernel goes on
- *   vgc_poll()                     a good moment for the control system: answers snapshots, changes firmware. False:
- * the launch is being stopped, so a loop had better end
+ *   vgc_fault(code, format, ...)   reports a fault; the kernel goes on
+ *   vgc_poll()                     poll point: answers snapshots, changes firmware. False:
+ *                                  the launch is being stopped, so a loop had better end
  *
- * Every thread that calls makes a record (or adds, or takes bytes) of its own; a kernel that wants one per warp or
- * block asks for its leader itself. Nothing here synchronises threads, so all of it may stand in divergent code. As
- * long as nobody listens a call is a look at one word; vgc_read returns 0 then.
+ * Each calling thread makes a record (or adds, or takes bytes) of its own; a kernel that wants one per warp or block
+ * calls from one thread of it. These functions synchronise no threads, so they may be called in divergent code. While
+ * no channel is bound, a call loads one word; vgc_read returns 0 then.
  *
- * Formats and names must be constants of the program: the host reads them where they are. Formats are C's; integers
- * and characters, floats, pointers and strings can be arguments, strings also those that the kernel made. A record
- * takes about a thousand bytes of arguments; strings that do not fit are cut off.
+ * The host reads the text of a format or name later, so it must be a constant of the program, not a buffer. Formats are
+ * C's; integers and characters, floats, pointers and strings can be arguments, strings also if the kernel made them. A
+ * record holds about a thousand bytes of arguments; strings that do not fit are cut off.
  */
 #pragma once
 
@@ -30,9 +30,9 @@ enum {
     VGC_DEBUG = VGC_CTL_DEBUG,
 };
 
-/* The engine's: from here on the control code of the processing element has it. */
+/* Provided by the engine: the control code of the processing element. */
 extern "C" {
-/* Of what is bound for the function, at least 1; 0: nothing is. */
+/* Level of the channel that is bound for the function, at least 1; 0: no channel is bound. */
 __device__ uint32_t __vgc_ctl_level(uint32_t function);
 __device__ int __vgc_ctl_emit(uint32_t function, uint32_t type, uint32_t level, const void *payload, uint32_t length);
 __device__ void __vgc_ctl_count(const char *name, int64_t delta);
@@ -44,8 +44,8 @@ __device__ int __vgc_ctl_poll(void);
 namespace vgc_control
 {
 
-/* A record's payload while it is put together: `fixed` words in front (the format's address among them), then a word
- * for each argument, then the bytes of those that are strings. */
+/* A record's payload while it is built: `fixed` words in front (the format's address among them), then a word per
+ * argument, then the bytes of string arguments. */
 class Payload
 {
   public:
@@ -102,7 +102,7 @@ class Payload
     {
         put((unsigned long long)address);
     }
-    /* length << 32 | offset behind the fixed words */
+    /* word of a string: length << 32 | offset behind the fixed words */
     __device__ void put(const char *text)
     {
         const uint32_t begin = length_;
@@ -151,7 +151,7 @@ __device__ inline void vgc_log(unsigned level, const char *format, Arguments... 
     payload.emit(VGC_CTL_LOG, VGC_CTL_LOG_FORMAT, level);
 }
 
-/* Codes are the kernel's own, below 2^31. */
+/* `code`: chosen by the kernel, below 2^31. */
 template <typename... Arguments>
 __device__ inline void vgc_fault(unsigned code, const char *format, Arguments... arguments)
 {

@@ -1,4 +1,4 @@
-/* Cooperative groups: a block, tiles of a warp, the threads that are active together. Not: grids, clusters. */
+/* Cooperative groups: a block, tiles of a warp, the threads that are active together. Without grids and clusters. */
 #pragma once
 #include "cuda_runtime.h"
 
@@ -18,7 +18,7 @@ class thread_block {
 };
 __VGC_FN__ thread_block this_thread_block() { return thread_block(); }
 
-/* What warp-sized groups share: a mask of lanes, and where they begin. */
+/* Base of groups within a warp: a mask of lanes, and the first lane. */
 template <unsigned Size> class __tile {
   public:
     __device__ __forceinline__ void sync() const { __syncwarp(__mask()); }
@@ -54,11 +54,11 @@ template <unsigned Size, class Parent = thread_block> class thread_block_tile : 
 template <unsigned Size> __VGC_FN__ thread_block_tile<Size> tiled_partition(const thread_block &) { return thread_block_tile<Size>(); }
 template <unsigned Size, unsigned Larger, class Parent>
 __VGC_FN__ thread_block_tile<Size> tiled_partition(const thread_block_tile<Larger, Parent> &) {
-    static_assert(Size <= Larger, "a tile is not larger than what it is a part of");
+    static_assert(Size <= Larger, "a tile is not larger than the tile it is a part of");
     return thread_block_tile<Size>();
 }
 
-/* The threads of a warp that came here together. */
+/* The threads of a warp that arrived here together. */
 class coalesced_group {
   public:
     __device__ __forceinline__ explicit coalesced_group(unsigned mask) : mask_(mask) {}

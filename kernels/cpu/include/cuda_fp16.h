@@ -1,4 +1,4 @@
-/* half and half2: IEEE 754 binary16, computed in hardware where there is some, through float otherwise. */
+/* half and half2: IEEE 754 binary16, computed in hardware where the CPU has it, otherwise through float. */
 #pragma once
 #include "cuda_runtime.h"
 

@@ -1,4 +1,4 @@
-/* Device-side CUDA C++ of the CPU engine. Included before every source. */
+/* Device-side CUDA C++ of the CPU engine. The compiler includes it before every source. */
 #pragma once
 #include "vgc_builtins.h"
 #include "vector_types.h"

@@ -1,3 +1,3 @@
-/* What device code may use of it comes with cuda_runtime.h. */
+/* cuda_runtime.h declares the parts of this header that device code may use. */
 #pragma once
 #include "cuda_runtime.h"

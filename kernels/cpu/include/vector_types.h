@@ -33,7 +33,8 @@ struct dim3 {
     __host__ __device__ constexpr operator uint3() const { return {x, y, z}; }
 };
 
-/* threadIdx & co. are objects whose members are calls, so that programs may have variables of these names. */
+/* threadIdx, blockIdx, blockDim and gridDim are objects whose members are calls, so that programs may have variables of
+ * these names. */
 #define __VGC_POSITION(object, type, from)                                                                                             \
     struct __vgc_##object##_t {                                                                                                        \
         __declspec(property(get = __x)) unsigned x;                                                                                    \

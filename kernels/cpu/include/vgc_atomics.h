@@ -1,4 +1,4 @@
-/* Atomics. All scopes (_block, device, _system) are the same on a CPU; orders are relaxed, as CUDA's are. */
+/* Atomics. All scopes (_block, device, _system) are the same on a CPU; memory order is relaxed, like CUDA's. */
 #pragma once
 #include "vgc_builtins.h"
 
@@ -11,7 +11,7 @@ template <class T, class Update> __VGC_FN__ T __vgc_update(T *address, Update up
     return old;
 }
 
-/* One definition for each scope. */
+/* Defines an atomic function for each scope. */
 #define __VGC_SCOPES(result, name, params, ...)                                                                                        \
     __VGC_FN__ result name params { __VA_ARGS__ }                                                                                      \
     __VGC_FN__ result name##_block params { __VA_ARGS__ }                                                                              \

@@ -1,4 +1,4 @@
-/* The CPU engine's primitives, as its compiler and runtime know them. Device code uses cuda_runtime.h. */
+/* Primitives of the CPU engine's compiler and runtime. Device code uses cuda_runtime.h. */
 #pragma once
 
 #define __host__ __attribute__((host))
@@ -19,13 +19,13 @@
 #define CUDARTAPI
 #define CUDART_CB
 
-/* For the headers themselves. */
+/* Qualifiers of the functions in these headers. */
 #define __VGC_FN__ static __device__ __forceinline__
 
 typedef __SIZE_TYPE__ size_t;
 
 extern "C" {
-/* Position of the running thread: the same answer each time, so loops over threads can compute it. */
+/* Position of the running thread. `const`, as it never changes within a thread: loops over threads compute it. */
 #define __VGC_POSITION(name) __device__ __attribute__((const)) unsigned __vgc_##name();
 __VGC_POSITION(tid_x) __VGC_POSITION(tid_y) __VGC_POSITION(tid_z)
 __VGC_POSITION(ntid_x) __VGC_POSITION(ntid_y) __VGC_POSITION(ntid_z)
@@ -36,13 +36,13 @@ __VGC_POSITION(lanemask_eq) __VGC_POSITION(lanemask_lt) __VGC_POSITION(lanemask_
 __VGC_POSITION(lanemask_gt) __VGC_POSITION(lanemask_ge)
 #undef __VGC_POSITION
 
-/* Waits: the compiler cuts kernels here (enum vgc_cpu_site_kind). */
+/* Waits for other threads: the compiler cuts kernels at these calls (enum vgc_cpu_site_kind). */
 __device__ void __vgc_barrier();
 __device__ int __vgc_barrier_reduce(int kind, int predicate);
 __device__ unsigned __vgc_warp32(int kind, unsigned mask, unsigned value, unsigned arg);
 __device__ unsigned long long __vgc_warp64(int kind, unsigned mask, unsigned long long value, unsigned arg);
 
-/* Runtime calls. */
+/* Functions of the runtime (vhost_backend/engines/cpu/device.c). */
 __device__ int __vgc_printf(const char *format, ...);
 __device__ __attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const char *file, unsigned line, const char *function);
 __device__ __attribute__((noreturn)) void __vgc_trap();

@@ -1,4 +1,4 @@
-/* Math functions and intrinsics. The C library's are compiler builtins (the runtime resolves what is not inlined);
+/* Math functions and intrinsics. The C library's are compiler builtins (the runtime provides those not inlined);
  * directed rounding is computed from the exact error of the rounded result. */
 #pragma once
 #include "vgc_builtins.h"
@@ -139,7 +139,7 @@ __VGC_DIRECT(float, f, __builtin_inff())
 __VGC_DIRECT(double, , __builtin_inf())
 #undef __VGC_DIRECT
 
-/* The exact error of a sum [Knuth]: volatile-free, as contraction and reassociation are off here. */
+/* The exact error of a sum [Knuth: TwoSum]. Needs no volatile, as contraction and reassociation are off here. */
 template <class T> __VGC_FN__ T __vgc_sum_error(T a, T b, T sum) {
 #pragma clang fp reassociate(off) contract(off)
     const T bb = sum - a;

@@ -20,7 +20,7 @@ __VGC_FN__ int __uni_sync(unsigned mask, int predicate) {
     const unsigned votes = __ballot_sync(mask, predicate);
     return votes == 0 || votes == __ballot_sync(mask, 1);
 }
-/* The lanes of the warp that have come to this very call when none of the warp can go on without it. */
+/* The lanes of the warp that are at this call when no lane of the warp can go on without it. */
 __VGC_FN__ unsigned __activemask() { return __vgc_warp32(__VGC_ACTIVEMASK, 0xffffffffu, 0, 0); }
 __VGC_FN__ unsigned __ballot(int predicate) { return __vgc_warp32(__VGC_BALLOT_ACTIVE, 0xffffffffu, predicate != 0, 0); }
 __VGC_FN__ int __any(int predicate) { return __ballot(predicate) != 0; }

@@ -1,4 +1,4 @@
-/* What <vgc.h> asks of the control code, on an NVIDIA GPU. */
+/* Functions of <vgc.h> on an NVIDIA GPU. */
 #ifndef VGC_CUDA_DEVICE_API_H
 #define VGC_CUDA_DEVICE_API_H
 
@@ -47,7 +47,7 @@ VGC_CUDA_API uint32_t __vgc_ctl_read(void *to, uint32_t size)
     return here.unit.pe == 0 ? 0 : vgc_ctl_stdio_read(&here.unit, (uint8_t *)to, size);
 }
 
-/* A launch that is being stopped ends with its worker: nobody lives to be told. */
+/* Always true: a launch is stopped by ending its worker, and the kernel with it. */
 VGC_CUDA_API int __vgc_ctl_poll(void)
 {
     struct vgc_cuda_unit here(0);

@@ -1,14 +1,14 @@
-/* What a kernel prints, as a record of the format's address and its arguments: 8 bytes for each, texts behind them
+/* Records of printf: the format's address and its arguments, 8 bytes for each, with texts behind them
  * (virtio_proto/control/records.py: expand).
  *
- * The compiler has put the arguments of printf into memory as C promotes them, each at a multiple of its size; of what
- * size they are the format alone says. */
+ * The compiler has put the arguments of printf into memory as C promotes them, each at a multiple of its size; only the
+ * format tells their sizes. */
 #ifndef VGC_CUDA_FORMAT_H
 #define VGC_CUDA_FORMAT_H
 
 #include "vgc_writer.h"
 
-/* A walk along a format, from one conversion to the next. */
+/* Iterates over the conversions of a format. */
 struct vgc_cuda_format {
     const char *at;
     const char *arguments;
@@ -38,8 +38,8 @@ struct vgc_cuda_format {
         return false;
     }
 
-    /* To the letter of the next conversion, 0 at the end; `take` is called with each width or precision that is an
-     * argument. *is_wide: an integer of it has 8 bytes. */
+    /* Letter of the next conversion, 0 at the end; calls `take` for each width or precision that is an argument.
+     * *is_wide: an integer argument of the conversion has 8 bytes. */
     template <class Take> __device__ char next(bool *is_wide, const Take &take)
     {
 #pragma unroll 1

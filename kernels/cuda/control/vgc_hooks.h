@@ -1,18 +1,20 @@
-/* The control system in a kernel on an NVIDIA GPU: what the hooks call that compiler/hooks.py puts into every program.
+/* Functions of the control system that hooks call on an NVIDIA GPU; compiler/hooks.py puts the hooks into every
+ * program.
  *
- * These functions run on the processing element that they speak of, in a thread of the guest's kernel: execution
- * modules of the GPU domain. None of them is inlined, so that a kernel which nobody watches carries none of their
- * registers. They synchronise with no other thread, so a hook may stand where threads have parted ways.
+ * They run in a thread of the guest's kernel, on the processing element (SM) that they report about. None of them is
+ * inlined, so that an unwatched kernel needs no registers for them. They synchronise with no other
+ * thread, so a hook may stand in divergent code.
  *
- * Several blocks share an SM. It is busy while at least one is there that began while blocks were attended: the blocks'
- * warps are counted in and out (vgc_ctl_pe.warps), and who comes first or goes last settles the account. */
+ * Several blocks share an SM, which is busy while it has at least one attended block (see VGC_CTL_ATTEND_BLOCKS): the
+ * blocks' warps are counted in and out (vgc_ctl_pe.warps), and the first block in and the last one out account for it.
+ */
 #ifndef VGC_CUDA_HOOKS_H
 #define VGC_CUDA_HOOKS_H
 
 #include "control.h"
 #include "vgc_format.h"
 
-/* By compiler/hooks.py, for a program that may need it. */
+/* Defined by compiler/hooks.py for a program that may include <vgc.h>. */
 #ifdef VGC_CUDA_API_WANTED
 #include "vgc_device_api.h"
 #endif
@@ -20,7 +22,7 @@
 #define VGC_CUDA_HOOK extern "C" __device__ __noinline__ __attribute__((used))
 
 extern "C" {
-/* The driver's own, by names that compiler/hooks.py turns into theirs. */
+/* The driver's vprintf and __assertfail: compiler/hooks.py replaces these names. */
 __device__ int __vgc_driver_vprintf(const char *format, void *arguments);
 __device__ void __vgc_driver_assertfail(const char *what, const char *file, unsigned int line, const char *function,
                                         size_t character_bytes);
@@ -45,7 +47,7 @@ VGC_CTL_FN void vgc_cuda_enter_block(const struct vgc_cuda_unit *here, uint64_t 
     vgc_ctl_store64(&pe->since_ns, now);
 }
 
-/* Nobody changes busy_since_ns before this block is counted out. */
+/* Counts a block out. busy_since_ns cannot change before: the SM is busy with this block. */
 VGC_CTL_FN void vgc_cuda_leave_block(const struct vgc_cuda_unit *here, uint64_t now)
 {
     struct vgc_ctl_pe *pe = here->unit.pe;
@@ -72,7 +74,7 @@ struct vgc_cuda_block {
     }
 };
 
-/* A record of a block's begin or end: as vgc_ctl_perf_block. */
+/* Makes a record of a block's begin or end, like vgc_ctl_perf_block. */
 static __device__ __noinline__ void vgc_cuda_perf_record(uint32_t type, uint64_t kernel, uint64_t last_word)
 {
     struct vgc_cuda_unit here(kernel);
@@ -92,7 +94,7 @@ VGC_CTL_FN void vgc_cuda_perf_block(const struct vgc_cuda_unit *here, uint32_t t
         vgc_cuda_perf_record(type, here->unit.kernel, last_word);
 }
 
-/* The time, which __vgc_block_end is to be given. `number`: of the element, which there is. */
+/* Returns the time, which is passed to __vgc_block_end. `number`: of the element, already checked. */
 VGC_CUDA_HOOK unsigned long long __vgc_block_begin(unsigned int number, unsigned long long kernel)
 {
     struct vgc_cuda_unit here(kernel);
@@ -104,8 +106,8 @@ VGC_CUDA_HOOK unsigned long long __vgc_block_begin(unsigned int number, unsigned
     return now;
 }
 
-/* The element can be another one than at the beginning, if the driver has moved the block: it is counted out where it
- * is. */
+/* The element may differ from the one at the block's begin, as the driver may preempt a block and resume it elsewhere;
+ * the block is counted out where it ends. */
 VGC_CUDA_HOOK void __vgc_block_end(unsigned long long since)
 {
     struct vgc_cuda_unit here(0);
@@ -117,8 +119,7 @@ VGC_CUDA_HOOK void __vgc_block_end(unsigned long long since)
     vgc_cuda_perf_block(&here, VGC_CTL_PERF_BLOCK_END, now > since ? now - since : 0, now);
 }
 
-/* ---- printf, assert, trap: in programs that have them (compiler/hooks.py)
- * ------------------------------------------------------------------------------------ */
+/* ---- printf, assert, trap: only in programs that use them (compiler/hooks.py) --------------------------------- */
 
 #ifdef VGC_CUDA_PRINTS
 
@@ -137,7 +138,7 @@ VGC_CUDA_HOOK int __vgc_vprintf(const char *format, void *arguments)
 
 #ifdef VGC_CUDA_FAILS
 
-/* As the driver says it. */
+/* The driver's text of a failed assertion. */
 struct vgc_cuda_assertion {
     const char *what;
     const char *file;

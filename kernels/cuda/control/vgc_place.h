@@ -1,4 +1,4 @@
-/* Where a thread of a kernel is: the program's link with the control area, and its processing element. */
+/* Place of a kernel's thread: the program's link to the control area, and the thread's processing element. */
 #ifndef VGC_CUDA_PLACE_H
 #define VGC_CUDA_PLACE_H
 
@@ -22,7 +22,7 @@ VGC_CTL_FN uint64_t vgc_cuda_gridid(void)
     return number;
 }
 
-/* A processing element as the calling thread sees it; `pe` NULL: the host does not know this one. */
+/* Processing element of the calling thread; `pe` is NULL if the control area has no row for it. */
 struct vgc_cuda_unit {
     struct vgc_ctl_unit unit;
 

@@ -1,5 +1,5 @@
-/* <vgc.h> in a program that is compiled without hooks: nobody listens, nothing is typed, no launch is being stopped.
- * Included before sources that may include <vgc.h>, by the compile program. */
+/* Empty functions of <vgc.h> for a program that is compiled without hooks: no channel is bound, no input comes, no
+ * launch is being stopped. The compile program includes this before sources that may include <vgc.h>. */
 #ifndef VGC_CUDA_UNHEARD_H
 #define VGC_CUDA_UNHEARD_H
 

@@ -1,7 +1,7 @@
-/* Records whose contents come in pieces, written straight into their slots: a thread of a kernel has no stack to spare
- * (what one thread needs, a GPU has in memory for every thread that can be resident).
+/* Records whose contents come in pieces and are written straight into their slots, since stack is expensive: a GPU
+ * reserves it in memory for every thread that can be resident.
  *
- * The contents are a function object that is called twice with a writer: to be counted, and to be written. */
+ * The contents are a function object that is called twice with a writer: first to count bytes, then to write them. */
 #ifndef VGC_CUDA_WRITER_H
 #define VGC_CUDA_WRITER_H
 
@@ -10,8 +10,7 @@
 
 #define VGC_CUDA_LOST (~0ull) /* no position */
 
-/* Where a record's payload is at `offset`. What follows is in functions of its own, too, for the sake of the code's
- * size. */
+/* Address of a record's payload byte at `offset`. Not inlined, like the functions below, to keep the code small. */
 static __device__ __noinline__ uint8_t *vgc_cuda_at(const struct vgc_ctl_link link, uint64_t position, uint32_t offset)
 {
     if (offset < VGC_CTL_FIRST_PAYLOAD)
@@ -21,7 +20,8 @@ static __device__ __noinline__ uint8_t *vgc_cuda_at(const struct vgc_ctl_link li
     return more->payload + offset % VGC_CTL_NEXT_PAYLOAD;
 }
 
-/* Writes a text from `length` on, as far as a record goes; link.slots NULL: counts it. The length that it is then. */
+/* Writes a text from offset `length` on, cut off at a record's end; only counts if link.slots is NULL. Returns the new
+ * length. */
 static __device__ __noinline__ uint32_t vgc_cuda_text(const struct vgc_ctl_link link, uint64_t position,
                                                       uint32_t length, const char *from)
 {
@@ -33,11 +33,11 @@ static __device__ __noinline__ uint32_t vgc_cuda_text(const struct vgc_ctl_link 
 }
 
 struct vgc_cuda_writer {
-    struct vgc_ctl_link link; /* slots NULL: counts only */
+    struct vgc_ctl_link link; /* slots NULL: only counts */
     uint64_t position;        /* of the record's first slot */
     uint32_t length;          /* bytes so far */
 
-    /* Words come before texts: then they are aligned in every slot. */
+    /* Words must come before texts: they are then aligned in every slot. */
     __device__ void word(uint64_t value)
     {
         if (length + sizeof(value) > VGC_CTL_MAX_PAYLOAD)
@@ -65,7 +65,7 @@ struct vgc_cuda_writer {
     }
 };
 
-/* Shows a record whose payload is written: what it goes on in first, its beginning last. */
+/* Commits a record whose payload is written: its further slots first, its first slot last. */
 VGC_CTL_FN void vgc_cuda_commit(const struct vgc_ctl_unit *unit, const struct vgc_cuda_writer *writer,
                                 const struct vgc_ctl_message *message, uint64_t number)
 {
@@ -88,8 +88,8 @@ VGC_CTL_FN void vgc_cuda_commit(const struct vgc_ctl_unit *unit, const struct vg
     vgc_ctl_store64(&unit->pe->last_record_ns, vgc_ctl_now(unit));
 }
 
-/* Slots for a record of what is held, in `*position`; false: there is no room, and it is counted as lost. Once for all
- * that a program records: every kernel has its own copy of what it may call. */
+/* Claims slots for a record of a held channel; returns the position, or VGC_CUDA_LOST, then counted as lost. Not
+ * inlined: every kernel would have a copy for each record that it may make. */
 static __device__ __noinline__ uint64_t vgc_cuda_claim(struct vgc_ctl_channel *channel, const uint64_t *bind,
                                                        uint64_t word, uint32_t slots, bool hurry)
 {
@@ -121,7 +121,7 @@ VGC_CTL_FN bool vgc_cuda_record(const struct vgc_ctl_unit *unit, const struct vg
     return true;
 }
 
-/* As vgc_ctl_emit: held, filtered by level, sampled, made, released. `message` has no payload. */
+/* Makes a record like vgc_ctl_emit; `contents` take the place of the message's payload. */
 template <class Contents>
 VGC_CTL_FN bool vgc_cuda_emit(const struct vgc_ctl_unit *unit, const struct vgc_ctl_message *message,
                               const Contents &contents)

@@ -1,5 +1,5 @@
-/* NVIDIA's, which under NVRTC makes uint64_t an unsigned long long, against the host's unsigned long. None but it sees
- * that. */
+/* Wraps NVIDIA's header, which under NVRTC makes uint64_t an unsigned long long, against the host's unsigned long; only
+ * that header sees its definition. */
 #pragma once
 #include <stdint.h>
 #define uint64_t __vgc_long_long_uint64_t

@@ -1,4 +1,4 @@
-/* The functions are NVRTC's own; these are the macros of C. */
+/* Macros of C's <math.h>; the functions are built into NVRTC. */
 #pragma once
 
 #undef NAN

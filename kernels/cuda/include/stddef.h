@@ -15,6 +15,6 @@ typedef struct {
 #define offsetof(type, member) __builtin_offsetof(type, member)
 #endif
 #endif
-#ifndef offsetof /* which CUDA 13.0 and older do not take for a constant */
+#ifndef offsetof /* CUDA 13.0 and older do not take it for a constant */
 #define offsetof(type, member) ((size_t)&((type *)0)->member)
 #endif

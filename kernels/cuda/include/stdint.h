@@ -1,4 +1,4 @@
-/* The same types as the host's on Linux, so that kernels get the same names from every compiler. */
+/* Types as on a Linux host, so that kernels get the same mangled names from every compiler. */
 #pragma once
 
 typedef signed char int8_t;

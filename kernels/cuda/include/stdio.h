@@ -1,3 +1,3 @@
-/* printf is NVRTC's own. */
+/* printf is built into NVRTC. */
 #pragma once
 #include <stddef.h>

@@ -1,3 +1,3 @@
-/* malloc and free are NVRTC's own. */
+/* malloc and free are built into NVRTC. */
 #pragma once
 #include <stddef.h>

@@ -1,3 +1,3 @@
-/* memcpy and memset are NVRTC's own. */
+/* memcpy and memset are built into NVRTC. */
 #pragma once
 #include <stddef.h>

@@ -1,2 +1,2 @@
-/* clock and clock_t are NVRTC's own. */
+/* clock and clock_t are built into NVRTC. */
 #pragma once

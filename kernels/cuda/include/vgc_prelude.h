@@ -1,8 +1,8 @@
-/* What NVRTC lacks of that which nvcc puts before every source. The folder's other headers are the C and C++ standard
- * ones as device code uses them: NVRTC has none, and the host's must not be read. nvcc gets none of this. */
+/* Definitions that nvcc puts before every source and NVRTC lacks. The folder's other headers are the C and C++ standard
+ * headers, reduced to device code: NVRTC has none, and the host's must not be read. nvcc does not use this folder. */
 #pragma once
 
-/* NVRTC refuses functions that are for the host alone. Without the word they are device functions that nobody calls. */
+/* NVRTC refuses functions for the host alone. Without the keyword they are unused device functions. */
 #undef __host__
 #define __host__
 

@@ -1,7 +1,7 @@
-/* What the fake needs of the CUDA driver's binary interface, under the real names.
+/* The part of the CUDA driver's binary interface that the fake needs, with the real names.
  *
- * FAKE_REAL_HEADER takes NVIDIA's cuda.h instead: a test compiles every file so, and any difference between the two
- * is a conflict of types or a failed assertion. */
+ * FAKE_REAL_HEADER includes NVIDIA's cuda.h instead: a test compiles every file with it, and any difference between the
+ * two is a conflict of types or a failed assertion. */
 #ifndef FAKE_CUDA_ABI_H
 #define FAKE_CUDA_ABI_H
 
@@ -24,6 +24,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef unsigned long long CUmemGenericAllocationHandle;
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 typedef struct CUuuid_st {
@@ -40,6 +41,7 @@ typedef int CUdevice_attribute;
 typedef int CUfunction_attribute;
 typedef int CUpointer_attribute;
 typedef int CUmemPool_attribute;
+typedef int CUmemAllocationGranularity_flags;
 typedef int CUlimit;
 typedef int CUjit_option;
 typedef int CUdevResourceType;
@@ -137,6 +139,7 @@ enum {
     CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
     CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED = 99,
+    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
     CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR = 106,
     CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK = 111,
     CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED = 113,
@@ -150,7 +153,7 @@ typedef struct CUdevSmResource_st {
     unsigned int smCoscheduledAlignment;
 } CUdevSmResource;
 
-/* The part from `sm` on is padded to 48 bytes, in every version of the header that has it. */
+/* Every version of the header pads the part from `sm` on to 48 bytes. */
 typedef struct CUdevResource_st {
     CUdevResourceType type;
     unsigned char _internal_padding[92];
@@ -175,11 +178,33 @@ typedef struct CUmemPoolProps_st {
     unsigned char reserved[54];
 } CUmemPoolProps;
 
+enum { CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1 };
+enum { CU_MEM_ACCESS_FLAGS_PROT_NONE = 0, CU_MEM_ACCESS_FLAGS_PROT_READ = 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
+
+typedef struct CUmemAllocationProp_st {
+    int type;
+    int requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType, gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+} CUmemAllocationProp;
+
+typedef struct CUmemAccessDesc_st {
+    CUmemLocation location;
+    int flags;
+} CUmemAccessDesc;
+
 #endif
 
 _Static_assert(sizeof(CUdevResource) == 144, "CUdevResource");
 _Static_assert(offsetof(CUdevResource, sm) == 96, "CUdevResource.sm");
 _Static_assert(sizeof(CUmemPoolProps) == 88, "CUmemPoolProps");
 _Static_assert(offsetof(CUmemPoolProps, maxSize) == 24, "CUmemPoolProps.maxSize");
+_Static_assert(sizeof(CUmemAllocationProp) == 32, "CUmemAllocationProp");
+_Static_assert(sizeof(CUmemAccessDesc) == 12, "CUmemAccessDesc");
 
 #endif

@@ -1,4 +1,5 @@
-/* What the kernels of bench/kernels do, for the benchmarks' own tests: one thread, no geometry but the grid's size. */
+/* The kernels of bench/kernels, for tests of the benchmarks: in one thread; of the geometry only the grid's size
+ * counts. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 
 enum { MOST_ARRAYS = 3 };
 
-/* The memory that a launch uses: every array is pinned when it is asked for, and all are let go at once. */
+/* Memory that a launch uses: `array` pins each array, `end` unpins all. */
 struct arrays {
     const struct fake_launch *launch;
     struct fake_memory *memory[MOST_ARRAYS];
@@ -14,7 +15,7 @@ struct arrays {
     bool bad;
 };
 
-/* `count` floats at the address that is the parameter at `offset`; NULL if that memory is not there. */
+/* `count` floats at the address in the parameter at `offset`; NULL if there is no such memory. */
 static float *array(struct arrays *arrays, size_t offset, uint64_t count)
 {
     CUdeviceptr address;

@@ -1,4 +1,4 @@
-/* How every function of the driver begins and ends. */
+/* Begin and end of every function of the driver. */
 #include <stdarg.h>
 
 #include "fake.h"
@@ -22,7 +22,7 @@ CUresult fake_enter(struct fake_call *call, enum fake_needs needs)
         fake_misuse("%s was called in a thread without a context", call->name);
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    return needs == FAKE_ANYHOW ? CUDA_SUCCESS : fake_sticky(call->context);
+    return needs == FAKE_CURRENT_STICKY ? CUDA_SUCCESS : fake_sticky(call->context);
 }
 
 CUresult fake_leave(struct fake_call *call, CUresult result, const char *format, ...)

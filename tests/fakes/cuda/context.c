@@ -1,11 +1,11 @@
-/* Contexts: the primary one of each device, and which one is current in which thread. */
+/* Contexts, and the stack of current contexts of each thread. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fake.h"
 
 static _Thread_local struct {
-    CUcontext contexts[FAKE_MAX_STACK]; /* handles: a context may end while it is current */
+    CUcontext contexts[FAKE_MAX_STACK]; /* handles, as a context may end while it is current */
     int depth;
 } stack;
 
@@ -27,7 +27,7 @@ void fake_poison(struct fake_context *context, CUresult error)
     pthread_cond_broadcast(&fake.progress);
 }
 
-/* Of a context that this thread is about to have on top, or no longer has there. */
+/* Counts the threads in which a context is current; `step`: 1 or -1. */
 static CUresult count_current(CUcontext handle, int step)
 {
     struct fake_context *context = fake_handle_peek(handle, FAKE_CONTEXT);
@@ -62,9 +62,9 @@ void fake_current_forget(void)
     stack.depth = 0;
 }
 
-static pthread_key_t at_exit; /* of a thread */
+static pthread_key_t at_exit; /* calls leave_thread at a thread's end */
 
-/* A thread that ends has nothing current any more. */
+/* Pops all contexts of a thread that ends. */
 static void leave_thread(void *unused)
 {
     (void)unused;
@@ -136,7 +136,7 @@ FAKE_API CUresult cuCtxGetCurrent(CUcontext *context)
 
 FAKE_API CUresult cuCtxGetDevice(CUdevice *device)
 {
-    FAKE_CALL(FAKE_ANYHOW);
+    FAKE_CALL(FAKE_CURRENT_STICKY);
     if (!result)
         *device = call.context->device;
     FAKE_LEAVE("%s", "");
@@ -144,7 +144,7 @@ FAKE_API CUresult cuCtxGetDevice(CUdevice *device)
 
 FAKE_API CUresult cuCtxGetFlags(unsigned int *flags)
 {
-    FAKE_CALL(FAKE_ANYHOW);
+    FAKE_CALL(FAKE_CURRENT_STICKY);
     if (!result)
         *flags = call.context->flags;
     FAKE_LEAVE("%s", "");
@@ -155,6 +155,10 @@ FAKE_API CUresult cuCtxSetLimit(CUlimit limit, size_t value)
     FAKE_CALL(FAKE_CURRENT);
     if (!result && (unsigned int)limit > CU_LIMIT_MALLOC_HEAP_SIZE)
         result = CUDA_ERROR_UNSUPPORTED_LIMIT;
+    if (!result && limit == CU_LIMIT_PRINTF_FIFO_SIZE && fake_output_is_fixed(call.context))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (!result && limit == CU_LIMIT_STACK_SIZE)
+        result = fake_stack_set(call.context, value);
     if (!result)
         call.context->primary->limits[limit] = value;
     FAKE_LEAVE("%d, %zu", (int)limit, value);
@@ -170,65 +174,22 @@ FAKE_API CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
     FAKE_LEAVE("%d", (int)limit);
 }
 
-struct sync {
-    struct fake_context *context;
-    struct fake_stream *busy;
-};
-
-static void find_busy(void *object, void *data)
-{
-    struct fake_stream *stream = object;
-    struct sync *sync = data;
-    if (stream->context == sync->context && stream->depth)
-        sync->busy = stream;
-}
-
 FAKE_API CUresult cuCtxSynchronize(void)
 {
     FAKE_CALL(FAKE_CURRENT);
-    while (!result) {
-        struct sync sync = {.context = call.context};
-        fake_handle_each(FAKE_STREAM, find_busy, &sync);
-        if (!sync.busy)
-            break;
-        fake_wait();
-        result = fake_sticky(call.context);
-    }
     if (!result)
-        result = fake_context_flush(call.context);
+        result = fake_context_wait(call.context);
+    if (call.context)
+        fake_context_report(call.context);
     FAKE_LEAVE("%s", "");
 }
 
-void fake_context_print(struct fake_context *context, const char *text)
+FAKE_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-    struct fake_context *primary = context->primary;
-    size_t len = strlen(text), room = primary->limits[CU_LIMIT_PRINTF_FIFO_SIZE];
-    if (len > room)
-        return;
-    char *fifo = realloc(primary->fifo, primary->fifo_len + len + 1);
-    if (!fifo)
-        abort();
-    memcpy(fifo + primary->fifo_len, text, len);
-    primary->fifo = fifo;
-    primary->fifo_len += len;
-    if (primary->fifo_len > room) { /* the oldest is lost */
-        memmove(fifo, fifo + primary->fifo_len - room, room);
-        primary->fifo_len = room;
-    }
-}
-
-void fake_context_tell_assertion(struct fake_context *context)
-{
-    if (context->primary->assertion)
-        fputs(context->primary->assertion, stderr);
-    context->primary->assertion = NULL;
-}
-
-CUresult fake_context_flush(struct fake_context *context)
-{
-    struct fake_context *primary = context->primary;
-    if (primary->fifo_len)
-        fwrite(primary->fifo, 1, primary->fifo_len, stdout);
-    primary->fifo_len = 0;
-    return CUDA_SUCCESS;
+    FAKE_CALL(FAKE_CURRENT);
+    if (!result && least)
+        *least = 0;
+    if (!result && greatest)
+        *greatest = FAKE_GREATEST_PRIORITY;
+    FAKE_LEAVE("%s", "");
 }

@@ -1,4 +1,4 @@
-/* How tests steer the fake: plain functions, for ctypes. */
+/* Functions by which tests control the fake; plain, for ctypes. */
 #include <string.h>
 
 #include "fake.h"
@@ -10,7 +10,7 @@
         pthread_mutex_unlock(&fake.lock);                                                                              \
     } while (0)
 
-/* One line of settings ("devices 2", "0.name X"), before cuInit; 0, or -1 if it is none. */
+/* Applies a line of settings ("devices 2", "0.name X"), before cuInit; 0, or -1 if it is not valid. */
 FAKE_API int fake_cuda_set(const char *line)
 {
     char copy[1024];
@@ -20,37 +20,37 @@ FAKE_API int fake_cuda_set(const char *line)
     return known ? 0 : -1;
 }
 
-/* Let `times` calls of a function end with an error, from the `nth` (1 is the next) from now on. */
+/* Makes `times` calls of a function fail, from the `nth` on; 1 is the next call. */
 FAKE_API void fake_cuda_inject(const char *name, int result, unsigned long nth, unsigned long times)
 {
     FAKE_LOCKED(fake_inject(name, nth, times, result));
 }
 
-/* Let cuGetProcAddress not find a function. */
+/* Hides a function from cuGetProcAddress. */
 FAKE_API void fake_cuda_hide(const char *name)
 {
     FAKE_LOCKED(fake_hide(name));
 }
 
-/* Let no stream begin another operation, or let them go on. */
+/* Keeps streams from beginning operations, or lets them continue. */
 FAKE_API void fake_cuda_hold(int held)
 {
     FAKE_LOCKED(fake.held = held != 0; pthread_cond_broadcast(&fake.progress));
 }
 
-/* Let the kernels end that hang now. */
+/* Ends the kernels that hang now. */
 FAKE_API void fake_cuda_release(void)
 {
     FAKE_LOCKED(fake.released++; pthread_cond_broadcast(&fake.progress));
 }
 
-/* A sticky error of a device's contexts, as if a kernel had failed. */
+/* Sets a sticky error of a device's contexts, as if a kernel had failed. */
 FAKE_API void fake_cuda_poison(int device, int result)
 {
     FAKE_LOCKED(if (fake.primaries[device]) fake_poison(fake.primaries[device], (CUresult)result));
 }
 
-/* Wait until so many kernels hang. */
+/* Waits until `count` kernels hang. */
 FAKE_API void fake_cuda_await_hanging(unsigned int count)
 {
     FAKE_LOCKED(while (fake.hanging < count) fake_wait());
@@ -83,14 +83,19 @@ static unsigned long number(const char *name)
         {"device_allocations", fake_memory_count(false)},
         {"host_allocations", fake_memory_count(true)},
         {"device_bytes", fake_memory_used(0)},
+        {"reservations", fake_vmm_count(FAKE_VMM_RANGES)},
+        {"physical", fake_vmm_count(FAKE_VMM_PHYSICAL)},
+        {"mappings", fake_vmm_count(FAKE_VMM_MAPPINGS)},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (strcmp(numbers[i].name, name) == 0)
             return numbers[i].value;
-    return ~0UL;
+    unsigned long value = ~0UL;
+    fake_hardware_number(&fake.settings.hardware, name, &value);
+    return value;
 }
 
-/* A count by name: see `number`; ~0 for a name that there is not. */
+/* Returns a count by name (see `number`); ~0 for an unknown name. */
 FAKE_API unsigned long fake_cuda_number(const char *name)
 {
     unsigned long value = 0;
@@ -98,11 +103,11 @@ FAKE_API unsigned long fake_cuda_number(const char *name)
     return value;
 }
 
-/* What a process that ends has not given back, in the log's file. */
-__attribute__((destructor)) static void tell_leaks(void)
+/* Logs objects that the process has not released at its end. */
+__attribute__((destructor)) static void log_leaks(void)
 {
-    static const char *const names[] = {"contexts",           "streams",         "events", "modules", "pools",
-                                        "device_allocations", "host_allocations"};
+    static const char *const names[] = {"contexts",           "streams",          "events",       "modules", "pools",
+                                        "device_allocations", "host_allocations", "reservations", "physical"};
     pthread_mutex_lock(&fake.lock);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (number(names[i]))
@@ -110,14 +115,14 @@ __attribute__((destructor)) static void tell_leaks(void)
     pthread_mutex_unlock(&fake.lock);
 }
 
-/* Forget calls, misuse and injected errors, and let everything go on. Contexts stay. */
+/* Clears calls, misuse and injected errors, and lets streams and hanging kernels continue. Contexts remain. */
 FAKE_API void fake_cuda_clear(void)
 {
     FAKE_LOCKED(fake_log_clear(); fake_inject_clear(); fake.held = false; fake.released++; fake.blocked = 0;
                 pthread_cond_broadcast(&fake.progress));
 }
 
-/* As if the process began: contexts and all in them end; no kernel hangs meanwhile. */
+/* Restores the state of a new process: ends contexts and everything in them, hanging kernels too. */
 FAKE_API void fake_cuda_reset(void)
 {
     fake_cuda_clear();
@@ -125,6 +130,9 @@ FAKE_API void fake_cuda_reset(void)
     fake.ending = true;
     fake_contexts_end();
     fake_pools_end();
+    fake_vmm_end();
+    fake_turns_end();
+    fake_node_close();
     fake.ending = false;
     fake_current_forget();
     fake_settings_default(&fake.settings);

@@ -1,10 +1,10 @@
-/* Copies and fills. */
+/* Copies. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fake.h"
 
-/* One side of a copy: device memory, host memory that the device sees, or (pageable) any other host memory. */
+/* Source or destination of a copy: device memory, host memory that the device can access, or pageable memory. */
 struct side {
     CUdeviceptr address;
     char *pageable;
@@ -48,7 +48,7 @@ static void drop_copy(struct fake_op *op)
     free(((struct copy_op *)op)->staged);
 }
 
-/* Host memory as a side: by its device address where the device sees it. */
+/* Makes a side of host memory, with its device address if the device can access it. */
 static struct side host_side(const void *host, size_t size)
 {
     const struct fake_memory *memory = fake_memory_at_host(host, size);
@@ -74,15 +74,17 @@ static CUresult copy(struct fake_call *call, struct side dst, struct side src, s
     if (!op)
         abort();
     *op = (struct copy_op){.op = {.run = run_copy, .drop = drop_copy}, .dst = dst, .src = src, .size = size};
-    if (src.pageable) { /* the driver takes it away before it returns */
+    if (src.pageable) { /* the driver copies it before it returns */
         op->src.pageable = op->staged = malloc(size);
         if (!op->staged)
             abort();
         memcpy(op->staged, src.pageable, size);
     }
     result = fake_submit(stream, &op->op);
-    if (!result && (wait || dst.pageable)) /* and waits until all of it is there */
+    if (!result && (wait || dst.pageable)) /* and waits until all data has arrived */
         result = fake_stream_wait(stream);
+    if (!result && wait)
+        fake_context_flush(call->context);
     return result;
 }
 
@@ -139,7 +141,7 @@ FAKE_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t 
     FAKE_LEAVE("%#llx, %#llx, %zu, %p", dst, src, size, (void *)stream);
 }
 
-/* Addresses of either kind: what is no device memory must be host memory. */
+/* Makes a side of a device or host address. */
 static struct side any_side(CUdeviceptr address, size_t size)
 {
     return fake_memory_find(address, 1) || address >> 42 == 0x200000000000ULL >> 42

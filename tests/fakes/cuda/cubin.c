@@ -1,4 +1,4 @@
-/* Reads cubins: ELF images as ptxas makes them. */
+/* Reads cubins, the ELF images that ptxas makes. */
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum {
     MACHINE_CUDA = 190,
-    ENTRY = 0x10, /* in st_other: a kernel */
+    ENTRY = 0x10, /* in st_other: the symbol is a kernel */
     ATTR_MAX_THREADS = 0x05,
     ATTR_FRAME_SIZE = 0x11,
     ATTR_MIN_STACK_SIZE = 0x12,
@@ -15,7 +15,7 @@ enum {
     ATTR_CBANK_PARAM_SIZE = 0x19,
     ATTR_REGCOUNT = 0x2f,
     FORMAT_SIZED = 4,
-    SYSTEM_SHARED = 1024, /* what since sm_90 precedes a kernel's own shared memory, in its section's size */
+    SYSTEM_SHARED = 1024, /* since sm_90, part of a kernel's section of shared memory */
 };
 
 /* ptxas aligns its tables to four bytes. */
@@ -64,7 +64,7 @@ static void add_param(struct fake_function *function, const char *payload)
     function->params[ordinal] = (struct fake_param){offset, word_at(payload + 8) >> 18};
 }
 
-/* One attribute; `symbol` is the function's index. */
+/* Reads an attribute; `symbol`: the function's index. */
 static void take(struct fake_function *function, unsigned int attribute, const char *payload, unsigned int size,
                  uint32_t symbol, unsigned int value)
 {
@@ -139,7 +139,7 @@ static void read_symbols(const struct image *image, struct fake_module *module)
     }
 }
 
-/* Both generations: the architecture is the flags' lowest byte, or since ABI version 8 the one above. */
+/* The architecture is the lowest byte of the flags; since ABI version 8 it is the second. */
 static int architecture(const Elf64_Ehdr *header)
 {
     return (int)(header->e_ident[EI_ABIVERSION] >= 8 ? header->e_flags >> 8 : header->e_flags) & 0xff;

@@ -1,4 +1,4 @@
-/* Devices: which there are, and what they can do. */
+/* Devices and their attributes. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static CUresult initialise(void)
         return CUDA_ERROR_SYSTEM_NOT_READY;
     if (fake.settings.init_result)
         return (CUresult)fake.settings.init_result;
-    if (!fake_can_open())
+    if (!fake_can_open() || !fake_gpu_open())
         return CUDA_ERROR_OPERATING_SYSTEM;
     fake_settings_visible(&fake.settings);
     if (fake.settings.num_devices == 0)
@@ -173,6 +173,8 @@ static int attribute_of(const struct fake_device *device, int number, int key)
         return device->stream_memops;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         return device->host_pointers;
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        return device->vmm;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
         return number + 1;
     default:

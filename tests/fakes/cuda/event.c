@@ -1,4 +1,4 @@
-/* Events: markers in streams, for others to wait for and for times. */
+/* Events: markers in streams, for synchronisation and times. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -33,7 +33,7 @@ static void drop_record(struct fake_op *op)
     fake_marker_unref(((struct record_op *)op)->marker);
 }
 
-/* An event of the current context, whatever became of its streams. */
+/* An event of the current context, whether or not its streams still exist. */
 static struct fake_event *event_get(CUevent handle, struct fake_context *context, CUresult *result)
 {
     struct fake_event *event = *result ? NULL : fake_handle_get(handle, FAKE_EVENT);
@@ -71,11 +71,11 @@ void fake_event_end(struct fake_event *event)
 
 FAKE_API CUresult cuEventDestroy_v2(CUevent handle)
 {
-    FAKE_CALL(FAKE_ANYHOW);
+    FAKE_CALL(FAKE_CURRENT_STICKY);
     struct fake_event *event = event_get(handle, call.context, &result);
     if (event) {
         fake_event_end(event);
-        result = fake_sticky(call.context); /* it says so, and yet destroys it */
+        result = fake_sticky(call.context); /* reports the error and destroys the event nevertheless */
     }
     FAKE_LEAVE("%p", (void *)handle);
 }
@@ -108,7 +108,7 @@ FAKE_API CUresult cuStreamWaitEvent(CUstream by, CUevent handle, unsigned int fl
     struct fake_stream *stream = fake_stream_get(by, call.context, &result);
     if (!result && flags > 1)
         result = CUDA_ERROR_INVALID_VALUE;
-    if (!result && event->marker) { /* one that was never recorded is not waited for */
+    if (!result && event->marker) { /* an event that was never recorded counts as complete */
         struct fake_op *op = calloc(1, sizeof *op);
         if (!op)
             abort();
@@ -141,8 +141,8 @@ FAKE_API CUresult cuEventSynchronize(CUevent handle)
         }
         fake_marker_unref(marker);
     }
-    if (!result)
-        result = fake_context_flush(call.context);
+    if (call.context)
+        fake_context_report(call.context);
     FAKE_LEAVE("%p", (void *)handle);
 }
 

@@ -1,4 +1,4 @@
-/* The inside of the fake driver. One lock guards everything; only copies, fills and kernels run outside of it. */
+/* Internals of the fake driver. One lock guards everything; only copies, fills and kernels run without it. */
 #ifndef FAKE_CUDA_FAKE_H
 #define FAKE_CUDA_FAKE_H
 
@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "abi.h"
+#include "hardware.h"
 
 #define FAKE_API __attribute__((visibility("default")))
 
@@ -18,7 +19,7 @@ enum {
     FAKE_LIMITS = 16,
 };
 
-/* ---- handles.c: what the caller holds are numbers that are never used twice, not pointers ---- */
+/* ---- handles.c: the caller's handles are numbers that are never reused, not pointers ---- */
 
 enum fake_kind {
     FAKE_CONTEXT = 1,
@@ -29,30 +30,33 @@ enum fake_kind {
     FAKE_FUNCTION,
     FAKE_POOL,
     FAKE_RESOURCE,
+    FAKE_PHYSICAL,
 };
 
 void *fake_handle_new(enum fake_kind kind, void *object);
-/* The object behind a live handle of that kind; else NULL, and what was wrong with it is recorded as misuse. */
+/* The object of a live handle of that kind; otherwise NULL, and records misuse. */
 void *fake_handle_get(const void *handle, enum fake_kind kind);
-void *fake_handle_peek(const void *handle, enum fake_kind kind); /* the same without a record of misuse */
+void *fake_handle_peek(const void *handle, enum fake_kind kind); /* like `get`, without a record of misuse */
 void fake_handle_end(const void *handle);
+void fake_handle_replace(const void *handle, void *object); /* lets the handle denote another object */
 size_t fake_handle_count(enum fake_kind kind);
-/* Call `visit` for every live handle of the kind. */
+/* Calls `visit` for every live handle of the kind. */
 void fake_handle_each(enum fake_kind kind, void (*visit)(void *object, void *data), void *data);
 
-/* ---- settings.c: what the pretended machine is like ---- */
+/* ---- settings.c: the simulated machine ---- */
 
 struct fake_device {
     char name[FAKE_NAME];
     char uuid[16];
-    char mig[FAKE_NAME]; /* of an instance: its "MIG-..." */
+    char mig[FAKE_NAME]; /* "MIG-...", if it is an instance */
     int sms, major, minor, granularity, min_partition;
     uint64_t memory_bytes;
     int shared_per_block, shared_optin;
     int stream_memops, host_pointers;
+    int vmm; /* 1: memory can be mapped at chosen addresses */
     struct {
         int key, value;
-    } attributes[16]; /* what a setting "attribute.N" replaced */
+    } attributes[16]; /* replaced by settings "attribute.N" */
     int num_attributes;
 };
 
@@ -61,16 +65,20 @@ struct fake_settings {
     int num_devices;
     int queue_depth;
     int init_result;
+    int timer_ppm;         /* frequency offset of the GPU's timer from the host's clock */
+    int timer_hangs;       /* 1: the kernel that reads the timer does not end */
+    int reserve_elsewhere; /* number of requests for a certain address that get a different one */
+    struct fake_hardware hardware;
     struct fake_device devices[FAKE_MAX_DEVICES];
 };
 
 void fake_settings_default(struct fake_settings *settings);
-/* One line of settings; false if it is none. */
+/* Applies a line of settings; false if it is not valid. */
 bool fake_settings_line(struct fake_settings *settings, char *line);
-/* Unless it happened: from the file that VGC_FAKE_CUDA names, or the one beside the library; -1 if it has a line that
- * is none. */
+/* Reads the settings, once, from the file that VGC_FAKE_CUDA names or that is beside the library; -1 if a line is not
+ * valid. */
 int fake_settings_once(void);
-/* The devices that CUDA_VISIBLE_DEVICES leaves, in its order. */
+/* Keeps the devices of CUDA_VISIBLE_DEVICES, in its order. */
 void fake_settings_visible(struct fake_settings *settings);
 
 /* ---- the state of the process ---- */
@@ -79,49 +87,51 @@ struct fake_stream;
 struct fake_context {
     CUcontext handle;
     int device;
-    struct fake_context *primary; /* itself, if it is one */
-    int green;                    /* 1 if it was made from a green context */
+    struct fake_context *primary; /* the context itself, if it is primary */
+    int green;                    /* 1: made from a green context */
     CUgreenCtx green_handle;
     unsigned int sms;
     unsigned int flags;
     unsigned int retained;
-    unsigned int current_in; /* threads */
-    CUresult sticky;         /* of a primary context, for all that were made from it */
+    unsigned int current_in; /* number of threads */
+    CUresult sticky;         /* of a primary context, valid for its green ones too */
     struct fake_stream *null_stream;
-    unsigned int threads; /* of streams */
+    unsigned int threads; /* number of streams' threads */
     size_t limits[FAKE_LIMITS];
-    char *fifo;            /* what kernels printed */
-    const char *assertion; /* what a kernel failed by, until it is told */
-    size_t fifo_len;
+    unsigned int in_flight;               /* operations; of a primary context, with those of its green ones */
+    size_t stack_bytes;                   /* of a primary context: stack size of each thread of the device */
+    struct fake_connections *connections; /* of a primary context */
+    struct fake_output *output;           /* of a primary context: printed text */
+    const char *assertion;                /* assertion that failed in a kernel, until it is reported */
 };
 
 struct fake {
     pthread_mutex_t lock;
-    pthread_cond_t progress; /* something finished, was released, or failed */
+    pthread_cond_t progress; /* something has finished, was released or has failed */
     bool initialised;
     bool settings_read, settings_bad;
     struct fake_settings settings;
     struct fake_context *primaries[FAKE_MAX_DEVICES];
     unsigned int primary_flags[FAKE_MAX_DEVICES];
     CUmemoryPool default_pools[FAKE_MAX_DEVICES];
-    bool held;               /* no stream goes on */
-    bool ending;             /* and no kernel hangs */
-    unsigned long released;  /* rises when hanging kernels are let go */
-    unsigned long submitted; /* operations, ever */
+    bool held;               /* streams begin no operations */
+    bool ending;             /* kernels do not hang */
+    unsigned long released;  /* rises with each release of hanging kernels */
+    unsigned long submitted; /* all operations so far */
     unsigned long finished;
-    unsigned long blocked; /* submissions that had to wait for room */
-    unsigned int hanging;  /* kernels that wait to be released */
-    unsigned int running;  /* streams' threads that live */
+    unsigned long blocked; /* submissions that waited for room */
+    unsigned int hanging;  /* kernels that wait for release */
+    unsigned int running;  /* live threads of streams */
 };
 extern struct fake fake;
 
-/* ---- call.c: how every function of the driver begins and ends ---- */
+/* ---- call.c: begin and end of every function of the driver ---- */
 
 enum fake_needs {
     FAKE_NOTHING = 0,
-    FAKE_INIT = 1,    /* after cuInit */
-    FAKE_CURRENT = 3, /* with a context current in this thread, which has no sticky error */
-    FAKE_ANYHOW = 7,  /* with a context, sticky error or not */
+    FAKE_INIT = 1,           /* after cuInit */
+    FAKE_CURRENT = 3,        /* with a current context without sticky error */
+    FAKE_CURRENT_STICKY = 7, /* with a current context, even with a sticky error */
 };
 
 struct fake_call {
@@ -129,9 +139,9 @@ struct fake_call {
     struct fake_context *context;
 };
 
-/* Take the lock and see whether the call may go on: injected errors, cuInit, the current context. */
+/* Takes the lock and checks injected errors, cuInit and the current context. */
 CUresult fake_enter(struct fake_call *call, enum fake_needs needs);
-/* Record the call with its arguments, and drop the lock. */
+/* Records the call with its arguments and releases the lock. */
 __attribute__((format(printf, 3, 4))) CUresult fake_leave(struct fake_call *call, CUresult result, const char *format,
                                                           ...);
 #define FAKE_CALL(needs)                                                                                               \
@@ -145,19 +155,19 @@ const char *fake_error_name(CUresult error);
 
 __attribute__((format(printf, 1, 2))) void fake_misuse(const char *format, ...);
 void fake_log_call(const char *name, const char *line);
-__attribute__((format(printf, 1, 2))) void fake_log_note(const char *format, ...); /* to the file alone */
+__attribute__((format(printf, 1, 2))) void fake_log_note(const char *format, ...); /* writes to the file only */
 bool fake_log_file(const char *path);
 void fake_log_clear(void);
 
 /* ---- device.c ---- */
 
-/* Can files still be opened? Drivers from 570 on give a thread a name through /proc when they start, and make a file
- * without one; they take it for an error if they cannot. Any driver may open more of them later, for a module, say. */
+/* True if files can still be opened. Drivers since 570 name a thread through /proc when they start, and create a file
+ * without a name; they fail if they cannot. Any driver may open files later, for example for a module. */
 bool fake_can_open(void);
 
 /* ---- inject.c ---- */
 
-/* The error that this call is to end with, or CUDA_SUCCESS. */
+/* The injected error of this call, or CUDA_SUCCESS. */
 CUresult fake_injected(const char *name);
 void fake_inject(const char *name, unsigned long nth, unsigned long times, int result);
 void fake_hide(const char *name);
@@ -171,14 +181,28 @@ CUresult fake_sticky(const struct fake_context *context);
 void fake_poison(struct fake_context *context, CUresult error);
 void fake_current_forget(void);
 void fake_context_end(struct fake_context *context);
-/* Its last user's release ends it with everything in it. */
+struct fake_context *fake_primary_retain(int device);
+/* The last release ends the context with everything in it. */
 void fake_primary_release(struct fake_context *primary);
-void fake_contexts_end(void);                                   /* all of them, whoever uses them */
-CUresult fake_context_flush(struct fake_context *context);      /* print what its kernels printed */
-void fake_context_tell_assertion(struct fake_context *context); /* lock held; to stderr, once */
-void fake_context_print(struct fake_context *context, const char *text);
+void fake_contexts_end(void); /* ends all contexts, even those in use */
 
-/* ---- memory.c: device memory, at addresses at which the host has nothing ---- */
+/* ---- resources.c ---- */
+
+/* Number of multiprocessors of a descriptor, which must be of that device. */
+CUresult fake_resource_get(CUdevResourceDesc desc, CUdevice device, unsigned int *sms);
+
+/* ---- output.c: printed text of kernels; lock held ---- */
+
+void fake_context_print(struct fake_context *context, const char *text);
+void fake_context_flush(struct fake_context *context); /* writes the text to stdout */
+/* Ends a synchronising call: writes printed text, and a failed assertion, once, to stderr. */
+void fake_context_report(struct fake_context *context);
+void fake_output_end(struct fake_context *context);
+/* True if a kernel that prints was launched: the buffer's size can only be set before. */
+bool fake_output_is_fixed(const struct fake_context *context);
+void fake_output_fix(struct fake_context *context);
+
+/* ---- memory.c: device memory, at addresses that the host does not use ---- */
 
 struct fake_pool {
     CUmemoryPool handle;
@@ -187,7 +211,14 @@ struct fake_pool {
     int reuse[3];
 };
 
-enum fake_memory_kind { FAKE_MEM_DEVICE = 1, FAKE_MEM_POOL, FAKE_MEM_MODULE, FAKE_MEM_HOST, FAKE_MEM_REGISTERED };
+enum fake_memory_kind {
+    FAKE_MEM_DEVICE = 1,
+    FAKE_MEM_POOL,
+    FAKE_MEM_MODULE,
+    FAKE_MEM_HOST,
+    FAKE_MEM_REGISTERED,
+    FAKE_MEM_MAPPED, /* by vmm.c */
+};
 
 struct fake_memory {
     CUdeviceptr address;
@@ -198,41 +229,58 @@ struct fake_memory {
     struct fake_context *context;
     struct fake_pool *pool;
     unsigned int flags;
-    unsigned int pins;  /* operations that run on it */
-    unsigned int shown; /* kernels that run follow addresses in it: it is there, for the host too */
-    bool ready;         /* its allocation happened, in stream order */
-    bool freeing;       /* a free was submitted */
+    unsigned int pins; /* running operations on it */
+    unsigned int
+        shown;    /* running kernels that follow addresses in it; the host has it at its device address meanwhile */
+    bool ready;   /* its allocation has happened, in stream order */
+    bool freeing; /* a free was submitted */
 };
 
-/* Memory of `device` from the driver's own or a pool's quota; NULL and *result otherwise. */
+/* Allocates memory of a device or of a pool; NULL and *result if that fails. */
 struct fake_memory *fake_memory_new(struct fake_context *context, size_t size, enum fake_memory_kind kind,
                                     struct fake_pool *pool, CUresult *result);
 struct fake_memory *fake_memory_adopt(struct fake_context *context, void *host, size_t size, enum fake_memory_kind kind,
                                       CUdeviceptr address);
-/* End it; waits for operations that use it, which is recorded as misuse. */
+/* Frees it; if operations use it, waits for them and records misuse. */
 void fake_memory_end(struct fake_memory *memory);
-/* What lies at a device address, if all of [address, address + size) does. */
+/* The memory that contains all of [address, address + size). */
 struct fake_memory *fake_memory_find(CUdeviceptr address, size_t size);
 struct fake_memory *fake_memory_at_host(const void *host, size_t size);
-/* May an operation that is submitted now use it? Records misuse otherwise. */
+/* True if an operation that is submitted now may use it; otherwise records misuse. */
 bool fake_memory_usable(struct fake_context *context, CUdeviceptr address, size_t size);
-/* For an operation that runs: its bytes, until unpinned; NULL is a fault. Take and give the lock themselves. */
+/* Bytes of memory for a running operation, until unpinned; NULL: a fault. Both take the lock themselves. */
 char *fake_memory_pin(CUdeviceptr address, size_t size, struct fake_memory **memory);
 void fake_memory_unpin(struct fake_memory *memory);
-/* For a kernel that follows addresses in memory of cuMemAlloc, which begins at `address`: it is at its device address
- * until hidden again. NULL: there is none. Take and give the lock themselves. */
+/* Maps memory of cuMemAlloc that begins at `address` there, until hidden, for kernels that follow addresses in it.
+ * NULL: there is no such memory. Both take the lock themselves. */
 struct fake_memory *fake_memory_show(CUdeviceptr address);
 void fake_memory_hide(struct fake_memory *memory);
+/* Counts device memory without an address; false: not enough memory is left. */
+bool fake_memory_charge(int device, size_t size);
+void fake_memory_uncharge(int device, size_t size);
+bool fake_memory_overlaps(CUdeviceptr address, size_t size);
 uint64_t fake_memory_used(int device);
 size_t fake_memory_count(bool host);
 void fake_memory_end_all(struct fake_context *primary);
 CUdeviceptr fake_memory_window(int device, size_t size);
 struct fake_pool *fake_pool_new(int device, uint64_t max_bytes);
-void fake_pools_end(void); /* all of them, when no memory is left */
+void fake_pools_end(void); /* ends all pools, after all memory was freed */
 
-/* ---- stream.c: each stream's operations run in a thread of its own, in order ---- */
+/* ---- vmm.c: reserved addresses, physical memory, mappings ---- */
 
-struct fake_marker { /* one recording of an event */
+/* The reserved range that has all of these bytes mapped and accessible; NULL: there is no such range. */
+struct fake_memory *fake_vmm_find(CUdeviceptr address, size_t size);
+bool fake_vmm_overlaps(CUdeviceptr address, size_t size, CUdeviceptr *end); /* `end`: of the range that overlaps */
+/* Pins only these bytes of memory that was found, until unpinned. */
+struct fake_memory *fake_vmm_pin(const struct fake_memory *memory, CUdeviceptr address, size_t size);
+void fake_vmm_unpin(struct fake_memory *memory);
+enum fake_vmm_thing { FAKE_VMM_RANGES, FAKE_VMM_PHYSICAL, FAKE_VMM_MAPPINGS };
+size_t fake_vmm_count(enum fake_vmm_thing thing);
+void fake_vmm_end(void); /* ends everything, even what is in use */
+
+/* ---- stream.c: a thread per stream runs its operations in order ---- */
+
+struct fake_marker { /* a recording of an event */
     unsigned int refs;
     bool done;
     uint64_t time_ns;
@@ -240,11 +288,15 @@ struct fake_marker { /* one recording of an event */
 
 struct fake_op {
     struct fake_op *next;
-    /* Outside of the lock; an error of it is the context's end. */
+    /* Called without the lock; an error makes the context unusable. */
     CUresult (*run)(struct fake_op *op);
-    void (*drop)(struct fake_op *op); /* frees what it holds, run or not; may be NULL */
+    void (*drop)(struct fake_op *op); /* frees its resources, whether it has run or not; may be NULL */
     struct fake_context *context;
-    struct fake_marker *await; /* do not begin before it is done */
+    struct fake_marker *await;          /* the operation begins after it is done */
+    bool computes;                      /* takes turns with other processes' operations */
+    unsigned long since;                /* fake.released at its begin */
+    struct fake_connection *connection; /* connection in which it waits */
+    struct fake_op *before, *behind;    /* neighbours in the connection */
 };
 
 struct fake_stream {
@@ -255,19 +307,24 @@ struct fake_stream {
     struct fake_op *first, *last;
     unsigned int depth;
     unsigned int flags;
+    int priority; /* 0 to FAKE_GREATEST_PRIORITY */
+    struct fake_connection *connection;
     bool closing;
     bool busy;
+    bool detached; /* its green context and its thread have ended */
 };
 
-struct fake_stream *fake_stream_new(struct fake_context *context, unsigned int flags);
-/* The stream of a handle, which must be of the current context. */
+struct fake_stream *fake_stream_new(struct fake_context *context, unsigned int flags, int priority);
+/* The stream of a handle; it must be of the current context. */
 struct fake_stream *fake_stream_get(CUstream handle, struct fake_context *context, CUresult *result);
-/* Queue it, which waits for room as the driver does. */
+/* Appends an operation; waits for room, like the driver. */
 CUresult fake_submit(struct fake_stream *stream, struct fake_op *op);
 CUresult fake_stream_wait(struct fake_stream *stream);
 void fake_stream_close(struct fake_stream *stream);
 void fake_streams_end(struct fake_context *context);
-void fake_wait(void); /* for progress */
+/* Detaches the streams of a green context that ends; afterwards they can only be destroyed. */
+void fake_streams_detach(struct fake_context *context);
+void fake_wait(void); /* waits for progress */
 
 /* ---- event.c ---- */
 
@@ -275,7 +332,7 @@ struct fake_event {
     CUevent handle;
     struct fake_context *context;
     unsigned int flags;
-    struct fake_marker *marker; /* of the latest recording */
+    struct fake_marker *marker; /* the latest recording */
 };
 
 void fake_marker_unref(struct fake_marker *marker);
@@ -300,7 +357,7 @@ struct fake_function {
 struct fake_global {
     char *name;
     size_t size;
-    const char *init; /* in the image; NULL for zeros */
+    const char *init; /* in the image; NULL: zeros */
     struct fake_memory *memory;
 };
 
@@ -312,10 +369,10 @@ struct fake_module {
     struct fake_global *globals;
     size_t num_globals;
     int arch;
-    unsigned int in_flight; /* launches submitted and not finished */
+    unsigned int in_flight; /* submitted launches that have not finished */
 };
 
-/* Read a cubin: functions, globals, architecture. */
+/* Reads a cubin: functions, globals, architecture. */
 CUresult fake_cubin_read(const void *image, struct fake_module *module);
 void fake_module_end(struct fake_module *module);
 
@@ -335,13 +392,14 @@ struct fake_kernel {
     CUresult (*run)(struct fake_launch *launch);
 };
 
-/* By name, mangled or not, and size of parameters, or by name alone; NULL if there is none. */
+/* Finds a kernel by its name, mangled or not, and preferably its size of parameters; NULL: no such kernel. */
 const struct fake_kernel *fake_kernel_find(const char *name, uint32_t param_bytes);
-/* bench_kernels.c: those of the benchmarks, by both. */
+/* Waits until hanging kernels are released. */
+CUresult fake_kernel_hang(struct fake_launch *launch);
+/* Finds a kernel of bench_kernels.c; some share names with other kernels, with other parameters. */
 const struct fake_kernel *fake_bench_kernel_find(const char *name, uint32_t param_bytes);
-/* Of bench_kernels.c: some are called like others, with other parameters. */
-const struct fake_kernel *fake_bench_kernel_find(const char *name, uint32_t param_bytes);
-/* watched_kernels.c: those with the control system's hooks. */
+/* watched_kernels.c: kernels with the control system's hooks, and offset of their timer from CLOCK_REALTIME. */
+extern _Atomic int64_t fake_timer_offset_ns;
 const struct fake_kernel *fake_watched_kernel_find(const char *name);
 
 #endif

@@ -20,7 +20,7 @@ static size_t extent(const struct fill *fill)
     return (fill->height - 1) * fill->pitch + fill->width * fill->unit;
 }
 
-/* The pattern once, then what there is of it again and again. */
+/* Writes the pattern once, then doubles it by copies. */
 static void fill_row(char *row, const struct fill *fill)
 {
     size_t whole = fill->width * fill->unit, have = fill->unit;
@@ -54,7 +54,7 @@ static CUresult submit(struct fake_call *call, struct fill fill, CUstream on, bo
     struct fill_op *op = calloc(1, sizeof *op);
     if (!op)
         abort();
-    *op = (struct fill_op){.op.run = run_fill, .fill = fill};
+    *op = (struct fill_op){.op = {.run = run_fill, .computes = true}, .fill = fill};
     result = fake_submit(stream, &op->op);
     return result || !wait ? result : fake_stream_wait(stream);
 }

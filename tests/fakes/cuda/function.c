@@ -1,4 +1,4 @@
-/* What a kernel needs, and how many blocks of it fit. */
+/* Attributes of kernels, and occupancy. */
 #include "fake.h"
 
 static const struct fake_device *device_of(const struct fake_function *function)

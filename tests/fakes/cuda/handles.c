@@ -1,4 +1,4 @@
-/* Handles: numbers that are never used twice, so that a stale one is known as such. */
+/* Handles: numbers that are never reused, so that stale handles are detected. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,14 +9,15 @@ enum { STEP = 64 };
 
 struct record {
     enum fake_kind kind;
-    void *object; /* NULL once it ended */
+    void *object; /* NULL after its end */
 };
 
 static struct record *records;
 static size_t num_records, room;
 
 static const char *const kinds[] = {
-    "nothing", "context", "green context", "stream", "event", "module", "function", "memory pool", "resource",
+    "nothing",  "a context",  "a green context", "a stream",   "an event",
+    "a module", "a function", "a memory pool",   "a resource", "a physical allocation",
 };
 
 void *fake_handle_new(enum fake_kind kind, void *object)
@@ -41,11 +42,11 @@ void *fake_handle_get(const void *handle, enum fake_kind kind)
 {
     struct record *record = record_of(handle);
     if (!record)
-        fake_misuse("%p was never a handle; a %s was expected", handle, kinds[kind]);
+        fake_misuse("%p was never a handle; %s was expected", handle, kinds[kind]);
     else if (record->kind != kind)
-        fake_misuse("%p is a %s; a %s was expected", handle, kinds[record->kind], kinds[kind]);
+        fake_misuse("%p is %s; %s was expected", handle, kinds[record->kind], kinds[kind]);
     else if (!record->object)
-        fake_misuse("%p is a %s that was destroyed", handle, kinds[kind]);
+        fake_misuse("%p is %s that was destroyed", handle, kinds[kind]);
     else
         return record->object;
     return NULL;
@@ -62,6 +63,11 @@ void fake_handle_end(const void *handle)
     struct record *record = record_of(handle);
     if (record)
         record->object = NULL;
+}
+
+void fake_handle_replace(const void *handle, void *object)
+{
+    record_of(handle)->object = object;
 }
 
 size_t fake_handle_count(enum fake_kind kind)

@@ -1,4 +1,4 @@
-/* Allocations outside of streams: device memory, and host memory that the device sees. */
+/* Allocations outside of streams: device memory, and host memory that the device can access. */
 #include <stdlib.h>
 
 #include "fake.h"
@@ -19,7 +19,7 @@ FAKE_API CUresult cuMemFree_v2(CUdeviceptr address)
         result = CUDA_ERROR_INVALID_VALUE;
     struct fake_memory *memory = result ? NULL : fake_memory_find(address, 1);
     if (memory && (memory->address != address || memory->kind > FAKE_MEM_POOL)) {
-        fake_misuse("%#llx, which is to be freed, is no allocation's begin", address);
+        fake_misuse("%#llx is to be freed, but is not the start of an allocation", address);
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (!result)
@@ -57,7 +57,7 @@ FAKE_API CUresult cuMemFreeHost(void *host)
     FAKE_CALL(FAKE_CURRENT);
     struct fake_memory *memory = result ? NULL : fake_memory_at_host(host, 1);
     if (!result && (!memory || memory->host != host || memory->kind != FAKE_MEM_HOST)) {
-        fake_misuse("%p, which is to be freed, was not had from cuMemHostAlloc", host);
+        fake_misuse("%p is to be freed, but is not from cuMemHostAlloc", host);
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (!result)
@@ -65,7 +65,7 @@ FAKE_API CUresult cuMemFreeHost(void *host)
     FAKE_LEAVE("%p", host);
 }
 
-/* Elsewhere, at the same place of a page. */
+/* A device address with the same offset in a page. */
 static CUdeviceptr address_for(int device, const void *host, size_t size)
 {
     enum { PAGE = 4096 };
@@ -93,7 +93,7 @@ FAKE_API CUresult cuMemHostUnregister(void *host)
     FAKE_CALL(FAKE_CURRENT);
     struct fake_memory *memory = result ? NULL : fake_memory_at_host(host, 1);
     if (!result && (!memory || memory->host != host || memory->kind != FAKE_MEM_REGISTERED)) {
-        fake_misuse("%p, which is to be unregistered, was not registered", host);
+        fake_misuse("%p is to be unregistered, but was not registered", host);
         result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     }
     if (!result)

@@ -1,4 +1,4 @@
-/* Errors on request, and functions that are not there. */
+/* Injected errors and hidden functions. */
 #include <string.h>
 
 #include "fake.h"
@@ -15,7 +15,7 @@ static size_t num_rules;
 static char hidden[MAX_RULES][64];
 static size_t num_hidden;
 
-/* "cuMemAlloc" means cuMemAlloc_v2 too. */
+/* True if the rule is for this function; "cuMemAlloc" is for cuMemAlloc_v2 too. */
 static bool same_function(const char *rule, const char *name)
 {
     size_t len = strlen(rule);

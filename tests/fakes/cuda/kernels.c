@@ -1,14 +1,14 @@
-/* What kernels do: C functions, found by the kernel's name. */
+/* Kernels as C functions, found by the kernel's name. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "fake.h"
 
-/* A parameter of the launch as a value of `type`. */
+/* A parameter of the launch, as a value of `type`. */
 #define FAKE_PARAM(launch, type, offset) (*(type *)memcpy(&(type){0}, (launch)->params + (offset), sizeof(type)))
 
-/* Memory that the kernel uses: `size` bytes at the address that is the parameter at `offset`. */
+/* Memory that a kernel uses: `size` bytes at the address in the parameter at `offset`. */
 struct use {
     void *bytes;
     struct fake_memory *memory;
@@ -46,42 +46,52 @@ static CUresult run_add_one(struct fake_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/* As long as its blocks are many, up to a limit. */
+/* Runs a piece of a long kernel; at its end the kernel can be interrupted. */
+static void run_piece(uint64_t us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+    pthread_mutex_lock(&fake.lock);
+    fake_turn_leave();
+    fake_turn_enter();
+    pthread_mutex_unlock(&fake.lock);
+}
+
+/* Runs for a time that grows with the number of blocks, up to a limit. */
 static CUresult run_slow(struct fake_launch *launch)
 {
     uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     struct use data = use(launch, 0, sizeof(unsigned int));
     if (!data.bytes)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
-    struct timespec pause = {.tv_nsec = (long)(blocks < 20000 ? 5000000 + blocks * 1000 : 25000000)};
-    nanosleep(&pause, NULL);
+    for (uint64_t us = blocks < 20000 ? 5000 + blocks : 25000; us; us -= us < 1000 ? us : 1000)
+        run_piece(us < 1000 ? us : 1000);
     *(unsigned int *)data.bytes += FAKE_PARAM(launch, unsigned int, 8);
     done(data);
     return CUDA_SUCCESS;
 }
 
-/* Until it is released, which may be never. */
-static CUresult run_hang(struct fake_launch *launch)
+/* Runs until it is released. */
+CUresult fake_kernel_hang(struct fake_launch *launch)
 {
-    (void)launch;
     pthread_mutex_lock(&fake.lock);
-    unsigned long since = fake.released;
     fake.hanging++;
+    fake_turn_leave();
     pthread_cond_broadcast(&fake.progress);
-    while (fake.released == since && !fake.ending)
+    while (fake.released == launch->op.since && !fake.ending)
         fake_wait();
     fake.hanging--;
+    fake_turn_enter();
     pthread_mutex_unlock(&fake.lock);
     return CUDA_SUCCESS;
 }
 
-/* The same, with memory in use all the while. */
+/* Hangs and uses memory meanwhile. */
 static CUresult run_hang_on(struct fake_launch *launch)
 {
     struct use data = use(launch, 0, sizeof(unsigned int));
     if (!data.bytes)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
-    CUresult result = run_hang(launch);
+    CUresult result = fake_kernel_hang(launch);
     done(data);
     return result;
 }
@@ -126,7 +136,7 @@ static CUresult run_prints(struct fake_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/* The driver says what has failed when somebody synchronises next. */
+/* Fails an assertion, which the driver reports at the next synchronisation. */
 static CUresult run_fails(struct fake_launch *launch)
 {
     pthread_mutex_lock(&fake.lock);
@@ -157,7 +167,7 @@ static const struct fake_kernel kernels[] = {
     {"vector_add", 28, run_vector_add},
     {"prints", 4, run_prints},
     {"empty", 0, run_empty},
-    {"hang", 0, run_hang},
+    {"hang", 0, fake_kernel_hang},
     {"hang_on", 8, run_hang_on},
     {"fails", 0, run_fails},
     {"illegal_address", 0, run_illegal_address},

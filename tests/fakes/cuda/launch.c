@@ -1,4 +1,4 @@
-/* Launches: what the driver checks before a kernel may run, and its parameters. */
+/* Launches: checks and parameters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static CUresult check_geometry(const struct fake_launch *launch, const struct fa
     return launch->shared > (unsigned int)function->max_dynamic_shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/* Each parameter from where its pointer points. */
+/* Copies each parameter from its pointer. */
 static CUresult take_each(struct fake_launch *launch, const struct fake_function *function, void **params)
 {
     if (function->num_params && !params)
@@ -45,7 +45,7 @@ static CUresult take_each(struct fake_launch *launch, const struct fake_function
     return CUDA_SUCCESS;
 }
 
-/* All of them from one buffer. */
+/* Copies all parameters from a buffer. */
 static CUresult take_packed(struct fake_launch *launch, const struct fake_function *function, void **extra)
 {
     const void *buffer = NULL;
@@ -77,7 +77,7 @@ static CUresult check_kernel(struct fake_launch *launch, struct fake_function *f
                     function->param_bytes, launch->kernel->param_bytes);
     else
         return CUDA_SUCCESS;
-    launch->kernel = NULL; /* does nothing */
+    launch->kernel = NULL; /* without a kernel the launch does nothing */
     return CUDA_SUCCESS;
 }
 
@@ -106,11 +106,20 @@ static CUresult submit(struct fake_call *call, struct fake_launch *launch, struc
         free(launch);
         return result;
     }
+    fake_context_flush(call->context);
+    if (launch->kernel && strcmp(launch->kernel->name, "prints") == 0)
+        fake_output_fix(call->context);
     launch->op.run = run_launch;
     launch->op.drop = drop_launch;
+    launch->op.computes = true;
     launch->module = function->module;
     launch->module->in_flight++;
-    return fake_submit(stream, &launch->op);
+    result = fake_stack_fit(call->context, function);
+    if (!result)
+        return fake_submit(stream, &launch->op);
+    launch->module->in_flight--;
+    free(launch);
+    return result;
 }
 
 FAKE_API CUresult cuLaunchKernel(CUfunction handle, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,

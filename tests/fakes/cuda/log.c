@@ -1,4 +1,4 @@
-/* What was called, how often, and what was wrong with it. */
+/* Log of calls and misuse. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static void to_file(const char *prefix, const char *line)
     char whole[1200];
     int len = snprintf(whole, sizeof whole, "%s%s\n", prefix, line);
     if (log_fd >= 0 && write(log_fd, whole, (size_t)len) != len)
-        abort(); /* a log that lacks lines would make tests pass */
+        abort(); /* an incomplete log could make tests pass */
 }
 
 void fake_log_call(const char *name, const char *line)
@@ -114,7 +114,7 @@ static size_t copy_out(const struct text *text, char *buffer, size_t size)
     return len;
 }
 
-/* The lines, if `size` is larger than their length, which is returned. */
+/* Copies the lines if `size` is larger than their length; returns the length. */
 FAKE_API size_t fake_cuda_calls(char *buffer, size_t size)
 {
     return copy_out(&calls, buffer, size);

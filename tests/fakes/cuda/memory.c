@@ -1,4 +1,4 @@
-/* Memory that operations can name: where it is, whose it is, and who uses it at the moment. */
+/* Memory that operations can access: addresses, owners and current users. */
 #define _GNU_SOURCE /* mremap */
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include "fake.h"
 
-/* Where no operating system puts anything that the host uses. Addresses are not used twice. */
+/* A range in which operating systems map nothing. Addresses are not reused. */
 static const CUdeviceptr WINDOW = 0x200000000000ULL;
 enum { WINDOW_SHIFT = 42, ALIGN = 512, PAGE = 4096, FRESH = 0xcd };
 static CUdeviceptr next_address[FAKE_MAX_DEVICES];
@@ -17,15 +17,17 @@ static uint64_t used[FAKE_MAX_DEVICES];
 
 CUdeviceptr fake_memory_window(int device, size_t size)
 {
-    CUdeviceptr *next = &next_address[device];
+    CUdeviceptr *next = &next_address[device], begin = WINDOW + ((CUdeviceptr)device << WINDOW_SHIFT) + ALIGN, end;
+    while (fake_vmm_overlaps(begin + *next, size, &end))
+        *next = (end - begin + ALIGN - 1) / ALIGN * ALIGN;
     if (size >> WINDOW_SHIFT || (*next + size + ALIGN) >> WINDOW_SHIFT)
         return 0;
-    CUdeviceptr address = WINDOW + ((CUdeviceptr)device << WINDOW_SHIFT) + ALIGN + *next;
-    *next += (size + 2 * ALIGN - 1) / ALIGN * ALIGN; /* with a gap, in which nothing lies */
+    CUdeviceptr address = begin + *next;
+    *next += (size + 2 * ALIGN - 1) / ALIGN * ALIGN; /* with a gap after it */
     return address;
 }
 
-/* The index of the first one that begins after `address`. */
+/* Index of the first memory that begins after `address`. */
 static size_t after(CUdeviceptr address)
 {
     size_t low = 0, high = num_all;
@@ -66,6 +68,24 @@ struct fake_memory *fake_memory_adopt(struct fake_context *context, void *host, 
     return memory;
 }
 
+bool fake_memory_charge(int device, size_t size)
+{
+    bool there_is = size <= fake.settings.devices[device].memory_bytes - used[device];
+    used[device] += there_is ? size : 0;
+    return there_is;
+}
+
+void fake_memory_uncharge(int device, size_t size)
+{
+    used[device] -= size;
+}
+
+bool fake_memory_overlaps(CUdeviceptr address, size_t size)
+{
+    size_t at = after(address + size - 1);
+    return at && all[at - 1]->address + all[at - 1]->size > address;
+}
+
 static bool fits(struct fake_context *context, size_t size, struct fake_pool *pool)
 {
     uint64_t whole = fake.settings.devices[context->device].memory_bytes;
@@ -85,7 +105,7 @@ static void charge(struct fake_pool *pool, size_t size)
         pool->reserved_high = pool->reserved;
 }
 
-/* Memory of cuMemAlloc can be mapped twice. */
+/* Allocates the bytes; those of cuMemAlloc can be mapped twice. */
 static char *take(enum fake_memory_kind kind, size_t size)
 {
     if (kind != FAKE_MEM_DEVICE)
@@ -110,7 +130,7 @@ struct fake_memory *fake_memory_show(CUdeviceptr address)
     bool good = shared && memory->address == address;
     void *wanted = (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
     if (good && memory->shown == 0 &&
-        memory->host != wanted) /* an old size of 0: the same memory elsewhere [mremap(2)] */
+        memory->host != wanted) /* an old size of 0 maps the same memory again [mremap(2)] */
         good = mremap(memory->host, 0, memory->size, MREMAP_MAYMOVE | MREMAP_FIXED, wanted) == wanted;
     if (good) {
         memory->shown++;
@@ -184,7 +204,7 @@ struct fake_memory *fake_memory_find(CUdeviceptr address, size_t size)
     size_t at = after(address);
     struct fake_memory *memory = at ? all[at - 1] : NULL;
     if (!memory || address - memory->address > memory->size || size > memory->size - (address - memory->address))
-        return NULL;
+        return fake_vmm_find(address, size);
     return size || address - memory->address < memory->size ? memory : NULL;
 }
 
@@ -204,8 +224,11 @@ struct fake_memory *fake_memory_at_host(const void *host, size_t size)
 bool fake_memory_usable(struct fake_context *context, CUdeviceptr address, size_t size)
 {
     struct fake_memory *memory = fake_memory_find(address, size);
-    if (!memory)
-        fake_misuse("%#llx (%zu bytes) is no memory", address, size);
+    CUdeviceptr end;
+    if (!memory && fake_vmm_overlaps(address, 1, &end))
+        fake_misuse("%#llx (%zu bytes) is reserved, and not all of it is mapped and accessible", address, size);
+    else if (!memory)
+        fake_misuse("%#llx (%zu bytes) is not allocated", address, size);
     else if (memory->context != context->primary && memory->kind != FAKE_MEM_REGISTERED)
         fake_misuse("%#llx is memory of another context", address);
     else if (memory->freeing)
@@ -223,6 +246,8 @@ char *fake_memory_pin(CUdeviceptr address, size_t size, struct fake_memory **fou
         fake_misuse("%#llx was used before its allocation happened, in another stream's order", address);
         memory = NULL;
     }
+    if (memory && memory->kind == FAKE_MEM_MAPPED)
+        memory = fake_vmm_pin(memory, address, size);
     if (memory)
         memory->pins++;
     char *bytes = memory ? memory->host + (address - memory->address) : NULL;
@@ -235,6 +260,8 @@ void fake_memory_unpin(struct fake_memory *memory)
 {
     pthread_mutex_lock(&fake.lock);
     memory->pins--;
+    if (memory->kind == FAKE_MEM_MAPPED)
+        fake_vmm_unpin(memory);
     pthread_cond_broadcast(&fake.progress);
     pthread_mutex_unlock(&fake.lock);
 }

@@ -49,7 +49,7 @@ static CUresult load(CUmodule *handle, const void *image, struct fake_context *c
     module->context = context;
     const struct fake_device *device = &fake.settings.devices[context->device];
     CUresult result = fake_cubin_read(image, module);
-    /* A cubin runs on its own and on later minor revisions of its architecture. */
+    /* A cubin runs on its architecture and on later minor revisions of it. */
     if (!result && (module->arch / 10 != device->major || module->arch % 10 > device->minor))
         result = CUDA_ERROR_NO_BINARY_FOR_GPU;
     if (!result)
@@ -83,6 +83,8 @@ FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
     FAKE_CALL(FAKE_CURRENT);
     if (!result)
         result = load(module, image, call.context);
+    if (!result)
+        fake_context_flush(call.context);
     FAKE_LEAVE("-> %p", result ? NULL : (void *)*module);
 }
 
@@ -94,6 +96,8 @@ FAKE_API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsign
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result)
         result = load(module, image, call.context);
+    if (!result)
+        fake_context_flush(call.context);
     FAKE_LEAVE("%u options -> %p", num_options, result ? NULL : (void *)*module);
 }
 
@@ -113,8 +117,10 @@ FAKE_API CUresult cuModuleUnload(CUmodule handle)
 {
     FAKE_CALL(FAKE_CURRENT);
     struct fake_module *module = module_get(handle, call.context, &result);
-    if (module)
+    if (module) {
+        fake_context_flush(call.context);
         fake_module_end(module);
+    }
     FAKE_LEAVE("%p", (void *)handle);
 }
 

@@ -1,4 +1,4 @@
-/* Memory pools, and allocations and frees in a stream's order. */
+/* Memory pools; allocations and frees in stream order. */
 #include <stdlib.h>
 
 #include "fake.h"
@@ -38,7 +38,7 @@ FAKE_API CUresult cuMemPoolDestroy(CUmemoryPool handle)
     if (!result && pool->used)
         fake_misuse("a memory pool was destroyed with %llu bytes in use", (unsigned long long)pool->used);
     if (!result)
-        fake_handle_end(handle); /* the rest of it stays for its allocations */
+        fake_handle_end(handle); /* the pool itself remains for its allocations */
     FAKE_LEAVE("%p", (void *)handle);
 }
 
@@ -203,7 +203,7 @@ FAKE_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
         result = CUDA_ERROR_INVALID_VALUE;
     struct fake_memory *memory = result ? NULL : fake_memory_find(address, 1);
     if (memory && (memory->address != address || memory->kind > FAKE_MEM_POOL)) {
-        fake_misuse("%#llx, which is to be freed, is no allocation's begin", address);
+        fake_misuse("%#llx is to be freed, but is not the start of an allocation", address);
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (!result) {

@@ -1,4 +1,4 @@
-/* Primary contexts, one of each device, counted by their users. */
+/* Primary contexts, one per device, with counts of their users. */
 #include <stdlib.h>
 
 #include "fake.h"
@@ -12,11 +12,19 @@ static struct fake_context *primary_new(CUdevice device)
     context->primary = context;
     context->sms = (unsigned int)fake.settings.devices[device].sms;
     context->flags = fake.primary_flags[device];
-    context->limits[CU_LIMIT_STACK_SIZE] = 1024;
+    context->stack_bytes = context->limits[CU_LIMIT_STACK_SIZE] = 1024;
     context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
     context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
     context->handle = fake_handle_new(FAKE_CONTEXT, context);
     return context;
+}
+
+struct fake_context *fake_primary_retain(int device)
+{
+    if (!fake.primaries[device])
+        fake.primaries[device] = primary_new(device);
+    fake.primaries[device]->retained++;
+    return fake.primaries[device];
 }
 
 static bool valid(CUdevice device)
@@ -29,12 +37,8 @@ FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     FAKE_CALL(FAKE_INIT);
     if (!result && !valid(device))
         result = CUDA_ERROR_INVALID_DEVICE;
-    if (!result) {
-        if (!fake.primaries[device])
-            fake.primaries[device] = primary_new(device);
-        fake.primaries[device]->retained++;
-        *context = fake.primaries[device]->handle;
-    }
+    if (!result)
+        *context = fake_primary_retain(device)->handle;
     FAKE_LEAVE("%d", device);
 }
 
@@ -59,9 +63,10 @@ void fake_context_end(struct fake_context *context)
     fake_handle_each(FAKE_EVENT, end_event, context);
     if (context->primary == context)
         fake_memory_end_all(context);
-    fake_context_flush(context);
+    if (context->primary == context)
+        fake_output_end(context);
     fake_handle_end(context->handle);
-    free(context->fifo);
+    free(context->connections);
     free(context);
 }
 

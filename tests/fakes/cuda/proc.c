@@ -3,7 +3,7 @@
 
 #include "fake.h"
 
-/* Under names of their own here, so that their types do not matter. */
+/* Declares the functions with other names, so that their types do not matter. */
 #define FAKE_EXPORT(name, version, symbol) extern const char entry_##symbol[] __asm__(#symbol);
 #include "exports.h"
 #undef FAKE_EXPORT
@@ -18,7 +18,7 @@ static const struct {
 #undef FAKE_EXPORT
 };
 
-/* The newest that is not newer than asked for, nor than the driver. */
+/* Finds the newest version that is not newer than `version` and the driver's. */
 static CUdriverProcAddressQueryResult look_up(const char *name, int version, void **found)
 {
     int best = 0;
@@ -58,7 +58,7 @@ FAKE_API CUresult cuGetProcAddress(const char *name, void **found, int version, 
     return cuGetProcAddress_v2(name, found, version, flags, NULL);
 }
 
-/* NVIDIA's own libraries ask for undocumented tables, and do without them. */
+/* NVIDIA's libraries request undocumented tables, but work without them. */
 FAKE_API CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
     FAKE_CALL(FAKE_NOTHING);

@@ -1,4 +1,4 @@
-/* What the pretended machine is like, from lines of text "key value"; "N.key" is of device N only. */
+/* Settings of the simulated machine: lines "key value"; "N.key" is for device N only. */
 #define _GNU_SOURCE /* dladdr */
 
 #include <dlfcn.h>
@@ -18,6 +18,7 @@ static const struct fake_device H200 = {
     .shared_per_block = 48 << 10,
     .shared_optin = 227 << 10,
     .stream_memops = 1,
+    .vmm = 1,
 };
 
 void fake_settings_default(struct fake_settings *settings)
@@ -55,6 +56,7 @@ static bool set_number(struct fake_device *device, const char *key, const char *
         {"shared_optin", &device->shared_optin},
         {"stream_memops", &device->stream_memops},
         {"host_pointers", &device->host_pointers},
+        {"vmm", &device->vmm},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (strcmp(numbers[i].key, key) == 0) {
@@ -105,6 +107,14 @@ static bool set_process(struct fake_settings *settings, const char *key, const c
         settings->queue_depth = atoi(value);
     else if (strcmp(key, "init_result") == 0)
         settings->init_result = atoi(value);
+    else if (strcmp(key, "timer_ppm") == 0)
+        settings->timer_ppm = atoi(value);
+    else if (strcmp(key, "timer_hangs") == 0)
+        settings->timer_hangs = atoi(value);
+    else if (strcmp(key, "timer_offset_ns") == 0)
+        fake_timer_offset_ns = atoll(value);
+    else if (strcmp(key, "reserve_elsewhere") == 0)
+        settings->reserve_elsewhere = atoi(value);
     else if (strcmp(key, "hide") == 0)
         fake_hide(value);
     else if (strcmp(key, "log") == 0)
@@ -112,7 +122,7 @@ static bool set_process(struct fake_settings *settings, const char *key, const c
     else if (strcmp(key, "inject") == 0 && sscanf(value, "%63s %d %lu %lu", name, &result, &nth, &times) >= 2)
         fake_inject(name, nth, times, result);
     else
-        return false;
+        return fake_hardware_set(&settings->hardware, key, value);
     return true;
 }
 
@@ -180,7 +190,7 @@ static bool named(const struct fake_device *device, int index, const char *item)
     return *item >= '0' && *item <= '9' && atoi(item) == index;
 }
 
-/* As the driver reads it: what follows an entry that names no device is not looked at. */
+/* Like the driver, ignores everything after an entry that names no device. */
 static int visible_by_name(struct fake_settings *settings, char *list)
 {
     struct fake_device all[FAKE_MAX_DEVICES];
@@ -198,7 +208,7 @@ static int visible_by_name(struct fake_settings *settings, char *list)
     return count;
 }
 
-/* Without names, instances of partitioned devices are not seen, but for the first if there is nothing else. */
+/* Without names, instances of partitioned devices are not visible, except the first if there is no other device. */
 static int visible_by_default(struct fake_settings *settings)
 {
     int count = 0;

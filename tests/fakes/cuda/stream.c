@@ -1,4 +1,4 @@
-/* Streams: a thread each, which runs its operations in order. */
+/* Streams: each has a thread that runs its operations in order. */
 #include <stdlib.h>
 
 #include "fake.h"
@@ -17,23 +17,46 @@ static void op_end(struct fake_op *op)
     free(op);
 }
 
-/* Until it may begin, or never will. */
-static void await_turn(struct fake_stream *stream, const struct fake_op *op)
+/* Waits until the operation may begin or never will. */
+static void await_turn(struct fake_stream *stream, struct fake_op *op)
 {
-    while (!fake_sticky(stream->context) && (fake.held || (op->await && !op->await->done)))
+    fake.settings.hardware.behind += !fake_connection_is_first(op);
+    while (!fake_sticky(stream->context) &&
+           (fake.held || (op->await && !op->await->done) || !fake_connection_is_first(op)))
         fake_wait();
+    fake_connection_leave(op);
 }
 
-/* The operation stays in the queue while it runs: it counts until it is finished. */
+static CUresult run(struct fake_op *op)
+{
+    op->since = fake.released;
+    if (op->computes)
+        fake_turn_begin();
+    pthread_mutex_unlock(&fake.lock);
+    CUresult result = op->run(op);
+    pthread_mutex_lock(&fake.lock);
+    if (op->computes)
+        fake_turn_end();
+    return result;
+}
+
+static void count_op(struct fake_stream *stream, int step)
+{
+    struct fake_context *context = stream->context;
+    stream->depth += (unsigned int)step;
+    context->in_flight += (unsigned int)step;
+    if (context->primary != context)
+        context->primary->in_flight += (unsigned int)step;
+}
+
+/* Runs the first operation, which remains in the queue and counts until it has finished. */
 static void run_first(struct fake_stream *stream)
 {
     struct fake_op *op = stream->first;
     await_turn(stream, op);
     if (!fake_sticky(stream->context) && op->run) {
         stream->busy = true;
-        pthread_mutex_unlock(&fake.lock);
-        CUresult result = op->run(op);
-        pthread_mutex_lock(&fake.lock);
+        CUresult result = run(op);
         stream->busy = false;
         if (result)
             fake_poison(stream->context, result);
@@ -41,7 +64,7 @@ static void run_first(struct fake_stream *stream)
     stream->first = op->next;
     if (!stream->first)
         stream->last = NULL;
-    stream->depth--;
+    count_op(stream, -1);
     fake.finished++;
     op_end(op);
     pthread_cond_broadcast(&fake.progress);
@@ -66,13 +89,15 @@ static void *work(void *argument)
     return NULL;
 }
 
-struct fake_stream *fake_stream_new(struct fake_context *context, unsigned int flags)
+struct fake_stream *fake_stream_new(struct fake_context *context, unsigned int flags, int priority)
 {
     struct fake_stream *stream = calloc(1, sizeof *stream);
     if (!stream || pthread_cond_init(&stream->wake, NULL))
         abort();
     stream->context = context;
     stream->flags = flags;
+    stream->priority = priority > 0 ? 0 : priority < FAKE_GREATEST_PRIORITY ? FAKE_GREATEST_PRIORITY : priority;
+    fake_connection_assign(stream);
     stream->handle = fake_handle_new(FAKE_STREAM, stream);
     if (pthread_create(&stream->thread, NULL, work, stream))
         abort();
@@ -85,7 +110,7 @@ struct fake_stream *fake_stream_new(struct fake_context *context, unsigned int f
 static struct fake_stream *null_stream(struct fake_context *context)
 {
     if (!context->null_stream)
-        context->null_stream = fake_stream_new(context, CU_STREAM_DEFAULT);
+        context->null_stream = fake_stream_new(context, CU_STREAM_DEFAULT, 0);
     return context->null_stream;
 }
 
@@ -96,6 +121,11 @@ struct fake_stream *fake_stream_get(CUstream handle, struct fake_context *contex
     if ((uintptr_t)handle <= 2) /* NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
         return null_stream(context);
     struct fake_stream *stream = fake_handle_get(handle, FAKE_STREAM);
+    if (stream && stream->detached) {
+        fake_misuse("stream %p is of a green context that was destroyed", (void *)handle);
+        *result = CUDA_ERROR_STREAM_DETACHED;
+        return NULL;
+    }
     if (stream && stream->context == context)
         return stream;
     if (stream)
@@ -125,7 +155,8 @@ CUresult fake_submit(struct fake_stream *stream, struct fake_op *op)
     else
         stream->first = op;
     stream->last = op;
-    stream->depth++;
+    count_op(stream, 1);
+    fake_connection_join(stream, op);
     fake.submitted++;
     pthread_cond_signal(&stream->wake);
     return CUDA_SUCCESS;
@@ -142,6 +173,10 @@ CUresult fake_stream_wait(struct fake_stream *stream)
 void fake_stream_close(struct fake_stream *stream)
 {
     fake_handle_end(stream->handle);
+    if (stream->detached) {
+        free(stream);
+        return;
+    }
     stream->closing = true;
     pthread_cond_signal(&stream->wake);
 }
@@ -153,7 +188,27 @@ static void close_of(void *object, void *context)
         fake_stream_close(stream);
 }
 
-/* Close those of a context, and wait until their threads are gone. */
+static void detach(void *object, void *context)
+{
+    struct fake_stream *stream = object;
+    if (stream->context != context || stream == stream->context->null_stream)
+        return;
+    struct fake_stream *rest = calloc(1, sizeof *rest);
+    if (!rest)
+        abort();
+    rest->context = stream->context->primary;
+    rest->handle = stream->handle;
+    rest->detached = true;
+    fake_stream_close(stream);
+    fake_handle_replace(rest->handle, rest);
+}
+
+void fake_streams_detach(struct fake_context *context)
+{
+    fake_handle_each(FAKE_STREAM, detach, context);
+}
+
+/* Closes the streams of a context and waits for the end of their threads. */
 void fake_streams_end(struct fake_context *context)
 {
     fake_handle_each(FAKE_STREAM, close_of, context);
@@ -161,27 +216,52 @@ void fake_streams_end(struct fake_context *context)
         fake_wait();
 }
 
+static CUresult create(struct fake_call *call, CUstream *stream, unsigned int flags, int priority)
+{
+    if (flags > CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (call->context->green && flags != CU_STREAM_NON_BLOCKING)
+        fake_misuse("streams of a green context are CU_STREAM_NON_BLOCKING");
+    *stream = fake_stream_new(call->context, flags, priority)->handle;
+    return CUDA_SUCCESS;
+}
+
 FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 {
     FAKE_CALL(FAKE_CURRENT);
-    if (!result && flags > CU_STREAM_NON_BLOCKING)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (!result && call.context->green && flags != CU_STREAM_NON_BLOCKING)
-        fake_misuse("streams of a green context are CU_STREAM_NON_BLOCKING");
     if (!result)
-        *stream = fake_stream_new(call.context, flags)->handle;
+        result = create(&call, stream, flags, 0);
     FAKE_LEAVE("%u -> %p", flags, result ? NULL : (void *)*stream);
+}
+
+FAKE_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+    FAKE_CALL(FAKE_CURRENT);
+    if (!result)
+        result = create(&call, stream, flags, priority);
+    FAKE_LEAVE("%u, %d -> %p", flags, priority, result ? NULL : (void *)*stream);
+}
+
+FAKE_API CUresult cuStreamGetPriority(CUstream handle, int *priority)
+{
+    FAKE_CALL(FAKE_CURRENT);
+    const struct fake_stream *stream = fake_stream_get(handle, call.context, &result);
+    if (stream)
+        *priority = stream->priority;
+    FAKE_LEAVE("%p", (void *)handle);
 }
 
 FAKE_API CUresult cuStreamDestroy_v2(CUstream handle)
 {
-    FAKE_CALL(FAKE_ANYHOW);
-    struct fake_stream *stream = fake_stream_get(handle, call.context, &result);
+    FAKE_CALL(FAKE_CURRENT_STICKY);
+    struct fake_stream *detached = fake_handle_peek(handle, FAKE_STREAM);
+    bool is_detached = !result && detached && detached->detached;
+    struct fake_stream *stream = is_detached ? detached : fake_stream_get(handle, call.context, &result);
     if (stream && stream == call.context->null_stream)
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result) {
         fake_stream_close(stream);
-        result = fake_sticky(call.context); /* it says so, and yet destroys it */
+        result = fake_sticky(call.context); /* reports the error and destroys the stream nevertheless */
     }
     FAKE_LEAVE("%p", (void *)handle);
 }
@@ -202,9 +282,7 @@ FAKE_API CUresult cuStreamSynchronize(CUstream handle)
     if (stream)
         result = fake_stream_wait(stream);
     if (call.context)
-        fake_context_tell_assertion(call.context);
-    if (!result)
-        result = fake_context_flush(call.context);
+        fake_context_report(call.context);
     FAKE_LEAVE("%p", (void *)handle);
 }
 
@@ -244,7 +322,8 @@ static CUresult write_value(struct fake_call *call, CUstream handle, CUdeviceptr
     struct write_op *op = calloc(1, sizeof *op);
     if (!op)
         abort();
-    *op = (struct write_op){.op.run = run_write, .address = address, .value = value, .size = size};
+    *op =
+        (struct write_op){.op = {.run = run_write, .computes = true}, .address = address, .value = value, .size = size};
     return fake_submit(stream, &op->op);
 }
 

@@ -1,5 +1,6 @@
-/* Kernels with the control system's hooks: the device's side is the GPU domain itself, compiled as C, which finds the
- * control area as a hooked program does, through the module's variable. One SM runs one block after the other. */
+/* Kernels with the control system's hooks: the control code of kernels/control, compiled as C. Like a hooked program,
+ * they find the control area through the module's variable. An SM runs its blocks one after the other. */
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -7,20 +8,29 @@
 #include "../../../kernels/cuda/control/vgc_cuda_link.h"
 #include "fake.h"
 
-/* What a kernel is asked to do: its parameters. */
+/* Parameters of a kernel. */
 struct order {
     uint32_t sm;
     uint32_t blocks;
     uint64_t text; /* device address of a format without arguments, for each block to print; 0: none */
 };
 
-/* %globaltimer */
+/* %globaltimer: has steps, and drifts by `timer_ppm` since the driver was loaded. */
 static uint64_t now(void)
 {
+    static _Atomic int64_t began;
     struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    int64_t ns = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec, none = 0;
+    atomic_compare_exchange_strong(&began, &none, ns);
+    int64_t drift = (ns - began) / 1000000 * fake.settings.timer_ppm;
+    struct timespec real;
+    clock_gettime(CLOCK_REALTIME, &real);
+    int64_t since_1970 = ((int64_t)real.tv_sec - time.tv_sec) * 1000000000 + (real.tv_nsec - time.tv_nsec);
+    uint64_t timer = (uint64_t)(ns + since_1970 + drift + atomic_load(&fake_timer_offset_ns));
+    return timer - timer % 32;
 }
+_Atomic int64_t fake_timer_offset_ns;
 
 static const struct vgc_cuda_link *link_of(const struct fake_module *module)
 {
@@ -38,16 +48,18 @@ static uint64_t name_of(const struct fake_module *module)
     return 0;
 }
 
-/* The SM of a kernel, with the area at the addresses that it has on the GPU until `leave`; false: there is none. */
+/* The SM of a kernel. From `enter` to `leave` the control area is mapped at its device addresses; `enter` returns false
+ * if there is no area. The kernel's parameter is an index; `fake_smid` has the number that hooks read from %smid. */
 struct place {
     const struct vgc_cuda_link *link;
     struct fake_memory *area;
-    struct fake_memory *urgent; /* links in the host's memory */
+    struct fake_memory *urgent; /* links in host memory */
     struct vgc_ctl_unit unit;
 };
 
-static bool enter(struct place *place, const struct fake_launch *launch, uint32_t sm)
+static bool enter(struct place *place, const struct fake_launch *launch, uint32_t index)
 {
+    uint32_t sm = fake_smid(index);
     place->link = link_of(launch->module);
     if (place->link == NULL || sm >= place->link->num_pes)
         return false;
@@ -99,7 +111,7 @@ static CUresult run_watched(struct fake_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/* Blocks that print and tell of a fault; then the kernel traps, and nothing of the context can be used any more. */
+/* Runs blocks that print and report a fault; then the kernel traps, which makes the context unusable. */
 static CUresult run_traps(struct fake_launch *launch)
 {
     const uint64_t words[2] = {VGC_CTL_FAULT_TRAP, 0x70617274 /* "trap" */};
@@ -115,7 +127,17 @@ static CUresult run_traps(struct fake_launch *launch)
     return CUDA_ERROR_LAUNCH_FAILED;
 }
 
-/* Reads its standard input into the parameter's memory, up to 64 bytes, the count in front. */
+static void interruptible(bool can)
+{
+    pthread_mutex_lock(&fake.lock);
+    if (can)
+        fake_turn_leave();
+    else
+        fake_turn_enter();
+    pthread_mutex_unlock(&fake.lock);
+}
+
+/* Reads up to 64 bytes of standard input into the parameter's memory, after their count. */
 static CUresult run_listens(struct fake_launch *launch)
 {
     struct fake_memory *memory = NULL;
@@ -128,12 +150,32 @@ static CUresult run_listens(struct fake_launch *launch)
         return CUDA_SUCCESS;
     char *bytes = fake_memory_pin(address, 4 + 64, &memory);
     if (bytes != NULL) {
+        interruptible(true); /* the host side takes turns, too */
         uint32_t took = vgc_ctl_stdio_read(&place.unit, (uint8_t *)bytes + sizeof took, 64);
+        interruptible(false);
         memcpy(bytes, &took, sizeof took);
         fake_memory_unpin(memory);
     }
     leave(&place);
     return bytes == NULL ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+}
+
+/* The kernel of compiler/hooks.py: writes the number of SM identifiers, then the timer. */
+static CUresult run_clock(struct fake_launch *launch)
+{
+    struct fake_memory *memory = NULL;
+    CUdeviceptr address;
+    memcpy(&address, launch->params, sizeof address);
+    if (fake.settings.timer_hangs)
+        fake_kernel_hang(launch);
+    char *answer = fake_memory_pin(address, 16, &memory);
+    if (answer == NULL)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    uint64_t sm_ids = fake_smid((unsigned int)fake.settings.devices[launch->op.context->device].sms - 1) + 1;
+    memcpy(answer + 8, &sm_ids, sizeof sm_ids);
+    __atomic_store_n((uint64_t *)(void *)answer, now(), __ATOMIC_RELEASE);
+    fake_memory_unpin(memory);
+    return CUDA_SUCCESS;
 }
 
 const struct fake_kernel *fake_watched_kernel_find(const char *name)
@@ -142,6 +184,7 @@ const struct fake_kernel *fake_watched_kernel_find(const char *name)
         {"watched", 16, run_watched},
         {"traps", 16, run_traps},
         {"listens", 12, run_listens},
+        {"__vgc_clock", 8, run_clock},
     };
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         if (strcmp(kernels[i].name, name) == 0)

@@ -1,5 +1,6 @@
-/* libnvidia-ml.so.1 without a GPU: two devices; Xid errors are numbers, one a line, in the file VGC_FAKE_XIDS names (a
- * FIFO): "DEVICE XID". "VGC_FAKE_NVML_RESULT" is what nvmlInit_v2 says. */
+/* Fake libnvidia-ml.so.1 with two devices. Xid errors are lines "DEVICE XID" in the file (a FIFO) that VGC_FAKE_XIDS
+ * names. VGC_FAKE_NVML_RESULT is the result of nvmlInit_v2. Every UUID that begins with "GPU-" is the first device's;
+ * VGC_FAKE_CLOCKS has its current clocks and P-state: "SM_MHZ MEMORY_MHZ PSTATE". */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include <unistd.h>
 
 typedef int nvml_return;
-enum { SUCCESS = 0, NOT_SUPPORTED = 3, TIMEOUT = 10, DEVICES = 2 };
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, TIMEOUT = 10, DEVICES = 2 };
 
 struct event_data {
     void *device;
@@ -70,7 +71,35 @@ nvml_return nvmlDeviceGetUUID(void *device, char *text, unsigned int size)
     return SUCCESS;
 }
 
-/* The second one has none. */
+nvml_return nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
+{
+    *device = &devices[0];
+    return strncmp(uuid, "GPU-", 4) == 0 ? SUCCESS : NOT_FOUND;
+}
+
+/* Gets one of the three numbers of VGC_FAKE_CLOCKS. */
+static nvml_return clock_of(const void *device, int which, unsigned int *value)
+{
+    const char *text = getenv("VGC_FAKE_CLOCKS");
+    unsigned int numbers[3];
+    if (index_of(device) != 0 ||
+        sscanf(text ? text : "1980 3201 0", "%u %u %u", &numbers[0], &numbers[1], &numbers[2]) != 3)
+        return NOT_SUPPORTED;
+    *value = numbers[which];
+    return SUCCESS;
+}
+
+nvml_return nvmlDeviceGetClockInfo(void *device, int type, unsigned int *mhz)
+{
+    return type == 1 || type == 2 ? clock_of(device, type - 1, mhz) : NOT_SUPPORTED; /* NVML_CLOCK_SM, _MEM */
+}
+
+nvml_return nvmlDeviceGetPerformanceState(void *device, unsigned int *pstate)
+{
+    return clock_of(device, 2, pstate);
+}
+
+/* The second device has none. */
 nvml_return nvmlDeviceGetVbiosVersion(void *device, char *text, unsigned int size)
 {
     snprintf(text, size, "96.00.%ld", index_of(device));
@@ -100,7 +129,7 @@ nvml_return nvmlEventSetFree(void *set)
     return SUCCESS;
 }
 
-/* The second one reports nothing. */
+/* The second device supports no events. */
 nvml_return nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set)
 {
     (void)set;

@@ -1,1 +1,1 @@
-"""Firmware of processing elements: who may make it, what it is made of, and how it gets to them."""
+"""Firmware of processing elements: building and signing images, and rolling them out."""

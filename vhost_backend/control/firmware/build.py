@@ -1,4 +1,4 @@
-"""Makes the source of a firmware image: one file, out of the GPU domain's own headers."""
+"""Makes the source of a firmware image: one file, amalgamated from the headers of the control code."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _INCLUDE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.
 
 
 def amalgamate(folder: Path = SOURCES, main: str = MAIN) -> str:
-    """`main` with every ``#include "..."`` of a file in `folder` replaced by that file, each once.
+    """Reads `main` and replaces every ``#include "..."`` by the file's content, each file of `folder` once.
 
-    Includes in angle brackets stay: they are the compiler's.
+    Includes in angle brackets stay, as they belong to the compiler.
 
     :raise ImageError: a file is missing, or lies outside of `folder`.
     """
@@ -40,14 +40,14 @@ def _expand(folder: Path, path: Path, seen: set[Path]) -> str:
 
 
 def abi() -> int:
-    """The interface between hooks and firmware that this installation has."""
+    """Number of the interface between hooks and firmware in this installation."""
     from vhost_backend._dataplane import lib
 
     return int(lib.VGC_CTL_ABI)
 
 
 def built_in() -> str:
-    """The version of the control code that engines are built with."""
+    """Version of the control code that engines are built with."""
     from vhost_backend._dataplane import lib
 
     return f"{lib.VGC_CTL_BUILT_IN_MAJOR}.{lib.VGC_CTL_BUILT_IN_MINOR}.{lib.VGC_CTL_BUILT_IN_PATCH}"

@@ -1,89 +1,73 @@
-"""``vgcd firmware``: making keys and images, looking at images."""
+"""Verbs about firmware: firmware, stage_firmware, activate_firmware, rollback_firmware.
+
+Answers are `virtio_proto.control.api.FirmwareInfo`; after a change also with its outcome (``state``, ``versions``,
+``problems``).
+"""
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, cast
 
-from vhost_backend.control.firmware import build, signing
-from vhost_backend.errors import ConfigError
-from virtio_proto.control import firmware
-from virtio_proto.control.firmware import ImageError, Manifest
-
-
-def add_to(commands: Any) -> None:
-    """Adds ``firmware`` to the subcommands of an argument parser."""
-    parser = commands.add_parser("firmware", help="make and look at firmware images", description=__doc__)
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    keygen = actions.add_parser("keygen", help="make a key pair to sign with")
-    keygen.add_argument("folder", type=Path, metavar="FOLDER")
-    keygen.set_defaults(command=_keygen)
-    make = actions.add_parser("build", help="make and sign an image of the control code of this installation")
-    make.add_argument("--version", required=True, metavar="X.Y.Z")
-    make.add_argument("--key", required=True, type=Path, metavar="FILE", help="secret key, as keygen makes it")
-    make.add_argument("--name", default="vgc-control", metavar="TEXT", help="for people (default: %(default)s)")
-    make.add_argument("--source", type=Path, default=build.SOURCES, metavar="FOLDER", help="with a firmware.cu")
-    make.add_argument("output", type=Path, metavar="FILE")
-    make.set_defaults(command=_build)
-    show = actions.add_parser("show", help="say what an image is, and whether a key signed it")
-    show.add_argument("image", type=Path, metavar="FILE")
-    show.add_argument("--key", type=Path, action="append", default=[], metavar="FILE", help="public key to check with")
-    show.set_defaults(command=_show)
+from vhost_backend.control.api.commands import Caller, Handler
+from vhost_backend.control.api.refusal import Kind, RefusedError
+from vhost_backend.control.firmware.manager import FirmwareManager
+from vhost_backend.control.instances.registry import InstanceRegistry
+from vhost_backend.control.links.firmware import FirmwareError
+from virtio_proto.control.selector import Selector
+from virtio_proto.control.verbs.base import Request, Verb
+from virtio_proto.control.verbs.firmware import ActivateFirmware, Firmware, RollbackFirmware, StageFirmware
 
 
-def _keygen(arguments: argparse.Namespace) -> int:
-    secret, public = signing.make_keys(arguments.folder)
-    _say(f"{secret}: sign images with it, and keep it secret")
-    _say(f"{public}: name it in control.firmware_keys of the hosts that shall trust these images")
-    return 0
+class FirmwareCommands:
+    """Handlers of the verbs about firmware."""
+
+    def __init__(self, registry: InstanceRegistry, manager: FirmwareManager) -> None:
+        self._registry = registry
+        self._manager = manager
+
+    def handlers(self) -> Mapping[type[Verb], Handler]:
+        return {
+            Firmware: self._firmware,
+            StageFirmware: self._stage,
+            ActivateFirmware: self._activate,
+            RollbackFirmware: self._roll_back,
+        }
+
+    async def _firmware(self, caller: Caller, _asked: Request) -> dict[str, Any]:
+        return self._info(caller)
+
+    def _info(self, caller: Caller) -> dict[str, Any]:
+        return dict(self._manager.info(caller.peer.sees))
+
+    async def _stage(self, caller: Caller, asked: StageFirmware.Request) -> dict[str, Any]:
+        vms = list(self._chosen(caller, asked.chosen))
+        done = await _done(self._manager.stage(asked.image, vms))
+        return done | self._info(caller)
+
+    async def _activate(self, caller: Caller, asked: ActivateFirmware.Request) -> dict[str, Any]:
+        done = await _done(self._manager.activate(asked.version, self._chosen(caller, asked.chosen)))
+        return done | self._info(caller)
+
+    async def _roll_back(self, caller: Caller, asked: RollbackFirmware.Request) -> dict[str, Any]:
+        done = await _done(self._manager.roll_back(self._chosen(caller, asked.chosen)))
+        return done | self._info(caller)
+
+    def _chosen(self, caller: Caller, selector: Selector) -> dict[str, tuple[int, ...]]:
+        """Chosen processing elements by VM, without VMs that have no worker.
+
+        :raise RefusedError: "busy": no chosen VM has a worker.
+        """
+        sides = [side for side in self._registry.chosen(caller.peer, selector) if side.vm.channels.ready]
+        if not sides:
+            raise RefusedError(
+                "busy", f"no VM of {str(selector) or 'this host'} has a worker now; allowed: VMs that run"
+            )
+        return {side.name: selector.pes_of(side.vm.channels.num_pes) for side in sides}
 
 
-def _build(arguments: argparse.Namespace) -> int:
-    key = signing.secret_key(arguments.key)
+async def _done(work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
     try:
-        source = build.amalgamate(arguments.source)
-        firmware.version_number(arguments.version)
-        made = Manifest(
-            version=arguments.version,
-            abi=build.abi(),
-            name=arguments.name,
-            built_ns=time.time_ns(),
-            key=signing.key_id(key.public_key()),
-        )
-        image = signing.sign(made, source, key)
-        arguments.output.write_bytes(image)
-    except ImageError as error:
-        raise ConfigError([str(error)]) from None
-    except OSError as error:
-        raise ConfigError([f"{arguments.output}: {error.strerror}; allowed: a file that can be written"]) from None
-    _say(f"{arguments.output}: version {made.version}, {len(image)} bytes, signed with key {made.key}")
-    return 0
-
-
-def _show(arguments: argparse.Namespace) -> int:
-    try:
-        data = arguments.image.read_bytes()
-        image = firmware.parse(data)
-    except OSError as error:
-        raise ConfigError([f"{arguments.image}: {error.strerror}; allowed: a readable image"]) from None
-    except ImageError as error:
-        raise ConfigError([f"{arguments.image}: {error}"]) from None
-    made = image.manifest
-    built = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(made.built_ns / 1e9))
-    _say(f"{made.name} {made.version}, abi {made.abi}, built {built} UTC, {len(image.source)} characters of source")
-    if not arguments.key:
-        _say(f"says that key {made.key} signed it (not checked: no --key)")
-        return 0
-    try:
-        signing.verify(data, signing.public_keys(arguments.key))
-    except ImageError as error:
-        raise ConfigError([f"{arguments.image}: {error}"]) from None
-    _say(f"signed with key {made.key}")
-    return 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+        return await work
+    except FirmwareError as error:
+        raise RefusedError(cast("Kind", error.kind), str(error)) from None

@@ -1,8 +1,8 @@
-"""Firmware management of one host: images are checked, compiled, staged, activated a few elements first, taken back.
+"""Firmware management of one host: checks, compiles and stages images, activates them a few elements first, rolls back.
 
-What goes wrong on one element takes the whole rollout back. An image whose worker dies soon after it was activated, that
-dies in a hook, or that does not come back from its self test, is not given to that VM again: its elements, or those of
-the next worker, run what ran before.
+A failure on one element rolls back the whole rollout. A VM never gets an image again whose worker died soon after the
+activation, that died in a hook, or that did not return from its self test: the VM's elements, or those of its next
+worker, run the version from before.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from vhost_backend.compiler.service import Compiler
+from vhost_backend.control.background_tasks import BackgroundTasks
+from vhost_backend.control.event_bus import EventBus
+from vhost_backend.control.events import FirmwareChanged, FirmwareReported, WorkerLost, WorkerReady
 from vhost_backend.control.firmware import build, signing
-from vhost_backend.control.firmware.elements import Elements, FirmwareError, FirmwareReport
 from vhost_backend.control.firmware.unit import Activation, Unit
-from vhost_backend.daemon.ports import Compiler
+from vhost_backend.control.links.firmware import Elements, FirmwareError
 from vhost_backend.sandbox import memfd
-from virtio_proto.control.api import FirmwareInfo
+from virtio_proto.control.api import FirmwareImage, FirmwareInfo
 from virtio_proto.control.firmware import Image, ImageError
 from virtio_proto.schema import ProgramKind
 
 MAX_IMAGES: Final = 16
 WITHIN_S: Final = 5.0
-"""How long elements may take to come to a poll point."""
+"""Time that processing elements have to come to a poll point."""
 PROBATION_S: Final = 10.0
-"""A worker that dies so soon after a change is taken to have died of it."""
+"""Time after a change in which the death of a worker is blamed on the change."""
 
 Chosen: TypeAlias = Mapping[str, Sequence[int]]
-"""By VM: elements."""
-
-Tell: TypeAlias = Callable[[str, str | None, dict[str, Any]], None]
-"""(event, vm, detail): for whoever listens to the host's events."""
+"""Elements by VM."""
 
 
 @dataclass(slots=True)
 class Staged:
-    """An image that this host has accepted."""
+    """Image that this host has accepted."""
 
     image: Image
     staged_ns: int
@@ -48,7 +48,7 @@ class Staged:
 
 @dataclass(slots=True)
 class Standing:
-    """What a VM's elements shall run, whichever worker they are of."""
+    """Version that a VM's processing elements are to run, in this worker and in later ones."""
 
     version: str
     since_s: float
@@ -59,24 +59,38 @@ class FirmwareManager:
     """Serves the control API's firmware verbs. All methods belong to the event loop's thread."""
 
     def __init__(
-        self, keys: signing.Keys, compiler: Compiler, tell: Tell, now_ns: Callable[[], int], built_in: str = ""
+        self,
+        keys: signing.Keys,
+        compiler: Compiler,
+        bus: EventBus,
+        tasks: BackgroundTasks,
+        *,
+        elements_of: Callable[[str], Elements],
+        clock_ns: Callable[[], int],
     ) -> None:
         self._keys = keys
         self._compiler = compiler
-        self._tell = tell
-        self._now_ns = now_ns
-        self._built_in = built_in or build.built_in()
+        self._bus = bus
+        self._tasks = tasks
+        self._elements_of = elements_of
+        self._clock_ns = clock_ns
+        self._built_in = build.built_in()
         self._images: dict[str, Staged] = {}
         self._units: dict[str, Unit] = {}
         self._standing: dict[str, Standing] = {}
         self._condemned: set[tuple[str, str]] = set()  # (vm, version)
         self._locks: dict[str, asyncio.Lock] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        bus.subscribe(WorkerReady, self._worker_ready)
+        bus.subscribe(WorkerLost, self._worker_lost)
+        bus.subscribe(FirmwareReported, self._reported)
 
     # ---- workers come and go -----------------------------------------------------------------------
 
-    async def worker_ready(self, elements: Elements) -> None:
-        """A VM has elements (again): they get what they shall run."""
+    def _worker_ready(self, event: WorkerReady) -> None:
+        self._tasks.spawn(self._take(self._elements_of(event.vm)))
+
+    async def _take(self, elements: Elements) -> None:
+        """Manages the elements of a new worker: brings them to the firmware that the VM is to run."""
         unit = self._units[elements.vm] = Unit(elements, self._built_in)
         standing = self._standing.get(elements.vm)
         if standing is None or standing.version not in self._images:
@@ -86,15 +100,16 @@ class FirmwareManager:
                 await self._stage_on(unit, self._images[standing.version])
                 await unit.activate(unit.slot_of(standing.version), range(elements.num_pes), WITHIN_S)
         except FirmwareError as error:
-            self._tell("firmware", elements.vm, {"version": standing.version, "problem": str(error)})
+            self._tell(elements.vm, {"version": standing.version, "problem": str(error)})
 
-    def worker_lost(self, vm: str, *, died: bool = True) -> None:
-        """A VM's worker is gone; if it has died and had just been changed, that is taken back."""
+    def _worker_lost(self, event: WorkerLost) -> None:
+        """Forgets a VM's elements; if the worker has died soon after a change, the change is taken back."""
+        vm = event.vm
         unit = self._units.pop(vm, None)
         if unit is not None:
             unit.lose()
         standing = self._standing.get(vm)
-        if standing is None or not died or self._seconds() - standing.since_s > PROBATION_S:
+        if standing is None or not event.loss.died or self._seconds() - standing.since_s > PROBATION_S:
             return
         self._condemn(vm, standing.version, "the worker died soon after the change")
         if standing.before is None or standing.before == self._built_in:
@@ -102,28 +117,21 @@ class FirmwareManager:
         else:
             self._standing[vm] = Standing(standing.before, self._seconds() - PROBATION_S, None)
 
-    def reported(self, vm: str, report: FirmwareReport) -> None:
-        """An element of a VM said something."""
+    def _reported(self, event: FirmwareReported) -> None:
+        """Condemns an image that an element has gone back from by itself."""
+        vm, report = event.vm, event.report
         unit = self._units.get(vm)
         version = None if unit is None else unit.reported(report)
         if unit is None or version is None or version not in self._images or (vm, version) in self._condemned:
-            return  # a worker may say it of as many elements, and as often, as it likes
+            return  # a hostile worker may report this for any element, any number of times
         self._condemn(vm, version, f"element {report.pe}: {unit.pes[report.pe].text}")
-        task = asyncio.get_running_loop().create_task(self._leave(unit, version))
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-
-    async def close(self) -> None:
-        """Ends what it is doing by itself."""
-        for task in self._work:
-            task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
+        self._tasks.spawn(self._leave(unit, version))
 
     # ---- verbs -------------------------------------------------------------------------------------
 
     def info(self, visible: Callable[[str], bool] = lambda _vm: True) -> FirmwareInfo:
-        """Images, and what runs where, on VMs that the asker may see."""
-        images = [
+        """Images, and the versions on the elements of visible VMs."""
+        images: list[FirmwareImage] = [
             {
                 "version": version,
                 "key": staged.image.manifest.key,
@@ -140,14 +148,14 @@ class FirmwareManager:
         }
 
     def active(self, vm: str) -> str:
-        """The version on a VM's elements; ``mixed`` if they differ, "" if it has none now."""
+        """Version on a VM's elements; ``mixed`` if they differ, "" while the VM has no worker."""
         unit = self._units.get(vm)
         return "" if unit is None else unit.active()
 
     async def stage(self, data: bytes, vms: Sequence[str]) -> dict[str, Any]:
-        """Checks an image and puts it into the spare slot of these VMs.
+        """Checks an image and loads it into the spare slot of these VMs.
 
-        :raise FirmwareError: it is no image, nobody trusted signed it, it does not compile, or does not go in.
+        :raise FirmwareError: the image is malformed, has no trusted signature or does not compile, or a worker refuses it.
         """
         staged = self._accept(data)
         version = staged.image.manifest.version
@@ -158,20 +166,20 @@ class FirmwareManager:
                 if version not in unit.versions:
                     await self._stage_on(unit, staged)
         self._images[version] = staged
-        self._tell("firmware", None, {"staged": version, "vms": list(vms)})
+        self._tell(None, {"staged": version, "vms": list(vms)})
         return {"version": version, "vms": list(vms)}
 
     async def activate(self, version: str, chosen: Chosen, within_s: float = WITHIN_S) -> dict[str, Any]:
-        """Changes elements to a staged version: of each VM one first, and the others if that one is well.
+        """Changes elements to a staged version: first one of each VM, and the others if that succeeds.
 
-        :raise FirmwareError: a VM does not have it. What happened on elements is in the result.
+        :raise FirmwareError: a VM does not have the version. Failures on elements are in the result.
         """
         return await self._change(dict.fromkeys(chosen, version), chosen, within_s)
 
     async def roll_back(self, chosen: Chosen, within_s: float = WITHIN_S) -> dict[str, Any]:
-        """Changes elements to what is in their other slot and has run on the VM.
+        """Changes elements to the version in their other slot, which has run on the VM before.
 
-        :raise FirmwareError: there is nothing, or it was staged and never ran.
+        :raise FirmwareError: the slot is empty, or its version was staged and never ran.
         """
         targets = {}
         for vm, pes in chosen.items():
@@ -185,10 +193,13 @@ class FirmwareManager:
             targets[vm] = version
         return await self._change(targets, chosen, within_s)
 
-    # ---- how ---------------------------------------------------------------------------------------
+    # ---- steps -------------------------------------------------------------------------------------
+
+    def _tell(self, vm: str | None, detail: dict[str, Any]) -> None:
+        self._bus.publish(FirmwareChanged(vm, detail))
 
     def _seconds(self) -> float:
-        return self._now_ns() / 1e9
+        return self._clock_ns() / 1e9
 
     def _unit(self, vm: str) -> Unit:
         unit = self._units.get(vm)
@@ -206,10 +217,10 @@ class FirmwareManager:
             raise FirmwareError("malformed", f"image for abi {made.abi}; allowed: {build.abi()}, this host's hooks")
         known = self._images.get(made.version)
         if made.version == self._built_in or (known is not None and known.image.signed != image.signed):
-            raise FirmwareError("malformed", f"another image is version {made.version} already; allowed: a new version")
+            raise FirmwareError("malformed", f"another image has version {made.version}; allowed: a new version")
         if known is None and len(self._images) >= MAX_IMAGES:
             raise FirmwareError("quota", f"{MAX_IMAGES} images are staged; allowed: no more until the daemon restarts")
-        return known or Staged(image, self._now_ns(), set())
+        return known or Staged(image, self._clock_ns(), set())
 
     async def _stage_on(self, unit: Unit, staged: Staged) -> None:
         slot = unit.spare_slot()
@@ -219,7 +230,7 @@ class FirmwareManager:
         try:
             if result.image_fd is None:
                 raise FirmwareError("failed", f"does not compile for {target.engine}: {result.log[:2000]}")
-            if self._units.get(unit.elements.vm) is not unit:  # what follows would reach its successor
+            if self._units.get(unit.elements.vm) is not unit:  # the command would reach the next worker
                 raise FirmwareError("busy", f"{unit.elements.vm} has lost its worker meanwhile; allowed: to try again")
             await unit.stage(slot, staged.image.manifest.version, result.image_fd)
         finally:
@@ -252,7 +263,7 @@ class FirmwareManager:
         return self._result(versions, [], "active")
 
     async def _replace_hung(self, versions: Mapping[str, str], done: Mapping[str, Activation]) -> None:
-        """An element that is in a self test for ever does nothing else: its VM gets another worker."""
+        """Replaces the workers of VMs with an element that does not return from its self test."""
         for vm, result in done.items():
             unit = self._units.get(vm)
             if result.hung and unit is not None:
@@ -262,7 +273,7 @@ class FirmwareManager:
                 await unit.elements.replace_worker(f"firmware {versions[vm]}: {why}")
 
     async def _leave(self, unit: Unit, version: str) -> None:
-        """Takes an image that has died on one element away from the VM's others."""
+        """Rolls back all elements of a VM from an image that has died on one of them."""
         vm = unit.elements.vm
         async with self._alone_with([vm]):
             if self._units.get(vm) is not unit or version not in unit.versions:
@@ -271,27 +282,29 @@ class FirmwareManager:
             slot = unit.slot_of(version)
             pes = [pe for pe, element in enumerate(unit.pes) if element.slot == slot]
             await self._activate({vm: 1 - slot}, {vm: pes}, WITHIN_S)
-            self._tell("firmware", vm, {"version": version, "state": "rolled back", "active": self.active(vm)})
+            self._tell(vm, {"version": version, "state": "rolled back", "active": self.active(vm)})
 
     @asynccontextmanager
     async def _alone_with(self, vms: Iterable[str]) -> AsyncIterator[None]:
-        """One thing at a time is done to a VM's firmware; a VM whose worker is slow holds up no other."""
+        """Excludes other changes of these VMs' firmware in the block; other VMs do not wait."""
         async with AsyncExitStack() as held:
             for vm in sorted(set(vms)):  # always in this order: two rollouts cannot wait for each other
                 await held.enter_async_context(self._locks.setdefault(vm, asyncio.Lock()))
             yield
 
     def _condemn(self, vm: str, version: str, problem: str) -> None:
-        """The VM does not get this image again."""
+        """Bars the VM from this image."""
         self._condemned.add((vm, version))
-        self._tell("firmware", vm, {"version": version, "problem": problem})
+        self._tell(vm, {"version": version, "problem": problem})
 
     def _refuse_condemned(self, vm: str, version: str) -> None:
         if (vm, version) in self._condemned:
-            raise FirmwareError("denied", f"{vm}: firmware {version} has killed there before; allowed: another version")
+            raise FirmwareError(
+                "denied", f"{vm}: firmware {version} killed its worker before; allowed: another version"
+            )
 
     def _stand(self, versions: Mapping[str, str]) -> None:
-        """From here on a dying worker is blamed on the change."""
+        """Sets the versions that VMs are to run; from now on the death of a worker is blamed on the change."""
         for vm, version in versions.items():
             self._standing[vm] = Standing(version, self._seconds(), self._unit(vm).active())
 
@@ -311,7 +324,7 @@ class FirmwareManager:
             except asyncio.CancelledError:
                 if vm in self._units:
                     raise
-                return Activation((), tuple(chosen[vm]), ())  # its worker died of it
+                return Activation((), tuple(chosen[vm]), ())  # its worker died during the change
             except FirmwareError:
                 return Activation((), tuple(chosen[vm]), ())
 
@@ -334,7 +347,7 @@ class FirmwareManager:
 
     def _result(self, versions: Mapping[str, str], problems: list[dict[str, Any]], state: str) -> dict[str, Any]:
         detail = {"state": state, "versions": dict(versions), "problems": problems}
-        self._tell("firmware", None, detail)
+        self._tell(None, detail)
         return detail
 
     def _why(self, vm: str, pe: int) -> str:

@@ -17,11 +17,11 @@ from virtio_proto.control import firmware
 from virtio_proto.control.firmware import Image, ImageError, Manifest
 
 Keys: TypeAlias = Mapping[str, Ed25519PublicKey]
-"""Public keys by what images call them, see `key_id`."""
+"""Public keys by their `key_id`."""
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """What an image calls the key that it is signed with."""
+    """Identifier of a key in images: the first 8 bytes of its SHA-256, in hexadecimal."""
     raw = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     return hashlib.sha256(raw).hexdigest()[:16]
 
@@ -29,7 +29,7 @@ def key_id(key: Ed25519PublicKey) -> str:
 def make_keys(folder: Path) -> tuple[Path, Path]:
     """Writes a new key pair: ``firmware.key`` (secret, mode 0600) and ``firmware.pub`` (for `firmware_keys`).
 
-    Makes the folder (mode 0700) where it is not there.
+    Makes the folder (mode 0700) if it is missing.
 
     :raise ConfigError: the folder cannot be written, or has such files already.
     """
@@ -56,9 +56,9 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
 
 
 def secret_key(path: Path) -> Ed25519PrivateKey:
-    """The secret key in a PEM file.
+    """Reads the secret key in a PEM file.
 
-    :raise ConfigError: it cannot be read, or is another kind of key.
+    :raise ConfigError: the file cannot be read, or holds another kind of key.
     """
     try:
         key = serialization.load_pem_private_key(_read(path), password=None)
@@ -70,9 +70,9 @@ def secret_key(path: Path) -> Ed25519PrivateKey:
 
 
 def public_keys(paths: Iterable[Path]) -> Keys:
-    """The public keys in PEM files.
+    """Reads the public keys in PEM files.
 
-    :raise ConfigError: one cannot be read, or is another kind of key.
+    :raise ConfigError: a file cannot be read, or holds another kind of key.
     """
     keys = [_public_key(path) for path in paths]
     return {key_id(key): key for key in keys}
@@ -96,9 +96,9 @@ def _read(path: Path) -> bytes:
 
 
 def sign(manifest: Manifest, source: str, key: Ed25519PrivateKey) -> bytes:
-    """The image as bytes; the manifest's key must be this one.
+    """Signs an image and returns it as bytes; the manifest must name this key.
 
-    :raise ImageError: the image would not be one: too long, say.
+    :raise ImageError: the result would not be a valid image: it is too long, say.
     """
     signed = firmware.to_be_signed(manifest, source)
     data = signed + key.sign(signed)
@@ -107,9 +107,9 @@ def sign(manifest: Manifest, source: str, key: Ed25519PrivateKey) -> bytes:
 
 
 def verify(data: bytes, keys: Keys) -> Image:
-    """The image in `data`, if one of `keys` signed it.
+    """Parses the image in `data` and checks that one of `keys` signed it.
 
-    :raise ImageError: it is no image, or nobody whom this host trusts signed it.
+    :raise ImageError: `data` is not an image, or no trusted key signed it.
     """
     image = firmware.parse(data)
     key = keys.get(image.manifest.key)
@@ -119,5 +119,5 @@ def verify(data: bytes, keys: Keys) -> Image:
     try:
         key.verify(image.signature, image.signed)
     except InvalidSignature:
-        raise ImageError(f"the signature is wrong: the image is not what key {image.manifest.key} signed") from None
+        raise ImageError(f"the signature is wrong: key {image.manifest.key} did not sign this image") from None
     return image

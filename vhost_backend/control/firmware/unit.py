@@ -1,14 +1,14 @@
-"""One VM's firmware: which image is in which slot, and what each element runs."""
+"""Firmware of one VM: the images in the slots, and the slot that each processing element runs."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vhost_backend.control.firmware.elements import (
+from vhost_backend.control.links.firmware import (
     SLOTS,
     Element,
     Elements,
@@ -17,15 +17,21 @@ from vhost_backend.control.firmware.elements import (
     SlotState,
 )
 from virtio_proto.control import firmware
+from virtio_proto.control.api import FirmwareState, PeFirmware
 
 SELF_TEST_S: Final = 3.0
-"""How long an image's self test may take on an element: it needs microseconds, if its thread is scheduled."""
+"""Time that an image's self test may take on a processing element; it needs microseconds once its thread is scheduled."""
 DIED_OF: Final = 256
-"""Added to a signal's number in the code of an image that died."""
+"""Offset of signal numbers in the codes of images that died of a signal."""
+_STATES: Final[Mapping[SlotState, FirmwareState]] = {
+    SlotState.STAGED: "staged",
+    SlotState.ACTIVE: "active",
+    SlotState.ROLLED_BACK: "rolled back",
+}
 
 
 def what_failed(code: int) -> str:
-    """What an element's code for going back means."""
+    """Describes the code with which a processing element rolled back."""
     if code < DIED_OF:
         return f"failed its self test with code {code}"
     try:
@@ -37,25 +43,25 @@ def what_failed(code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """How changing some elements to a slot went."""
+    """Outcome of changing processing elements to a slot."""
 
     changed: tuple[int, ...]
     refused: tuple[int, ...]
-    """Tried, and went back by themselves."""
+    """Processing elements that tried the image and rolled back by themselves."""
     silent: tuple[int, ...]
-    """Came to no poll point in time: their switch was taken back."""
+    """Processing elements that came to no poll point in time, so that their change was cancelled."""
     hung: tuple[int, ...] = ()
-    """Began the image's self test, and did not come back from it."""
+    """Processing elements whose self test of the image did not return."""
 
     @property
     def failed(self) -> tuple[int, ...]:
-        """All that do not run what they should."""
+        """Processing elements that do not run the image."""
         return (*self.refused, *self.silent, *self.hung)
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """An element on its way to another slot."""
+    """Change of a processing element to another slot, under way."""
 
     begun: asyncio.Future[None]
     over: asyncio.Future[FirmwareReport]
@@ -72,21 +78,21 @@ class _Change:
 
 
 class Unit:
-    """The elements of one VM while one worker lives."""
+    """Processing elements of a VM during one worker's life."""
 
     def __init__(self, elements: Elements, built_in: str) -> None:
         self.elements = elements
         self.versions: list[str | None] = [built_in, None]
-        """By slot."""
+        """Versions by slot."""
         self.proven = {built_in}
-        """Versions that have run here."""
+        """Versions that have run on this VM."""
         self.pes = [Element(slot=0) for _ in range(elements.num_pes)]
         self._changing: dict[int, _Change] = {}
 
     def spare_slot(self) -> int:
-        """The slot that no element runs.
+        """Slot that no processing element runs.
 
-        :raise FirmwareError: both are run.
+        :raise FirmwareError: both slots are run.
         """
         used = {element.slot for element in self.pes}
         if len(used) == SLOTS:
@@ -98,9 +104,9 @@ class Unit:
         return 1 - used.pop()
 
     def slot_of(self, version: str) -> int:
-        """Where a version is.
+        """Slot of a version.
 
-        :raise FirmwareError: nowhere.
+        :raise FirmwareError: the version is in no slot.
         """
         if version not in self.versions:
             there = ", ".join(version for version in self.versions if version is not None)
@@ -110,18 +116,18 @@ class Unit:
         return self.versions.index(version)
 
     async def stage(self, slot: int, version: str, image_fd: int) -> None:
-        """Puts an image into a slot that no element runs.
+        """Loads an image into a slot that no processing element runs.
 
-        :raise FirmwareError: it does not go in.
+        :raise FirmwareError: the worker refused the image, or is lost.
         """
         await self.elements.stage_firmware(slot, firmware.version_number(version), image_fd)
         self.versions[slot] = version
 
     async def activate(self, slot: int, pes: Collection[int], within_s: float) -> Activation:
-        """Changes elements to a slot and waits for what they report.
+        """Changes processing elements to a slot and waits for their reports.
 
-        An element that comes to no poll point within `within_s` is told to stay. One that has has `SELF_TEST_S` more
-        to come back from the image's self test.
+        A processing element that comes to no poll point within `within_s` is told to stay on its slot. After that,
+        self tests that have begun get `SELF_TEST_S` to return.
 
         :raise FirmwareError: the worker refused, is lost, or the elements are changing already.
         """
@@ -144,7 +150,7 @@ class Unit:
         return Activation(changed, refused, tuple(pe for pe in silent if pe not in changed), hung)
 
     async def _wait(self, wanted: Sequence[int], within_s: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """For elements to change; those that have not begun to, and those that have begun and do not come to an end."""
+        """Waits for changes; returns the processing elements that did not begin, and those that did not finish."""
         changes = {pe: self._changing[pe] for pe in wanted}
         if changes:
             await asyncio.wait([change.begun for change in changes.values()], timeout=within_s)
@@ -155,7 +161,7 @@ class Unit:
         return tuple(pe for pe, begun in left.items() if not begun), tuple(pe for pe, begun in left.items() if begun)
 
     async def _stay(self, silent: Iterable[int]) -> None:
-        """Takes a switch back that has not happened; an element that makes it meanwhile says so, and is believed."""
+        """Cancels changes that have not begun. A processing element that changes meanwhile reports so, which counts."""
         for slot in range(SLOTS):
             staying = [pe for pe in silent if self.pes[pe].slot == slot]
             for pe in staying:
@@ -164,14 +170,14 @@ class Unit:
                 await self.elements.activate_firmware(slot, staying)
 
     def lose(self) -> None:
-        """The worker is gone: nobody will report any more."""
+        """Cancels all waits for reports: the worker is gone."""
         for change in self._changing.values():
             change.cancel()
 
     def reported(self, report: FirmwareReport) -> str | None:
-        """Takes note of what an element said; the version that it has gone back from by itself, if that is what it is.
+        """Notes a report; returns the version if a processing element has rolled back from it without a command.
 
-        A worker is believed nothing but about its own elements.
+        Reports about processing elements or slots that do not exist are ignored: the worker may be hostile.
         """
         if not (0 <= report.pe < len(self.pes) and 0 <= report.slot < SLOTS):
             return None
@@ -191,21 +197,20 @@ class Unit:
         return None
 
     def active(self) -> str:
-        """The version that runs on all elements, or ``mixed``."""
+        """Version that runs on all processing elements, or ``mixed``."""
         used = {element.slot for element in self.pes}
         return "mixed" if len(used) != 1 else str(self.versions[used.pop()])
 
-    def table(self) -> list[dict[str, object]]:
-        """A row per element, as the control API shows them."""
-        names = {SlotState.STAGED: "staged", SlotState.ACTIVE: "active", SlotState.ROLLED_BACK: "rolled back"}
-        about = {"vm": self.elements.vm, "gpu": self.elements.gpu}
+    def table(self) -> list[PeFirmware]:
+        """Rows for the control API, one for each processing element."""
         return [
-            about
-            | {
+            {
+                "vm": self.elements.vm,
+                "gpu": self.elements.gpu,
                 "pe": pe,
-                "active": self.versions[element.slot],
+                "active": self.versions[element.slot] or "",
                 "other": self.versions[1 - element.slot],
-                "state": names[element.state],
+                "state": _STATES[element.state],
                 "text": element.text,
             }
             for pe, element in enumerate(self.pes)

@@ -1,8 +1,8 @@
-"""Load management [patent 0121-0124]: what every element, VM and GPU of the host has to do, and where work should move.
+"""Load management: the load of every processing element, VM and GPU of the host, and migrations that even it out.
 
-- `meter`: busy time of elements, as channels of the function *load* report it, made into loads of VMs, GPUs and host.
-- `strategy`: the whole system's load in, moves out. Pure functions: no clock, no state but what they are given.
-- `commands`: the verbs ``load`` and ``balance`` of the control API, and what feeds the meter while somebody asks.
-
-What carries a move out is `vhost_backend.daemon.migration`; who is asked for one, `vhost_backend.control.moves`.
+- `meter`: loads, computed from the busy times that channels of the function *load* report.
+- `watch`: opens these channels while clients ask for loads.
+- `strategy`: proposes migrations from the loads of the whole host. Pure functions, without clock or state.
+- `migrations`: starts and lists migrations; `vhost_backend.daemon.migration` carries them out.
+- `commands`: the verbs ``load`` and ``balance`` of the control API.
 """

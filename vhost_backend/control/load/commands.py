@@ -1,50 +1,56 @@
-"""The verbs ``load`` and ``balance``: how loaded the host is, and what the strategy would move, or has moved."""
+"""The verbs ``load`` and ``balance``: the load of a host, and migrations that the strategy proposes or has started."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from vhost_backend.control.commands import Caller, Handler
-from vhost_backend.control.fields import Fields
-from vhost_backend.control.interface import Interface
+from vhost_backend.control.api.commands import Caller, Handler
+from vhost_backend.control.api.refusal import RefusedError
+from vhost_backend.control.instances.registry import InstanceRegistry
+from vhost_backend.control.instances.vm_side import VmSide
+from vhost_backend.control.links.vm_port import Host
 from vhost_backend.control.load.meter import packed
-from vhost_backend.control.load.strategy import DEFAULT, Move, Place, Tenant, Tuning, propose
-from vhost_backend.control.load.watching import LoadWatch
-from vhost_backend.control.moves import Moves
-from vhost_backend.control.refusal import RefusedError
-from vhost_backend.control.vm_port import Host
-from vhost_backend.control.vm_side import VmSide
-from virtio_proto.control.api import GpuInfo, LoadInfo, MoveInfo
+from vhost_backend.control.load.migrations import MigrationService
+from vhost_backend.control.load.strategy import DEFAULT, Place, Proposal, Tenant, Tuning, propose
+from vhost_backend.control.load.watch import LoadWatch
+from virtio_proto.control.api import GpuInfo, LoadInfo, ProposalInfo
+from virtio_proto.control.verbs.base import Verb
+from virtio_proto.control.verbs.hosts import Load
+from virtio_proto.control.verbs.migrations import Balance, ProposalList
 
 LONG_AGO_NS: Final = 1 << 62
+"""Time since the last migration of a VM that was never migrated."""
 
 
 class LoadCommands:
-    """A group of verbs over the watch, the strategy and the host's moves."""
+    """A group of verbs over the watch, the strategy and the host's migrations."""
 
     def __init__(
-        self, interface: Interface, host: Host, watch: LoadWatch, moves: Moves, tuning: Tuning = DEFAULT
+        self,
+        registry: InstanceRegistry,
+        host: Host,
+        watch: LoadWatch,
+        migrations: MigrationService,
+        tuning: Tuning = DEFAULT,
     ) -> None:
-        self._interface = interface
+        self._registry = registry
         self._host = host
         self._watch = watch
-        self._moves = moves
+        self._migrations = migrations
         self._tuning = tuning
 
-    def handlers(self) -> Mapping[str, Handler]:
-        return {"load": self._load, "balance": self._balance}
+    def handlers(self) -> Mapping[type[Verb], Handler]:
+        return {Load: self._load, Balance: self._balance}
 
     # ---- load ------------------------------------------------------------------------------------
 
-    async def _load(self, caller: Caller, fields: Fields) -> LoadInfo:
-        """Of what the selector chooses. The first question has the watch begin: until it has looked twice all is 0."""
-        chosen = fields.selector()
-        fields.done()
+    async def _load(self, caller: Caller, asked: Load.Request) -> LoadInfo:
+        """Loads of the selected VMs and all GPUs; all 0 until the watch, which the first request starts, has two samples."""
         self._watch.ask()
-        sides = self._interface.chosen(caller.peer, chosen)
+        sides = self._registry.chosen(caller.peer, asked.chosen)
         gpus = await self._host.gpus()
-        now_ns = self._interface.clock_ns()
+        now_ns = self._registry.clock_ns()
         elements = {side.name: self._watch.meter(side.name).elements(now_ns) for side in sides}
         demand = {name: sum(parts.values()) for name, parts in elements.items()}
         in_all = {gpu["gpu"]: _demand_on(gpu, sides, demand) for gpu in gpus}
@@ -58,25 +64,23 @@ class LoadCommands:
 
     # ---- balance ---------------------------------------------------------------------------------
 
-    async def _balance(self, caller: Caller, fields: Fields) -> dict[str, list[MoveInfo]]:
-        """What the whole system's load asks for; with ``apply`` it is begun.
+    async def _balance(self, caller: Caller, asked: Balance.Request) -> ProposalList:
+        """Proposes migrations, and starts them with ``apply``.
 
-        Only for those who see the whole host: what moves one VM is what others do.
+        Only for callers who see all VMs: proposals for one VM follow from the load of others.
         """
-        apply = fields.flag("apply")
-        fields.done()
         if caller.peer.vms is not None:
             raise RefusedError("denied", f"balance is about all VMs of the host; {caller.peer.name} sees some of them")
         self._watch.ask()
         gpus = await self._host.gpus()
         places = tuple(Place(gpu["gpu"], gpu["kind"], gpu["pes"], gpu["memory_bytes"]) for gpu in gpus)
-        tenants = tuple(self._tenant(side) for side in self._interface.sides.values() if side.vm.channels.ready)
-        return {"moves": [self._told(move, apply=apply) for move in propose(places, tenants, self._tuning)]}
+        tenants = tuple(self._tenant(side) for side in self._registry.sides.values() if side.vm.channels.ready)
+        return {"moves": [self._started(one, apply=asked.apply) for one in propose(places, tenants, self._tuning)]}
 
     def _tenant(self, side: VmSide) -> Tenant:
-        facts, now_ns = side.vm.facts(), self._interface.clock_ns()
-        last = [move for move in self._moves.of(lambda vm: vm == side.name) if move["state"] == "done"]
-        moved_ns = last[-1]["ended_ns"] if last else None
+        facts, now_ns = side.vm.facts(), self._registry.clock_ns()
+        last = [one for one in self._migrations.of(lambda vm: vm == side.name) if one["state"] == "done"]
+        migrated_ns = last[-1]["ended_ns"] if last else None
         return Tenant(
             vm=side.name,
             gpu=facts.gpu,
@@ -85,20 +89,23 @@ class LoadCommands:
             memory_bytes=facts.memory_quota_bytes,
             demand=self._watch.meter(side.name).sustained(now_ns),
             movable=facts.state == "ready" and side.confined_to is None and not facts.quiesced,
-            rested_ns=LONG_AGO_NS if moved_ns is None else now_ns - moved_ns,
+            rested_ns=LONG_AGO_NS if migrated_ns is None else now_ns - migrated_ns,
         )
 
-    def _told(self, move: Move, *, apply: bool) -> MoveInfo:
-        """What is answered about a proposal; `apply` begins it, unless something has changed meanwhile."""
+    def _started(self, proposal: Proposal, *, apply: bool) -> ProposalInfo:
+        """Describes a proposal; `apply` starts its migration.
+
+        :raise RefusedError: "busy": the VM is not ready any more.
+        """
         number = None
         if apply:
-            gpu = None if move.kind == "resize" else move.target
-            number = self._moves.begin(self._interface.sides[move.vm], gpu, range(move.pes))["migration"]
-        source, target = f"{move.source}, {self._pes(move.vm)} PEs", f"{move.target}, {move.pes} PEs"
-        return {"vm": move.vm, "source": source, "target": target, "reason": move.reason, "migration": number}
+            gpu = None if proposal.kind == "resize" else proposal.target
+            number = self._migrations.begin(self._registry.sides[proposal.vm], gpu, range(proposal.pes))["migration"]
+        source, target = f"{proposal.source}, {self._pes(proposal.vm)} PEs", f"{proposal.target}, {proposal.pes} PEs"
+        return {"vm": proposal.vm, "source": source, "target": target, "reason": proposal.reason, "migration": number}
 
     def _pes(self, vm: str) -> int:
-        return self._interface.sides[vm].vm.channels.num_pes
+        return self._registry.sides[vm].vm.channels.num_pes
 
 
 def _demand_on(gpu: GpuInfo, sides: Iterable[VmSide], demand: Mapping[str, float]) -> float:
@@ -106,5 +113,5 @@ def _demand_on(gpu: GpuInfo, sides: Iterable[VmSide], demand: Mapping[str, float
 
 
 def _part(demand: float, pes: int) -> float:
-    """0..1, also where VMs together have more elements than there are."""
+    """Load, 0..1, even if the VMs together have more processing elements than the GPU."""
     return min(1.0, demand / pes) if pes else 0.0

@@ -1,14 +1,14 @@
-"""Where work should move: the whole system's load and what fits where in, moves with their reasons out.
+"""Load strategy: proposes migrations, with reasons, from the load and the memory of all GPUs of a host.
 
-The *demand* of a VM is how many elements it keeps busy; the *load* of a place is the demand of its VMs by its elements.
-There are two kinds of moves:
+The *demand* of a VM is the number of processing elements that it keeps busy; the *load* of a GPU is the demand of its
+VMs divided by its number of processing elements. There are two kinds of proposals:
 
-- *spread*: from the most loaded GPU to the least loaded one of the same kind;
-- *resize*: on the software GPU, whose elements are threads on the host's processors: to more elements for a VM that
-  keeps all of its busy while processors idle, to fewer for VMs that are given more than they use while others wait.
+- *spread*: from the most loaded GPU to the least loaded GPU of the same kind;
+- *resize*: on the software GPU, whose processing elements are threads on the host's processors: more of them for a VM
+  that keeps all of its own busy while processors idle, fewer for VMs that use few of theirs while others wait.
 
-A move is proposed only if it fits, and only if it makes things better by more than `Tuning.gain`: so what it does is never
-undone by the next proposal as long as demands stay, and noise moves nothing. What was moved rests for a while.
+A migration is proposed only if the VM fits and the highest load falls by `Tuning.gain` or more. So the next proposal
+does not undo it while demands stay the same, and noise causes no migration. A migrated VM rests for `Tuning.rest_ns`.
 """
 
 from __future__ import annotations
@@ -27,63 +27,64 @@ class Place:
 
     gpu: str
     kind: str
-    """Work moves between places of one kind."""
+    """VMs migrate only between places of one kind."""
     pes: int
     memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A VM where it is now."""
+    """A VM at its present place."""
 
     vm: str
     gpu: str
     pes: int
     most_pes: int
-    """Its quota."""
+    """Quota of processing elements."""
     memory_bytes: int
-    """Its quota: a place must have so much for it."""
+    """Quota of memory, which the target of a migration must have free."""
     demand: float | None
-    """Elements that it has kept busy for a while; None: not known, so it stays."""
+    """Average number of busy processing elements; None: unknown, so the VM is not migrated."""
     movable: bool = True
-    """Ready, not confined, not being moved."""
+    """True if the VM may migrate: it is ready, not confined, not quiesced."""
     rested_ns: int = 1 << 62
-    """Since its last move."""
+    """Time since the VM's last migration."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """One proposal."""
+class Proposal:
+    """Proposed migration."""
 
     vm: str
     kind: Kind
     source: str
     target: str
     pes: int
-    """How many elements it gets there."""
+    """Number of processing elements that the VM gets at the target."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """When moving pays."""
+    """Thresholds from which on a migration is worth its pause."""
 
     spread: float = 0.25
-    """Difference of two loads from which on work is moved."""
+    """Least difference between the loads of two GPUs."""
     gain: float = 0.10
-    """By so much the higher one of the two must fall."""
+    """Least decrease of the higher load."""
     busy: float = 0.90
-    """Of its elements, from which on a VM is short of them."""
+    """Busy part of its processing elements from which on a VM is short of them."""
     idle: float = 0.40
-    """Of its elements, below which a VM has too many, once others are short."""
+    """Busy part of its processing elements below which a VM has too many, if other VMs are short."""
     rest_ns: int = 30_000_000_000
+    """Least time between two migrations of a VM."""
 
 
 DEFAULT: Final = Tuning()
 
 
 def loads(places: Iterable[Place], tenants: Iterable[Tenant]) -> dict[str, float]:
-    """By place: demand per element. Above 1: VMs wait for each other."""
+    """Loads by place: demand per processing element. Above 1, VMs wait for each other."""
     demand = {place.gpu: 0.0 for place in places}
     for tenant in tenants:
         if tenant.gpu in demand:
@@ -91,40 +92,41 @@ def loads(places: Iterable[Place], tenants: Iterable[Tenant]) -> dict[str, float
     return {place.gpu: demand[place.gpu] / place.pes for place in places}
 
 
-def propose(places: Iterable[Place], tenants: Iterable[Tenant], tuning: Tuning = DEFAULT) -> tuple[Move, ...]:
-    """What to move now; no VM and no place twice. Doing less of it, or nothing, is as good a start for the next time."""
+def propose(places: Iterable[Place], tenants: Iterable[Tenant], tuning: Tuning = DEFAULT) -> tuple[Proposal, ...]:
+    """Proposes migrations, at most one for each VM and each GPU. The caller may carry out any part of them."""
     places, tenants = tuple(places), tuple(tenants)
-    moves: list[Move] = []
+    proposals: list[Proposal] = []
     touched: set[str] = set()
     for kind in sorted({place.kind for place in places}):
         alike = [place for place in places if place.kind == kind]
-        while (move := _spread(alike, tenants, touched, tuning)) is not None:
-            moves.append(move)
-            touched |= {move.source, move.target}
-            tenants = _after(tenants, move)
-    moved = {move.vm for move in moves}
+        while (proposal := _spread(alike, tenants, touched, tuning)) is not None:
+            proposals.append(proposal)
+            touched |= {proposal.source, proposal.target}
+            tenants = _after(tenants, proposal)
+    migrating = {proposal.vm for proposal in proposals}
     for place in places:
         if place.kind == "cpu" and place.gpu not in touched:
-            moves += _resize(place, [t for t in tenants if t.gpu == place.gpu and t.vm not in moved], tuning)
-    return tuple(moves)
+            proposals += _resize(place, [t for t in tenants if t.gpu == place.gpu and t.vm not in migrating], tuning)
+    return tuple(proposals)
 
 
-def _after(tenants: tuple[Tenant, ...], move: Move) -> tuple[Tenant, ...]:
-    """As it is once a move is done."""
+def _after(tenants: tuple[Tenant, ...], proposal: Proposal) -> tuple[Tenant, ...]:
+    """Tenants at their places after a proposed migration."""
     return tuple(
-        replace(item, gpu=move.target, pes=move.pes, rested_ns=0) if item.vm == move.vm else item for item in tenants
+        replace(item, gpu=proposal.target, pes=proposal.pes, rested_ns=0) if item.vm == proposal.vm else item
+        for item in tenants
     )
 
 
-def _may_move(tenant: Tenant, tuning: Tuning) -> bool:
+def _may_migrate(tenant: Tenant, tuning: Tuning) -> bool:
     return tenant.movable and tenant.demand is not None and tenant.rested_ns >= tuning.rest_ns
 
 
 # ---- between GPUs --------------------------------------------------------------------------------
 
 
-def _spread(places: list[Place], tenants: tuple[Tenant, ...], touched: set[str], tuning: Tuning) -> Move | None:
-    """The move that lowers the highest load most."""
+def _spread(places: list[Place], tenants: tuple[Tenant, ...], touched: set[str], tuning: Tuning) -> Proposal | None:
+    """Proposes the migration that lowers the highest load most; None if no migration is worth its pause."""
     free = [place for place in places if place.gpu not in touched]
     if len(free) < 2:
         return None
@@ -135,7 +137,7 @@ def _spread(places: list[Place], tenants: tuple[Tenant, ...], touched: set[str],
         return None
     best: tuple[float, str, Tenant] | None = None
     for tenant in tenants:
-        if tenant.gpu != high.gpu or not _may_move(tenant, tuning) or not _fits(tenant, low, tenants):
+        if tenant.gpu != high.gpu or not _may_migrate(tenant, tuning) or not _fits(tenant, low, tenants):
             continue
         demand = tenant.demand or 0.0
         after = max(load[high.gpu] - demand / high.pes, load[low.gpu] + demand / low.pes)
@@ -145,11 +147,11 @@ def _spread(places: list[Place], tenants: tuple[Tenant, ...], touched: set[str],
         return None
     after, vm, tenant = best
     reason = f"GPU {high.gpu} has a load of {load[high.gpu]:.2f} and {low.gpu} of {load[low.gpu]:.2f}; then at most {after:.2f}"
-    return Move(vm, "spread", high.gpu, low.gpu, min(tenant.pes, low.pes), reason)
+    return Proposal(vm, "spread", high.gpu, low.gpu, min(tenant.pes, low.pes), reason)
 
 
 def _fits(tenant: Tenant, place: Place, tenants: Iterable[Tenant]) -> bool:
-    """Is there memory for all that it may ever use, and are there elements as it has now?"""
+    """True if `place` has memory for the VM's whole quota, and as many processing elements as the VM has now."""
     taken = sum(item.memory_bytes for item in tenants if item.gpu == place.gpu)
     return tenant.memory_bytes <= place.memory_bytes - taken and tenant.pes <= place.pes
 
@@ -157,30 +159,28 @@ def _fits(tenant: Tenant, place: Place, tenants: Iterable[Tenant]) -> bool:
 # ---- on the software GPU -------------------------------------------------------------------------
 
 
-def _resize(place: Place, tenants: list[Tenant], tuning: Tuning) -> list[Move]:
-    """Elements for VMs that are short of them, as long as processors idle or others have too many."""
+def _resize(place: Place, tenants: list[Tenant], tuning: Tuning) -> list[Proposal]:
+    """Proposes more processing elements for a VM that is short of them if processors idle, else fewer for another VM."""
     idle = place.pes - sum(item.demand or 0.0 for item in tenants)
-    short = [item for item in tenants if _may_move(item, tuning) and _is_short(item, tuning)]
+    short = [item for item in tenants if _may_migrate(item, tuning) and _is_short(item, tuning)]
     short.sort(key=lambda item: (-(item.demand or 0.0) / item.pes, item.vm))
     for tenant in short:
         extra = min(tenant.most_pes - tenant.pes, tenant.pes, math.floor(idle))
         if extra >= 1:
-            reason = (
-                f"it keeps {tenant.demand or 0.0:.1f} of {tenant.pes} elements busy, and {idle:.1f} of the host's idle"
-            )
+            reason = f"the VM keeps {tenant.demand or 0.0:.1f} of its {tenant.pes} PEs busy, and {idle:.1f} of the host's idle"
             return [_resized(tenant, tenant.pes + extra, reason)]
     if not short and _demand(tenants) <= place.pes * tuning.busy:
         return []
     return _shrink(place, tenants, tuning)
 
 
-def _shrink(place: Place, tenants: list[Tenant], tuning: Tuning) -> list[Move]:
-    """One VM that is given far more than it uses, while all together are given more than there is."""
+def _shrink(place: Place, tenants: list[Tenant], tuning: Tuning) -> list[Proposal]:
+    """Proposes fewer processing elements for the VM that wastes most, if VMs together have more than the host."""
     given = sum(item.pes for item in tenants)
     wasteful = [
         item
         for item in tenants
-        if _may_move(item, tuning) and item.pes > 1 and (item.demand or 0.0) < tuning.idle * item.pes
+        if _may_migrate(item, tuning) and item.pes > 1 and (item.demand or 0.0) < tuning.idle * item.pes
     ]
     if given <= place.pes or not wasteful:
         return []
@@ -189,8 +189,8 @@ def _shrink(place: Place, tenants: list[Tenant], tuning: Tuning) -> list[Move]:
     if pes >= tenant.pes:
         return []
     reason = (
-        f"{given} elements are given where there are {place.pes}, "
-        f"and it keeps {tenant.demand or 0.0:.1f} of {tenant.pes} busy"
+        f"the VMs have {given} PEs together where the host has {place.pes}, "
+        f"and this VM keeps {tenant.demand or 0.0:.1f} of its {tenant.pes} busy"
     )
     return [_resized(tenant, pes, reason)]
 
@@ -203,5 +203,5 @@ def _demand(tenants: Iterable[Tenant]) -> float:
     return sum(item.demand or 0.0 for item in tenants)
 
 
-def _resized(tenant: Tenant, pes: int, reason: str) -> Move:
-    return Move(tenant.vm, "resize", tenant.gpu, tenant.gpu, pes, reason)
+def _resized(tenant: Tenant, pes: int, reason: str) -> Proposal:
+    return Proposal(tenant.vm, "resize", tenant.gpu, tenant.gpu, pes, reason)

@@ -2,7 +2,7 @@
 
 Processing elements are threads that execute the blocks of a launch. The C half (``engine.c`` and its neighbours) is
 compiled into ``vhost_backend._dataplane``; ``compiler/`` holds the compiler, ``kernels/cpu/include`` the headers
-that device code sees.
+for device code.
 """
 
 from vhost_backend.engines.cpu.engine import CpuEngine

@@ -1,27 +1,34 @@
-/* Time stamps that cost little: the processor's counter, where it runs steadily, read as CLOCK_MONOTONIC. */
-#include "control.h"
+/* Cheap time stamps: the processor's time stamp counter, where that is invariant, converted to CLOCK_MONOTONIC. */
+#include "cpu_control.h"
 
 #include <cpuid.h>
 #include <sched.h>
 #include <time.h>
 
 enum {
-    CALIBRATE_NS = 1000000, /* for how long the counter is watched at first */
-    REFINE_NS = 100000000,  /* and from when on the whole time since then is a better measure */
-    ANCHOR_NS = 10000000,   /* an element's clock is set again when it is older than this */
-    PAIR_TICKS = 4000,      /* a reading of both clocks that took longer was interrupted */
-    RELAX_ROUNDS = 64,      /* of a wait, before it sleeps */
+    CALIBRATE_NS = 1000000, /* length of the first measurement of the counter */
+    REFINE_NS = 100000000,  /* after this time, calibrates over the whole interval since the start */
+    ANCHOR_NS = 10000000,   /* age at which an element's anchor is renewed: the pair of ticks and ns it counts from */
+    PAIR_TICKS = 4000,      /* a reading of both clocks that takes longer was interrupted: tries again */
+    RELAX_ROUNDS = 64,      /* rounds of a wait before it sleeps */
     RELAX_SLEEP_NS = 200000,
 };
 
-static bool has_steady_counter(void)
+uint64_t cpu_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static bool has_invariant_counter(void)
 {
     enum { LEAF = 0x80000007, INVARIANT_TSC = 1 << 8 };
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid(LEAF, &eax, &ebx, &ecx, &edx) != 0 && (edx & INVARIANT_TSC) != 0;
 }
 
-/* Both clocks at one moment. */
+/* Reads both clocks at the same time. */
 static void read_both(struct vgc_ctl_clock *clock)
 {
     for (int attempt = 0; attempt < 8; attempt++) {
@@ -42,7 +49,7 @@ static uint64_t scale_between(const struct vgc_ctl_clock *from, const struct vgc
 void cpu_clock_start(struct vgc_ctl_clock *clock)
 {
     *clock = (struct vgc_ctl_clock){.now = cpu_now_ns};
-    if (!has_steady_counter())
+    if (!has_invariant_counter())
         return;
     struct vgc_ctl_clock later;
     read_both(clock);

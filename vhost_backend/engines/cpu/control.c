@@ -1,13 +1,13 @@
-/* The control area, as the elements see it, and what the host asks of them without it. */
+/* The control area: attaching it, kicks and confinement, snapshots. */
 #define _GNU_SOURCE
-#include "control.h"
+#include "cpu_control.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
 /* ---- the area ----------------------------------------------------------------------------------------------- */
 
-/* The area's header is read once, here. What it says must fit. */
+/* Reads the area's header, once; -EINVAL if it does not fit. */
 static int read_layout(struct cpu_engine *engine, uint8_t *base, uint64_t size, struct vgc_ctl_place *place)
 {
     struct vgc_ctl_area area = *(const struct vgc_ctl_area *)base;
@@ -76,7 +76,7 @@ void cpu_control_detach(struct cpu_engine *engine)
 
 /* ---- kicks and confinement ---------------------------------------------------------------------------------- */
 
-/* Takes over which elements are confined. Launches must end: where all are, none is. Lock held. */
+/* Reads from attention words which elements are confined. If all are, none is, as launches must end. Lock held. */
 static void read_confinement(struct cpu_engine *engine)
 {
     uint32_t confined = 0;
@@ -100,9 +100,9 @@ void cpu_control_kick(struct vgc_engine *base)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------ */
+/* ---- snapshots ---------------------------------------------------------------------------------------------- */
 
-/* A PE that has a launch holds it until it has had the lock. */
+/* A PE's launch stays valid while the lock is held: the PE takes the lock before it leaves the launch. */
 bool cpu_control_look(struct vgc_engine *base, uint32_t index, struct vgc_ctl_pe *state)
 {
     struct cpu_engine *engine = cpu_engine_of(base);

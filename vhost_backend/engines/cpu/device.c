@@ -1,5 +1,5 @@
-/* What kernels call in the runtime. Guest code calls these: they believe nothing but the calling PE. */
-#include "control.h"
+/* Functions of the runtime that kernels call. Their arguments come from guest code and are not trusted. */
+#include "cpu_control.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,13 +9,6 @@
 
 __thread struct vgc_cpu_ctx *vgc_cpu_current __attribute__((tls_model("initial-exec")));
 
-uint64_t cpu_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 uint64_t __vgc_globaltimer(void)
 {
     struct timespec now;
@@ -23,7 +16,7 @@ uint64_t __vgc_globaltimer(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* The first failure is the launch's. */
+/* Sets the launch's status and text, if it has not failed before. */
 static void set_error(struct cpu_pe *pe, enum vgc_status status, const char *text)
 {
     struct cpu_launch *launch = atomic_load(&pe->launch);
@@ -77,7 +70,7 @@ void __vgc_trap(void)
     cpu_fail_launch(pe, VGC_STATUS_FAULT, "__trap() in %s", where);
 }
 
-/* All of a text or nothing, so that no line is torn. */
+/* Appends a whole text or nothing, so that no line is cut. */
 static int append_output(struct cpu_engine *engine, uint32_t context, const char *text, int len)
 {
     struct cpu_output *output = &engine->outputs[context];

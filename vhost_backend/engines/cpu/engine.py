@@ -1,4 +1,4 @@
-"""The CPU engine in front of its C half."""
+"""Python half of the CPU engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vhost_backend.errors import EngineError
 
 
 def _processor() -> str:
-    """The processor's name, for people."""
+    """Name of the processor, for people."""
     brand = ffi.new("char[]", lib.VGC_CPU_BRAND)
     lib.vgc_cpu_brand(brand)
     text = bytes(ffi.buffer(brand)).split(b"\0")[0]
@@ -30,7 +30,7 @@ def _processor() -> str:
 
 
 class CpuEngine(Engine):
-    """Runs blocks on threads of this process. Takes no options."""
+    """Engine that runs blocks on threads of this process. Takes no options."""
 
     kind: ClassVar[str] = "cpu"
 
@@ -44,7 +44,7 @@ class CpuEngine(Engine):
             raise EngineError(f"cpu engine: {self._reason()}")
 
     @classmethod
-    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  both are kept by the data plane
+    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane enforces both
         if options:
             raise EngineError(f"the cpu engine has no options, but got {', '.join(sorted(options))}")
         return cls(pes)
@@ -52,7 +52,7 @@ class CpuEngine(Engine):
     def start(self) -> None:
         """Starts the processing elements.
 
-        :raise EngineError: threads or their memory cannot be had.
+        :raise EngineError: the host has no threads or memory for them.
         """
         if lib.vgc_cpu_engine_start(self.handle, self._why) != 0:
             raise EngineError(f"cpu engine: {self._reason()}")
@@ -62,7 +62,10 @@ class CpuEngine(Engine):
         return self._loaded(program)
 
     def _loaded(self, program: Any) -> LoadedProgram:
-        """:raise ProgramError: it is not there."""
+        """Describes a program that C has loaded.
+
+        :raise ProgramError: `program` is NULL: loading failed.
+        """
         if program == ffi.NULL:
             raise ProgramError(self._reason())
         functions = tuple(_function(program, index) for index in range(lib.vgc_cpu_program_num_kernels(program)))
@@ -92,7 +95,7 @@ class CpuEngine(Engine):
             raise ProgramError(self._reason())
 
     def load_firmware(self, image_fd: int, size: int, slot: int, version: int) -> None:
-        why = ffi.new("char[]", lib.VGC_CPU_WHY)  # `_why` is the main thread's
+        why = ffi.new("char[]", lib.VGC_CPU_WHY)  # `_why` belongs to the main thread
         if lib.vgc_cpu_firmware_load(self.handle, image_fd, size, slot, version, why) != 0:
             raise EngineError(_text(why))
 
@@ -104,9 +107,9 @@ class CpuEngine(Engine):
     @staticmethod
     def compile_job(
         kind: str,
-        source: bytes,  # noqa: ARG004  any source compiles alike
+        source: bytes,  # noqa: ARG004  the job is the same for any source
         options: tuple[str, ...],
-        settings: Mapping[str, str],  # noqa: ARG004  it has none
+        settings: Mapping[str, str],  # noqa: ARG004  the engine has no settings
     ) -> CompileJob:
         if kind != "CUDA_SOURCE":
             raise ValueError(f"the cpu engine does not compile {kind}; allowed: CUDA_SOURCE")

@@ -1,9 +1,9 @@
-/* Signals that guest code raises: says which kernel, block, thread and address, and lets the worker go down.
+/* Signals that guest code raises: reports kernel, block, thread and address, and ends the worker.
  *
- * Loops over threads are vectorised, so the faulting instruction does not know its thread. To find it, the threads
- * of the region are run again one by one: the one that faults alone is named. */
+ * Loops over threads are vectorised, so the faulting instruction does not tell its thread. To find it, the threads of
+ * the region are run again one by one, until one faults. */
 #define _GNU_SOURCE
-#include "control.h"
+#include "cpu_control.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,40 +13,13 @@ static struct sigaction previous[NSIG];
 
 static const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
-/* The first fault, kept while the thread is looked for. */
+/* The first fault, kept while its thread is searched. */
 struct fault {
     int signal;
     uintptr_t address;
 };
 
 static __thread struct fault first_fault;
-
-static void thread_position(const struct cpu_pe *pe, uint32_t linear, uint32_t position[3])
-{
-    const uint32_t *dim = pe->ctx.block_dim;
-    position[0] = linear % dim[0];
-    position[1] = linear / dim[0] % dim[1];
-    position[2] = linear / dim[0] / dim[1];
-}
-
-void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size)
-{
-    const uint32_t *block = pe->ctx.block_idx;
-    uint32_t thread[3] = {pe->ctx.tid[0], pe->ctx.tid[1], pe->ctx.tid[2]};
-    const struct cpu_launch *launch = atomic_load(&pe->launch);
-    const char *name = launch != NULL ? launch->kernel->name : "?";
-    uint32_t flags = pe->site != NULL ? pe->site->flags : 0;
-    const char *more = (flags & VGC_SITE_KEEPS_NEIGHBOUR) != 0 ? " or one of the next" : "";
-    if (pe->locating) {
-        thread_position(pe, pe->located, thread);
-        more = "";
-    } else if ((flags & (VGC_SITE_KEEPS_POSITION | VGC_SITE_KEEPS_NEIGHBOUR)) == 0) {
-        thread_position(pe, pe->first, thread);
-        more = pe->last - pe->first > 1 ? " or one of the next" : "";
-    }
-    snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)%s", name, block[0], block[1], block[2],
-             thread[0], thread[1], thread[2], more);
-}
 
 static bool is_stack(const struct cpu_pe *pe, uintptr_t address)
 {
@@ -81,7 +54,7 @@ static __attribute__((noreturn)) void report(struct cpu_pe *pe, const struct fau
     vgc_engine_fatal(&pe->engine->base, launch->op, VGC_STATUS_FAULT, (uint32_t)fault->signal, text);
 }
 
-/* Back on the PE's own stack: runs the threads one by one until one faults again. */
+/* Runs the threads one by one, on the PE's own stack, until one faults again. */
 static __attribute__((noreturn)) void locate(struct cpu_pe *pe)
 {
     pe->locating = true;
@@ -91,7 +64,8 @@ static __attribute__((noreturn)) void locate(struct cpu_pe *pe)
     report(pe, &first_fault);
 }
 
-/* Goes on at a function of no return, on the PE's own stack, below the interrupted frame's red zone. */
+/* Makes the signal handler return to a function (that does not return), on the PE's own stack below the interrupted
+ * frame's red zone. */
 static void go_on_at(ucontext_t *back, uintptr_t function, struct cpu_pe *pe)
 {
     uintptr_t stack = ((uintptr_t)back->uc_mcontext.gregs[REG_RSP] - 1024) & ~(uintptr_t)15;
@@ -114,14 +88,14 @@ static void pass_on(int signal, siginfo_t *info, void *context)
         before->sa_handler(signal);
     } else {
         sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL},
-                  NULL); /* the instruction faults again, for good */
+                  NULL); /* the instruction faults again and ends the process */
     }
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     struct cpu_pe *pe = cpu_current_pe();
-    if (pe != NULL && pe->in_hook) { /* firmware that was loaded: the hook ends, the kernel goes on */
+    if (pe != NULL && pe->in_hook) { /* loaded firmware: the hook ends, the kernel goes on */
         pe->in_hook = false;
         pe->hook_signal = signal;
         go_on_at(context, (uintptr_t)leave_hook, pe);

@@ -1,7 +1,7 @@
-/* Firmware slots: A and B hold control code, as tables of functions (kernels/control/modules.h). Every element runs
- * that of one slot, and changes between two of its hooks. Both begin with what the engine was built with; images that
- * were compiled from the same source come as ELF files of vgc-cpucc. */
-#include "control.h"
+/* Firmware slots: A and B hold control code, as tables of functions (kernels/control/modules.h). Each element runs the
+ * code of one slot, and changes between two hooks. Both slots begin with the built-in code; further images are ELF
+ * files that vgc-cpucc compiled from the same source. */
+#include "cpu_control.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,11 +31,11 @@ static bool is_code(const struct cpu_elf *elf, const void *address)
     return (uintptr_t)address - (uintptr_t)elf->base < elf->mapped;
 }
 
-/* Is the table one that hooks can call? The functions themselves are only known by trying them. */
+/* Reason why hooks cannot use the table, or NULL. Whether its functions work is found out by their self test. */
 static const char *find_fault(const struct cpu_elf *elf, const struct vgc_ctl_modules *modules, uint64_t size)
 {
     if (size != sizeof(*modules) || modules->abi != VGC_CTL_ABI || modules->bytes != sizeof(*modules))
-        return "its table is for another version of the hooks";
+        return "its table has another version of VGC_CTL_ABI";
     const void *const *functions = (const void *const *)&modules->block_begin;
     size_t count = (sizeof(*modules) - offsetof(struct vgc_ctl_modules, block_begin)) / sizeof(void *);
     for (size_t i = 0; i < count; i++)
@@ -71,7 +71,7 @@ void cpu_firmware_stop(struct cpu_engine *engine)
         unload(engine, &engine->slots[i]);
 }
 
-/* An image of `fd`, in memory. */
+/* Loads an image from `fd` into `slot`. */
 static int load(struct cpu_engine *engine, int fd, uint64_t size, struct cpu_firmware *slot, char *why)
 {
     const struct vgc_cpu_image *image = NULL;
@@ -114,7 +114,7 @@ static int put(struct cpu_engine *engine, uint32_t number, const struct cpu_firm
     }
     pthread_mutex_unlock(&engine->lock);
     if (used) {
-        snprintf(why, VGC_CPU_WHY, "processing elements run what is in slot %c; allowed: a slot that none runs",
+        snprintf(why, VGC_CPU_WHY, "processing elements run the code in slot %c; allowed: a slot that no element runs",
                  'A' + (int)number);
         return -1;
     }
@@ -163,7 +163,7 @@ static void report(struct cpu_pe *pe, uint32_t tried, uint64_t version, enum vgc
     vgc_ctl_firmware_state(&pe->unit, version, tried, state, code);
 }
 
-/* The PE holds the slot from here on: nobody puts anything else into it. */
+/* Holds the slot for the PE, so that its code is not replaced; returns its table. */
 static const struct vgc_ctl_modules *hold(struct cpu_pe *pe, uint32_t slot, uint64_t *version)
 {
     struct cpu_engine *engine = pe->engine;
@@ -184,7 +184,7 @@ static void settle(struct cpu_pe *pe, uint32_t slot)
     pthread_mutex_unlock(&pe->engine->lock);
 }
 
-/* Runs the image's own check, from which it may not come back by itself. 0, what failed, or a signal's number + 256. */
+/* Runs an image's self test, which may fault. Returns its result, or 256 + the signal's number. */
 static uint64_t try_out(struct cpu_pe *pe, const struct vgc_ctl_modules *modules)
 {
     enum { DIED_OF = 256 };
@@ -224,7 +224,7 @@ void cpu_firmware_failed(struct cpu_pe *pe, int signal)
     uint32_t failed = pe->slot, other = (failed + 1) % CPU_FIRMWARE_SLOTS;
     uint64_t version;
     pe->in_hook = false;
-    vgc_ctl_release(&pe->unit); /* it may have died holding a channel */
+    vgc_ctl_release(&pe->unit); /* the code may have faulted while it held a channel */
     (void)hold(pe, other, &version);
     version = engine->slots[failed].version;
     settle(pe, other);

@@ -1,28 +1,17 @@
-/* From the engine, and from kernels, to the control code of the processing element. */
-#include "control.h"
+/* Hooks: calls of the processing element's control code, by the engine and by kernels. */
+#include "cpu_control.h"
 
 #include <string.h>
-
-/* The warp of the thread that called, as far as that is known: see cpu_describe(). */
-static uint32_t warp_of(const struct cpu_pe *pe)
-{
-    const struct vgc_cpu_ctx *ctx = &pe->ctx;
-    uint32_t flags = pe->site != NULL ? pe->site->flags : 0;
-    uint32_t thread = pe->first;
-    if ((flags & (VGC_SITE_KEEPS_POSITION | VGC_SITE_KEEPS_NEIGHBOUR)) != 0)
-        thread = ctx->tid[0] + ctx->block_dim[0] * (ctx->tid[1] + ctx->block_dim[1] * ctx->tid[2]);
-    return thread / VGC_CPU_WARP;
-}
 
 /* The PE's unit as records of the thread that called want it. Launches may last, and begin before anybody listens: so
  * the clock is looked after here too. */
 static void prepare(struct cpu_pe *pe)
 {
-    pe->unit.warp = warp_of(pe);
+    pe->unit.warp = cpu_warp_of(pe);
     cpu_clock_anchor(&pe->unit, &pe->engine->clock);
 }
 
-/* ---- the engine's ------------------------------------------------------------------------------------------- */
+/* ---- hooks of the engine ------------------------------------------------------------------------------------ */
 
 void cpu_hook_join(struct cpu_pe *pe, const struct cpu_launch *launch)
 {
@@ -38,7 +27,7 @@ void cpu_hook_join(struct cpu_pe *pe, const struct cpu_launch *launch)
 
 void cpu_hook_leave(struct cpu_pe *pe)
 {
-    if (pe->attended) /* the block was left in the middle */
+    if (pe->attended) /* the block was left before its end */
         cpu_hook_block_end(pe);
     pe->unit.kernel = 0;
     pe->unit.stop = NULL;
@@ -86,16 +75,16 @@ void cpu_hook_print(struct cpu_pe *pe, const char *text, uint32_t length)
     CPU_HOOK(pe, pe->modules->text(&pe->unit, (const uint8_t *)text, length));
 }
 
-/* Always the built-in code: the one that was loaded may be what died. */
+/* Uses the built-in code, as loaded code may be the cause of the fault. */
 void cpu_hook_fault(struct cpu_pe *pe, enum vgc_ctl_fault code, const char *text)
 {
     struct vgc_ctl_unit unit = pe->unit;
-    unit.warp = warp_of(pe);
+    unit.warp = cpu_warp_of(pe);
     cpu_clock_anchor(&unit, &pe->engine->clock);
     vgc_ctl_fault_text(&unit, code, (const uint8_t *)text, (uint32_t)strlen(text));
 }
 
-/* ---- kernels' ----------------------------------------------------------------------------------------------- */
+/* ---- calls of kernels ---------------------------------------------------------------------------------------- */
 
 uint32_t __vgc_ctl_level(uint32_t function)
 {
@@ -105,7 +94,7 @@ uint32_t __vgc_ctl_level(uint32_t function)
     return word != 0 && level == 0 ? 1 : level;
 }
 
-/* The payload is copied before it is in a hook's hands: if it cannot be read, that is the kernel's fault. */
+/* Copies the payload before the hook: an unreadable one faults in the kernel, not in the hook. */
 int __vgc_ctl_emit(uint32_t function, uint32_t type, uint32_t level, const void *payload, uint32_t length)
 {
     struct cpu_pe *pe = cpu_current_pe();

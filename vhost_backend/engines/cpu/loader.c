@@ -1,9 +1,9 @@
 /* Loads an image: a position-independent ELF object whose only imports are the symbols of vgc_cpu_symbols.h.
  *
- * There is no file system where this runs, hence no dlopen(). What an image holds is guest code either way: the
- * checks keep a broken image from being taken for a good one, the sandbox keeps the rest. */
+ * The worker has no file system, hence no dlopen(). An image is guest code in any case: the checks only recognise
+ * broken images, the sandbox confines the code. */
 #define _GNU_SOURCE
-#include "control.h"
+#include "cpu_control.h"
 
 #include <elf.h>
 #include <math.h>
@@ -23,7 +23,7 @@ struct loader {
     uint64_t file_size;
     uint8_t *base;
     size_t mapped;
-    bool imports_only; /* everything else is relocated already */
+    bool imports_only; /* applies only relocations of imports */
     const Elf64_Sym *symbols;
     const char *strings;
     const uint32_t *hash;
@@ -38,7 +38,7 @@ static int refuse(struct loader *loader, const char *reason, const char *what)
 
 /* ---- symbols ------------------------------------------------------------------------------------------------ */
 
-/* libgcc's: only their addresses matter here. */
+/* Functions of libgcc; only their addresses are used. */
 extern void __truncdfhf2(void);
 extern void __divti3(void);
 extern void __modti3(void);
@@ -68,7 +68,7 @@ static uintptr_t find_import(const char *name)
     return 0;
 }
 
-/* The address a relocation's symbol has: our own if it is defined, the runtime's if not. */
+/* Address of a relocation's symbol: in the image if it is defined there, else in the runtime. */
 static int resolve(struct loader *loader, uint32_t index, uintptr_t *address)
 {
     const Elf64_Sym *symbol = &loader->symbols[index];
@@ -91,7 +91,7 @@ static int resolve_tls(struct loader *loader, uint32_t index, int64_t *offset)
 
 /* ---- relocation --------------------------------------------------------------------------------------------- */
 
-/* Has it to do with where the runtime is in this process? */
+/* True if the relocation depends on the runtime's addresses in this process. */
 static bool is_import(const struct loader *loader, const Elf64_Rela *entry)
 {
     uint32_t type = (uint32_t)ELF64_R_TYPE(entry->r_info);
@@ -106,7 +106,7 @@ static int relocate_one(struct loader *loader, const Elf64_Rela *entry)
     uintptr_t address = 0;
     int64_t offset = 0;
     if (entry->r_offset > loader->mapped - sizeof(uint64_t))
-        return refuse(loader, "relocates what is outside of it", "");
+        return refuse(loader, "has a relocation outside of it", "");
     if (loader->imports_only && !is_import(loader, entry))
         return 0;
     switch (ELF64_R_TYPE(entry->r_info)) {
@@ -238,7 +238,8 @@ static int load(struct loader *loader, const struct vgc_cpu_image **image)
     loader->base = loader->outside ? cpu_map_guarded(loader->mapped, CPU_GUARD)
                                    : cpu_map_device(loader->engine, loader->at, loader->mapped);
     if (loader->base == NULL)
-        return refuse(loader, loader->at != 0 ? "does not fit where it was" : "does not fit into memory", "");
+        return refuse(loader, loader->at != 0 ? "does not fit at the address that it had" : "does not fit into memory",
+                      "");
     copy_segments(loader, segments, header->e_phnum);
     const Elf64_Dyn *dynamic = find_dynamic(loader, segments, header->e_phnum);
     if (dynamic == NULL)
@@ -278,7 +279,7 @@ void cpu_elf_unload(struct cpu_engine *engine, const struct cpu_elf *elf)
         cpu_unmap_device(engine, elf->base, elf->mapped);
 }
 
-/* ---- moving ------------------------------------------------------------------------------------------------- */
+/* ---- migration ---------------------------------------------------------------------------------------------- */
 
 static const Elf64_Phdr *segments_of(const struct cpu_elf *elf, uint32_t *count)
 {
@@ -301,7 +302,7 @@ bool cpu_elf_writable(const struct cpu_elf *elf, uint32_t index, uint64_t *addre
     return false;
 }
 
-/* Where everything is, is read off the file: what came from the other process is written to, but not believed. */
+/* Reads all positions from the file: contents that came from the other process are written to, but not trusted. */
 int cpu_elf_settle(const struct cpu_elf *elf, char *why)
 {
     struct loader loader = {.file = elf->file,

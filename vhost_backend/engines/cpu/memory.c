@@ -1,5 +1,5 @@
-/* Device memory: ordinary private memory between inaccessible pages, so that overruns fault. An allocation ends at
- * the end of its last page, as far as its alignment allows. */
+/* Device memory: private memory between inaccessible pages, so that overruns fault. An allocation ends at the end of
+ * its last page, except for alignment. */
 #include "cpu_engine.h"
 
 #include <errno.h>
@@ -32,11 +32,11 @@ void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard)
     munmap(base - guard, round_up(size, PAGE) + 2 * guard);
 }
 
-/* As cpu_map_guarded() with CPU_GUARD, where guests may know of it: in the VM's arena, at `at` if that is not 0. */
+/* Maps guarded memory in the VM's arena, at `at` if that is not 0. */
 static uint8_t *map_device(struct cpu_engine *engine, uint64_t at, size_t size, int *error)
 {
     size_t pages = round_up(size, PAGE);
-    if (at != 0 && at <= CPU_GUARD) { /* where its guard begins would mean anywhere */
+    if (at != 0 && at <= CPU_GUARD) { /* the guard's address would be 0, which means any address */
         *error = -EINVAL;
         return NULL;
     }
@@ -65,7 +65,7 @@ void cpu_unmap_device(struct cpu_engine *engine, uint8_t *base, size_t size)
     vgc_arena_unmap(&engine->base, base - CPU_GUARD, round_up(size, PAGE) + 2 * CPU_GUARD);
 }
 
-/* From the first page to where the allocation begins. */
+/* Bytes from the first page to the begin of the allocation. */
 static uint64_t lead_of(uint64_t size)
 {
     return round_up(size, PAGE) - round_up(size, CPU_ALIGN);

@@ -1,6 +1,6 @@
-/* Processing elements: threads that take blocks of the oldest launch that has some left. */
+/* Processing elements: threads that take blocks of the oldest launch that has blocks left. */
 #define _GNU_SOURCE
-#include "control.h"
+#include "cpu_control.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -9,13 +9,6 @@
 #include <string.h>
 
 enum { SPIN_NS = 20000, FIRST_FRAME = 64 << 10 };
-
-static __thread struct cpu_pe *current_pe;
-
-struct cpu_pe *cpu_current_pe(void)
-{
-    return current_pe;
-}
 
 /* ---- taking work -------------------------------------------------------------------------------------------- */
 
@@ -35,7 +28,7 @@ static struct cpu_launch *pick(struct cpu_engine *engine)
     return NULL;
 }
 
-/* Looks out for new work for a short while without the lock. */
+/* Polls for new work for a short while, without the lock. */
 static void spin(struct cpu_engine *engine, unsigned seen)
 {
     uint64_t end = cpu_now_ns() + SPIN_NS;
@@ -46,7 +39,7 @@ static void spin(struct cpu_engine *engine, unsigned seen)
     }
 }
 
-/* The control system wants something of the PE, which has no work. Lock held, but not meanwhile. */
+/* Handles a kick of the control system while the PE has no work. Lock held; released meanwhile. */
 static void answer_kick(struct cpu_pe *pe)
 {
     pe->kicks_seen = pe->engine->kicks;
@@ -89,22 +82,6 @@ static struct cpu_launch *join_launch(struct cpu_pe *pe)
     return NULL;
 }
 
-void cpu_pes_offer(struct cpu_engine *engine, struct cpu_launch *launch)
-{
-    struct cpu_launch **last = &engine->launches;
-    while (*last != NULL)
-        last = &(*last)->next;
-    launch->next = NULL;
-    *last = launch;
-    atomic_fetch_add(&engine->work_seq, 1);
-    if (engine->sleeping_pes == 0)
-        return;
-    if (launch->num_blocks == 1 && engine->num_confined == 0) /* one that takes it */
-        pthread_cond_signal(&engine->work);
-    else
-        pthread_cond_broadcast(&engine->work);
-}
-
 /* ---- running blocks ----------------------------------------------------------------------------------------- */
 
 static void place_block(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t index)
@@ -115,7 +92,7 @@ static void place_block(struct cpu_pe *pe, const struct cpu_launch *launch, uint
     pe->ctx.block_idx[2] = (uint32_t)(index / grid[0] / grid[1]);
 }
 
-/* Makes room for what the kernel's threads keep across waits. */
+/* Makes room for the values that threads keep across waits. */
 static bool reserve_frame(struct cpu_pe *pe, size_t needed)
 {
     if (needed <= pe->frame_bytes)
@@ -147,7 +124,7 @@ static bool prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
     return true;
 }
 
-/* Blocks that others have left, then those that nobody has had; an empty range if there are none. */
+/* Takes blocks: first those that other PEs have left, then new ones; an empty range if all are taken. */
 static struct cpu_range take_blocks(struct cpu_engine *engine, struct cpu_launch *launch)
 {
     struct cpu_range range = {0, 0};
@@ -167,7 +144,7 @@ static struct cpu_range take_blocks(struct cpu_engine *engine, struct cpu_launch
     return range;
 }
 
-/* Leaves blocks to others; false if the launch has no room to note them. */
+/* Leaves blocks to other PEs; false if the launch has no room to note them. */
 static bool leave_blocks(struct cpu_engine *engine, struct cpu_launch *launch, struct cpu_range range)
 {
     pthread_mutex_lock(&engine->lock);
@@ -180,7 +157,8 @@ static bool leave_blocks(struct cpu_engine *engine, struct cpu_launch *launch, s
     return count < CPU_LEFTOVERS;
 }
 
-/* May the PE go on to `range.first`? Not if the launch is stopped, or if it was confined and left the rest. */
+/* True if the PE may run `range.first`: the launch is not stopped, and the PE was not confined and has left the range.
+ */
 static bool goes_on(struct cpu_pe *pe, struct cpu_launch *launch, struct cpu_range range)
 {
     if (range.first >= range.last || atomic_load_explicit(&launch->stop, memory_order_relaxed))
@@ -228,7 +206,7 @@ static void leave_launch(struct cpu_engine *engine, struct cpu_launch *launch)
     if (!has_blocks(launch)) {
         if (launch->pes == 0)
             cpu_launch_finished(engine, launch);
-    } else { /* for others: it was confined */
+    } else { /* for other PEs, as this one was confined */
         atomic_fetch_add(&engine->work_seq, 1);
         pthread_cond_broadcast(&engine->work);
     }
@@ -239,7 +217,7 @@ static void *pe_main(void *argument)
     struct cpu_pe *pe = argument;
     struct cpu_engine *engine = pe->engine;
     char name[16];
-    current_pe = pe;
+    cpu_set_current_pe(pe);
     vgc_cpu_current = &pe->ctx;
     pe->stack_low = (uint8_t *)__builtin_frame_address(0) - CPU_STACK_BYTES;
     snprintf(name, sizeof(name), "vgc-pe%u", pe->ctx.pe);
@@ -269,7 +247,7 @@ static void free_pe(struct cpu_pe *pe)
         cpu_unmap_guarded(pe->frame, pe->frame_bytes, CPU_GUARD);
 }
 
-/* The thread takes no signals but those that its own code raises. */
+/* Starts a thread that takes only signals raised by its own code. */
 static int start_thread(struct cpu_pe *pe)
 {
     sigset_t blocked, before;

@@ -1,5 +1,5 @@
-/* Programs: a loaded image's kernels and variables as the data plane knows them. */
-#include "control.h"
+/* Programs: kernels and variables of loaded images, for the data plane. */
+#include "cpu_control.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 struct vgc_cpu_program {
     struct cpu_engine *engine;
     struct vgc_cpu_program *next;
-    struct cpu_elf elf; /* its file is a mapping of ours */
+    struct cpu_elf elf; /* its file is mapped by this program */
     const struct vgc_cpu_image *image;
     struct vgc_kernel kernels[]; /* image->num_kernels */
 };
@@ -61,7 +61,7 @@ static void take_out(struct vgc_cpu_program *program)
     pthread_mutex_unlock(&engine->programs_lock);
 }
 
-/* Takes the file's mapping over. */
+/* Loads an image; takes ownership of the file's mapping. */
 static struct vgc_cpu_program *load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, uint32_t context,
                                     char *why)
 {
@@ -117,13 +117,13 @@ struct vgc_cpu_program *vgc_cpu_program_load_at(struct vgc_engine *engine, const
 
 void vgc_cpu_program_unload(struct vgc_cpu_program *program)
 {
-    take_out(program); /* nobody reads texts of it from here on */
+    take_out(program); /* no text of it is read from here on */
     cpu_elf_unload(program->engine, &program->elf);
     unmap_file(&program->elf);
     free(program);
 }
 
-/* Programs stay as long as the lock is held. */
+/* Programs stay loaded while the lock is held. */
 int cpu_control_text(struct vgc_engine *base, uint64_t address, char *text, uint32_t size)
 {
     struct cpu_engine *engine = cpu_engine_of(base);

@@ -1,10 +1,11 @@
-/* Runs one block: regions in turn, and between them what the threads wait for.
+/* Runs a block: its regions in turn, and between them the operations that threads wait for.
  *
- * As long as all threads that have not ended stand at the same site and are neighbours, the block is *together*: each
- * region runs once over all of them. Threads that part are followed one warp at a time: `next` says where each one
- * stands, `waits` whether it may go on. A warp operation goes on when every thread it names that has not ended stands
- * at one of the same kind with the same mask; operations over "whoever is active" when nothing else in the warp can;
- * barriers when every thread of the block that has not ended stands at one. If nothing can go on, that is a deadlock.
+ * While all live threads (those that have not ended) are neighbours at the same site, the block is *together*: each
+ * region runs once over all of them. Otherwise the block is *apart* and runs one warp at a time: `next` is the site of
+ * each thread, `waits` tells whether it may go on. A warp operation is complete when all live threads of its mask are
+ * at an operation of the same kind with the same mask; an operation over the active lanes, when nothing else in the
+ * warp can go on; a barrier, when all live threads of the block are at a barrier. If nothing can go on, the block is
+ * deadlocked.
  */
 #include "cpu_engine.h"
 
@@ -13,14 +14,14 @@
 
 enum { MAX_WARPS = VGC_CPU_MAX_THREADS / VGC_CPU_WARP };
 
-/* The block in parts. */
+/* State of a block that is apart. */
 struct parts {
     struct cpu_pe *pe;
     const struct vgc_cpu_site *sites;
     uint32_t num_threads;
     uint32_t num_warps;
     uint32_t live[MAX_WARPS];  /* lanes that have not ended */
-    uint32_t waits[MAX_WARPS]; /* lanes that stand at a site and may not go on yet */
+    uint32_t waits[MAX_WARPS]; /* lanes that are at a site and may not go on yet */
 };
 
 static bool is_barrier(uint32_t kind)
@@ -33,7 +34,7 @@ static bool is_over_active(uint32_t kind)
     return kind == VGC_SITE_ACTIVEMASK || kind == VGC_SITE_BALLOT_ACTIVE;
 }
 
-/* Lanes of a warp that are in threads [first, last). */
+/* Lanes of a warp within threads [first, last). */
 static uint32_t lanes_in(uint32_t warp, uint32_t first, uint32_t last)
 {
     uint32_t base = warp * VGC_CPU_WARP;
@@ -76,7 +77,7 @@ static void barrier_together(struct vgc_cpu_ctx *ctx, uint32_t kind, uint32_t fi
         ctx->result32[thread] = total;
 }
 
-/* ---- the block in parts ------------------------------------------------------------------------------------- */
+/* ---- the block apart ---------------------------------------------------------------------------------------- */
 
 static const struct vgc_cpu_site *site_of(const struct parts *parts, uint32_t thread)
 {
@@ -89,7 +90,7 @@ static uint32_t mask_of(const struct parts *parts, uint32_t thread)
     return (site->flags & VGC_SITE_CONST_MASK) != 0 ? site->mask : parts->pe->ctx.mask[thread];
 }
 
-/* Lanes among `among` that stand at an operation like that of `thread`: kind and mask are the same. */
+/* Lanes of `among` that are at an operation of the same kind and mask as `thread`. */
 static uint32_t alike(const struct parts *parts, uint32_t warp, uint32_t among, uint32_t thread)
 {
     uint32_t found = 0;
@@ -103,7 +104,7 @@ static uint32_t alike(const struct parts *parts, uint32_t warp, uint32_t among, 
     return found;
 }
 
-/* Carries out the operation of a group of lanes, which may stand at different sites of the same kind. */
+/* Executes the operation of a group of lanes, which may be at different sites of the same kind. */
 static void exchange_group(struct parts *parts, uint32_t warp, uint32_t members)
 {
     struct vgc_cpu_ctx *ctx = &parts->pe->ctx;
@@ -119,7 +120,7 @@ static void exchange_group(struct parts *parts, uint32_t warp, uint32_t members)
     parts->waits[warp] &= ~members;
 }
 
-/* Lets groups of the warp go on whose operation is complete. */
+/* Executes the warp's complete operations and releases their lanes. */
 static void release_groups(struct parts *parts, uint32_t warp)
 {
     for (uint32_t left = parts->waits[warp]; left != 0;) {
@@ -136,7 +137,7 @@ static void release_groups(struct parts *parts, uint32_t warp)
     }
 }
 
-/* Lets the lanes go on that came to the same site of an operation over whoever is active. */
+/* Releases lanes at the same site of an operation over the active lanes. */
 static void release_active(struct parts *parts, uint32_t warp)
 {
     for (uint32_t left = parts->waits[warp]; left != 0; left &= left - 1) {
@@ -153,7 +154,7 @@ static void release_active(struct parts *parts, uint32_t warp)
     }
 }
 
-/* Notes where the lanes of a warp in [first, last) have come to. */
+/* Notes the sites that a warp's lanes in [first, last) have reached. */
 static void note_arrival(struct parts *parts, uint32_t warp, uint32_t first, uint32_t last, int32_t reached)
 {
     uint32_t *next = parts->pe->ctx.next;
@@ -168,7 +169,7 @@ static void note_arrival(struct parts *parts, uint32_t warp, uint32_t first, uin
     }
 }
 
-/* Runs the lanes that may go on, neighbours at the same site together. */
+/* Runs the lanes that may go on; neighbours at the same site run together. */
 static void run_ready(struct parts *parts, uint32_t warp)
 {
     uint32_t base = warp * VGC_CPU_WARP;
@@ -183,7 +184,7 @@ static void run_ready(struct parts *parts, uint32_t warp)
     }
 }
 
-/* Runs a warp until all its threads have ended or stand at what other warps must come to. */
+/* Runs a warp until all its threads have ended or wait for other warps. */
 static void run_warp(struct parts *parts, uint32_t warp)
 {
     do {
@@ -213,7 +214,7 @@ static __attribute__((noreturn)) void deadlock(struct parts *parts)
         thread / dim[0] % dim[1], thread / dim[0] / dim[1], mask_of(parts, thread), at_barrier, ended);
 }
 
-/* All threads that have not ended stand at barriers: lets them go on. */
+/* Releases the barrier: all live threads have reached it. */
 static void release_barrier(struct parts *parts)
 {
     struct vgc_cpu_ctx *ctx = &parts->pe->ctx;
@@ -237,7 +238,7 @@ static void release_barrier(struct parts *parts)
     memset(parts->waits, 0, sizeof(parts->waits));
 }
 
-/* If the live threads are neighbours at one site, the block is together again: returns the site. */
+/* Site at which the block is together again: all live threads are neighbours there; otherwise NULL. */
 static const struct vgc_cpu_site *together(const struct parts *parts, uint32_t *first, uint32_t *last)
 {
     const uint32_t *next = parts->pe->ctx.next;
@@ -255,8 +256,8 @@ static const struct vgc_cpu_site *together(const struct parts *parts, uint32_t *
     return &parts->sites[next[from]];
 }
 
-/* Follows the block while its threads are apart. Returns the site where those left in [*first, *last) are together
- * again and may go on, NULL when all have ended. */
+/* Runs the block while it is apart. Returns the site where the live threads, [*first, *last), are together again and
+ * may go on, NULL when all have ended. */
 static const struct vgc_cpu_site *run_apart(struct cpu_pe *pe, const struct cpu_launch *launch, uint32_t *first,
                                             uint32_t *last)
 {
@@ -303,7 +304,7 @@ static void exchange_together(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site
         cpu_exchange(ctx, site, warp, lanes_in(warp, first, last));
 }
 
-/* Masks that leave lanes out make several groups of a warp: those are told apart in parts. */
+/* True if the operation's mask has all lanes. Other masks make several groups of a warp, which run apart. */
 static bool is_whole(const struct vgc_cpu_site *site)
 {
     return is_barrier(site->kind) || is_over_active(site->kind) || site->kind == VGC_SITE_SYNCWARP ||

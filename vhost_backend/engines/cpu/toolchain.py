@@ -1,4 +1,4 @@
-"""How CUDA source is compiled for this host's CPU."""
+"""Compilation of CUDA source for this host's CPU."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ HERE: Final = Path(__file__).resolve().parent
 COMPILER: Final = HERE / "compiler" / "build" / "vgc-cpucc"
 INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cpu" / "include"
 CONTROL_DIR: Final = HERE.parents[2] / "kernels" / "control"
-"""The control system's: what kernels include is in its folder ``include``."""
+"""Headers of the control system; kernels may include those in its folder ``include``."""
 LLVM_DIR: Final = Path("/usr/lib/llvm-19")
 
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
 def compile_job(options: tuple[str, ...]) -> CompileJob:
-    """A run of ``vgc-cpucc``; it refuses the options that it does not know.
+    """Job that runs ``vgc-cpucc``, which refuses unknown options.
 
     :raise HostError: the compiler has not been built.
     """
@@ -51,7 +51,7 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
 
 @functools.cache
 def identity() -> str:
-    """Everything but source and options that shapes an image: compiler, headers, the CPU that code is made for."""
+    """Digest of everything besides source and options that determines an image: compiler, headers, this host's CPU."""
     digest = hashlib.sha256(COMPILER.read_bytes())
     for header in sorted([*INCLUDE_DIR.rglob("*"), *CONTROL_DIR.rglob("*.h")]):
         if header.is_file():

@@ -1,9 +1,9 @@
-/* What compiled kernels and the CPU engine's runtime agree on.
+/* Interface between compiled kernels and the CPU engine's runtime.
  *
  * The compiler (compiler/) cuts every kernel into *regions*: the code between two places where threads of a
- * block must wait for one another ("sites": barriers, shuffles, votes). A region is a function that runs a
- * range of threads of one block from a site to their next one; the runtime (schedule.c) decides which regions
- * run next. A kernel without sites is a single region, and its loop over the threads is vectorised.
+ * block must wait for each other ("sites": barriers, shuffles, votes). A region is a function that runs a range
+ * of threads of a block from a site to their next one; the runtime (schedule.c) decides which regions run next. A
+ * kernel without sites is a single region, and its loop over the threads is vectorised.
  *
  * Included by C (runtime) and C++ (compiler); the compiler bakes offsets of struct vgc_cpu_ctx into code, so
  * any change here needs a new VGC_CPU_ABI.
@@ -24,7 +24,7 @@ enum {
     VGC_CPU_MAX_FRAME = 64 * 1024, /* bytes per thread that live across sites */
 };
 
-/* What the threads at a site wait for. 32- and 64-bit kinds differ in the arrays their operands are in. */
+/* Operation that threads at a site wait for. 32- and 64-bit kinds differ in the arrays of their operands. */
 enum vgc_cpu_site_kind {
     VGC_SITE_ENTRY = 0,
     VGC_SITE_BARRIER = 1,
@@ -40,7 +40,7 @@ enum vgc_cpu_site_kind {
     VGC_SITE_MATCH_ANY = 11,
     VGC_SITE_MATCH_ALL = 12, /* result: mask, or 0 */
     VGC_SITE_ACTIVEMASK = 13,
-    VGC_SITE_BALLOT_ACTIVE = 14, /* over whoever is at the site, as the forms without _sync do */
+    VGC_SITE_BALLOT_ACTIVE = 14, /* over the lanes that are at the site, for the forms without _sync */
     VGC_SITE_KINDS = 15,
 };
 
@@ -48,7 +48,7 @@ enum {
     VGC_SITE_WIDE = 1,
     VGC_SITE_CONST_MASK = 2,
     VGC_SITE_CONST_ARG = 4,
-    /* about the region behind the site: does it keep ctx->tid, exactly or to within a few neighbours? */
+    /* the region behind the site keeps ctx->tid, exactly or to within a few neighbours */
     VGC_SITE_KEEPS_POSITION = 8,
     VGC_SITE_KEEPS_NEIGHBOUR = 16,
 };
@@ -57,8 +57,8 @@ enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };
 
 struct vgc_cpu_ctx;
 
-/* Runs threads [first, last) of the block from the site to their next one. Returns that one's index (EXIT when
- * they ended), or DIVERGED after writing each thread's own into ctx->next[]. */
+/* Runs threads [first, last) of the block from a site to their next one. Returns the index of that (EXIT if they
+ * ended), or DIVERGED after writing the index of each thread into ctx->next[]. */
 typedef int32_t (*vgc_cpu_region_fn)(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last);
 
 /* kernel->sites[0] is the kernel's entry. */
@@ -86,8 +86,8 @@ struct vgc_cpu_param {
 };
 
 struct vgc_cpu_kernel_desc {
-    const char *name;       /* the linker's */
-    const char *short_name; /* the source's, unqualified, without template arguments */
+    const char *name;       /* mangled */
+    const char *short_name; /* as in the source, unqualified, without template arguments */
     const struct vgc_cpu_site *sites;
     const struct vgc_cpu_param *params;
     uint32_t num_sites;
@@ -95,7 +95,7 @@ struct vgc_cpu_kernel_desc {
     uint32_t param_bytes;
     uint32_t shared_bytes; /* static */
     uint32_t max_threads;  /* __launch_bounds__, or VGC_CPU_MAX_THREADS */
-    uint32_t frame_bytes;  /* per thread, lives across sites */
+    uint32_t frame_bytes;  /* bytes per thread that live across sites */
 };
 
 struct vgc_cpu_global_desc {
@@ -114,7 +114,7 @@ struct vgc_cpu_image {
     const struct vgc_cpu_global_desc *globals;
 };
 
-/* One processing element's state while it works on a block. */
+/* State of a processing element while it works on a block. */
 struct vgc_cpu_ctx {
     uint8_t *shared;         /* static shared memory, 256-byte aligned; the dynamic part follows */
     uint8_t *dynamic_shared; /* 16-byte aligned */
@@ -122,12 +122,12 @@ struct vgc_cpu_ctx {
     uint8_t *frame;  /* slot at `offset`: array of `stride` elements from frame + offset * stride */
     uint32_t stride; /* threads of the block, rounded up to 64 */
     uint32_t pe;
-    uint32_t tid[3]; /* of the running thread; only kept where the compiled code needs it */
+    uint32_t tid[3]; /* of the running thread; only stored where the compiled code needs it */
     uint32_t block_idx[3];
     uint32_t block_dim[3];
     uint32_t grid_dim[3];
-    uint32_t next[VGC_CPU_MAX_THREADS]; /* site each thread goes on at: see DIVERGED */
-    uint32_t mask[VGC_CPU_MAX_THREADS]; /* operands of the operation a thread waits in */
+    uint32_t next[VGC_CPU_MAX_THREADS]; /* next site of each thread: see DIVERGED */
+    uint32_t mask[VGC_CPU_MAX_THREADS]; /* operands of the operation that a thread waits in */
     uint32_t arg[VGC_CPU_MAX_THREADS];
     uint32_t value32[VGC_CPU_MAX_THREADS];
     uint32_t result32[VGC_CPU_MAX_THREADS];

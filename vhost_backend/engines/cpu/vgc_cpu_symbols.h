@@ -1,6 +1,6 @@
-/* Symbols a compiled image may import. Read by the compiler (to refuse others) and the loader (to resolve these):
- * define VGC_CPU_SYMBOL(name) before including. */
-/* what the code generator itself calls */
+/* Symbols that a compiled image may import. Included by the compiler (to refuse others) and the loader (to resolve
+ * these), which define VGC_CPU_SYMBOL(name) before. */
+/* called by generated code */
 VGC_CPU_SYMBOL(memcpy)
 VGC_CPU_SYMBOL(memmove)
 VGC_CPU_SYMBOL(memset)

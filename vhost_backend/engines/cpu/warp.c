@@ -1,4 +1,4 @@
-/* Warp operations: what each lane gets when a group of lanes of one warp has come together. */
+/* Warp operations: the result of each lane when a group of lanes of a warp has come together. */
 #include "cpu_engine.h"
 
 static uint32_t arg_of(const struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t thread)
@@ -32,7 +32,7 @@ static void shuffle(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, ui
         uint32_t lane = (uint32_t)__builtin_ctz(left);
         uint32_t source = source_lane(site->kind, lane, arg_of(ctx, site, base + lane));
         if ((members >> source & 1) == 0)
-            source = lane; /* CUDA leaves the value open */
+            source = lane; /* CUDA leaves the value undefined */
         if ((site->flags & VGC_SITE_WIDE) != 0)
             ctx->result64[base + lane] = ctx->value64[base + source];
         else
@@ -40,7 +40,7 @@ static void shuffle(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, ui
     }
 }
 
-/* All lanes take part, and agree about the distance: no lane needs to be looked at twice. */
+/* Fast path of a shuffle in which all lanes take part, with the same distance; false if it does not apply. */
 static bool shuffle_whole(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t base)
 {
     uint32_t delta = site->arg & 0xff;

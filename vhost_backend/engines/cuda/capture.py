@@ -1,4 +1,4 @@
-"""What the driver writes to stdout and stderr on behalf of kernels: ``printf``, and what an ``assert`` says."""
+"""Capture of text that the driver writes to stdout and stderr for kernels: ``printf`` and ``assert``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 
 
 class Capture:
-    """A file that takes the place of one of this process's standard descriptors, from `begin` to `close`."""
+    """File that replaces one of this process's standard descriptors, from `begin` to `close`."""
 
     def __init__(self, standard_fd: int, name: str) -> None:
-        """Makes the file, which needs no path: behind the walls none could be made."""
+        """Makes the file, a memfd: inside the sandbox no file with a path could be made."""
         self._standard_fd = standard_fd
         self._before = -1
         self.fd = os.memfd_create(name, os.MFD_CLOEXEC)
-        # Only ever appended to, so that whoever empties it meanwhile leaves no hole.
+        # Append mode: if the file is truncated meanwhile, writes go on at its new end and leave no hole.
         fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_APPEND)
 
     def begin(self) -> None:
@@ -22,7 +22,7 @@ class Capture:
         os.dup2(self.fd, self._standard_fd)
 
     def close(self) -> None:
-        """Puts back what was there before."""
+        """Restores the descriptor and closes the file."""
         if self._before >= 0:
             os.dup2(self._before, self._standard_fd)
             os.close(self._before)

@@ -4,69 +4,86 @@
 
 #include "vgc_engine.h"
 
-/* Wherever a function takes `why`: that many bytes, for a sentence that says what failed and has the CUDA error's
- * name. It starts with "out of memory" if that was it. */
+/* Size of `why` in bytes: a text of what failed, with the CUDA error's name. It starts with "out of memory" if that is
+ * the reason. */
 enum { VGC_CUDA_WHY = 512 };
 
-/* How the end of work is seen: words that the GPU writes to pinned memory, or events. AUTO: words if they work. */
+/* Detection of completed work: words that the GPU writes to pinned memory, or events. AUTO: words if they work. */
 enum vgc_cuda_completion { VGC_CUDA_AUTO, VGC_CUDA_MEMORY, VGC_CUDA_EVENT };
 
+/* Addresses of device memory: chosen by the driver (its memory pool), or by the engine (it maps memory at addresses of
+ * its choice, so that another worker can have the same addresses). */
+enum vgc_cuda_memory_kind { VGC_CUDA_POOL, VGC_CUDA_MAPPED };
+
 struct vgc_cuda_setup {
-    const char *driver;        /* what dlopen() takes: libcuda.so.1, which is loaded already */
+    const char *driver;        /* argument of dlopen(): libcuda.so.1, which is loaded already */
     void *context;             /* CUcontext that the engine works in; outlives the engine */
-    void *primary;             /* the device's primary CUcontext, for the control system; NULL: context is it */
+    void *primary;             /* the device's primary CUcontext, for the control system; NULL: same as context */
     int32_t device;            /* CUdevice of that context */
     uint32_t num_pes;          /* SMs */
     uint32_t max_shared_bytes; /* per block, static and dynamic */
     uint64_t memory_bytes;     /* the VM's quota */
     uint32_t completion;       /* enum vgc_cuda_completion */
-    int32_t output_fd;         /* the file that is this process's stdout, for what kernels print; -1: they cannot */
-    int32_t errors_fd;         /* ditto stderr, for what a failed assertion says; 0: nobody hears it */
+    uint32_t memory_kind;      /* enum vgc_cuda_memory_kind */
+    int32_t output_fd; /* file that is this process's stdout, for text that kernels print; -1: they cannot print */
+    int32_t errors_fd; /* file that is its stderr, for texts of failed assertions; 0: these are ignored */
+    uint64_t stuck_ns; /* longest time of reading the GPU's timer while nothing else runs; 0: 10 s */
 };
 
-/* Finds the driver's functions; touches no GPU. NULL on failure, with the reason in `why`. */
+/* Makes an engine and finds the driver's functions, without accessing a GPU. NULL on failure, with the reason in `why`.
+ */
 struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char *why);
-/* Makes memory pool and marker page and does a round trip through the GPU; once, before the first operation.
- * 0, or -1 with the reason in `why`. */
+/* Starts the engine: makes memory pool (or range) and marker page, and does a round trip through the GPU. Called once,
+ * before the first operation. 0, or -1 with the reason in `why`. */
 int vgc_cuda_engine_start(struct vgc_engine *engine, char *why);
-/* Starts nothing more; true once nothing runs that loading or unloading would make the caller wait for. */
+/* VGC_CUDA_MAPPED: makes addresses of device memory begin at `base`, as in the worker whose work is migrated to this
+ * one. Called before the start, which fails if the addresses are taken. 0: the engine chooses them, in the VM's arena
+ * if it has one. */
+void vgc_cuda_engine_set_base(struct vgc_engine *engine, uint64_t base);
+/* VGC_CUDA_MAPPED, once started: first address of device memory, and the size of the range in *size; else 0. */
+uint64_t vgc_cuda_engine_base(const struct vgc_engine *engine, uint64_t *size);
+/* Pauses: submits no more operations. True once none runs that loading or unloading would wait for. */
 bool vgc_cuda_engine_pause(struct vgc_engine *engine);
 void vgc_cuda_engine_resume(struct vgc_engine *engine);
-/* Frees the engine. Nothing may be running, programs must have been unloaded; the context stays. */
+/* Frees the engine, but not the context. No operation may be running, and programs must have been unloaded. */
 void vgc_cuda_engine_close(struct vgc_engine *engine);
-/* VGC_CUDA_MEMORY or VGC_CUDA_EVENT, once started. */
+/* Detection in use, once started: VGC_CUDA_MEMORY or VGC_CUDA_EVENT. */
 uint32_t vgc_cuda_engine_completion(const struct vgc_engine *engine);
 
-/* What the image's tables say about a kernel. All of it is copied. */
+/* A kernel, from the image's tables. All of it is copied. */
 struct vgc_cuda_kernel_spec {
-    const char *name;       /* the linker's */
-    const char *short_name; /* for messages */
+    const char *name;       /* mangled */
+    const char *short_name; /* for texts */
     uint32_t param_bytes;
     uint32_t num_params;
     const struct vgc_param_entry *params;
-    uint32_t prints; /* not 0: it may print */
+    uint32_t prints; /* not 0: the kernel may print */
 };
 
 struct vgc_cuda_program;
 
-/* Loads a cubin for the context of that number; NULL on failure, with the reason in `why`. The driver may wait for
- * what runs, and while it does nobody could end a launch that is past its deadline: pause first. */
+/* Loads a cubin for the context with this number; NULL on failure, with the reason in `why`. Must be paused: the driver
+ * may wait for running work, and a launch past its deadline could not be ended meanwhile. */
 struct vgc_cuda_program *vgc_cuda_program_load(struct vgc_engine *engine, const void *image, uint64_t size,
                                                uint32_t context, const struct vgc_cuda_kernel_spec *kernels,
                                                uint32_t num_kernels, char *why);
-/* Its shared_bytes and max_threads are as the driver has loaded it. */
+/* Kernel of a program, with shared_bytes and max_threads from the driver. */
 struct vgc_kernel *vgc_cuda_program_kernel(struct vgc_cuda_program *program, uint32_t index);
-/* Bytes of local memory per thread, of the kernel that takes most. */
+/* Charges `bytes` of the VM's quota to a program until it is unloaded, and bounds the memory of allocations by the
+ * rest. Reserves stacks of its kernels for all threads that the GPU can have, until no program needs them any more.
+ * Called before its first launch; must be paused. 0, or -1 with the reason in `why`: not enough memory. */
+int vgc_cuda_program_provide(struct vgc_cuda_program *program, uint64_t bytes, char *why);
+/* Most bytes of local memory per thread of a program's kernels. */
 uint32_t vgc_cuda_program_local_bytes(struct vgc_cuda_program *program);
-/* Where a variable is: 0, or -1 with the reason in `why`. */
+/* Finds address and size of a variable: 0, or -1 with the reason in `why`. */
 int vgc_cuda_program_global(struct vgc_cuda_program *program, const char *name, uint64_t *address, uint64_t *size,
                             char *why);
-/* Tells the program where the control area is, and keeps a copy of its constants for control_text.
- * `control`: address of its __vgc_control. `texts`: `bytes` that the program has at `address`, copied. 0, or -1 with
- * the reason in `why`: the program runs, and nobody hears of it. Before its first launch. */
+/* Links a program to the control area, and keeps a copy of its constants for control_text. `control`: address of its
+ * __vgc_control. `texts`: `bytes` that the program has at `address`, copied. Called before its first launch. 0, or -1
+ * with the reason in `why`: the program runs, but the control system does not see it. */
 int vgc_cuda_program_hook(struct vgc_cuda_program *program, uint64_t control, uint64_t address, const void *texts,
                           uint64_t bytes, char *why);
-/* None of its kernels may be running. Pause first, as for vgc_cuda_program_load. */
+/* Unloads a program; none of its kernels may be running. Must be paused, like vgc_cuda_program_load. */
 void vgc_cuda_program_unload(struct vgc_cuda_program *program);
 
 #endif

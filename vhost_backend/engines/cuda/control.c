@@ -1,23 +1,23 @@
-/* The control system's link with the GPU: the control area in device memory, and the bytes that move there and back.
+/* The control area in device memory, and copies between it and the host.
  *
- * The area that kernels see is a block of device memory of its own, so that hooks read through the GPU's caches and no
- * record crosses the bus alone; but for the links of what is said last words in, see mirror.c. The driver of the
- * control system (vhost_backend/control/driver) moves what it has changed, or wants to see, with the functions of this
- * file. They copy on a stream that is the control system's alone: nothing here waits for a kernel, and no kernel for
- * anything here.
+ * The area is a block of device memory, so that hooks read through the GPU's caches and records do not cross the bus
+ * one by one; except for urgent links, see mirror.c. The control system's driver (vhost_backend/channels) copies bytes
+ * that it has changed or wants to read with the functions of this file. They use a stream of the control system: no
+ * copy waits for a kernel, and no kernel for a copy.
  *
- * A look at one channel costs a trip to the GPU and back, and there may be thousands. So reads fetch what lies near,
- * too, and for a moment (WINDOW_NS) later ones are answered from that; a write makes all of it forgotten, so that what
- * is read behind it was not there before.
+ * A read costs a round trip to the GPU, and there may be thousands of channels. Reads therefore fetch a larger window,
+ * and for a short time (WINDOW_NS) later reads are answered from it. A write drops all windows, so that bytes read
+ * after it were read from the GPU after it.
  *
- * Threads: everything but attach and close may be called by the control system's thread, beside the data plane's. A
- * green context can be current in one thread only, so the link is made in the device's primary context, which shares
- * its memory with green ones, and may be current in any number. [CUDA driver API: cuCtxFromGreenCtx] No driver error in
- * here ends the worker: it is the data plane's thread that finds a lost context, and says whose fault it was. */
+ * Where copies wait for the GPU for too long (link.c), writes are kept, and reads are answered from the mirror.
+ *
+ * Threads: all functions but attach and close may be called by the control system's thread, beside the data plane's. A
+ * green context can be current in only one thread, so the link uses the device's primary context, which shares its
+ * memory with green ones and can be current in any number of threads. [CUDA driver API: cuCtxFromGreenCtx] No driver
+ * error in here ends the worker: the data plane's thread finds a lost context, and decides whom to blame. */
 #include "cuda_engine.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -25,108 +25,19 @@
 enum {
     WINDOW_BYTES = 64 << 10,
     WINDOW_NS = 1000000,
-    WRITE_BYTES = 64 << 10,
-    STAGING_BYTES = WRITE_BYTES + 4 * WINDOW_BYTES, /* tables, slots three times */
-    SPIN_NS = 50000,
-    PAUSE_NS = 20000,
+    STAGING_BYTES = CUDA_LINK_BYTES + 4 * WINDOW_BYTES, /* one window of tables, and slots three times */
 };
-#define COPY_DEADLINE_NS UINT64_C(2000000000)
 
-/* ---- the context -------------------------------------------------------------------------------------------- */
-
-static bool begin(struct cuda_engine *engine)
-{
-    pthread_mutex_lock(&engine->control.lock);
-    if (!engine->control.broken && engine->driver.cuCtxPushCurrent_v2(engine->setup.primary) == DRV_SUCCESS)
-        return true;
-    pthread_mutex_unlock(&engine->control.lock);
-    return false;
-}
-
-/* Is there no link any more, though the GPU may well do its work? */
-static bool is_broken(struct cuda_engine *engine)
-{
-    pthread_mutex_lock(&engine->control.lock);
-    bool broken = engine->control.broken;
-    pthread_mutex_unlock(&engine->control.lock);
-    return broken;
-}
-
-static int end(struct cuda_engine *engine, drv_result error)
-{
-    drv_context ours;
-    engine->driver.cuCtxPopCurrent_v2(&ours);
-    pthread_mutex_unlock(&engine->control.lock);
-    return error == DRV_SUCCESS ? 0 : error == DRV_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
-}
-
-/* ---- copies ------------------------------------------------------------------------------------------------- */
-
-/* Until the link's stream is empty. Not by cuStreamSynchronize, which writes what kernels have printed to stdout: whose
- * text that is the data plane's thread knows. A copy that does not end leaves the staging memory in use: nothing is
- * copied from then on. */
-static drv_result await(struct cuda_engine *engine)
-{
-    struct cuda_control *control = &engine->control;
-    uint64_t since_ns = cuda_now_ns();
-    for (;;) {
-        drv_result error = engine->driver.cuStreamQuery(control->stream);
-        uint64_t took_ns = cuda_now_ns() - since_ns;
-        if (error != DRV_ERROR_NOT_READY)
-            return error;
-        if (took_ns > COPY_DEADLINE_NS) {
-            control->broken = true;
-            return DRV_ERROR_LAUNCH_TIMEOUT;
-        }
-        if (took_ns < SPIN_NS)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-    }
-}
-
-/* In one store, where the driver can; what a copy engine does with 8 aligned bytes is nowhere promised. */
-static drv_result write_word(struct cuda_engine *engine, drv_address to, const void *from)
-{
-    uint64_t word;
-    memcpy(&word, from, sizeof(word));
-    drv_result error =
-        engine->driver.cuStreamWriteValue64_v2(engine->control.stream, to, word, DRV_WRITE_VALUE_DEFAULT);
-    if (error != DRV_ERROR_NOT_SUPPORTED)
-        return error;
-    memcpy(engine->control.staging, from, sizeof(word));
-    return engine->driver.cuMemcpyHtoDAsync_v2(to, engine->control.staging, sizeof(word), engine->control.stream);
-}
-
-static drv_result write_bytes(struct cuda_engine *engine, drv_address to, const uint8_t *from, uint64_t size)
-{
-    struct cuda_control *control = &engine->control;
-    drv_result error = DRV_SUCCESS;
-    if (size == sizeof(uint64_t) && to % sizeof(uint64_t) == 0) {
-        error = write_word(engine, to, from);
-        return error == DRV_SUCCESS ? await(engine) : error;
-    }
-    for (uint64_t done = 0; done < size && error == DRV_SUCCESS;) {
-        uint64_t part = size - done < WRITE_BYTES ? size - done : WRITE_BYTES;
-        memcpy(control->staging, from + done, part);
-        error = engine->driver.cuMemcpyHtoDAsync_v2(to + done, control->staging, part, control->stream);
-        if (error == DRV_SUCCESS)
-            error = await(engine);
-        done += part;
-    }
-    return error;
-}
-
-/* ---- what was read lately ----------------------------------------------------------------------------------- */
+/* ---- windows ------------------------------------------------------------------------------------------------ */
 
 static drv_result copy_out(struct cuda_engine *engine, uint8_t *to, uint64_t offset, uint64_t size)
 {
     return engine->driver.cuMemcpyDtoHAsync_v2(to, engine->control.area + offset, size, engine->control.stream);
 }
 
-/* A copy of slots can have been made while they were written, one part before and another one after. So they are copied
- * three times: what has the same commit in the first copy and in the last was whole in the one between. Of any other
- * slot this says that it is not there (yet, or any more). */
+/* Checks a copy of slots, which may have been written during the copy. They are copied three times: a slot with the
+ * same commit in the first and the last copy is whole in the one between. Other slots get commit 0: not there (any
+ * more). */
 static void settle_slots(uint8_t *middle, const uint8_t *first, const uint8_t *last, uint64_t size)
 {
     for (uint64_t at = 0; at < size; at += VGC_CTL_SLOT_BYTES) {
@@ -150,13 +61,13 @@ static drv_result fetch_slots(struct cuda_engine *engine, struct cuda_window *wi
     if (error == DRV_SUCCESS)
         error = copy_out(engine, last, window->offset, window->size);
     if (error == DRV_SUCCESS)
-        error = await(engine);
+        error = cuda_link_await(engine);
     if (error == DRV_SUCCESS)
         settle_slots(window->bytes, first, last, window->size);
     return error;
 }
 
-/* Makes the window hold at least a part of what begins at `offset`. */
+/* Makes the window hold the bytes at `offset` and some behind them. */
 static drv_result look(struct cuda_engine *engine, struct cuda_window *window, uint64_t offset)
 {
     const struct cuda_control *control = &engine->control;
@@ -171,7 +82,7 @@ static drv_result look(struct cuda_engine *engine, struct cuda_window *window, u
     drv_result error =
         is_links ? fetch_slots(engine, window) : copy_out(engine, window->bytes, window->offset, window->size);
     if (error == DRV_SUCCESS && !is_links)
-        error = await(engine);
+        error = cuda_link_await(engine);
     if (error != DRV_SUCCESS)
         window->size = 0;
     else if (!is_links)
@@ -213,13 +124,23 @@ int cuda_control_write(struct vgc_engine *base, uint64_t offset, const void *fro
     struct cuda_engine *engine = cuda_engine_of(base);
     if (!is_inside(engine, offset, size))
         return -EINVAL;
-    if (!begin(engine))
+    if (cuda_link_begin(engine) == -EIO)
         return -EIO;
     forget_windows(engine);
-    drv_result error = write_bytes(engine, engine->control.area + offset, from, size);
+    drv_result error = cuda_link_write(engine, engine->control.area + offset, from, size);
     if (error == DRV_SUCCESS)
         cuda_mirror_note(&engine->control.mirror, offset, from, size);
-    return end(engine, error);
+    return cuda_link_end(engine, error);
+}
+
+/* Reads from the mirror's tables; false, with `to` zeroed, if it does not have the bytes. */
+static bool read_as_seen_last(const struct cuda_engine *engine, uint64_t offset, void *to, uint64_t size)
+{
+    bool is_table = offset + size <= engine->control.links;
+    if (is_table && cuda_mirror_read(&engine->control.mirror, offset, to, size))
+        return true;
+    memset(to, 0, size);
+    return false;
 }
 
 int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64_t size)
@@ -230,16 +151,21 @@ int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64
         return -EINVAL;
     if (cuda_mirror_is_urgent(mirror, offset))
         return cuda_mirror_read(mirror, offset, to, size) ? 0 : -EINVAL;
-    int result = begin(engine) ? end(engine, read_bytes(engine, to, offset, size)) : -EIO;
-    bool is_table = offset + size <= engine->control.links;
-    return result != 0 && is_table && cuda_mirror_read(mirror, offset, to, size) ? 0 : result;
+    int result = cuda_link_begin(engine);
+    if (result == 0)
+        result = cuda_link_end(engine, read_bytes(engine, to, offset, size));
+    else if (result == -EAGAIN)
+        cuda_link_end(engine, DRV_SUCCESS);
+    if (result == 0)
+        return 0;
+    return read_as_seen_last(engine, offset, to, size) && result == -EIO ? 0 : result;
 }
 
 int cuda_control_set(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size)
 {
-    if (!begin(engine))
-        return is_broken(engine) ? 0 : -EIO;
-    return end(engine, write_bytes(engine, to, from, size));
+    if (cuda_link_begin(engine) == -EIO)
+        return cuda_link_is_broken(engine) ? 0 : -EIO;
+    return cuda_link_end(engine, cuda_link_write(engine, to, from, size));
 }
 
 /* ---- attaching ---------------------------------------------------------------------------------------------- */
@@ -250,17 +176,17 @@ static drv_result open_link(struct cuda_engine *engine, uint64_t size)
     struct cuda_control *control = &engine->control;
     void *staging = NULL;
     forget_windows(engine);
-    drv_result error = driver->cuStreamCreate(&control->stream, DRV_STREAM_NON_BLOCKING);
+    drv_result error = cuda_urgent_stream(engine, &control->stream);
     if (error == DRV_SUCCESS)
         error = driver->cuMemHostAlloc(&staging, STAGING_BYTES, DRV_HOST_ALLOC_PORTABLE);
     control->staging = staging;
-    control->tables_window.bytes = control->staging + WRITE_BYTES;
+    control->tables_window.bytes = control->staging + CUDA_LINK_BYTES;
     control->links_window.bytes = control->tables_window.bytes + WINDOW_BYTES;
     if (error == DRV_SUCCESS)
         error = driver->cuMemAlloc_v2(&control->area, size);
     if (error == DRV_SUCCESS)
         error = driver->cuMemsetD8Async(control->area, 0, size, control->stream);
-    return error == DRV_SUCCESS ? await(engine) : error;
+    return error == DRV_SUCCESS ? cuda_link_await(engine) : error;
 }
 
 static void close_link(struct cuda_engine *engine)
@@ -278,13 +204,13 @@ static void close_link(struct cuda_engine *engine)
     control->staging = NULL;
 }
 
-/* A pointer for the GPU; nothing for this process. */
+/* Device pointer, not valid in this process. */
 static void *at_gpu(drv_address address)
 {
     return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
 }
 
-/* The area as its header has it, at the GPU's addresses; false: that is none. */
+/* Describes the area by its header, with device addresses; false: the header is invalid. */
 static bool describe(const struct vgc_ctl_area *header, uint64_t size, drv_address area, struct vgc_cuda_link *link)
 {
     bool fits = header->magic == VGC_CTL_MAGIC && header->version == VGC_CTL_VERSION && header->size == size &&
@@ -308,7 +234,7 @@ static bool describe(const struct vgc_ctl_area *header, uint64_t size, drv_addre
     return fits;
 }
 
-/* The GPU's global timer counts as CLOCK_REALTIME does, in ns since 1970. */
+/* Clock offset before the first reading (timer.c), as if the GPU's timer were CLOCK_REALTIME: ns since 1970. */
 static int64_t clock_difference(void)
 {
     struct timespec monotonic, real;
@@ -327,11 +253,11 @@ int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t
     memcpy(&header, host, sizeof(header));
     if (!describe(&header, size, 0, &control->link))
         return -EINVAL;
-    if (!begin(engine))
+    if (cuda_link_begin(engine) != 0)
         return -EIO;
     drv_result error = open_link(engine, size);
     if (error == DRV_SUCCESS)
-        error = write_bytes(engine, control->area, (const uint8_t *)&header, sizeof(header));
+        error = cuda_link_write(engine, control->area, (const uint8_t *)&header, sizeof(header));
     if (error != DRV_SUCCESS)
         close_link(engine);
     control->size = size;
@@ -341,17 +267,22 @@ int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t
         cuda_mirror_open(engine, fd, &header, size);
     control->link.place.urgent = base->control_urgent = control->mirror.urgent;
     control->link.place.urgent_size = base->control_urgent_bytes = control->mirror.urgent_bytes;
-    base->control_clock_ns = clock_difference();
+    atomic_store(&base->control_clock_ns, clock_difference());
+    atomic_store(&base->control_clock_error_ns, VGC_CLOCK_UNKNOWN);
     *device = control->area;
-    return end(engine, error);
+    return cuda_link_end(engine, error);
 }
 
 void cuda_control_close(struct cuda_engine *engine)
 {
-    if (engine->control.area != 0 && begin(engine)) {
+    int link = engine->control.area != 0 ? cuda_link_begin(engine) : -EIO;
+    if (link != -EIO) {
+        if (link == -EAGAIN)
+            (void)cuda_link_await(engine); /* a late copy uses memory that is freed now */
         cuda_mirror_close(engine);
         close_link(engine);
-        end(engine, DRV_SUCCESS);
+        cuda_link_end(engine, DRV_SUCCESS);
     }
+    free(engine->control.backlog);
     pthread_mutex_destroy(&engine->control.lock);
 }

@@ -1,15 +1,15 @@
-"""What a cubin holds, read without the driver: architecture, kernels with their parameters, variables, memory needs.
+"""Cubin parser, without the driver: architecture, kernels with their parameters, variables, memory needs.
 
 A cubin is an ELF64 file. Sections that matter here:
 
 ===================  ==================================================================================================
-``.nv.info.KERNEL``  attributes of a kernel: a format byte, an attribute byte, then a 16-bit value or that many bytes
+``.nv.info.KERNEL``  attributes of a kernel: a format byte, an attribute byte, then a 16-bit value or size
 ``.nv.global``       variables; ``.nv.global.init`` those with initial values, ``.nv.constant3`` those in ``__constant__``
-``.symtab``          kernels are functions with the bit STO_CUDA_ENTRY; what is used of the driver's is undefined
+``.symtab``          kernels are functions with the bit STO_CUDA_ENTRY; functions of the driver are undefined symbols
 ===================  ==================================================================================================
 
-The layout is not documented by NVIDIA; LLVM knows the flags (``llvm/BinaryFormat/ELF.h``), and the tests compare all
-of it with what nvcc makes for each architecture. Images may come from the guest: nothing in them is trusted.
+NVIDIA does not document the layout; LLVM has the flags (``llvm/BinaryFormat/ELF.h``), and the tests compare all of it
+with nvcc's output for each architecture. Images may come from the guest: nothing in them is trusted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SYMBOL: Final = struct.Struct("<IBBHQQ")
 
 _EM_CUDA: Final = 190
 _ELF64_LITTLE: Final = b"\x7fELF\x02\x01\x01"
-# (EI_OSABI, EI_ABIVERSION): how far the architecture's number is shifted in e_flags
+# (EI_OSABI, EI_ABIVERSION) -> shift of the architecture's number in e_flags
 _ABIS: Final = {(0x33, 7): 0, (0x41, 8): 8}
 
 _SHT_SYMTAB: Final = 2
@@ -51,23 +51,25 @@ _KPARAM_SIZE_SHIFT: Final = 18
 
 _INFO: Final = ".nv.info."
 _VARIABLES: Final = frozenset({".nv.global", ".nv.global.init", ".nv.constant3"})
-# Constants of the C++ library (std, and cuda::, with what is local to a source): NVRTC makes hundreds of variables of them.
+# Constants of the C++ library (std and cuda::, local ones included), of which NVRTC makes hundreds of variables.
 _LIBRARY: Final = re.compile(r"_ZN?K?St|_ZN(?:\d+_INTERNAL_\w*?)?4cuda\d|_ZN\d+__(?:cccl|nv)_")
 CONTROL_LINK: Final = "__vgc_control"
-"""The variable that says where the control area is."""
+"""Variable with the link to the control area (struct vgc_cuda_link)."""
 KERNEL_NAMES: Final = "__vgc_kernels"
+CLOCK_KERNEL: Final = "__vgc_clock"
+"""Kernel that is added to programs with hooks: reads the GPU's timer for the engine; guests do not see it."""
 _OURS: Final = "__vgc_"
-# Per block and per thread: not loaded with the program.
+# Sections of memory per block and per thread, which is not loaded with the program.
 _NOT_LOADED: Final = (".nv.shared", ".nv.local")
 _MAX_NAME: Final = 16384
 _MAX_SYMBOLS: Final = 1 << 17
 _MAX_LOADED_BYTES: Final = 1 << 48
 _NAME_BYTES_PER_BYTE: Final = 2
-"""All names together, for each byte of the file: names may share their ends, but not so that one file fills memory."""
+"""Bound of the total length of names, per byte of the file: names may share their ends, but must not fill memory."""
 
 
 class CubinError(ValueError):
-    """The image is no cubin, or a damaged one."""
+    """The image is not a cubin, or is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Kernel:
     """An entry point."""
 
     name: str
-    """As the linker knows it."""
+    """Mangled name."""
     params: tuple[tuple[int, int], ...]
     """Offset and size in bytes of each parameter, in the order of declaration."""
     param_bytes: int
@@ -91,13 +93,13 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What a program with the control system's hooks is made of beside the guest's source (``compiler/hooks.py``)."""
+    """Parts of a program that the control system's hooks add to the guest's source (``compiler/hooks.py``)."""
 
     names_at: int
-    """Where `KERNEL_NAMES` lies in `constants`: a zero behind each."""
+    """Offset of `KERNEL_NAMES` in `constants`; each name ends with a zero."""
     names_size: int
     constants: bytes
-    """The section that it lies in, with all texts of the program, as it will be loaded."""
+    """Contents of the section of `KERNEL_NAMES`, which has all texts of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +107,24 @@ class Cubin:
     """A parsed image."""
 
     capability: int
-    """The architecture it was made for: 90 is sm_90."""
+    """Architecture of the code: 90 is sm_90."""
     kernels: tuple[Kernel, ...]
     variables: tuple[Variable, ...]
     prints: bool
-    """Some function calls ``printf``."""
+    """True if a function calls ``printf``."""
     mallocs: bool
-    """Some function uses the heap that the driver gives to kernels."""
+    """True if a function uses the heap that the driver gives to kernels."""
     loaded_bytes: int
-    """Of device memory, for code, constants and variables."""
+    """Bytes of device memory for code, constants and variables."""
     hooks: Hooks | None = None
-    """None: the control system does not see it."""
+    """None: the program has no hooks, so the control system does not see it."""
 
     @property
     def arch(self) -> str:
         return f"sm_{self.capability}"
 
     def runs_on(self, arch: str) -> bool:
-        """Machine code runs on the architecture that it was made for, and on later ones of the same major number."""
+        """True if the code runs on `arch`: its own architecture, or a later one of the same major number."""
         major, minor = divmod(int(arch.removeprefix("sm_")), 10)
         return self.capability // 10 == major and self.capability % 10 <= minor
 
@@ -130,7 +132,7 @@ class Cubin:
 def parse(image: bytes) -> Cubin:
     """Reads a cubin.
 
-    :raise CubinError: it is none, or its parts do not fit together.
+    :raise CubinError: the image is not a cubin, or is inconsistent.
     """
     elf = _Elf(image)
     names = {symbol.name for symbol in elf.symbols if symbol.section == _SHN_UNDEF}
@@ -174,7 +176,7 @@ class _Symbol:
 
 
 class _Elf:
-    """The file's sections and symbols (of functions, variables, undefined ones), all checked to be inside the file."""
+    """Sections and symbols (functions, variables, undefined ones) of the file, all checked to lie inside the file."""
 
     def __init__(self, image: bytes) -> None:
         self._image = image
@@ -216,7 +218,7 @@ class _Elf:
             raise CubinError(f"the symbols' names are in section {table.link} of {len(self.sections)}")
         raw = self.content(table)
         if len(raw) % _SYMBOL.size:
-            raise CubinError(f"the symbol table has {len(raw)} bytes, which is no multiple of {_SYMBOL.size}")
+            raise CubinError(f"the symbol table has {len(raw)} bytes, which is not a multiple of {_SYMBOL.size}")
         strings = self.content(self.sections[table.link])
         for name, info, other, section, value, size in _SYMBOL.iter_unpack(raw):
             if info & 0xF in {_STT_OBJECT, _STT_FUNC} or section == _SHN_UNDEF:
@@ -258,8 +260,9 @@ def _kernels(elf: _Elf) -> Iterator[Kernel]:
                 raise CubinError(f"kernel {symbol.name:.200} has no section {_INFO}* of its own")
             room -= info.size
             if room < 0:
-                raise CubinError(f"kernel {symbol.name:.200}: its attributes lie over those of others")
-            yield _kernel(symbol.name, elf.content(info))
+                raise CubinError(f"kernel {symbol.name:.200}: its attributes overlap those of other kernels")
+            if symbol.name != CLOCK_KERNEL:
+                yield _kernel(symbol.name, elf.content(info))
 
 
 def _kernel(name: str, info: bytes) -> Kernel:
@@ -272,7 +275,7 @@ def _kernel(name: str, info: bytes) -> Kernel:
             ordinal, offset, size = _param(name, attribute, value)
             params[ordinal] = offset, size
     if sorted(params) != list(range(len(params))):
-        raise CubinError(f"kernel {name:.200}: parameters {sorted(params)!r:.80} are not numbered one by one")
+        raise CubinError(f"kernel {name:.200}: parameters {sorted(params)!r:.80} are not numbered consecutively")
     return _checked(Kernel(name, tuple(params[ordinal] for ordinal in range(len(params))), param_bytes))
 
 
@@ -281,7 +284,7 @@ def _attributes(kernel: str, info: bytes) -> Iterator[tuple[int, int, bytes]]:
     at = 0
     while at < len(info):
         if len(info) - at < 4:
-            raise CubinError(f"kernel {kernel:.200}: its attributes end in the middle of one")
+            raise CubinError(f"kernel {kernel:.200}: its attributes end in the middle of an attribute")
         format_, attribute, value = info[at], info[at + 1], info[at + 2 : at + 4]
         at += 4
         if format_ == _EIFMT_SVAL:
@@ -289,12 +292,14 @@ def _attributes(kernel: str, info: bytes) -> Iterator[tuple[int, int, bytes]]:
             value = info[at : at + size]
             at += size
             if len(value) < size:
-                raise CubinError(f"kernel {kernel:.200}: attribute {attribute:#x} is longer than what is left")
+                raise CubinError(
+                    f"kernel {kernel:.200}: attribute {attribute:#x} is longer than the rest of the section"
+                )
         yield format_, attribute, value
 
 
 def _param(kernel: str, attribute: int, value: bytes) -> tuple[int, int, int]:
-    """Ordinal, offset and size. The second version came with parameters beyond 4 KiB."""
+    """Ordinal, offset and size of a parameter. The second version allows parameters beyond 4 KiB."""
     layout = _KPARAM_INFO if attribute == _EIATTR_KPARAM_INFO else _KPARAM_INFO_V2
     if len(value) != layout.size:
         raise CubinError(f"kernel {kernel:.200}: a parameter is described in {len(value)} bytes, not {layout.size}")
@@ -303,7 +308,7 @@ def _param(kernel: str, attribute: int, value: bytes) -> tuple[int, int, int]:
 
 
 def _checked(kernel: Kernel) -> Kernel:
-    """The kernel, if its parameters follow one another inside its parameter bytes."""
+    """Returns the kernel if its parameters are consecutive and inside its parameter bytes."""
     end = 0
     for number, (offset, size) in enumerate(kernel.params):
         if size == 0 or offset < end or offset + size > kernel.param_bytes:
@@ -327,7 +332,9 @@ def _hooks(elf: _Elf) -> Hooks | None:
 
 
 def _variables(elf: _Elf) -> Iterator[Variable]:
-    """Those of the source, not its library's nor the control system's; the compiler's own (``$str``, say) have names that C++ does not allow."""
+    """Variables of the source, without those of libraries, the control system and the compiler (``$str``: not a C++
+    name).
+    """
     for symbol in elf.symbols:
         if symbol.kind != _STT_OBJECT or symbol.section == _SHN_UNDEF or not symbol.name.isidentifier():
             continue

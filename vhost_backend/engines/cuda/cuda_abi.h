@@ -1,7 +1,7 @@
-/* The part of the CUDA driver's binary interface that the engine uses, so that it builds where no CUDA is installed.
+/* The part of the CUDA driver's binary interface that the engine uses, so that it builds without CUDA.
  *
- * Names are the ones that libcuda.so.1 exports: the suffix is the version of the interface, and a driver keeps every
- * version it ever had. Handles have the same struct tags as in cuda.h, so that a test which includes both headers can
+ * Names are those that libcuda.so.1 exports: the suffix is the version of the interface, and a driver keeps all older
+ * versions. Handles have the same struct tags as in cuda.h, so that a test which includes both headers can
  * compare types as well as numbers (tests/unit/test_cuda_abi.py).
  */
 #ifndef VGC_CUDA_ABI_H
@@ -18,7 +18,10 @@ typedef struct CUevent_st *drv_event;
 typedef struct CUmod_st *drv_module;
 typedef struct CUfunc_st *drv_function;
 typedef struct CUmemPoolHandle_st *drv_pool;
-struct CUmemPoolProps_st; /* see struct drv_pool_props */
+typedef unsigned long long drv_physical; /* CUmemGenericAllocationHandle */
+struct CUmemPoolProps_st;                /* see struct drv_pool_props */
+struct CUmemAllocationProp_st;           /* see struct drv_physical_props */
+struct CUmemAccessDesc_st;               /* see struct drv_access */
 
 enum {
     DRV_SUCCESS = 0,
@@ -57,7 +60,7 @@ enum {
     DRV_EVENT_DEFAULT = 0,
     DRV_EVENT_DISABLE_TIMING = 2,
     DRV_EVENT_WAIT_DEFAULT = 0,
-    DRV_WRITE_VALUE_DEFAULT = 0, /* behind a fence: what was written before is visible first */
+    DRV_WRITE_VALUE_DEFAULT = 0, /* with a fence: earlier writes are visible first */
     DRV_HOST_ALLOC_PORTABLE = 1,
     DRV_HOST_ALLOC_DEVICE_MAP = 2,
     DRV_HOST_REGISTER_PORTABLE = 1,
@@ -65,10 +68,14 @@ enum {
     DRV_ALLOCATION_PINNED = 1,
     DRV_LOCATION_DEVICE = 1,
     DRV_POOL_RELEASE_THRESHOLD = 4,
+    DRV_GRANULARITY_RECOMMENDED = 1,
+    DRV_ACCESS_READ_WRITE = 3,
+    DRV_DEVICE_MAPS_MEMORY = 102,
     DRV_FUNC_MAX_THREADS = 0,
     DRV_FUNC_SHARED_BYTES = 1,
     DRV_FUNC_LOCAL_BYTES = 3,
     DRV_FUNC_MAX_DYNAMIC_SHARED = 8,
+    DRV_LIMIT_STACK_SIZE = 0,
     DRV_LAUNCH_PARAM_END = 0,
     DRV_LAUNCH_PARAM_POINTER = 1,
     DRV_LAUNCH_PARAM_SIZE = 2,
@@ -86,15 +93,39 @@ struct drv_pool_props {
     uint8_t reserved[54];
 };
 
-/* Every function the engine calls: X(exported name, parameters). */
+/* CUmemAllocationProp */
+struct drv_physical_props {
+    uint32_t allocation_type;
+    uint32_t handle_types;
+    uint32_t location_type;
+    int32_t location_id;
+    void *security_attributes;
+    uint8_t compression;
+    uint8_t rdma;
+    uint16_t usage;
+    uint8_t reserved[4];
+};
+
+/* CUmemAccessDesc */
+struct drv_access {
+    uint32_t location_type;
+    int32_t location_id;
+    uint32_t flags;
+};
+
+/* Functions that the engine calls: X(exported name, parameters). */
 #define DRV_FUNCTIONS(X)                                                                                               \
     X(cuGetErrorName, (drv_result error, const char **text))                                                           \
     X(cuGetErrorString, (drv_result error, const char **text))                                                         \
     X(cuDriverGetVersion, (int *version))                                                                              \
+    X(cuDeviceGetAttribute, (int *value, unsigned int attribute, int device))                                          \
     X(cuCtxSetCurrent, (drv_context context))                                                                          \
     X(cuCtxPushCurrent_v2, (drv_context context))                                                                      \
     X(cuCtxPopCurrent_v2, (drv_context * context))                                                                     \
+    X(cuCtxSetLimit, (unsigned int limit, size_t value))                                                               \
+    X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                                        \
     X(cuStreamCreate, (drv_stream * stream, unsigned int flags))                                                       \
+    X(cuStreamCreateWithPriority, (drv_stream * stream, unsigned int flags, int priority))                             \
     X(cuStreamDestroy_v2, (drv_stream stream))                                                                         \
     X(cuStreamQuery, (drv_stream stream))                                                                              \
     X(cuStreamSynchronize, (drv_stream stream))                                                                        \
@@ -112,6 +143,17 @@ struct drv_pool_props {
     X(cuMemPoolTrimTo, (drv_pool pool, size_t keep_bytes))                                                             \
     X(cuMemAllocFromPoolAsync, (drv_address * address, size_t size, drv_pool pool, drv_stream stream))                 \
     X(cuMemFreeAsync, (drv_address address, drv_stream stream))                                                        \
+    X(cuMemGetAllocationGranularity,                                                                                   \
+      (size_t *granularity, const struct CUmemAllocationProp_st *props, unsigned int option))                          \
+    X(cuMemAddressReserve,                                                                                             \
+      (drv_address * address, size_t size, size_t alignment, drv_address wish, unsigned long long flags))              \
+    X(cuMemAddressFree, (drv_address address, size_t size))                                                            \
+    X(cuMemCreate,                                                                                                     \
+      (drv_physical * physical, size_t size, const struct CUmemAllocationProp_st *props, unsigned long long flags))    \
+    X(cuMemRelease, (drv_physical physical))                                                                           \
+    X(cuMemMap, (drv_address address, size_t size, size_t offset, drv_physical physical, unsigned long long flags))    \
+    X(cuMemUnmap, (drv_address address, size_t size))                                                                  \
+    X(cuMemSetAccess, (drv_address address, size_t size, const struct CUmemAccessDesc_st *access, size_t count))       \
     X(cuMemAlloc_v2, (drv_address * address, size_t size))                                                             \
     X(cuMemFree_v2, (drv_address address))                                                                             \
     X(cuMemHostAlloc, (void **host, size_t size, unsigned int flags))                                                  \

@@ -1,23 +1,25 @@
-/* Inside the CUDA engine.
+/* Internals of the CUDA engine.
  *
- *   engine.c   life, and what the data plane calls      memory.c   pool, the VM's region
+ *   engine.c   operations, creation and end             memory.c   allocations, the pool, the VM's region
  *   lane.c     operations of one stream, in order       program.c  modules, kernels, variables
  *   stream.c   CUstreams and the markers in them        events.c   the guest's events, and the GPU's clock
- *   submit.c   one operation becomes driver calls       output.c   what kernels print
- *   step.c     operations that take several turns       fault.c    driver errors: whose, and how bad
- *   driver.c   the driver's functions                   pause.c    until nothing runs
- *   control.c  the control area in device memory        texts.c    what programs know of it, and it of them
- *   mirror.c   what of it is in the host's memory
+ *   submit.c   driver calls of an operation             output.c   text that kernels print
+ *   step.c     operations in several steps              fault.c    driver errors: severity, and who is blamed
+ *   driver.c   the driver's functions and errors        pause.c    waiting until nothing runs
+ *   control.c  the control area in device memory        texts.c    links of programs to it, and their texts
+ *   link.c     copies to and from it                    timer.c    conversion of records' times
+ *   mirror.c   its part in the host's memory            mapped.c   memory at chosen addresses: cuda_mapped.h
  *
- * Words: a *lane* is what the guest calls a stream, the operations of one (context, stream) in order. While some of
- * them are *submitted* it has a CUstream; the rest of them are *pending*. A *marker* behind submitted operations makes
- * them a *group*: that it was reached is all that the GPU tells, so the operations of a group end together. */
+ * Terms: a *lane* is a guest's stream: the operations of a (context, stream) in order. While some of them are
+ * *submitted*, it has a CUstream; the others are *pending*. A *marker* behind submitted operations makes them a
+ * *group*: the GPU only tells that the marker was reached, so the operations of a group end together. */
 #ifndef VGC_CUDA_ENGINE_H
 #define VGC_CUDA_ENGINE_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "cdef.h"
 #include "cuda_abi.h"
@@ -26,57 +28,59 @@
 
 #define CUDA_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* The driver makes callers wait when its queues (1024 entries and more) are full, so they never get full: a kernel
- * that hangs must not take the data plane's thread with it. */
+/* The driver blocks callers when its queues (1024 entries or more) are full. These limits keep them from getting full,
+ * so that a kernel that hangs does not block the data plane's thread. */
 enum {
-    CUDA_LANE_COMMANDS = 64, /* submitted and not finished, of a lane; an operation alone in its lane may have more */
+    CUDA_LANE_COMMANDS = 64, /* of a lane, submitted and not finished; an operation alone in its lane may have more */
     CUDA_COMMANDS = 256,     /* of all lanes */
-    CUDA_COMMANDS_MAX = 512, /* of all lanes: up to here, a lane that has none may submit one operation */
-    CUDA_STREAMS = 256,      /* CUstreams */
-    CUDA_MARKS = 128,        /* markers not seen yet, of a CUstream */
-    CUDA_EVENTS = 1024,      /* CUevents kept for use */
+    CUDA_COMMANDS_MAX = 512, /* of all lanes, up to which a lane without any may submit one operation */
+    CUDA_STREAMS = 256,      /* number of CUstreams */
+    CUDA_MARKS = 128,        /* markers of a CUstream that were not seen yet */
+    CUDA_EVENTS = 1024,      /* CUevents kept for later use */
     CUDA_RECORDS = VGC_MAX_QUEUES * VGC_MAX_QUEUE_SIZE, /* EVENT_RECORDs in flight: as many as requests can be */
-    CUDA_ALIGN = 512,                                   /* of allocations, as the driver's pools have it */
-    CUDA_SCRATCH = 4 << 20,                             /* bytes, for moves within one allocation */
-    CUDA_SHORT_NS = 200000,      /* kernels that took less share a marker with others of their round */
-    CUDA_ERROR_LOOK_NS = 200000, /* between two questions for errors while nothing is finished */
+    CUDA_ALIGN = 512,                                   /* alignment of allocations, as in the driver's pools */
+    CUDA_SCRATCH = 4 << 20,                             /* bytes, for overlapping copies in GPU memory */
+    CUDA_STACK_BYTES = 1024,                            /* stack of each thread in a new context */
+    CUDA_SHORT_NS = 200000,                             /* shorter kernels share a marker with others of their round */
+    CUDA_ERROR_LOOK_NS = 200000,                        /* time between two checks for errors while nothing finishes */
     CUDA_MIN_NAP_NS = 20000,
     CUDA_MAX_NAP_NS = 1000000,
-    CUDA_NAP_SHARE = 32, /* naps are this part of the time that the work has taken: so much later is its end seen */
+    CUDA_LINK_BYTES = 64 << 10, /* most bytes of a copy of the control system */
+    CUDA_NAP_SHARE = 32,        /* naps last this fraction of the work's time, which delays the detection of its end */
 };
 
 struct cuda_stream {
     drv_stream handle;
-    uint32_t *word; /* the GPU writes the number of the last marker reached, unless markers are events */
+    uint32_t *word; /* number of the last marker reached, written by the GPU, unless markers are events */
     drv_address word_address;
     uint32_t issued;      /* number of the last marker */
-    uint32_t seen;        /* ... that was reached */
-    uint64_t allocs_seen; /* allocations that it is ordered behind */
+    uint32_t seen;        /* number of the last marker that was seen as reached */
+    uint64_t allocs_seen; /* number of allocations that the stream is ordered behind */
     struct cuda_stream *next;
     drv_event marks[CUDA_MARKS]; /* marker n is marks[n % CUDA_MARKS], if markers are events */
 };
 
 struct cuda_lane {
     struct vgc_op *head;    /* oldest: submitted ones first */
-    struct vgc_op *pending; /* oldest that is not submitted, or NULL */
+    struct vgc_op *pending; /* oldest operation that is not submitted, or NULL */
     struct vgc_op *tail;
-    struct cuda_stream *stream; /* while anything is submitted */
-    struct cuda_lane *prev;     /* of the lanes that have operations */
+    struct cuda_stream *stream; /* NULL unless operations are submitted */
+    struct cuda_lane *prev;     /* in the list of lanes with operations */
     struct cuda_lane *next;
-    uint64_t group_start_ns; /* when the oldest group became that */
-    uint64_t moved;          /* by the operation in steps: bytes done or on their way */
+    uint64_t group_start_ns; /* time at which the oldest group became the oldest */
+    uint64_t moved;          /* bytes of the operation in steps that are done or submitted */
     uint32_t commands;       /* submitted and not finished */
-    uint32_t open_ops;       /* submitted behind the last marker */
-    uint32_t open_launches;  /* of them */
-    bool open_waits;         /* one of them waits for an event */
-    bool alone;              /* what is submitted suffers nothing behind it */
-    bool stepping;           /* what is submitted is an operation in steps */
+    uint32_t open_ops;       /* operations submitted behind the last marker */
+    uint32_t open_launches;  /* launches among open_ops */
+    bool open_waits;         /* open_ops have an EVENT_WAIT */
+    bool alone;              /* nothing may be submitted behind the submitted operation */
+    bool stepping;           /* the submitted operation is done in steps */
 };
 
-/* One EVENT_RECORD, from its arrival until nobody waits for it any more. */
+/* An EVENT_RECORD, from its arrival until no wait refers to it any more. */
 struct cuda_record {
     enum { CUDA_RECORD_PENDING, CUDA_RECORD_SUBMITTED, CUDA_RECORD_DONE } state;
-    uint32_t refs; /* the operation itself, and waits that are pending */
+    uint32_t refs; /* references: the operation itself, and pending waits */
     drv_event event;
     uint64_t submitted_ns;
     struct cuda_record *next;
@@ -86,7 +90,7 @@ struct cuda_kernel {
     struct vgc_kernel base;
     drv_function function;
     bool prints;
-    bool is_short; /* as far as has been seen */
+    bool is_short; /* by its last launch */
 };
 
 struct vgc_cuda_program {
@@ -96,69 +100,109 @@ struct vgc_cuda_program {
     uint32_t local_bytes;
     struct vgc_param_entry *params;
     char *names;
-    char *texts; /* its constants, as far as records may name them: texts_bytes from texts_address on */
+    char *texts; /* copy of its constants that records may name: texts_bytes from texts_address on */
     uint64_t texts_bytes;
     drv_address texts_address;
-    struct vgc_cuda_program *next_texts; /* of those that have some */
+    drv_address link_address;               /* address of its __vgc_control; 0: it has none */
+    struct vgc_cuda_program *next_texts;    /* list of programs with texts */
+    drv_function clock;                     /* kernel that reads the GPU's timer; NULL: it has none */
+    struct vgc_cuda_program *next_clock;    /* list of programs with `clock` */
+    struct vgc_cuda_program *next_provided; /* list of programs charged to the quota */
+    uint64_t quota_bytes;                   /* bytes charged to the VM's quota */
     struct cuda_kernel kernels[];
 };
 
-/* What kernels of one context printed and nobody has taken. */
+/* Printed text of a context that was not taken yet. */
 struct cuda_output {
-    char *text; /* VGC_MAX_OUTPUT_BYTES, or NULL while there is none */
+    char *text; /* VGC_MAX_OUTPUT_BYTES, NULL before the first text */
     uint32_t len;
     uint64_t lost;
 };
 
-/* A part of the control area as it was a moment ago. */
+/* Copy of a part of the control area, read at read_ns. */
 struct cuda_window {
     uint8_t *bytes; /* in the staging memory */
     uint64_t offset;
-    uint64_t size; /* 0: there is none */
+    uint64_t size; /* 0: no copy */
     uint64_t read_ns;
 };
 
-/* The control area's file: tables as the host knows them, and links that the GPU writes there; see mirror.c. */
+/* The control area's file: the host's copy of the tables, and links that the GPU writes there; see mirror.c. */
 struct cuda_mirror {
-    uint8_t *host; /* NULL: there is none */
+    uint8_t *host; /* NULL: not mapped */
     uint64_t size; /* of tables and urgent links */
     uint64_t links;
-    uint64_t urgent_bytes; /* from there on; 0: none */
+    uint64_t urgent_bytes; /* from `links` on; 0: no urgent links */
     drv_address urgent;
 };
 
-/* The control system's link with the GPU: everything in here is used under the lock. */
+/* The control system's link with the GPU. All fields are protected by the lock. */
 struct cuda_control {
     pthread_mutex_t lock;
-    drv_stream stream; /* nobody else's */
-    uint8_t *staging;  /* pinned; what is copied goes through it */
+    drv_stream stream; /* for the control system only */
+    uint8_t *staging;  /* pinned memory for all copies */
     drv_address area;  /* 0: not attached */
     uint64_t size;
-    uint64_t links;            /* from there on there are slots */
-    struct vgc_cuda_link link; /* what programs are told */
+    uint64_t links;            /* offset of the links */
+    struct vgc_cuda_link link; /* contents of programs' __vgc_control */
     struct cuda_mirror mirror;
     struct cuda_window tables_window;
     struct cuda_window links_window;
-    bool broken; /* a copy did not end */
+    enum { CUDA_LINK_READY, CUDA_LINK_LATE, CUDA_LINK_BROKEN } link_state; /* see link.c */
+    drv_address under_way; /* destination of the late copy; 0: it does not write */
+    uint8_t *backlog;      /* writes since the link is late */
+    uint64_t backlog_bytes;
     struct vgc_cuda_program *texts;
 };
+
+/* Readings of the GPU's global timer; see timer.c. */
+struct cuda_timer {
+    struct vgc_cuda_program *programs; /* list of programs with a kernel that reads it */
+    drv_stream stream;                 /* for readings only */
+    void *answer;                      /* pinned memory that the kernel writes */
+    drv_address answer_address;
+    uint64_t asked_ns; /* start of the reading in progress; 0: no reading is in progress */
+    uint64_t tried_ns; /* start of the last reading */
+    uint64_t alone_ns; /* time since which no other work of the VM runs beside the reading; 0: unknown */
+};
+
+struct cuda_engine;
+
+/* Source of allocations. All functions are called with the engine entered. */
+struct cuda_memory {
+    /* 0, or -1 with the reason in `why`; `close` is called in both cases. */
+    int (*start)(struct cuda_engine *engine, char *why);
+    void (*close)(struct cuda_engine *engine);
+    drv_result (*take)(struct cuda_engine *engine, uint64_t size, drv_address *address);
+    drv_result (*give)(struct cuda_engine *engine, drv_address address);
+    /* Allocates at an address that another engine of the VM gave: 0, -EINVAL, -EEXIST or -ENOMEM. NULL: unsupported. */
+    int (*take_at)(struct cuda_engine *engine, drv_address address, uint64_t size);
+    /* Returns memory that is kept for later allocations to the GPU. Called while nothing runs. */
+    drv_result (*trim)(struct cuda_engine *engine);
+    /* Bounds allocations to the quota without the `others` bytes of programs. OUT_OF_MEMORY: more is in use, and the
+     * bound stays as before. Called while nothing runs. */
+    drv_result (*share)(struct cuda_engine *engine, uint64_t others);
+};
+
+struct cuda_mapped;
 
 struct cuda_engine {
     struct vgc_engine base;
     struct cuda_driver driver;
     struct vgc_cuda_setup setup; /* without `driver` */
-    drv_result entered;          /* by the last enter */
-    bool uses_events;            /* for markers */
+    drv_result entered;          /* result of the last enter */
+    bool uses_events;            /* markers are events */
     bool draining;               /* nothing may be submitted: see pause.c */
-    bool lost;                   /* and about to end the process: see fault.c */
+    bool lost;                   /* the context is lost and the process about to end: see fault.c */
 
     /* lanes and streams */
     struct cuda_lane *active; /* lanes that have operations */
     uint32_t commands;        /* submitted and not finished */
-    uint64_t looked_ns;       /* for errors */
-    uint32_t look_turn;       /* which of the lanes is asked next */
+    uint64_t looked_ns;       /* time of the last check for errors */
+    uint32_t stack_bytes;     /* stack limit of each thread, as set last */
+    uint32_t look_turn;       /* index of the lane that is checked next */
     struct cuda_stream *free_streams;
-    struct cuda_stream *streams; /* CUDA_STREAMS */
+    struct cuda_stream *streams; /* array of CUDA_STREAMS */
     uint32_t num_streams;
     uint8_t *words; /* pinned, one cache line per CUstream */
     drv_address words_address;
@@ -170,14 +214,18 @@ struct cuda_engine {
     struct cuda_record **latest; /* by event: its last EVENT_RECORD, NULL if that is done */
     uint32_t num_free_events;
     drv_event free_events[CUDA_EVENTS];
-    drv_event clock;   /* an event that has happened... */
-    uint64_t clock_ns; /* ...and when */
+    drv_event clock; /* an event that has happened at clock_ns */
+    uint64_t clock_ns;
 
     /* memory */
+    const struct cuda_memory *memory; /* NULL until the start */
+    struct cuda_mapped *mapped;       /* NULL: memory is from the pool */
+    drv_address mapped_base;          /* required begin of the range; 0: any */
     drv_pool pool;
     drv_stream alloc_stream;
-    drv_event alloc_event; /* behind the last allocation */
-    uint64_t allocs;
+    drv_event alloc_event;             /* recorded behind the last allocation */
+    uint64_t allocs;                   /* number that streams must be ordered behind; 0 if memory is usable at once */
+    struct vgc_cuda_program *provided; /* list of programs charged to the quota */
     drv_address scratch;
     struct cuda_lane *scratch_user;
     uint8_t *region;
@@ -185,10 +233,11 @@ struct cuda_engine {
     drv_address region_address; /* 0: not registered */
 
     struct cuda_control control;
+    struct cuda_timer timer;
 
     /* output */
-    uint32_t printing;         /* launches that may print and run */
-    uint32_t printing_context; /* of all of them */
+    uint32_t printing;         /* running launches that may print */
+    uint32_t printing_context; /* context of all of them */
     struct cuda_output outputs[VGC_MAX_CONTEXTS + 1];
 };
 
@@ -207,103 +256,136 @@ static inline struct cuda_kernel *cuda_kernel_of(const struct vgc_op *op)
     return op->kernel->engine_private;
 }
 
-/* Markers are numbered modulo 2^32; two that are compared are never half of that apart. */
+/* True if the marker `number` is reached. Numbers are modulo 2^32; compared ones are never 2^31 apart. */
 static inline bool cuda_is_reached(uint32_t seen, uint64_t number)
 {
     return (int32_t)(seen - (uint32_t)number) >= 0;
 }
 
+/* CLOCK_MONOTONIC */
+static inline uint64_t cuda_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
 /* ---- driver.c ---- */
 int cuda_driver_open(struct cuda_driver *driver, const char *name, char *why);
 void cuda_driver_close(struct cuda_driver *driver);
+/* "CUDA_ERROR_X (what it means)". */
+void cuda_error_text(const struct cuda_engine *engine, drv_result error, char *text, uint32_t size);
+/* For functions that have a `why`: notes what failed; -1. */
+int cuda_why(const struct cuda_engine *engine, char *why, const char *what, drv_result error);
 
 /* ---- engine.c ---- */
-uint64_t cuda_now_ns(void);
 bool cuda_poll(struct vgc_engine *base);
 uint64_t cuda_nap_ns(struct vgc_engine *base, uint64_t now_ns);
 
 /* ---- lane.c ---- */
 void cuda_lane_append(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op);
-/* Finishes what is done; true if anything was. */
+/* Finishes operations that are done; true if there were any. */
 bool cuda_lane_collect(struct cuda_engine *engine, struct cuda_lane *lane);
-/* Submits what may be; true if anything was. */
+/* Submits operations that may be submitted; true if there were any. */
 bool cuda_lane_advance(struct cuda_engine *engine, struct cuda_lane *lane);
-/* Puts a marker behind what was submitted since the last one. */
+/* Puts a marker behind the operations submitted since the last one. */
 void cuda_lane_mark(struct cuda_engine *engine, struct cuda_lane *lane);
 void cuda_lane_cancel(struct cuda_engine *engine, struct cuda_lane *lane);
-/* The oldest launch that may be running, NULL: none is; how many launches share its group. */
+/* Oldest launch that may be running, or NULL; *in_group: number of launches in its group. */
 const struct vgc_op *cuda_lane_running(const struct cuda_lane *lane, uint32_t *in_group);
 
 /* ---- stream.c ---- */
-/* Pinned words, and the choice between words and events. 0, or -1 with the reason in `why`. */
+/* Makes pinned words and first streams, and chooses words or events. 0, or -1 with the reason in `why`. */
 int cuda_streams_start(struct cuda_engine *engine, char *why);
 void cuda_streams_close(struct cuda_engine *engine);
 bool cuda_stream_available(const struct cuda_engine *engine);
-/* The caller has asked whether one is available. */
+/* Takes a stream; cuda_stream_available() must have returned true. */
 drv_result cuda_stream_take(struct cuda_engine *engine, struct cuda_stream **stream);
 void cuda_stream_put(struct cuda_engine *engine, struct cuda_stream *stream);
-/* Puts the next marker; issued is its number. */
+/* Makes a stream in the current context for short work that shall not wait for kernels. */
+drv_result cuda_urgent_stream(const struct cuda_engine *engine, drv_stream *stream);
+/* Orders a stream behind all allocations so far. */
+drv_result cuda_follow_allocs(struct cuda_engine *engine, struct cuda_stream *stream);
+/* Submits the next marker; `issued` is its number. */
 drv_result cuda_stream_mark(struct cuda_engine *engine, struct cuda_stream *stream);
-/* Looks how far it is: sets seen. */
+/* Checks which markers were reached: sets `seen`. */
 drv_result cuda_stream_look(struct cuda_engine *engine, struct cuda_stream *stream);
 
 /* ---- submit.c ---- */
-/* How many driver calls, about. The same at every call for one operation. */
+/* Approximate number of driver calls of an operation; the same at every call. */
 uint32_t cuda_cost(const struct vgc_op *op);
 drv_result cuda_submit(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op);
-/* Orders a stream behind all allocations so far. */
-drv_result cuda_follow_allocs(struct cuda_engine *engine, struct cuda_stream *stream);
 
 /* ---- step.c ---- */
-/* Must this operation go in steps, alone in its lane? Noted in the operation when it arrives. */
+/* Decides whether an operation is done in steps, alone in its lane, and notes that in it when it arrives. */
 void cuda_note_steps(const struct cuda_engine *engine, struct vgc_op *op);
 bool cuda_in_steps(const struct vgc_op *op);
-/* Does op need the scratch that another lane is using? */
+/* True if the operation needs the scratch buffer and another lane uses it. */
 bool cuda_scratch_is_taken(const struct cuda_engine *engine, const struct cuda_lane *lane, const struct vgc_op *op);
-/* Does or submits the next step; *submitted: the GPU has something to do. */
+/* Does or submits the next step; *submitted: it was submitted to the GPU. */
 drv_result cuda_step(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op, bool *submitted);
-/* The operation in steps has ended. */
+/* Ends an operation in steps. */
 void cuda_steps_end(struct cuda_engine *engine, struct cuda_lane *lane);
 
 /* ---- events.c ---- */
 int cuda_events_start(struct cuda_engine *engine, char *why);
 void cuda_events_close(struct cuda_engine *engine);
-/* Gives an EVENT_RECORD its record, an EVENT_WAIT the record that it is for, if that is not done. */
+/* Gives an EVENT_RECORD a new record, and an EVENT_WAIT the record that it waits for, if that is not done. */
 void cuda_event_arrive(struct cuda_engine *engine, struct vgc_op *op);
-/* Has the record that this wait is for been submitted? */
+/* True if the record that the wait is for was submitted or is done. */
 bool cuda_wait_may_go(const struct vgc_op *op);
 drv_result cuda_submit_record(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op);
 drv_result cuda_submit_wait(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op);
-/* The record happened: sets the operation's times. */
+/* Sets the times of an EVENT_RECORD that has happened. */
 drv_result cuda_record_happened(struct cuda_engine *engine, struct vgc_op *op, uint64_t now_ns);
-/* The operation ends, or never comes to be submitted. */
+/* Releases an operation's record when it ends or is not submitted. */
 void cuda_event_leave(struct cuda_engine *engine, struct vgc_op *op);
 
 /* ---- memory.c ---- */
 int cuda_memory_start(struct cuda_engine *engine, char *why);
 void cuda_memory_close(struct cuda_engine *engine);
 int cuda_alloc(struct vgc_engine *base, uint64_t size, uint64_t *address);
+int cuda_alloc_at(struct vgc_engine *base, uint64_t address, uint64_t size);
 int cuda_free(struct vgc_engine *base, uint64_t address, uint64_t size);
 int cuda_map_region(struct vgc_engine *base, uint8_t *host, uint64_t size, uint64_t *address);
-/* Is all of it in the registered region? */
+/* True if all bytes are in the registered region. */
 bool cuda_is_registered(const struct cuda_engine *engine, const uint8_t *host, uint64_t len);
-/* Where the host has what the guest knows by a device address; NULL: on the GPU. */
+/* Host address of a device address in the VM's region; NULL: GPU memory. */
 uint8_t *cuda_host_of(const struct cuda_engine *engine, uint64_t address);
 
+/* ---- mapped.c ---- */
+extern const struct cuda_memory CUDA_MAPPED_MEMORY;
+
 /* ---- output.c ---- */
-/* Takes what the kernels of a finished launch printed; `stream` is done. Sets op->output_bytes. */
+/* Takes text that a finished launch printed; `stream` is idle. Sets op->output_bytes. */
 drv_result cuda_output_collect(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op);
-/* The first line that the driver wrote about a failed assertion of the lane's kernel, "" if there is none. */
+/* First line that the driver wrote about a failed assertion of the lane's kernel; "" if it wrote nothing. */
 void cuda_output_assertion(struct cuda_engine *engine, const struct cuda_lane *lane, char *text, uint32_t size);
 uint32_t cuda_take_output(struct vgc_engine *base, uint32_t context, char *to, uint32_t size, uint32_t *left,
                           uint64_t *lost);
+
+/* ---- link.c ---- */
+/* Takes the control system's lock and makes the primary context current, until cuda_link_end. 0; -EAGAIN: the link is
+ * late, so only writes are possible; -EIO: the link is broken, and the lock was not taken. */
+int cuda_link_begin(struct cuda_engine *engine);
+/* True if the link is broken; the GPU may still work. Takes the lock itself. */
+bool cuda_link_is_broken(struct cuda_engine *engine);
+/* Ends cuda_link_begin; returns the errno for a driver error. -EAGAIN: the link has become late. */
+int cuda_link_end(struct cuda_engine *engine, drv_result error);
+/* Writes bytes, or keeps them until the link is ready again; always in order. */
+drv_result cuda_link_write(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size);
+/* Waits until the link's stream is empty. NOT_READY: that took too long, and the link is late from now on. */
+drv_result cuda_link_await(struct cuda_engine *engine);
+/* Drops kept writes to this address, whose memory is to be freed. False: it must not be freed, as a copy that does not
+ * end may still write there. Called while no work of the VM runs. Takes the lock itself. */
+bool cuda_link_forget(struct cuda_engine *engine, drv_address to);
 
 /* ---- control.c ---- */
 int cuda_control_attach(struct vgc_engine *base, int fd, uint8_t *host, uint64_t size, uint64_t *device);
 int cuda_control_write(struct vgc_engine *base, uint64_t offset, const void *from, uint64_t size);
 int cuda_control_read(struct vgc_engine *base, uint64_t offset, void *to, uint64_t size);
-/* To the variable of a program that is loaded and does not run yet; with a link that is broken it stays as it is, and
- * nobody hears of the program. 0 or -errno. */
+/* Writes to a variable of a program that is loaded and does not run yet. The control system sees the program later if
+ * the link is late, and never if it is broken. 0 or -errno. */
 int cuda_control_set(struct cuda_engine *engine, drv_address to, const void *from, uint64_t size);
 void cuda_control_close(struct cuda_engine *engine);
 
@@ -311,28 +393,37 @@ void cuda_control_close(struct cuda_engine *engine);
 void cuda_mirror_open(struct cuda_engine *engine, int fd, const struct vgc_ctl_area *header, uint64_t size);
 void cuda_mirror_close(struct cuda_engine *engine);
 bool cuda_mirror_is_urgent(const struct cuda_mirror *mirror, uint64_t offset);
-/* False: the file does not have it. */
+/* Reads from the file; false: it does not have these bytes. */
 bool cuda_mirror_read(const struct cuda_mirror *mirror, uint64_t offset, void *to, uint64_t size);
-/* Of what the GPU has been told, or has said: the tables. */
+/* Notes the offset of records' times in the file, for the daemon when this process has ended. */
+void cuda_mirror_clock(const struct cuda_mirror *mirror, int64_t clock_ns);
+/* Notes in the file's tables bytes that were written to or read from the GPU. */
 void cuda_mirror_note(struct cuda_mirror *mirror, uint64_t offset, const void *from, uint64_t size);
+
+/* ---- timer.c ---- */
+/* Finds the kernel that reads the timer in a program that is loaded and does not run yet. */
+void cuda_timer_learn(struct vgc_cuda_program *program);
+/* Stops using a program's kernel before it is unloaded. */
+void cuda_timer_forget(struct vgc_cuda_program *program);
+/* Takes a reading from time to time, while the VM's work runs. */
+void cuda_timer_turn(struct cuda_engine *engine, uint64_t now_ns);
+/* True if no reading is in progress; called while nothing else runs. */
+bool cuda_timer_is_quiet(struct cuda_engine *engine);
+void cuda_timer_close(struct cuda_engine *engine);
 
 /* ---- texts.c ---- */
 int cuda_control_text(struct vgc_engine *base, uint64_t address, char *text, uint32_t size);
-/* The program is about to go. */
-void cuda_texts_forget(struct vgc_cuda_program *program);
+/* Drops a program's texts before it is unloaded. False: its variables must stay. */
+bool cuda_texts_forget(struct vgc_cuda_program *program);
 
 /* ---- fault.c ---- */
-/* "CUDA_ERROR_X (what it means)". */
-void cuda_error_text(const struct cuda_engine *engine, drv_result error, char *text, uint32_t size);
-/* For functions that have a `why`: notes what failed; -1. */
-int cuda_why(const struct cuda_engine *engine, char *why, const char *what, drv_result error);
 /* Ends op with this error. Does not return if the context is lost with it. */
 void cuda_op_failed(struct cuda_engine *engine, struct vgc_op *op, const char *what, drv_result error);
-/* Does not return if the context is lost with this error. */
+/* Checks an error; does not return if the context is lost with it. */
 void cuda_check(struct cuda_engine *engine, drv_result error);
-/* The worker cannot go on. Blames what runs; `hint`, if it is not NULL and nothing does. */
+/* Ends the worker. Blames the running launch, or `hint` if none runs and it is not NULL. */
 __attribute__((noreturn)) void cuda_lost(struct cuda_engine *engine, const struct vgc_op *hint, drv_result error);
-/* For the text about a launch: what else runs. */
+/* Describes a launch for its error text, with other running launches. */
 void cuda_describe(struct vgc_engine *base, const struct vgc_op *op, char *text, uint32_t size);
 
 #endif

@@ -1,4 +1,4 @@
-"""GPUs: what a driver says about them, and which one is meant by a name."""
+"""GPUs of the driver: their properties, and finding one by name."""
 
 from __future__ import annotations
 
@@ -9,40 +9,41 @@ from typing import Any, Final
 from vhost_backend.engines.cuda.driver import Driver
 from vhost_backend.errors import EngineError
 
-__all__ = ["Device", "devices", "find", "visible_name"]
+__all__ = ["Device", "devices", "find", "rows_for", "visible_name"]
 
 _MIG: Final = "MIG-"
 _GPU: Final = "GPU-"
 _UUID_LENGTH: Final = 36
 _MAX_NAME: Final = 256
+_LEAST_SPARE_ROWS: Final = 8
 _PROHIBITED: Final = 2  # CU_COMPUTEMODE_PROHIBITED
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU or a MIG instance, in numbers of the driver."""
+    """A GPU or a MIG instance, with values from the driver."""
 
     index: int
     uuid: str
     """``GPU-...`` or ``MIG-...``, as ``nvidia-smi -L`` prints it."""
     name: str
     arch: str
-    """sm_90, say."""
+    """Architecture, for example sm_90."""
     num_pes: int
-    """Its SMs."""
+    """Number of SMs."""
     memory_bytes: int
     pe_granularity: int
     """A VM's share of the SMs is a multiple of this, or all of them."""
     min_pes: int
-    """The smallest share."""
+    """Smallest share of SMs."""
     max_shared_bytes: int
-    """Of a block, if it asks for as much as it may."""
+    """Most shared memory of a block, with opt-in, in bytes."""
     max_threads_per_pe: int
-    """That can be resident on an SM."""
+    """Most threads that can be resident on an SM."""
 
 
 def devices(driver: Driver) -> tuple[list[Device], list[str]]:
-    """All that can be used, and why others cannot."""
+    """Usable devices, and the reasons why others cannot be used."""
     usable, problems = [], []
     for index in range(driver.call("cuDeviceGetCount")):
         try:
@@ -52,10 +53,15 @@ def devices(driver: Driver) -> tuple[list[Device], list[str]]:
     return usable, problems
 
 
-def visible_name(wanted: str | None) -> str | None:
-    """What the driver must be told before it starts: a device with a whole UUID is the only one to show.
+def rows_for(num_pes: int) -> int:
+    """Number of rows in a control area for a device: more than SMs, as their numbers may have gaps [PTX ISA: %smid]."""
+    return num_pes + max(_LEAST_SPARE_ROWS, num_pes // 4)
 
-    MIG instances are not all seen otherwise; and of the GPUs of other VMs a worker need not open even the nodes.
+
+def visible_name(wanted: str | None) -> str | None:
+    """UUID of the only device that the driver shall show, if `wanted` is a whole UUID.
+
+    The driver does not show all MIG instances otherwise; and a worker then need not open the nodes of other VMs' GPUs.
     """
     if wanted is None:
         return None
@@ -64,9 +70,9 @@ def visible_name(wanted: str | None) -> str | None:
 
 
 def find(driver: Driver, wanted: str | None) -> Device:
-    """The device with this index, GPU UUID (or the beginning of one) or MIG UUID; None: the first one.
+    """Finds the device with this index, GPU UUID (or the beginning of one) or MIG UUID; None: the first device.
 
-    :raise EngineError: there is no such device; the text says which there are.
+    :raise EngineError: there is no such device; the text lists the devices.
     """
     usable, problems = devices(driver)
     chosen = [device for device in usable if _is_meant(device, wanted)]
@@ -81,14 +87,17 @@ def find(driver: Driver, wanted: str | None) -> Device:
 
 def _is_meant(device: Device, wanted: str | None) -> bool:
     if wanted is None or wanted.startswith(_MIG):
-        return True  # the driver shows no other than the MIG instance
+        return True  # the driver shows only the MIG instance
     if wanted.startswith(_GPU):
         return device.uuid.lower().startswith(wanted.lower())
     return wanted == str(device.index)
 
 
 def _describe(driver: Driver, index: int) -> Device:
-    """:raise EngineError: the device cannot be used."""
+    """Reads a device's properties.
+
+    :raise EngineError: the device cannot be used.
+    """
     handle = driver.call("cuDeviceGet", index)
     if attribute(driver, handle, "COMPUTE_MODE") == _PROHIBITED:
         raise EngineError("its compute mode is Prohibited: nvidia-smi -c DEFAULT allows programs on it")
@@ -98,7 +107,7 @@ def _describe(driver: Driver, index: int) -> Device:
     name = driver.call("cuDeviceGetName", _MAX_NAME, handle).split(b"\0")[0].decode(errors="replace")
     num_pes = attribute(driver, handle, "MULTIPROCESSOR_COUNT")
     least, step = _steps(driver, handle, major, num_pes)
-    # The driver has one call for both kinds of UUID; a MIG instance's name says that it is one.
+    # The driver has one call for both kinds of UUID; only the name tells a MIG instance.
     prefix = _MIG if " MIG " in name else _GPU
     return Device(
         index=index,
@@ -120,9 +129,9 @@ def attribute(driver: Driver, handle: Any, name: str) -> int:
 
 
 def _steps(driver: Driver, handle: Any, major: int, num_pes: int) -> tuple[int, int]:
-    """The smallest partition and the step between sizes. All SMs, where there are no partitions.
+    """Size of the smallest partition and step between sizes; both are all SMs if the device has no partitions.
 
-    Drivers before CUDA 13 leave the two fields at zero; cuda.h of those says which values hold for what.
+    Drivers before CUDA 13 leave the two fields at zero; their cuda.h documents the values by architecture.
     """
     kind = driver.bindings.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
     try:

@@ -1,7 +1,7 @@
-/* Finding the driver's functions.
+/* The driver's functions, found, and its errors in words.
  *
- * By dlsym() of the exported names rather than through cuGetProcAddress: the name says which version of the interface
- * is meant, the way every program that is linked with libcuda gets its functions, whatever the driver's age. */
+ * By dlsym() of the exported names, not by cuGetProcAddress: the name determines the version of the interface with any
+ * driver, as in programs that are linked with libcuda. */
 #include "cuda_engine.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ static const struct {
 #undef ENTRY
 };
 
-/* "13.0", or what else there is to say. */
+/* Writes "of CUDA 13.0", or that the version is unknown. */
 static void version_text(void *library, char *text, size_t size)
 {
     int version = 0;
@@ -55,4 +55,25 @@ void cuda_driver_close(struct cuda_driver *driver)
     if (driver->library != NULL)
         dlclose(driver->library);
     driver->library = NULL;
+}
+
+void cuda_error_text(const struct cuda_engine *engine, drv_result error, char *text, uint32_t size)
+{
+    const char *name = NULL;
+    const char *meaning = NULL;
+    if (engine->driver.cuGetErrorName(error, &name) != DRV_SUCCESS || name == NULL) {
+        snprintf(text, size, "CUDA error %u", error);
+        return;
+    }
+    if (engine->driver.cuGetErrorString(error, &meaning) != DRV_SUCCESS || meaning == NULL)
+        meaning = "no description";
+    snprintf(text, size, "%s (%s)", name, meaning);
+}
+
+int cuda_why(const struct cuda_engine *engine, char *why, const char *what, drv_result error)
+{
+    char text[256];
+    cuda_error_text(engine, error, text, sizeof(text));
+    snprintf(why, VGC_CUDA_WHY, "%s%s: %s", error == DRV_ERROR_OUT_OF_MEMORY ? "out of memory: " : "", what, text);
+    return -1;
 }

@@ -1,4 +1,4 @@
-"""The CUDA driver as Python calls it: found, initialised, and every error turned into a sentence.
+"""The CUDA driver for Python: finding and initialising it, with errors that say what to do.
 
 Calls go through cuda-bindings, which fetches each function from ``libcuda.so.1`` when it is first called. Only
 functions whose signatures are the same from CUDA 12.4 to 13.x are used, so bindings and driver need not match.
@@ -22,19 +22,19 @@ __all__ = ["DEFAULT_LIBRARY", "INSTALL", "CudaError", "Driver", "start"]
 
 DEFAULT_LIBRARY: Final = "libcuda.so.1"
 INSTALL: Final = "pip install 'virtio-gpu-compute[cuda]'"
-"""How to get everything of the engine that is not the driver."""
+"""Command that installs all requirements of the engine except the driver."""
 
 _SONAME: Final = DEFAULT_LIBRARY
 _OLDEST: Final = (12, 4)
 _NO_DEVICE: Final = 100
 
 ENVIRONMENT: Final = {
-    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as nvidia-smi counts them
-    "CUDA_DEVICE_MAX_CONNECTIONS": "32",  # streams that share one wait for each other's hanging kernels
-    "CUDA_MODULE_LOADING": "EAGER",  # behind the walls nothing is loaded later, and no launch waits for loading
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order of nvidia-smi
+    "CUDA_DEVICE_MAX_CONNECTIONS": "32",  # with fewer connections, a hung kernel of one stream blocks other streams
+    "CUDA_MODULE_LOADING": "EAGER",  # inside the sandbox nothing can be loaded later, and no launch waits for loading
 }
 
-# What helps, by CUresult. The first sentence of each is cuda.h's own, through cuGetErrorString.
+# Advice by CUresult, appended to cuda.h's own text (cuGetErrorString).
 _ADVICE: Final = {
     2: "other processes hold the GPU's memory: see nvidia-smi",
     34: "this libcuda.so.1 is the toolkit's stub: install NVIDIA's driver, and take folders named stubs out of"
@@ -60,31 +60,31 @@ class CudaError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """An initialised driver. There is one in a process: `start`."""
+    """An initialised driver; `start` makes the only one of a process."""
 
     bindings: Any
-    """The module ``cuda.bindings.driver``: types and enumerations."""
+    """Module ``cuda.bindings.driver``: functions, types and enumerations."""
     library: str
-    """The file that was loaded."""
+    """Path of the loaded file."""
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Calls a function of the driver: its result, a tuple of results, or None where there is none.
+        """Calls a function of the driver; returns its result, a tuple of results, or None if it has none.
 
-        :raise CudaError: it fails.
+        :raise CudaError: the call fails.
         :raise EngineError: this driver does not have the function.
         """
         try:
             code, *results = getattr(self.bindings, name)(*arguments)
-        except RuntimeError as error:  # how cuda-bindings says that there is no such symbol
+        except RuntimeError as error:  # cuda-bindings has not found the symbol
             raise EngineError(f"{name} is missing from the driver: {error}; install a newer one") from error
-        except ValueError as error:  # a code that these bindings have no name for
+        except ValueError as error:  # an error code that these bindings do not know
             raise EngineError(f"{name}: {error}") from error
         if int(code) != 0:
             raise CudaError(name, int(code), self._about(code, "cuGetErrorName"), self._about(code, "cuGetErrorString"))
         return results[0] if len(results) == 1 else tuple(results) or None
 
     def version(self) -> tuple[int, int]:
-        """The CUDA version that the driver knows."""
+        """Newest CUDA version that the driver supports."""
         number = self.call("cuDriverGetVersion")
         return number // 1000, number % 1000 // 10
 
@@ -94,11 +94,11 @@ class Driver:
 
 
 def start(library: str = DEFAULT_LIBRARY, visible: str | None = None) -> Driver:
-    """Loads and initialises the driver. `visible`: the only device that it shall see, by UUID.
+    """Loads and initialises the driver. `visible`: UUID of the only device that it shall show.
 
-    Sets the environment of this process, for that is where the driver looks. Must be called before threads start.
+    Sets environment variables of this process, which the driver reads. Must be called before threads start.
 
-    :raise EngineError: there is no driver, or it does not work here; the text says what to do.
+    :raise EngineError: the driver is missing or does not work here; the text says what to do.
     """
     bindings = _bindings()
     path = _load(library)
@@ -111,15 +111,15 @@ def start(library: str = DEFAULT_LIBRARY, visible: str | None = None) -> Driver:
     except CudaError as error:
         if error.code == _NO_DEVICE and visible is not None:
             raise EngineError(f"there is no device {visible:.80}; nvidia-smi -L lists those there are") from error
-        raise EngineError("; ".join(filter(None, (str(error), closed_nodes())))) from error
+        raise EngineError("; ".join(filter(None, (str(error), inaccessible_device_nodes())))) from error
     if driver.version() < _OLDEST:
         found, oldest = (".".join(map(str, version)) for version in (driver.version(), _OLDEST))
         raise EngineError(f"the driver knows CUDA {found}; at least {oldest} is needed: install driver 550 or newer")
     return driver
 
 
-def closed_nodes(folder: str = "/dev") -> str:
-    """A sentence about the driver's device nodes that this process may not open, or ""."""
+def inaccessible_device_nodes(folder: str = "/dev") -> str:
+    """Text about the driver's device nodes that this process may not open; "" if it may open all."""
     barred = [path for path in _nodes(folder) if not os.access(path, os.R_OK | os.W_OK)]
     if not barred:
         return ""
@@ -131,9 +131,9 @@ def _nodes(folder: str) -> Iterable[Path]:
 
 
 @contextmanager
-def _no_search() -> Iterator[None]:
-    """Keeps NVIDIA's module from looking for libdl, whose name it knows: ctypes would start a compiler, which there is
-    not behind the walls, and neither is there a place for temporary files.
+def _without_library_search() -> Iterator[None]:
+    """Keeps cuda-bindings from searching libdl: ctypes would start a compiler and write temporary files, and a sandbox
+    has neither a compiler nor a place for files. cuda-bindings falls back to the library's well-known name.
     """
     search = ctypes.util.find_library
     ctypes.util.find_library = lambda name: None  # noqa: ARG005  its signature
@@ -145,14 +145,14 @@ def _no_search() -> Iterator[None]:
 
 def _bindings() -> Any:
     try:
-        with _no_search():
+        with _without_library_search():
             return importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
         raise EngineError(f"{error}: {INSTALL}") from error
 
 
 def _load(library: str) -> str:
-    """Makes `library` the one that cuda-bindings finds when it asks for the SONAME; the path of its file."""
+    """Loads `library` so that cuda-bindings finds it by its SONAME; returns the path of its file."""
     try:
         path = _open(library)
     except OSError as error:
@@ -164,7 +164,9 @@ def _load(library: str) -> str:
     except OSError:
         found = ""
     if not path or path != found:
-        raise EngineError(f"driver {library}: it is no {_SONAME}, or another one was loaded before ({found or 'none'})")
+        raise EngineError(
+            f"driver {library}: it is not a {_SONAME}, or another driver was loaded before ({found or 'none'})"
+        )
     return path
 
 
@@ -180,7 +182,7 @@ class _SymbolInfo(ctypes.Structure):
 
 
 def _open(library: str) -> str:
-    """Loads a library for all of this process: the file that it is, or "" if it is none of CUDA's."""
+    """Loads a library with global symbols; returns the path of its file, or "" if it is not a CUDA driver."""
     opened = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
     if not hasattr(opened, "cuInit"):
         return ""

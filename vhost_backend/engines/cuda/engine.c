@@ -1,23 +1,16 @@
-/* Life of the CUDA engine, and what the data plane calls. */
+/* The CUDA engine: operations, creation and end. */
 #include "cuda_engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum { LANES = (VGC_MAX_CONTEXTS + 1) * VGC_MAX_STREAMS };
-
-uint64_t cuda_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
+#define STUCK_NS UINT64_C(10000000000)
 
 /* ---- operations --------------------------------------------------------------------------------------------- */
 
-/* Nothing to wait for? */
+/* True if the operation does nothing and no earlier one is in its lane. */
 static bool is_void(const struct cuda_lane *lane, const struct vgc_op *op)
 {
     bool waits_for_nothing = op->kind == VGC_OPK_EVENT_WAIT && op->engine_private == NULL;
@@ -45,11 +38,10 @@ static const struct cuda_lane *first_on_gpu(const struct cuda_lane *lane)
     return lane;
 }
 
-/* Nothing ends: is it because the context is lost? Lanes are asked in turn, for it may be that only the stream of the
- * kernel at fault knows. */
-static void look_for_errors(struct cuda_engine *engine)
+/* Checks whether nothing finishes because the context is lost. Lanes take turns, as possibly only the stream of the
+ * faulting kernel reports the error. */
+static void look_for_errors(struct cuda_engine *engine, uint64_t now_ns)
 {
-    uint64_t now_ns = cuda_now_ns();
     const struct cuda_lane *first = first_on_gpu(engine->active);
     if (first == NULL || now_ns - engine->looked_ns < CUDA_ERROR_LOOK_NS)
         return;
@@ -80,12 +72,15 @@ bool cuda_poll(struct vgc_engine *base)
         any |= cuda_lane_advance(engine, lane);
         cuda_lane_mark(engine, lane);
     }
-    if (!any && engine->active != NULL)
-        look_for_errors(engine);
+    if (!any && engine->active != NULL) {
+        uint64_t now_ns = cuda_now_ns();
+        look_for_errors(engine, now_ns);
+        cuda_timer_turn(engine, now_ns);
+    }
     return any;
 }
 
-/* The work that began last decides: its end shall not be seen late. */
+/* Longest nap, a fraction of the time that the most recent work has taken, so that its end is detected early. */
 uint64_t cuda_nap_ns(struct vgc_engine *base, uint64_t now_ns)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
@@ -112,6 +107,9 @@ static void enter(struct vgc_engine *base)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
     engine->entered = engine->driver.cuCtxSetCurrent(engine->setup.context);
+    if (CUDA_UNLIKELY(engine->entered !=
+                      DRV_SUCCESS)) /* once more: a lack of memory may have passed, other errors stay */
+        engine->entered = engine->driver.cuCtxSetCurrent(engine->setup.context);
 }
 
 static void leave(struct vgc_engine *base)
@@ -122,7 +120,7 @@ static void leave(struct vgc_engine *base)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/* Tables are reserved at their largest; only what is used becomes resident. */
+/* Reserves tables at their largest size; only used pages become resident. */
 static void *reserve(size_t size)
 {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -161,6 +159,7 @@ static void close_engine(struct vgc_engine *base)
     struct cuda_engine *engine = cuda_engine_of(base);
     cuda_control_close(engine);
     vgc_engine_enter(base);
+    cuda_timer_close(engine);
     cuda_events_close(engine);
     cuda_memory_close(engine);
     cuda_streams_close(engine);
@@ -178,6 +177,7 @@ static const struct vgc_engine_ops CUDA_OPS = {
     .kind = VGC_ENGINE_KIND_CUDA,
     .alloc = cuda_alloc,
     .free = cuda_free,
+    .alloc_at = cuda_alloc_at,
     .map_region = cuda_map_region,
     .submit = submit,
     .poll = cuda_poll,
@@ -208,7 +208,9 @@ struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char 
         return NULL;
     }
     engine->setup = *setup;
-    engine->setup.driver = NULL; /* the caller's */
+    engine->setup.driver = NULL; /* belongs to the caller */
+    if (setup->stuck_ns == 0)
+        engine->setup.stuck_ns = STUCK_NS;
     if (setup->primary == NULL)
         engine->setup.primary = setup->context;
     pthread_mutex_init(&engine->control.lock, NULL);
@@ -217,6 +219,7 @@ struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char 
     engine->base.max_shared_bytes = setup->max_shared_bytes;
     engine->base.alloc_granularity = CUDA_ALIGN;
     engine->base.wake_fd = -1;
+    engine->stack_bytes = CUDA_STACK_BYTES;
     return &engine->base;
 }
 

@@ -1,4 +1,4 @@
-"""The CUDA engine in front of its C half."""
+"""Python half of the CUDA engine."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from vhost_backend.sandbox import memfd
 
 _MIB: Final = 1 << 20
 _PRINTF_BYTES: Final = _MIB
-"""The driver's buffer for what kernels print; counted for each program that does."""
+"""Size of the driver's buffer for text that kernels print; charged for each program that prints."""
 
 _NAME_BYTES: Final = 63
 
 
 class CudaEngine(Engine):
-    """Runs kernels on SMs of one GPU, in a context of this process's own."""
+    """Engine that runs kernels on SMs of a GPU, in a context of this process."""
 
     kind: ClassVar[str] = "cuda"
 
@@ -47,7 +47,8 @@ class CudaEngine(Engine):
         before = host.open_fds()
         self._heap_bytes = options.heap
         self.unseen_programs = 0
-        """That the control system does not see: binaries of the guest, and what could not be compiled with hooks."""
+        """Number of programs without hooks: binaries of the guest, and sources that could not be compiled with hooks.
+        """
         self._memory_bytes = memory_bytes
         driver = start(options.driver, device.visible_name(options.device))
         self._device = device.find(driver, options.device)
@@ -61,14 +62,14 @@ class CudaEngine(Engine):
             self.features |= lib.VGC_F_BINARY_PROGRAMS
         try:
             _set_limits(driver, self._partition.primary, options.heap)
-            self._make(driver.library, options.completion)
+            self._make(driver.library, options)
         except EngineError:
             self.close()
             raise
         self._needs = host.needs(before)
 
     @classmethod
-    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane keeps it
+    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane enforces it
         return cls(CudaOptions.parse(options), pes, memory_bytes)
 
     @staticmethod
@@ -81,11 +82,16 @@ class CudaEngine(Engine):
 
     @property
     def control_pes(self) -> int:
-        """Elements are SMs by their numbers on the device; which of them a share has nobody tells."""
+        """Number of SMs of the whole device: the driver does not tell which SMs belong to a share."""
         return self._device.num_pes
 
+    @property
+    def control_rows(self) -> int:
+        """Rows for SM numbers, which may have gaps [PTX ISA: %smid]; the first program reads their bound (timer.c)."""
+        return min(device.rows_for(self.control_pes), int(lib.VGC_CTL_MAX_PES))
+
     def start(self) -> None:
-        """From here on, what this process prints is what kernels do.
+        """Starts the engine. From here on, stdout and stderr of this process are captured as output of kernels.
 
         :raise EngineError: the GPU does not answer, or has no memory.
         """
@@ -117,11 +123,15 @@ class CudaEngine(Engine):
         functions = tuple(_function(program, index, kernel, declared) for index, kernel in enumerate(parsed.kernels))
         return LoadedProgram(functions, self._globals(program, parsed), program, self._charge(program, parsed))
 
+    def provide(self, program: LoadedProgram) -> None:
+        if lib.vgc_cuda_program_provide(program.private, program.charged_bytes, self._why) != 0:
+            raise ProgramMemoryError(self._reason())
+
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cuda_program_unload(program.private)
 
     def close(self) -> None:
-        """Ends the context; stdout and stderr are what they were before."""
+        """Ends the context, and restores stdout and stderr."""
         if self.handle != ffi.NULL:
             lib.vgc_cuda_engine_close(self.handle)
             self.handle = ffi.NULL
@@ -134,7 +144,7 @@ class CudaEngine(Engine):
     def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
         return toolchain.compile_job(kind, source, options, settings)
 
-    def _make(self, library: str, completion: str) -> None:
+    def _make(self, library: str, options: CudaOptions) -> None:
         path = ffi.new("char[]", os.fsencode(library))
         setup = ffi.new("struct vgc_cuda_setup *")
         setup.driver = path
@@ -144,7 +154,8 @@ class CudaEngine(Engine):
         setup.num_pes = self.num_pes
         setup.max_shared_bytes = self._device.max_shared_bytes
         setup.memory_bytes = self._memory_bytes
-        setup.completion = getattr(lib, f"VGC_CUDA_{completion.upper()}")
+        setup.completion = getattr(lib, f"VGC_CUDA_{options.completion.upper()}")
+        setup.memory_kind = getattr(lib, f"VGC_CUDA_{options.memory.upper()}")
         setup.output_fd = self._stdout.fd
         setup.errors_fd = self._stderr.fd
         self.handle = lib.vgc_cuda_engine_new(setup, self._why)
@@ -152,7 +163,10 @@ class CudaEngine(Engine):
             raise EngineError(f"cuda engine: {self._reason()}")
 
     def _parse(self, image: bytes) -> Cubin:
-        """:raise ProgramError: it cannot run on this GPU."""
+        """Parses an image.
+
+        :raise ProgramError: the image cannot run on this GPU.
+        """
         try:
             parsed = cubin.parse(image)
         except CubinError as error:
@@ -170,9 +184,9 @@ class CudaEngine(Engine):
         return parsed
 
     def _check_fits(self, parsed: Cubin) -> None:
-        """The data plane counts what has been loaded; what never can be of the quota must not even be for a moment.
+        """Refuses a program larger than the whole quota before it is loaded; the data plane charges it only afterwards.
 
-        :raise ProgramMemoryError: it is more than the VM has in all.
+        :raise ProgramMemoryError: the program is larger than the quota.
         """
         needed = self._static_bytes(parsed)
         if needed > self._memory_bytes:
@@ -181,7 +195,7 @@ class CudaEngine(Engine):
             )
 
     def _globals(self, program: Any, parsed: Cubin) -> tuple[GlobalInfo, ...]:
-        """Those that the driver has placed: it leaves out what no kernel uses."""
+        """Variables that the driver has placed; it leaves out those that no kernel uses."""
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         return tuple(
             GlobalInfo(variable.name, address[0], size[0])
@@ -190,7 +204,9 @@ class CudaEngine(Engine):
         )
 
     def _hook(self, program: Any, parsed: Cubin) -> None:
-        """Shows the program the control area. One without hooks, or whose hooks cannot be set, runs unseen."""
+        """Links the program to the control area. Without hooks, or if linking fails, the control system does not see
+        it.
+        """
         hooks = parsed.hooks
         link = hooks and self._address(program, cubin.CONTROL_LINK)
         names = hooks and self._address(program, cubin.KERNEL_NAMES)
@@ -202,19 +218,19 @@ class CudaEngine(Engine):
             self.unseen_programs += 1
 
     def _address(self, program: Any, name: str) -> int:
-        """Of a variable; 0: the driver has not placed it."""
+        """Address of a variable; 0: the driver has not placed it."""
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         found = lib.vgc_cuda_program_global(program, name.encode(), address, size, self._why) == 0
         return int(address[0]) if found else 0
 
     def _charge(self, program: Any, parsed: Cubin) -> int:
-        """What it takes before it runs, and a stack for each thread that can be resident."""
+        """Bytes of device memory for a program: static ones, and a stack for each thread that can be resident."""
         threads = self._device.max_threads_per_pe * self.num_pes
         stacks: int = lib.vgc_cuda_program_local_bytes(program) * threads
         return self._static_bytes(parsed) + stacks
 
     def _static_bytes(self, parsed: Cubin) -> int:
-        """Code and variables, heap and print buffer if it uses them."""
+        """Bytes for code and variables, and for heap and print buffer if the program uses them."""
         heap = self._heap_bytes if parsed.mallocs else 0
         return parsed.loaded_bytes + heap + (_PRINTF_BYTES if parsed.prints else 0)
 
@@ -228,7 +244,7 @@ def _name(gpu: device.Device, given: int) -> str:
 
 
 def _set_limits(driver: Driver, primary: int, heap_bytes: int) -> None:
-    """Before anything is loaded, for then they are fixed. No context stays current."""
+    """Sets limits of the primary context, which are fixed once a module is loaded. Leaves no context current."""
     limits = driver.bindings.CUlimit
     driver.call("cuCtxSetCurrent", driver.bindings.CUcontext(primary))
     try:
@@ -239,7 +255,7 @@ def _set_limits(driver: Driver, primary: int, heap_bytes: int) -> None:
 
 
 def _kernel_specs(parsed: Cubin) -> tuple[Any, list[Any]]:
-    """The C half's array, and what it points to."""
+    """Array for the C half, and the objects that it points to."""
     specs = ffi.new("struct vgc_cuda_kernel_spec[]", max(len(parsed.kernels), 1))
     kept: list[Any] = []
     for spec, kernel in zip(specs, parsed.kernels, strict=False):
@@ -254,7 +270,7 @@ def _kernel_specs(parsed: Cubin) -> tuple[Any, list[Any]]:
 
 
 def _readable(hooks: Hooks) -> bytes:
-    """The program's texts, with kernels under the names that their source has."""
+    """Texts of the program, with kernels' mangled names replaced by those of the source."""
     before, after = hooks.constants[: hooks.names_at], hooks.constants[hooks.names_at + hooks.names_size :]
     names = hooks.constants[len(before) : len(before) + hooks.names_size].split(b"\0")
     readable = (

@@ -1,12 +1,12 @@
-/* The guest's events. Each EVENT_RECORD has a CUevent of its own, so records need no order among lanes; an EVENT_WAIT
- * is for the record that came last before it, and is submitted once that one is. A wait thus depends on what came
- * before it only, whatever is submitted first: lanes cannot lock each other up.
+/* The guest's events. Each EVENT_RECORD has a CUevent of its own, so records need no order between lanes; an EVENT_WAIT
+ * is for the last record before it, and is submitted after that. A wait therefore depends only on earlier operations,
+ * in any order of submission: lanes cannot deadlock.
  *
- * When a record happened is told by the GPU's clock, as the time since another event. That one is changed for a later
- * one now and then, for the driver tells ms in a float. */
+ * The time of a record is measured on the GPU, as the time since a reference event. That is replaced by a later one
+ * from time to time, as the driver returns ms in a float. */
 #include "cuda_engine.h"
 
-static const float LONGEST_MS = 1000; /* beyond, a float is coarser than 60 ns */
+static const float LONGEST_MS = 1000; /* a float of larger numbers is coarser than 60 ns */
 
 /* ---- CUevents ----------------------------------------------------------------------------------------------- */
 
@@ -104,7 +104,7 @@ drv_result cuda_submit_wait(struct cuda_engine *engine, struct cuda_stream *stre
 
 /* ---- the GPU's clock ---------------------------------------------------------------------------------------- */
 
-/* Clocks drift: a time that cannot be sets the clock right, by as little as it must be. */
+/* Clamps a time to the possible range, and adjusts the reference by the difference, as clocks drift. */
 static uint64_t clamp(struct cuda_engine *engine, uint64_t time_ns, uint64_t earliest_ns, uint64_t latest_ns)
 {
     uint64_t possible_ns = time_ns < earliest_ns ? earliest_ns : time_ns > latest_ns ? latest_ns : time_ns;
@@ -130,7 +130,7 @@ drv_result cuda_record_happened(struct cuda_engine *engine, struct vgc_op *op, u
     return DRV_SUCCESS;
 }
 
-/* Nothing runs yet: the event happens at once. */
+/* Records the reference event, which happens at once, as nothing runs yet. */
 static drv_result start_clock(struct cuda_engine *engine, drv_stream stream)
 {
     drv_result error = engine->driver.cuEventCreate(&engine->clock, DRV_EVENT_DEFAULT);

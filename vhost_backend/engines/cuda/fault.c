@@ -1,13 +1,13 @@
-/* Errors of the driver: which of them end one operation, which end the worker, and whom they are blamed on.
+/* Errors of the driver: which of them fail an operation, which end the worker, and which launch is blamed.
  *
- * A kernel's fault loses the whole context, and any call may be the one that says so. What ran then is to blame. */
+ * A kernel's fault destroys the whole context, and any later call may report it. A launch that ran then is blamed. */
 #include "cuda_engine.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Errors after which the context is as it was. Any other one may have lost it, and a worker that starts anew is better
- * than one that can never do anything again. */
+/* True for errors after which the context still works. Other errors may have destroyed it, and a new worker is better
+ * than one that can never run anything again. */
 static bool is_harmless(drv_result error)
 {
     switch (error) {
@@ -44,27 +44,6 @@ static bool is_harmless(drv_result error)
     }
 }
 
-void cuda_error_text(const struct cuda_engine *engine, drv_result error, char *text, uint32_t size)
-{
-    const char *name = NULL;
-    const char *meaning = NULL;
-    if (engine->driver.cuGetErrorName(error, &name) != DRV_SUCCESS || name == NULL) {
-        snprintf(text, size, "CUDA error %u", error);
-        return;
-    }
-    if (engine->driver.cuGetErrorString(error, &meaning) != DRV_SUCCESS || meaning == NULL)
-        meaning = "no description";
-    snprintf(text, size, "%s (%s)", name, meaning);
-}
-
-int cuda_why(const struct cuda_engine *engine, char *why, const char *what, drv_result error)
-{
-    char text[256];
-    cuda_error_text(engine, error, text, sizeof(text));
-    snprintf(why, VGC_CUDA_WHY, "%s%s: %s", error == DRV_ERROR_OUT_OF_MEMORY ? "out of memory: " : "", what, text);
-    return -1;
-}
-
 void cuda_check(struct cuda_engine *engine, drv_result error)
 {
     if (CUDA_UNLIKELY(!is_harmless(error)))
@@ -84,9 +63,9 @@ void cuda_op_failed(struct cuda_engine *engine, struct vgc_op *op, const char *w
     snprintf(op->error, sizeof(op->error), "%s%s: %s", op->kind == VGC_OPK_LAUNCH ? "kernel " : "", what, text);
 }
 
-/* ---- who is to blame ---------------------------------------------------------------------------------------- */
+/* ---- blame -------------------------------------------------------------------------------------------------- */
 
-/* What runs: the launch that began first, how many run beside it, and how many may have begun behind it. */
+/* Running launches: the one that began first, the number beside it in other lanes, and behind it in its group. */
 struct suspects {
     const struct vgc_op *first;
     uint32_t beside;
@@ -110,7 +89,8 @@ static struct suspects find_suspects(const struct cuda_engine *engine)
     return found;
 }
 
-/* What is done already is not to blame. Words only: a question to the driver would only get the error again. */
+/* Finishes operations that are done, as they are not to blame. Only with words: the driver would return the error
+ * again. */
 static void look_once_more(struct cuda_engine *engine)
 {
     struct cuda_lane *next;
@@ -133,8 +113,8 @@ static enum vgc_status status_of(drv_result error)
     }
 }
 
-/* "; 2 other launches ran beside it, 3 close behind it", as far as there are any. */
-static void company(const struct suspects *suspects, char *text, uint32_t size)
+/* Writes "; 2 other launches ran beside it; 3 followed close behind it", or the parts that apply. */
+static void describe_others(const struct suspects *suspects, char *text, uint32_t size)
 {
     char beside[48] = "";
     char behind[48] = "";
@@ -146,7 +126,7 @@ static void company(const struct suspects *suspects, char *text, uint32_t size)
     snprintf(text, size, "%s%s", beside, behind);
 }
 
-/* Behind the error's name, what the driver says of the assertion: file, line, block, thread, expression. */
+/* Appends the driver's text of a failed assertion: file, line, block, thread, expression. */
 static void quote_assertion(struct cuda_engine *engine, const struct vgc_op *op, char *reason, size_t size)
 {
     char line[384];
@@ -163,12 +143,12 @@ void cuda_lost(struct cuda_engine *engine, const struct vgc_op *hint, drv_result
     char others[128];
     uint32_t hint_is_launch = hint != NULL && hint->kind == VGC_OPK_LAUNCH;
     cuda_error_text(engine, error, reason, sizeof(reason));
-    if (engine->lost) /* while looking once more */
+    if (engine->lost) /* the error came up in look_once_more() */
         vgc_engine_fatal(&engine->base, hint, status_of(error), error, reason);
     engine->lost = true;
     look_once_more(engine);
     struct suspects suspects = find_suspects(engine);
-    company(&suspects, others, sizeof(others));
+    describe_others(&suspects, others, sizeof(others));
     if (error == DRV_ERROR_ASSERT && suspects.first != NULL)
         quote_assertion(engine, suspects.first, reason, sizeof(reason));
     if (suspects.first != NULL)

@@ -1,14 +1,14 @@
 """``python -m vhost_backend.engines.cuda.gpu_watch``: versions of this host's GPUs, and every Xid error from then on.
 
-The daemon runs it as a process of its own and reads lines of JSON from it (`vhost_backend.control.gpu_events`):
+The daemon runs it as a process of its own and reads lines of JSON from it (`vhost_backend.control.host.gpu_events`):
 
 =============  =============================================================================================
-``driver``     the first line: the driver's version, and ``gpus``, each with uuid, pci_bus_id, vbios_version
-``problem``    something cannot be told: in words. As the first line, it is the last one too
-``xid``        an error of the GPU ``uuid``
+``driver``     first line: the driver's version, and ``gpus``, each with uuid, pci_bus_id, vbios_version
+``problem``    text of a problem; if this is the first line, it is also the last
+``xid``        Xid error of the GPU ``uuid``
 =============  =============================================================================================
 
-It ends when its standard input does: with the daemon, whatever that dies of.
+It ends at the end of its standard input, so with the daemon, however that ends.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from vhost_backend.engines.cuda.nvml import DEFAULT_LIBRARY, Nvml
 from vhost_backend.errors import EngineError
 
 _LOOK_MS: Final = 500
-"""Between two looks whether the daemon is still there."""
+"""Time between two checks that the daemon is still alive."""
 
 
 def watch(library: str) -> int:
-    """Until standard input ends. The exit status."""
+    """Watches until standard input ends; returns the exit status."""
     try:
         with Nvml(library) as nvml:
             gpus = nvml.gpus()
@@ -57,7 +57,7 @@ def _tell(**line: Any) -> None:
 
 
 def main() -> None:
-    """Watches."""
+    """Runs the program."""
     parser = argparse.ArgumentParser(prog="vhost_backend.engines.cuda.gpu_watch", description=__doc__)
     parser.add_argument("--library", default=DEFAULT_LIBRARY, metavar="PATH", help="the libnvidia-ml.so.1 to ask")
     sys.exit(watch(parser.parse_args().library))

@@ -1,8 +1,8 @@
-"""What NVIDIA's driver needs of a worker's process: files of the host before the walls stand, system calls behind them.
+"""Needs of NVIDIA's driver in a worker: files of the host before the sandbox is built, system calls inside it.
 
-The driver is a library of NVIDIA's whose every release opens other files and makes other calls, and it does so at any
-time: a new stream, a module or an event may open the device once more. So a worker on a GPU keeps its root, which
-shows little else than what is said here, and the filter lets through whatever concerns files that are there.
+Each release of the driver opens other files and makes other calls, and at any time: a new stream, module or event may
+open the device again. A worker on a GPU therefore keeps its root, which shows little besides the paths named here, and
+the filter allows all calls that access files in it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from vhost_backend.engines.base import EngineOptions, HostView, WorkerNeeds
 
 _OTHERS: Final = ("/etc/ld.so.cache", "/sys/devices", "/sys/bus/pci", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
-"""Where libraries lie, and what hardware there is."""
+"""Files about libraries and hardware."""
 
 _CONTROL_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-caps")
 _FDS: Final = Path("/proc/self/fd")
@@ -29,8 +29,17 @@ _SYSTEM_CALLS: Final = """
     open openat stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat getdents64 getcwd
     statfs fstatfs pipe2 fcntl memfd_create
     getresuid getresgid capget getrlimit sched_getparam sched_getscheduler sched_setaffinity
+    sched_get_priority_max sched_get_priority_min
 """
-"""Beyond what every worker may do. Paths lead into the read-only root alone, and devices are those in it."""
+"""System calls in addition to those of every worker. Paths lead only into the read-only root, and devices are those in
+it. ``sched_get_priority_*`` return two constants.
+
+Not allowed, although the driver may try: ``socket``, as it exposes the host kernel's protocols to code that has
+exploited the driver (a network namespace bounds where packets go, not which code of the kernel they reach), and the
+servers that the driver wants to reach (MPS, the persistence daemon) are outside of the sandbox; ``mlock``, as the limit
+of locked memory is 0, for which the kernel returns the same EPERM. ``sandbox: permissive`` logs further calls of a new
+driver.
+"""
 
 _NEEDS: Final = WorkerNeeds(
     system_calls=tuple(_SYSTEM_CALLS.split()),
@@ -39,12 +48,12 @@ _NEEDS: Final = WorkerNeeds(
     threads=32,
     files=512,
     private_bytes=16 << 30,
-    address_space_bounded=False,  # the driver reserves as much of it as all GPUs and the host have memory
+    address_space_bounded=False,  # the driver reserves as much of it as the memory of all GPUs and the host
 )
 
 
 def view(options: EngineOptions, dev: Path = Path("/dev"), proc: Path = Path("/proc")) -> HostView:
-    """The device nodes of the GPU that `options` name, the driver's libraries, and what tells of the hardware."""
+    """Device nodes of the GPU that `options` name, the driver's libraries, and files about the hardware."""
     library = options.get("driver")
     folders = () if library is None else _folders(Path(str(library)))
     others = (Path(name) for name in _OTHERS)
@@ -56,7 +65,7 @@ def view(options: EngineOptions, dev: Path = Path("/dev"), proc: Path = Path("/p
 
 
 def needs(opened_before: frozenset[int]) -> WorkerNeeds:
-    """What the driver, started since those descriptors were open, needs from now on."""
+    """Needs of the started driver; the descriptors that it has opened are those not in `opened_before`."""
     return replace(_NEEDS, kept_fds=tuple(sorted(open_fds() - opened_before)))
 
 
@@ -64,7 +73,7 @@ def open_fds() -> frozenset[int]:
     """All descriptors of this process."""
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MAX_FDS)
     numbers = [int(path.name) for path in _FDS.iterdir()] if _FDS.exists() else range(most)
-    return frozenset(fd for fd in numbers if _is_open(fd))  # what listed them is among them, and closed by now
+    return frozenset(fd for fd in numbers if _is_open(fd))  # the descriptor that listed them is closed by now
 
 
 def _is_open(fd: int) -> bool:
@@ -76,7 +85,7 @@ def _is_open(fd: int) -> bool:
 
 
 def _nodes(device: object, dev: Path, proc: Path) -> Iterator[Path]:
-    """Where the kernel says which node is the GPU's, none of another GPU."""
+    """Device nodes of a GPU; nodes of other GPUs are left out if the kernel tells which node is this GPU's."""
     minor = _minor(str(device), proc)
     for path in sorted(dev.glob("nvidia*")):
         number = path.name.removeprefix("nvidia")
@@ -85,7 +94,7 @@ def _nodes(device: object, dev: Path, proc: Path) -> Iterator[Path]:
 
 
 def _minor(uuid: str, proc: Path) -> str | None:
-    """The number of the node of the GPU with this UUID; None: unknown, as that of a MIG instance."""
+    """Minor number of the GPU with this UUID; None: unknown, as for a MIG instance."""
     for path in proc.glob("driver/nvidia/gpus/*/information"):
         text = path.read_text(errors="replace")
         found = dict(re.findall(r"^([^:\n]+):[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
@@ -95,5 +104,5 @@ def _minor(uuid: str, proc: Path) -> str | None:
 
 
 def _folders(library: Path) -> Iterator[Path]:
-    """Where the library lies, by its name and in truth: the driver's other libraries lie beside it."""
+    """Folders of the library, by its name and by its real path: the driver's other libraries are beside it."""
     yield from dict.fromkeys((library.parent, library.resolve().parent))

@@ -1,7 +1,7 @@
-"""Kinds of parameters: of what the compile program put behind the cubin, and of what the kernels' names say.
+"""Kinds of kernels' parameters, from the trailer behind a cubin and from the kernels' mangled names.
 
-The trailer (`compiler/trailer.py`) comes out of a process that has read what a guest sent, so nothing in it is trusted.
-What it says of a kernel counts only where it fits the cubin; and if it lies, then to that guest alone.
+The trailer (`compiler/trailer.py`) comes from a process that has read guest data, so nothing in it is trusted: its
+kinds are used only where they fit the cubin, and forged ones affect only that guest.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _SIZES: Final = {
 _WORD: Final = re.compile(rf"([{''.join(_KINDS)}])([0-9]{{1,5}})", re.ASCII)
 
 Declared: TypeAlias = Mapping[str, str]
-"""By the kernel's name: the words for its parameters."""
+"""Words of a kernel's parameters, by the kernel's name."""
 
 
 class TrailerError(ValueError):
-    """What follows the cubin is damaged."""
+    """The trailer behind a cubin is damaged."""
 
 
 def split(image: bytes) -> tuple[bytes, Declared]:
-    """The cubin alone, and what follows it; an image without a trailer is a cubin.
+    """Splits an image into the cubin and its trailer's contents; an image without a trailer is a cubin alone.
 
     :raise TrailerError: the trailer is damaged.
     """
@@ -51,7 +51,7 @@ def split(image: bytes) -> tuple[bytes, Declared]:
         raise TrailerError(f"the trailer behind the cubin is of version {version}; allowed: {trailer.VERSION}")
     room = min(end, trailer.MAX_BYTES)
     if size > room:
-        raise TrailerError(f"the trailer behind the cubin says that it has {size} bytes; allowed: {room}")
+        raise TrailerError(f"the trailer behind the cubin claims {size} bytes; allowed: {room}")
     return image[: end - size], _lines(image[end - size : end])
 
 
@@ -59,7 +59,7 @@ def _lines(content: bytes) -> Declared:
     try:
         lines = content.decode("ascii").split("\n")
     except UnicodeDecodeError as error:
-        raise TrailerError(f"the trailer behind the cubin is no ASCII text: {error.reason}") from error
+        raise TrailerError(f"the trailer behind the cubin is not ASCII text: {error.reason}") from error
     if lines.pop():
         raise TrailerError("the trailer behind the cubin ends in the middle of a line")
     parts = (line.partition(" ") for line in lines)
@@ -67,9 +67,9 @@ def _lines(content: bytes) -> Declared:
 
 
 def param_kinds(name: str, sizes: Sequence[int], declared: Declared) -> tuple[ParamKind, ...]:
-    """`ParamKind` of each parameter of a kernel, whose sizes the cubin tells; () where nothing is known of any.
+    """`ParamKind` of each parameter of a kernel, with sizes from the cubin; () if all are unknown.
 
-    A mangled name tells pointers from integers wherever it can be read; PTX knows a struct, and does without a name.
+    A mangled name, if it can be read, tells pointers from integers; PTX tells structs, and needs no mangled name.
     """
     named = signature.param_kinds(name, sizes)
     words = declared.get(name, "").split()
@@ -83,7 +83,7 @@ def param_kinds(name: str, sizes: Sequence[int], declared: Declared) -> tuple[Pa
 
 
 def _kind(word: str, size: int) -> ParamKind | None:
-    """None: it is not what a parameter of that size can be."""
+    """Parses a word; None: it does not fit a parameter of that size."""
     match = _WORD.fullmatch(word)
     if match is None or int(match[2]) != size:
         return None

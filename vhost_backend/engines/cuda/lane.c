@@ -1,9 +1,9 @@
-/* Operations of one (context, stream), in order: pending, submitted, finished.
+/* Operations of a (context, stream), in order: pending, submitted, finished.
  *
- * What is submitted between two markers is a group and ends with it. A group's clock runs from when it is the oldest
- * of its lane. Its first launch carries that clock for the deadline watch, so no launch may share a group with what
- * can take long before it or behind it: kernels get a group of their own until they have been seen to be short, and
- * none shares one with a wait. */
+ * Operations submitted between two markers are a group and end together. A group's time begins when it becomes the
+ * oldest of its lane. Its first launch carries that time for the deadline watch, so no launch may share a group with
+ * long operations: kernels have a group of their own until one of their launches was short, and no launch shares a
+ * group with a wait. */
 #include "cuda_engine.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static bool prints(const struct vgc_op *op)
     return op->kind == VGC_OPK_LAUNCH && cuda_kernel_of(op)->prints;
 }
 
-/* Is there room in the driver's queues? */
+/* True if the driver's queues have room for `cost` more calls. */
 static bool is_within_caps(const struct cuda_engine *engine, const struct cuda_lane *lane, uint32_t cost)
 {
     if (lane->commands == 0)
@@ -63,7 +63,7 @@ static bool is_within_caps(const struct cuda_engine *engine, const struct cuda_l
     return lane->commands + cost <= CUDA_LANE_COMMANDS && engine->commands + cost <= CUDA_COMMANDS;
 }
 
-/* What a kernel prints goes to the context whose launches are the only ones that may print at the time. */
+/* True if no launch of another context may print now: only then is the origin of printed text known. */
 static bool may_print(const struct cuda_engine *engine, const struct vgc_op *op)
 {
     return engine->printing == 0 || engine->printing_context == op->context;
@@ -85,7 +85,7 @@ static bool may_submit(const struct cuda_engine *engine, const struct cuda_lane 
     return (lane->stream != NULL || cuda_stream_available(engine)) && is_within_caps(engine, lane, cuda_cost(op));
 }
 
-/* The group has become the oldest: its clock starts. */
+/* Starts the time of the group that has become the oldest. */
 static void start_group(struct cuda_lane *lane, uint64_t now_ns)
 {
     lane->group_start_ns = now_ns;
@@ -96,7 +96,7 @@ static void start_group(struct cuda_lane *lane, uint64_t now_ns)
         }
 }
 
-/* Makes op, which is pending, part of the group that is open. */
+/* Adds the oldest pending operation to the open group. */
 static void join_group(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op)
 {
     lane->pending = op->next;
@@ -122,7 +122,7 @@ void cuda_lane_mark(struct cuda_engine *engine, struct cuda_lane *lane)
         return;
     drv_result error = cuda_stream_mark(engine, lane->stream);
     if (CUDA_UNLIKELY(error != DRV_SUCCESS))
-        cuda_lost(engine, lane->head, error); /* nobody would ever know that the group is done */
+        cuda_lost(engine, lane->head, error); /* the end of the group could not be detected */
     lane->open_ops = lane->open_launches = 0;
     lane->open_waits = false;
 }
@@ -138,7 +138,7 @@ static void take_step(struct cuda_engine *engine, struct cuda_lane *lane)
     lane->open_ops = submitted;
 }
 
-/* The pending operation goes in steps. */
+/* Starts the pending operation, which is done in steps. */
 static void start_steps(struct cuda_engine *engine, struct cuda_lane *lane)
 {
     lane->stepping = true;
@@ -162,7 +162,7 @@ static const char *what_it_is(const struct vgc_op *op)
     }
 }
 
-/* The pending operation cannot even have a stream, as nothing of its lane has. */
+/* Fails the pending operation, for which no stream can be made. Its lane has no submitted operations. */
 static void refuse(struct cuda_engine *engine, struct cuda_lane *lane, drv_result error)
 {
     struct vgc_op *op = lane->pending;
@@ -218,7 +218,7 @@ static uint32_t launches_in_oldest(const struct cuda_lane *lane)
     return count;
 }
 
-/* What a finished operation leaves behind, and its times: those of its group, of which launches get equal parts. */
+/* Concludes a finished operation: output, record, times. Launches of a group have got equal parts of its time. */
 static drv_result conclude(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op, uint64_t now_ns)
 {
     switch (op->kind) {
@@ -268,7 +268,7 @@ static void finish_group(struct cuda_engine *engine, struct cuda_lane *lane, uin
     }
 }
 
-/* The oldest group is done. True if something is finished, or a step is. */
+/* Finishes the oldest group, which is done, or takes the next step of an operation in steps. */
 static void settle_oldest(struct cuda_engine *engine, struct cuda_lane *lane)
 {
     struct vgc_op *op = lane->head;
@@ -285,7 +285,7 @@ static void settle_oldest(struct cuda_engine *engine, struct cuda_lane *lane)
         start_group(lane, now_ns);
 }
 
-/* Has the oldest group an end, and has it come? */
+/* True if the oldest group has a marker that was reached. */
 static bool is_oldest_done(const struct cuda_lane *lane)
 {
     return has_submitted(lane) && cuda_is_reached(lane->stream->issued, lane->head->progress) &&
@@ -313,7 +313,7 @@ bool cuda_lane_collect(struct cuda_engine *engine, struct cuda_lane *lane)
     return any;
 }
 
-/* ---- cancelling, telling ------------------------------------------------------------------------------------ */
+/* ---- cancelling, describing --------------------------------------------------------------------------------- */
 
 static void mark_cancelled(struct vgc_op *op)
 {
@@ -323,7 +323,8 @@ static void mark_cancelled(struct vgc_op *op)
     }
 }
 
-/* What is submitted runs to its end, for CUDA cannot stop it; an operation in steps ends with its present one. */
+/* Cancels a lane. Submitted operations run to their end, as CUDA cannot stop them; one in steps ends with its current
+ * step. */
 void cuda_lane_cancel(struct cuda_engine *engine, struct cuda_lane *lane)
 {
     struct vgc_op *op = lane->pending;

@@ -1,14 +1,17 @@
-/* Device memory: a pool of the driver's, of the VM's size, and a stream of its own for what it does there.
+/* Device memory: allocations, the pool that they come from (or mapped.c), and the VM's region.
  *
- * Nothing waits for that stream. What uses memory is ordered behind its allocation by an event, and memory is freed
- * when the data plane has seen the end of everything that used it. */
+ * The pool is a memory pool of the driver, of the VM's size, with a stream for its operations, which nothing waits for.
+ * Users of memory are ordered behind its allocation by an event, and memory is freed when the data plane has seen the
+ * end of all operations that used it. */
 #include "cuda_engine.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-/* The pool takes memory from the GPU in larger parts: that much more than the quota, so that it never ends early. */
+/* Size of the pool beyond the quota, as it takes memory from the GPU in larger blocks. */
 enum { POOL_SLACK = 64 << 20 };
+
+/* ---- the pool ----------------------------------------------------------------------------------------------- */
 
 static drv_result make_pool(struct cuda_engine *engine)
 {
@@ -26,21 +29,49 @@ static drv_result make_pool(struct cuda_engine *engine)
     return engine->driver.cuMemPoolSetAttribute(engine->pool, DRV_POOL_RELEASE_THRESHOLD, &keep_all);
 }
 
-static drv_result take_from_pool(struct cuda_engine *engine, uint64_t size, drv_address *address)
+static int start_pool(struct cuda_engine *engine, char *why)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    drv_result error = make_pool(engine);
+    if (error != DRV_SUCCESS)
+        return cuda_why(engine, why, "no memory pool can be made", error);
+    error = cuda_urgent_stream(engine, &engine->alloc_stream);
+    if (error == DRV_SUCCESS)
+        error = driver->cuEventCreate(&engine->alloc_event, DRV_EVENT_DISABLE_TIMING);
+    return error == DRV_SUCCESS ? 0 : cuda_why(engine, why, "no stream for the memory pool", error);
+}
+
+static void close_pool(struct cuda_engine *engine)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    if (engine->alloc_event != NULL)
+        driver->cuEventDestroy_v2(engine->alloc_event);
+    if (engine->alloc_stream != NULL) {
+        driver->cuStreamSynchronize(engine->alloc_stream); /* nothing runs, so memory is back in the pool at once */
+        driver->cuStreamDestroy_v2(engine->alloc_stream);
+    }
+    if (engine->pool != NULL)
+        driver->cuMemPoolDestroy(engine->pool);
+    engine->alloc_event = NULL;
+    engine->alloc_stream = NULL;
+    engine->pool = NULL;
+}
+
+static drv_result allocate(struct cuda_engine *engine, uint64_t size, drv_address *address)
 {
     const struct cuda_driver *driver = &engine->driver;
     drv_result error = driver->cuMemAllocFromPoolAsync(address, size, engine->pool, engine->alloc_stream);
     if (error != DRV_ERROR_OUT_OF_MEMORY)
         return error;
-    error = driver->cuMemPoolTrimTo(engine->pool, 0); /* parts that are free may be too small */
+    error = driver->cuMemPoolTrimTo(engine->pool, 0); /* free blocks may be too small */
     return error == DRV_SUCCESS ? driver->cuMemAllocFromPoolAsync(address, size, engine->pool, engine->alloc_stream)
                                 : error;
 }
 
-static drv_result allocate(struct cuda_engine *engine, uint64_t size, drv_address *address)
+static drv_result take_from_pool(struct cuda_engine *engine, uint64_t size, drv_address *address)
 {
     drv_address found = 0;
-    drv_result error = take_from_pool(engine, size, &found);
+    drv_result error = allocate(engine, size, &found);
     if (error != DRV_SUCCESS)
         return error;
     error = engine->driver.cuEventRecord(engine->alloc_event, engine->alloc_stream);
@@ -53,21 +84,57 @@ static drv_result allocate(struct cuda_engine *engine, uint64_t size, drv_addres
     return DRV_SUCCESS;
 }
 
+static drv_result give_to_pool(struct cuda_engine *engine, drv_address address)
+{
+    return engine->driver.cuMemFreeAsync(address, engine->alloc_stream);
+}
+
+static drv_result trim_pool(struct cuda_engine *engine)
+{
+    return engine->driver.cuMemPoolTrimTo(engine->pool, 0);
+}
+
+/* Bounds the pool to the rest of the quota. Its largest size is fixed, so this trims the memory that it holds now. */
+static drv_result share_pool(struct cuda_engine *engine, uint64_t others)
+{
+    uint64_t quota = engine->setup.memory_bytes;
+    if (others == 0)
+        return DRV_SUCCESS;
+    return engine->driver.cuMemPoolTrimTo(engine->pool, POOL_SLACK + (others < quota ? quota - others : 0));
+}
+
+static const struct cuda_memory POOL = {
+    .start = start_pool,
+    .close = close_pool,
+    .take = take_from_pool,
+    .give = give_to_pool,
+    .trim = trim_pool,
+    .share = share_pool,
+};
+
+/* ---- functions for the data plane --------------------------------------------------------------------------- */
+
 int cuda_alloc(struct vgc_engine *base, uint64_t size, uint64_t *address)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
     drv_address found = 0;
-    drv_result error = allocate(engine, size, &found);
+    drv_result error = engine->memory->take(engine, size, &found);
     cuda_check(engine, error);
     *address = found;
     return error == DRV_SUCCESS ? 0 : -ENOMEM;
+}
+
+int cuda_alloc_at(struct vgc_engine *base, uint64_t address, uint64_t size)
+{
+    struct cuda_engine *engine = cuda_engine_of(base);
+    return engine->memory->take_at == NULL ? -EINVAL : engine->memory->take_at(engine, address, size);
 }
 
 int cuda_free(struct vgc_engine *base, uint64_t address, uint64_t size)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
     (void)size;
-    drv_result error = engine->driver.cuMemFreeAsync(address, engine->alloc_stream);
+    drv_result error = engine->memory->give(engine, address);
     cuda_check(engine, error);
     return error == DRV_SUCCESS ? 0 : -EINVAL;
 }
@@ -83,7 +150,7 @@ static void unregister(struct cuda_engine *engine)
     engine->region_address = 0;
 }
 
-/* A region that cannot be registered works all the same, slower, and kernels cannot use it in place. */
+/* Registers the VM's region. If that fails, copies are slower and kernels cannot use the region in place. */
 int cuda_map_region(struct vgc_engine *base, uint8_t *host, uint64_t size, uint64_t *address)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
@@ -128,34 +195,21 @@ uint8_t *cuda_host_of(const struct cuda_engine *engine, uint64_t address)
 
 int cuda_memory_start(struct cuda_engine *engine, char *why)
 {
-    const struct cuda_driver *driver = &engine->driver;
-    drv_result error = make_pool(engine);
-    if (error != DRV_SUCCESS)
-        return cuda_why(engine, why, "no memory pool can be made", error);
-    error = driver->cuStreamCreate(&engine->alloc_stream, DRV_STREAM_NON_BLOCKING);
-    if (error == DRV_SUCCESS)
-        error = driver->cuEventCreate(&engine->alloc_event, DRV_EVENT_DISABLE_TIMING);
-    if (error == DRV_SUCCESS)
-        error = allocate(engine, CUDA_SCRATCH, &engine->scratch);
+    engine->memory = engine->setup.memory_kind == VGC_CUDA_MAPPED ? &CUDA_MAPPED_MEMORY : &POOL;
+    if (engine->memory->start(engine, why) != 0)
+        return -1;
+    drv_result error = engine->memory->take(engine, CUDA_SCRATCH, &engine->scratch);
     return error == DRV_SUCCESS ? 0 : cuda_why(engine, why, "no device memory", error);
 }
 
 void cuda_memory_close(struct cuda_engine *engine)
 {
-    const struct cuda_driver *driver = &engine->driver;
     unregister(engine);
+    if (engine->memory == NULL)
+        return;
     if (engine->scratch != 0)
-        driver->cuMemFreeAsync(engine->scratch, engine->alloc_stream);
-    if (engine->alloc_event != NULL)
-        driver->cuEventDestroy_v2(engine->alloc_event);
-    if (engine->alloc_stream != NULL) {
-        driver->cuStreamSynchronize(engine->alloc_stream); /* nothing runs: memory is back in the pool at once */
-        driver->cuStreamDestroy_v2(engine->alloc_stream);
-    }
-    if (engine->pool != NULL)
-        driver->cuMemPoolDestroy(engine->pool);
+        engine->memory->give(engine, engine->scratch);
     engine->scratch = 0;
-    engine->alloc_event = NULL;
-    engine->alloc_stream = NULL;
-    engine->pool = NULL;
+    engine->memory->close(engine);
+    engine->memory = NULL;
 }

@@ -1,12 +1,11 @@
-/* The control area's file beside the copy of it that the GPU has: what outlives an error of the context, and this
- * process.
+/* The control area's file, beside the GPU's copy of the area. It outlives an error of the context, and this process.
  *
- * The file has the tables as the host wrote or saw them last. Its first links are *urgent*: the GPU has none of its
- * own, but writes into the file's memory, which is registered with the driver. What a kernel says there before it
- * traps, or its assertion fails, is in the file when the context is lost, and the daemon finds it when this worker has
- * ended (vhost_backend/control/driver/salvage.c).
+ * The file has the tables as the host wrote or read them last. Its first links are *urgent*: the GPU writes them into
+ * the file's memory, which is registered with the driver. Records that a kernel makes there before a trap or a failed
+ * assertion are in the file when the context is lost, and the daemon reads them when this worker has ended
+ * (vhost_backend/channels/salvage.c).
  *
- * Where such memory cannot be registered no link is urgent, and the control system works all the same. */
+ * Where such memory cannot be registered, no link is urgent; the control system works without. */
 #include "cuda_engine.h"
 
 #include <stdatomic.h>
@@ -15,8 +14,8 @@
 
 enum {
     PAGE = 4096,
-    SHARE = 8,            /* this part of the links is urgent */
-    MOST_BYTES = 8 << 20, /* of memory that is kept from the host, for each VM */
+    SHARE = 8,            /* divisor: this part of the links is urgent */
+    MOST_BYTES = 8 << 20, /* most pinned memory of the host per VM */
 };
 
 static uint64_t urgent_bytes(const struct vgc_ctl_area *header, uint64_t size)
@@ -27,7 +26,7 @@ static uint64_t urgent_bytes(const struct vgc_ctl_area *header, uint64_t size)
     return bytes < MOST_BYTES ? bytes & ~(uint64_t)(PAGE - 1) : MOST_BYTES;
 }
 
-/* Lets the GPU see the urgent links; the driver's word for where. */
+/* Registers the urgent links with the driver and finds their device address. */
 static drv_result show(const struct cuda_engine *engine, struct cuda_mirror *mirror, uint64_t bytes)
 {
     const struct cuda_driver *driver = &engine->driver;
@@ -53,7 +52,7 @@ void cuda_mirror_open(struct cuda_engine *engine, int fd, const struct vgc_ctl_a
         return;
     *mirror = (struct cuda_mirror){.host = host, .size = header->links + bytes, .links = header->links};
     if (bytes != 0)
-        (void)show(engine, mirror, bytes); /* a context that is lost shows elsewhere */
+        (void)show(engine, mirror, bytes); /* without urgent links; a lost context is detected elsewhere */
 }
 
 void cuda_mirror_close(struct cuda_engine *engine)
@@ -71,7 +70,7 @@ bool cuda_mirror_is_urgent(const struct cuda_mirror *mirror, uint64_t offset)
     return offset >= mirror->links && offset - mirror->links < mirror->urgent_bytes;
 }
 
-/* Word by word, as who writes them meanwhile does: each is seen whole. */
+/* Reads word by word, since the GPU may be writing: no word is torn. */
 bool cuda_mirror_read(const struct cuda_mirror *mirror, uint64_t offset, void *to, uint64_t size)
 {
     const uint8_t *from = mirror->host + offset;
@@ -85,6 +84,13 @@ bool cuda_mirror_read(const struct cuda_mirror *mirror, uint64_t offset, void *t
     memcpy((uint8_t *)to + done, from + done, size - done);
     atomic_thread_fence(memory_order_acquire);
     return true;
+}
+
+void cuda_mirror_clock(const struct cuda_mirror *mirror, int64_t clock_ns)
+{
+    struct vgc_ctl_area *header = (struct vgc_ctl_area *)(void *)mirror->host;
+    if (header != NULL)
+        __atomic_store_n(&header->clock_ns, clock_ns, __ATOMIC_RELAXED);
 }
 
 void cuda_mirror_note(struct cuda_mirror *mirror, uint64_t offset, const void *from, uint64_t size)

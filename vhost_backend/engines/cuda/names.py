@@ -1,13 +1,13 @@
-"""The source's name of a kernel, from the linker's.
+"""A kernel's name in the source, from its mangled name.
 
-Kernels are functions of namespaces: no members, no operators, no constructors. That leaves a corner of the Itanium C++
-ABI's mangling [https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling]::
+Kernels are functions in namespaces: no members, operators or constructors. Their names use a small part of the Itanium
+C++ ABI's mangling [https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling]::
 
     _Z [L] NAME ...                      twice(int*)                _Z5twicePi, _ZL5twicePi
     _Z N (St | [L] NAME [B TAG])* E ...  solver::v2::step(int)      _ZN6solver2v24stepEi
 
-where NAME is its length and its characters, ``L`` says internal linkage and ``I`` begins template arguments, after which
-nothing of a kernel's name follows.
+where NAME is a length and characters, ``L`` means internal linkage and ``I`` begins template arguments, after which the
+kernel's name has ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _PART: Final = re.compile(r"St|(?P<tag>B)?L?(?P<length>[1-9][0-9]{0,5})")
 
 
 def short_name(mangled: str) -> str:
-    """The unqualified name, without arguments. What is not mangled (``extern "C"``), or not a kernel's: as it is."""
+    """Unqualified name without arguments; a name that is not mangled (``extern "C"``) or not a kernel's is returned as
+    is.
+    """
     nested = mangled.startswith("_ZN")
     at = 3 if nested else 2
     name = ""

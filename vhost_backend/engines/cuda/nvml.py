@@ -1,4 +1,4 @@
-"""NVIDIA's management library, as far as the control system asks it: versions, bus addresses, Xid errors.
+"""NVIDIA's management library: versions, bus addresses, clocks, Xid errors.
 
 ``libnvidia-ml.so.1`` comes with the driver; it is called through ctypes, so nothing has to be installed beside it. It is
 used in a process of its own (`gpu_watch`): the daemon touches no GPU. Functions and structures are those of ``nvml.h``,
@@ -16,6 +16,7 @@ from vhost_backend.errors import EngineError
 DEFAULT_LIBRARY: Final = "libnvidia-ml.so.1"
 
 _TIMEOUT: Final = 10
+_CLOCK_SM, _CLOCK_MEMORY = 1, 2  # nvmlClockType_t
 _XID_CRITICAL: Final = 8
 _TEXT_BYTES: Final = 96
 
@@ -48,17 +49,30 @@ class _EventData(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class GpuVersions:
-    """What the driver knows of one GPU; "" where it has no answer."""
+    """Versions and bus address of a GPU; "" where the driver has no answer."""
 
     uuid: str
     pci_bus_id: str
     vbios_version: str
 
 
-class Nvml:
-    """The library, initialised. A context manager.
+@dataclass(frozen=True, slots=True)
+class GpuClocks:
+    """Clocks of a GPU at a moment."""
 
-    :raise EngineError: it is not there, or does not work here.
+    sm_mhz: int
+    mem_mhz: int
+    pstate: int
+    """Performance state; 0 is the fastest."""
+
+    def __str__(self) -> str:
+        return f"SM {self.sm_mhz} MHz, memory {self.mem_mhz} MHz, P{self.pstate}"
+
+
+class Nvml:
+    """The initialised library. A context manager.
+
+    :raise EngineError: the library is missing or does not work here.
     """
 
     def __init__(self, path: str = DEFAULT_LIBRARY) -> None:
@@ -66,7 +80,9 @@ class Nvml:
             self._library = ctypes.CDLL(path)
             self._library.nvmlErrorString.restype = ctypes.c_char_p
         except (OSError, AttributeError) as error:
-            raise EngineError(f"{path} cannot be used, so no Xid and no version of a GPU is known: {error}") from error
+            raise EngineError(
+                f"{path} cannot be used, so no clock, no Xid and no version of a GPU is known: {error}"
+            ) from error
         self._call("nvmlInit_v2")
         self._devices: list[ctypes.c_void_p] = []
         self._uuids: dict[int, str] = {}
@@ -81,11 +97,11 @@ class Nvml:
         self._call("nvmlShutdown")
 
     def driver_version(self) -> str:
-        """As nvidia-smi shows it."""
+        """Version of the driver, as in nvidia-smi."""
         return self._text("nvmlSystemGetDriverVersion")
 
     def gpus(self) -> list[GpuVersions]:
-        """All that this process may see."""
+        """All GPUs that this process may see."""
         count = ctypes.c_uint()
         self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
         found = []
@@ -98,8 +114,21 @@ class Nvml:
             found.append(GpuVersions(uuid, self._bus_id(device), self._optional("nvmlDeviceGetVbiosVersion", device)))
         return found
 
+    def clocks(self, uuid: str) -> GpuClocks:
+        """Current clocks of the GPU with this UUID.
+
+        :raise EngineError: the GPU is unknown, or does not report clocks (a MIG instance does not).
+        """
+        device = ctypes.c_void_p()
+        self._call("nvmlDeviceGetHandleByUUID", ctypes.c_char_p(uuid.encode()), ctypes.byref(device))
+        sm, memory, pstate = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_int()
+        self._call("nvmlDeviceGetClockInfo", device, ctypes.c_int(_CLOCK_SM), ctypes.byref(sm))
+        self._call("nvmlDeviceGetClockInfo", device, ctypes.c_int(_CLOCK_MEMORY), ctypes.byref(memory))
+        self._call("nvmlDeviceGetPerformanceState", device, ctypes.byref(pstate))
+        return GpuClocks(sm.value, memory.value, pstate.value)
+
     def watch(self) -> list[str]:
-        """Has Xid errors of all `gpus` reported to `wait`; for those that cannot, why."""
+        """Makes `wait` report Xid errors of all `gpus`; returns the reasons for GPUs that cannot report them."""
         problems = []
         self._call("nvmlEventSetCreate", ctypes.byref(self._events))
         for device in self._devices:
@@ -110,7 +139,7 @@ class Nvml:
         return problems
 
     def wait(self, timeout_ms: int) -> tuple[str, int] | None:
-        """The next error, as the UUID of its GPU and the Xid; None: there was none in that time."""
+        """Waits for the next error: UUID of its GPU and Xid; None: no error within that time."""
         data = _EventData()
         result = self._library.nvmlEventSetWait_v2(self._events, ctypes.byref(data), ctypes.c_uint(timeout_ms))
         if result == _TIMEOUT:

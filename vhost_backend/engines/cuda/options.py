@@ -1,4 +1,4 @@
-"""The CUDA engine's own options."""
+"""Options of the CUDA engine."""
 
 from __future__ import annotations
 
@@ -12,25 +12,31 @@ from vhost_backend.errors import EngineError
 
 @dataclass(frozen=True, slots=True)
 class CudaOptions:
-    """The engine's own options, as a configuration has them."""
+    """Options of the engine in a configuration."""
 
     device: str | None = None
-    """By index or UUID; None: the first."""
+    """Index or UUID of the GPU; None: the first."""
     driver: str = DEFAULT_LIBRARY
     binaries: bool = False
-    """The guest may bring PTX, cubins and fatbins."""
+    """True if the guest may load PTX, cubins and fatbins."""
     heap: int = 8 << 20
     """Bytes for ``malloc`` in kernels."""
     compiler: str = "auto"
-    """For whoever compiles; nothing is compiled here."""
+    """Compiler for the guest's sources; used by `toolchain`, not by the engine."""
     hooks: str = "auto"
-    """For whoever compiles, too."""
+    """Compilation of sources with the control system's hooks; used by `toolchain`."""
     completion: str = "auto"
-    """How the end of work is seen: words that the GPU writes ("memory"), or events ("event") where it cannot."""
+    """Detection of completed work: words that the GPU writes ("memory"), or events ("event") where it cannot."""
+
+    memory: str = "pool"
+    """Addresses of device memory: chosen by the driver ("pool"), or by the engine ("mapped")."""
 
     @classmethod
     def parse(cls, options: EngineOptions) -> Self:
-        """:raise EngineError: an option is unknown, or its value is of the wrong kind."""
+        """Parses options.
+
+        :raise EngineError: an option is unknown, or its value is of the wrong kind.
+        """
         found: dict[str, Any] = {}
         for name, value in options.items():
             match name, value:
@@ -45,6 +51,7 @@ class CudaOptions:
                     | ("compiler", "auto" | "nvrtc" | "nvcc")
                     | ("hooks", "auto" | "on" | "off")
                     | ("completion", "auto" | "memory" | "event")
+                    | ("memory", "pool" | "mapped")
                     | ("binaries", bool())
                 ):
                     found[name] = value
@@ -52,7 +59,7 @@ class CudaOptions:
                     raise EngineError(
                         f"cuda engine: option {name:.40} is {value!r:.80}; allowed: device (index or UUID), driver"
                         " (path), compiler (auto,"
-                        " nvrtc, nvcc), hooks (auto, on, off), completion (auto, memory, event), binaries (true,"
-                        " false), heap (bytes)"
+                        " nvrtc, nvcc), hooks (auto, on, off), completion (auto, memory, event), memory"
+                        " (pool, mapped), binaries (true, false), heap (bytes)"
                     )
         return cls(**found)

@@ -1,5 +1,5 @@
-/* What kernels print. The driver keeps it in a buffer of the GPU's and writes it to stdout when somebody synchronises;
- * stdout is a file of which this process is the only reader. */
+/* Text that kernels print. The driver keeps it in a buffer on the GPU and writes it to stdout when a stream is
+ * synchronised; stdout is a file that only this process reads. */
 #include "cuda_engine.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whole lines, if they do not all fit. */
+/* Bytes of text that fit: all, or whole lines. */
 static uint32_t fitting(const char *text, uint32_t len, uint32_t room)
 {
     if (len <= room)
@@ -18,7 +18,7 @@ static uint32_t fitting(const char *text, uint32_t len, uint32_t room)
     return room;
 }
 
-/* Takes what is in the file, as much as there is room for. */
+/* Takes text from the file, as much as fits. */
 static void read_file(struct cuda_output *output, int fd, uint64_t size)
 {
     uint32_t room = VGC_MAX_OUTPUT_BYTES - output->len;
@@ -43,7 +43,7 @@ static void empty_file(struct cuda_output *output, int fd)
     else
         read_file(output, fd, (uint64_t)file.st_size);
     if (ftruncate(fd, 0) != 0)
-        output->lost++; /* it will be read again: better twice than never */
+        output->lost++; /* the text will be read again, which is better than losing it */
 }
 
 drv_result cuda_output_collect(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op)
@@ -58,7 +58,8 @@ drv_result cuda_output_collect(struct cuda_engine *engine, struct cuda_stream *s
     return error;
 }
 
-/* The driver says it when somebody synchronises, which the context being lost is at once. */
+/* Reads the driver's text of an assertion, which it writes at a synchronisation; that returns at once, as the context
+ * is lost. */
 void cuda_output_assertion(struct cuda_engine *engine, const struct cuda_lane *lane, char *text, uint32_t size)
 {
     text[0] = '\0';

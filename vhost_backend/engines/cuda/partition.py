@@ -1,8 +1,8 @@
-"""A VM's share of a GPU: a context whose kernels run on some of its SMs, and on no others.
+"""A VM's share of a GPU: a context whose kernels run only on some of its SMs.
 
-The share is a green context, a partition of the SMs that the driver keeps. Partitions come in the sizes that the
-architecture allows (`Device.pe_granularity`), so a share is rounded up; what no partition can be is the whole GPU,
-whose context is the primary one.
+The share is a green context, a partition of the SMs that the driver enforces. The architecture determines the sizes of
+partitions (`Device.pe_granularity`), so a share is rounded up; a share that no partition can have is the whole GPU,
+with its primary context.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ _INVALID_RESOURCE_CONFIGURATION: Final = 915
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A context on some of a device's SMs. Current in no thread; `release` gives it back."""
+    """A context on some of a device's SMs. Not current in any thread; `release` ends it."""
 
     driver: Driver
     handle: Any
     """CUdevice"""
     primary: int
-    """CUcontext of the whole device: where limits are set, which hold for its parts too."""
+    """CUcontext of the whole device, whose limits also apply to its partitions."""
     context: int
-    """CUcontext whose kernels run on this part."""
+    """CUcontext whose kernels run on this partition."""
     asked: int
     given: int
-    """How many SMs it has."""
+    """Number of SMs of this partition."""
     green: Any = None
-    """CUgreenCtx, if it is a part of the device."""
+    """CUgreenCtx, unless this is the whole device."""
 
     def release(self) -> None:
-        """Ends the context, and all that is in it."""
+        """Destroys the context with its contents."""
         if self.green is not None:
             self.driver.call("cuGreenCtxDestroy", self.green)
         self.driver.call("cuDevicePrimaryCtxRelease", self.handle)
 
 
 def rounded(device: Device, asked: int) -> int:
-    """The smallest share of the device with at least this many SMs."""
+    """Size of the smallest share with at least `asked` SMs."""
     step = device.pe_granularity
     size = max(-(-asked // step) * step, device.min_pes)
     return min(size, device.num_pes)
 
 
 def take(driver: Driver, device: Device, asked: int) -> Partition:
-    """A context with at least `asked` of the device's SMs, or all of them.
+    """Makes a context with at least `asked` of the device's SMs, or all of them.
 
-    :raise EngineError: there is no memory for it, or this driver cannot divide the device.
+    :raise EngineError: the device has no memory for it, or this driver cannot divide the device.
     """
     handle = driver.call("cuDeviceGet", device.index)
     primary = int(driver.call("cuDevicePrimaryCtxRetain", handle))
@@ -75,7 +75,7 @@ def take(driver: Driver, device: Device, asked: int) -> Partition:
 
 
 def _divide(whole: Partition, wanted: int) -> Partition | None:
-    """A part of the device, or None if it has no part of that size: an SM's neighbours can be fused off."""
+    """Partition of the device; None if it has no partition of that size, as an SM's neighbours can be fused off."""
     driver = whole.driver
     kind = driver.bindings.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
     sms = driver.call("cuDeviceGetDevResource", whole.handle, kind)

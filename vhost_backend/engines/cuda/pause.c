@@ -1,7 +1,7 @@
-/* Pausing: nothing new is submitted until nothing runs on the GPU.
+/* Pausing: no operations are submitted until nothing runs on the GPU.
  *
  * Loading a module may make the driver wait for the whole context. A thread that has entered the engine must not wait
- * that way: nobody would look at deadlines meanwhile, and a kernel that hangs would never be ended. */
+ * like that: deadlines would not be checked meanwhile, and a kernel that hangs would never be ended. */
 #include "cuda_engine.h"
 
 static bool is_quiet(const struct cuda_engine *engine)
@@ -18,7 +18,7 @@ bool vgc_cuda_engine_pause(struct vgc_engine *base)
     vgc_engine_enter(base);
     engine->draining = true;
     cuda_poll(base);
-    bool quiet = is_quiet(engine);
+    bool quiet = is_quiet(engine) && cuda_timer_is_quiet(engine);
     vgc_engine_leave(base);
     return quiet;
 }

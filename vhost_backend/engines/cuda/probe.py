@@ -1,13 +1,13 @@
-"""``python -m vhost_backend.engines.cuda.probe``: which GPUs this host has, as one line of JSON.
+"""``python -m vhost_backend.engines.cuda.probe``: prints this host's GPUs as one line of JSON.
 
-The daemon runs it as a process of its own (`vhost_backend.daemon.gpus`): whoever has called the driver once keeps
-memory of every GPU, and must not fork. It ends with 0 whatever it finds. Members of the object:
+The daemon runs it as a process of its own (`vhost_backend.daemon.gpus`): a process that has called the driver keeps
+memory of every GPU, and must not fork. Its exit status is always 0. Members of the object:
 
 ==================  ================================================================================
-``driver_path``     the driver's file, for workers, which do not see what the linker searches; or null
-``driver_version``  the CUDA version that it knows, or null
-``devices``         those that can be used
-``problem``         why there are none, or not more; or null
+``driver_path``     path of the driver, for workers, whose linker cannot search for it; or null
+``driver_version``  newest CUDA version that the driver supports, or null
+``devices``         usable devices
+``problem``         why devices cannot be used or found; or null
 ==================  ================================================================================
 """
 
@@ -24,14 +24,14 @@ from vhost_backend.engines.cuda.driver import DEFAULT_LIBRARY, start
 
 
 def probe(library: str) -> dict[str, Any]:
-    """Asks the driver. Never raises."""
+    """Reads the driver's devices. Never raises."""
     found: dict[str, Any] = {"driver_path": None, "driver_version": None, "devices": [], "problem": None}
     try:
         driver = start(library)
         found["driver_path"] = driver.library
         found["driver_version"] = ".".join(map(str, driver.version()))
         usable, problems = devices(driver)
-    except Exception as error:  # noqa: BLE001  whatever is wrong with a host's driver: the CPU engine works without
+    except Exception as error:  # noqa: BLE001  the CPU engine works without a driver
         return found | {"problem": str(error) or type(error).__name__}
     if not usable and not problems:
         problems = ["the driver has found no GPU: see nvidia-smi -L"]
@@ -39,7 +39,7 @@ def probe(library: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prints the one line. What the driver itself may print goes to stderr."""
+    """Prints the line. Text that the driver prints goes to stderr."""
     parser = argparse.ArgumentParser(prog="vhost_backend.engines.cuda.probe", description=__doc__)
     parser.add_argument("--driver", default=DEFAULT_LIBRARY, metavar="PATH", help="the libcuda.so.1 to ask")
     arguments = parser.parse_args()

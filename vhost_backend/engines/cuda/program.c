@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the image's tables say, copied -------------------------------------------------------------------- */
+/* ---- copies of the image's tables --------------------------------------------------------------------------- */
 
 static size_t names_bytes(const struct vgc_cuda_kernel_spec *specs, uint32_t count)
 {
@@ -70,10 +70,10 @@ static void copy_specs(struct vgc_cuda_program *program, const struct vgc_cuda_k
     }
 }
 
-/* ---- what the driver says ----------------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------------------------------ */
 
-/* More dynamic shared memory than 48 KiB must be asked for: once, all that there is. A kernel that cannot have it is
- * good for launches with less, and the driver refuses the others. */
+/* Allows a kernel all dynamic shared memory of the device, as more than 48 KiB needs opt-in. If that fails, the driver
+ * refuses launches with more. */
 static void allow_shared(struct cuda_engine *engine, const struct cuda_kernel *kernel)
 {
     enum { FREE_BYTES = 48 << 10 };
@@ -106,15 +106,17 @@ static drv_result load_kernel(struct vgc_cuda_program *program, struct cuda_kern
     return error;
 }
 
-/* Engine entered. */
+/* Loads module and kernels. Called with the engine entered. */
 static int load(struct vgc_cuda_program *program, const void *image, const struct vgc_cuda_kernel_spec *specs,
                 char *why)
 {
     struct cuda_engine *engine = program->engine;
     drv_result error = engine->driver.cuModuleLoadData(&program->module, image);
+    if (error == DRV_ERROR_OUT_OF_MEMORY && engine->memory->trim(engine) == DRV_SUCCESS)
+        error = engine->driver.cuModuleLoadData(&program->module, image);
     cuda_check(engine, error);
     if (error != DRV_SUCCESS)
-        return cuda_why(engine, why, "the driver does not load it", error);
+        return cuda_why(engine, why, "the driver does not load the program", error);
     for (uint32_t i = 0; i < program->num_kernels; i++) {
         error = load_kernel(program, &program->kernels[i], specs[i].name);
         cuda_check(engine, error);
@@ -150,7 +152,91 @@ struct vgc_cuda_program *vgc_cuda_program_load(struct vgc_engine *base, const vo
     return NULL;
 }
 
-/* ---- questions, and the end --------------------------------------------------------------------------------- */
+/* ---- stacks ------------------------------------------------------------------------------------------------- */
+
+/* Sets the stack limit, which belongs to the device's primary context and also applies to green ones. If the driver
+ * refuses it, launches wait or fail. */
+static drv_result set_stacks(struct cuda_engine *engine, uint32_t bytes)
+{
+    const struct cuda_driver *driver = &engine->driver;
+    drv_context ours;
+    drv_result error = driver->cuCtxPushCurrent_v2(engine->setup.primary);
+    if (error != DRV_SUCCESS)
+        return error;
+    error = driver->cuCtxSetLimit(DRV_LIMIT_STACK_SIZE, bytes);
+    driver->cuCtxPopCurrent_v2(&ours);
+    if (error == DRV_SUCCESS)
+        engine->stack_bytes = bytes;
+    return error == DRV_ERROR_INVALID_VALUE || error == DRV_ERROR_UNSUPPORTED_LIMIT ? DRV_SUCCESS : error;
+}
+
+static uint32_t largest_stack(const struct cuda_engine *engine)
+{
+    uint32_t most = CUDA_STACK_BYTES;
+    for (const struct vgc_cuda_program *it = engine->provided; it != NULL; it = it->next_provided)
+        most = it->local_bytes > most ? it->local_bytes : most;
+    return most;
+}
+
+/* Grows stacks while nothing runs, as cuLaunchKernel of a kernel with more local memory than any before waits for all
+ * running work. The limit "takes effect immediately" [CUDA driver API: cuCtxSetLimit]. */
+static drv_result grow_stacks(struct cuda_engine *engine)
+{
+    uint32_t bytes = largest_stack(engine);
+    if (bytes <= engine->stack_bytes)
+        return DRV_SUCCESS;
+    drv_result error = set_stacks(engine, bytes);
+    if (error == DRV_ERROR_OUT_OF_MEMORY && engine->memory->trim(engine) == DRV_SUCCESS)
+        error = set_stacks(engine, bytes);
+    return error;
+}
+
+/* ---- the quota ---------------------------------------------------------------------------------------------- */
+
+static drv_result share_memory(struct cuda_engine *engine)
+{
+    uint64_t bytes = 0;
+    for (const struct vgc_cuda_program *it = engine->provided; it != NULL; it = it->next_provided)
+        bytes += it->quota_bytes;
+    return engine->memory->share(engine, bytes);
+}
+
+/* Ends a program's charge, and shrinks stacks that are not charged any more, as the driver never does that itself. */
+static void leave_provided(struct vgc_cuda_program *program)
+{
+    struct cuda_engine *engine = program->engine;
+    struct vgc_cuda_program **at = &engine->provided;
+    while (*at != NULL && *at != program)
+        at = &(*at)->next_provided;
+    if (*at == NULL)
+        return;
+    *at = program->next_provided;
+    if (largest_stack(engine) < engine->stack_bytes)
+        cuda_check(engine, set_stacks(engine, largest_stack(engine)));
+    cuda_check(engine, share_memory(engine));
+}
+
+int vgc_cuda_program_provide(struct vgc_cuda_program *program, uint64_t bytes, char *why)
+{
+    struct cuda_engine *engine = program->engine;
+    const char *what = "allocations leave too little memory";
+    vgc_engine_enter(&engine->base);
+    program->quota_bytes = bytes;
+    program->next_provided = engine->provided;
+    engine->provided = program;
+    drv_result error = share_memory(engine);
+    if (error == DRV_SUCCESS) {
+        what = "no room for the stacks of all threads";
+        error = grow_stacks(engine);
+    }
+    cuda_check(engine, error);
+    if (error != DRV_SUCCESS)
+        leave_provided(program);
+    vgc_engine_leave(&engine->base);
+    return error == DRV_SUCCESS ? 0 : cuda_why(engine, why, what, error);
+}
+
+/* ---- lookup and unloading ----------------------------------------------------------------------------------- */
 
 struct vgc_kernel *vgc_cuda_program_kernel(struct vgc_cuda_program *program, uint32_t index)
 {
@@ -184,9 +270,12 @@ int vgc_cuda_program_global(struct vgc_cuda_program *program, const char *name, 
 void vgc_cuda_program_unload(struct vgc_cuda_program *program)
 {
     struct cuda_engine *engine = program->engine;
-    cuda_texts_forget(program);
+    bool may_go = cuda_texts_forget(program);
     vgc_engine_enter(&engine->base);
-    cuda_check(engine, engine->driver.cuModuleUnload(program->module));
+    cuda_timer_forget(program);
+    if (may_go) /* otherwise it stays until the context ends */
+        cuda_check(engine, engine->driver.cuModuleUnload(program->module));
+    leave_provided(program);
     vgc_engine_leave(&engine->base);
     free_program(program);
 }

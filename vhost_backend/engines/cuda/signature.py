@@ -1,10 +1,10 @@
-"""What a kernel's parameters are, read out of the linker's name of it.
+"""Kinds of a kernel's parameters, from its mangled name.
 
-A cubin tells sizes but no types. C++ function names carry the types of their parameters: the Itanium C++ ABI's mangling
-[https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling]. This reads as much of it as names of kernels contain:
-types of every shape, templates, substitutions, packs. What it does not read (expressions, local and unnamed types,
-vendor extensions) makes the answer None. A name alone does not tell an enumeration from a struct, so either is UNKNOWN,
-but for the types that every CUDA program has.
+A cubin has sizes but no types. Mangled C++ function names have the types of their parameters
+[https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling]. This reads the parts of the grammar that kernels' names
+contain: types of every shape, templates, substitutions, packs. For names with other parts (expressions, local and
+unnamed types, vendor extensions) the result is None. A name does not tell an enumeration from a struct, so both are
+UNKNOWN, except for types of CUDA's headers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OTHER, _UNKNOWN = ParamKind.OTHER, ParamKind.UNKNOWN
 
 
 class _Value(NamedTuple):
-    """What a parameter is, and its size in bytes; 0 where that is not known."""
+    """Kind of a parameter, and its size in bytes; 0 if that is unknown."""
 
     kind: ParamKind
     size: int = 0
@@ -57,10 +57,10 @@ _KNOWN: Final[dict[str, _Value]] = {
     "__nv_bfloat162": _Value(_OTHER),
     "dim3": _Value(_OTHER),
 }
-"""Types of CUDA's headers. A __half is a struct in form and a number in fact."""
+"""Types of CUDA's headers. __half is a number, though a struct."""
 
 _ENUMERATIONS: Final = (1, 2, 4, 8)
-"""Their sizes: what has another one is a struct."""
+"""Sizes of enumerations; a type of another size is a struct."""
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}|0")
 _SEQUENCE: Final = re.compile(r"[ST]([0-9A-Z]{0,6})_")
@@ -68,22 +68,22 @@ _LITERAL: Final = re.compile(r"n?[0-9]+E")
 _MOST_NESTED: Final = 100
 _POINTER_BYTES: Final = 8
 _LONGEST: Final = 4096
-"""Characters of a name that are read at all: packs multiply."""
+"""Longest name that is read, in characters: packs multiply."""
 
 
 class _UnsureError(Exception):
-    """The name is not mangled, or has something in it that is not read here."""
+    """The name is not mangled, or has parts that are not read here."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """A type, a name that leads to one, or a template's argument. Of a pack: what each of its members is."""
+    """A type, a name that leads to a type, or a template's argument; for a pack, the values of its members."""
 
     values: tuple[_Value, ...]
     is_pack: bool = False
 
     def made(self, kind: ParamKind, size: int = 0) -> _Type:
-        """Something of `kind` made of this: a pointer to it, say. Of a pack: of each of its members."""
+        """Type of `kind` derived from this one, for example a pointer to it; for a pack, derived from each member."""
         return _Type((_Value(kind, size),) * len(self.values), self.is_pack)
 
     @property
@@ -104,10 +104,10 @@ class _Reader:
     depth: int = 0
     substitutions: list[_Type] = field(default_factory=list)
     arguments: list[_Type] | None = None
-    """Of the kernel's template, once they have been read."""
+    """Arguments of the kernel's template, once they have been read."""
 
     def kernel(self) -> tuple[_Value, ...]:
-        """``_Z NAME [RETURN_TYPE] PARAMETER...``; only templates tell their return type."""
+        """``_Z NAME [RETURN_TYPE] PARAMETER...``; only templates have their return type in the name."""
         if not self._take("_Z"):
             raise _UnsureError
         self.arguments = self._function_name()
@@ -126,7 +126,7 @@ class _Reader:
     # ---- characters ----------------------------------------------------------------------------------------------
 
     def _rest(self) -> str:
-        """Up to what compilers put behind names of their own making."""
+        """Rest of the name, without a suffix of the compiler."""
         return self.text[self.at :].partition(".")[0]
 
     def _sees(self, word: str) -> bool:
@@ -147,7 +147,7 @@ class _Reader:
     # ---- names ---------------------------------------------------------------------------------------------------
 
     def _source_name(self) -> str:
-        """``[L] LENGTH CHARACTERS [B TAG]...``: L says internal linkage."""
+        """``[L] LENGTH CHARACTERS [B TAG]...``; L means internal linkage."""
         name = self._identifier()
         while self._take("B"):
             self._identifier()
@@ -167,7 +167,7 @@ class _Reader:
         return type_
 
     def _function_name(self) -> list[_Type] | None:
-        """Reads over the kernel's name; its template's arguments if it is one."""
+        """Skips the kernel's name; returns its template's arguments if it is a template."""
         if self._take("N"):
             return self._nested()[1]
         self._take("St")
@@ -178,7 +178,7 @@ class _Reader:
         return self._template_arguments()
 
     def _nested(self) -> tuple[_Type, list[_Type] | None]:
-        """``N PREFIX... E``, behind the N: what it names, and the template arguments that it ends with."""
+        """``N PREFIX... E``, behind the N: the named type, and the template arguments at its end."""
         named = _SOMETHING
         arguments = None
         depth = 0
@@ -236,10 +236,10 @@ class _Reader:
         if self.depth > _MOST_NESTED or self.at >= len(self.text):
             raise _UnsureError
 
-    # ---- what was there before -----------------------------------------------------------------------------------
+    # ---- substitutions -------------------------------------------------------------------------------------------
 
     def _index(self, base: int) -> int:
-        """``_`` is the first, ``0_`` the second."""
+        """Index of a substitution or template parameter: ``_`` is the first, ``0_`` the second."""
         digits = self._match(_SEQUENCE)[1:-1]
         try:
             return int(digits, base) + 1 if digits else 0
@@ -247,7 +247,7 @@ class _Reader:
             raise _UnsureError from None
 
     def _substitution(self) -> _Type:
-        if self.text[self.at + 1 : self.at + 2] in ("a", "b", "s", "i", "o", "d"):  # std::string and its like
+        if self.text[self.at + 1 : self.at + 2] in ("a", "b", "s", "i", "o", "d"):  # std::string and the like
             self.at += 2
             return _STRUCT
         index = self._index(36)
@@ -294,14 +294,14 @@ class _Reader:
         return _Type((value,))
 
     def _templated(self, found: _Type) -> _Type:
-        """A type of before, or a template of before with other arguments."""
+        """A substituted type, or a substituted template with other arguments."""
         if not self._sees("I"):
             return found
         self._template_arguments()
         return self._remember(_STRUCT)
 
     def _class(self) -> _Type:
-        """A struct, union or enumeration; with template arguments it is no enumeration."""
+        """A struct, union or enumeration; with template arguments it is not an enumeration."""
         if self._take("N"):
             return self._remember(self._nested()[0])
         in_std = self._take("St")
@@ -352,18 +352,18 @@ def _values(mangled: str) -> tuple[_Value, ...] | None:
 
 
 def kinds_in_name(mangled: str) -> Kinds | None:
-    """The kinds of a function's parameters, in their order.
+    """Kinds of a function's parameters, in order.
 
-    None when the name does not tell (``extern "C"``), or has something in it that is not read here.
+    None if the name does not tell them (``extern "C"``), or has parts that are not read here.
     """
     values = _values(mangled)
     return None if values is None else tuple(value.kind for value in values)
 
 
 def param_kinds(mangled: str, sizes: Sequence[int]) -> Kinds:
-    """`ParamKind` of each parameter of these sizes, which the cubin tells; () where nothing is known of any.
+    """`ParamKind` of each parameter, with sizes from the cubin; () if all are unknown.
 
-    Nothing is known either if a size is none that its type has. What is too large for an enumeration is none.
+    Also () if a size does not fit its type. A type whose size an enumeration cannot have is a struct.
     """
     values = _values(mangled)
     if values is None or len(values) != len(sizes):

@@ -1,8 +1,8 @@
-/* Operations that one batch of driver calls cannot do: alone in their lane, a step at a time.
+/* Operations that one batch of driver calls cannot do: they are done in steps, alone in their lane.
  *
- *   copies with guest memory that is not registered   the driver may wait for the stream they are in: it is idle then
+ *   copies with guest memory that is not registered   the driver may wait for their stream, which must be idle then
  *   copies within the VM's region                     the driver would do them at once, out of order
- *   moves within GPU memory that overlap              through a scratch buffer
+ *   overlapping copies within GPU memory              need a scratch buffer
  */
 #include "cuda_engine.h"
 
@@ -53,9 +53,9 @@ bool cuda_in_steps(const struct vgc_op *op)
     return is_copy(op) && op->engine_private != NULL;
 }
 
-/* ---- with the guest's memory -------------------------------------------------------------------------------- */
+/* ---- copies with guest memory ------------------------------------------------------------------------------- */
 
-/* The bytes of the payload from `moved` on, as far as they are in one piece. */
+/* Contiguous bytes of the payload from `moved` on. */
 static struct vgc_span piece_at(const struct vgc_op *op, uint64_t moved, uint64_t limit)
 {
     uint32_t i = 0;
@@ -82,9 +82,9 @@ static drv_result step_payload(struct cuda_engine *engine, struct cuda_lane *lan
               : engine->driver.cuMemcpyDtoHAsync_v2(piece.base, device, piece.len, lane->stream->handle);
 }
 
-/* ---- within the device's memory ----------------------------------------------------------------------------- */
+/* ---- copies within device memory ---------------------------------------------------------------------------- */
 
-/* Overlapping ranges on the host are moved at once. */
+/* Copies within the host's memory, overlapping ranges in a single step. */
 static drv_result step_host(const struct cuda_engine *engine, struct cuda_lane *lane, const struct vgc_op *op)
 {
     uint64_t left = op->size - lane->moved;
@@ -94,7 +94,7 @@ static drv_result step_host(const struct cuda_engine *engine, struct cuda_lane *
     return DRV_SUCCESS;
 }
 
-/* From the end that is not overwritten first. */
+/* Copies a part through the scratch buffer, beginning at the end that is not overwritten first. */
 static drv_result move_part(struct cuda_engine *engine, struct cuda_lane *lane, const struct vgc_op *op)
 {
     const struct cuda_driver *driver = &engine->driver;
@@ -119,7 +119,7 @@ static drv_result step_move(struct cuda_engine *engine, struct cuda_lane *lane, 
     return error;
 }
 
-/* ---- any ---------------------------------------------------------------------------------------------------- */
+/* ---- steps -------------------------------------------------------------------------------------------------- */
 
 bool cuda_scratch_is_taken(const struct cuda_engine *engine, const struct cuda_lane *lane, const struct vgc_op *op)
 {

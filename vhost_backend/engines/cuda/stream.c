@@ -1,7 +1,7 @@
-/* CUstreams, and the markers that say how far each one is.
+/* CUstreams, and markers that tell the progress of each.
  *
- * A marker is a number that the GPU writes into pinned memory when it comes to it (cuStreamWriteValue32), or an event
- * where it cannot. Looking at a word costs no driver call. */
+ * A marker is a number that the GPU writes into pinned memory when it reaches it (cuStreamWriteValue32), or an event
+ * where it cannot do that. Reading a word needs no driver call. */
 #include "cuda_engine.h"
 
 #include <stdio.h>
@@ -46,6 +46,26 @@ void cuda_stream_put(struct cuda_engine *engine, struct cuda_stream *stream)
 {
     stream->next = engine->free_streams;
     engine->free_streams = stream;
+}
+
+drv_result cuda_urgent_stream(const struct cuda_engine *engine, drv_stream *stream)
+{
+    int least = 0;
+    int greatest = 0; /* lower numbers are higher priorities */
+    drv_result error = engine->driver.cuCtxGetStreamPriorityRange(&least, &greatest);
+    if (error != DRV_SUCCESS)
+        return error;
+    return engine->driver.cuStreamCreateWithPriority(stream, DRV_STREAM_NON_BLOCKING, greatest);
+}
+
+drv_result cuda_follow_allocs(struct cuda_engine *engine, struct cuda_stream *stream)
+{
+    if (stream->allocs_seen == engine->allocs)
+        return DRV_SUCCESS;
+    drv_result error = engine->driver.cuStreamWaitEvent(stream->handle, engine->alloc_event, DRV_EVENT_WAIT_DEFAULT);
+    if (error == DRV_SUCCESS)
+        stream->allocs_seen = engine->allocs;
+    return error;
 }
 
 /* ---- markers ------------------------------------------------------------------------------------------------ */
@@ -99,7 +119,7 @@ static drv_result make_words(struct cuda_engine *engine)
     return engine->driver.cuMemHostGetDevicePointer_v2(&engine->words_address, words, 0);
 }
 
-/* Does a word arrive? Nothing else runs yet, so the stream may be waited for. */
+/* Tests whether a word arrives. Nothing else runs yet, so the stream may be waited for. */
 static drv_result try_word(struct cuda_engine *engine, struct cuda_stream *stream)
 {
     drv_result error = engine->driver.cuStreamWriteValue32_v2(stream->handle, stream->word_address, TEST_NUMBER,
@@ -112,7 +132,7 @@ static drv_result try_word(struct cuda_engine *engine, struct cuda_stream *strea
     return error;
 }
 
-/* Decides, once there is a stream to try it with. */
+/* Chooses words or events, by a test with the first stream. */
 static drv_result choose_markers(struct cuda_engine *engine)
 {
     drv_result error = try_word(engine, engine->free_streams);

@@ -1,4 +1,4 @@
-/* One operation becomes driver calls in a CUstream. None of them waits for the GPU. */
+/* Driver calls of an operation in a CUstream. None of them waits for the GPU. */
 #include "cuda_engine.h"
 
 enum { SEED_BYTES = 64 << 10, WIDE_FILL_COST = 64, STEP_COST = 16 };
@@ -28,7 +28,7 @@ static drv_result copy_spans(const struct cuda_driver *driver, drv_stream stream
     return error;
 }
 
-/* At most one of the ranges is on the host: copies on the host go in steps. */
+/* At most one of the ranges is on the host: copies within the host's memory are done in steps. */
 static drv_result copy_device(const struct cuda_engine *engine, drv_stream stream, const struct vgc_op *op)
 {
     const struct cuda_driver *driver = &engine->driver;
@@ -43,8 +43,8 @@ static drv_result copy_device(const struct cuda_engine *engine, drv_stream strea
 
 /* ---- fills -------------------------------------------------------------------------------------------------- */
 
-/* The driver knows patterns of up to 4 bytes: the first bytes are filled word by word, every other one each time, the
- * rest is copied from what is there already, twice as much each time. */
+/* Fills with 8-byte patterns, as the driver has only up to 4 bytes: the first bytes are filled with two strided fills
+ * of words, the rest is copied from them, twice as much each time. */
 static drv_result fill_wide(const struct cuda_driver *driver, drv_stream stream, const struct vgc_op *op)
 {
     uint64_t done = op->size < SEED_BYTES ? op->size : SEED_BYTES;
@@ -80,7 +80,7 @@ static drv_result fill(const struct cuda_engine *engine, drv_stream stream, cons
 
 /* ---- launches ----------------------------------------------------------------------------------------------- */
 
-/* The driver copies the parameters before it returns. */
+/* Launches a kernel; the driver copies the parameters before it returns. */
 static drv_result launch(const struct cuda_engine *engine, drv_stream stream, const struct vgc_op *op)
 {
     size_t size = op->param_len;
@@ -91,16 +91,6 @@ static drv_result launch(const struct cuda_engine *engine, drv_stream stream, co
     return engine->driver.cuLaunchKernel(cuda_kernel_of(op)->function, op->grid[0], op->grid[1], op->grid[2],
                                          op->block[0], op->block[1], op->block[2], op->shared_bytes, stream, NULL,
                                          size == 0 ? NULL : extra);
-}
-
-drv_result cuda_follow_allocs(struct cuda_engine *engine, struct cuda_stream *stream)
-{
-    if (stream->allocs_seen == engine->allocs)
-        return DRV_SUCCESS;
-    drv_result error = engine->driver.cuStreamWaitEvent(stream->handle, engine->alloc_event, DRV_EVENT_WAIT_DEFAULT);
-    if (error == DRV_SUCCESS)
-        stream->allocs_seen = engine->allocs;
-    return error;
 }
 
 drv_result cuda_submit(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op)

@@ -1,7 +1,7 @@
-/* Programs and the control system: where a program's hooks find the area, and the texts that its records name.
+/* Programs and the control system: linking a program to the control area, and texts that its records name.
  *
- * A record says a format or a name by its device address. The texts are constants of the program; the host has the
- * image that they were loaded from, so it keeps them and reads nothing from the GPU. */
+ * A record has the device address of a format or name. The texts are constants of the program; the host keeps a copy of
+ * them from the image, so that it never reads the GPU's memory. */
 #include "cuda_engine.h"
 
 #include <errno.h>
@@ -32,19 +32,26 @@ int vgc_cuda_program_hook(struct vgc_cuda_program *program, uint64_t control, ui
 {
     struct cuda_engine *engine = program->engine;
     int error = 0;
+    program->link_address = control;
     if (engine->control.area != 0)
         error = cuda_control_set(engine, control, &engine->control.link, sizeof(engine->control.link));
     if (error == 0)
         error = keep_texts(program, address, texts, bytes);
+    if (error == 0 && engine->control.area != 0) {
+        vgc_engine_enter(&engine->base);
+        cuda_timer_learn(program);
+        vgc_engine_leave(&engine->base);
+    }
     if (error == 0)
         return 0;
-    snprintf(why, VGC_CUDA_WHY, "the control area cannot be made known to the program: %s", strerror(-error));
+    snprintf(why, VGC_CUDA_WHY, "the program cannot be linked to the control area: %s", strerror(-error));
     return -1;
 }
 
-void cuda_texts_forget(struct vgc_cuda_program *program)
+bool cuda_texts_forget(struct vgc_cuda_program *program)
 {
     struct cuda_control *control = &program->engine->control;
+    bool may_go = program->link_address == 0 || cuda_link_forget(program->engine, program->link_address);
     pthread_mutex_lock(&control->lock);
     for (struct vgc_cuda_program **at = &control->texts; *at != NULL; at = &(*at)->next_texts)
         if (*at == program) {
@@ -52,9 +59,10 @@ void cuda_texts_forget(struct vgc_cuda_program *program)
             break;
         }
     pthread_mutex_unlock(&control->lock);
+    return may_go;
 }
 
-/* The program's text that begins at this address, and how many bytes of its constants are left from there. */
+/* Text at this address; *left: bytes of its program's constants from there on. */
 static const char *find_text(const struct cuda_control *control, uint64_t address, uint64_t *left)
 {
     for (const struct vgc_cuda_program *program = control->texts; program != NULL; program = program->next_texts)

@@ -1,8 +1,7 @@
-"""How what a guest sends becomes a cubin: which compiler, what it sees, and what its result depends on.
+"""Compile jobs of the CUDA engine: choice of the compiler, the files that it sees, and the identity of its result.
 
-Runs in the daemon and compiles nothing itself: the work is done in the compile sandbox, by ``compiler/``. That is a
-Python program: it parses what guests send, and starts NVRTC 10 ms later than a C program would (52 ms beside 42 for an
-empty kernel).
+Runs in the daemon and compiles nothing itself: ``compiler/`` does that in the compile sandbox. It is a Python program,
+as it parses guest data; it starts NVRTC 10 ms later than a C program would (52 instead of 42 ms for an empty kernel).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Final
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import toolkits
 from vhost_backend.engines.cuda.driver import INSTALL
-from vhost_backend.engines.cuda.toolkits import Toolkit, Version, version_text
+from vhost_backend.engines.cuda.toolkits import Piece, Toolkit, version_text
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.launch import SYSTEM_PATHS
 
@@ -29,20 +28,20 @@ PROGRAM: Final = HERE / "compiler"
 KERNELS: Final = HERE.parents[2] / "kernels"
 INCLUDE_DIR: Final = KERNELS / "cuda" / "include"
 CONTROL_DIRS: Final = (KERNELS / "control" / "include", KERNELS / "cuda" / "control", KERNELS / "control")
-"""The control system's device API, what its hooks call, and the GPU domain that they are made of."""
+"""Folders of the control system: its device API, the functions that hooks call, and the control code."""
 INSTALL_12: Final = "pip install 'virtio-gpu-compute[cuda12]'"
-"""For drivers of CUDA 12, which do not take what a compiler of CUDA 13 makes."""
+"""Command that installs compilers for drivers of CUDA 12, which do not load programs of CUDA 13's compilers."""
 COMPILERS: Final = ("auto", "nvrtc", "nvcc")
-"""What the setting ``compiler`` may say."""
+"""Values of the setting ``compiler``."""
 USE_NVCC: Final = "--use-nvcc"
-"""A guest's option for sources that NVRTC does not take."""
+"""Option of a guest for sources that NVRTC does not compile."""
 
 HOOKS: Final = ("on", "off")
-"""What the setting ``hooks`` may say: whether the control system can see what is compiled."""
+"""Values of the setting ``hooks``: whether programs are compiled with the control system's hooks."""
 
 _HOOKS: Final = "vgc_hooks.h"
 _UNHEARD: Final = "vgc_unheard.h"
-"""Instead, for sources that include ``<vgc.h>`` all the same."""
+"""Header for sources that include ``<vgc.h>`` but are compiled without hooks."""
 _START: Final = (
     f"import sys; sys.path.append({str(HERE)!r}); from compiler.main import main; sys.exit(main(sys.argv[1:]))"
 )
@@ -52,19 +51,20 @@ _LAUNCH: Final = b"<<<"
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """What one run uses: its part of the command line, what it must see, and the files that shape its result."""
+    """A compiler for a job: its arguments, the paths that it must see, and the files that determine its result."""
 
     name: str
     arguments: tuple[str, ...] = ()
     visible: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
-    version: Version = (0, 0)
+    kit: Toolkit | None = None
+    """Toolkit of a compiler of sources; None for other tools."""
 
 
 def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
-    """A run of ``vgc-cudacc``, whose image is a cubin for ``settings["arch"]``, with or without ``settings["hooks"]``.
+    """Job that runs ``vgc-cudacc``; its image is a cubin for ``settings["arch"]``, with hooks by ``settings["hooks"]``.
 
-    :raise ValueError: a kind or setting that is not known, or a compiler that this host does not have.
+    :raise ValueError: the kind or a setting is unknown, or this host does not have the compiler.
     """
     if kind not in _INPUTS:
         raise ValueError(f"the CUDA engine does not compile {kind}; allowed: {', '.join(_INPUTS)}")
@@ -82,9 +82,9 @@ def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Ma
 
 
 def missing(arch: str, driver: str, compiler: str = "auto") -> str | None:
-    """Why this host cannot compile for `arch` and a driver of that CUDA version, and what to do; None: it can.
+    """Reason why this host cannot compile for `arch` and a driver of that CUDA version, and advice; None: it can.
 
-    Runs the compiler once, to ask for its architectures: some 20 ms.
+    Runs the compiler once, for the list of its architectures, which takes some 20 ms.
     """
     try:
         tool = _source_tool(driver, compiler, has_launches=False, has_hooks=False)
@@ -96,22 +96,44 @@ def missing(arch: str, driver: str, compiler: str = "auto") -> str | None:
     return f"{tool.name} {version} does not know {arch}; it knows {', '.join(known)}"
 
 
+def pieces(driver: str, compiler: str = "auto") -> tuple[Piece, ...]:
+    """Optional pieces, present or missing, of the toolkit that compiles for a driver of that CUDA version.
+
+    :raise ValueError: this host has no compiler for it.
+    """
+    tool = _source_tool(driver, compiler, has_launches=False, has_hooks=False)
+    return () if tool.kit is None else toolkits.pieces(tool.kit)
+
+
+def unhooked(driver: str, compiler: str = "auto") -> str | None:
+    """Reason why sources cannot get the control system's hooks on this host, and advice; None: they can."""
+    try:
+        tool = _source_tool(driver, compiler, has_launches=False, has_hooks=True)
+    except ValueError as error:
+        return str(error)
+    if tool.kit is None or "--hooks" in tool.arguments:
+        return None
+    ptxas, _ = toolkits.pieces(tool.kit)
+    version = version_text(tool.kit.version)
+    return f"{tool.kit} has no ptxas of {version} or a newer {tool.kit.version[0]}.x beside {tool.name}: {ptxas.hint}"
+
+
 @functools.cache
 def _supported(tool: _Tool) -> tuple[str, tuple[str, ...]]:
-    """The version of a compiler and the architectures that it compiles for.
+    """Version of a compiler, and its architectures.
 
-    :raise HostError: it cannot be used.
+    :raise HostError: the compiler cannot be used.
     """
-    if tool.name == "nvcc":
-        return version_text(tool.version), tuple(_asked(str(tool.files[0]), "--list-gpu-code"))
+    if tool.name == "nvcc" and tool.kit is not None:
+        return version_text(tool.kit.version), tuple(_asked(str(tool.files[0]), "--list-gpu-code"))
     version, *numbers = _asked(*_interpreter(), "describe", "--library", str(tool.files[0]))
     return version, tuple(f"sm_{number}" for number in numbers)
 
 
 def _asked(*argv: str) -> list[str]:
-    """The words that a program prints.
+    """Words that a program prints.
 
-    :raise HostError: it cannot be used.
+    :raise HostError: the program fails.
     """
     done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
@@ -134,9 +156,9 @@ def _choose(kind: str, source: bytes, options: tuple[str, ...], settings: Mappin
 
 
 def _wanted(compiler: str, options: tuple[str, ...]) -> str:
-    """The guest chooses where the host leaves the choice.
+    """Compiler to use: the guest's option counts if the host's setting is auto.
 
-    :raise ValueError: it does not.
+    :raise ValueError: the setting forbids the option.
     """
     if USE_NVCC not in options or compiler == "nvcc":
         return compiler
@@ -147,9 +169,10 @@ def _wanted(compiler: str, options: tuple[str, ...]) -> str:
 
 @functools.cache
 def _source_tool(driver: str, wanted: str, *, has_launches: bool, has_hooks: bool) -> _Tool:
-    """NVRTC takes a fifth of the time; nvcc takes host code too, of which a launch (``<<<``) is the sure sign.
+    """Chooses a compiler of sources. NVRTC takes a fifth of the time; nvcc compiles host code, too, whose sign is a
+    launch (``<<<``).
 
-    :raise ValueError: none is here; the text says how to get one.
+    :raise ValueError: this host has no such compiler; the text says how to get one.
     """
     if wanted not in COMPILERS:
         raise ValueError(f"compiler {wanted!r} is unknown; allowed: {', '.join(COMPILERS)}")
@@ -176,23 +199,32 @@ def _nothing(wanted: str, driver: str) -> str:
 
 
 def _install(driver: str) -> str:
-    """How to get the compilers for it."""
+    """Command that installs compilers for a driver."""
     return INSTALL_12 if toolkits.parse_version(driver)[0] == 12 else INSTALL
 
 
 def _nvrtc(kit: Toolkit, library: Path, has_hooks: bool) -> _Tool:
     includes = (INCLUDE_DIR, *CONTROL_DIRS, *kit.include_dirs)
     arguments = ("--library", str(library), *_included(includes), *_hooks(kit, has_hooks))
-    ptxas = () if kit.ptxas is None else (kit.ptxas,)
+    ptxas = _assembler(kit)
     visible = (library.parent, *kit.include_dirs, *ptxas)
-    return _Tool("nvrtc", arguments, visible, (library, *ptxas, *_landmarks(kit)), kit.version)
+    return _Tool("nvrtc", arguments, visible, (library, *ptxas, *_landmarks(kit)), kit)
 
 
 def _nvcc(kit: Toolkit, nvcc: Path, host: Path, has_hooks: bool) -> _Tool:
     system = (Path(name) for name in ("/bin", "/usr/bin", "/usr/include", "/usr/libexec"))
-    visible = (*kit.roots, host.parent, *(path for path in system if path.is_dir()))
-    arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host), *_included(CONTROL_DIRS), *_hooks(kit, has_hooks))
-    return _Tool("nvcc", arguments, visible, (nvcc, host.resolve(), *_landmarks(kit)), kit.version)
+    ptxas = _assembler(kit)
+    visible = (*kit.roots, *ptxas, host.parent, *(path for path in system if path.is_dir()))
+    later = (word for path in kit.nvcc_lacks() for word in ("--include-later", str(path)))
+    arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host), *_included(CONTROL_DIRS), *later)
+    files = (nvcc, host.resolve(), *ptxas, *_landmarks(kit))
+    return _Tool("nvcc", (*arguments, *_hooks(kit, has_hooks)), visible, files, kit)
+
+
+def _assembler(kit: Toolkit) -> tuple[Path, ...]:
+    """The ptxas that assembles programs with hooks; empty without one."""
+    found = toolkits.assembler(kit)
+    return () if found is None else (found,)
 
 
 def _included(folders: Iterable[Path]) -> Iterable[str]:
@@ -200,19 +232,25 @@ def _included(folders: Iterable[Path]) -> Iterable[str]:
 
 
 def _hooks(kit: Toolkit, has_hooks: bool) -> tuple[str, ...]:
-    """Programs get hooks where they shall, and there is an assembler for what they are put into."""
-    hooks = () if kit.ptxas is None or not has_hooks else ("--ptxas", str(kit.ptxas), "--hooks", _HOOKS)
-    return ("--unheard", _UNHEARD, *hooks)
+    """Arguments for hooks: programs get them if they shall and the host has an assembler. Without an assembler, each
+    program's log says so.
+    """
+    ptxas = _assembler(kit)
+    if not has_hooks:
+        return ("--unheard", _UNHEARD)
+    if not ptxas:
+        return ("--unheard", _UNHEARD, "--unhooked", f"the host has no ptxas for CUDA {version_text(kit.version)}")
+    return ("--unheard", _UNHEARD, "--ptxas", str(ptxas[0]), "--hooks", _HOOKS)
 
 
 @functools.cache
 def _ptxas(driver: str, name: str) -> _Tool:
-    """Fat binaries can do without ptxas, as long as there is machine code in them.
+    """Tool for PTX and fat binaries. A fat binary with machine code needs no ptxas.
 
-    :raise ValueError: PTX cannot, and there is none.
+    :raise ValueError: PTX needs ptxas, and this host has none.
     """
     found = [kit for kit in toolkits.usable(toolkits.parse_version(driver)) if kit.ptxas is not None]
-    # The newest one knows the newest PTX; what it makes is code, which needs no newer driver.
+    # The newest ptxas knows the newest PTX; its output is machine code, which needs no newer driver.
     ptxas = max(found, key=lambda kit: kit.version).ptxas if found else None
     if ptxas is not None:
         return _Tool(name, ("--ptxas", str(ptxas)), (ptxas,), (ptxas,))
@@ -222,14 +260,16 @@ def _ptxas(driver: str, name: str) -> _Tool:
 
 
 def _landmarks(kit: Toolkit) -> tuple[Path, ...]:
-    """Files that another release of the toolkit's headers has with another size or time."""
+    """Files whose size or time differs between releases of the toolkit's headers."""
     names = ("cuda.h", "cuda_fp16.hpp", "cuda/std/version", "cuda/version")
     return tuple(path for folder in kit.include_dirs for name in names if (path := folder / name).exists())
 
 
 def _identity(tool: _Tool, arch: str) -> str:
-    """Files are known by path, size and time: hashing a compiler would take longer than compiling."""
-    digest = hashlib.sha256(f"{_own_digest()} {'--hooks' in tool.arguments}\n".encode())
+    """Digest of all that determines a result. Files count by path, size and time, as hashing a compiler would take
+    longer than compiling. The arguments have the folders of headers, in order, and the hooks.
+    """
+    digest = hashlib.sha256(f"{_own_digest()} {tool.arguments}\n".encode())
     for path in tool.files:
         status = path.stat()
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
@@ -238,7 +278,7 @@ def _identity(tool: _Tool, arch: str) -> str:
 
 @functools.cache
 def _own_digest() -> str:
-    """Of our own headers, the control system's among them, and of the program that runs the compilers."""
+    """Digest of this project's headers, the control system's included, and of the compile program."""
     digest = hashlib.sha256()
     headers = (path for folder in (INCLUDE_DIR, *CONTROL_DIRS) for path in folder.rglob("*.h*"))
     for path in sorted([*headers, *INCLUDE_DIR.rglob("*"), *PROGRAM.glob("*.py")]):
@@ -249,13 +289,13 @@ def _own_digest() -> str:
 
 @functools.cache
 def _interpreter() -> tuple[str, ...]:
-    """Python without site-packages and without the user's settings: it starts in 5 ms."""
+    """Command of a Python without site-packages and user settings, which starts in 5 ms."""
     return (os.path.realpath(sys.executable), "-I", "-S", "-c", _START)
 
 
 @functools.cache
 def _interpreter_paths() -> tuple[Path, ...]:
-    """The interpreter and its library, if the sandbox does not show them anyway."""
+    """Paths of the interpreter and its library that the sandbox does not show anyway."""
     executable = Path(sys.executable).resolve()
     libraries = (Path(sys.base_prefix) / name for name in ("lib", "lib64"))
     return (executable, *_hidden(path for path in libraries if path.is_dir()))

@@ -1,4 +1,4 @@
-/* The job's own last steps before its program: ids, capabilities, limits, file descriptors, filter. */
+/* Last steps of the job before its program: ids, capabilities, limits, file descriptors, filter. */
 #define _GNU_SOURCE
 #include "launcher.h"
 
@@ -18,7 +18,7 @@ enum { MAX_FILTER = 4096 };
 
 extern char **environ;
 
-/* A user namespace of the job's own: no privilege over the others it lives in, and its own count of processes. */
+/* Enters a new user namespace: no privilege over the outer namespaces, and a separate count of processes. */
 static void enter_user_namespace(const struct vgc_options *options, struct vgc_handshake handshake)
 {
     char byte = 0;
@@ -26,7 +26,7 @@ static void enter_user_namespace(const struct vgc_options *options, struct vgc_h
               "unshare(CLONE_NEWUSER)");
     vgc_check(write(handshake.job_end, &byte, 1), "user namespaces", "handshake");
     if (read(handshake.job_end, &byte, 1) != 1)
-        _exit(VGC_EXIT_SETUP); /* the launcher has said why */
+        _exit(VGC_EXIT_SETUP); /* the launcher has reported the error */
     if (options->own_root) {
         vgc_check(setresgid(0, 0, 0), "user namespaces", "setresgid");
         vgc_check(setresuid(0, 0, 0), "user namespaces", "setresuid");
@@ -85,7 +85,7 @@ static void reset_signals(void)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int signal_number = 1; signal_number < NSIG; signal_number++)
-        (void)signal(signal_number, SIG_DFL); /* KILL, STOP and the C library's own refuse: nothing to reset */
+        (void)signal(signal_number, SIG_DFL); /* fails for KILL, STOP and signals of the C library: nothing to reset */
 }
 
 void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handshake)

@@ -1,17 +1,17 @@
-/* vgc-launch: runs one program inside fresh namespaces, with a root of its own, and reports how it ended.
+/* vgc-launch: runs one program inside fresh namespaces, with its own root, and reports how it ended.
  *
- * Three processes: the launcher stays outside and keeps what it started with; `init` is process 1 of the new pid
- * namespace and does nothing but exist (when it goes, the kernel kills everything in there); the job is process 2.
+ * Three processes: the launcher stays outside and keeps its privileges; `init` is process 1 of the new pid
+ * namespace and only exists (when it ends, the kernel kills every process of the namespace); the job is process 2.
  *
- * What it tells its caller goes to the report pipe, one line each:
+ * Reports go to the report pipe, one line each:
  *     pid N                      the job's process id, as the caller sees it
  *     exit N | signal N          how the job ended
- *     timeout | orphaned         the launcher ended it: its time was up, or the lifeline was closed
- *     output N | no-output TEXT  bytes copied out of the work directory, or why there are none
- *     error FEATURE: TEXT        the sandbox could not be built; nothing was run
- * Without a report pipe it ends as the job did, by the same signal or with the same exit status, and a sandbox
- * that could not be built is a line on stderr and exit status 125. SIGTERM kills the job. In either case the
- * launcher ends last: when it is gone by itself, nothing of the job is left.
+ *     timeout | orphaned         the launcher ended the job: its time was up, or the lifeline was closed
+ *     output N | no-output TEXT  bytes copied out of the work directory, or why none were copied
+ *     error FEATURE: TEXT        the sandbox could not be built; no program was run
+ * Without a report pipe the launcher ends as the job did, by the same signal or with the same exit status; if the
+ * sandbox could not be built, it writes a line to stderr and exits with status 125. SIGTERM kills the job. In either
+ * case the launcher ends last: when it has ended by itself, no process of the job is left.
  */
 #ifndef VGC_LAUNCHER_H
 #define VGC_LAUNCHER_H
@@ -42,8 +42,8 @@ struct vgc_bind {
 struct vgc_options {
     bool isolate; /* namespaces and a new root; false: only the work directory, limits and filter */
     struct vgc_bind binds[VGC_MAX_BINDS];
-    struct vgc_bind links[VGC_MAX_BINDS];   /* source: what the symbolic link says */
-    struct vgc_bind devices[VGC_MAX_BINDS]; /* device nodes that can be opened, or folders of such */
+    struct vgc_bind links[VGC_MAX_BINDS];   /* source: content of the symbolic link */
+    struct vgc_bind devices[VGC_MAX_BINDS]; /* device nodes that can be opened, or folders of device nodes */
     size_t num_binds;
     size_t num_links;
     size_t num_devices;
@@ -55,27 +55,27 @@ struct vgc_options {
     bool has_ids; /* the job becomes uid:gid; only root can ask for that */
     uid_t uid;
     gid_t gid;
-    bool own_root;         /* the job is root of its own user and mount namespace (it gives that up by itself) */
+    bool own_root;         /* the job is root of its own user and mount namespace, and drops that by itself */
     uint64_t work_bytes;   /* size of the work directory /vgc-work; 0: none */
     const char *work_path; /* without isolation: an existing directory of the host */
     int input_fd;
     const char *input_name;
     int output_fd;
     const char *output_name;
-    uint64_t output_bytes; /* at most */
+    uint64_t output_bytes; /* maximum size of the output */
     int log_fd;            /* the job's stdout and stderr; -1: inherited */
     int report_fd;         /* -1: none */
     int lifeline_fd;       /* the job is killed when this becomes readable: a pipe that closes, a parent that dies */
     int timeout_ms;        /* -1: none */
     int filter_fd;         /* struct sock_filter[]; -1: none */
-    int oom_score;         /* 0 to 1000: how gladly the host's out-of-memory killer takes the job */
+    int oom_score;         /* 0 to 1000: oom_score_adj of the job */
     char **argv;
 };
 
 /* options.c */
 void vgc_parse_options(int argc, char **argv, struct vgc_options *options);
 
-/* report.c: `feature` names what the host lacks. */
+/* report.c: `feature` names the missing feature of the host. */
 void vgc_report_to(int fd);
 void vgc_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void vgc_die(const char *feature, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -27,7 +27,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Process 1 of the new pid namespace: adopts and reaps orphans, lives as long as the launcher. */
+/* Process 1 of the new pid namespace: adopts and reaps orphans, ends with the launcher. */
 _Noreturn static void run_init(int lifeline)
 {
     char byte;
@@ -78,7 +78,7 @@ static pid_t start_job(const struct vgc_options *options, int proc_fd)
     return job;
 }
 
-/* SIGTERM as a descriptor; the job resets its own mask. */
+/* Opens a descriptor that delivers SIGTERM; the job resets its signal mask by itself. */
 static int open_termination(void)
 {
     sigset_t mask;
@@ -90,7 +90,7 @@ static int open_termination(void)
     return fd;
 }
 
-/* Waits until the job ends, its time is up, or nobody wants it any more. NULL: it ended by itself. */
+/* Waits until the job ends, its time is up, or the lifeline or SIGTERM ends it. NULL: the job ended by itself. */
 static const char *watch(pid_t job, int termination_fd, const struct vgc_options *options)
 {
     int job_fd = (int)syscall(SYS_pidfd_open, job, 0);
@@ -126,7 +126,7 @@ static void reap(pid_t pid, int *status)
         ;
 }
 
-/* Ends everything the job has started. With a pid namespace that is certain, else it is its process group. */
+/* Kills all processes of the job: the whole pid namespace or, without isolation, its process group. */
 static void end_all(const struct vgc_options *options, struct init_process init, pid_t job)
 {
     (void)kill(options->isolate ? init.pid : -job, SIGKILL);

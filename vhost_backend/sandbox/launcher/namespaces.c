@@ -34,7 +34,7 @@ static void write_map(int proc_fd, pid_t pid, const char *name, unsigned inside,
     write_proc(proc_fd, pid, name, text);
 }
 
-/* An ordinary user becomes root of a namespace in which it has the privileges that building a sandbox takes. */
+/* Makes an ordinary user root of a namespace, in which it has the privileges to build a sandbox. */
 void vgc_become_namespace_root(int proc_fd)
 {
     uid_t uid = geteuid();
@@ -59,7 +59,7 @@ void vgc_unshare_all(void)
         vgc_check(unshare(kinds[i].flag), kinds[i].feature, "unshare");
 }
 
-/* The job's user namespace holds one id: what it is outside, as root inside if it asked for that. */
+/* Maps one id into the job's user namespace: its outer id, to itself or (`own_root`) to root. */
 void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options)
 {
     uid_t uid = options->has_ids ? options->uid : geteuid();
@@ -69,7 +69,7 @@ void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options)
     write_map(proc_fd, job, "gid_map", options->own_root ? 0 : gid, gid);
 }
 
-/* The host, when it runs out of memory, takes the job first. A courtesy, not a wall: failure is no error. */
+/* Has the kernel's out-of-memory killer prefer the job. A courtesy to the host, no wall: failure is no error. */
 void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score)
 {
     char path[64];

@@ -55,7 +55,7 @@ static const struct option long_options[] = {
     {"timeout-ms", required_argument, NULL, OPT_TIMEOUT_MS},
     {"filter-fd", required_argument, NULL, OPT_FILTER_FD},
     {"oom-score", required_argument, NULL, OPT_OOM_SCORE},
-    {"exit", no_argument, NULL, OPT_EXIT}, /* the launcher as its own first job, to see what a host can do */
+    {"exit", no_argument, NULL, OPT_EXIT}, /* the launcher as its own job, to probe the host */
     {NULL, 0, NULL, 0},
 };
 

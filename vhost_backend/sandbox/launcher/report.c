@@ -26,7 +26,7 @@ void vgc_report(const char *format, ...)
     if (length > (int)sizeof(line) - 2)
         length = sizeof(line) - 2;
     line[length] = '\n';
-    /* The pipe is empty or nearly so: a line is written whole or the caller is gone. */
+    /* The pipe is almost empty, so a line is written whole unless the caller is gone. */
     if (write(report_fd, line, (size_t)length + 1) < 0)
         _exit(VGC_EXIT_SETUP);
 }

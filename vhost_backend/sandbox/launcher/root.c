@@ -1,5 +1,5 @@
-/* The job's root: an empty read-only tmpfs, read-only binds of what the job needs, /dev/null, /vgc-work.
- * On request device nodes, and a /proc of its own.
+/* Root of the job: an empty read-only tmpfs with read-only binds of the paths that the job needs, /dev/null, /vgc-work
+ * and, on request, device nodes and a /proc of the job's pid namespace.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
@@ -32,7 +32,7 @@ static void join(char path[PATH_MAX], const char *root, const char *rest)
 
 static void make_directory(const char *path)
 {
-    /* EROFS: below an earlier bind, where the directory is there already or the mount will say so. */
+    /* EROFS: below an earlier bind, where the directory exists already, or the mount will fail. */
     if (mkdir(path, 0755) < 0 && errno != EEXIST && errno != EROFS)
         vgc_die(FEATURE, "mkdir %s: %s", path, strerror(errno));
 }
@@ -88,7 +88,7 @@ static void mount_tmpfs(const char *path, const char *options, unsigned long fla
         vgc_die(FEATURE, "mount tmpfs on %s: %s", path, strerror(errno));
 }
 
-/* If it is there. */
+/* Makes `path` read-only, if it exists. */
 static void make_read_only(const char *path)
 {
     if (mount(path, path, NULL, MS_BIND | MS_REC, NULL) == 0)
@@ -97,11 +97,12 @@ static void make_read_only(const char *path)
         vgc_die(FEATURE, "bind %s: %s", path, strerror(errno));
 }
 
-/* A procfs shows the pid namespace of whoever mounts it: a child's, as the launcher's own is the host's. Without
- * privilege on the host it takes a procfs in sight that hides nothing, and that is the host's below /old.
+/* Mounts a procfs. It shows the pid namespace of the process that mounts it, so a child does that: the launcher itself
+ * is in the host's. Without privilege on the host, mounting it requires a visible procfs that hides nothing; the host's
+ * below /old is one.
  *
- * A job can write to what is its own there: NVIDIA's driver gives its threads names that way, and does not start where
- * it cannot. What is not a process stays read-only, even where its owner could not write anyway.
+ * A job can write to the files of its own processes: NVIDIA's driver names its threads that way, and does not start if
+ * it cannot. All other files are read-only, even those that file permissions protect already.
  */
 static void mount_proc(void)
 {
@@ -119,12 +120,12 @@ static void mount_proc(void)
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (status != 0)
-        _exit(VGC_EXIT_SETUP); /* the child has said why */
+        _exit(VGC_EXIT_SETUP); /* the child has reported the error */
     for (size_t i = 0; i < sizeof(not_processes) / sizeof(not_processes[0]); i++)
         make_read_only(not_processes[i]);
 }
 
-/* A scratch root with the host's root below /old: from here on no path of the host is in the way. */
+/* Enters a scratch root with the host's root below /old, so that no path of the host is in the way any more. */
 static void enter_scratch_root(void)
 {
     vgc_check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), FEATURE, "make mounts private");
@@ -179,7 +180,7 @@ void vgc_enter_root(const struct vgc_options *options)
         bind(options->devices[i].source, options->devices[i].target, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     if (options->show_proc)
         mount_proc();
-    make_directory("/new/vgc-empty"); /* where a job with a root of its own can mount one */
+    make_directory("/new/vgc-empty"); /* mount point of the empty root that a worker makes */
     if (options->work_bytes > 0)
         make_work_directory(options);
     set_attributes(NEW_ROOT, MOUNT_ATTR_RDONLY, 0);

@@ -1,5 +1,5 @@
-/* Files into and out of the work directory. Nothing in it is trusted: by the time the output is read the job is
- * dead, but the name may be a link, a pipe or a directory. */
+/* Copies files into and out of the work directory. Its content is not trusted: the job has ended before the output is
+ * read, but the name may be a link, a pipe or a directory. */
 #define _GNU_SOURCE
 #include "launcher.h"
 

@@ -1,22 +1,36 @@
-/** Channels: which functions are bound to which elements, what they carry and cost. */
+/** Channels: open instances of functions, their records, losses and cost. */
+
+/** @import { ChannelInfo, HostedInstance, Totals } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { Column } from "../table.js" */
+/** @import { View } from "./index.js" */
 
 import * as api from "../api.js";
 import { empty, h, pill, setText } from "../dom.js";
-import { confirm, select } from "../forms.js";
 import { LEVELS, count, percent, span } from "../format.js";
+import { confirm, select } from "../forms.js";
 import { close, idOf, openDialog, set } from "../instances.js";
 import { button, guard } from "../roles.js";
 import { refine } from "../selector.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
+/** @type {View} */
 export const channels = { name: "channels", title: "Channels", group: "Steer", mount };
 
+/** @param {HostedInstance} instance */
 const size = (instance) => instance.totals.channels;
+/**
+ * @param {HostedInstance} instance
+ * @param {Exclude<keyof Totals, "sample">} key
+ */
 const sum = (instance, key) => instance.totals[key];
+/** @param {number} value */
 const tone = (value) => h("span", { class: value ? "warn" : "faint" }, count(value));
 
+/** @param {Stage} stage */
 function mount(stage) {
+  /** @type {string | null} */
   let chosen = null;
   const table = new Table({
     label: "Instances",
@@ -26,10 +40,11 @@ function mount(stage) {
     sort: [0, 1],
     empty: empty(
       "No channel is open",
-      "Nothing is watched, so nothing costs anything.",
+      "Nothing is watched now.",
       button("Open channels", "operate", () => openDialog(), "main"),
     ),
   });
+  const name = h("span.mono");
   const details = new Table({
     label: "Channels of the instance",
     key: (row) => String(row.channel),
@@ -39,12 +54,12 @@ function mount(stage) {
   const below = h(
     "section.panel",
     { hidden: true },
-    h("div.panel-head", null, h("h2", null, "Channels of "), h("span.mono")),
+    h("div.panel-head", null, h("h2", null, "Channels of "), name),
     details.element,
   );
   stage.show(
     "Channels",
-    "A function bound to elements is an instance; it has a channel per element",
+    "An instance is a function that was opened; it has one channel per processing element (PE)",
     [button("Open channels", "operate", () => openDialog(), "main")],
     h("section.panel.snug", null, table.element),
     below,
@@ -56,23 +71,31 @@ function mount(stage) {
     below.hidden = !instance;
     if (instance) await showChannels(instance);
   };
+  /** @param {HostedInstance} instance */
   const showChannels = async ({ host, function: fn }) => {
     const found = await api.get("channels", { selector: refine(store.scope.text, { host, fn }) }, stage.signal);
-    setText(below.querySelector(".mono"), chosen);
+    setText(name, chosen ?? "");
     details.update(found.find((each) => idOf(each) === chosen)?.channels ?? []);
   };
   stage.on(table.body, "click", (event) => {
+    if (!(event.target instanceof Element)) return;
     const line = event.target.closest("tr");
     if (!line || event.target.closest("button, select")) return;
     const id = table.keyOf(line);
     chosen = id === chosen ? null : id;
     stage.attempt(refresh);
   });
-  for (const topic of ["channels", "scope"]) stage.on(store, topic, () => stage.attempt(refresh));
+  for (const topic of /** @type {const} */ (["channels", "scope"]))
+    stage.on(store, topic, () => stage.attempt(refresh));
   stage.attempt(refresh);
 }
 
+/**
+ * @param {Stage} stage
+ * @returns {Column<HostedInstance>[]}
+ */
 function columns(stage) {
+  /** @param {HostedInstance} row */
   const change = (row) => {
     const id = idOf(row);
     const control = select(
@@ -89,12 +112,13 @@ function columns(stage) {
     );
     return guard(control, "operate");
   };
+  /** @param {HostedInstance} row */
   const end = (row) => {
     const id = idOf(row);
     const ask = () =>
       confirm(
         "Close channels",
-        `${id}: ${row.function} on ${size(row)} elements, opened by ${row.owner}.`,
+        `${id}: ${row.function} on ${size(row)} PEs, opened by ${row.owner}.`,
         "Close it",
         "operate",
         () => close(id),
@@ -129,19 +153,27 @@ function columns(stage) {
   ];
 }
 
+/** @param {HostedInstance} row */
 const ownerCell = (row) =>
   h("span.owner-cell", { title: row.owner }, h("span.cut", null, row.owner), h("small.faint", null, row.policy));
 
-/** Seconds that it has left to live. */
+/**
+ * Seconds that the instance has left to live.
+ * @param {HostedInstance} instance
+ */
 const left = (instance) =>
   instance.expires_ns ? Math.max(0, Math.round((instance.expires_ns - Date.now() * 1e6) / 1e9)) : Infinity;
 
-/** Part of the elements' time since it was opened that making records took. */
+/**
+ * Part of the PEs' time, since the instance was opened, that making records took.
+ * @param {HostedInstance} instance
+ */
 function cost(instance) {
   const passed = Date.now() * 1e6 - instance.opened_ns;
   return size(instance) && passed > 0 ? sum(instance, "cost_ns") / size(instance) / passed : 0;
 }
 
+/** @type {Column<ChannelInfo>[]} */
 const DETAILS = [
   { title: "Channel", value: (row) => row.channel },
   { title: "GPU", value: (row) => row.gpu },

@@ -1,4 +1,9 @@
-/** The cluster: hosts as cards, GPUs as bars; stale and lost hosts look like it. */
+/** Cluster: hosts as cards, GPUs as bars; stale and lost hosts are marked. */
+
+/** @import { GpuInfo, HostInfo, VmInfo } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { View } from "./index.js" */
+/** @typedef {Map<string, { meter: ReturnType<typeof bar>, value: HTMLElement }>} Meters by GPU */
 
 import { bar, loadTone, sparkline } from "../chart.js";
 import { empty, fill, h, pill, setText } from "../dom.js";
@@ -9,11 +14,14 @@ import { store } from "../store.js";
 const STATES = { up: "ok", stale: "warn", down: "bad" };
 const VM_TONES = { ready: "", starting: "info", stopped: "", recovering: "warn", migrating: "info", failed: "bad" };
 
+/** @type {View} */
 export const cluster = { name: "cluster", title: "Cluster", group: "Watch", mount };
 
+/** @param {Stage} stage */
 function mount(stage) {
   const figures = h("div.figures");
   const grid = h("div.hosts");
+  /** @type {Map<string, ReturnType<typeof hostCard>>} */
   const cards = new Map();
   stage.show("Cluster", "Hosts, their GPUs and the VMs that use them", [], figures, grid);
   const build = () => {
@@ -24,11 +32,12 @@ function mount(stage) {
         cards.delete(name);
       }
     for (const host of hosts) {
+      const card = cards.get(host.host) ?? hostCard();
       if (!cards.has(host.host)) {
-        cards.set(host.host, hostCard());
-        grid.append(cards.get(host.host).element);
+        cards.set(host.host, card);
+        grid.append(card.element);
       }
-      cards.get(host.host).update(host);
+      card.update(host);
     }
     showFigures(figures, hosts);
     nothing.hidden = hosts.length > 0 || !store.reached;
@@ -37,14 +46,19 @@ function mount(stage) {
   const load = () => {
     for (const card of cards.values()) card.load();
   };
-  const nothing = empty("No host", "None is registered, or the selector above chooses none.");
+  const nothing = empty("No host", "No host is registered, or the selector above matches none.");
   stage.root.append(nothing);
-  for (const topic of ["hosts", "scope", "link"]) stage.on(store, topic, build);
+  for (const topic of /** @type {const} */ (["hosts", "scope", "link"])) stage.on(store, topic, build);
   stage.on(store, "load", load);
   build();
 }
 
+/**
+ * @param {HTMLElement} place
+ * @param {HostInfo[]} hosts
+ */
 function showFigures(place, hosts) {
+  /** @param {HostInfo["state"]} state */
   const by = (state) => hosts.filter((host) => host.state === state).length;
   const gpus = hosts.flatMap((host) => host.gpus);
   const vms = hosts.flatMap((host) => host.vms);
@@ -89,10 +103,13 @@ function hostCard() {
     gpus,
     vms,
   );
+  /** @type {Meters} */
   const meters = new Map();
+  /** @type {HostInfo | null} */
   let shown = null;
   let known = "";
 
+  /** @param {HostInfo} host */
   const update = (host) => {
     shown = host;
     element.dataset.host = host.host;
@@ -108,7 +125,7 @@ function hostCard() {
     const now = JSON.stringify([
       host.labels,
       host.gpus,
-      host.vms.map((vm) => [vm.vm, vm.gpu, vm.state, vm.quiesced, vm.pes]),
+      host.vms.map((vm) => [vm.vm, vm.gpu, vm.state, vm.quiesced, vm.unseen, vm.pes]),
       host.state,
     ]);
     if (now === known) return;
@@ -125,6 +142,7 @@ function hostCard() {
     fill(vms, host.vms.length ? host.vms.map((vm) => vmChip(host, vm)) : h("span.faint", null, "no VM"));
   };
   const load = () => {
+    if (!shown) return;
     const loads = shown.state === "up" ? store.load.get(shown.host) : null;
     line.draw(shown.state === "up" ? (store.history.get(shown.host) ?? []) : [], 1);
     for (const [gpu, { meter, value }] of meters) {
@@ -137,6 +155,11 @@ function hostCard() {
   return { element, update, load };
 }
 
+/**
+ * @param {HostInfo} host
+ * @param {GpuInfo} gpu
+ * @param {Meters} meters
+ */
 function gpuRow(host, gpu, meters) {
   const meter = bar(`load of GPU ${gpu.gpu} of ${host.host}`);
   const value = h("span.number");
@@ -160,13 +183,18 @@ function gpuRow(host, gpu, meters) {
   );
 }
 
+/**
+ * @param {HostInfo} host
+ * @param {VmInfo} vm
+ */
 function vmChip(host, vm) {
-  const title = `${vm.vm}: ${vm.state}, ${vm.pes} PEs of GPU ${vm.gpu}, ${count(vm.requests_done)} requests done, ${vm.channels} channels`;
+  const title = `${vm.vm}: ${vm.state}, ${vm.pes} PEs of GPU ${vm.gpu}, ${count(vm.requests_done)} requests done, ${vm.channels} channels${vm.unseen ? `\nno hooks: ${vm.unseen}` : ""}`;
   return h(
     "a.pill",
     { class: `${VM_TONES[vm.state] ?? ""} tag`, title, href: href("console", { host: host.host, vm: vm.vm, pe: 0 }) },
     vm.vm,
     vm.quiesced ? h("b.warn", null, "quiesced") : null,
+    vm.unseen ? h("b.warn", null, "no hooks") : null,
     vm.state === "ready" ? null : h("b", null, vm.state),
   );
 }

@@ -1,10 +1,16 @@
-/** The console of a processing element: its prints appear, what is typed is its standard input. */
+/** Console of processing elements (PEs): shows what kernels print, sends typed lines as their standard input. */
+
+/** @import { HostedInstance, SendRequest, RecordMessage, RecordRow } from "../messages.d.ts" */
+/** @import { Selector } from "../selector.js" */
+/** @import { Stage } from "../stage.js" */
+/** @import { View } from "./index.js" */
+/** @typedef {{ host: string, vm: string, pe: string }} Place `pe`: a number, several, or empty for all */
 
 import * as api from "../api.js";
 import { sparkline } from "../chart.js";
 import { empty, fill, h, pill, setText } from "../dom.js";
-import { field, input, select } from "../forms.js";
 import { LEVELS, clock, count, percent } from "../format.js";
+import { field, input, select } from "../forms.js";
 import { borrow, send } from "../instances.js";
 import { Gaps, Lines } from "../records.js";
 import { button, guard, reason } from "../roles.js";
@@ -16,15 +22,15 @@ const SCROLLBACK = 2000;
 const EARLIER = 200;
 const CHANNELS_MS = 2000;
 
+/** @type {View} */
 export const console_ = { name: "console", title: "Console", group: "Steer", mount };
 
+/** @param {Stage} stage */
 function mount(stage) {
   const { host = "", vm = "", pe = "" } = stage.params;
   stage.show("Console", "Standard input and output of processing elements", [], chooser(stage, host, vm, pe));
   if (!host || !vm) {
-    stage.root.append(
-      empty("No element chosen", "Choose a host, a VM and an element above, or click a cell of the heat grid."),
-    );
+    stage.root.append(empty("No PE chosen", "Choose a host, a VM and PEs above, or click a cell of the heat grid."));
     return;
   }
   const terminal = new Terminal(stage, { host, vm, pe });
@@ -33,10 +39,21 @@ function mount(stage) {
   stage.attempt(() => terminal.connect());
 }
 
+/**
+ * @param {Stage} stage
+ * @param {string} host
+ * @param {string} vm
+ * @param {string} pe
+ */
 function chooser(stage, host, vm, pe) {
   const hosts = select("host", [], host, { "aria-label": "Host" });
   const vms = select("vm", [], vm, { "aria-label": "VM" });
-  const element = input("pe", pe, { "aria-label": "Elements", placeholder: "all elements; or 0-3|8", class: "mono" });
+  const element = input("pe", pe, { "aria-label": "PEs", placeholder: "all PEs; or 0-3|8", class: "mono" });
+  /**
+   * @param {HTMLSelectElement} control
+   * @param {string[]} names
+   * @param {string} chosen
+   */
   const options = (control, names, chosen) => {
     const wanted = names.length ? names : [chosen || "–"];
     fill(
@@ -57,6 +74,7 @@ function chooser(stage, host, vm, pe) {
   stage.on(hosts, "change", update);
   store.addEventListener("hosts", update, { once: true, signal: stage.signal });
   update();
+  /** @param {Event} event */
   const connect = (event) => {
     event.preventDefault();
     go("console", { host: hosts.value, vm: vms.value, pe: element.value.trim() });
@@ -72,6 +90,10 @@ function chooser(stage, host, vm, pe) {
 }
 
 class Terminal {
+  /**
+   * @param {Stage} stage
+   * @param {Place} place
+   */
   constructor(stage, place) {
     this.stage = stage;
     this.place = place;
@@ -79,9 +101,12 @@ class Terminal {
     this.selector = parse(this.text);
     this.lines = new Lines(SCROLLBACK, "output");
     this.gaps = new Gaps(true);
+    /** @type {Map<number, HTMLElement>} unfinished lines, by PE */
     this.open = new Map();
+    /** @type {string[]} */
     this.typed = [];
     this.recalled = 0;
+    /** @type {string[]} */
     this.ids = [];
     this.many = !/^\d+$/.test(place.pe);
     this.state = h("span", null, pill("connecting", "info", true));
@@ -101,7 +126,7 @@ class Terminal {
   }
 
   #build() {
-    const title = `${this.place.host} / ${this.place.vm} / ${this.place.pe === "" ? "all elements" : `PE ${this.place.pe}`}`;
+    const title = `${this.place.host} / ${this.place.vm} / ${this.place.pe === "" ? "all PEs" : `PE ${this.place.pe}`}`;
     const form = h(
       "form.prompt",
       { onsubmit: (event) => this.#submit(event) },
@@ -139,18 +164,20 @@ class Terminal {
     this.input.focus();
   }
 
-  /** What the recorder has of these elements, if there is one. */
+  /** Shows the last recorded output of these PEs, if the centre has a recorder. */
   async #earlier() {
     if (!store.recording) return;
     const records = await api
       .get("records", { selector: this.text, limit: EARLIER }, this.stage.signal)
       .catch(() => []);
-    if (!records.length) return;
+    const last = records.at(-1);
+    if (!last) return;
     for (const record of records) this.#take(record);
-    this.lines.add(h("div.line.mark", null, `recorded until ${clock(records.at(-1).time_ns, false)}; live from here`));
+    this.lines.add(h("div.line.mark", null, `recorded until ${clock(last.time_ns, false)}; live from here`));
     this.open.clear();
   }
 
+  /** @param {RecordRow & Partial<RecordMessage>} record */
   #take(record) {
     if (!matches(this.selector, record) || (record.instance && !this.ids.includes(record.instance))) return;
     const lost = this.gaps.before(record);
@@ -163,6 +190,7 @@ class Terminal {
     else this.#print(record);
   }
 
+  /** @param {RecordRow} record */
   #print(record) {
     record.text.split("\n").forEach((piece, at, pieces) => {
       const last = at === pieces.length - 1;
@@ -174,6 +202,7 @@ class Terminal {
     });
   }
 
+  /** @param {RecordRow} record */
   #newLine(record) {
     const text = h("span.text");
     this.lines.add(
@@ -188,6 +217,7 @@ class Terminal {
     return text;
   }
 
+  /** @param {Event} event */
   async #submit(event) {
     event.preventDefault();
     const line = this.input.value;
@@ -198,6 +228,7 @@ class Terminal {
     }
   }
 
+  /** @param {SendRequest} message */
   async #send(message) {
     const pe = this.many ? {} : { pe: Number(this.place.pe) };
     for (const id of this.ids) await send(id, { ...message, ...pe, vm: this.place.vm });
@@ -207,14 +238,17 @@ class Terminal {
         "div.line.typed",
         null,
         h("time", null, clock(Date.now() * 1e6)),
-        h("span.text", null, message.eof ? "end of file" : `> ${message.text.trimEnd()}`),
+        h("span.text", null, message.eof ? "end of file" : `> ${(message.text ?? "").trimEnd()}`),
       ),
     );
     fill(this.wants);
   }
 
+  /** @param {KeyboardEvent} event */
   #recall(event) {
-    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    /** @type {{ [key: string]: number | undefined }} */
+    const steps = { ArrowUp: -1, ArrowDown: 1 };
+    const step = steps[event.key];
     if (!step || !this.typed.length) return;
     event.preventDefault();
     this.recalled = Math.min(this.typed.length, Math.max(0, this.recalled + step));
@@ -222,12 +256,19 @@ class Terminal {
   }
 }
 
-/** What else is known of the element: its load and its channels. */
+/**
+ * Panels beside the console: load, VM and open channels of the PEs.
+ * @param {Stage} stage
+ * @param {string} host
+ * @param {string} vm
+ * @param {string} pe
+ */
 function elementSide(stage, host, vm, pe) {
   const selector = parse(compose({ host, vm, pe }));
   const facts = h("dl.facts");
   const line = sparkline(null, 56);
   const busy = h("b");
+  /** @type {number[]} */
   const history = [];
   const channels = h("ul.channel-list");
   const load = () => {
@@ -244,7 +285,7 @@ function elementSide(stage, host, vm, pe) {
       ? [
           ["VM", pill(info.state, info.state === "ready" ? "ok" : "warn", true)],
           ["GPU", info.gpu],
-          ["Elements", info.confined_to ? `${info.confined_to.length} of ${info.pes}` : info.pes],
+          ["PEs", info.confined_to ? `${info.confined_to.length} of ${info.pes}` : info.pes],
           ["Requests", count(info.requests_done)],
           ["Firmware", info.firmware],
         ]
@@ -271,16 +312,17 @@ function elementSide(stage, host, vm, pe) {
       h("div.panel-head", null, h("h2", null, "Busy"), h("div.tools", null, busy)),
       h("div.panel-body", null, line.canvas),
     ),
-    h("section.panel", null, h("div.panel-head", null, h("h2", null, "Element")), h("div.panel-body", null, facts)),
+    h("section.panel", null, h("div.panel-head", null, h("h2", null, "VM")), h("div.panel-body", null, facts)),
     h(
       "section.panel",
       null,
-      h("div.panel-head", null, h("h2", null, "Channels to it")),
+      h("div.panel-head", null, h("h2", null, "Open channels")),
       h("div.panel-body", null, channels),
     ),
   );
 }
 
+/** @param {HostedInstance} instance */
 function channelItem(instance) {
   return h(
     "li",
@@ -291,6 +333,10 @@ function channelItem(instance) {
   );
 }
 
+/**
+ * @param {Uint8Array | undefined} pes
+ * @param {Selector} selector
+ */
 function partOf(pes, selector) {
   if (!pes) return null;
   const chosen = [...pes].filter((_, pe) => selector.pe(pe));

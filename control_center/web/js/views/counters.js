@@ -1,10 +1,17 @@
-/** Counters, gauges and thresholds of elements, from perf channels. */
+/** Counters, gauges and thresholds of processing elements (PEs), from perf channels. */
+
+/** @import { HostedStat, ThresholdRequest } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { Column } from "../table.js" */
+/** @import { View } from "./index.js" */
+/** @typedef {Map<string, number[]>} Courses last values of each counter and gauge, oldest first */
+/** @typedef {HostedStat & { key: string, kind: string, name: string, value: number, turn: number }} ValueRow */
 
 import * as api from "../api.js";
 import { bar, sparkline } from "../chart.js";
 import { empty, fill, h, pill, toast } from "../dom.js";
-import { dialog, field, input } from "../forms.js";
 import { clock, count, describe, percent, span } from "../format.js";
+import { dialog, field, input } from "../forms.js";
 import { openDialog } from "../instances.js";
 import { button } from "../roles.js";
 import { href } from "../router.js";
@@ -15,20 +22,24 @@ import { Table } from "../table.js";
 const KEPT = 60;
 const PERIOD_MS = 1000;
 
+/** @type {View} */
 export const counters = { name: "counters", title: "Counters", group: "Watch", mount };
 
+/** @param {{ host: string, vm: string, pe: number }} row */
 const place = (row) => `${row.host}/${row.vm}/${row.pe}`;
 
+/** @param {Stage} stage */
 function mount(stage) {
+  /** @type {Courses} */
   const courses = new Map();
   const table = new Table({
-    label: "Elements",
+    label: "PEs",
     key: place,
     columns: columns(),
     sort: [0, 1],
     empty: empty(
-      "No element is counted",
-      "Counters come from perf channels.",
+      "No counters",
+      "PEs count while a perf channel is open on them.",
       button("Open perf channels", "operate", () => openDialog({ fn: "perf" }), "main"),
     ),
   });
@@ -37,17 +48,17 @@ function mount(stage) {
     key: (row) => row.key,
     columns: valueColumns(courses),
     sort: [0, 1],
-    empty: empty("No counter, no gauge", "Kernels make them with vgc_count and vgc_gauge."),
+    empty: empty("No counters or gauges of kernels", "Kernels make them with vgc_count and vgc_gauge."),
   });
   const crossings = h("ul.event-list");
   stage.show(
     "Counters",
-    "What the elements count, and the gauges of their kernels",
+    "Counters of processing elements (PEs), and counters and gauges of their kernels",
     [
       button("Set threshold", "operate", () => thresholdDialog()),
       button("Open perf channels", "operate", () => openDialog({ fn: "perf" }), "main"),
     ],
-    h("section.panel", null, h("div.panel-head", null, h("h2", null, "Elements")), table.element),
+    h("section.panel", null, h("div.panel-head", null, h("h2", null, "PEs")), table.element),
     h(
       "section.panel",
       null,
@@ -71,7 +82,9 @@ function mount(stage) {
   cross();
 }
 
+/** @returns {Column<HostedStat>[]} */
 function columns() {
+  /** @param {HostedStat} row */
   const occupancy = (row) => {
     const meter = bar(`occupancy of ${place(row)}`);
     meter.set(row.occupancy, "");
@@ -79,7 +92,7 @@ function columns() {
   };
   return [
     {
-      title: "Element",
+      title: "PE",
       value: place,
       class: "mono",
       show: (row) => h("a", { href: href("console", { host: row.host, vm: row.vm, pe: row.pe }) }, place(row)),
@@ -100,8 +113,14 @@ function columns() {
   ];
 }
 
-/** One row per counter and gauge of an element; their courses are remembered. */
+/**
+ * One row per counter and gauge of a PE; appends their values to `courses`.
+ * @param {HostedStat} row
+ * @param {Courses} courses
+ * @returns {ValueRow[]}
+ */
 function valuesOf(row, courses) {
+  /** @type {[kind: string, found: HostedStat["gauges"]][]} */
   const kinds = [
     ["counter", row.counters],
     ["gauge", row.gauges],
@@ -113,30 +132,37 @@ function valuesOf(row, courses) {
       course.push(value);
       if (course.length > KEPT) course.shift();
       courses.set(key, course);
-      return { ...row, key, kind, name, value, turn: courseTurn(course) };
+      return { ...row, key, kind, name, value, turn: courseTurn() };
     }),
   );
 }
 
 let turns = 0;
-/** A value that differs each time a course got longer, so that its drawing is brought up to date. */
+/** Value that differs at each call: makes the table draw a course again. */
 function courseTurn() {
   turns += 1;
   return turns;
 }
 
+/**
+ * @param {Courses} courses
+ * @returns {Column<ValueRow>[]}
+ */
 function valueColumns(courses) {
+  /** @type {Map<string, ReturnType<typeof sparkline>>} */
   const lines = new Map();
+  /** @param {ValueRow} row */
   const course = (row) => {
-    if (!lines.has(row.key)) lines.set(row.key, sparkline(150, 22, row.kind === "gauge" ? "warn" : "accent"));
-    const line = lines.get(row.key);
-    line.draw(row.kind === "gauge" ? courses.get(row.key) : steps(courses.get(row.key)));
+    const line = lines.get(row.key) ?? sparkline(150, 22, row.kind === "gauge" ? "warn" : "accent");
+    lines.set(row.key, line);
+    const values = courses.get(row.key) ?? [];
+    line.draw(row.kind === "gauge" ? values : steps(values));
     return line.canvas;
   };
   return [
     { title: "Name", value: (row) => row.name, class: "mono" },
     { title: "Kind", value: (row) => row.kind, show: (row) => pill(row.kind, "tag") },
-    { title: "Element", value: place, class: "mono" },
+    { title: "PE", value: place, class: "mono" },
     { title: "Value", value: (row) => row.value, show: (row) => count(row.value), number: true },
     { title: "Last minute", value: (row) => row.turn, show: course, sort: false, class: "tight" },
     {
@@ -149,11 +175,15 @@ function valueColumns(courses) {
   ];
 }
 
-/** What a counter gained from one time to the next. */
+/**
+ * Differences between successive values of a counter.
+ * @param {number[]} course
+ */
 function steps(course) {
   return course.slice(1).map((value, at) => Math.max(0, value - course[at]));
 }
 
+/** @param {ValueRow | null} row */
 function thresholdDialog(row = null) {
   const scope = {
     ...parse(store.scope.text).found,
@@ -164,20 +194,21 @@ function thresholdDialog(row = null) {
     title: "Threshold",
     needs: "operate",
     action: "Set",
-    text: "When the gauge leaves the range the element makes a record at once; the threshold holds for the elements that the selector chooses.",
+    text: "A PE makes a record as soon as the gauge leaves this range. The threshold applies to the PEs that the selector matches.",
     fields: [
       field("Selector", input("selector", compose(scope), { class: "mono" }), "", true),
       field("Gauge", input("name", row?.name ?? "", { required: true, class: "mono" }), "", true),
-      field("Low", input("low", "", { type: "number", step: "any" }), "empty: none"),
-      field("High", input("high", "", { type: "number", step: "any" }), "empty: none"),
+      field("Low", input("low", "", { type: "number", step: "any" }), "empty: no bound"),
+      field("High", input("high", "", { type: "number", step: "any" }), "empty: no bound"),
     ],
-    submit: async ({ selector = "", name, low, high }) => {
+    submit: async (/** @type {ThresholdRequest} */ { selector = "", name, low, high }) => {
       await api.post("thresholds", { selector, name, low: low ?? null, high: high ?? null });
       toast(`Threshold of ${name} is set`);
     },
   });
 }
 
+/** @param {HTMLElement} list */
 function showCrossings(list) {
   const found = store.events
     .filter((event) => event.event === "threshold" || event.event === "gauge")

@@ -1,9 +1,13 @@
 /** Faults with advice, and the policies that act on them. */
 
+/** @import { EventMessage, HostedFault } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { View } from "./index.js" */
+
 import * as api from "../api.js";
 import { empty, fill, h, pill, toast } from "../dom.js";
-import { attempt, errorPlace, select } from "../forms.js";
 import { ago, clock, count, describe, moment } from "../format.js";
+import { attempt, errorPlace, select } from "../forms.js";
 import { button } from "../roles.js";
 import { href } from "../router.js";
 import { matches } from "../selector.js";
@@ -11,14 +15,18 @@ import { store } from "../store.js";
 import { Table } from "../table.js";
 import { policiesPanel } from "./policies.js";
 
+/** @type {View} */
 export const faults = { name: "faults", title: "Faults", group: "Watch", mount, badge: () => store.openFaults };
 
+/** @type {{ [kind: string]: string | undefined }} */
 const TONES = { user: "info", hung: "warn", deadline: "warn" };
+/** @param {HostedFault} fault */
 const where = (fault) =>
   [fault.host, fault.gpu, fault.vm, fault.pe]
     .filter((part) => part !== null && part !== undefined && part !== "")
     .join("/");
 
+/** @param {Stage} stage */
 function mount(stage) {
   const which = select(
     "cleared",
@@ -34,16 +42,18 @@ function mount(stage) {
   const clearAll = button("Clear all shown", "operate", () =>
     stage.attempt(async () => clear(shown.filter((fault) => !fault.cleared))),
   );
+  /** @type {HostedFault[]} */
   let shown = [];
   stage.show(
     "Faults",
-    "What went wrong, how often, and what helps",
+    "Faults of processing elements and GPUs, how often each occurred, and advice",
     [which, clearAll],
     counts,
     h("section.panel", null, list),
     policiesPanel(stage),
     historyPanel(stage),
   );
+  /** @param {HostedFault[]} chosen */
   const clear = async (chosen) => {
     if (!chosen.length) return;
     await api.post("faults/clear", { ids: chosen.map((fault) => fault.fault) });
@@ -60,7 +70,7 @@ function mount(stage) {
     );
     shown = found
       .filter((fault) => which.value === "all" || !fault.cleared)
-      .sort((a, b) => a.cleared - b.cleared || b.last_ns - a.last_ns);
+      .sort((a, b) => Number(a.cleared) - Number(b.cleared) || b.last_ns - a.last_ns);
     clearAll.hidden = !shown.some((fault) => !fault.cleared);
     const now = JSON.stringify(shown);
     if (now === known) return;
@@ -70,7 +80,7 @@ function mount(stage) {
       list,
       shown.length
         ? shown.map((fault) => faultItem(fault, clear))
-        : empty("No fault", which.value === "all" ? "Nothing has gone wrong." : "Nothing is wrong now."),
+        : empty("No fault", which.value === "all" ? "No fault has occurred." : "No fault is open."),
     );
   };
   stage.on(which, "change", () => stage.attempt(refresh));
@@ -79,11 +89,18 @@ function mount(stage) {
   stage.attempt(refresh);
 }
 
+/**
+ * @param {HTMLElement} place
+ * @param {HostedFault[]} found
+ */
 function showCounts(place, found) {
+  /** @type {Map<string, number>} */
   const kinds = new Map();
   for (const fault of found) kinds.set(fault.kind, (kinds.get(fault.kind) ?? 0) + fault.count);
   const open = found.filter((fault) => !fault.cleared).length;
-  const items = [["open", open, open ? "bad" : "ok"], ...[...kinds].map(([kind, times]) => [kind, times, ""])];
+  /** @type {[label: string, value: number, tone: string][]} */
+  const items = [["open", open, open ? "bad" : "ok"]];
+  for (const [kind, times] of kinds) items.push([kind, times, ""]);
   fill(
     place,
     items.map(([label, value, tone]) =>
@@ -92,6 +109,10 @@ function showCounts(place, found) {
   );
 }
 
+/**
+ * @param {HostedFault} fault
+ * @param {(chosen: HostedFault[]) => Promise<void>} clear
+ */
 function faultItem(fault, clear) {
   const place = errorPlace();
   const end = button("Clear", "operate", () => attempt(place, () => clear([fault])), "small");
@@ -124,12 +145,14 @@ function faultItem(fault, clear) {
   );
 }
 
+/** @param {Stage} stage */
 function historyPanel(stage) {
+  /** @type {Table<EventMessage>} */
   const table = new Table({
-    label: "What happened",
+    label: "Fault history",
     key: (event) => `${event.time_ns} ${event.host} ${event.event} ${JSON.stringify(event.detail)}`,
     sort: [0, -1],
-    empty: empty("Nothing yet", "Faults, clearings and what policies did appear here as they happen."),
+    empty: empty("Nothing yet", "New faults, cleared faults and actions of policies appear here as they happen."),
     columns: [
       { title: "Time", value: (event) => event.time_ns, show: (event) => clock(event.time_ns), class: "mono tight" },
       {
@@ -144,8 +167,8 @@ function historyPanel(stage) {
       { title: "Where", value: (event) => [event.host, event.vm].filter(Boolean).join("/"), class: "mono" },
       {
         title: "What",
-        value: (event) => event.detail.text ?? describe(event.detail),
-        show: (event) => h("span.wrap", null, event.detail.text ?? describe(event.detail)),
+        value: textOf,
+        show: (event) => h("span.wrap", null, textOf(event)),
       },
     ],
   });
@@ -159,7 +182,10 @@ function historyPanel(stage) {
         )
         .slice(-100),
     );
-  for (const topic of ["event", "scope"]) stage.on(store, topic, update);
+  for (const topic of /** @type {const} */ (["event", "scope"])) stage.on(store, topic, update);
   update();
   return h("section.panel", null, h("div.panel-head", null, h("h2", null, "History")), table.element);
 }
+
+/** @param {EventMessage} event */
+const textOf = (event) => String(event.detail.text ?? describe(event.detail));

@@ -1,22 +1,61 @@
-/** Firmware: images of the device-resident code, what runs where, staging, activation, rollback. */
+/** Firmware: images of the control code on processing elements (PEs): staging, activation, rollback. */
+
+/** @import { ActivateFirmwareRequest, FirmwareAnswer, GpuInfo, RollbackFirmwareRequest } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { Column } from "../table.js" */
+/** @import { View } from "./index.js" */
+/**
+ * Image on a host (`FirmwareInfo.images` in virtio_proto/control/api.py).
+ * @typedef {object} Image
+ * @property {string} host
+ * @property {string} version
+ * @property {string} key that signed it
+ * @property {string} name
+ * @property {string} sha256
+ * @property {number} staged_ns
+ * @property {"cpu" | "cuda"} engine
+ */
+/**
+ * Versions on a PE (`FirmwareInfo.pes`).
+ * @typedef {object} Running
+ * @property {string} host
+ * @property {string} vm
+ * @property {string} gpu
+ * @property {number} pe
+ * @property {string} active
+ * @property {string | null} other
+ * @property {"active" | "staged" | "rolled back"} state
+ * @property {string} text
+ */
+/** @typedef {Running & { key: string, numbers: number[], pes: string }} Group PEs in the same state */
+/** @typedef {{ host?: string, vm?: string, pes?: string }} Where initial values of the selector field */
+/** @typedef {(answer: FirmwareAnswer) => void} Done */
 
 import * as api from "../api.js";
 import { empty, fill, h, pill, toast } from "../dom.js";
-import { dialog, field, input, select } from "../forms.js";
 import { moment, ranges } from "../format.js";
+import { dialog, field, input, select } from "../forms.js";
 import { button } from "../roles.js";
 import { compose, matches, parse } from "../selector.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
+/** @type {View} */
 export const firmware = { name: "firmware", title: "Firmware", group: "Steer", mount };
 
 const PERIOD_MS = 2000;
 const TONES = { active: "ok", staged: "info", "rolled back": "bad" };
 const LARGEST_BYTES = 8 << 20;
 
+/** @param {Stage} stage */
 function mount(stage) {
   const result = h("div");
+  /**
+   * Makes a function that opens a dialog and shows its answer in the view.
+   * @template {unknown[]} Given
+   * @param {(done: Done, ...given: Given) => void} dialogOf
+   * @returns {(...given: Given) => void}
+   */
   const ask =
     (dialogOf) =>
     (...given) =>
@@ -32,25 +71,25 @@ function mount(stage) {
     key: (row) => `${row.host}/${row.engine}/${row.version}/${row.sha256}`,
     columns: imageColumns(ask(activateDialog)),
     sort: [0, -1],
-    empty: empty("No image", "Only what the daemons were built with runs."),
+    empty: empty("No image", "All PEs run the version that their daemon was built with."),
   });
   const running = new Table({
-    label: "What runs where",
+    label: "Versions on PEs",
     key: (row) => row.key,
     columns: runColumns(ask(activateDialog), ask(rollbackDialog)),
     sort: [0, 1],
-    empty: empty("No element", "The selector chooses none."),
+    empty: empty("No PE", "The selector matches none."),
   });
   stage.show(
     "Firmware",
-    "The code of the control system on the devices: signed, staged, activated while work runs",
+    "Signed images of the control code on processing elements (PEs), changed while kernels run",
     [
       button("Roll back", "admin", () => ask(rollbackDialog)()),
       button("Activate", "admin", () => ask(activateDialog)()),
       button("Stage image", "admin", () => ask(stageDialog)(), "main"),
     ],
     result,
-    panel("What runs where", running.element),
+    panel("Versions on PEs", running.element),
     panel("Images", images.element),
     panel("Drivers and VBIOS", drivers(stage)),
   );
@@ -63,33 +102,50 @@ function mount(stage) {
   stage.every(PERIOD_MS, refresh);
 }
 
+/**
+ * @param {string} title
+ * @param {HTMLElement} content
+ */
 const panel = (title, content) => h("section.panel", null, h("div.panel-head", null, h("h2", null, title)), content);
 
-/** Images and elements of all hosts, each with its host. */
+/**
+ * Images and PEs of all hosts, each with its host.
+ * @param {FirmwareAnswer} answer
+ */
 function flat(answer) {
   const all = Object.entries(answer.hosts);
-  return {
-    images: all.flatMap(([host, info]) => info.images.map((image) => ({ host, ...image }))),
-    pes: all.flatMap(([host, info]) => info.pes.map((pe) => ({ host, ...pe }))),
-  };
+  const images = all.flatMap(([host, info]) => info.images.map((image) => ({ host, ...image })));
+  const pes = all.flatMap(([host, info]) => info.pes.map((pe) => ({ host, ...pe })));
+  return { images: /** @type {Image[]} */ (images), pes: /** @type {Running[]} */ (pes) };
 }
 
-/** Elements of a VM that are in the same state, as one row. */
+/**
+ * Groups PEs of a VM that are in the same state into one row.
+ * @param {Running[]} pes
+ * @returns {Group[]}
+ */
 function grouped(pes) {
+  /** @type {Map<string, Omit<Group, "pes">>} */
   const groups = new Map();
   for (const pe of pes) {
     const key = JSON.stringify([pe.host, pe.vm, pe.gpu, pe.active, pe.other, pe.state, pe.text]);
-    if (!groups.has(key)) groups.set(key, { ...pe, key, numbers: [] });
-    groups.get(key).numbers.push(pe.pe);
+    const group = groups.get(key) ?? { ...pe, key, numbers: [] };
+    group.numbers.push(pe.pe);
+    groups.set(key, group);
   }
   return [...groups.values()].map((group) => ({ ...group, pes: ranges(group.numbers) }));
 }
 
+/**
+ * @param {(where: Where, version: string) => void} activate
+ * @param {(where: Where) => void} rollback
+ * @returns {Column<Group>[]}
+ */
 function runColumns(activate, rollback) {
   return [
     { title: "VM", value: (row) => `${row.host}/${row.vm}`, class: "mono" },
     { title: "GPU", value: (row) => row.gpu },
-    { title: "Elements", value: (row) => row.pes, class: "mono" },
+    { title: "PEs", value: (row) => row.pes, class: "mono" },
     { title: "Active", value: (row) => row.active, class: "mono", show: (row) => h("b", null, row.active) },
     { title: "Other slot", value: (row) => row.other ?? "–", class: "mono" },
     { title: "State", value: (row) => row.state, show: (row) => pill(row.state, TONES[row.state], true) },
@@ -99,17 +155,23 @@ function runColumns(activate, rollback) {
       value: (row) => row.other,
       sort: false,
       class: "tight",
-      show: (row) =>
-        h(
+      show: (row) => {
+        const { other } = row;
+        return h(
           "div.buttons",
           null,
-          row.other ? button("Activate", "admin", () => activate(row, row.other), "small") : null,
-          row.other ? button("Roll back", "admin", () => rollback(row), "small") : null,
-        ),
+          other ? button("Activate", "admin", () => activate(row, other), "small") : null,
+          other ? button("Roll back", "admin", () => rollback(row), "small") : null,
+        );
+      },
     },
   ];
 }
 
+/**
+ * @param {(where: Where, version: string) => void} activate
+ * @returns {Column<Image>[]}
+ */
 function imageColumns(activate) {
   return [
     { title: "Version", value: (row) => row.version, class: "mono", show: (row) => h("b", null, row.version) },
@@ -144,7 +206,9 @@ function imageColumns(activate) {
   ];
 }
 
+/** @param {Stage} stage */
 function drivers(stage) {
+  /** @type {Table<GpuInfo & { host: string }>} */
   const table = new Table({
     label: "Drivers",
     key: (row) => `${row.host}/${row.gpu}`,
@@ -161,11 +225,12 @@ function drivers(stage) {
   });
   const update = () =>
     table.update(store.chosenHosts().flatMap((host) => host.gpus.map((gpu) => ({ ...gpu, host: host.host }))));
-  for (const topic of ["hosts", "scope"]) stage.on(store, topic, update);
+  for (const topic of /** @type {const} */ (["hosts", "scope"])) stage.on(store, topic, update);
   update();
   return table.element;
 }
 
+/** @param {Where | null} row */
 const selectorField = (row) => {
   const keys = {
     ...parse(store.scope.text).found,
@@ -173,25 +238,24 @@ const selectorField = (row) => {
     fn: undefined,
   };
   return field(
-    "Elements (selector)",
+    "PEs (selector)",
     input("selector", compose(keys), { class: "mono", placeholder: "everything" }),
     "",
     true,
   );
 };
 
+/** @param {Done} done */
 function stageDialog(done) {
+  const image = h("input", { type: "file", name: "image", required: true });
   return dialog({
     title: "Stage image",
     needs: "admin",
     action: "Stage",
-    text: "The image lies ready beside the running one. Its signature is checked by the daemon.",
-    fields: [
-      selectorField(null),
-      field("Signed image", h("input", { type: "file", name: "image", required: true }), "", true),
-    ],
-    submit: async ({ selector = "" }, form) => {
-      const [file] = form.elements.image.files;
+    text: "Loads the image beside the running one. The daemon checks its signature.",
+    fields: [selectorField(null), field("Signed image", image, "", true)],
+    submit: async (/** @type {{ selector?: string }} */ { selector = "" }) => {
+      const [file] = image.files ?? [];
       if (file.size > LARGEST_BYTES) throw new Error(`an image of ${file.size} bytes; allowed: ${LARGEST_BYTES}`);
       done(
         await api.post("firmware/stage", { selector, image: api.toBase64(new Uint8Array(await file.arrayBuffer())) }),
@@ -201,12 +265,16 @@ function stageDialog(done) {
   });
 }
 
+/**
+ * @param {Done} done
+ * @param {Where | null} row
+ */
 function activateDialog(done, row = null, version = "") {
   return dialog({
     title: "Activate firmware",
     needs: "admin",
     action: "Activate",
-    text: "Each element changes at its next block, tests itself, and goes back by itself if that fails.",
+    text: "One PE of each VM changes first and tests the new version. If the test passes, the others follow; if not, it goes back.",
     fields: [
       selectorField(row),
       field(
@@ -216,27 +284,38 @@ function activateDialog(done, row = null, version = "") {
         true,
       ),
     ],
-    submit: async ({ selector = "", version: chosen }) =>
+    submit: async (/** @type {ActivateFirmwareRequest} */ { selector = "", version: chosen }) =>
       done(await api.post("firmware/activate", { selector, version: chosen })),
   });
 }
 
+/**
+ * @param {Done} done
+ * @param {Where | null} row
+ */
 function rollbackDialog(done, row = null) {
   return dialog({
     title: "Roll back firmware",
     needs: "admin",
     action: "Roll back",
-    text: "Each element goes back to what its other slot holds.",
+    text: "Each PE runs the version in its other slot again.",
     fields: [selectorField(row)],
-    submit: async ({ selector = "" }) => done(await api.post("firmware/rollback", { selector })),
+    submit: async (/** @type {RollbackFirmwareRequest} */ { selector = "" }) =>
+      done(await api.post("firmware/rollback", { selector })),
   });
 }
 
-/** What came of it, host by host. */
-function showResult(place, { hosts, failed }) {
-  const done = Object.entries(hosts).map(([host, info]) => {
+/**
+ * Shows the result of a change, host by host.
+ * @param {HTMLElement} place
+ * @param {FirmwareAnswer} answer
+ */
+function showResult(place, answer) {
+  const { pes } = flat(answer);
+  const done = Object.keys(answer.hosts).map((host) => {
+    /** @type {Map<string, number>} */
     const states = new Map();
-    for (const pe of info.pes) states.set(pe.state, (states.get(pe.state) ?? 0) + 1);
+    for (const pe of pes.filter((each) => each.host === host)) states.set(pe.state, (states.get(pe.state) ?? 0) + 1);
     return h(
       "li",
       null,
@@ -244,7 +323,9 @@ function showResult(place, { hosts, failed }) {
       h("span.wrap", null, [...states].map(([state, number]) => `${number} ${state}`).join(", ") || "done"),
     );
   });
-  const refused = failed.map(({ host, error }) => h("li", null, pill(host, "bad", true), h("span.wrap", null, error)));
+  const refused = answer.failed.map(({ host, error }) =>
+    h("li", null, pill(host, "bad", true), h("span.wrap", null, error)),
+  );
   const drop = h("button.button.small.plain", { type: "button", onclick: () => fill(place) }, "Dismiss");
   fill(
     place,

@@ -1,5 +1,16 @@
 /** All views, in the order of the rail. */
 
+/** @import { ICONS } from "../icons.js" */
+/** @import { Stage } from "../stage.js" */
+/**
+ * @typedef {object} View
+ * @property {keyof typeof ICONS} name in the page's address
+ * @property {string} title
+ * @property {string} group in the rail
+ * @property {(stage: Stage) => void} mount
+ * @property {() => number} [badge] number shown at the view's link unless it is 0
+ */
+
 import { channels } from "./channels.js";
 import { cluster } from "./cluster.js";
 import { console_ } from "./console.js";
@@ -13,6 +24,7 @@ import { self } from "./self.js";
 import { snapshots } from "./snapshots.js";
 import { timeline } from "./timeline.js";
 
+/** @type {View[]} */
 export const VIEWS = [
   cluster,
   gpus,

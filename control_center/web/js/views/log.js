@@ -1,9 +1,13 @@
-/** The log: what kernels log, print and report, live and recorded. */
+/** Log: what kernels log, print and report, live and recorded. */
+
+/** @import { RecordRow } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { View } from "./index.js" */
 
 import * as api from "../api.js";
 import { h, pill } from "../dom.js";
-import { input, select } from "../forms.js";
 import { LEVELS } from "../format.js";
+import { input, select } from "../forms.js";
 import { idOf, openDialog } from "../instances.js";
 import { Gaps, Lines, Seen, isInput, isSample, recordLine } from "../records.js";
 import { button } from "../roles.js";
@@ -13,10 +17,13 @@ import { store } from "../store.js";
 const SHOWN = 1500;
 const EARLIER = 300;
 
+/** @type {View} */
 export const log = { name: "log", title: "Log", group: "Watch", mount };
 
+/** @param {Stage} stage */
 function mount(stage) {
   const lines = new Lines(SHOWN, "log");
+  /** @type {RecordRow[]} */
   let kept = [];
   let gaps = new Gaps();
   let paused = false;
@@ -32,12 +39,15 @@ function mount(stage) {
   const text = input("text", "", { placeholder: "text", type: "search", "aria-label": "Text" });
   const pause = h("button.button", { type: "button", "aria-pressed": "false", onclick: () => hold(!paused) }, "Pause");
   const watched = h("span");
+  /** @param {RecordRow} record */
   const concerns = (record) => (!functions.value || record.fn === functions.value) && matches(store.scope, record);
+  /** @param {RecordRow} record */
   const shows = (record) =>
     !isInput(record) &&
     record.level <= Number(level.value) &&
     concerns(record) &&
     record.text.toLowerCase().includes(text.value.toLowerCase());
+  /** @param {RecordRow} record */
   const put = (record) => {
     const lost = gaps.before(record);
     if (lost && concerns(record) && !text.value)
@@ -50,16 +60,18 @@ function mount(stage) {
     kept.forEach(put);
   };
   const seen = new Seen();
+  /** @param {RecordRow} record */
   const take = (record) => {
     if (isSample(record) || seen.again(record)) return;
     kept.push(record);
     if (kept.length > 2 * SHOWN) kept = kept.slice(-SHOWN);
     if (!paused) put(record);
   };
+  /** @param {boolean} wanted */
   const hold = (wanted) => {
     paused = wanted;
     pause.setAttribute("aria-pressed", String(paused));
-    pause.textContent = paused ? "Go on" : "Pause";
+    pause.textContent = paused ? "Resume" : "Pause";
     if (!paused) again();
   };
   stage.show(
@@ -88,7 +100,11 @@ function mount(stage) {
   stage.on(store, "record", (event) => take(event.detail));
 }
 
-/** Keeps the stream subscribed to all instances whose records are text. */
+/**
+ * Keeps the stream subscribed to all instances whose records are text.
+ * @param {Stage} stage
+ * @param {HTMLElement} watched
+ */
 function follow(stage, watched) {
   let unwatch = () => {};
   let known = "";

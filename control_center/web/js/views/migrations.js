@@ -1,22 +1,33 @@
-/** Load of the whole system, and moving work: proposals, migrations, confinement. */
+/** Load of the whole system, and migrations: proposals, progress, confinement. */
+
+/** @import { Child } from "../dom.js" */
+/** @import { Choice } from "../forms.js" */
+/** @import { ConfineRequest, GpuInfo, HostInfo, HostedMigration, HostedProposal, VmInfo } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { Column } from "../table.js" */
+/** @import { View } from "./index.js" */
+/** @typedef {VmInfo & { host: string, load: number }} VmRow */
 
 import * as api from "../api.js";
 import { bar } from "../chart.js";
 import { empty, fill, h, pill, toast } from "../dom.js";
-import { confirm, dialog, field, input, select } from "../forms.js";
 import { bytes, clock, count, percent, span } from "../format.js";
+import { confirm, dialog, field, input, select } from "../forms.js";
 import { button } from "../roles.js";
 import { matches } from "../selector.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
-export const migrations = { name: "migrations", title: "Load & moves", group: "Steer", mount };
+/** @type {View} */
+export const migrations = { name: "migrations", title: "Load & migrations", group: "Steer", mount };
 
 const PERIOD_MS = 1000;
 const PATIENCE_MS = 1500;
 const DONE = ["done", "failed"];
+/** @type {{ [K in HostedMigration["state"]]: number }} progress of a migration in each state */
 const STAGES = { starting: 0.05, quiescing: 0.15, copying: 0.5, restoring: 0.85, done: 1, failed: 1 };
 
+/** @param {Stage} stage */
 function mount(stage) {
   const loads = h("div.load-list");
   const proposal = h("div");
@@ -25,24 +36,24 @@ function mount(stage) {
     key: (row) => `${row.host}/${row.vm}`,
     columns: vmColumns(stage),
     sort: [3, -1],
-    empty: empty("No VM", "The selector chooses none."),
+    empty: empty("No VM", "The selector matches none."),
   });
   const history = new Table({
     label: "Migrations",
     key: (row) => `${row.host}/${row.migration}`,
     columns: HISTORY,
     sort: [0, -1],
-    empty: empty("Nothing was moved", "Migrations appear here with their progress."),
+    empty: empty("No migrations", "Migrations appear here with their progress."),
   });
   const propose = button(
-    "Propose moves",
+    "Propose migrations",
     "operate",
     () => stage.attempt(() => balance(stage, proposal, false)),
     "main",
   );
   stage.show(
-    "Load & moves",
-    "The whole system's load, and where work goes; guests notice nothing",
+    "Load & migrations",
+    "Load of the whole system, and migrations of VMs; guests notice nothing but a short pause",
     [propose],
     proposal,
     h("div.columns.snug.loads", null, panel("Load by GPU", loads), panel("Migrations", history.element)),
@@ -52,7 +63,7 @@ function mount(stage) {
     showLoads(loads);
     vms.update(store.chosenVms().map((vm) => ({ ...vm, load: store.load.get(vm.host)?.vms?.[vm.vm] ?? 0 })));
   };
-  for (const topic of ["hosts", "load", "scope", "role"]) stage.on(store, topic, show);
+  for (const topic of /** @type {const} */ (["hosts", "load", "scope", "role"])) stage.on(store, topic, show);
   show();
   stage.every(PERIOD_MS, async () => {
     const rows = await api.get("migrations", {}, stage.signal);
@@ -60,13 +71,22 @@ function mount(stage) {
   });
 }
 
+/**
+ * @param {string} title
+ * @param {...Child} content
+ */
 const panel = (title, ...content) => h("section.panel", null, h("div.panel-head", null, h("h2", null, title)), content);
 
-/** Busy part of a GPU now; what was last known of a host that does not answer is no load. */
+/**
+ * Busy part of a GPU now; undefined if its host does not answer.
+ * @param {HostInfo} host
+ * @param {GpuInfo} gpu
+ */
 function loadOf(host, gpu) {
   return host.state === "up" ? store.load.get(host.host)?.gpus?.[gpu.gpu] : undefined;
 }
 
+/** @param {HTMLElement} place */
 function showLoads(place) {
   const rows = store
     .chosenHosts()
@@ -92,12 +112,18 @@ function showLoads(place) {
   );
 }
 
+/**
+ * @param {Stage} stage
+ * @returns {Column<VmRow>[]}
+ */
 function vmColumns(stage) {
+  /** @param {VmRow} row */
   const load = (row) => {
     const meter = bar(`load of ${row.vm}`);
     meter.set(row.load);
     return h("span.meter-cell", null, meter.element, percent(row.load));
   };
+  /** @param {VmRow} row */
   const actions = (row) =>
     h(
       "div.buttons",
@@ -134,7 +160,7 @@ function vmColumns(stage) {
     { title: "GPU", value: (row) => row.gpu },
     { title: "Load", value: (row) => row.load, show: load },
     {
-      title: "Elements",
+      title: "PEs",
       value: (row) => (row.confined_to ? `${row.confined_to.length} of ${row.pes}` : String(row.pes)),
       number: true,
     },
@@ -148,24 +174,33 @@ function vmColumns(stage) {
     {
       title: "State",
       value: vmState,
-      show: (row) => pill(vmState(row), { ready: "ok", failed: "bad" }[vmState(row)] ?? "warn", true),
+      show: (row) => pill(vmState(row), VM_TONES[vmState(row)] ?? "warn", true),
     },
     { title: "", value: (row) => Boolean(row.quiesced), show: actions, sort: false, class: "tight" },
   ];
 }
 
+/**
+ * @param {VmRow} row
+ * @returns {`workers/${string}/${string}`}
+ */
 const workerOf = (row) => `workers/${encodeURIComponent(row.host)}/${encodeURIComponent(row.vm)}`;
+/** @param {VmRow} row */
 const vmState = (row) => (row.quiesced ? "quiesced" : row.state);
+/** @type {{ [state: string]: string | undefined }} */
+const VM_TONES = { ready: "ok", failed: "bad" };
 
+/** @type {Column<HostedMigration>[]} */
 const HISTORY = [
   { title: "Started", value: (row) => row.started_ns, show: (row) => clock(row.started_ns, false), class: "mono" },
   { title: "VM", value: (row) => `${row.host}/${row.vm}`, class: "mono" },
-  { title: "Way", value: (row) => `${row.source} → ${row.target}`, class: "mono" },
+  { title: "From → to", value: (row) => `${row.source} → ${row.target}`, class: "mono" },
   { title: "State", value: (row) => `${row.state} ${row.text}`, show: stateOf },
-  { title: "Moved", value: (row) => row.bytes, show: (row) => bytes(row.bytes), number: true },
+  { title: "Copied", value: (row) => row.bytes, show: (row) => bytes(row.bytes), number: true },
   { title: "Paused", value: (row) => row.paused_ns, show: (row) => span(row.paused_ns), number: true },
 ];
 
+/** @param {HostedMigration} row */
 function stateOf(row) {
   if (DONE.includes(row.state))
     return h(
@@ -179,7 +214,9 @@ function stateOf(row) {
   return h("span.meter-cell", null, meter.element, row.state);
 }
 
+/** @param {VmRow} row */
 function migrateDialog(row) {
+  /** @type {Choice[]} */
   const gpus = (store.host(row.host)?.gpus ?? []).map((gpu) => [
     gpu.gpu,
     `${gpu.gpu} · ${gpu.name} · ${percent(store.load.get(row.host)?.gpus?.[gpu.gpu] ?? 0)}`,
@@ -188,58 +225,70 @@ function migrateDialog(row) {
     title: `Migrate ${row.vm}`,
     needs: "operate",
     action: "Migrate",
-    text: `Its memory, programs and streams go to another GPU of ${row.host} and go on there, at the same addresses.`,
+    text: `The VM goes on with its memory, programs and streams on another GPU of ${row.host}, at the same addresses.`,
     fields: [
       field("To GPU", select("gpu", [["", "the least loaded"], ...gpus], ""), "", true),
-      field("Elements there", input("pes", "", { class: "mono", placeholder: "all; or 0-3|8" }), "", true),
+      field("PEs there", input("pes", "", { class: "mono", placeholder: "all; or 0-3|8" }), "", true),
     ],
-    submit: async (values) => {
+    submit: async (/** @type {{ gpu?: string, pes?: string }} */ values) => {
       await soon(api.post("migrations", { host: row.host, vm: row.vm, ...values }), `Migration of ${row.vm}`);
     },
   });
 }
 
+/** @param {VmRow} row */
 function confineDialog(row) {
   return dialog({
     title: `Confine ${row.vm}`,
     needs: "operate",
     action: "Confine",
-    text: "Its blocks run only on these elements from the next block on. Empty: on all again.",
-    fields: [field("Elements", input("pes", "", { class: "mono", placeholder: `0-${row.pes - 1}` }), "", true)],
-    submit: async ({ pes }) => {
+    text: "From the next block on, the VM's blocks run only on these PEs. Empty: on all again.",
+    fields: [field("PEs", input("pes", "", { class: "mono", placeholder: `0-${row.pes - 1}` }), "", true)],
+    submit: async (/** @type {Pick<ConfineRequest, "pes">} */ { pes }) => {
       await soon(api.post("confine", { host: row.host, vm: row.vm, pes: pes ?? null }), `Confinement of ${row.vm}`);
       await store.refreshHosts();
     },
   });
 }
 
-/** Waits for a move for a moment, in which most refusals come; what becomes of it later is told in the corner. */
+/**
+ * Waits briefly for a migration, so that refusals, most of which come at once, show in the dialog; a later end is shown
+ * in the corner.
+ * @param {Promise<HostedMigration>} work
+ * @param {string} what
+ */
 async function soon(work, what) {
-  const told = work.then((move) =>
+  const told = work.then((migration) =>
     toast(
-      move.state === "failed" ? `${what} failed: ${move.text}` : `${what}: ${move.state}`,
-      move.state === "failed" ? "bad" : "ok",
+      migration.state === "failed" ? `${what} failed: ${migration.text}` : `${what}: ${migration.state}`,
+      migration.state === "failed" ? "bad" : "ok",
     ),
   );
   const late = new Promise((resolve) => setTimeout(() => resolve("late"), PATIENCE_MS));
   if ((await Promise.race([told, late])) === "late") told.catch((error) => toast(`${what}: ${error.message}`, "bad"));
 }
 
-/** Asks for moves, or starts them. */
+/**
+ * Asks for proposed migrations and shows them; with `apply`, starts them.
+ * @param {Stage} stage
+ * @param {HTMLElement} place
+ * @param {boolean} apply
+ */
 async function balance(stage, place, apply) {
   const { moves, failed } = await api.post("balance", { apply });
   if (apply) {
-    toast(`${moves.length} move${moves.length === 1 ? "" : "s"} started`);
+    toast(`${moves.length} migration${moves.length === 1 ? "" : "s"} started`);
     fill(place);
     return;
   }
+  /** @type {Table<HostedProposal>} */
   const table = new Table({
-    label: "Proposed moves",
+    label: "Proposed migrations",
     key: (move) => `${move.host}/${move.vm}`,
-    empty: empty("Nothing to move", "The load is as even as moving whole VMs can make it."),
+    empty: empty("Nothing to migrate", "Migrating whole VMs cannot make the load more even."),
     columns: [
       { title: "VM", value: (move) => `${move.host}/${move.vm}` },
-      { title: "Way", value: (move) => `${move.source} → ${move.target}` },
+      { title: "From → to", value: (move) => `${move.source} → ${move.target}` },
       { title: "Why", value: (move) => move.reason, show: (move) => h("span.wrap.soft", null, move.reason) },
     ],
   });
@@ -254,7 +303,7 @@ async function balance(stage, place, apply) {
       h(
         "div.panel-head",
         null,
-        h("h2", null, "Proposed moves"),
+        h("h2", null, "Proposed migrations"),
         h("div.tools", null, drop, moves.length ? start : null),
       ),
       failed.map(({ host, error }) => h("p.notice", null, `${host}: ${error}`)),

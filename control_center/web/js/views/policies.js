@@ -1,4 +1,10 @@
-/** Policies: what a host does by itself about faults; a table and a form. */
+/** Policies: automatic actions of a host on faults; a table and a form. */
+
+/** @import { Child } from "../dom.js" */
+/** @import { PolicyFields, PolicyInfo } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { Column } from "../table.js" */
+/** @typedef {PolicyInfo & { [kind: `kind-${string}`]: boolean }} Filled values of the form */
 
 import * as api from "../api.js";
 import { empty, h, pill, toast } from "../dom.js";
@@ -8,28 +14,38 @@ import { store } from "../store.js";
 import { Table } from "../table.js";
 
 const KINDS = ["kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "user"];
+/** @type {[PolicyInfo["trigger"], string][]} */
 const TRIGGERS = [
-  ["edge", "at each"],
-  ["sustained", "while it goes on"],
-  ["aggregate", "after so many"],
+  ["edge", "at each fault"],
+  ["sustained", "while faults go on"],
+  ["aggregate", "after a number of faults"],
 ];
 const ACTIONS = ["alert", "quiesce", "reset", "migrate"];
 
-/** The panel, with a host to choose. */
+/**
+ * Panel of the policies of one host, with a drop-down for the host.
+ * @param {Stage} stage
+ */
 export function policiesPanel(stage) {
   const place = errorPlace();
   const hosts = select("policy-host", ["–"], "–", { "aria-label": "Host of the policies", class: "small" });
+  /** @type {PolicyInfo[]} */
   let policies = [];
+  /** @param {PolicyInfo[]} wanted */
   const save = async (wanted) => {
-    await api.put(`policies/${encodeURIComponent(hosts.value)}`, { policies: wanted });
+    // kinds and actions of the dialog, or what the host itself has said
+    const fields = /** @type {PolicyFields[]} */ (wanted);
+    await api.put(`policies/${encodeURIComponent(hosts.value)}`, { policies: fields });
     await refresh();
     toast(`Policies of ${hosts.value} are in force`);
   };
+  /** @param {string | null} name null: a new policy */
   const edit = (name) =>
     policyDialog(
       policies.find((policy) => policy.name === name),
       (policy) => save([...policies.filter((each) => each.name !== (name ?? policy.name)), policy]),
     );
+  /** @param {string} name */
   const drop = (name) => attempt(place, () => save(policies.filter((policy) => policy.name !== name)));
   const table = new Table({
     label: "Policies",
@@ -55,7 +71,7 @@ export function policiesPanel(stage) {
     hosts.value = names.includes(chosen) ? chosen : names[0];
     attempt(place, refresh);
   };
-  for (const topic of ["hosts", "scope"]) stage.on(store, topic, offer);
+  for (const topic of /** @type {const} */ (["hosts", "scope"])) stage.on(store, topic, offer);
   stage.on(hosts, "change", () => attempt(place, refresh));
   offer();
   return h(
@@ -77,11 +93,16 @@ export function policiesPanel(stage) {
   );
 }
 
+/**
+ * @param {(name: string) => void} edit
+ * @param {(name: string) => void} drop
+ * @returns {Column<PolicyInfo>[]}
+ */
 function columns(edit, drop) {
   return [
     { title: "Name", value: (policy) => policy.name },
     {
-      title: "Elements",
+      title: "PEs",
       value: (policy) => policy.selector,
       class: "mono",
       show: (policy) => policy.selector || "everything",
@@ -97,15 +118,12 @@ function columns(edit, drop) {
       title: "Action",
       value: (policy) => `${policy.action} ${policy.target ?? ""}`,
       show: (policy) =>
-        [
+        h(
+          "span",
+          null,
           pill(policy.action, policy.action === "alert" ? "info" : "warn"),
           policy.target ? ` to ${policy.target}` : null,
-        ]
-          .filter(Boolean)
-          .reduce((all, part) => {
-            all.append(part);
-            return all;
-          }, h("span")),
+        ),
     },
     {
       title: "",
@@ -123,7 +141,12 @@ function columns(edit, drop) {
   ];
 }
 
+/**
+ * @param {PolicyInfo | undefined} policy
+ * @param {(policy: PolicyInfo) => Promise<void>} save
+ */
 function policyDialog(policy, save) {
+  /** @type {PolicyInfo} */
   const chosen = policy ?? {
     name: "",
     selector: "",
@@ -148,7 +171,7 @@ function policyDialog(policy, save) {
     fields: [
       field("Name", input("name", chosen.name, { required: true }), "", true),
       field(
-        "Elements (selector)",
+        "PEs (selector)",
         input("selector", chosen.selector, { class: "mono", placeholder: "everything" }),
         "",
         true,
@@ -161,15 +184,15 @@ function policyDialog(policy, save) {
       field(
         "Target of migrate",
         input("target", chosen.target ?? "", { placeholder: "the least loaded" }),
-        "a GPU, or elements such as 0-3",
+        "a GPU, or PEs such as 0-3",
         true,
       ),
     ],
-    submit: (values) => {
-      const wanted = { selector: "", ...values, kinds: KINDS.filter((kind) => values[`kind-${kind}`]) };
-      for (const kind of KINDS) delete wanted[`kind-${kind}`];
-      if (!wanted.kinds.length) throw new Error("choose at least one kind of fault");
-      return save(wanted);
+    submit: (/** @type {Filled} */ values) => {
+      const { name, selector = "", trigger, count, window_s, action, target } = values;
+      const chosenKinds = KINDS.filter((kind) => values[`kind-${kind}`]);
+      if (!chosenKinds.length) throw new Error("choose at least one kind of fault");
+      return save({ name, selector, trigger, count, window_s, action, target, kinds: chosenKinds });
     },
   });
 }

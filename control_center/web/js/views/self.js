@@ -1,4 +1,12 @@
-/** What the control system itself costs: the centre, each daemon, and what the governor did about it. */
+/** Cost of the control system itself: the centre, each daemon, and actions of the governor. */
+
+/** @import { Child } from "../dom.js" */
+/** @import { RecorderStatus, SelfAnswer, SelfInfo } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { Column } from "../table.js" */
+/** @import { View } from "./index.js" */
+/** @typedef {SelfInfo & { host: string }} Daemon */
+/** @typedef {{ host: string, vm: string, cost: number, budget: number }} Cost of a VM's PEs, in percent of their time */
 
 import * as api from "../api.js";
 import { bar, sparkline } from "../chart.js";
@@ -7,15 +15,18 @@ import { bytes, clock, count, describe, moment } from "../format.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
+/** @type {View} */
 export const self = { name: "self", title: "Self-cost", group: "Steer", mount };
 
 const PERIOD_MS = 2000;
 const KEPT = 60;
 
+/** @param {Stage} stage */
 function mount(stage) {
   const figures = h("div.figures");
   const recorder = h("dl.facts");
   const governor = h("ul.event-list");
+  /** @type {{ records: number[], cpu: number[] }} */
   const courses = { records: [], cpu: [] };
   const lines = { records: sparkline(null, 96), cpu: sparkline(null, 96, "warn") };
   const daemons = new Table({
@@ -23,18 +34,18 @@ function mount(stage) {
     key: (row) => row.host,
     columns: DAEMONS,
     sort: [1, -1],
-    empty: empty("No daemon", "None answers."),
+    empty: empty("No daemon", "No daemon answers."),
   });
   const vms = new Table({
     label: "Cost by VM",
     key: (row) => `${row.host}/${row.vm}`,
     columns: VMS,
     sort: [1, -1],
-    empty: empty("No VM pays", "No channel is open."),
+    empty: empty("No cost", "No channel is open."),
   });
   stage.show(
     "Self-cost",
-    "What watching costs, measured where it is paid",
+    "CPU and memory that the control system uses, and its share of the processing elements' time",
     [],
     figures,
     h(
@@ -44,7 +55,7 @@ function mount(stage) {
       panel("CPU of all daemons", h("div.panel-body", null, lines.cpu.canvas)),
       panel("Recorder", h("div.panel-body", null, recorder)),
     ),
-    h("div.columns.later", null, panel("Daemons", daemons.element), panel("Cost on the elements, by VM", vms.element)),
+    h("div.columns.later", null, panel("Daemons", daemons.element), panel("Cost on the PEs, by VM", vms.element)),
     panel("Governor", h("div.panel-body", null, governor)),
   );
   stage.every(PERIOD_MS, async () => {
@@ -91,34 +102,52 @@ function mount(stage) {
               h("span.wrap", null, describe(event.detail)),
             ),
           )
-        : h("li.faint", null, "It had nothing to do since this page was opened."),
+        : h("li.faint", null, "no action since this page was opened"),
     );
   };
   stage.on(store, "event", govern);
   govern();
 }
 
+/**
+ * @param {string} title
+ * @param {...Child} content
+ */
 const panel = (title, ...content) => h("section.panel", null, h("div.panel-head", null, h("h2", null, title)), content);
 
+/**
+ * @param {number[]} course
+ * @param {number} value
+ */
 function push(course, value) {
   course.push(value);
   if (course.length > KEPT) course.shift();
 }
 
-/** SelfInfo of each host that answered. */
+/**
+ * Figures of each host that answered.
+ * @param {SelfAnswer} answer
+ * @returns {Daemon[]}
+ */
 function hostsOf(answer) {
   return Object.entries(answer.hosts)
     .filter(([host]) => store.scope.host(host))
     .map(([host, info]) => ({ host, ...info }));
 }
 
+/**
+ * @param {HTMLElement} place
+ * @param {SelfAnswer} answer
+ * @param {Daemon[]} rows
+ */
 function showFigures(place, answer, rows) {
+  /** @param {"channels" | "cpu_percent" | "lost" | "memory_bytes" | "records_per_s"} key */
   const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
   const { centre } = answer;
   const items = [
     [count(sum("channels")), "channels"],
     [count(Math.round(sum("records_per_s"))), "records/s"],
-    [count(sum("lost")), "lost, all counted"],
+    [count(sum("lost")), "records lost"],
     [`${sum("cpu_percent").toFixed(1)} %`, "CPU, daemons"],
     [bytes(sum("memory_bytes")), "memory, daemons"],
     [`${centre.cpu_percent.toFixed(1)} %`, "CPU, centre"],
@@ -130,6 +159,10 @@ function showFigures(place, answer, rows) {
   );
 }
 
+/**
+ * @param {HTMLElement} place
+ * @param {RecorderStatus | null} recorder
+ */
 function showRecorder(place, recorder) {
   const rows = recorder
     ? [
@@ -146,6 +179,7 @@ function showRecorder(place, recorder) {
   );
 }
 
+/** @type {Column<Daemon>[]} */
 const DAEMONS = [
   { title: "Host", value: (row) => row.host },
   { title: "CPU", value: (row) => row.cpu_percent, show: (row) => `${row.cpu_percent.toFixed(1)} %`, number: true },
@@ -165,6 +199,7 @@ const DAEMONS = [
   },
 ];
 
+/** @param {Cost} row */
 function budgetBar(row) {
   const meter = bar(`cost of ${row.vm}`);
   const part = row.budget ? row.cost / row.budget : 0;
@@ -172,6 +207,7 @@ function budgetBar(row) {
   return h("span.meter-cell", null, meter.element, `of ${row.budget} %`);
 }
 
+/** @type {Column<Cost>[]} */
 const VMS = [
   { title: "VM", value: (row) => `${row.host}/${row.vm}` },
   { title: "Cost", value: (row) => row.cost, show: (row) => `${row.cost.toFixed(3)} %`, number: true },

@@ -1,18 +1,37 @@
-/** Snapshots: what every element does at one time; hung and silent ones; two compared. */
+/** Snapshots: what every processing element (PE) does at one moment, and the difference of two snapshots. */
+
+/** @import { Change, PeState, Snapshot, SnapshotDiff, SnapshotSummary } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { Column } from "../table.js" */
+/** @import { View } from "./index.js" */
+/** @typedef {"hung" | "silent" | "running" | "idle"} State */
+/** @typedef {Omit<PeState, "hung"> & { host: string, state: State }} Row PE of a snapshot */
+/** @typedef {"hung" | "stuck" | "silent" | "gone" | "appeared" | "other kernel" | "next launch" | "further"} Kind */
+/** @typedef {Change & { kind: Kind }} DiffRow */
+/**
+ * @typedef {object} Shown
+ * @property {SnapshotSummary[]} list all snapshots, newest first
+ * @property {number | null} chosen
+ * @property {number | null} other compared with `chosen`
+ */
+/** @typedef {(id: number, other?: number | null) => void} Choose */
 
 import * as api from "../api.js";
 import { empty, fill, h, pill } from "../dom.js";
-import { input, select } from "../forms.js";
 import { clock, count, percent, span } from "../format.js";
+import { select } from "../forms.js";
 import { button } from "../roles.js";
 import { here, href, note } from "../router.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
+/** @type {View} */
 export const snapshots = { name: "snapshots", title: "Snapshots", group: "Watch", mount };
 
+/** @param {{ host: string, vm: string, pe: number }} row */
 const place = (row) => `${row.host}/${row.vm}/${row.pe}`;
 
+/** @param {Stage} stage */
 function mount(stage) {
   const body = h("div.stack");
   const deadline = select(
@@ -27,7 +46,9 @@ function mount(stage) {
     { "aria-label": "Deadline" },
   );
   const list = h("div.snapshot-list");
+  /** @type {Shown} */
   const state = { list: [], chosen: null, other: null };
+  /** @type {Choose} */
   const choose = (id, other = null) => stage.attempt(() => show(stage, body, state, id, other, draw));
   const draw = () =>
     fill(
@@ -56,7 +77,7 @@ function mount(stage) {
   };
   stage.show(
     "Snapshots",
-    "What every element is doing, all asked at once",
+    "What every processing element (PE) does at one moment, all asked at once",
     [deadline, take],
     h(
       "div.snapshot-columns",
@@ -70,7 +91,7 @@ function mount(stage) {
     h(
       "section.panel",
       null,
-      empty("No snapshot shown", "Take one, or choose one at the left; choose a second to compare."),
+      empty("No snapshot shown", "Take a snapshot, or choose one at the left; choose a second one to compare."),
     ),
   );
   stage.attempt(async () => {
@@ -80,15 +101,20 @@ function mount(stage) {
   });
 }
 
+/**
+ * @param {SnapshotSummary} snapshot
+ * @param {Shown} state
+ * @param {Choose} choose
+ */
 function listItem(snapshot, state, choose) {
   const { id } = snapshot;
-  const [older, newer] = [id, state.chosen].sort((a, b) => a - b);
+  const [older, newer] = [id, state.chosen ?? id].sort((a, b) => a - b);
   const compare = h(
     "button.button.small",
     { type: "button", disabled: !state.chosen || state.chosen === id, onclick: () => choose(older, newer) },
     "Compare",
   );
-  const title = `${snapshot.pes} elements of ${snapshot.hosts} hosts, ${percent(snapshot.coverage, 1)} answered; ${snapshot.selector || "everything"}; by ${snapshot.owner}`;
+  const title = `${snapshot.pes} PEs of ${snapshot.hosts} hosts, ${percent(snapshot.coverage, 1)} answered; ${snapshot.selector || "everything"}; by ${snapshot.owner}`;
   return h(
     "div.snapshot-item",
     { class: [state.chosen, state.other].includes(id) ? "chosen" : "", title },
@@ -102,6 +128,14 @@ function listItem(snapshot, state, choose) {
   );
 }
 
+/**
+ * @param {Stage} stage
+ * @param {HTMLElement} body
+ * @param {Shown} state
+ * @param {number} id
+ * @param {number | null} other
+ * @param {() => void} draw
+ */
 async function show(stage, body, state, id, other, draw) {
   if (other)
     fill(
@@ -118,10 +152,11 @@ async function show(stage, body, state, id, other, draw) {
   draw();
 }
 
+/** @param {Snapshot} snapshot */
 function snapshotPanels(snapshot) {
   const hosts = Object.entries(snapshot.hosts);
   const rows = hosts.flatMap(([host, info]) => [
-    ...info.pes.map((pe) => ({ ...pe, host, state: pe.hung ? "hung" : pe.kernel ? "running" : "idle" })),
+    ...info.pes.map((pe) => ({ ...pe, host, state: stateOf(pe) })),
     ...info.silent.map((name) => silentRow(host, name)),
   ]);
   const silent = rows.filter((row) => row.state === "silent").length;
@@ -129,18 +164,18 @@ function snapshotPanels(snapshot) {
   const coverage = rows.length ? (rows.length - silent) / rows.length : NaN;
   const skew = Math.max(0, ...hosts.map(([, info]) => info.skew_ns));
   const figures = [
-    [count(rows.length), "elements", ""],
+    [count(rows.length), "PEs", ""],
     [percent(coverage, coverage < 1 ? 1 : 0), "answered", coverage < 1 ? "warn" : "ok"],
     [count(hung), "hung", hung ? "bad" : ""],
     [count(silent), "silent", silent ? "warn" : ""],
     [span(skew), "skew", ""],
   ];
   const table = new Table({
-    label: "Elements",
+    label: "PEs",
     key: (row) => `${place(row)} ${row.state}`,
     columns: COLUMNS,
     sort: [1, 1],
-    empty: empty("No element", "The selector chose none."),
+    empty: empty("No PE", "The selector matched none."),
   });
   table.update(rows);
   return [
@@ -151,7 +186,7 @@ function snapshotPanels(snapshot) {
         h("div.figure", null, h("b", { class: tone }, value), h("span", null, label)),
       ),
     ),
-    ...snapshot.failed.map(({ host, error }) => h("p.notice", null, `${host} is not in it: ${error}`)),
+    ...snapshot.failed.map(({ host, error }) => h("p.notice", null, `no snapshot of ${host}: ${error}`)),
     h(
       "section.panel",
       null,
@@ -166,6 +201,17 @@ function snapshotPanels(snapshot) {
   ];
 }
 
+/**
+ * @param {PeState} pe
+ * @returns {State}
+ */
+const stateOf = (pe) => (pe.hung ? "hung" : pe.kernel ? "running" : "idle");
+
+/**
+ * @param {string} host
+ * @param {string} name
+ * @returns {Row}
+ */
 function silentRow(host, name) {
   const [vm, pe] = name.split("/");
   return {
@@ -186,9 +232,10 @@ function silentRow(host, name) {
 
 const ORDER = { hung: "0", silent: "1", running: "2", idle: "3" };
 const TONES = { hung: "bad", silent: "warn", running: "ok", idle: "" };
+/** @type {Column<Row>[]} */
 const COLUMNS = [
   {
-    title: "Element",
+    title: "PE",
     value: place,
     class: "mono",
     show: (row) => h("a", { href: href("console", { host: row.host, vm: row.vm, pe: row.pe }) }, place(row)),
@@ -227,7 +274,12 @@ const COLUMNS = [
   { title: "Last record", value: (row) => row.last_record_ns, show: (row) => clock(row.last_record_ns), number: true },
 ];
 
-/** What is another one in the second, and which busy elements have not come further. */
+/**
+ * Panel of the PEs that changed from snapshot `a` to `b`, and of busy PEs that are stuck.
+ * @param {number} a
+ * @param {number} b
+ * @param {SnapshotDiff} diff
+ */
 function diffPanel(a, b, diff) {
   const silent = new Set(diff.silent_after ?? []);
   const rows = diff.changes.map((row) => ({ ...row, kind: kindOf(row, silent) }));
@@ -236,7 +288,7 @@ function diffPanel(a, b, diff) {
     key: place,
     columns: DIFF,
     sort: [1, 1],
-    empty: empty("No difference", "Every element is idle in both."),
+    empty: empty("No difference", "Every PE is idle in both."),
   });
   table.update(rows);
   const stuck = rows.filter((row) => row.stuck).length;
@@ -260,9 +312,16 @@ function diffPanel(a, b, diff) {
   );
 }
 
+/** @type {{ [K in Kind]?: string }} */
 const CHANGES = { hung: "bad", stuck: "bad", silent: "warn", gone: "warn", appeared: "ok" };
+/** @type {Kind[]} */
 const RANK = ["hung", "stuck", "silent", "gone", "appeared", "other kernel", "next launch", "further"];
 
+/**
+ * @param {Change} row
+ * @param {Set<string>} silent
+ * @returns {Kind}
+ */
 function kindOf(row, silent) {
   if (!row.after) return silent.has(place(row)) ? "silent" : "gone";
   if (!row.before) return "appeared";
@@ -272,14 +331,16 @@ function kindOf(row, silent) {
   return row.changed.includes("launch") ? "next launch" : "further";
 }
 
+/** @param {PeState | null} state */
 const doing = (state) =>
   !state
     ? h("span.faint", null, "–")
     : state.kernel
       ? `${state.kernel} · launch ${state.launch} · block ${state.block}`
       : h("span.faint", null, "idle");
+/** @type {Column<DiffRow>[]} */
 const DIFF = [
-  { title: "Element", value: place, class: "mono" },
+  { title: "PE", value: place, class: "mono" },
   {
     title: "Change",
     value: (row) => RANK.indexOf(row.kind),

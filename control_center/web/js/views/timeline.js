@@ -1,24 +1,32 @@
-/** The time line: what was recorded, replayed at any speed, exported. */
+/** Time line: the recording, replayed at any speed, exported. */
+
+/** @import { Change, Range } from "../brush.js" */
+/** @import { Choice } from "../forms.js" */
+/** @import { LoadInfo, LoadMessage, StreamMessage, TimelineBin } from "../messages.d.ts" */
+/** @import { Stage } from "../stage.js" */
+/** @import { View } from "./index.js" */
 
 import * as api from "../api.js";
 import { Brush, TONES, total } from "../brush.js";
-import { empty, fill, h, icon, pill, setText } from "../dom.js";
-import { select } from "../forms.js";
+import { empty, fill, h, pill, setText } from "../dom.js";
 import { clock, count, describe, moment, now, span } from "../format.js";
+import { select } from "../forms.js";
 import { HeatGrid, vmHue } from "../heat.js";
-import { ICONS } from "../icons.js";
+import { ICONS, icon } from "../icons.js";
 import { Gaps, Lines, recordLine } from "../records.js";
 import { store } from "../store.js";
 import { Stream } from "../stream.js";
 
 const BINS = 160;
 const SHOWN = 1500;
+/** @type {Choice[]} */
 const SPANS = [
   ["300", "last 5 minutes"],
   ["3600", "last hour"],
   ["86400", "last day"],
   ["", "everything"],
 ];
+/** @type {Choice[]} */
 const SPEEDS = [
   ["0.1", "0.1 ×"],
   ["1", "1 ×"],
@@ -27,8 +35,10 @@ const SPEEDS = [
   ["1000", "1000 ×"],
 ];
 
+/** @type {View} */
 export const timeline = { name: "timeline", title: "Time line", group: "Watch", mount };
 
+/** @param {Stage} stage */
 function mount(stage) {
   const view = new Timeline(stage);
   view.build();
@@ -36,11 +46,19 @@ function mount(stage) {
 }
 
 class Timeline {
+  /** @type {Stream | null} */
+  stream = null;
+  paused = false;
+  /** End of the replay. */
+  to = 0;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  timer;
+  /** @type {Map<string, LoadInfo["pes"]>} by host */
+  loads = new Map();
+
+  /** @param {Stage} stage */
   constructor(stage) {
     this.stage = stage;
-    this.stream = null;
-    this.paused = false;
-    this.loads = new Map();
     this.heatCanvas = h("canvas.heat", { "aria-label": "replayed load: a cell per processing element" });
     this.heat = new HeatGrid(this.heatCanvas, { hover: () => {}, open: () => {} });
     this.heatBox = h("div.panel-body", { hidden: true }, this.heatCanvas);
@@ -79,7 +97,7 @@ class Timeline {
       ),
     );
     const chart = h("div.timeline-box", null, this.canvas);
-    this.chart = h(
+    const panel = h(
       "section.panel",
       null,
       h("div.panel-head", null, this.range, this.whole, this.zoom, h("div.tools", null, this.sums)),
@@ -94,9 +112,9 @@ class Timeline {
     );
     this.stage.show(
       "Time line",
-      "What was recorded; drag to select, click to seek, play to see it again",
+      "The recording; drag to select, click to seek, play to see it again",
       [this.spans, exports],
-      this.chart,
+      panel,
       player,
     );
     this.stage.on(this.spans, "change", () => this.stage.attempt(() => this.load()));
@@ -111,6 +129,7 @@ class Timeline {
     this.#buttons();
   }
 
+  /** @param {Range | null} range */
   async load(range = null) {
     if (!store.recording) {
       fill(this.lines.element, empty("Nothing is recorded here", "The control centre has no recorder configured."));
@@ -118,6 +137,7 @@ class Timeline {
     }
     const length = Number(this.spans.value) * 1e9;
     const [from, to] = range ?? (length ? [now() - length, now()] : [null, null]);
+    /** @param {number | null} value */
     const whole = (value) => (value === null ? null : Math.round(value));
     const bins = await api.get(
       "timeline",
@@ -138,22 +158,24 @@ class Timeline {
     else this.lines.clear();
   }
 
+  /** @param {TimelineBin[]} bins */
   #sums(bins) {
-    const sums = Object.keys(TONES)
-      .map((name) => [name, bins.reduce((sum, bin) => sum + (bin.records[name] ?? 0), 0)])
-      .filter(([, sum]) => sum);
+    const sums = Object.entries(TONES)
+      .map(([name, tone]) => ({ name, tone, sum: bins.reduce((sum, bin) => sum + (bin.records[name] ?? 0), 0) }))
+      .filter(({ sum }) => sum);
     const lost = bins.reduce((sum, bin) => sum + bin.lost, 0);
     fill(
       this.sums,
-      sums.map(([name, sum]) => {
+      sums.map(({ name, tone, sum }) => {
         const swatch = h("i.swatch");
-        swatch.style.background = TONES[name];
+        swatch.style.background = tone;
         return h("span", null, swatch, `${name} ${count(sum)}`);
       }),
       lost ? h("span.bad", null, `${count(lost)} lost`) : null,
     );
   }
 
+  /** @param {Change} change */
   #moved({ range, head, dragged }) {
     if (dragged) this.#select(range);
     setText(this.at, clock(head));
@@ -162,14 +184,16 @@ class Timeline {
     else this.#seek(head);
   }
 
+  /** @param {number} head */
   #seek(head) {
     this.gaps = new Gaps();
     this.lines.clear();
     this.loads.clear();
-    this.stream.steer({ seek_ns: Math.round(head) });
+    this.stream?.steer({ seek_ns: Math.round(head) });
     this.#run();
   }
 
+  /** @param {Range | null} range */
   #select(range) {
     this.brush.range = range;
     this.brush.draw();
@@ -188,7 +212,7 @@ class Timeline {
     }
   }
 
-  /** Plays from the playhead, or from the beginning of what is selected. */
+  /** Plays from the playhead, or from the beginning of the selection. */
   start() {
     this.stop();
     const [from, to] = this.brush.range ?? [this.brush.start, this.brush.end];
@@ -203,7 +227,7 @@ class Timeline {
         load: 1,
         replay_from_ns: Math.round(head),
         replay_to_ns: Math.round(to),
-        speed: this.speeds.value,
+        speed: Number(this.speeds.value),
       },
       {
         message: (message) => this.#take(message, to),
@@ -225,9 +249,9 @@ class Timeline {
     this.#buttons();
   }
 
-  /** Moves the playhead as time passes, from where it is. */
+  /** Moves the playhead as time passes. */
   #run() {
-    const { head } = this.brush;
+    const head = this.brush.head ?? this.brush.start;
     const { to } = this;
     const began = performance.now();
     const speed = Number(this.speeds.value);
@@ -240,8 +264,12 @@ class Timeline {
     }, 80);
   }
 
+  /**
+   * @param {StreamMessage} message
+   * @param {number} to
+   */
   #take(message, to) {
-    if (message.time_ns > to) return;
+    if ("time_ns" in message && message.time_ns > to) return;
     if (message.type === "load") this.#showLoad(message);
     if (message.type === "record") {
       const lost = this.gaps.before(message);
@@ -261,7 +289,10 @@ class Timeline {
     }
   }
 
-  /** Elements of all hosts whose load was recorded, as they were at that time. */
+  /**
+   * Shows the recorded load of all hosts' PEs at that time.
+   * @param {LoadMessage} message
+   */
   #showLoad(message) {
     for (const [host, load] of Object.entries(message.hosts)) this.loads.set(host, load.pes);
     const vms = [...this.loads].flatMap(([host, pes]) =>
@@ -275,11 +306,15 @@ class Timeline {
   }
 
   #buttons() {
-    const plays = this.stream && !this.paused;
+    const plays = this.stream !== null && !this.paused;
     fill(this.play, icon(plays ? ICONS.pause : ICONS.play), plays ? "Pause" : "Play");
     fill(this.playing, this.stream ? pill(plays ? "replaying" : "paused", "info", plays) : null);
   }
 
+  /**
+   * @param {string} format
+   * @param {string} name
+   */
   #export(format, name) {
     const [from, to] = this.brush.range ?? [this.brush.start, this.brush.end];
     return api.download(

@@ -48,7 +48,7 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
     build(builder).run(module, modules);
 }
 
-/// What an image may import; the runtime resolves exactly these (loader.c).
+/// True for symbols that an image may import; the runtime resolves exactly these (loader.c).
 bool is_allowed_symbol(llvm::StringRef name)
 {
     static const llvm::StringSet<> allowed = {
@@ -79,7 +79,7 @@ std::unique_ptr<llvm::TargetMachine> host_machine()
                                     llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
-/// A struct passed in memory is the thread's own: gives the kernel a copy, and lets it read the original only.
+/// Gives each thread its own copy of a struct that is passed in memory; the shared original is only read.
 static void copy_memory_params(const Kernel &kernel)
 {
     llvm::IRBuilder<> builder(&*kernel.function->getEntryBlock().getFirstInsertionPt());
@@ -135,7 +135,7 @@ void simplify(llvm::Module &module, llvm::TargetMachine &machine)
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
         llvm::ModulePassManager passes =
             builder.buildModuleSimplificationPipeline(llvm::OptimizationLevel::O2, llvm::ThinOrFullLTOPhase::None);
-        llvm::ScalarizerPassOptions elements; // float2 and the like come as vectors, which cannot be vectorised
+        llvm::ScalarizerPassOptions elements; // vectors such as float2 cannot be vectorised again
         elements.ScalarizeLoadStore = true;
         llvm::FunctionPassManager scalars;
         scalars.addPass(llvm::ScalarizerPass(elements));
@@ -151,7 +151,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
     llvm::internalizeModule(module, [](const llvm::GlobalValue &value) { return value.getName() == "vgc_cpu_image"; });
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
         llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
-        llvm::FunctionPassManager after; // vectorised loops over lanes leave arrays that fit into registers
+        llvm::FunctionPassManager after; // turns arrays that vectorised loops over lanes leave into registers
         after.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
         after.addPass(llvm::EarlyCSEPass(true));
         after.addPass(llvm::InstCombinePass());
@@ -175,7 +175,7 @@ void check_symbols(const std::string &object)
         if (!(flags & llvm::object::SymbolRef::SF_Undefined) || name.empty() || is_allowed_symbol(name))
             continue;
         llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name)
-                     << "' is not defined, and nothing that kernels may call\n";
+                     << "' is not defined, and not a function that kernels may call\n";
         failed = true;
     }
     if (failed)

@@ -1,8 +1,8 @@
-// Atomics on shared memory. Only the threads of one block reach it, and those run on one processing element, which
-// never leaves a thread in the middle of an operation: plain instructions do, ten times as fast as locked ones.
+// Atomics on shared memory. Only threads of one block access it, and those run on one processing element, which never
+// switches threads in the middle of an operation: plain instructions suffice, and are ten times as fast as locked ones.
 //
-// The operations stay atomic for the optimiser, which must neither tear them apart nor run two threads' at once in a
-// vector; they are marked by a scope of their own and become plain after it has done its work.
+// The operations stay atomic until the optimiser has run, which must neither split them nor vectorise them over
+// threads; they are marked by a synchronisation scope of their own and become plain afterwards.
 #include "compiler.h"
 
 #include "llvm/Analysis/ValueTracking.h"

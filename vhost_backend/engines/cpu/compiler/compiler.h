@@ -1,21 +1,24 @@
 // vgc-cpucc: CUDA C source -> an image of x86 code that the CPU engine runs. The steps, in order:
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
-//   inline_asm.cpp turns PTX idioms into calls, refuses what is neither PTX idiom nor x86
-//   shared.cpp     gives __shared__ variables their place in a block's shared memory
-//   block_atomics.cpp  makes atomics on it plain instructions
+//   inline_asm.cpp turns reads of PTX special registers into calls, refuses other PTX, keeps x86
+//   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
+//   block_atomics.cpp  makes atomics on shared memory plain instructions
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads; region.h
 //                  lists the files of this step
 //   guards.cpp     takes bounds checks out of these loops
-//   lanes.cpp      turns them inside out if there are loops in them; lockstep.h lists the files of this step
+//   lanes.cpp      turns these loops inside out if they contain loops; lockstep.h lists the files of this step
 //   image.cpp      emits the table that the runtime reads
 //   backend.cpp    optimisation, code, link
+// main.cpp takes them one after the other; diagnostics.cpp says what went wrong.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Target/TargetMachine.h"
@@ -25,22 +28,24 @@
 namespace vgc
 {
 
-/// Ends the compilation with a message in the compiler's own style.
+/// Ends the compilation with an error message.
 [[noreturn]] void fail(const llvm::Twine &message);
+/// Shows LLVM's errors in the same style.
+std::unique_ptr<llvm::DiagnosticHandler> diagnostics();
 
 struct Options {
     std::string input;
     std::string output;
     std::vector<std::string> include_dirs;
     std::string dump_ir;                       // file for the final IR; for developers
-    std::vector<std::string> clang;            // the guest's options in clang's words
-    std::vector<std::string> name_expressions; // template instantiations to make
+    std::vector<std::string> clang;            // the guest's options, translated for clang
+    std::vector<std::string> name_expressions; // templates to instantiate
 };
 
 /// Reads the command line; refuses every option that is not on the white list.
 Options parse_options(int argc, char **argv);
 
-/// How a source-level parameter reaches the kernel's IR arguments.
+/// A parameter of the source, and the IR arguments that carry it.
 struct Param {
     uint32_t offset;
     uint32_t size;
@@ -58,7 +63,7 @@ struct Kernel {
     uint32_t param_bytes = 0;
     uint32_t max_threads = VGC_CPU_MAX_THREADS;
     uint32_t shared_bytes = 0;
-    // filled by regions.cpp
+    // set by regions.cpp
     struct Site {
         llvm::Function *resume;
         uint32_t kind;
@@ -105,11 +110,11 @@ class SharedMemory
     std::vector<Variable> variables_;
 };
 
-/// Atomics on shared memory, as long as it is known by name, and their end as plain instructions.
+/// Mark atomics on shared memory while variables are known by name; turn marked ones into plain instructions.
 void mark_block_atomics(llvm::Module &module);
 void lower_block_atomics(llvm::Module &module);
 
-/// Inlines all that can be inlined; a kernel then contains its barriers itself.
+/// Marks all functions that can be inlined, so that each kernel contains its barriers.
 void prepare_inlining(llvm::Module &module, const Program &program);
 void form_regions(llvm::Module &module, Program &program);
 void emit_table(llvm::Module &module, const Program &program);
@@ -118,10 +123,10 @@ std::unique_ptr<llvm::TargetMachine> host_machine();
 void simplify(llvm::Module &module, llvm::TargetMachine &machine);
 void optimise(llvm::Module &module, llvm::TargetMachine &machine);
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object);
-/// Refuses an object that needs what the runtime does not offer.
+/// Refuses an object that imports symbols which the runtime does not provide.
 void check_symbols(const std::string &object);
 
-/// The values of threadIdx & co. at one place in the code.
+/// Values of threadIdx, blockIdx, blockDim and gridDim at a place in the code.
 struct ThreadView {
     llvm::Value *tid[3];
     llvm::Value *block_idx[3];
@@ -136,12 +141,12 @@ struct ThreadView {
 /// True for the calls that read a thread's position (see kernels/cpu/include/vgc_builtins.h).
 bool is_position_call(const llvm::Instruction &instruction);
 bool is_position_name(llvm::StringRef name);
-/// The value such a call has under `view`.
+/// Value of such a call under `view`.
 llvm::Value *position_value(llvm::CallInst &call, const ThreadView &view);
 /// Loads a field of struct vgc_cpu_ctx.
 llvm::Value *load_field(llvm::IRBuilder<> &builder, llvm::Value *ctx, llvm::Type *type, size_t offset,
                         const char *name);
-/// Loads what is the same for all threads of the block.
+/// Loads the values of `view` that are the same for all threads of the block.
 void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &view);
 void lower_positions_by_context(llvm::Function &function);
 

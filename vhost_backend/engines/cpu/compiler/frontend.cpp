@@ -15,7 +15,7 @@ namespace vgc
 namespace
 {
 
-/// Runs a tool with our stdout and stderr; returns its exit status.
+/// Runs a tool with this process's stdout and stderr; returns its exit status.
 int run(const std::vector<std::string> &command)
 {
     std::vector<char *> argv;
@@ -34,7 +34,7 @@ int run(const std::vector<std::string> &command)
     return WEXITSTATUS(status);
 }
 
-/// Template instantiations asked for by name: a host variable that takes the kernel's address makes one.
+/// Writes a source that instantiates the templates of --name-expression, by host variables with their addresses.
 std::string write_instantiations(const Options &options)
 {
     const std::string path = options.output + ".names.cu";
@@ -96,7 +96,7 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
     if (wrapped)
         unlink(input.c_str());
     if (status != 0)
-        _exit(1); // clang has said why
+        _exit(1); // clang has printed the reason
     llvm::SMDiagnostic diagnostic;
     auto module = llvm::parseIRFile(bitcode, diagnostic, context);
     unlink(bitcode.c_str());

@@ -1,9 +1,9 @@
-// Bounds checks of the kind `if (i < n)`, which most kernels begin with, hold for every thread of nearly every row.
-// Whether they do is found out once per row of threads; loop unswitching then makes a loop without the check beside
-// the one with it, and the former accesses memory without masks: two to three times as fast.
+// Hoisting of bounds checks like `if (i < n)`, which most kernels begin with and which all threads of nearly every row
+// pass. The check is made once per row of threads; loop unswitching then makes a second loop without it, which accesses
+// memory without masks and is two to three times as fast.
 //
-// A comparison qualifies if one side is the same for the whole row and the other grows by 1 from thread to thread.
-// Of the values first, first + 1, ..., last without overflow, a comparison that both ends pass is passed by all.
+// A comparison qualifies if one side is the same for the whole row and the other grows by 1 from thread to thread. If
+// the values first, first + 1, ..., last do not overflow and both ends pass the comparison, all values pass it.
 #include "guards.h"
 
 #include <optional>
@@ -17,8 +17,8 @@ namespace vgc
 namespace
 {
 
-const unsigned MAX_DEPTH = 8; // of expressions that are looked through
-const unsigned MIN_BITS = 32; // of compared values: a row's length must fit in
+const unsigned MAX_DEPTH = 8; // greatest depth of expressions that are analysed
+const unsigned MIN_BITS = 32; // smallest width of compared values: a row's length must fit
 
 class RowGuards
 {
@@ -32,7 +32,7 @@ class RowGuards
         steps_ = builder_.CreateSub(last_x, row.first_x, "steps");
     }
 
-    /// Makes the comparison true, without a look at the thread's own values, if all of the row pass it.
+    /// Makes the comparison constant true for rows whose threads all pass it.
     void relax(llvm::ICmpInst &compare)
     {
         const llvm::Type *type = compare.getOperand(0)->getType();
@@ -51,7 +51,7 @@ class RowGuards
         return instruction != nullptr && body_.contains(instruction->getParent());
     }
 
-    /// By how much the value grows from one thread to the next, overflow aside; none if that is not known.
+    /// Difference of the value between neighbouring threads, overflow aside; none if it is not known.
     std::optional<int> growth(const llvm::Value *value, unsigned depth) const
     {
         if (value == row_.x)
@@ -79,7 +79,7 @@ class RowGuards
         }
     }
 
-    /// The value that a thread at one end of the row would have, computed before the row.
+    /// Value for the thread at one end of the row, computed before the row.
     llvm::Value *at(Ends &end, llvm::Value *value)
     {
         if (const auto found = end.find(value); found != end.end())
@@ -90,7 +90,7 @@ class RowGuards
         llvm::Instruction *copy = instruction->clone();
         for (llvm::Use &operand : copy->operands())
             operand.set(at(end, operand.get()));
-        copy->dropPoisonGeneratingFlags(); // the original may be behind another check
+        copy->dropPoisonGeneratingFlags(); // the original may be executed only behind another check
         builder_.Insert(copy);
         return end[value] = copy;
     }

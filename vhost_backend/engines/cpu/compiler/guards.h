@@ -1,4 +1,4 @@
-// Checks that all threads of a row pass, taken out of the loop over the row.
+// Hoisting of bounds checks out of the loop over a row of threads.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -12,7 +12,7 @@ struct ThreadRow {
     llvm::PHINode *x;
     llvm::Value *first_x;
     llvm::Value *end_x;
-    llvm::Instruction *before; // the end of the block before the loop
+    llvm::Instruction *before; // terminator of the block before the loop
 };
 
 /// Prepares comparisons in the loop's body so that loop unswitching makes a version of the loop without them.

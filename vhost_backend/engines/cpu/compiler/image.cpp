@@ -1,4 +1,4 @@
-// The table that the runtime reads: struct vgc_cpu_image of ../vgc_cpu_abi.h, as constants.
+// Emission of the table that the runtime reads: struct vgc_cpu_image of ../vgc_cpu_abi.h, as constants.
 #include "compiler.h"
 
 #include "llvm/IR/Constants.h"
@@ -32,7 +32,7 @@ class TableWriter
     {
         return llvm::ConstantStruct::getAnon(context_, fields);
     }
-    /// An array of equal records; the address of its first.
+    /// Emits an array of records of one type; returns the address of the first.
     llvm::Constant *array(llvm::ArrayRef<llvm::Constant *> records)
     {
         if (records.empty())

@@ -12,7 +12,7 @@ namespace vgc
 namespace
 {
 
-/// The builtin that a special register's value comes from; empty if there is none.
+/// Name of the builtin that returns a special register's value; empty if the register is not supported.
 llvm::StringRef builtin_of(llvm::StringRef special)
 {
     return llvm::StringSwitch<llvm::StringRef>(special)
@@ -59,7 +59,7 @@ bool looks_like_ptx(llvm::StringRef text)
     return ptx.match(text);
 }
 
-/// The value of special register `name` as a value of `type`.
+/// Emits a read of special register `name`.
 llvm::Value *read_special(llvm::CallInst &call, llvm::StringRef name)
 {
     llvm::Module &module = *call.getModule();
@@ -70,7 +70,7 @@ llvm::Value *read_special(llvm::CallInst &call, llvm::StringRef name)
     return builder.CreateZExtOrTrunc(builder.CreateCall(callee), call.getType());
 }
 
-/// True if the asm was replaced or may stay; fails the compilation otherwise.
+/// Replaces or keeps the inline assembly; fails the compilation if it is not supported.
 void lower(llvm::CallInst &call)
 {
     const auto *assembly = llvm::cast<llvm::InlineAsm>(call.getCalledOperand());

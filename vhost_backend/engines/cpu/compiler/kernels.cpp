@@ -1,4 +1,4 @@
-// Finds what a program offers: kernels with their parameters' layout, variables with a host-visible address.
+// Finds a program's kernels with the layout of their parameters, and its variables that the host can address.
 #include "compiler.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -17,7 +17,7 @@ using llvm::DICompositeType;
 using llvm::DIDerivedType;
 using llvm::DIType;
 
-/// The type behind typedefs and qualifiers.
+/// Removes typedefs and qualifiers from a type.
 const DIType *strip(const DIType *type)
 {
     while (const auto *derived = llvm::dyn_cast_or_null<DIDerivedType>(type)) {
@@ -87,9 +87,9 @@ vgc_cpu_param_kind kind_of_number(const llvm::DIBasicType &type)
     case llvm::dwarf::DW_ATE_signed_char:
     case llvm::dwarf::DW_ATE_unsigned:
     case llvm::dwarf::DW_ATE_unsigned_char:
-    case llvm::dwarf::DW_ATE_UTF: // char16_t and its like
+    case llvm::dwarf::DW_ATE_UTF: // char16_t, char32_t
         return VGC_CPU_PARAM_INTEGER;
-    case llvm::dwarf::DW_ATE_float: // but a long double and a __bf16 are no IEEE 754 numbers of their size
+    case llvm::dwarf::DW_ATE_float: // long double and __bf16 are not IEEE 754 numbers of their size
         return type.getName() != "__bf16" && (bits == 16 || bits == 32 || bits == 64) ? VGC_CPU_PARAM_FLOAT
                                                                                       : VGC_CPU_PARAM_OTHER;
     default:
@@ -97,7 +97,7 @@ vgc_cpu_param_kind kind_of_number(const llvm::DIBasicType &type)
     }
 }
 
-/// What may be passed for a parameter of this type, which typedefs and qualifiers were stripped off.
+/// Kind of values that may be passed for a parameter of this type, without typedefs and qualifiers.
 vgc_cpu_param_kind kind_of(const DIType *type)
 {
     if (const auto *basic = llvm::dyn_cast<llvm::DIBasicType>(type))
@@ -106,7 +106,8 @@ vgc_cpu_param_kind kind_of(const DIType *type)
         return VGC_CPU_PARAM_POINTER;
     if (type->getTag() == llvm::dwarf::DW_TAG_enumeration_type)
         return VGC_CPU_PARAM_INTEGER;
-    return type->getName() == "__half" ? VGC_CPU_PARAM_FLOAT : VGC_CPU_PARAM_OTHER; // a number in the form of a struct
+    return type->getName() == "__half" ? VGC_CPU_PARAM_FLOAT
+                                       : VGC_CPU_PARAM_OTHER; // __half is a number, though a struct
 }
 
 bool is_empty_record(const DICompositeType *type)
@@ -118,7 +119,7 @@ bool is_empty_record(const DICompositeType *type)
     return true;
 }
 
-/// Undoes clang's x86-64 lowering of one parameter: which IR arguments, beginning at `arg`, carry it.
+/// Finds the IR arguments, beginning at `arg`, that carry a parameter after clang's x86-64 lowering.
 void match_arguments(const llvm::Function &function, const DIType *type, unsigned arg, Param &param)
 {
     const llvm::DataLayout &layout = function.getParent()->getDataLayout();
@@ -218,7 +219,7 @@ template <typename Callback> void for_annotations(const llvm::Module &module, Ca
     }
 }
 
-/// threads is the first argument of __launch_bounds__.
+/// Notes the first argument of __launch_bounds__, the number of threads.
 void apply_bounds(Program &program, const llvm::Function &function, const llvm::Constant *arguments)
 {
     const auto *threads =
@@ -228,7 +229,7 @@ void apply_bounds(Program &program, const llvm::Function &function, const llvm::
             kernel.max_threads = uint32_t(std::min<uint64_t>(threads->getZExtValue(), VGC_CPU_MAX_THREADS));
 }
 
-/// __device__ and __constant__ variables: whatever is neither constant, nor shared (those begin undefined).
+/// Collects __device__ and __constant__ variables: those neither constant in IR nor shared (which begin undefined).
 void collect_globals(llvm::Module &module, Program &program)
 {
     for (llvm::GlobalVariable &variable : module.globals()) {

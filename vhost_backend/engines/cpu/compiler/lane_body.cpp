@@ -1,5 +1,5 @@
-// May the threads of a row run in lockstep? They may if the loop vectoriser can have all that is in the inner loops'
-// bodies, and no thread can wait for another one. The loops are then brought into a regular shape.
+// Decides whether the threads of a row may run in lockstep: if the loop vectoriser supports all instructions in the
+// inner loops' bodies, and no thread can wait for another thread. The loops are then brought into a regular shape.
 #include "lockstep.h"
 
 #include "llvm/Analysis/CFG.h"
@@ -21,14 +21,14 @@ bool is_lane_type(const llvm::Type *type)
            (type->isIntegerTy() && type->getIntegerBitWidth() <= 64);
 }
 
-/// Marks that say nothing about values.
+/// True for intrinsics that do not compute values: assumptions, lifetimes.
 bool is_annotation(const llvm::Instruction &instruction)
 {
     const auto *intrinsic = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
     return intrinsic != nullptr && (intrinsic->isAssumeLikeIntrinsic() || intrinsic->isLifetimeStartOrEnd());
 }
 
-/// Whether the loop vectoriser can have this in a loop body.
+/// True if the loop vectoriser supports the instruction in a loop body.
 bool is_vectorisable(const llvm::Instruction &instruction)
 {
     if (const auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction))
@@ -45,7 +45,7 @@ bool is_vectorisable(const llvm::Instruction &instruction)
                      llvm::SelectInst, llvm::GetElementPtrInst, llvm::FreezeInst>(instruction);
 }
 
-/// An update of memory of which the thread does not hear again: no thread can wait for another one through it.
+/// True for an atomic update whose result is unused: no thread can wait for another thread through it.
 bool is_silent_atomic(const llvm::Instruction &instruction)
 {
     const auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction);
@@ -114,7 +114,7 @@ bool LaneBody::starts_piece(llvm::BasicBlock *block) const
         return true;
     if (const llvm::Loop *loop = loops_.getLoopFor(block);
         loop != threads_ && loop->getLoopLatch() == block && !loop->isInnermost())
-        return true; // lanes wait here for those that are in an inner loop still
+        return true; // lanes wait here for lanes that are still in an inner loop
     for (llvm::BasicBlock *from : llvm::predecessors(block))
         if (const llvm::Loop *left = loops_.getLoopFor(from);
             left != nullptr && left != threads_ && !left->contains(block))

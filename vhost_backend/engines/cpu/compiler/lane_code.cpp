@@ -1,5 +1,5 @@
-// The new code around the loops over lanes: a loop over groups of lanes, in it a check per piece whether any lane has
-// it next, what is computed once for all lanes, and where they go when they are done with a piece.
+// The new code around the loops over lanes: a loop over groups of lanes, and in it, for each piece, a check whether any
+// lane has it next, computations that are the same for all lanes, and the choice of the lanes' next pieces.
 #include <set>
 
 #include "lockstep.h"
@@ -79,7 +79,7 @@ void LaneCode::emit_chunks()
         builder_.CreateStore(llvm::Constant::getAllOnesValue(lanes_of(u32)), all_);
         builder_.CreateStore(llvm::Constant::getNullValue(lanes_of(u32)), any_);
     }
-    llvm::ValueToValueMapTy values; // the position of the group's first thread, for messages
+    llvm::ValueToValueMapTy values; // position of the group's first thread, for error texts
     values[loop_.x] = first_;
     for (llvm::Instruction &instruction : *loop_.thread)
         if (!llvm::isa<llvm::PHINode>(instruction) && !instruction.isTerminator())

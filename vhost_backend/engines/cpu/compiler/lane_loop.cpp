@@ -1,5 +1,5 @@
-// One piece for all lanes that have it next, as a loop over lanes without loops in it: this is what the optimiser
-// vectorises. Lanes that do not have the piece next go through the loop as well, and keep what they carry.
+// A piece for all lanes that have it next, as a loop over lanes without inner loops, which the optimiser vectorises.
+// Lanes that do not have the piece next go through the loop as well, and keep their values.
 #include <set>
 
 #include "lockstep.h"
@@ -9,8 +9,8 @@
 namespace vgc
 {
 
-/// What a lane brings into a piece and takes out of it, in local variables for the time between. They are loaded
-/// and stored for all lanes, whether these run the piece or not: so the arrays can live in registers.
+/// Values that a lane brings into a piece and takes out of it, kept in local variables in between. They are loaded and
+/// stored for all lanes, whether these run the piece or not, so that the arrays can live in registers.
 class LaneCode::Carried
 {
   public:
@@ -64,7 +64,7 @@ class LaneCode::Carried
     {
         owner_.builder_.CreateStore(owner_.builder_.getInt32(piece), next_local_);
     }
-    /// The lane has come to a site.
+    /// Notes the site that the lane has reached.
     void reach(llvm::Value *site)
     {
         for (auto [local, how] : {std::pair{all_local_, llvm::Instruction::And}, {any_local_, llvm::Instruction::Or}}) {
@@ -75,7 +75,7 @@ class LaneCode::Carried
 
   private:
     struct Entry {
-        llvm::AllocaInst *slot; // where the old code keeps it
+        llvm::AllocaInst *slot; // slot of the old code
         llvm::AllocaInst *array;
         llvm::AllocaInst *local;
         llvm::Type *type;

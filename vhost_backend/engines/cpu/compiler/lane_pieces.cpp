@@ -1,5 +1,5 @@
-// The pieces of the code, in the order in which they are run, and what lanes carry from one to the next: values that
-// are needed in a later piece than their own are stored and loaded, or computed again if that is cheap.
+// The pieces of the code, in the order in which they are run, and the values that lanes carry between them: a value
+// that is needed in a later piece than its own is stored and loaded, or computed again if that is cheap.
 #include "liveness.h"
 #include "lockstep.h"
 

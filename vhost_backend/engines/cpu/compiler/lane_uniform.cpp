@@ -1,5 +1,6 @@
-// What all lanes agree about. The more that is, the more addresses are consecutive from lane to lane: loop counters are
-// split into a part that lanes share and one that stays as it is, and indices are widened where they cannot wrap.
+// Values that are the same in all lanes. The more of them there are, the more addresses are consecutive from lane to
+// lane: loop counters are split into a part that lanes share and a start per lane, and indices are widened where they
+// cannot wrap.
 #include "liveness.h"
 #include "lockstep.h"
 

@@ -1,16 +1,19 @@
-// A thread's code with loops in it cannot be vectorised over threads as it stands. So some threads of a row are taken
-// at a time, the *lanes*, and run in lockstep, as the threads of a warp on a GPU:
+// Turning the loop over threads inside out. Code with loops cannot be vectorised over threads directly. Therefore some
+// threads of a row at a time, the *lanes*, are run in lockstep, like the threads of a warp on a GPU:
 //
 //  - The code is cut into *pieces* without loops: a piece begins at the region's entry, at a loop's header, behind a
-//    loop, at the end of a loop with loops inside. Pieces are numbered such that a loop's come one after the other,
-//    and those behind it after them. So no lane begins a loop's next round before all lanes in it are done with this.
-//  - Each lane has a number: the piece that it does next. Again and again, the piece with the lowest number that any
-//    lane has is run for all lanes that have it, in a loop over the lanes, which is what the optimiser vectorises.
-//  - What a lane carries from piece to piece is in arrays with an element per lane, which become vector registers.
-//  - What is the same in all lanes that run in lockstep (loop counters, what is computed or loaded with them) is
-//    computed once. That is what makes most addresses consecutive.
+//    loop, at the end of a loop with inner loops. The pieces of a loop have consecutive numbers, lower than those of
+//    the pieces behind it. No lane therefore begins a loop's next round before all lanes in it have finished this one.
+//  - Each lane has the number of its next piece. Repeatedly, the piece with the lowest number of any lane is run for
+//  all
+//    lanes that have it next, in a loop over the lanes, which the optimiser vectorises.
+//  - Values that a lane carries from piece to piece are in arrays with an element per lane, which become vector
+//  registers.
+//  - Values that are the same in all lanes (loop counters, and values computed or loaded with them) are computed once,
+//    which makes most addresses consecutive.
 //
 // lockstep.h lists the files that do it.
+#include "lanes.h"
 #include "lockstep.h"
 
 namespace vgc
@@ -18,8 +21,8 @@ namespace vgc
 namespace
 {
 
-const unsigned LANES = 32;            // what they carry fits into vector registers
-const unsigned STREAMING_LANES = 256; // what they load is long enough to be fetched ahead
+const unsigned LANES = 32;            // the values that they carry fit into vector registers
+const unsigned STREAMING_LANES = 256; // their loads are long enough to be prefetched
 const unsigned MAX_PIECES = 64;
 
 class Lockstep : private LaneCode
@@ -35,7 +38,7 @@ class Lockstep : private LaneCode
             return false;
         split_inductions();
         if (has_atomics_ && !streams_)
-            return false; // nothing to gain: no vectors, and no order of accesses that is better
+            return false; // no gain: neither vectors nor a better order of accesses
         lanes_ = streams_ ? STREAMING_LANES : LANES;
         find_uniform();
         widen_indices();

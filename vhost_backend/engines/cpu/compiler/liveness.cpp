@@ -77,7 +77,7 @@ bool is_pure(const llvm::Instruction &instruction)
 
 llvm::AllocaInst *keep(llvm::Instruction &value)
 {
-    const bool bit = value.getType()->isIntegerTy(1); // a byte: arrays of bits do not vectorise
+    const bool bit = value.getType()->isIntegerTy(1); // becomes a byte: arrays of bits do not vectorise
     llvm::IRBuilder<> entry(&*value.getFunction()->getEntryBlock().getFirstInsertionPt());
     llvm::Type *type = bit ? entry.getInt8Ty() : value.getType();
     llvm::AllocaInst *slot = entry.CreateAlloca(type, nullptr, "kept");

@@ -1,4 +1,4 @@
-// Which values are needed where, and how a value is carried to its distant uses.
+// Liveness of values, and carrying a value to uses in other blocks.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace vgc
 {
 
-/// Instructions whose values are needed at the begin of each block (its own phis among them), by backward data flow.
+/// Instructions that are live at the begin of each block (its own phis included), by backward data flow.
 class Liveness
 {
   public:
@@ -33,10 +33,10 @@ class Liveness
     llvm::DenseMap<const llvm::BasicBlock *, llvm::BitVector> live_in_;
 };
 
-/// Where a value must be available for a use.
+/// Instruction before which a value must be available for a use.
 llvm::Instruction *point_of(const llvm::Use &use);
 
-/// True for instructions that any thread may execute at any time, to the same effect.
+/// True for instructions that any thread may execute at any time, with the same effect.
 bool is_pure(const llvm::Instruction &instruction);
 
 /// Calls `make(point)` once per block with uses of the value outside of its own, and rewires these to the result.

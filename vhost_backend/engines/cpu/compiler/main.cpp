@@ -1,44 +1,16 @@
 #include "compiler.h"
 
-#include <cstdio>
 #include <unistd.h>
 
 #include "llvm/IR/DebugInfo.h"
-#include "llvm/IR/DiagnosticInfo.h"
-#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace vgc
 {
-
-void fail(const llvm::Twine &message)
-{
-    llvm::errs() << "vgc-cpucc: error: " << message << "\n";
-    llvm::errs().flush();
-    _exit(1);
-}
-
 namespace
 {
-
-/// Passes warnings of the optimiser about its own hints by, shows errors (bad inline assembly, say).
-class Diagnostics : public llvm::DiagnosticHandler
-{
-  public:
-    bool handleDiagnostics(const llvm::DiagnosticInfo &info) override
-    {
-        if (info.getSeverity() != llvm::DS_Error)
-            return true;
-        llvm::DiagnosticPrinterRawOStream printer(llvm::errs());
-        llvm::errs() << "vgc-cpucc: error: ";
-        info.print(printer);
-        llvm::errs() << "\n";
-        HasErrors = true;
-        return true;
-    }
-};
 
 void dump(const llvm::Module &module, const std::string &path)
 {
@@ -58,7 +30,7 @@ void verify(llvm::Module &module, const char *after)
 void compile(const Options &options)
 {
     llvm::LLVMContext context;
-    context.setDiagnosticHandler(std::make_unique<Diagnostics>());
+    context.setDiagnosticHandler(diagnostics());
     auto machine = host_machine();
     auto module = run_front_end(context, options);
     module->setDataLayout(machine->createDataLayout());

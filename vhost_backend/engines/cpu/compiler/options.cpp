@@ -75,7 +75,7 @@ bool is_standard(llvm::StringRef name)
     return name == "c++11" || name == "c++14" || name == "c++17" || name == "c++20";
 }
 
-/// One guest option, with its value joined if it was a word of its own.
+/// Adds a guest option and its value, which may have been a separate word.
 void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef value)
 {
     if (option == "-D" || option == "--define-macro")

@@ -1,4 +1,4 @@
-// Where a thread is: threadIdx & co. as values.
+// Position of a thread: threadIdx, blockIdx, blockDim and gridDim as values.
 #include "compiler.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -67,7 +67,7 @@ Position position_of(llvm::StringRef name)
         .Default(NONE);
 }
 
-/// One of the masks of lanes below, at or above this one.
+/// Mask of the lanes below, at or above a lane (lanemask_lt and the like).
 llvm::Value *lane_mask(llvm::IRBuilder<> &builder, Position which, llvm::Value *lane)
 {
     llvm::Value *equal = builder.CreateShl(builder.getInt32(1), lane);
@@ -150,7 +150,7 @@ void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &v
         load_field(builder, ctx, builder.getPtrTy(), offsetof(vgc_cpu_ctx, dynamic_shared), "dynamic");
 }
 
-/// Functions that were not inlined find their thread through a thread-local pointer.
+/// Makes functions that were not inlined read their thread's position through a thread-local pointer.
 void lower_positions_by_context(llvm::Function &function)
 {
     std::vector<llvm::CallInst *> calls;

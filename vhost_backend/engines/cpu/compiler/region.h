@@ -1,7 +1,7 @@
-// The layers of forming a region (regions.cpp says what that is), each built on the one before:
-//   RegionReach    region_reach.cpp   the kernel's code that threads run from one site to their next
+// The layers of forming a region (explained in regions.cpp), each built on the one before:
+//   RegionReach    region_reach.cpp   the kernel's code that threads run from a site to their next one
 //   RegionLoops    region_loops.cpp   the region's function: loops over rows of threads, and over the threads of a row
-//   RegionBuilder  region_body.cpp    the kernel's code in these loops, between one site and the next
+//   RegionBuilder  region_body.cpp    the kernel's code in these loops, from a site to the next
 #pragma once
 
 #include <set>
@@ -17,7 +17,7 @@
 namespace vgc
 {
 
-/// Where a slot's array begins in the frame (times the stride), and the size of one thread's element.
+/// Offset of a slot's array in the frame (times the stride), and the size of a thread's element.
 struct Slot {
     uint64_t offset;
     uint64_t size;
@@ -25,11 +25,12 @@ struct Slot {
 
 using Slots = llvm::MapVector<llvm::AllocaInst *, Slot>;
 
-/// Site 0 is the kernel's entry, site n the code behind waits[n - 1].
+/// Code of the region of a site. Site 0 is the kernel's entry, site n the code behind waits[n - 1].
 class RegionReach
 {
   public:
-    /// Code that may run for long, or calls functions, says which thread runs. Everything else stays vectorisable.
+    /// True if the code notes which thread runs: it may run for long, or calls functions. Other code stays
+    /// vectorisable.
     bool keeps_position() const;
 
   protected:
@@ -42,11 +43,11 @@ class RegionReach
     llvm::SetVector<llvm::BasicBlock *> blocks_;
 };
 
-/// The body says what it found in `sites_`, `has_locals_` and `next_`.
+/// Function and loops of a region. The body sets `sites_`, `has_locals_` and `next_`.
 class RegionLoops : public RegionReach
 {
   public:
-    /// Threads run together: the position that the context has is that of the first.
+    /// True if threads run in lockstep: the context's position is then that of the first.
     bool in_lockstep() const
     {
         return in_lockstep_;
@@ -55,12 +56,12 @@ class RegionLoops : public RegionReach
   protected:
     RegionLoops(Kernel &kernel, const Slots &slots, const std::vector<Wait> &waits, size_t site);
 
-    /// All up to where a thread begins: the end of `thread_` is left open.
+    /// Emits all code up to the begin of a thread; `thread_` has no terminator yet.
     void open();
-    /// All from where threads come together, `latch_`, whose phi `next_` says which site each has reached.
+    /// Emits all code from `latch_` on, where threads come together; its phi `next_` is the site that each has reached.
     void close();
 
-    /// The running thread's element of one of the context's arrays.
+    /// Address of the running thread's element of one of the context's arrays.
     llvm::Value *element(size_t array, llvm::Type *type);
 
     const Slots &slots_;
@@ -103,7 +104,7 @@ class RegionLoops : public RegionReach
     llvm::PHINode *all_ = nullptr, *any_ = nullptr;
 };
 
-/// Builds one region function.
+/// Builds a region's function.
 class RegionBuilder : public RegionLoops
 {
   public:

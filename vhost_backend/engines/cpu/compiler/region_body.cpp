@@ -1,5 +1,5 @@
-// The kernel's code in a region's loops: a copy of what can be reached from the site, with the thread's position, its
-// slots of the frame, and the ends of the region in place of what stood for them.
+// The kernel's code in a region's loops: a copy of the code that can be reached from the site, with position calls,
+// slots and waits replaced by the thread's position, its elements of the frame, and the ends of the region.
 #include "guards.h"
 #include "region.h"
 
@@ -40,7 +40,7 @@ void RegionBuilder::clone_body()
     builder_.CreateBr(llvm::cast<llvm::BasicBlock>(values_[source_]));
 }
 
-/// Slots lose their alloca; a kernel without waits keeps its own, once per region instead of once per thread.
+/// Removes the allocas of slots; those of a kernel without waits stay, once per region instead of once per thread.
 void RegionBuilder::move_allocas(llvm::BasicBlock &block)
 {
     for (llvm::Instruction &instruction : block)
@@ -64,7 +64,7 @@ void RegionBuilder::store_own(llvm::Value *value, size_t array)
         ->setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_);
 }
 
-/// Turns the ends of the region into branches to the latch that say which site the thread reached.
+/// Turns the ends of the region into branches to the latch, with the site that the thread has reached.
 void RegionBuilder::finish_waits()
 {
     builder_.SetInsertPoint(latch_);
@@ -135,8 +135,8 @@ bool RegionBuilder::is_slot_access(const llvm::Instruction &instruction) const
     return false;
 }
 
-/// What the loop may assume: threads do not touch the same memory between waits (a race, otherwise), and the
-/// kernel's own accesses never touch the frame.
+/// Annotates the loop: threads do not access the same memory between waits (that would be a race), and the kernel's own
+/// accesses never touch the frame.
 void RegionBuilder::annotate()
 {
     for (llvm::BasicBlock *clone : clones_)

@@ -1,5 +1,5 @@
-// The function of a region, without what the kernel does: it runs a range of the block's threads, row by row, and says
-// which site they have come to.
+// The function of a region around the kernel's code: it runs a range of the block's threads, row by row, and returns
+// the site that they have reached.
 #include "lanes.h"
 #include "region.h"
 
@@ -62,7 +62,7 @@ void RegionLoops::make_blocks()
         *block = llvm::BasicBlock::Create(context_, name, region_);
 }
 
-/// Loads what is the same for all threads, and finds the first thread's row.
+/// Loads values that are the same for all threads, and finds the first thread's row.
 void RegionLoops::emit_entry()
 {
     builder_.SetInsertPoint(entry_);
@@ -106,7 +106,7 @@ void RegionLoops::load_param(const Param &param)
     }
 }
 
-/// One turn per row of threads that differ only in threadIdx.x.
+/// Emits the loop over rows of threads that differ only in threadIdx.x.
 void RegionLoops::emit_rows()
 {
     builder_.SetInsertPoint(row_);
@@ -152,7 +152,7 @@ void RegionLoops::emit_thread_begin()
     }
 }
 
-/// Tells the context which thread runs: for functions that ask for it, and for error messages.
+/// Stores the running thread's position in the context, for functions that read it and for error texts.
 void RegionLoops::store_position()
 {
     for (unsigned axis = 0; axis < 3; axis++) {
@@ -170,7 +170,7 @@ llvm::Value *RegionLoops::element(size_t array, llvm::Type *type)
 
 void RegionLoops::emit_latch()
 {
-    if (sites_.empty()) { // no thread gets here: each ends in a trap or in a loop without end
+    if (sites_.empty()) { // no thread gets here: each ends in a trap or an endless loop
         next_->eraseFromParent();
         next_ = nullptr;
         latch_->moveAfter(thread_);

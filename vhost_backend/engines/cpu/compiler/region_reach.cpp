@@ -1,5 +1,5 @@
-// The kernel's code that threads run from one site to their next. Code that can be reached from several sites is part
-// of each one's region.
+// The kernel's code that threads run from a site to their next one. Code that can be reached from several sites is part
+// of the region of each.
 #include "region.h"
 
 #include "llvm/IR/CFG.h"
@@ -48,7 +48,7 @@ bool has_cycle(llvm::BasicBlock *entry, const llvm::SetVector<llvm::BasicBlock *
     return false;
 }
 
-/// Calls that may ask for the thread's position through the context, or fail in its name.
+/// True if the code has calls that may read the thread's position from the context, or report an error for it.
 bool calls_out(const llvm::SetVector<llvm::BasicBlock *> &blocks)
 {
     for (const llvm::BasicBlock *block : blocks)

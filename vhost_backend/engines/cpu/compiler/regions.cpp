@@ -1,9 +1,9 @@
-// Region formation: each place where a kernel may go on (its entry, the code behind each wait) becomes a function
-// that runs a range of the block's threads from there to their next wait, in a loop over the threads. Values
-// that live across waits are kept in the frame, one array per value, so that the loops vectorise.
+// Region formation: each place where a kernel may continue (its entry, the code behind each wait) becomes a function
+// that runs a range of the block's threads from there to their next wait, in a loop over the threads. Values that live
+// across waits are kept in the frame, one array per value, so that the loops vectorise.
 //
-// No uniformity is assumed: threads that part at a branch report the site that they reached, and the runtime
-// (../schedule.c) runs each group on. Code that can be reached from several waits is copied into each region.
+// No uniformity is assumed: threads that diverge at a branch report the site that they have reached, and the runtime
+// (../schedule.c) continues each group. Code that can be reached from several waits is copied into each region.
 #include "region.h"
 
 #include "llvm/IR/InstIterator.h"
@@ -32,7 +32,8 @@ Slots lay_out(const std::vector<llvm::AllocaInst *> &allocas, Kernel &kernel)
     return slots;
 }
 
-/// What the runtime must know about a wait. Looks at the call's operands, so before the kernel's body goes.
+/// Describes a wait for the runtime. Reads the call's operands, so it must be called before the kernel's body is
+/// removed.
 Kernel::Site describe_site(const Wait &wait)
 {
     Kernel::Site site{nullptr, wait.kind, wait.wide ? uint32_t(VGC_SITE_WIDE) : 0, 0, 0};
@@ -56,7 +57,7 @@ bool is_call_of(const llvm::Value *value, llvm::StringRef prefix)
            call->getCalledFunction()->getName().starts_with(prefix);
 }
 
-/// blockIdx * blockDim, or gridDim * blockDim.
+/// True for blockIdx * blockDim and gridDim * blockDim.
 bool is_block_product(const llvm::Value *value)
 {
     const auto *product = llvm::dyn_cast<llvm::BinaryOperator>(value);
@@ -70,7 +71,8 @@ bool is_block_product(const llvm::Value *value)
     return false;
 }
 
-/// blockIdx * blockDim + threadIdx does not wrap: the runtime refuses launches of 2^31 threads and more in a row.
+/// Marks blockIdx * blockDim + threadIdx as not wrapping: the runtime refuses launches of 2^31 or more threads in a
+/// row.
 void mark_thread_indices(llvm::Function &kernel)
 {
     for (llvm::Instruction &instruction : llvm::instructions(kernel)) {

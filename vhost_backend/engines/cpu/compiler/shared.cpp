@@ -1,4 +1,4 @@
-// __shared__ variables: offsets in the block's shared memory, kernel by kernel.
+// __shared__ variables: offsets in the block's shared memory, per kernel.
 #include "compiler.h"
 
 #include <set>
@@ -26,7 +26,7 @@ bool is_static(const llvm::GlobalVariable &variable)
     return variable.hasInitializer() && llvm::isa<llvm::UndefValue>(variable.getInitializer());
 }
 
-/// Declares a function that always gives the same answer to the same thread.
+/// Declares a function that always returns the same value to a thread.
 llvm::Function *declare_constant(llvm::Module &module, llvm::StringRef name, llvm::FunctionType *type)
 {
     auto *function = llvm::cast<llvm::Function>(module.getOrInsertFunction(name, type).getCallee());
@@ -101,7 +101,7 @@ void SharedMemory::place(Program &program)
     };
     for (llvm::CallInst *call : calls_in(nullptr))
         used[call->getFunction()].insert(index_of(*call));
-    // What functions that were not inlined use has one place in the whole program, below the kernels' own.
+    // Variables of functions that were not inlined have the same offset in all kernels, below the kernels' own.
     uint64_t common = 0;
     std::set<uint32_t> placed;
     auto put = [&](uint32_t index, uint64_t &end) {

@@ -12,7 +12,7 @@ namespace vgc
 namespace
 {
 
-const unsigned MAX_REMATERIALISED = 12; // instructions; more is cheaper to keep
+const unsigned MAX_REMATERIALISED = 12; // most instructions; a longer computation is cheaper to keep
 
 uint32_t constant_kind(const llvm::CallInst &call)
 {
@@ -42,7 +42,7 @@ Wait describe(llvm::CallInst &call)
     return wait;
 }
 
-/// Moves the uses of the call's result to a stand-in at the begin of the block that follows.
+/// Moves the uses of the call's result to a call of __vgc_result at the begin of the following block.
 void move_result(Wait &wait)
 {
     if (wait.call->use_empty())
@@ -55,7 +55,7 @@ void move_result(Wait &wait)
     wait.call->replaceAllUsesWith(builder.CreateCall(callee));
 }
 
-/// Counts the instructions that computing the value anew takes; false if it cannot be.
+/// True if the value can be computed again within `budget` instructions, which are subtracted.
 bool is_recomputable(const llvm::Value *value, unsigned &budget)
 {
     const auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
@@ -119,7 +119,7 @@ std::vector<Wait> split_at_waits(llvm::Function &kernel)
         move_result(wait);
     }
     for (Wait &wait : waits)
-        wait.block = wait.call->getParent(); // an earlier call's block was split again
+        wait.block = wait.call->getParent(); // the block of an earlier call was split again
     return waits;
 }
 

@@ -1,4 +1,4 @@
-// The places in a kernel where threads wait for one another, and what must be kept across them.
+// The places in a kernel where threads wait for each other, and the values that are kept across them.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 namespace vgc
 {
 
-/// A call of a builtin at which a thread gives way; the kernel is split so that it ends its block.
+/// Call of a builtin that waits for other threads; the kernel is split so that the call ends its block.
 struct Wait {
     llvm::CallInst *call;
     llvm::BasicBlock *block;  // holds the call, then a branch to `resume`
     llvm::BasicBlock *resume; // begins with a call of __vgc_result if the result is used
     uint32_t kind;
     bool wide;
-    // indices of the call's operands; -1 where the kind has none
+    // indices of the call's operands; -1 if the kind does not have the operand
     int mask = -1;
     int value = -1;
     int arg = -1;
@@ -25,10 +25,10 @@ struct Wait {
 bool is_wait_name(llvm::StringRef name);
 /// Splits the kernel at its waits.
 std::vector<Wait> split_at_waits(llvm::Function &kernel);
-/// The stand-in for "the operation's result" at the begin of a `resume` block: which array, or none.
+/// True or false, for 64 or 32 bits, if the instruction is a call of __vgc_result, at the begin of a `resume` block.
 std::optional<bool> is_result_call(const llvm::Instruction &instruction);
 
-/// Recomputes or keeps in an alloca each value that lives across a wait. Returns the allocas that must become
+/// Recomputes each value that lives across a wait, or keeps it in an alloca. Returns the allocas that must become
 /// per-thread slots of the frame: these, and the kernel's own.
 std::vector<llvm::AllocaInst *> keep_across_waits(llvm::Function &kernel, const std::vector<Wait> &waits);
 

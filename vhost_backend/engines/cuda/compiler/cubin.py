@@ -1,4 +1,4 @@
-"""What a cubin says about itself, as far as a compiler must know it."""
+"""Checks of a cubin: architecture, linkage, contents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTHING = "the source defines no kernel (a __global__ function; templates need 
 
 
 class _Header:
-    """The ELF header's fields of interest."""
+    """Fields of the ELF header that are used here."""
 
     def __init__(self, image: bytes) -> None:
         if len(image) < _ELF64.size:
@@ -34,21 +34,24 @@ class _Header:
 
 
 def architecture(image: bytes) -> int:
-    """The compute capability that a cubin is made for: 90 for ``sm_90``.
+    """Compute capability of a cubin's code: 90 for ``sm_90``.
 
-    :raise CompileError: it is not a cubin.
+    :raise CompileError: the image is not a cubin.
     """
     header = _Header(image)
     return header.flags >> 8 & 0xFFFF if header.abi >= _ABI_WITH_WIDE_FLAGS else header.flags & 0xFF
 
 
 def runs_on(made_for: int, device: int) -> bool:
-    """Whether a device runs code of an architecture: same major version, same or later minor one."""
+    """True if a device runs code of an architecture: same major version, same or later minor version."""
     return made_for // 10 == device // 10 and made_for <= device
 
 
 def check_runs_on(image: bytes, arch: str) -> None:
-    """:raise CompileError: it is no cubin that a device of `arch` can load."""
+    """Checks that a device of `arch` can load a cubin.
+
+    :raise CompileError: it cannot.
+    """
     if _Header(image).is_relocatable:
         raise CompileError("the cubin is not linked (nvcc -rdc=true or -dc makes such); link it with nvcc -dlink")
     made_for = architecture(image)
@@ -57,7 +60,10 @@ def check_runs_on(image: bytes, arch: str) -> None:
 
 
 def check_content(image: bytes) -> None:
-    """:raise CompileError: there is neither a kernel nor a variable in it."""
+    """Checks that a cubin has code or variables.
+
+    :raise CompileError: it has neither.
+    """
     for name, flags in _sections(image):
         if flags & _SHF_EXECINSTR or name.removeprefix(".") in _VARIABLES:
             return
@@ -65,7 +71,7 @@ def check_content(image: bytes) -> None:
 
 
 def number_of(arch: str) -> int:
-    """90 for ``sm_90``, ``sm_90a`` and ``compute_90``."""
+    """Number of an architecture: 90 for ``sm_90``, ``sm_90a`` and ``compute_90``."""
     digits = "".join(character for character in arch.partition("_")[2] if character.isdigit())
     if not digits:
         raise CompileError(f"'{arch}' is not an architecture (allowed: sm_ and a number)")

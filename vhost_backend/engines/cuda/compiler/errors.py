@@ -1,11 +1,11 @@
-"""The ways in which a compilation ends without an image."""
+"""Errors of a compilation."""
 
 from __future__ import annotations
 
 
 class CompileError(Exception):
-    """What is wrong with the guest's program or options; goes into the log."""
+    """The guest's program or options are wrong; the text goes into the log."""
 
 
 class ToolError(CompileError):
-    """A tool has found the errors. The text is its own log, empty if it has written that already."""
+    """A tool has found errors. The text is the tool's log, empty if the tool has written that itself."""

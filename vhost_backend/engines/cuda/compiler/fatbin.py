@@ -1,6 +1,6 @@
-"""Fat binaries: programs for several architectures in one container, of which one is taken.
+"""Fat binaries: containers with programs for several architectures, of which one is chosen.
 
-NVIDIA does not describe the container. The layout here is what nvcc and fatbinary 11 to 13.5 write: a header of 16
+NVIDIA does not document the container. This is the layout that nvcc and fatbinary 11 to 13.5 write: a header of 16
 bytes, then entries, each a header of 64 bytes or more in front of a cubin or a PTX text.
 """
 
@@ -25,7 +25,7 @@ _KINDS = {_PTX: "PTX for sm_", _CUBIN: "a cubin for sm_"}
 
 
 class Entry:
-    """One program of the container."""
+    """A program in the container."""
 
     def __init__(self, container: bytes, offset: int) -> None:
         if offset + _ENTRY.size > len(container):
@@ -39,10 +39,10 @@ class Entry:
         self.start = offset + header_size
         self.end = self.start + self.size
         if header_size < _ENTRY.size or self.end > len(container) or self.compressed_size > self.size:
-            raise CompileError(f"the fatbin is damaged: the entry at {offset} says it ends at {self.end}")
+            raise CompileError(f"the fatbin is damaged: the entry at {offset} claims to end at {self.end}")
 
     def suits(self, device: int) -> bool:
-        """Whether code for `device` is in here, or can be made of it."""
+        """True if the entry has code for `device`, or PTX from which it can be made."""
         if self.flags & _FLAG_THIS_ARCH_ONLY:
             return self.arch == device
         if self.kind == _PTX and not self.flags & _FLAG_FAMILY:
@@ -50,11 +50,11 @@ class Entry:
         return cubin.runs_on(self.arch, device)
 
     def payload(self, container: bytes) -> bytes:
-        """The program itself, expanded."""
+        """Bytes of the program, decompressed."""
         if not self.flags & (_FLAG_LZ4 | _FLAG_ZSTD):
             return container[self.start : self.end]
         if self.expanded_size > _MAX_BYTES:
-            raise CompileError(f"the fatbin holds {self.expanded_size} bytes in one entry, at most {_MAX_BYTES} go")
+            raise CompileError(f"the fatbin holds {self.expanded_size} bytes in an entry; allowed: {_MAX_BYTES}")
         packed = container[self.start : self.start + self.compressed_size]
         expand = lz4.decompress if self.flags & _FLAG_LZ4 else zstd.decompress
         return expand(packed, self.expanded_size)
@@ -63,7 +63,7 @@ class Entry:
 def entries(container: bytes) -> list[Entry]:
     """All entries, in the container's order.
 
-    :raise CompileError: it is not a fatbin, or damaged.
+    :raise CompileError: the container is not a fatbin, or is damaged.
     """
     if len(container) < _FILE.size:
         raise CompileError(f"the fatbin is {len(container)} bytes long, and its header alone takes {_FILE.size}")
@@ -72,7 +72,7 @@ def entries(container: bytes) -> list[Entry]:
         raise CompileError(f"the image is not a fatbin (it begins with {magic:#x}, not {_MAGIC:#x})")
     end = header_size + size
     if header_size < _FILE.size or end > len(container):
-        raise CompileError(f"the fatbin is damaged: it says that it has {end} bytes, and has {len(container)}")
+        raise CompileError(f"the fatbin is damaged: it claims {end} bytes and has {len(container)}")
     container = container[:end]
     found = []
     offset = header_size
@@ -83,9 +83,9 @@ def entries(container: bytes) -> list[Entry]:
 
 
 def choose(found: list[Entry], arch: str) -> Entry:
-    """The best for `arch`: machine code that runs there, else the newest PTX that it can be made of.
+    """Best entry for `arch`: machine code that runs there, else the newest PTX from which it can be made.
 
-    :raise CompileError: there is none; the text lists what there is.
+    :raise CompileError: no entry is usable; the text lists the entries.
     """
     device = cubin.number_of(arch)
     suitable = [entry for entry in found if entry.suits(device)]
@@ -93,11 +93,11 @@ def choose(found: list[Entry], arch: str) -> Entry:
     usable = code or [entry for entry in suitable if entry.kind == _PTX]
     if not usable:
         held = ", ".join(f"{_KINDS[entry.kind]}{entry.arch}" for entry in found if entry.kind in _KINDS)
-        raise CompileError(f"the fatbin has nothing for {arch}; it holds {held or 'nothing that is known here'}")
+        raise CompileError(f"the fatbin has nothing for {arch}; it holds {held or 'no known entries'}")
     return max(usable, key=lambda entry: entry.arch)
 
 
 def take(container: bytes, arch: str) -> tuple[bool, bytes]:
-    """The best program for `arch`: whether it is PTX, and its bytes."""
+    """Best program for `arch`: True if it is PTX, and its bytes."""
     entry = choose(entries(container), arch)
     return entry.kind == _PTX, entry.payload(container)

@@ -1,19 +1,18 @@
-"""Puts the control system's hooks into a program, between the compiler and the assembler.
+"""Puts the control system's hooks into a program's PTX, between the compiler and the assembler.
 
-Every kernel gets two pieces of PTX. The first, where its body begins, is for the block's first thread: it looks up its
-processing element's row in the binding table (``__vgc_control``) and loads the attention word there. If the word is
-0, or the program was loaded without a control area, that was all; otherwise ``__vgc_block_begin`` is called, which
-answers with the time. The second, before each end of the kernel, calls ``__vgc_block_end`` in the thread that has such
-a time. What calls the driver's ``vprintf`` and ``__assertfail``, as ``printf`` and ``assert`` do under whatever name,
-calls ours of the same kind, which look whether somebody listens and call the driver's then; ``trap`` is told of before
-it traps.
+Every kernel gets two pieces of PTX. The first, at the begin of its body, runs in the block's first thread: it finds its
+processing element's row in the binding table (``__vgc_control``) and loads the attention word there. If the word is not
+0 and the program was loaded with a control area, it calls ``__vgc_block_begin``, which returns the time. The second,
+before each end of the kernel, calls ``__vgc_block_end`` in the thread that has such a time. Calls of the driver's
+``vprintf`` and ``__assertfail``, by ``printf``, ``assert`` or under other names, are replaced by calls of functions
+that make a record if a channel is bound and then call the driver's; ``trap`` is reported before it traps.
 
-All of these functions are in ``kernels/cuda/control/vgc_hooks.h``, which every source is compiled with. They are never
-inlined, and a kernel may take no more registers than lets as many of its threads be resident as without hooks: what the
-functions need beyond that they keep in memory.
+These functions are in ``kernels/cuda/control/vgc_hooks.h``, which every source is compiled with. They are never
+inlined, and the registers of a kernel are limited so that as many of its threads are resident as without hooks; the
+functions spill to memory.
 
-*A block ends when its first thread does.* Threads of other warps may still be running then: to see the last one go,
-every warp of every block would have to count, whether anybody looks or not.
+*A block ends when its first thread ends.* Threads of other warps may still be running then: to find the last one, every
+warp of every block would have to count, even in unwatched kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ROW_BYTES = 1024
 """sizeof(struct vgc_ctl_pe)"""
 _ATTENTION_AT = 64
 _NUM_PES_AT = 8
-"""In struct vgc_cuda_link, whose first member is the table's address."""
+"""Offset of num_pes in struct vgc_cuda_link, whose first member is the table's address."""
 _NAMES = "__vgc_kernels"
 
 _BEGIN = f"""\
@@ -70,26 +69,44 @@ _END = """\
 	call __vgc_block_end, (vgc_since);
 $vgc_go_on:
 	}"""
+CLOCK_KERNEL = "__vgc_clock"
+"""Kernel that reads the GPU's global timer and the bound of its SM numbers for the host (timer.c)."""
+_CLOCK = f"""\
+.visible .entry {CLOCK_KERNEL}(
+	.param .u64 {CLOCK_KERNEL}_answer
+)
+{{
+	.reg .b32 %r<2>;
+	.reg .b64 %rd<4>;
+
+	ld.param.u64 %rd1, [{CLOCK_KERNEL}_answer];
+	mov.u32 %r1, %nsmid;
+	cvt.u64.u32 %rd2, %r1;
+	st.global.u64 [%rd1+8], %rd2;
+	mov.u64 %rd3, %globaltimer;
+	st.release.sys.global.u64 [%rd1], %rd3;
+	ret;
+}}"""
 _TRAP = "\tcall __vgc_trap;"
 _OURS = "__vgc_"
 _BLOCKS = ("__vgc_block_begin", "__vgc_block_end")
 _DRIVERS = ((b"__vgc_driver_vprintf", b"vprintf"), (b"__vgc_driver_assertfail", b"__assertfail"))
-"""What our header calls the driver's functions: nvcc's host headers have a ``vprintf`` of another kind."""
+"""Names of the driver's functions in vgc_hooks.h, since nvcc's host headers declare another ``vprintf``."""
 _INSTEAD = {"vprintf,": "__vgc_vprintf", "__assertfail,": "__vgc_assertfail"}
 _DECLARATIONS = (".reg", ".local", ".shared", ".pragma", ".loc", ".file", "//")
 
 
 _FREE_REGISTERS = 32
-"""Of a thread, on a processing element that is full of threads, whatever the architecture."""
+"""Registers per thread on a processing element with all its threads, the same for all architectures."""
 _RESERVED = 4
-"""Of these, at most, for the stack and what ptxas itself needs."""
+"""Most of these registers that ptxas needs for the stack and for itself."""
 _WORDS = {"64": 2, "128": 4}
 _REGISTER_STEP = 8
-"""Registers are given out by so many."""
+"""Granularity in which registers are allocated."""
 
 
 def wanted_macros(source: bytes) -> list[str]:
-    """What of the header a program needs that may print or fail: it takes three times as long to compile."""
+    """Macros for the parts of the header that a source needs; the whole header takes three times as long to compile."""
     macros = (
         ("VGC_CUDA_PRINTS", (b"print",)),
         ("VGC_CUDA_FAILS", (b"assert", b"trap")),
@@ -99,8 +116,8 @@ def wanted_macros(source: bytes) -> list[str]:
 
 
 def without(text: bytes) -> bytes | None:
-    """The PTX of a source with our header, as it is without hooks; None: it has no kernel, and should be compiled without
-    the header.
+    """Names the driver's functions in the PTX of a source with vgc_hooks.h; None: it has no kernel, and should be
+    compiled without the header.
     """
     if b".entry" not in text:
         return None
@@ -110,10 +127,11 @@ def without(text: bytes) -> bytes | None:
 
 
 def hooked(text: bytes, registers: dict[str, int]) -> bytes | None:
-    """The PTX with hooks, for kernels that take so many registers without; None: it is not of a source with our header, or it has no kernel.
+    """Adds hooks and `CLOCK_KERNEL` to PTX. `registers`: registers of the kernels without hooks. None: the source was
+    compiled without vgc_hooks.h, or has no kernel.
 
-    What stands between ``.entry`` or ``.func`` and a closing brace at the start of a line is a function, as compilers
-    write them. [PTX ISA: Directives]
+    A function is the text between ``.entry`` or ``.func`` and a closing brace at the start of a line, as compilers
+    write it. [PTX ISA: Directives]
     """
     lines = text.rstrip(b"\0").decode("utf-8", errors="surrogateescape").split("\n")
     ours = {name for line in lines if (name := _name(line)).startswith(_OURS)}
@@ -141,14 +159,15 @@ def hooked(text: bytes, registers: dict[str, int]) -> bytes | None:
     if not names:
         return None
     found.insert(first, _table(names))
+    found.append(_CLOCK)
     return "\n".join(found).encode("utf-8", errors="surrogateescape")
 
 
 def is_small(text: bytes) -> bool:
-    """Do all kernels have fewer variables than there are free registers, whatever the assembler makes of them?
+    """True if every kernel surely has fewer variables than there are free registers.
 
-    Without loops, which it unrolls, and calls, no more variables live at once than the compiler has written down; one
-    kernel in doubt is enough for False. Functions with hooks are none of the kernels' own.
+    Without calls and without loops, which the assembler unrolls, no more variables live at once than the PTX declares.
+    A kernel in doubt makes the result False. The hooks' functions do not count.
     """
     lines = text.rstrip(b"\0").decode("utf-8", errors="surrogateescape").split("\n")
     kernels = (_body(lines, at) for at, line in enumerate(lines) if ".entry" in _code(line))
@@ -170,7 +189,7 @@ def _is_small(body: list[str]) -> bool:
 
 
 def _words_of(declaration: str) -> int:
-    """Registers of 32 bits that a ``.reg .b64 %rd<8>;`` stands for; predicates have registers of their own."""
+    """Number of 32-bit registers that ``.reg .b64 %rd<8>;`` declares; predicates have registers of their own."""
     kind, _, names = declaration.removeprefix(".reg").strip().partition(" ")
     if kind == ".pred":
         return 0
@@ -180,7 +199,7 @@ def _words_of(declaration: str) -> int:
 
 
 def _limited(found: list[str], registers: int, head_lines: int) -> list[str]:
-    """The brace that opens a kernel's body, with what it may take before it, unless its source says that."""
+    """Opening brace of a kernel's body, with ``.maxnreg`` in front, unless the source has that."""
     if any(".maxnreg" in line for line in found[-head_lines:]):
         return ["{"]
     most = max(_FREE_REGISTERS, -(-registers // _REGISTER_STEP) * _REGISTER_STEP)
@@ -188,7 +207,7 @@ def _limited(found: list[str], registers: int, head_lines: int) -> list[str]:
 
 
 def _body(lines: list[str], at: int) -> tuple[int, int]:
-    """From the line behind the function's opening brace to that of its closing one; of other lines, the next one twice."""
+    """Range of lines of the body of the function that line `at` begins; empty if it begins none."""
     if _name(lines[at]):
         for number in range(at, len(lines)):
             code = _code(lines[number]).rstrip()
@@ -200,7 +219,7 @@ def _body(lines: list[str], at: int) -> tuple[int, int]:
 
 
 def _name(line: str) -> str:
-    """Of the function that the line begins; "": it begins none."""
+    """Name of the function that the line begins; "" if it begins none."""
     code = _code(line)
     for word in (".entry", ".func"):
         if word in code:
@@ -212,13 +231,13 @@ def _name(line: str) -> str:
 
 
 def _table(names: list[str]) -> str:
-    """The kernels' names, each with a zero behind it: what records call them by."""
+    """Declaration of the kernels' names, each with a zero behind it; records have their addresses."""
     content = b"".join(name.encode("utf-8", errors="surrogateescape") + b"\0" for name in names)
     return f".visible .global .align 8 .b8 {_NAMES}[{len(content)}] = {{{', '.join(map(str, content))}}};"
 
 
 def _kernel(body: list[str], name_at: int, within: dict[str, str], instead: dict[str, str]) -> list[str]:
-    """A kernel's body with its hooks."""
+    """Adds hooks to a kernel's body."""
     first = 0
     while first < len(body) and (not body[first].strip() or body[first].lstrip().startswith(_DECLARATIONS)):
         first += 1
@@ -228,7 +247,7 @@ def _kernel(body: list[str], name_at: int, within: dict[str, str], instead: dict
 
 
 def _rewritten(line: str, label: str, hooks: dict[str, str], instead: dict[str, str]) -> str:
-    """A line with a hook before each statement that has one, and with our functions for the driver's."""
+    """Adds a hook before each statement of a line that has one, and replaces the driver's functions."""
     for theirs, ours in instead.items():
         if theirs in line and ours not in line:
             line = line.replace(theirs, ours)
@@ -243,7 +262,7 @@ def _rewritten(line: str, label: str, hooks: dict[str, str], instead: dict[str, 
 
 
 def _preceded(words: list[str], hook: str, label: str) -> str:
-    """The hook, and the statement; under a condition, both."""
+    """Puts the hook before the statement, under its condition."""
     before, statement = words[:-1], words[-1]
     condition = before.pop() if before and before[-1].startswith("@") else ""
     start = f"{' '.join(before)}\n" if before else ""
@@ -254,5 +273,5 @@ def _preceded(words: list[str], hook: str, label: str) -> str:
 
 
 def _code(line: str) -> str:
-    """The line without what a comment says."""
+    """Line without its comment."""
     return line.partition("//")[0]

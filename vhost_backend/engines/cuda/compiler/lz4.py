@@ -1,4 +1,4 @@
-"""LZ4 blocks, as fatbins of CUDA 11 and 12 hold them.
+"""Decompression of LZ4 blocks, which fatbins of CUDA 11 and 12 have.
 
 Source: https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 """
@@ -12,9 +12,9 @@ _DAMAGED = "the fatbin is damaged: its LZ4 data"
 
 
 def decompress(block: bytes, size: int) -> bytes:
-    """The `size` bytes that `block` stands for.
+    """Decompresses `block`, which has `size` bytes then.
 
-    :raise CompileError: it does not stand for that many, or is no LZ4 block.
+    :raise CompileError: the size differs, or `block` is not an LZ4 block.
     """
     out = bytearray()
     position = 0
@@ -32,12 +32,12 @@ def decompress(block: bytes, size: int) -> bytes:
     except IndexError:
         raise CompileError(f"{_DAMAGED} ends in the middle") from None
     if len(out) != size:
-        raise CompileError(f"{_DAMAGED} expands to another size than the entry's {size} bytes")
+        raise CompileError(f"{_DAMAGED} does not expand to the entry's {size} bytes")
     return bytes(out)
 
 
 def _length(block: bytes, position: int, length: int) -> tuple[int, int]:
-    """A length whose first four bits are known, and where the next field begins."""
+    """Reads a length whose first four bits are known; returns it and the position of the next field."""
     if length < 15:
         return length, position
     while True:
@@ -49,9 +49,9 @@ def _length(block: bytes, position: int, length: int) -> tuple[int, int]:
 
 
 def _copy(out: bytearray, distance: int, length: int, size: int) -> None:
-    """Repeats `length` bytes from `distance` back; the two ranges may overlap."""
+    """Appends `length` bytes from `distance` back; the two ranges may overlap."""
     if not 0 < distance <= len(out):
-        raise CompileError(f"{_DAMAGED} refers to what lies before its beginning")
+        raise CompileError(f"{_DAMAGED} refers to bytes before its beginning")
     if len(out) + length > size:
         raise CompileError(f"{_DAMAGED} expands to more than the entry's {size} bytes")
     start = len(out) - distance

@@ -1,12 +1,14 @@
-"""The command line::
+"""Command line of the compile program::
 
-    vgc-cudacc TOOL [--library F] [--nvcc F] [--host-compiler F] [--ptxas F] [--include DIR]... [--hooks HEADER]
-               [--unheard HEADER] [--arch sm_NN] [--input FILE] [--output FILE] [-- guest options]
+    vgc-cudacc TOOL [--library F] [--nvcc F] [--host-compiler F] [--ptxas F] [--include DIR]... [--include-later DIR]...
+               [--hooks HEADER] [--unhooked REASON] [--unheard HEADER] [--arch sm_NN] [--input FILE] [--output FILE]
+               [-- guest options]
 
-with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or ``describe``, which prints NVRTC's
-version and architectures. `--hooks`: the program shall have the control system's, whose functions are in HEADER;
-`--unheard`: what ``<vgc.h>`` needs in a program without. Messages go to standard output, the image to ``--output``: a cubin and its `trailer`. A tool
-needs the options that it uses.
+with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or ``describe``, which prints
+NVRTC's version and architectures. `--hooks`: header of the control system's hooks, which the program shall have;
+`--unhooked`: reason why it cannot have them; `--unheard`: header that ``<vgc.h>`` needs in a program without hooks;
+`--include-later`: folder that nvcc searches after its own headers. Messages go to standard output, the image to
+``--output``: a cubin and its `trailer`. A tool needs the options that it uses.
 """
 
 from __future__ import annotations
@@ -16,19 +18,24 @@ import os
 from . import cubin, options, tools, trailer
 from .errors import CompileError, ToolError
 
+UNSEEN = "vgc-cudacc: note: the control system will not see this program: "
+
 
 class CommandLine:
-    """Our own options, and after ``--`` a guest's."""
+    """Options of the compile program and, after ``--``, of the guest."""
 
     def __init__(self, words: list[str]) -> None:
         end = words.index("--") if "--" in words else len(words)
         own, self._guest = words[:end], words[end + 1 :]
         self.tool = own[0]
         self.include_dirs: list[str] = []
+        self.later_dirs: list[str] = []
         self._values: dict[str, str] = {}
         for option, value in zip(own[1::2], own[2::2], strict=True):
             if option == "--include":
                 self.include_dirs.append(value)
+            elif option == "--include-later":
+                self.later_dirs.append(value)
             else:
                 self._values[option.removeprefix("--")] = value
 
@@ -36,16 +43,19 @@ class CommandLine:
         return self._values.get(name, "")
 
     def guest_options(self) -> options.GuestOptions:
-        """:raise CompileError: one of them is not allowed."""
+        """Parses the guest's options.
+
+        :raise CompileError: an option is not allowed.
+        """
         return options.parse(self._guest)
 
     def source(self) -> bytes:
-        """What the guest sent."""
+        """Bytes of the guest's program."""
         return tools.read(self["input"])
 
     def without_folders(self, log: str) -> str:
-        """A log in which headers have the names that programs include them by: folders are the host's affair."""
-        for folder in sorted(self.include_dirs, key=len, reverse=True):
+        """Removes the host's folders from names of headers in a log."""
+        for folder in sorted([*self.include_dirs, *self.later_dirs], key=len, reverse=True):
             log = log.replace(f"{folder}/", "")
         return log
 
@@ -59,7 +69,7 @@ def describe(line: CommandLine) -> bytes:
 
 
 def source_by_nvrtc(line: CommandLine) -> bytes:
-    """CUDA source to a cubin, in this process."""
+    """Compiles CUDA source to a cubin with NVRTC, in this process."""
     from . import hooks, nvrtc
 
     guest = line.guest_options()
@@ -81,12 +91,12 @@ def source_by_nvrtc(line: CommandLine) -> bytes:
 
 
 def source_by_nvcc(line: CommandLine) -> bytes:
-    """CUDA source to a cubin, by nvcc and the host's C++ compiler."""
+    """Compiles CUDA source to a cubin with nvcc and the host's C++ compiler."""
     from . import hooks
 
     guest = line.guest_options()
     arch = guest.refined(line["arch"])
-    nvcc = tools.Nvcc(line["nvcc"], line["host-compiler"], arch)
+    nvcc = tools.Nvcc(line["nvcc"], line["host-compiler"], arch, line.later_dirs)
     if line["hooks"]:
         words = hooks.wanted_macros(line.source())
         text = nvcc.ptx(guest, line["input"], [*line.include_dirs], line["hooks"], words)
@@ -99,14 +109,16 @@ def source_by_nvcc(line: CommandLine) -> bytes:
 
 
 def pre_included(line: CommandLine, source: bytes) -> list[str]:
-    """What a source without hooks needs before it, if it may include ``<vgc.h>``."""
+    """Arguments for a source without hooks: the header for ``<vgc.h>``, if needed. Logs the reason, if any."""
+    if line["unhooked"]:
+        say(UNSEEN + line["unhooked"])
     return [f"--pre-include={line['unheard']}"] if b"vgc" in source else []
 
 
 def with_hooks(line: CommandLine, text: bytes, guest: options.GuestOptions) -> bytes:
-    """A cubin of a compiler's PTX, with the control system's hooks in its kernels.
+    """Assembles a compiler's PTX to a cubin, with the control system's hooks in its kernels.
 
-    Empty: it has none, or cannot be assembled with hooks and must be compiled without; the log says so.
+    Empty: the program has no kernels, or cannot be assembled with hooks (logged), and must be compiled without.
     """
     from . import hooks, registers
 
@@ -120,24 +132,27 @@ def with_hooks(line: CommandLine, text: bytes, guest: options.GuestOptions) -> b
         hooked = hooks.hooked(without, counts)
         return tools.ptxas(line["ptxas"], line["arch"], without if hooked is None else hooked, guest)
     except ToolError:
-        say("vgc-cudacc: note: the control system will not see this program: it cannot be assembled with hooks")
+        say(UNSEEN + "it cannot be assembled with hooks")
         return b""
 
 
 def ptx(line: CommandLine) -> bytes:
-    """PTX text to a cubin."""
+    """Assembles the guest's PTX to a cubin."""
     return assembled(line, line.source(), line.guest_options())
 
 
 def assembled(line: CommandLine, text: bytes, guest: options.GuestOptions) -> bytes:
-    """:raise CompileError: this host cannot."""
+    """Assembles PTX to a cubin with a trailer.
+
+    :raise CompileError: this host has no ptxas, or ptxas refuses the PTX.
+    """
     if not line["ptxas"]:
-        raise CompileError("this program is PTX for this device, and the host has no ptxas to make code of it")
+        raise CompileError("this program is PTX for this device, and the host has no ptxas to assemble it")
     return trailer.with_kinds(tools.ptxas(line["ptxas"], line["arch"], text, guest), text)
 
 
 def ready_cubin(line: CommandLine) -> bytes:
-    """A cubin that the guest has made."""
+    """Checks a cubin that the guest has made."""
     line.guest_options()
     image = line.source()
     cubin.check_runs_on(image, line["arch"])
@@ -145,7 +160,7 @@ def ready_cubin(line: CommandLine) -> bytes:
 
 
 def fat_binary(line: CommandLine) -> bytes:
-    """The best program of several, as a cubin."""
+    """Makes a cubin from the best program of a fat binary."""
     from . import fatbin
 
     guest = line.guest_options()
@@ -167,7 +182,7 @@ TOOLS = {
 
 
 def main(words: list[str]) -> int:
-    """Compiles. Returns the exit status."""
+    """Compiles; returns the exit status."""
     line = CommandLine(words)
     try:
         image = TOOLS[line.tool](line)
@@ -186,6 +201,6 @@ def main(words: list[str]) -> int:
 
 
 def say(text: str) -> None:
-    """Puts `text` into the log, on lines of its own."""
+    """Writes `text` to the log, on lines of its own."""
     if text:
         os.write(1, (text.rstrip("\n") + "\n").encode(errors="replace"))

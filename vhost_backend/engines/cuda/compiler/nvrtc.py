@@ -1,8 +1,8 @@
-"""CUDA source through NVRTC, NVIDIA's compiler as a library.
+"""Compilation of CUDA source with NVRTC, NVIDIA's compiler library.
 
 Functions without an execution space count as device functions (``-default-device``): a source with helpers, or with
-host functions that call nothing of the host, compiles as it does for the CPU engine. NVRTC drops functions that no
-kernel needs, and keeps every kernel that is no template, ``static`` or not.
+host functions that call no functions of the host, compiles as for the CPU engine. NVRTC drops functions that no kernel
+needs, and keeps every kernel that is not a template, ``static`` or not.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _HINT = "vgc-cudacc: note: launches (<<<>>>) and other host code need nvcc: see 
 _ALWAYS = (
     "-default-device",
     f"--pre-include={_PRELUDE}",
-    # 177: NVRTC believes that a static kernel is never used. 47: the CUDA C++ library defines NAN and INFINITY anew.
+    # 177: NVRTC takes static kernels for unused. 47: the CUDA C++ library redefines NAN and INFINITY.
     "--diag-suppress=177,47",
-    # Without it cooperative_groups.h takes a second: it reads half of the C++ library.
+    # Otherwise cooperative_groups.h includes half of the C++ library, which takes a second.
     "-D_CG_LIMIT_INCLUDED_DEPENDENCIES",
 )
 
 
 class Nvrtc:
-    """The library, and the one program that this process compiles.
+    """The library, and the only program that this process compiles.
 
     :raise CompileError: the library cannot be loaded.
     """
 
     def __init__(self, path: str) -> None:
         try:
-            # NVRTC opens its second library by name. Wheels of CUDA 13.0 do not tell the linker where that is.
+            # NVRTC opens its second library by name, and wheels of CUDA 13.0 do not set a search path for it.
             folder = os.path.dirname(path)  # noqa: PTH120  pathlib takes 8 ms to load
             for name in os.listdir(folder):  # noqa: PTH208
                 if name.startswith("libnvrtc-builtins.so."):
@@ -46,7 +46,7 @@ class Nvrtc:
         self._program = ctypes.c_void_p()
 
     def describe(self) -> str:
-        """Version and architectures: ``13.0 75 80 90``."""
+        """Version and architectures, such as ``13.0 75 80 90``."""
         major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         self._check("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
         self._check("nvrtcGetNumSupportedArchs", ctypes.byref(count))
@@ -55,18 +55,19 @@ class Nvrtc:
         return f"{major.value}.{minor.value} {' '.join(str(number) for number in supported)}"
 
     def compile(self, source: bytes, name: str, arguments: list[str], names: list[str]) -> tuple[bytes, bytes, str]:
-        """The cubin, the PTX that it was made of, and the log.
+        """Compiles a source; returns the cubin, its PTX, and the log.
 
-        :raise ToolError: with the log, when the source is wrong.
-        :raise CompileError: when NVRTC cannot be used.
+        :raise ToolError: the source has errors; the text is the log.
+        :raise CompileError: NVRTC cannot be used.
         """
         log = self._compile(source, name, arguments, names)
         return self._fetch("nvrtcGetCUBIN"), self._fetch("nvrtcGetPTX"), log
 
     def ptx(self, source: bytes, name: str, arguments: list[str], names: list[str]) -> tuple[bytes, str]:
-        """The PTX and the log, of arguments for a virtual architecture.
+        """Compiles a source for a virtual architecture; returns the PTX and the log.
 
-        :raise ToolError, CompileError: as `compile`.
+        :raise ToolError: the source has errors; the text is the log.
+        :raise CompileError: NVRTC cannot be used.
         """
         log = self._compile(source, name, arguments, names)
         return self._fetch("nvrtcGetPTX"), log
@@ -104,11 +105,11 @@ class Nvrtc:
 
 
 def arguments(options: GuestOptions, arch: str, include_dirs: list[str], hooks: str = "") -> list[str]:
-    """NVRTC's options for a guest's. `hooks`: the header of the control system's, for PTX that will get them."""
+    """NVRTC's options for a guest's. `hooks`: header of the control system's hooks, for PTX that will get them."""
     macros = [f"-{letter}{text}" for letter, text in options.macros]
     includes = [f"-I{directory}" for directory in include_dirs]
     common = options.common
-    if hooks:  # what concerns the assembler alone is told to the assembler
+    if hooks:  # the assembler gets its own options
         arch = arch.replace("sm_", "compute_", 1)
         includes.append(f"--pre-include={hooks}")
         common = [word for word in common if not word.startswith(("--maxrregcount", "--ptxas-options"))]

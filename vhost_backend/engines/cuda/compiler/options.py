@@ -1,7 +1,7 @@
-"""The white list of options that a guest may give, the same for NVRTC and nvcc.
+"""White list of the options that a guest may give, the same for NVRTC and nvcc.
 
-What the CPU engine's compiler takes is taken here too (engines/cpu/compiler/options.cpp), so that a program needs one
-command line: some of it is passed on, some has no meaning on a GPU whose architecture the host knows better.
+Options of the CPU engine's compiler are allowed here, too (engines/cpu/compiler/options.cpp), so that a program needs
+only one command line; those without a meaning for a GPU whose architecture the host knows are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ALLOWED = (
 
 STANDARDS = ("c++11", "c++14", "c++17", "c++20")
 
-# Spelling -> canonical name. nvcc knows most options with one dash and with two.
+# Spelling -> canonical name. nvcc accepts most options with one dash and with two.
 _WITH_VALUE = {
     "-D": "define",
     "--define-macro": "define",
@@ -70,7 +70,7 @@ _FLAGS = {
     "--expt-extended-lambda": "extended-lambda",
     "-expt-relaxed-constexpr": "expt-relaxed-constexpr",
     "--expt-relaxed-constexpr": "expt-relaxed-constexpr",
-    "--use-nvcc": "ignored",  # the daemon has seen it: it chose the tool
+    "--use-nvcc": "ignored",  # the daemon has used it to choose the tool
     "-default-device": "ignored",
     "--device-as-default-execution-space": "ignored",
     "-O0": "ignored",
@@ -87,29 +87,32 @@ _PTXAS_PREFIXES = ("-dlcm=", "--def-load-cache=", "-dscm=", "--def-store-cache="
 
 
 class GuestOptions:
-    """What a guest asked for."""
+    """Parsed options of a guest."""
 
     def __init__(self) -> None:
         self.macros: list[tuple[str, str]] = []
         """``("D", "NAME=VALUE")`` or ``("U", "NAME")``, in the guest's order."""
         self.standard = "c++17"
         self.name_expressions: list[str] = []
-        """Template instantiations to make."""
+        """Templates to instantiate."""
         self.architecture = ""
-        """What ``-arch`` said."""
+        """Value of ``-arch``."""
         self.common: list[str] = []
-        """Options that NVRTC and nvcc know by the same words."""
+        """Options that are the same for NVRTC and nvcc."""
         self.nvcc: list[str] = []
-        """Options of nvcc alone."""
+        """Options for nvcc only."""
 
     def refined(self, arch: str) -> str:
-        """`arch`, as ``sm_90a`` when the guest's ``-arch`` asks for that variant of the very same one."""
+        """`arch`, or ``sm_90a`` if the guest's ``-arch`` names that variant of the same architecture."""
         wanted = self.architecture.replace("compute_", "sm_", 1)
         return wanted if wanted in (f"{arch}a", f"{arch}f") else arch
 
 
 def parse(words: list[str]) -> GuestOptions:
-    """:raise CompileError: an option is not on the list, or its value is wrong."""
+    """Parses options.
+
+    :raise CompileError: an option is not on the list, or its value is wrong.
+    """
     options = GuestOptions()
     position = 0
     while position < len(words):
@@ -131,7 +134,7 @@ def parse(words: list[str]) -> GuestOptions:
 
 
 def _split(word: str) -> tuple[str, str | None]:
-    """The option's name, and its value if that is part of the word."""
+    """Name of an option, and its value if that is part of the word."""
     if word[:2] in ("-D", "-U") and len(word) > 2:
         return word[:2], word[2:]
     name, equals, value = word.partition("=")
@@ -171,7 +174,7 @@ def _add_value(options: GuestOptions, kind: str, name: str, value: str) -> None:
 
 
 def _is_ptxas_option(word: str) -> bool:
-    """Whether ptxas is told. The others are left out without a word: some of them name files."""
+    """True if an option is passed to ptxas. Others are ignored silently, as some of them name files."""
     return word in _PTXAS or (word.startswith(_PTXAS_PREFIXES) and word.partition("=")[2].isalnum())
 
 

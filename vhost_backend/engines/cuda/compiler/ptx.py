@@ -1,4 +1,4 @@
-"""What PTX says about the parameters of kernels: a cubin of the same compilation tells their sizes alone.
+"""Kinds of kernels' parameters from PTX; a cubin of the same compilation has only their sizes.
 
 A kernel begins like this, and its body follows in braces [PTX ISA: Kernel Function Parameters]::
 
@@ -8,9 +8,9 @@ A kernel begins like this, and its body follows in braces [PTX ISA: Kernel Funct
         .param .align 8 .b8 NAME_param_2[24]
     )
 
-NVRTC and nvcc write ``.ptr`` for sm_100 and newer only. For the others a pointer shows in the body, where it is made
-an address of global memory, as does an integer that is used as one: what may be given for either is the same. Any other
-integer of 8 bytes looks like a pointer that is not used, so both are unknown.
+NVRTC and nvcc write ``.ptr`` only for sm_100 and newer. For older architectures, a pointer is recognised in the body,
+where it is converted to an address of global memory. So is an integer that is used as a pointer; guests may pass the
+same values for both. Any other integer of 8 bytes looks like an unused pointer, so both are unknown.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _BITS = ("8", "16", "32", "64")
 _POINTER_BYTES = 8
 _MAX_DIGITS = 5
 _NUMBER_STRUCTS = ((2, "2"), (16, "16"))
-"""Size and alignment of numbers that PTX knows as bytes: __half and its like, __int128."""
+"""Size and alignment of numbers that are arrays of bytes in PTX: __half and similar types, __int128."""
 
 
 def kernels(text: bytes) -> dict[str, list[str]]:
-    """By name, the kind and size of each parameter (``f4``). Kernels that are written in another way are left out."""
+    """Kind and size of each parameter (``f4``), by kernel. Kernels in another form than the above are left out."""
     found: dict[str, list[str]] = {}
     for part in text.decode("ascii", errors="replace").split(".entry")[1:]:
         head, _, rest = part.partition("{")
@@ -37,7 +37,7 @@ def kernels(text: bytes) -> dict[str, list[str]]:
         if params is None or not (name and name.isascii()):
             continue
         if found.setdefault(name, params) != params:
-            return {}  # two of one name: some of it is a comment
+            return {}  # two kernels of the same name: one of them is in a comment
     return found
 
 
@@ -53,7 +53,7 @@ def _params(declared: str, body: str) -> list[str] | None:
 
 
 def _param(words: list[str], used: set[str]) -> str | None:
-    """One that was declared as ``.param [.align N] .TYPE [.ptr [.SPACE] [.align N]] NAME [[ COUNT ]]``."""
+    """Kind and size of ``.param [.align N] .TYPE [.ptr [.SPACE] [.align N]] NAME [[ COUNT ]]``."""
     types = [word for word in words if word[:1] == "." and word[1:2] in _KINDS and word[2:] in _BITS]
     if words[:1] != [".param"] or len(types) != 1 or any(word in (".v2", ".v4") for word in words):
         return None
@@ -66,7 +66,7 @@ def _param(words: list[str], used: set[str]) -> str | None:
 
 
 def _array(words: list[str], size: int) -> str | None:
-    """A struct; a few of them are numbers in fact."""
+    """Kind and size of an array: a struct, or one of a few numbers."""
     count = words[-2]
     if words[-3] != "[" or not count.isdigit() or len(count) > _MAX_DIGITS:
         return None

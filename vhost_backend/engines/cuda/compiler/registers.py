@@ -1,11 +1,11 @@
-"""How many registers the kernels of a cubin take, of one that ptxas has just made."""
+"""Numbers of registers of a cubin's kernels; the cubin comes from ptxas and is trusted."""
 
 from __future__ import annotations
 
 import struct
 
 _TABLE = struct.Struct("<40xQ10xHHH")
-"""Of the ELF header: where the section headers are, their size, how many, and which one has the names."""
+"""Fields of the ELF header: offset, size and number of section headers, and index of the names' section."""
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SHT_SYMTAB = 2
@@ -17,7 +17,7 @@ _COUNT = struct.Struct("<II")
 
 
 def of_kernels(image: bytes) -> dict[str, int]:
-    """By the linker's name, for every function that ptxas tells of."""
+    """Number of registers by mangled name, for every function that ptxas reports."""
     at, size, count, names = _TABLE.unpack_from(image)
     sections = [_SECTION.unpack_from(image, at + index * size) for index in range(count)]
     contents = [image[section[4] : section[4] + section[5]] for section in sections]
@@ -32,7 +32,7 @@ def of_kernels(image: bytes) -> dict[str, int]:
 
 
 def _counts(info: bytes) -> list[tuple[int, int]]:
-    """Number of the symbol, and of its registers."""
+    """Index of a symbol, and its number of registers."""
     found = []
     at = 0
     while at < len(info):

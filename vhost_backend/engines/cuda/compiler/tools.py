@@ -1,4 +1,4 @@
-"""Runs the compilers that are programs: ptxas and nvcc."""
+"""Runs ptxas and nvcc."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BUILT = "vgc.cubin"
 
 
 def run(command: list[str]) -> None:
-    """Runs a program whose output goes to our log.
+    """Runs a program whose output goes to the log.
 
-    :raise ToolError: it failed, and has said why.
+    :raise ToolError: the program failed, and has logged the reason.
     """
     try:
         pid = os.posix_spawn(command[0], command, os.environ)
@@ -30,7 +30,7 @@ def run(command: list[str]) -> None:
 
 
 def ptxas(program: str, arch: str, text: bytes, options: GuestOptions) -> bytes:
-    """A cubin of PTX text."""
+    """Assembles PTX text to a cubin."""
     write(_PTX, text.rstrip(b"\0"))
     known = ("--maxrregcount", "--device-debug", "--generate-line-info", "--fmad=")
     words = [word for word in options.common if word.startswith(known)]
@@ -40,7 +40,7 @@ def ptxas(program: str, arch: str, text: bytes, options: GuestOptions) -> bytes:
 
 
 def _variant(text: bytes, arch: str) -> str:
-    """The letter that PTX for ``sm_90a`` or ``sm_100f`` wants behind its architecture."""
+    """Suffix of the architecture that PTX for ``sm_90a`` or ``sm_100f`` needs."""
     target = text.partition(b".target")[2].lstrip()[:16].split(b",")[0].split()
     if target and target[0] == f"{arch}a".encode():
         return "a"
@@ -48,30 +48,32 @@ def _variant(text: bytes, arch: str) -> str:
 
 
 class Nvcc:
-    """nvcc and the C++ compiler that it preprocesses with.
+    """Compiler nvcc, with the C++ compiler that it preprocesses with.
 
-    Definitions go through a file, because nvcc hands its arguments to a shell.
+    Definitions go through a file, because nvcc passes its arguments to a shell.
     """
 
-    def __init__(self, program: str, host_compiler: str, arch: str) -> None:
+    def __init__(self, program: str, host_compiler: str, arch: str, later_dirs: list[str]) -> None:
+        """Prepares a command. `later_dirs`: folders of headers that nvcc's own tree does not have."""
         self._program = program
         self._always = [
             f"-arch={arch}",
             f"-ccbin={host_compiler}",
             "--diag-suppress=177",
             "-Wno-deprecated-gpu-targets",
+            *(f"-isystem={folder}" for folder in later_dirs),
         ]
 
     def cubin(
         self, options: GuestOptions, source: str, include_dirs: list[str], words: list[str]
     ) -> tuple[bytes, bytes]:
-        """A cubin of CUDA source, and the PTX that it was made of. `words`: for nvcc, beside the guest's options."""
+        """Compiles CUDA source; returns the cubin and its PTX. `words`: further options for nvcc."""
         includes = [f"-I{folder}" for folder in include_dirs]
         compiled = self._run(["-cubin", "--keep", *includes, *words], options, source, [_MACROS])
         return read(_BUILT), read(compiled.removesuffix(".cu") + ".ptx")
 
     def ptx(self, options: GuestOptions, source: str, include_dirs: list[str], hooks: str, macros: list[str]) -> bytes:
-        """PTX of CUDA source with the control system's header and its `macros`, for what gets its hooks."""
+        """Compiles CUDA source to PTX that will get hooks, with the control system's header and its `macros`."""
         includes = [f"-I{folder}" for folder in include_dirs]
         self._run(["-ptx", *includes, *macros], options, source, [hooks, _MACROS])
         return read(_BUILT)
@@ -93,7 +95,7 @@ def _directive(letter: str, text: str) -> str:
 
 
 def _with_instantiations(names: list[str], source: str) -> str:
-    """The file to compile: the source, or one that also takes the address of each kernel in `names`."""
+    """File to compile: the source, or a wrapper that also takes the address of each kernel in `names`."""
     if not names:
         return source
     lines = [f'#include "{source}"', '#line 1 "name-expression"']
@@ -103,13 +105,13 @@ def _with_instantiations(names: list[str], source: str) -> str:
 
 
 def read(path: str) -> bytes:
-    """A whole file."""
+    """Reads a whole file."""
     with open(path, "rb") as file:
         return file.read()
 
 
 def write(path: str, content: bytes) -> None:
-    """Makes a file, in place of one of this name: the guest's source cannot be written to."""
+    """Makes a new file and replaces an existing one, as the guest's source cannot be written to."""
     if os.path.lexists(path):
         os.unlink(path)  # noqa: PTH108  pathlib takes 5 ms to load
     with open(path, "wb") as file:

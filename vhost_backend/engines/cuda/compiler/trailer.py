@@ -1,14 +1,14 @@
-"""What is put behind a cubin, because a cubin cannot say it: the kinds of its kernels' parameters.
+"""Trailer behind a cubin, with the kinds of its kernels' parameters, which a cubin does not have.
 
 ===========  ==========================================================================================================
 text         a line for each kernel: its name, and a word for each parameter, a letter (`ptx`) and its size in bytes
-its size     32 bits, little-endian, as the next one
+its size     32 bits, little-endian, like the version
 version      32 bits
 magic        8 bytes, at the very end of the image
 ===========  ==========================================================================================================
 
-`vhost_backend.engines.cuda.kinds` reads it. Every image has one, if only an empty one: so what a guest puts behind a
-cubin of its own is never taken for it.
+`vhost_backend.engines.cuda.kinds` reads it. Every image has a trailer, even if empty, so that bytes which a guest puts
+behind its own cubin are never taken for one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_BYTES = 1 << 20
 
 
 def with_kinds(image: bytes, text: bytes) -> bytes:
-    """A cubin and its trailer. `text` is the PTX that it was made of; empty where there is none."""
+    """Appends the trailer to a cubin. `text`: PTX of the same compilation; empty without PTX."""
     lines = [" ".join([name, *params]) + "\n" for name, params in ptx.kernels(text).items()]
     kinds = "".join(lines).encode()
     if len(kinds) > MAX_BYTES:

@@ -1,4 +1,4 @@
-"""Zstandard frames, as fatbins of CUDA 13 hold them, by the host's libzstd."""
+"""Decompression of Zstandard frames, which fatbins of CUDA 13 have, by the host's libzstd."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _LIBRARY = "libzstd.so.1"
 
 
 def decompress(frame: bytes, size: int) -> bytes:
-    """The `size` bytes that `frame` stands for.
+    """Decompresses `frame`, which has `size` bytes then.
 
-    :raise CompileError: it does not stand for that many, is no frame, or the host has no libzstd.
+    :raise CompileError: the size differs, `frame` is invalid, or the host has no libzstd.
     """
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:
         raise CompileError(
             f"the fatbin is compressed with zstd, and the host has no {_LIBRARY} (Debian: libzstd1); "
-            "nvcc --compress-mode=none makes one that needs none"
+            "nvcc --compress-mode=none makes a fatbin that needs no libzstd"
         ) from None
     library.ZSTD_decompress.restype = ctypes.c_size_t
     library.ZSTD_getErrorName.restype = ctypes.c_char_p

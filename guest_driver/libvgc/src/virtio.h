@@ -1,0 +1,99 @@
+/* Internals of the virtio PCI transport. From the bottom up, each calling only those before
+ * it: virtio_areas.c, virtio_start.c and virtio_wait.c, virtio_function.c, virtio_pci.c. */
+#ifndef VGC_VIRTIO_H
+#define VGC_VIRTIO_H
+
+#include "internal.h"
+
+enum { /* PCI */
+       COMMAND_MEMORY = 2,
+       COMMAND_MASTER = 4,
+       COMMAND_INTX_DISABLE = 0x400,
+       NUM_BARS = 6,
+};
+
+enum { /* device status [virtio 1.3 §2.1] */
+       STATUS_ACKNOWLEDGE = 1,
+       STATUS_DRIVER = 2,
+       STATUS_DRIVER_OK = 4,
+       STATUS_FEATURES_OK = 8,
+       STATUS_NEEDS_RESET = 64,
+       STATUS_FAILED = 128,
+};
+
+struct common_config { /* [virtio 1.3 §4.1.4.3] */
+    uint32_t device_feature_select;
+    uint32_t device_feature;
+    uint32_t driver_feature_select;
+    uint32_t driver_feature;
+    uint16_t config_msix_vector;
+    uint16_t num_queues;
+    uint8_t device_status;
+    uint8_t config_generation;
+    uint16_t queue_select;
+    uint16_t queue_size;
+    uint16_t queue_msix_vector;
+    uint16_t queue_enable;
+    uint16_t queue_notify_off;
+    uint32_t queue_desc[2]; /* low, high */
+    uint32_t queue_driver[2];
+    uint32_t queue_device[2];
+};
+
+_Static_assert(sizeof(struct common_config) == 56, "struct virtio_pci_common_cfg");
+
+struct virtio_pci {
+    struct vgc_transport base;
+    int config_fd;           /* PCI configuration space; its flock guards the select registers and the window */
+    uint8_t window;          /* where in it the window into the BARs is; 0: nowhere */
+    uint8_t device_area[16]; /* the capability that says where the device's configuration is */
+    void *bars[NUM_BARS];
+    uint64_t bar_bytes[NUM_BARS];
+    volatile struct common_config *common;
+    volatile uint8_t *isr;
+    volatile uint8_t *device_config;
+    uint8_t *notify;
+    uint32_t notify_multiplier;
+    uint16_t notify_offsets[VGC_MAX_QUEUES];
+    char uio[32];
+    int uio_fds[VGC_MAX_QUEUES];
+    _Atomic uint64_t nap_ns; /* for waiting without interrupts */
+};
+
+static inline struct virtio_pci *vgc_virtio_of(struct vgc_transport *transport)
+{
+    return (struct virtio_pci *)transport;
+}
+
+/* ---- virtio_areas.c: the PCI configuration space and what it points to ---------------------- */
+
+void vgc_virtio_set_command(struct virtio_pci *pci, uint16_t set, uint16_t clear);
+/* Over all processes: the select registers, the window in configuration space, binding. */
+void vgc_virtio_lock(struct virtio_pci *pci);
+void vgc_virtio_unlock(struct virtio_pci *pci);
+/* VGC_NO_DEVICE if the device's configuration does not begin with our magic. Maps nothing. */
+int vgc_virtio_check_magic(struct virtio_pci *pci);
+int vgc_virtio_map_areas(struct virtio_pci *pci);
+
+/* ---- virtio_start.c: vgc_transport_ops' is_running and start -------------------------------- */
+
+bool vgc_virtio_is_running(struct vgc_transport *transport, const struct vgc_layout *layout);
+int vgc_virtio_start(struct vgc_transport *transport, const struct vgc_layout *layout, uint64_t deadline_ns);
+
+/* ---- virtio_wait.c: vgc_transport_ops while the device runs --------------------------------- */
+
+void vgc_virtio_revive(struct vgc_transport *transport);
+int vgc_virtio_attach(struct vgc_transport *transport, uint32_t queue);
+void vgc_virtio_detach(struct vgc_transport *transport, uint32_t queue);
+void vgc_virtio_kick(struct vgc_transport *transport, uint32_t queue);
+void vgc_virtio_arm(struct vgc_transport *transport, uint32_t queue);
+void vgc_virtio_wait(struct vgc_transport *transport, uint32_t queue, uint64_t timeout_ns);
+
+/* ---- virtio_function.c: one PCI function ---------------------------------------------------- */
+
+/* One of our devices, bound to UIO, its areas mapped; without its region. VGC_NO_DEVICE if it is not ours. */
+int vgc_virtio_open_function(const char *address, struct virtio_pci **out);
+int vgc_virtio_read_config(struct vgc_transport *transport, struct vgc_config *config);
+void vgc_virtio_close(struct vgc_transport *transport);
+
+#endif

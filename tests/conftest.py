@@ -1,0 +1,11 @@
+"""Settings of all tests."""
+
+from __future__ import annotations
+
+import contextlib
+
+with contextlib.suppress(ModuleNotFoundError):  # a machine with a GPU has no hypothesis, and its tests need none
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("no-clock")  # a busy machine is no failure: no example has a deadline

@@ -1,0 +1,182 @@
+"""Sandboxed compiler run: source in, image and log out.
+
+The compiler is a short-lived process in its own namespaces. It sees the toolchain read-only and an empty work
+directory in memory, but no network, no other process and no other file of the host; its time, memory, output and
+number of processes are bounded; system calls that no compiler needs are denied (`policy.compile_policy`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import signal
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.compiler.job import CompileJob
+from vhost_backend.fds import Fd, pipe
+from vhost_backend.sandbox import memfd, seccomp
+from vhost_backend.sandbox.launch import (
+    LaunchReport,
+    LaunchSpec,
+    SandboxMode,
+    WorkFiles,
+    choose_isolation,
+    command,
+    inherited_fds,
+)
+from vhost_backend.sandbox.policy import compile_policy
+
+_MIB: Final = 1 << 20
+_MAX_REPORT_BYTES: Final = 4096
+_WORK_DIRECTORY: Final = "/vgc-work"
+_OOM_SCORE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CompileLimits:
+    """Limits of one compiler run. `memory_bytes` bounds the address space of each of its processes."""
+
+    wall_seconds: float = 30.0
+    cpu_seconds: int = 30
+    memory_bytes: int = 2048 * _MIB
+    work_bytes: int = 256 * _MIB
+    image_bytes: int = 64 * _MIB
+    log_bytes: int = 256 << 10
+    processes: int = 16
+    files: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOutcome:
+    """Outcome of a run. `image_fd` is a sealed memfd that the receiver owns, None unless `ok`."""
+
+    ok: bool
+    image_fd: int | None
+    log: str
+
+
+async def run_compile(job: CompileJob, source: bytes, limits: CompileLimits, mode: SandboxMode) -> CompileOutcome:
+    """Runs `job` over `source`. Cancelling kills all its processes before it returns.
+
+    :raise SandboxError: the mode is strict or permissive, and the host cannot isolate the compiler.
+    :raise HostError: the launcher is missing.
+    """
+    isolate = await asyncio.to_thread(choose_isolation, mode)
+    with contextlib.ExitStack() as stack:
+        source_fd = stack.enter_context(Fd(await asyncio.to_thread(memfd.create, "vgc-source", source)))
+        image_fd = stack.enter_context(Fd(memfd.create("vgc-image")))
+        log_fd = stack.enter_context(Fd(memfd.create("vgc-compile-log")))
+        spec = _launch_spec(job, limits, mode, (source_fd.fileno(), image_fd.fileno(), log_fd.fileno()))
+        directory = None if isolate else stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-"))
+        report = await _launch(spec, directory, dict(job.environment))
+        if report.error is not None:
+            raise report.error
+        failure = _failure(report, limits)
+        log = _read_log(log_fd.fileno(), limits.log_bytes) + failure
+        if failure:
+            return CompileOutcome(ok=False, image_fd=None, log=log)
+        memfd.seal(image_fd.fileno())
+        return CompileOutcome(ok=True, image_fd=image_fd.release(), log=log)
+
+
+def _launch_spec(job: CompileJob, limits: CompileLimits, mode: SandboxMode, fds: tuple[int, int, int]) -> LaunchSpec:
+    source_fd, image_fd, log_fd = fds
+    return LaunchSpec(
+        argv=job.argv,
+        readonly_paths=job.readonly_paths,
+        limits=_resource_limits(limits),
+        timeout_ms=int(limits.wall_seconds * 1000),
+        work=WorkFiles(limits.work_bytes, source_fd, job.input_name, image_fd, job.output_name, limits.image_bytes),
+        filter_fd=None if mode == "off" else _filter_fd(),
+        log_fd=log_fd,
+        oom_score=_OOM_SCORE,
+    )
+
+
+def _resource_limits(limits: CompileLimits) -> dict[str, int]:
+    return {
+        "as": limits.memory_bytes,
+        "core": 0,
+        "cpu": limits.cpu_seconds,
+        "fsize": max(limits.image_bytes, limits.log_bytes),
+        "memlock": 0,
+        "nofile": limits.files,
+        "nproc": limits.processes,
+    }
+
+
+async def _launch(spec: LaunchSpec, directory: str | None, environment: dict[str, str]) -> LaunchReport:
+    """Runs the launcher to its end, which is also the end of every process that it started."""
+    with contextlib.ExitStack() as stack:
+        report, launcher_report = (stack.enter_context(end) for end in pipe())
+        launcher_lifeline, lifeline = (stack.enter_context(end) for end in pipe())
+        work = directory or _WORK_DIRECTORY
+        process = await asyncio.create_subprocess_exec(
+            *command(
+                spec,
+                isolate=directory is None,
+                report_fd=launcher_report.fileno(),
+                lifeline_fd=launcher_lifeline.fileno(),
+                work_path=None if directory is None else Path(directory),
+            ),
+            stdin=asyncio.subprocess.DEVNULL,
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": work, "TMPDIR": work, **environment},
+            pass_fds=(launcher_report.fileno(), launcher_lifeline.fileno(), *inherited_fds(spec)),
+            start_new_session=True,
+        )
+        launcher_report.close()
+        try:
+            await process.wait()
+        except asyncio.CancelledError:
+            lifeline.close()
+            await asyncio.shield(process.wait())
+            raise
+        return LaunchReport.parse(os.read(report.fileno(), _MAX_REPORT_BYTES).decode(errors="replace"))
+
+
+@functools.cache
+def _filter_fd() -> int:
+    """System call filter of compilers, made once: every launcher reads the same file."""
+    return memfd.sealed("vgc-compile-filter", seccomp.assemble(compile_policy()))
+
+
+def _read_log(fd: int, max_bytes: int) -> str:
+    size = os.fstat(fd).st_size
+    text = memfd.read(fd, max_bytes).decode(errors="replace")
+    return f"{text}\n[{size - max_bytes} more bytes of output dropped]\n" if size > max_bytes else text
+
+
+def _failure(report: LaunchReport, limits: CompileLimits) -> str:
+    """Line that says why there is no image; empty if there is an image."""
+    match report.ended:
+        case ("exit", "0") if report.output_bytes is not None:
+            return ""
+        case ("exit", "0"):
+            return f"[the compiler left no usable image: {report.no_output}]\n"
+        case ("exit", code):
+            return f"[the compiler failed with exit code {code}]\n"
+        case ("timeout", _):
+            return f"[the compiler was stopped after {limits.wall_seconds:g} s]\n"
+        case ("signal", number):
+            return f"[{_killed_by(int(number), limits)}]\n"
+        case _:
+            return "[the compiler was stopped from outside]\n"
+
+
+def _killed_by(number: int, limits: CompileLimits) -> str:
+    match number:
+        case signal.SIGSYS:
+            return "the compiler was stopped: it made a system call that no compiler needs"
+        case signal.SIGXFSZ:
+            return f"the compiler was stopped: it wrote a file of more than {limits.image_bytes} bytes"
+        case signal.SIGKILL | signal.SIGXCPU:
+            return (
+                f"the compiler was stopped: more than {limits.cpu_seconds} s of CPU time, or the host's memory ran out"
+            )
+        case _:
+            return f"the compiler crashed with signal {number}"

@@ -1,0 +1,1 @@
+"""Configuration of the daemon: one module for each section of the file."""

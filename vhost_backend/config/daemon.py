@@ -1,0 +1,251 @@
+"""Configuration of the daemon: YAML in, frozen dataclasses out.
+
+Every problem is reported, not only the first, and each names file and line, key path, value and what is allowed.
+``docs/vgcd.example.yaml`` shows every key.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from vhost_backend.config.control import ControlConfig, parse_control
+from vhost_backend.config.engine import EngineConfig, parse_engine
+from vhost_backend.errors import ConfigError
+from vhost_backend.log import LogFormat, LogLevel
+from virtio_proto.schema import LIMITS
+from virtio_proto.yaml_values import (
+    MIB,
+    NAME,
+    NAME_ALLOWED,
+    NS_PER_S,
+    SIZE_UNITS,
+    TIB,
+    TIME_UNITS,
+    Located,
+    Parser,
+    Problems,
+    choice,
+    integer,
+    path_of,
+    read_text,
+    read_yaml,
+    scaled,
+    socket_path,
+    table_of,
+)
+
+__all__ = [
+    "MIB",
+    "ControlConfig",
+    "DaemonConfig",
+    "EngineConfig",
+    "LogConfig",
+    "QuotaConfig",
+    "VmConfig",
+    "load",
+    "parse",
+    "vm_uuid",
+]
+
+SandboxMode: TypeAlias = Literal["strict", "best-effort", "permissive", "off"]
+"""Sandbox of a VM's worker. A file cannot say "off": that is for tests, which write their guests themselves."""
+
+MAX_VMS: Final = 256
+_UUID_SPACE: Final = uuid.UUID("6f0c5f3e-6d0b-5c55-9d2b-0f1f3a8f7c11")
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    format: LogFormat = "console"
+    level: LogLevel = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaConfig:
+    """Limits on what a VM may use."""
+
+    pes: int | None = None
+    """Number of processing elements; None: all of the engine's device."""
+    memory_bytes: int = 256 * MIB
+    queue_depth: int = 256
+    contexts: int = LIMITS["MAX_CONTEXTS"]
+    streams: int = LIMITS["MAX_STREAMS"]
+
+
+@dataclass(frozen=True, slots=True)
+class VmConfig:
+    """Settings of one VM."""
+
+    name: str
+    uuid: uuid.UUID
+    socket: Path | None = None
+    """Path at which the frontend connects; None: the daemon inherits the socket when it is started."""
+    region_bytes: int = 64 * MIB
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    quota: QuotaConfig = field(default_factory=QuotaConfig)
+    deadline_ns: int = 10 * NS_PER_S
+    num_queues: int = 16
+    sandbox: SandboxMode = "strict"
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonConfig:
+    vms: tuple[VmConfig, ...]
+    log: LogConfig = field(default_factory=LogConfig)
+    cache: Path | None = None
+    """Folder of compiled programs; None: one under the user's cache folder."""
+    control: ControlConfig = field(default_factory=ControlConfig)
+
+
+def vm_uuid(name: str) -> uuid.UUID:
+    """UUID of a VM whose configuration has none; a function of the name only."""
+    return uuid.uuid5(_UUID_SPACE, name)
+
+
+# ---- parsers of single values --------------------------------------------------------------------
+
+
+def _region(problems: Problems, path: str, at: Located) -> int | None:
+    size = scaled(SIZE_UNITS, MIB, TIB, f"{_SIZE}, from 1M to 1T")(problems, path, at)
+    if size is not None and size & (size - 1):
+        problems.add(at, path, "a power of two, as the guest sees the region as a PCI BAR")
+        return None
+    return size
+
+
+def _uuid(problems: Problems, path: str, at: Located) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(at.value)
+    except (ValueError, AttributeError, TypeError):
+        problems.add(at, path, "a UUID such as 12345678-1234-1234-1234-123456789abc")
+        return None
+
+
+# ---- sections ------------------------------------------------------------------------------------
+
+_SIZE: Final = "a size such as 64M or 1G"
+_QUOTA_KEYS: Final[dict[str, Parser[Any]]] = {
+    "pes": integer(1, 4096),
+    "memory": scaled(SIZE_UNITS, MIB, 64 * TIB, f"{_SIZE}, from 1M to 64T"),
+    "queue_depth": integer(1, LIMITS["MAX_QUEUES"] * LIMITS["MAX_QUEUE_SIZE"]),
+    "contexts": integer(1, LIMITS["MAX_CONTEXTS"]),
+    "streams": integer(1, LIMITS["MAX_STREAMS"]),
+}
+
+
+def _quota(problems: Problems, path: str, at: Located) -> QuotaConfig:
+    table = table_of(problems, path, at, _QUOTA_KEYS)
+    if "memory" in table:
+        table["memory_bytes"] = table.pop("memory")
+    return QuotaConfig(**table)
+
+
+def _unparsed(_problems: Problems, _path: str, at: Located) -> Located:
+    """Leaves a section for `parse`, because it depends on other sections."""
+    return at
+
+
+def _log(problems: Problems, path: str, at: Located) -> LogConfig:
+    keys = {"format": choice("console", "json"), "level": choice("debug", "info", "warning", "error")}
+    return LogConfig(**table_of(problems, path, at, keys))
+
+
+_VM_KEYS: Final[dict[str, Parser[Any]]] = {
+    "socket": socket_path,
+    "uuid": _uuid,
+    "region": _region,
+    "engine": parse_engine,
+    "quota": _quota,
+    "deadline": scaled(TIME_UNITS, 1_000_000, 24 * 3600 * NS_PER_S, "a time such as 500ms, 10s or 2m, up to 24h"),
+    "num_queues": integer(1, LIMITS["MAX_QUEUES"]),
+    "sandbox": choice("strict", "best-effort", "permissive"),
+}
+
+
+def _merged(base: Located | None, over: Located) -> Located:
+    """Merges `over` into `base`, mapping by mapping; `over` wins."""
+    if base is None or not isinstance(base.value, dict) or not isinstance(over.value, dict):
+        return over
+    out = dict(base.value)
+    for key, item in over.value.items():
+        out[key] = _merged(out.get(key), item)
+    return Located(out, over.line)
+
+
+def _vm(problems: Problems, name: str, at: Located) -> VmConfig:
+    path = f"vms.{name}"
+    if NAME.fullmatch(name) is None:
+        problems.note(at.line, f"{path}: the name is {name[:80]!r}; allowed: {NAME_ALLOWED}")
+    table = table_of(problems, path, at, _VM_KEYS)
+    if "region" in table:
+        table["region_bytes"] = table.pop("region")
+    if "deadline" in table:
+        table["deadline_ns"] = table.pop("deadline")
+    table.setdefault("uuid", vm_uuid(name))
+    return VmConfig(name=name, **table)
+
+
+def _vms(problems: Problems, at: Located | None, defaults: Located | None) -> tuple[VmConfig, ...]:
+    if at is None or not isinstance(at.value, dict) or not 1 <= len(at.value) <= MAX_VMS:
+        problems.add(at or Located(None, 1), "vms", f"a mapping of 1 to {MAX_VMS} VM names to their settings")
+        return ()
+    empty: dict[str, Located] = {}
+    rows = {name: Located(empty, row.line) if row.value is None else row for name, row in at.value.items()}
+    vms = tuple(_vm(problems, name, _merged(defaults, row)) for name, row in rows.items())
+    _check_sockets(problems, vms, rows)
+    return vms
+
+
+def _check_sockets(problems: Problems, vms: tuple[VmConfig, ...], rows: Mapping[str, Located]) -> None:
+    users: dict[Path, str] = {}
+    for vm in vms:
+        if vm.socket is not None and users.setdefault(vm.socket, vm.name) != vm.name:
+            text = (
+                f"vms.{vm.name}.socket is {str(vm.socket)!r}; allowed: a path that vms.{users[vm.socket]} does not use"
+            )
+            problems.note(rows[vm.name].line, text)
+
+
+def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonConfig:
+    """Parses the configuration in `text`; `file` is its name in messages, which give line numbers if `numbered`.
+
+    :raise ConfigError: the configuration is wrong; the error lists every problem.
+    """
+    problems = Problems(file, numbered=numbered)
+    root = read_yaml(text, problems)
+    if problems.found:
+        raise ConfigError(problems.found)
+    keys: dict[str, Parser[Any]] = {"vms": _unparsed, "defaults": _unparsed, "log": _log, "cache": path_of}
+    keys["control"] = parse_control
+    table = table_of(problems, "", root, keys)
+    vms = _vms(problems, table.pop("vms", None), _defaults(problems, table.pop("defaults", None)))
+    if problems.found:
+        raise ConfigError(list(dict.fromkeys(problems.found)))
+    return DaemonConfig(vms=vms, **table)
+
+
+def _defaults(problems: Problems, at: Located | None) -> Located | None:
+    """Checks the settings that every VM inherits; UUIDs and sockets cannot be inherited."""
+    if at is not None:
+        keys = {key: parser for key, parser in _VM_KEYS.items() if key not in ("socket", "uuid")}
+        before = len(problems.found)
+        table_of(problems, "defaults", at, keys)
+        if len(problems.found) > before:
+            return None
+    return at
+
+
+def load(path: Path) -> DaemonConfig:
+    """Reads the configuration file `path`.
+
+    :raise ConfigError: the file cannot be read, or is wrong.
+    """
+    problems = Problems(str(path), numbered=True)
+    text = read_text(path, problems)
+    if problems.found:
+        raise ConfigError(problems.found)
+    return parse(text, str(path))

@@ -1,0 +1,1 @@
+"""Control API: server, authentication, dispatch of verbs, and pushes."""

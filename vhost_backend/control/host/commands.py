@@ -1,0 +1,122 @@
+"""Verbs about the host: topology, stat, reset_worker, quiesce, resume, self."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+
+from vhost_backend.control.api.commands import Caller, Handler
+from vhost_backend.control.api.refusal import RefusedError
+from vhost_backend.control.host.self_cost import SelfCost
+from vhost_backend.control.instances.registry import InstanceRegistry
+from vhost_backend.control.instances.vm_side import VmSide
+from vhost_backend.control.links.channel_port import ElementFigures
+from vhost_backend.control.links.vm_port import Host
+from virtio_proto.control.api import Nothing, PeStat, SelfInfo, TopologyInfo, VmInfo
+from virtio_proto.control.verbs.base import Request, Verb, VmRequest
+from virtio_proto.control.verbs.hosts import Quiesce, ResetWorker, Resume, Self, Stat, Stats, Topology
+
+
+class HostCommands:
+    """Handlers of the verbs about the host."""
+
+    def __init__(
+        self, name: str, registry: InstanceRegistry, host: Host, cost: SelfCost, firmware: Callable[[str], str]
+    ) -> None:
+        self._name = name
+        self._firmware = firmware
+        self._registry = registry
+        self._host = host
+        self._cost = cost
+
+    def handlers(self) -> Mapping[type[Verb], Handler]:
+        return {
+            Topology: self._topology,
+            Stat: self._stat,
+            Self: self._self,
+            ResetWorker: self._reset_worker,
+            Quiesce: self._quiesce,
+            Resume: self._resume,
+        }
+
+    async def _topology(self, caller: Caller, _asked: Request) -> TopologyInfo:
+        vms = [self._vm(side) for side in self._registry.visible(caller.peer)]
+        gpus = await self._host.gpus()
+        seen = {vm["gpu"] for vm in vms}
+        shown = [gpu for gpu in gpus if caller.peer.vms is None or gpu["gpu"] in seen]
+        return {"host": self._name, "gpus": shown, "vms": vms}
+
+    def _vm(self, side: VmSide) -> VmInfo:
+        facts = side.vm.facts()
+        info: VmInfo = {
+            "vm": facts.vm,
+            "uuid": facts.uuid,
+            "gpu": facts.gpu,
+            "pes": side.vm.channels.num_pes or facts.pes,
+            "confined_to": None if side.confined_to is None else list(side.confined_to),
+            "state": facts.state,
+            "quiesced": facts.quiesced,
+            "generation": facts.generation,
+            "memory_quota_bytes": facts.memory_quota_bytes,
+            "memory_used_bytes": facts.memory_used_bytes,
+            "requests_done": facts.requests_done,
+            "requests_failed": facts.requests_failed,
+            "in_flight": facts.in_flight,
+            "channels": len(side.table),
+            "firmware": self._firmware(side.name),
+            "clock_error_ns": None if side.clock is None else side.clock.error_at(time.monotonic_ns()),
+        }
+        if facts.unseen:
+            info["unseen"] = facts.unseen
+        return info
+
+    async def _stat(self, caller: Caller, asked: Stat.Request) -> Stats:
+        """Figures of the chosen processing elements; only those with an open channel of perf or load have any."""
+        selector = asked.chosen
+        stats = [
+            _stat(side, figures)
+            for side in self._registry.chosen(caller.peer, selector)
+            for pe, figures in sorted(side.figures.items())
+            if selector.matches_pe(pe)
+        ]
+        return {"pes": stats}
+
+    async def _self(self, caller: Caller, _asked: Request) -> SelfInfo:
+        return self._cost.info(self._registry.visible(caller.peer))
+
+    # ---- workers ---------------------------------------------------------------------------------
+
+    async def _reset_worker(self, caller: Caller, asked: ResetWorker.Request) -> Nothing:
+        side = self._side(caller, asked)
+        if not side.vm.channels.ready:
+            raise RefusedError("busy", f"{side.name} has no worker now; allowed: when its state is ready")
+        await side.vm.reset(f"{caller.peer.name} asked for it")
+        return {}
+
+    async def _quiesce(self, caller: Caller, asked: Quiesce.Request) -> Nothing:
+        side = self._side(caller, asked)
+        await side.vm.quiesce(on=True)
+        return {}
+
+    async def _resume(self, caller: Caller, asked: Resume.Request) -> Nothing:
+        side = self._side(caller, asked)
+        await side.vm.quiesce(on=False)
+        return {}
+
+    def _side(self, caller: Caller, asked: VmRequest) -> VmSide:
+        return self._registry.side(caller.peer, asked.vm)
+
+
+def _stat(side: VmSide, figures: ElementFigures) -> PeStat:
+    then_ns, then = side.figures_then.get(figures.pe, (side.figures_ns, figures))
+    elapsed_ns = side.figures_ns - then_ns
+    busy = max(0, figures.busy_ns - then.busy_ns)
+    counted = {field.name: getattr(figures, field.name) for field in dataclasses.fields(figures) if field.name != "pe"}
+    return {
+        "gpu": side.vm.facts().gpu,
+        "vm": side.name,
+        "pe": figures.pe,
+        "occupancy": min(1.0, busy / elapsed_ns) if elapsed_ns > 0 else 0.0,
+        **counted,  # type: ignore[typeddict-item]  # the rest of its keys, by their names
+    }

@@ -1,0 +1,1 @@
+"""Instances, which users open, and the channels on processing elements that serve them."""

@@ -1,0 +1,155 @@
+"""Ports between the control system and the daemon: a VM, the host, and a VM's notices of its workers.
+
+`vhost_backend.daemon.control_adapter` implements them over the daemon's VMs, `tests.fakes.control_vm` for unit tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from vhost_backend.compiler.job import Target
+from vhost_backend.control.links.channel_port import VmChannels
+from vhost_backend.worker_protocol.control_messages import ControlSetup
+from vhost_backend.worker_protocol.link import WorkerLink
+from virtio_proto.control.api import GpuInfo, VmState
+
+MigrationState: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class VmFacts:
+    """Present facts of a VM. `gpu` is "" and `pes` 0 while no GPU has been chosen for it."""
+
+    vm: str
+    uuid: str
+    gpu: str
+    gpu_uuid: str
+    pes: int
+    state: VmState
+    generation: int
+    memory_quota_bytes: int
+    memory_used_bytes: int = 0
+    requests_done: int = 0
+    requests_failed: int = 0
+    in_flight: int = 0
+    busy_ns: int = 0
+    deadline_ns: int = 10_000_000_000
+    quiesced: bool = False
+    unseen: str = ""
+    """Reason why the control system does not see what the VM's kernels do; "" if it does."""
+    pes_quota: int = 0
+    """Largest number of elements that the VM may be given; 0: the present number."""
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """Names of the VM's GPU in selectors."""
+        return tuple(name for name in (self.gpu, self.gpu_uuid) if name)
+
+
+class MigrationRefusedError(Exception):
+    """A VM cannot be migrated as asked; the text says why."""
+
+
+class MigrationView(Protocol):
+    """Progress of a migration: `vhost_backend.daemon.migration.MigrationReport`."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def state(self) -> MigrationState: ...
+
+    @property
+    def ended_ns(self) -> int | None: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def paused_ns(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+Progress: TypeAlias = Callable[[MigrationView], None]
+
+
+class ControlledVm(Protocol):
+    """VM, as the control system uses it. Its methods are called on the daemon's event loop."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def channels(self) -> VmChannels: ...
+
+    @property
+    def target(self) -> Target:
+        """Compilation target of the VM's programs. Only while the VM has a worker."""
+        ...
+
+    def facts(self) -> VmFacts: ...
+
+    async def reset(self, reason: str) -> None:
+        """Replaces the VM's worker; requests in flight are answered with DEVICE_LOST."""
+        ...
+
+    async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MigrationView:
+        """Migrates the VM to a worker on another GPU, or with another number of elements; `progress` sees each step.
+
+        :raise MigrationRefusedError: the migration cannot be tried. The report says so if one was tried and failed.
+        """
+        ...
+
+    async def quiesce(self, *, on: bool) -> None:
+        """Stops taking new requests, or takes them again. Requests in flight finish."""
+        ...
+
+
+class Host(Protocol):
+    """Host, as the control system uses it."""
+
+    async def gpus(self) -> tuple[GpuInfo, ...]:
+        """All GPUs of the host, with the software GPU."""
+        ...
+
+    async def watch(self) -> None:
+        """Publishes `DeviceError` events. Returns if there is no device to watch, else when cancelled."""
+        ...
+
+
+class VmControl(Protocol):
+    """Control system of one VM, as the VM informs it of its workers. Called from the event loop; only `begin` may raise."""
+
+    def begin(self, link: WorkerLink) -> AbstractContextManager[tuple[ControlSetup, tuple[int, ...]]]:
+        """The control system's part of a new worker's `Setup`, and its descriptors, which are open in the block.
+
+        :raise OSError: the host has no descriptors or no memory for it.
+        """
+        ...
+
+    def serves(self, link: WorkerLink, num_pes: int, rows: int) -> None:
+        """The worker is ready and serves the guest, in place of any earlier worker."""
+        ...
+
+    def lost(self, reason: str, fault: str | None, *, died: bool) -> None:
+        """The worker is gone and reaped; `fault` is the kind of fault that it died of, if any.
+
+        `died`: True if it died by itself, and was not ended by the daemon.
+        """
+        ...
+
+    def drop_others(self) -> None:
+        """Workers that ended before they served the guest are gone."""
+        ...
+
+    def connected(self, on: bool) -> None:
+        """A frontend has connected, or has gone."""
+        ...

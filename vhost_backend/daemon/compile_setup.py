@@ -1,0 +1,44 @@
+"""Construction of the daemon's compile service: one for all VMs, for the programs of every engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vhost_backend.compiler.cache import DiskCache
+from vhost_backend.compiler.job import CompileJob, Target
+from vhost_backend.compiler.service import CompileService
+from vhost_backend.config.daemon import DaemonConfig, SandboxMode
+from vhost_backend.engines.registry import engine_class
+from vhost_backend.errors import DriverError, EngineError
+from vhost_backend.log import get_logger
+from vhost_backend.sandbox.launch import STRICT_MODES
+from virtio_proto.schema import ProgramKind, Status
+
+
+def default_cache() -> Path:
+    """Folder of compiled programs if the configuration names none."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "vgcd"
+
+
+def describe(target: Target, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
+    """Describes how the engine of `target` compiles `source`.
+
+    :raise DriverError: the engine refuses the source; the text goes to the guest.
+    """
+    try:
+        return engine_class(target.engine).compile_job(kind.name, source, options, dict(target.settings))
+    except (ValueError, EngineError) as error:
+        raise DriverError(Status.COMPILE_FAILED, str(error)) from error
+
+
+def compile_service(config: DaemonConfig) -> CompileService:
+    """Makes the service for all VMs of `config`; its sandbox is as strict as that of the strictest VM.
+
+    :raise HostError: the cache cannot be used.
+    """
+    strict = any(vm.sandbox in STRICT_MODES for vm in config.vms)
+    disk = DiskCache(config.cache or default_cache())
+    mode: SandboxMode = "strict" if strict else "best-effort"
+    return CompileService(describe, disk, mode=mode, log=get_logger())

@@ -1,0 +1,221 @@
+"""Adapters of the daemon's VMs and host to the control system's ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Final
+
+from vhost_backend.compiler.job import Target
+from vhost_backend.config.control import ControlConfig
+from vhost_backend.config.engine import EngineConfig
+from vhost_backend.control.event_bus import EventBus
+from vhost_backend.control.events import DeviceError, VmConnected, VmDisconnected
+from vhost_backend.control.host.gpu_events import GpuWatch
+from vhost_backend.control.links.vm_port import MigrationRefusedError, MigrationView, Progress, VmFacts
+from vhost_backend.control.links.worker_channels import WorkerChannels
+from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.gpus import Gpu
+from vhost_backend.daemon.migration import MigrationError
+from vhost_backend.daemon.vm import Vm
+from vhost_backend.log import get_logger
+from vhost_backend.worker_protocol.control_messages import ControlSetup
+from vhost_backend.worker_protocol.link import WorkerLink
+from virtio_proto.control.api import GpuInfo
+
+SOFTWARE_GPU: Final = "cpu"
+_SPACE: Final = uuid.UUID("0c0d0d9e-9a4e-5c0f-8d6b-3f1a7f2b6e55")
+
+
+class DaemonVmControl:
+    """Implements `vhost_backend.control.links.vm_port.VmControl`: passes a VM's notices to its channels and to the bus."""
+
+    def __init__(self, name: str, config: ControlConfig, bus: EventBus) -> None:
+        self.channels = WorkerChannels(config, get_logger(vm=name))
+        self._name = name
+        self._bus = bus
+
+    def begin(self, link: WorkerLink) -> AbstractContextManager[tuple[ControlSetup, tuple[int, ...]]]:
+        return self.channels.begin(link)
+
+    def serves(self, link: WorkerLink, num_pes: int, rows: int) -> None:
+        self.channels.serves(link, num_pes, rows)
+
+    def lost(self, reason: str, fault: str | None, *, died: bool) -> None:
+        self.channels.lost(reason, fault, died=died)
+
+    def drop_others(self) -> None:
+        self.channels.drop_others()
+
+    def connected(self, on: bool) -> None:
+        self._bus.publish(VmConnected(self._name) if on else VmDisconnected(self._name))
+
+
+class DaemonVm:
+    """Implements `vhost_backend.control.links.vm_port.ControlledVm`."""
+
+    def __init__(self, vm: Vm, channels: WorkerChannels, engines: Engines) -> None:
+        self.channels = channels
+        self._vm = vm
+        self._engines = engines
+
+    @property
+    def name(self) -> str:
+        return self._vm.config.name
+
+    @property
+    def target(self) -> Target:
+        choice = self._vm.choice
+        assert choice is not None  # it has a worker
+        return choice.target
+
+    def facts(self) -> VmFacts:
+        vm, stats = self._vm, self._vm.stats
+        choice = vm.choice
+        gpu, gpu_uuid = _gpu_of(vm) if choice is None else _gpu_of_choice(choice)
+        facts = VmFacts(
+            vm=self.name,
+            uuid=str(vm.config.uuid),
+            gpu=gpu,
+            gpu_uuid=gpu_uuid,
+            pes=vm.num_pes or (vm.config.quota.pes or 0 if choice is None else choice.pes),
+            state=vm.state.shown,
+            generation=vm.generation,
+            memory_quota_bytes=vm.config.quota.memory_bytes,
+            pes_quota=vm.config.quota.pes or 0,
+            deadline_ns=vm.config.deadline_ns,
+            quiesced=vm.quiesced,
+            unseen="" if choice is None else choice.unseen,
+        )
+        if stats is None:
+            return facts
+        return replace(
+            facts,
+            memory_used_bytes=stats.memory_used_bytes,
+            requests_done=stats.requests_done,
+            requests_failed=stats.requests_failed,
+            in_flight=stats.in_flight,
+            busy_ns=stats.busy_ns,
+        )
+
+    async def reset(self, reason: str) -> None:
+        await self._vm.replace_worker(reason)
+
+    async def quiesce(self, *, on: bool) -> None:
+        await self._vm.quiesce(on=on)
+
+    async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MigrationView:
+        source = self._vm.choice
+        if source is None or not self._vm.is_connected:
+            raise MigrationRefusedError(f"{self.name} has no guest; allowed: a VM that runs")
+        target = await self._elsewhere(source, gpu, pes)
+        try:
+            return await self._vm.migrate(target, progress=progress)
+        except MigrationError as error:
+            raise MigrationRefusedError(str(error)) from None
+
+    async def _elsewhere(self, source: Choice, gpu: str | None, pes: int | None) -> Choice:
+        """Chooses the GPU and the elements that a VM migrates to, for the same engine, compiler and driver."""
+        config = self._vm.config
+        quota = replace(config.quota, pes=source.pes if pes is None else pes)
+        if source.gpu is None:
+            if gpu not in (None, *_gpu_of_choice(source)):
+                raise MigrationRefusedError(
+                    f"from the engine {source.engine} to GPU {gpu}; allowed: GPU {source.engine}"
+                )
+            return await self._engines.choose(replace(config, quota=quota, engine=source.config.engine))
+        options = {key: value for key, value in config.engine.options.items() if key != "device"}
+        if gpu is not None:
+            options["device"] = int(gpu) if gpu.isdecimal() and len(gpu) <= 9 else gpu
+        return await self._engines.choose(replace(config, quota=quota, engine=EngineConfig("cuda", options)))
+
+
+def _gpu_of_choice(choice: Choice) -> tuple[str, str]:
+    if choice.gpu is not None:
+        return str(choice.gpu.index), choice.gpu.uuid
+    return choice.engine, software_gpu_uuid() if choice.engine == SOFTWARE_GPU else ""
+
+
+def _gpu_of(vm: Vm) -> tuple[str, str]:
+    """GPU of a VM that never had a guest, as far as the configuration says."""
+    kind = vm.config.engine.kind
+    if kind == SOFTWARE_GPU:
+        return SOFTWARE_GPU, software_gpu_uuid()
+    return ("null", "") if kind == "null" else ("", "")
+
+
+def software_gpu_uuid() -> str:
+    """UUID of this host's software GPU, the same in every run."""
+    return f"CPU-{uuid.uuid5(_SPACE, socket.gethostname())}"
+
+
+class DaemonHost:
+    """Implements `vhost_backend.control.links.vm_port.Host`."""
+
+    def __init__(self, vms: Iterable[Vm], engines: Engines, bus: EventBus) -> None:
+        self._vms = list(vms)
+        self._engines = engines
+        self._bus = bus
+        self._watch: GpuWatch | None = None
+
+    async def gpus(self) -> tuple[GpuInfo, ...]:
+        """The software GPU, and the GPUs that the drivers of VMs with a CUDA engine see."""
+        found: dict[str, GpuInfo] = {"": _software_gpu()}
+        for vm in self._vms:
+            if vm.config.engine.kind in ("auto", "cuda"):
+                survey = await self._engines.survey(vm.config.engine)
+                found |= {gpu.uuid: self._info(gpu, survey.driver_version) for gpu in survey.gpus}
+        return tuple(found.values())
+
+    async def watch(self) -> None:
+        log = get_logger()
+        if len(await self.gpus()) < 2:  # the software GPU alone, which reports no errors
+            return
+        self._watch = GpuWatch(
+            lambda gpu_uuid, xid: self._bus.publish(DeviceError(gpu_uuid, xid)),
+            lambda problem: log.warning("gpus_not_watched", problem=problem),
+        )
+        try:
+            await self._watch.start()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._watch.close()
+
+    def _info(self, gpu: Gpu, cuda_version: str) -> GpuInfo:
+        versions = None if self._watch is None else self._watch.versions
+        own = None if versions is None else versions.of(gpu.uuid)
+        info = _gpu_info(gpu, f"CUDA {cuda_version}" if versions is None else versions.driver)
+        if own is not None:
+            info["vbios_version"] = own.vbios_version
+            info["pci_bus_id"] = own.pci_bus_id
+        return info
+
+
+def _software_gpu() -> GpuInfo:
+    return {
+        "gpu": SOFTWARE_GPU,
+        "uuid": software_gpu_uuid(),
+        "name": "software GPU on the host's processors",
+        "kind": "cpu",
+        "pes": os.cpu_count() or 1,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "arch": os.uname().machine,
+    }
+
+
+def _gpu_info(gpu: Gpu, driver_version: str) -> GpuInfo:
+    return {
+        "gpu": str(gpu.index),
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "kind": "cuda",
+        "pes": gpu.num_pes,
+        "memory_bytes": gpu.memory_bytes,
+        "arch": gpu.arch,
+        "driver_version": driver_version,
+    }

@@ -1,0 +1,144 @@
+"""Worker that is ready: passes its guest's memory and rings on to it, and compiles programs for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from vhost_backend.daemon import worker_messages
+from vhost_backend.daemon.compile_relay import CompileRelay
+from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
+from vhost_backend.daemon.rings import Rings, numbers
+from vhost_backend.log import Logger
+from vhost_backend.vhost_user.session import Session
+from vhost_backend.vhost_user.vring import Vring
+from vhost_backend.worker_protocol import protocol
+from vhost_backend.worker_protocol.link import Answer, Build, WorkerLink
+from vhost_backend.worker_protocol.protocol import Compile
+
+STOP_WAIT_S: Final = 0.07
+"""Time that a worker has to stop a ring; then it is killed, and GET_VRING_BASE is answered without it."""
+ACK_WAIT_S: Final = 0.07
+"""Longest time that the frontend waits for a worker's ack."""
+
+
+class ServingWorker:
+    """Passes on to one worker of `generation` what its guest's frontend sets up, from when it is ready to its end.
+
+    When a method returns, the frontend may rely on its effect (and unmap memory, say). So the methods wait for the
+    worker's ack, but not for long, and not for a worker that is late already.
+    """
+
+    def __init__(
+        self,
+        link: WorkerLink,
+        generation: int,
+        *,
+        session: Session,
+        rings: Rings,
+        space: ConfigSpace,
+        notice: ChangeNotice,
+        compilations: CompileRelay,
+        log: Logger,
+    ) -> None:
+        self.link = link
+        self._generation = generation
+        self._session = session
+        self._rings = rings
+        self._space = space
+        self._notice = notice
+        self._compilations = compilations
+        self._log = log
+        self._late: Answer | None = None
+        """Latest ack that was waited for."""
+
+    def close(self) -> None:
+        """Abandons the worker's compilations."""
+        self._compilations.close()
+
+    def compile(self, request: Compile, source_fd: int) -> None:
+        """Takes over `source_fd`; the worker gets the program."""
+        self._compilations.submit(request, source_fd)
+
+    def replay(self) -> None:
+        """Sends a new worker the whole state of the session: memory table and rings."""
+        if len(self._session.memory):
+            self._post_memory()
+        for vring in self._session.vrings:
+            if vring.running:
+                self._start(vring)
+
+    def go_on(self) -> Sequence[Answer]:
+        """Has the worker serve the rings from where another worker of its generation has stopped; returns its acks."""
+        return [
+            self._watched(self._rings.go_on(self.link, vring, self._session.acked_features, self._generation), vring)
+            for vring in self._session.vrings
+            if vring.running
+        ]
+
+    async def map_memory(self) -> None:
+        """Passes on the session's memory table."""
+        await self._settled(self._post_memory())
+
+    async def start(self, vring: Vring) -> None:
+        """Has the worker serve a ring."""
+        await self._settled(self._start(vring))
+
+    async def enable(self, vring: Vring) -> None:
+        """Has the worker serve a started ring, or not, as it is enabled."""
+        index, enabled = vring.index, vring.enabled and not self._rings.quiesced
+        await self._tell(vring, lambda seq: protocol.VringEnable(seq, index, enabled))
+
+    async def swap(self, vring: Vring, name: str) -> None:
+        """Passes on the ring's new "kick" or "call" descriptor."""
+        message = protocol.VringKick if name == "kick" else protocol.VringCall
+        index, fds = vring.index, numbers(vring.kick if name == "kick" else vring.call)
+        await self._tell(vring, lambda seq: message(seq, index, bool(fds)), fds)
+
+    async def stop(self, vring: Vring) -> Answer:
+        """Has the worker stop a ring. The ack is not done if the worker did not answer in time."""
+        index = vring.index
+        answer = self.link.post(lambda seq: protocol.VringStop(seq, index))
+        await asyncio.wait([answer], timeout=STOP_WAIT_S)
+        return answer
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _start(self, vring: Vring) -> Answer:
+        answer = self._rings.start(self.link, vring, self._session.acked_features, self._generation)
+        return self._watched(answer, vring)
+
+    async def _tell(self, vring: Vring, build: Build, fds: tuple[int, ...] = ()) -> None:
+        await self._settled(self._watched(self.link.post(build, fds), vring))
+
+    async def _settled(self, answer: Answer) -> None:
+        if self._late is None or self._late.done():
+            await asyncio.wait([answer], timeout=ACK_WAIT_S)
+            self._late = answer
+
+    def _watched(self, answer: Answer, vring: Vring) -> Answer:
+        """Logs a refusal when the answer comes."""
+        what = f"vring {vring.index}"
+        answer.add_done_callback(lambda done: self._on_ring_answered(what, done))
+        return answer
+
+    def _on_ring_answered(self, what: str, answer: Answer) -> None:
+        ack = answer.result()
+        if ack is not None and not ack.ok:
+            self._log.warning("worker_refused", what=what, error=ack.error, guest=True)
+
+    def _post_memory(self) -> Answer:
+        answer = worker_messages.post_memory(self.link, self._session.memory)
+        answer.add_done_callback(self._on_memory_answered)
+        return answer
+
+    def _on_memory_answered(self, answer: Answer) -> None:
+        ack = answer.result()
+        if ack is None:
+            return
+        if not ack.ok:
+            self._log.warning("memory_refused", error=ack.error, guest=True)
+        if ack.region_device_address != self._space.region_device_address:
+            self._space.region_device_address = ack.region_device_address
+            self._notice.send()

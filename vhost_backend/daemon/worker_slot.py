@@ -1,0 +1,408 @@
+"""Slot of the worker that computes for a guest, from the connection of a frontend to its end.
+
+The worker in the slot may be replaced at any moment: the session and the in-flight memory hold all state, and a new
+worker gets all of it. A migration puts a second worker in the place of the first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Final, TypeAlias
+
+from vhost_backend.compiler.service import Compiler
+from vhost_backend.config.daemon import VmConfig
+from vhost_backend.control.links.vm_port import VmControl
+from vhost_backend.daemon import worker_messages
+from vhost_backend.daemon.compile_relay import CompileRelay
+from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
+from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.migration import (
+    HOLD_S,
+    Migration,
+    MigrationError,
+    MigrationReport,
+    Progress,
+    Standing,
+    check_target,
+    forget,
+)
+from vhost_backend.daemon.process import WorkerCommand
+from vhost_backend.daemon.rings import Rings
+from vhost_backend.daemon.runstate import Lifecycle, Runstate
+from vhost_backend.daemon.serving_worker import ServingWorker
+from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor, WorkerEnd
+from vhost_backend.log import Logger
+from vhost_backend.vhost_user.session import Session
+from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, Answer, WorkerLink
+from vhost_backend.worker_protocol.migration_messages import Measured, Saved
+from vhost_backend.worker_protocol.protocol import (
+    Ack,
+    CallListener,
+    Compile,
+    Log,
+    Ready,
+    Stats,
+    VringBroken,
+    WorkerMessage,
+)
+from virtio_proto.schema import EngineKind, Status
+
+STILLBORN_UNTIL_FALLBACK: Final = 3
+"""Workers in a row that end before they are ready; after so many, `auto` takes the engine for hosts without a GPU."""
+
+FAULT_KINDS: Final[Mapping[int, str]] = {
+    Status.FAULT: "kernel",
+    Status.ASSERT: "assert",
+    Status.TIMEOUT: "deadline",
+    Status.DEADLOCK: "deadlock",
+    Status.LAUNCH_FAILED: "device",
+    Status.DEVICE_LOST: "device",
+}
+"""Name of a worker's fault in the control API, by the status in the black box."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Services that the VMs of a daemon share for their workers."""
+
+    compiler: Compiler
+    engines: Engines
+    command: WorkerCommand
+    policy: RestartPolicy | None
+
+
+@dataclass(slots=True)
+class History:
+    """Facts about the workers of a VM that outlast its frontends."""
+
+    known_calls: set[str] | None
+    """System calls that the log has named; None: workers do not run under a filter that reports them."""
+    choice: Choice | None = None
+    """Engine of the present guest, or of the last; None: the VM never had a guest."""
+    stats: Stats | None = None
+    """Latest figures that a worker sent; None: no worker sent any yet."""
+    generations: Iterator[int] = field(default_factory=lambda: count(1))
+
+
+@dataclass(frozen=True, slots=True)
+class VmParts:
+    """Parts of a VM that both sides of it use, whether a frontend is connected or not."""
+
+    config: VmConfig
+    log: Logger
+    state: Lifecycle
+    space: ConfigSpace
+    rings: Rings
+    control: VmControl | None
+    """The control system's side of the VM; None: the daemon has no control system."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """No worker serves: the states NO_ENGINE, STARTING, RECOVERING, FAILED and DISCONNECTING."""
+
+    stillborn: int = 0
+    """Workers in a row that ended before they were ready."""
+    complaint: str = ""
+    """Reason that such a worker gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Migrating:
+    """A worker serves and may be replaced by a second one: the state MIGRATING."""
+
+    worker: ServingWorker
+    attempt: Migration
+
+
+_Now: TypeAlias = _Waiting | ServingWorker | _Migrating
+"""Object of the VM's state; a `ServingWorker` alone is that of READY."""
+
+
+class WorkerSlot:
+    """Keeps a worker for one guest: the `Owner` of its supervisor, and the `Migratable` of a migration."""
+
+    def __init__(
+        self,
+        vm: VmParts,
+        tools: Tools,
+        session: Session,
+        notice: ChangeNotice,
+        *,
+        history: History,
+        choice: Choice,
+        promise: contextlib.ExitStack,
+    ) -> None:
+        """`promise` holds what the engines count for `choice`; a migration replaces what is in it."""
+        self._vm = vm
+        self._tools = tools
+        self._history = history
+        self._promise = promise
+        self._session = session
+        self._notice = notice
+        self._supervisor = Supervisor(
+            self,
+            vm.log,
+            lambda fd: tools.command(self._choice.config, fd),
+            tools.policy,
+            generations=history.generations,
+            known_calls=history.known_calls,
+        )
+        self._arena = worker_messages.choose_arena(vm.config)
+        """Chosen anew for each worker that the supervisor starts; a migration's second worker has that of the first."""
+        self._now: _Now = _Waiting()
+        self._choice = choice
+        self._adopt(choice)
+
+    @property
+    def pid(self) -> int | None:
+        return self._supervisor.pid
+
+    @property
+    def serving(self) -> ServingWorker | None:
+        """The worker that is ready; None while the VM waits for one."""
+        match self._now:
+            case _Waiting():
+                return None
+            case _Migrating(worker):
+                return worker
+            case worker:
+                return worker
+
+    @property
+    def migration(self) -> Migration | None:
+        return self._now.attempt if isinstance(self._now, _Migrating) else None
+
+    def start(self) -> None:
+        """Starts a worker and keeps one running. Without an engine the guest still sees the device and its health."""
+        if self._choice.problem:
+            self._vm.state.enter(Runstate.NO_ENGINE)
+        else:
+            self._vm.state.enter(Runstate.STARTING)
+            self._supervisor.start()
+
+    async def stop(self) -> None:
+        """Ends a migration and all workers. Only when the frontend is gone."""
+        self.abort_migration("the frontend disconnected meanwhile")
+        self._await_worker()
+        await self._supervisor.stop()
+
+    def close(self) -> None:
+        """Kills and reaps all workers without the loop: for the end of the program."""
+        self._supervisor.close()
+
+    async def replace(self, reason: str) -> None:
+        """Replaces the worker; requests in flight are answered with DEVICE_LOST."""
+        await self._supervisor.replace(reason)
+
+    async def start_over(self, reason: str) -> None:
+        """Replaces the worker by one for a fresh device, on which nothing is in flight."""
+        self._enter(Runstate.STARTING, self._await_worker())
+        self._vm.rings.forget()
+        await self._supervisor.replace(reason)
+
+    def _enter(self, state: Runstate, now: _Now) -> None:
+        self._vm.state.enter(state)
+        self._now = now
+
+    def _await_worker(self) -> _Waiting:
+        """Leaves the serving worker, if any; returns the object of the states without a worker."""
+        if self.serving is not None:
+            self.serving.close()
+        if not isinstance(self._now, _Waiting):
+            self._now = _Waiting()
+        return self._now
+
+    def _adopt(self, choice: Choice) -> None:
+        if choice != self._history.choice:
+            self._log_choice(choice)
+        self._choice = self._history.choice = choice
+        self._vm.space.engine_kind = EngineKind[choice.engine.upper()]
+        self._vm.space.asked_pes = choice.pes
+
+    def _log_choice(self, choice: Choice) -> None:
+        log, options = self._vm.log, choice.config.engine.options
+        device = {} if choice.gpu is None else {"device": choice.gpu.index, "uuid": options["device"]}
+        if choice.problem:
+            log.error("engine_unavailable", engine=choice.engine, problem=choice.problem)
+        else:
+            log.info("engine_chosen", engine=choice.engine, why=choice.why or "configured", **device)
+        if choice.unseen:
+            log.warning("programs_without_hooks", why=choice.unseen)
+
+    # ---- migration to a second worker ------------------------------------------------------------
+
+    async def migrate(self, target: Choice, hold_s: float = HOLD_S, progress: Progress = forget) -> MigrationReport:
+        """Migrates the VM to a worker of `target`, which must be of the same engine, while the guest runs.
+
+        :raise MigrationError: a migration is under way, or `target` is not allowed.
+        """
+        if isinstance(self._now, _Migrating):
+            raise MigrationError(f"{self._vm.config.name} is being migrated already")
+        check_target(self._vm.config, self._choice, target)
+        attempt = Migration(self, self._choice, target, hold_s, progress)
+        if isinstance(self._now, ServingWorker):  # else the attempt fails at once
+            self._enter(Runstate.MIGRATING, _Migrating(self._now, attempt))
+        try:
+            return await attempt.run()
+        finally:
+            if isinstance(self._now, _Migrating) and self._now.attempt is attempt:
+                self._enter(Runstate.READY, self._now.worker)
+
+    def abort_migration(self, reason: str) -> None:
+        """Has the first worker go on at once, if a migration is under way and not committed."""
+        if self.migration is not None:
+            self.migration.abort(reason)
+
+    async def make_way(self, reason: str) -> None:
+        """Waits until a worker may get messages: not while a migration has the first worker paused."""
+        if self.migration is not None:
+            await self.migration.make_way(reason)
+
+    @property
+    def log(self) -> Logger:
+        return self._vm.log
+
+    def standing(self) -> Standing | None:
+        worker, space = self.serving, self._vm.space
+        if worker is None:
+            return None
+        return Standing(worker.link, self._session.memory, space.region_device_address, space.device_features)
+
+    def start_second(self, target: Choice) -> tuple[WorkerLink, Answer]:
+        link = self._supervisor.start_second(lambda fd: self._tools.command(target.config, fd))
+        return link, self._send_setup(link, target)
+
+    def drop_second(self) -> None:
+        self._supervisor.drop_second()
+        if self._vm.control is not None:
+            self._vm.control.drop_others()
+
+    def adopt_second(self, target: Choice, link: WorkerLink, ready: Ready) -> None:
+        """The guest gets no interrupt: nothing that it can read has changed."""
+        assert isinstance(self._now, _Migrating)  # a migration that was aborted does not commit
+        self._now.worker.close()
+        self._supervisor.adopt_second()
+        self._promise.close()
+        self._promise.enter_context(self._tools.engines.promised(target))
+        self._adopt(target)
+        self._now = _Migrating(self._serve_by(link, ready), self._now.attempt)
+
+    def go_on(self, link: WorkerLink) -> Sequence[Answer]:
+        """Starts nothing if the worker or the frontend has gone meanwhile: their ends have been handled."""
+        worker = self.serving
+        return [] if worker is None or worker.link is not link else worker.go_on()
+
+    # ---- the supervisor's Owner ------------------------------------------------------------------
+
+    def worker_started(self, link: WorkerLink) -> None:
+        self._vm.rings.inflight.stamp()
+        self._arena = worker_messages.choose_arena(self._vm.config)
+        self._send_setup(link, self._choice).add_done_callback(self._on_setup_answered)
+
+    def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
+        setup = worker_messages.setup(choice, self._supervisor.generation, self._arena)
+        timeout_s = None if choice.gpu is None else GPU_TIMEOUT_S
+        fds = (self._vm.rings.inflight.fd,)
+        if self._vm.control is None:
+            return link.post(lambda seq: replace(setup, seq=seq), fds, timeout_s)
+        with self._vm.control.begin(link) as (section, more):
+            return link.post(lambda seq: replace(setup, seq=seq, control=section), (*fds, *more), timeout_s)
+
+    def _on_setup_answered(self, answer: Answer) -> None:
+        ack = answer.result()
+        if ack is not None:
+            self._vm.log.error("worker_not_ready", error=ack.error)
+            if isinstance(self._now, _Waiting):
+                self._now.complaint = ack.error
+
+    def worker_said(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+        if self.migration is not None and self.migration.takes(link, message):
+            codec.close_fds(fds)
+            return
+        match message:
+            case Ready():
+                self._on_ready(link, message)
+            case Compile() if self.serving is not None:
+                self.serving.compile(message, fds[0])
+            case Compile():
+                codec.close_fds(fds)
+            case VringBroken(index, reason):
+                self._vm.log.warning("vring_broken", vring=index, reason=reason, guest=True)
+            case Stats():
+                self._history.stats = message
+            case Log(level, event, extra):
+                getattr(self._vm.log, level)("worker_log", said=event, guest=True, fields=dict(extra))
+            case Ack() | Measured() | Saved() | CallListener():
+                pass  # the link settles the first, a migration takes the next, the supervisor the last
+
+    def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
+        if self._vm.state.is_ending:  # it was ready before it was killed
+            return
+        asked = {} if ready.num_pes == self._choice.pes else {"asked": self._choice.pes}
+        about = {"engine": ready.engine_name, "pes": ready.num_pes, **asked, "sandbox": ready.sandbox}
+        self._vm.log.info("worker_ready", **about, guest=True)
+        worker = self._serve_by(link, ready)
+        self._vm.space.generation = self._supervisor.generation
+        worker.replay()
+        self._enter(Runstate.READY, worker)
+        self._notice.send()
+
+    def _serve_by(self, link: WorkerLink, ready: Ready) -> ServingWorker:
+        """Makes a worker that is ready the one that the control system and the guest see."""
+        vm = self._vm
+        if vm.control is not None:
+            num_pes = ready.control_pes or ready.num_pes
+            vm.control.serves(link, num_pes, rows=max(num_pes, ready.control_rows))
+        vm.space.engine_name = ready.engine_name
+        vm.space.pes = ready.num_pes
+        vm.space.device_features = ready.features
+        compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log)
+        return ServingWorker(
+            link,
+            self._supervisor.generation,
+            session=self._session,
+            rings=vm.rings,
+            space=vm.space,
+            notice=self._notice,
+            compilations=compilations,
+            log=vm.log,
+        )
+
+    def worker_died(self, end: WorkerEnd) -> None:
+        self.abort_migration("the first worker died")
+        self._report_lost(end)
+        waiting = self._await_worker()
+        waiting.stillborn += not end.has_served
+        if self._vm.state.is_ending:
+            return
+        failed = end.has_failed
+        fallback = self._choice.fallback
+        if fallback is not None and waiting.stillborn >= STILLBORN_UNTIL_FALLBACK:
+            why = f"no worker gets ready on the GPU: {waiting.complaint or 'they die'}"
+            self._adopt(replace(fallback, why=why))
+            failed = False
+        if failed:
+            self._vm.state.enter(Runstate.FAILED)
+            self._notice.send()
+        elif self._vm.state.now is not Runstate.STARTING:
+            self._vm.state.enter(Runstate.RECOVERING)
+            self._notice.send()
+
+    def _report_lost(self, end: WorkerEnd) -> None:
+        """Logs the last words of a worker that is gone, and passes them on to the control system."""
+        inflight, control = self._vm.rings.inflight, self._vm.control
+        box = inflight.black_box()
+        if words := inflight.last_words():
+            self._vm.log.warning("worker_last_words", said=words, guest=True)
+        if control is not None:
+            fault = None if box is None else FAULT_KINDS.get(box.status)
+            control.lost(words or "it ended", fault, died=not end.by_us)
+            control.drop_others()
+
+    def second_died(self, how: str) -> None:
+        self.abort_migration(f"the second worker {how}")

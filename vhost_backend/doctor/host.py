@@ -1,0 +1,121 @@
+"""Checks of `vgcd doctor`: what this host needs to run the daemon, and how to get what is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.doctor import control as control_doctor
+from vhost_backend.doctor import gpu as gpu_doctor
+from vhost_backend.doctor.finding import Finding
+from vhost_backend.sandbox import build, launch
+
+QEMU: Final = "qemu-system-x86_64"
+QEMU_DEVICE: Final = "vhost-user-test-device-pci"
+COMPILER: Final = Path(__file__).parents[1] / "engines" / "cpu" / "compiler" / "build" / "vgc-cpucc"
+MIN_SHM_BYTES: Final = 64 << 20
+_MODULES: Final = {
+    "construct": "construct",
+    "cffi": "cffi",
+    "numpy": "numpy",
+    "yaml": "pyyaml",
+    "structlog": "structlog",
+}
+_BUILT: Final = {"virtio_proto._vring": "rings", "vhost_backend._dataplane": "data plane"}
+_BUILD_HINT: Final = "make build"
+_PROBE_S: Final = 60
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  looked at, never written
+
+
+def _modules() -> Iterator[Finding]:
+    for module, package in _MODULES.items():
+        found = importlib.util.find_spec(module) is not None
+        yield Finding(f"Python module {module}", found, "found" if found else "missing", f"pip install {package}")
+    for module, what in _BUILT.items():
+        found = importlib.util.find_spec(module) is not None
+        yield Finding(f"compiled module {module}", found, what if found else "not built", _BUILD_HINT)
+
+
+def _python() -> Iterator[Finding]:
+    wanted = (3, 11)
+    yield Finding("Python", sys.version_info >= wanted, sys.version.split()[0], "Python 3.11 or later")
+
+
+def _kernel() -> Iterator[Finding]:
+    calls = ("memfd_create", "pidfd_open", "eventfd")
+    missing = [name for name in calls if not hasattr(os, name)]
+    yield Finding("kernel", not missing, ", ".join(missing) or os.uname().release, "Linux 5.9 or later")
+
+
+def _compiler() -> Iterator[Finding]:
+    yield Finding("CPU engine's compiler", COMPILER.exists(), str(COMPILER), _BUILD_HINT)
+    names = ("clang-19", "clang", "cc", "gcc")
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    hint = "apt-get install clang-19 llvm-19-dev lld-19"
+    yield Finding("C compiler (to build with)", found is not None, found or "none", hint, optional=True)
+
+
+def _sandbox() -> Iterator[Finding]:
+    launcher = build.LAUNCHER
+    yield Finding("sandbox launcher", launcher.exists(), str(launcher), _BUILD_HINT)
+    if launcher.exists():
+        missing = launch.missing_feature()
+        text = "namespaces and seccomp work" if missing is None else str(missing)
+        yield Finding("sandbox", missing is None, text, "a kernel and a container policy that allow it")
+
+
+def _qemu() -> Iterator[Finding]:
+    program = shutil.which(QEMU)
+    hint = f"QEMU 10.2 or later, for its {QEMU_DEVICE}; in a checkout, 'python -m tools.qemu' unpacks Debian's and says where"
+    if program is None:
+        yield Finding("QEMU", ok=False, text=f"no {QEMU} in PATH", hint=hint, optional=True)
+        return
+    argv = [program, "-device", f"{QEMU_DEVICE},help"]
+    try:
+        has = subprocess.run(argv, capture_output=True, check=False, timeout=_PROBE_S).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        has = False
+    text = f"{program} has {QEMU_DEVICE}" if has else f"{program} has no {QEMU_DEVICE}"
+    yield Finding("QEMU", has, text, hint, optional=True)
+
+
+def _kvm() -> Iterator[Finding]:
+    usable = os.access("/dev/kvm", os.R_OK | os.W_OK)
+    text = "/dev/kvm can be opened" if usable else "guests run emulated, which is slow"
+    yield Finding("KVM", usable, text, "a host with virtualisation, and the group kvm", optional=True)
+
+
+def _shared_memory() -> Iterator[Finding]:
+    try:
+        status = os.statvfs(_SHARED_MEMORY)
+        free = status.f_bavail * status.f_frsize
+    except OSError:
+        free = 0
+    text = f"{free >> 20} MiB free; each VM's region takes its size"
+    yield Finding(_SHARED_MEMORY, free >= MIN_SHM_BYTES, text, "mount -o remount,size=1G /dev/shm")
+
+
+CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
+    _python,
+    _kernel,
+    _modules,
+    _sandbox,
+    _compiler,
+    _shared_memory,
+    gpu_doctor.examine,
+    control_doctor.examine,
+    _qemu,
+    _kvm,
+)
+
+
+def examine() -> Iterator[Finding]:
+    """Runs all checks in order; takes a second or two."""
+    for check in CHECKS:
+        yield from check()

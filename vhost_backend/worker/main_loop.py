@@ -1,0 +1,217 @@
+"""Main thread of the worker: executes the daemon's messages, serves cold requests, reports statistics."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from vhost_backend.engines.base import Engine
+from vhost_backend.worker.channels.thread import ControlSystem
+from vhost_backend.worker.cold import SETTLE_MS, ColdServer
+from vhost_backend.worker.migration.migrator import Migrator
+from vhost_backend.worker.plane import DataPlane, DataPlaneError, RingFds
+from vhost_backend.worker.sources import SourceFiles
+from vhost_backend.worker_protocol import codec, protocol
+from vhost_backend.worker_protocol.control_messages import CONTROL_MESSAGES, ControlMessage
+from vhost_backend.worker_protocol.migration_messages import (
+    Measured,
+    MigrationHold,
+    MigrationLoad,
+    MigrationMeasure,
+    MigrationRelease,
+    MigrationSave,
+    Saved,
+)
+from vhost_backend.worker_protocol.protocol import (
+    Ack,
+    DaemonMessage,
+    MemTable,
+    Program,
+    Shutdown,
+    Stats,
+    VringBroken,
+    VringCall,
+    VringEnable,
+    VringKick,
+    VringStart,
+    VringStop,
+)
+
+STATS_INTERVAL_S: Final = 1.0
+
+
+class MainLoop:
+    """Serves the daemon's socket and the data plane's notifications on the calling thread."""
+
+    def __init__(self, daemon: socket.socket, engine: Engine, plane: DataPlane, sources: SourceFiles) -> None:
+        self._daemon = daemon
+        self._plane = plane
+        self._cold = ColdServer(engine, plane, self._send, sources)
+        self._migrator = Migrator(engine, plane, self._cold.programs, self._cold.is_compiling, self)
+        self._stats = StatsReporter(plane, self._send)
+        self._running = True
+        self._system: ControlSystem | None = None
+        self._no_system = "the VM has no control system"
+
+    def use(self, system: ControlSystem) -> None:
+        """Passes control commands to `system` from now on; starts its thread."""
+        self._system = system
+        self._cold.programs.before_change = system.programs_change
+        system.start()
+
+    def use_none(self, why: str) -> None:
+        """Refuses control commands with this reason."""
+        self._no_system = why
+
+    def serve(self) -> None:
+        """Returns when the daemon hangs up or says `Shutdown`."""
+        poller = select.poll()
+        poller.register(self._daemon, select.POLLIN)
+        poller.register(self._plane.notify_fd, select.POLLIN)
+        while self._running:
+            wait_ms = self._migrator.wait_ms(self._stats.wait_ms())
+            if not self._cold.settle():
+                wait_ms = SETTLE_MS
+            ready = dict(poller.poll(wait_ms))
+            if self._plane.notify_fd in ready:
+                self._plane.clear_notification()
+                self._stats.start()
+                self._cold.serve()
+                self._report_broken()
+            if self._daemon.fileno() in ready:
+                self._receive()
+            self._migrator.step()
+            self._stats.report_if_due()
+
+    # ---- the migrator's Answering ----------------------------------------------------------------
+
+    def ack(self, seq: int, error: str = "", *, again: bool = False) -> None:
+        """Acknowledges the daemon's message, or refuses it with `error`; `again`: it may succeed later."""
+        self._send(Ack(seq, not error, error[:2048], 0, self._plane.region_address, again))
+
+    def tell(self, message: Measured | Saved) -> None:
+        self._send(message)
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _send(self, message: protocol.WorkerMessage, fds: tuple[int, ...] = ()) -> None:
+        try:
+            protocol.send_to_daemon(self._daemon, message, fds)
+        except OSError:
+            self._running = False  # the daemon is gone
+
+    def _report_broken(self) -> None:
+        while (broken := self._plane.take_broken()) is not None:
+            self._send(VringBroken(*broken))
+
+    def _receive(self) -> None:
+        try:
+            received = protocol.receive_from_daemon(self._daemon)
+        except ConnectionError:
+            received = None
+        if received is None:
+            self._running = False
+            return
+        self._handle(*received)
+
+    def _handle(self, message: DaemonMessage, fds: tuple[int, ...]) -> None:
+        match message:
+            case Program():
+                self._cold.on_program(message, fds)
+            case Shutdown():
+                self._running = False
+            case MigrationHold() | MigrationMeasure() | MigrationSave() | MigrationLoad() | MigrationRelease():
+                self._migrator.handle(message, fds)
+            case _ if isinstance(message, CONTROL_MESSAGES):
+                self._command(message, fds)
+            case _:
+                self._answer(message.seq, lambda: self._do(message, fds))
+
+    def _command(self, message: ControlMessage, fds: tuple[int, ...]) -> None:
+        if self._system is not None:
+            self._system.submit(message, fds)
+            return
+        codec.close_fds(fds)
+        self.ack(message.seq, self._no_system)
+
+    def _answer(self, seq: int, act: Callable[[], int]) -> None:
+        """Calls `act` and acknowledges message `seq`, or refuses it with the data plane's error."""
+        try:
+            base = act()
+            error = ""
+        except DataPlaneError as refused:
+            base, error = 0, str(refused)
+        self._send(Ack(seq, not error, error, base, self._plane.region_address))
+
+    def _do(self, message: DaemonMessage, fds: tuple[int, ...]) -> int:
+        """Executes a message on the data plane and takes `fds` over; returns a stopped ring's base, else 0.
+
+        :raise DataPlaneError: the data plane refuses.
+        """
+        plane = self._plane
+        match message:
+            case MemTable():
+                try:
+                    plane.set_memory(message.regions, fds, message.region_address)
+                finally:
+                    codec.close_fds(fds)
+            case VringStart():
+                plane.start_queue(message, _ring_fds(message, fds))
+            case VringCall():
+                plane.set_call(message.index, *(fds or (-1,)))
+            case VringKick():
+                plane.set_kick(message.index, *(fds or (-1,)))
+            case VringEnable():
+                plane.enable_queue(message.index, message.enabled)
+            case VringStop():
+                return plane.stop_queue(message.index)
+            case _:
+                codec.close_fds(fds)
+                raise codec.ProtocolError(f"{message.TYPE} again; allowed: only first")
+        return 0
+
+
+def _ring_fds(message: VringStart, fds: tuple[int, ...]) -> RingFds:
+    """Assigns the fds, which come in the order kick, call, err, each only if the message announces it."""
+    rest = iter(fds)
+    kick, call, err = (next(rest) if has else -1 for has in (message.has_kick, message.has_call, message.has_err))
+    return RingFds(kick, call, err)
+
+
+class StatsReporter:
+    """Sends `Stats` at most once per interval, and only when changed.
+
+    Costs nothing while the VM is idle: after `arm`, the data plane notifies when its next work arrives.
+    """
+
+    def __init__(self, plane: DataPlane, send: Callable[[Stats], None]) -> None:
+        self._plane = plane
+        self._send = send
+        self._sent: Stats | None = None
+        self._due: float | None = None
+        plane.arm()
+
+    def start(self) -> None:
+        """Schedules a report: the data plane has work."""
+        if self._due is None:
+            self._due = time.monotonic() + STATS_INTERVAL_S
+
+    def wait_ms(self) -> int | None:
+        """Milliseconds until `report_if_due` has something to do; None: nothing before the next `start`."""
+        return None if self._due is None else max(0, int((self._due - time.monotonic()) * 1000) + 1)
+
+    def report_if_due(self) -> None:
+        if self._due is None or time.monotonic() < self._due:
+            return
+        usage = self._plane.usage()
+        stats = Stats(**{name: getattr(usage, name) for name in type(usage).__slots__})
+        if stats == self._sent:
+            self._due = None
+            self._plane.arm()
+            return
+        self._sent = stats
+        self._send(stats)
+        self._due = time.monotonic() + STATS_INTERVAL_S
