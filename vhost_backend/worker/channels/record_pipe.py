@@ -10,10 +10,11 @@ import select
 import socket
 import time
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final, TypeAlias
 
 from vhost_backend.channels import packets
-from vhost_backend.channels.driver import Driver
+from vhost_backend.channels.driver import MAX_CHANGES, Driver
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -31,6 +32,7 @@ class RecordPipe:
         self._poller.register(sock, select.POLLOUT)
         self.sent_bytes = 0
         self._device = b""
+        self._sampling: dict[int, bytes] = {}  # changes that the daemon has not been sent, by channel
 
     def send(self, packet: Buffer) -> bool:
         """Sends one packet; False if the socket is full because the daemon does not read, or if the daemon is gone."""
@@ -91,6 +93,17 @@ class RecordPipe:
         state = self._driver.device_state()
         if state != self._device and self.send(packets.device_state(state)):
             self._device = state
+
+    def sampling(self, changes: bytes) -> None:
+        """Sends the governor's `changes`. The last change of each channel that the socket did not take is sent again."""
+        for channel, *rest in packets.CHANGE.iter_unpack(changes):
+            self._sampling[channel] = packets.CHANGE.pack(channel, *rest)
+        while self._sampling:
+            batch = dict(islice(self._sampling.items(), MAX_CHANGES))
+            if not self.send(bytes([packets.Kind.GOVERNOR]) + b"".join(batch.values())):
+                return
+            for channel in batch:
+                del self._sampling[channel]
 
     def texts(self) -> bool:
         """Sends texts that the driver's last packet refers to for the first time; False if the socket is full."""

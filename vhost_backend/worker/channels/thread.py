@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from vhost_backend.channels import packets
 from vhost_backend.channels.driver import Driver, DriverError
 from vhost_backend.engines.base import Engine
 from vhost_backend.errors import EngineError
@@ -153,14 +152,12 @@ class ControlSystem:
             self._period_s = min(LONGEST_PERIOD_S, self._period_s * 1.5)
 
     def _govern(self) -> None:
-        """Lets the governor adapt sampling to the budget. A report that the socket does not take in time is dropped."""
+        """Lets the governor adapt sampling to the budget."""
         now = time.monotonic()
         if self._budget_ppm == 0 or now < self._govern_at:
             return
         self._govern_at = now + GOVERNOR_PERIOD_S
-        changes = self._driver.govern(time.monotonic_ns(), self._budget_ppm)
-        if changes:
-            self._pipe.send_within([bytes([packets.Kind.GOVERNOR]) + changes], GOVERNOR_PERIOD_S)
+        self._pipe.sampling(self._driver.govern(time.monotonic_ns(), self._budget_ppm))
 
 
 def _failed(error: Exception) -> str:
