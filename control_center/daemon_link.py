@@ -12,14 +12,15 @@ import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from control_center.address import Address, Credentials, UnixAddress
-from control_center.answers import checked
+from control_center.answers import Push, decoded, push_of
 from control_center.errors import RefusedError, UnreachableError
-from virtio_proto.control import frames
+from virtio_proto.control import frames, shapes
 from virtio_proto.control.api import API_VERSION, HelloInfo
 from virtio_proto.control.frames import Frame, FrameError
 from virtio_proto.control.shapes import ShapeError
-from virtio_proto.control.shapes import checked as checked_shape
 from virtio_proto.control.verbs.base import Request
 from virtio_proto.control.verbs.session import Hello
 
@@ -31,13 +32,25 @@ MAX_OUTSTANDING: Final = 256
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 10.0
 
-PushHandler = Callable[[Frame], None]
+PushHandler = Callable[[Push], None]
+
+
+class _FromDaemon(msgspec.Struct):
+    """Parts of a frame that are looked at before its type is known."""
+
+    id: Any = None
+    ok: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: Any = None
+    push: Any = None
+
+
+_FROM_DAEMON: Final = msgspec.msgpack.Decoder(_FromDaemon)
 
 
 class Connection:
     """Connection to a daemon; `connect` makes it and exchanges ``hello``.
 
-    `on_push` is called for every push, from the event loop, and must not wait.
+    `on_push` is called for every push of a known kind, from the event loop, and must not wait.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_push: PushHandler) -> None:
@@ -45,7 +58,7 @@ class Connection:
         self._writer = writer
         self._on_push = on_push
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._given_up: set[int] = set()
         self.hello: HelloInfo
         self.closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -60,10 +73,12 @@ class Connection:
         """
         verb = request.verb
         limit_s = verb.deadline_s(request) if timeout_s is None else timeout_s
-        return checked(verb, await self.call(verb.name, request.given(), limit_s))
+        return decoded(verb, await self.call(verb.name, request.given(), limit_s))
 
-    async def call(self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
-        """Sends a request; returns the daemon's answer unchecked.
+    async def call(
+        self, verb: str, fields: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S
+    ) -> msgspec.Raw:
+        """Sends a request; returns the daemon's answer as MessagePack.
 
         :raise RefusedError: the daemon refused; with its kind and text.
         :raise UnreachableError: the connection ended first, or no answer came in time.
@@ -73,7 +88,8 @@ class Connection:
         if len(self._waiting) + len(self._given_up) >= MAX_OUTSTANDING:
             raise RefusedError("busy", f"{MAX_OUTSTANDING} requests to this daemon wait for answers already")
         number = next(self._numbers)
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
         try:
             async with asyncio.timeout(timeout_s):
                 self._writer.write(_encoded({"id": number, "do": verb, "with": dict(fields or {})}))
@@ -99,8 +115,8 @@ class Connection:
     async def _read(self) -> None:
         reason = "the daemon hung up"
         try:
-            while (frame := await frames.read(self._reader)) is not None:
-                self._take(frame)
+            while (body := await frames.read_body(self._reader)) is not None:
+                self._take(body)
         except FrameError as error:
             reason = f"the daemon sent {error}"
         except OSError as error:
@@ -109,12 +125,15 @@ class Connection:
             reason = f"a frame of the daemon could not be processed: {type(error).__name__}: {str(error)[:200]}"
         self._end(reason)
 
-    def _take(self, frame: Frame) -> None:
-        """:raise FrameError: the frame is neither a push nor the answer to a request."""
-        if isinstance(frame.get("push"), str):
-            self._on_push(frame)
+    def _take(self, body: bytes) -> None:
+        """:raise FrameError: the frame is neither a valid push nor the answer to a request."""
+        frame = opened(body)
+        if isinstance(frame.push, str):
+            push = push_of(frame.push, body)
+            if push is not None:
+                self._on_push(push)
             return
-        number = frame.get("id")
+        number = frame.id
         if isinstance(number, int) and number in self._given_up:
             self._given_up.discard(number)
             return
@@ -123,9 +142,9 @@ class Connection:
             raise FrameError(f"a frame with id {number!r:.40}; allowed: a push, or the number of a request")
         if answer.done():
             return
-        match frame.get("error"):
-            case None if "ok" in frame:
-                answer.set_result(frame["ok"])
+        match frame.error:
+            case None if frame.ok is not msgspec.UNSET:
+                answer.set_result(frame.ok)
             case {"kind": str(kind), "text": str(text)}:
                 answer.set_exception(RefusedError(kind, text[:4096]))
             case _:
@@ -142,6 +161,18 @@ class Connection:
         self._writer.close()
 
 
+def opened(body: bytes) -> _FromDaemon:
+    """:raise FrameError: `body` is not a frame."""
+    frames.check_parts(body)
+    try:
+        return _FROM_DAEMON.decode(body)
+    except RecursionError:
+        raise FrameError("a frame that is nested too deeply") from None
+    except msgspec.MsgspecError as error:
+        frames.decode(body)  # says what is wrong
+        raise FrameError(f"a frame that is wrong: {error}") from None
+
+
 def _encoded(frame: Frame) -> bytes:
     try:
         return frames.encode(frame)
@@ -152,7 +183,7 @@ def _encoded(frame: Frame) -> bytes:
 async def connect(
     address: Address,
     credentials: Credentials | None = None,
-    on_push: PushHandler = lambda _frame: None,
+    on_push: PushHandler = lambda _push: None,
     timeout_s: float = CONNECT_S,
 ) -> Connection:
     """Connects and exchanges ``hello``; `Connection.hello` is the daemon's answer.
@@ -186,10 +217,10 @@ async def _streams(address: Address, credentials: Credentials) -> tuple[asyncio.
     return await asyncio.open_connection(address.host, address.port, ssl=context, server_hostname=address.host)
 
 
-def _greeting(answer: object) -> HelloInfo:
+def _greeting(answer: msgspec.Raw) -> HelloInfo:
     """:raise UnreachableError: `answer` is no greeting, or comes from another version."""
     try:
-        hello: HelloInfo = checked_shape(answer, Hello.Answer, "hello")
+        hello: HelloInfo = shapes.decoded(answer, Hello.Answer, "hello")
     except ShapeError as error:
         text = f"another program than vgcd answers there: its hello is wrong: {error}"
         raise UnreachableError(text) from None

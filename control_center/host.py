@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from control_center.address import Address, Credentials
-from control_center.answers import push_of
+from control_center.answers import Push
 from control_center.daemon_link import Connection, DaemonLink
 from control_center.errors import RefusedError, UnreachableError
 from virtio_proto.control.api import EventPush, GpuInfo, LoadInfo, RecordsPush, TopologyInfo, VmInfo
-from virtio_proto.control.frames import Frame
 from virtio_proto.control.selector import MAX_PES, Selector, SelectorError, parse
 from virtio_proto.control.verbs.base import Request
 from virtio_proto.control.verbs.channels import Ls
@@ -216,14 +215,11 @@ class Host:
         self.reason = reason
         self._subscribed.clear()
 
-    def _push(self, frame: Frame) -> None:
-        """:raise FrameError: the push is malformed; that ends the connection."""
-        push = push_of(frame)
-        match frame["push"]:
-            case "records":
-                self._watcher.records(self, push)
-            case "event":
-                self._event(push)
+    def _push(self, push: Push) -> None:
+        if push["push"] == "records":
+            self._watcher.records(self, push)
+        else:
+            self._event(push)
 
     def _event(self, push: EventPush) -> None:
         detail, name = push["detail"], push["event"]

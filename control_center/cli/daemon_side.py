@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,7 +16,6 @@ from control_center.cli.problems import NobodyThereError, RefusalError, UsageErr
 from control_center.errors import RefusedError, UnreachableError
 from control_center.rows import Lexicon, rows
 from virtio_proto.control.api import RecordsPush
-from virtio_proto.control.frames import Frame
 from virtio_proto.control.verbs.base import Request
 from virtio_proto.control.verbs.hosts import Load, Topology
 from virtio_proto.control.verbs.session import Subscribe, Unsubscribe
@@ -67,7 +66,7 @@ class DaemonSide:
 
     def __init__(self, where: str) -> None:
         self.address = where
-        self._queue: asyncio.Queue[Frame] = asyncio.Queue(_MAX_QUEUED)
+        self._queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue(_MAX_QUEUED)
         self._left_out = 0
 
     @property
@@ -110,7 +109,7 @@ class DaemonSide:
             raise UsageError(f"instance {instance!r}; allowed: {self.host}/NUMBER")
         return int(number)
 
-    def take(self, push: Frame) -> None:
+    def take(self, push: Mapping[str, Any]) -> None:
         """Queues a push of the daemon."""
         try:
             self._queue.put_nowait(push)
@@ -137,7 +136,7 @@ class DaemonSide:
             self.take({"push": "load", **await self.ask(Load.Request())})
             await asyncio.sleep(_LOAD_S)
 
-    async def _next(self, loads: asyncio.Task[None] | None) -> Frame:
+    async def _next(self, loads: asyncio.Task[None] | None) -> Mapping[str, Any]:
         """Waits for the next push. `loads`: task that polls the load; its error is raised."""
         getting = asyncio.ensure_future(self._queue.get())
         closed = self.connection.closed
@@ -150,7 +149,7 @@ class DaemonSide:
             loads.result()
         raise NobodyThereError(await closed)
 
-    def _messages(self, push: Frame, texts: dict[str, Lexicon]) -> list[Object]:
+    def _messages(self, push: Mapping[str, Any], texts: dict[str, Lexicon]) -> list[Object]:
         found: list[Object] = []
         if self._left_out:
             detail = {"pushes": self._left_out}

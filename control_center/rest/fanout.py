@@ -79,7 +79,7 @@ async def look(call: Call, request: Request) -> Gathered[Any]:
     The answers still contain rows that the caller may not see.
     """
     chosen = [host for host in call.chosen(call.selector) if host.state != "down"]
-    found = await call.centre.cluster.gather({host: for_host(request, call.selector) for host in chosen})
+    found = await call.centre.cluster.gather(dict.fromkeys(chosen, for_host(request, call.selector)))
     found.failed = {name: told(call.scope, call.host(name), error) for name, error in found.failed.items()}
     return found
 

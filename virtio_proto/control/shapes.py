@@ -15,6 +15,8 @@ from typing import is_typeddict as _is_typeddict
 
 import msgspec
 
+from virtio_proto.control import frames
+
 MAX_DEPTH: Final = 32
 """Deepest nesting of data that no type describes."""
 _NAMES: Final[Mapping[Any, str]] = {
@@ -45,6 +47,28 @@ def checked(value: Any, shape: Any, where: str, *, from_json: bool = False) -> A
         return _convert(value, shape, from_json)
     except (msgspec.ValidationError, RecursionError):
         raise ShapeError(_problem(value, shape, where, from_json)) from None
+
+
+def decoded(body: bytes | msgspec.Raw, shape: Any, where: str) -> Any:
+    """Decodes MessagePack straight to `shape`: as `checked` of what `frames.unpack` finds, for a fifth of the cost.
+
+    :raise ShapeError: `body` is not MessagePack, or does not fit.
+    """
+    for alternative in _tables_of(shape):
+        try:
+            return _decoder(alternative).decode(body)
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+    try:
+        value = frames.unpack(memoryview(body))
+    except frames.FrameError as error:
+        raise ShapeError(f"{where} is {error}") from None
+    return checked(value, shape, where)
+
+
+@functools.cache
+def _decoder(shape: Any) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(shape)
 
 
 def _convert(value: Any, shape: Any, from_json: bool) -> Any:
