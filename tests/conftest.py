@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 
 with contextlib.suppress(ModuleNotFoundError):  # a machine with a GPU has no hypothesis, and its tests need none
     from hypothesis import HealthCheck, settings
 
     settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("no-clock")  # a busy machine is no failure: no example has a deadline
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; programs that tests start inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
