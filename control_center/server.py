@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,11 +23,6 @@ examples:
   vgc-control-center --check --config /etc/vgc/centre.yaml    lists the errors of a configuration, and ends
   vgc-control-center --doctor                                 lists what this machine lacks, and how to get it
 """
-
-
-GC_THRESHOLDS: Final = (10_000, 20, 20)
-"""Thresholds of Python's garbage collector. Answers of hosts are trees of a million containers without cycles: at the
-default thresholds, scanning all of them paused the event loop for 30 to 60 ms every few pages."""
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -90,7 +84,6 @@ def _doctor() -> int:
 
 def _serve(chosen: CentreConfig) -> int:
     try:
-        gc.set_threshold(*GC_THRESHOLDS)
         asyncio.run(serve(chosen))
     except KeyboardInterrupt:
         return 0
