@@ -16,7 +16,15 @@ from typing import Final, Self, TypeVar
 from tests.limits import ANSWERS_WITHIN_S
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.worker_protocol import protocol
-from vhost_backend.worker_protocol.protocol import Ack, DaemonMessage, Ready, Setup, VringStop, WorkerMessage
+from vhost_backend.worker_protocol.protocol import (
+    NUM_SOURCES,
+    Ack,
+    DaemonMessage,
+    Ready,
+    Setup,
+    VringStop,
+    WorkerMessage,
+)
 
 TIMEOUT_S: Final = ANSWERS_WITHIN_S
 _STUB: Final = Path(__file__).with_name("worker_stub.py")
@@ -24,13 +32,17 @@ _M = TypeVar("_M", bound=DaemonMessage)
 
 
 class WorkerDouble:
-    """A worker process and its connection to the daemon. Received descriptors are closed with it."""
+    """A worker process and its connection to the daemon. Received descriptors are closed with it.
+
+    Those of source files are in `sources`, all others in `fds`.
+    """
 
     def __init__(self, pid: int, sock: socket.socket, leash: socket.socket) -> None:
         sock.settimeout(TIMEOUT_S)
         self.pid = pid
         self.sock = sock
         self.fds: list[int] = []
+        self.sources: list[int] = []
         self._leash = leash
 
     def receive(self) -> DaemonMessage:
@@ -42,6 +54,9 @@ class WorkerDouble:
         if received is None:
             raise EOFError("the daemon hung up")
         message, fds = received
+        if isinstance(message, Setup):
+            self.sources += fds[1 : 1 + NUM_SOURCES]
+            fds = (fds[0], *fds[1 + NUM_SOURCES :])
         self.fds += fds
         return message
 
@@ -72,6 +87,14 @@ class WorkerDouble:
     def send(self, message: WorkerMessage, fds: tuple[int, ...] = ()) -> None:
         protocol.send_to_daemon(self.sock, message, fds)
 
+    def compile(self, source: bytes, request: protocol.Compile) -> protocol.Program:
+        """Has the daemon compile `source`, through the request's source file; returns the answer."""
+        fd = self.sources[request.source]
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, source, 0)
+        self.send(request)
+        return self.expect(protocol.Program)
+
     def send_raw(self, packet: bytes) -> None:
         self.sock.send(packet)
 
@@ -84,9 +107,9 @@ class WorkerDouble:
         self._leash.send(how.encode())
 
     def close(self) -> None:
-        for fd in self.fds:
+        for fd in (*self.fds, *self.sources):
             os.close(fd)
-        self.fds = []
+        self.fds, self.sources = [], []
         self.sock.close()
         self._leash.close()
 

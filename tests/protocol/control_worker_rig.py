@@ -97,7 +97,7 @@ class ControlWorkerRig(WorkerRig):
         self.records, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.records.setblocking(False)
         with theirs:
-            fds = (self.memory.fd, area.fd, theirs.fileno())
+            fds = (*self.setup_fds(), area.fd, theirs.fileno())
             self.send(replace(setup, sandbox=sandbox), fds)
         (ready, _) = self.expect(Ready)
         self.control_pes = ready.control_pes or ready.num_pes
@@ -193,10 +193,10 @@ class ControlWorkerRig(WorkerRig):
         source = SOURCE.encode()
         body = {"kind": 1, "source_len": len(source)}
         pending = self.driver.submit(Opcode.PROGRAM_LOAD, body, source, context=self.guest_context, writable_len=8192)
-        request, (fd,) = self.expect(Compile)
+        request, _ = self.expect(Compile)
         made = memfd.sealed("image", program)
         self.send(Program(next(self._seq), request.request, True, "", 0, False), (made,))
-        codec.close_fds((fd, made))
+        codec.close_fds((made,))
         reply = self.driver.wait(pending)
         assert reply.status is Status.OK, reply.text
         return function_ids(reply.payload)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -90,11 +89,7 @@ def space_of(frontend: FakeFrontend) -> Any:
 
 
 def load(worker: WorkerDouble, kind: ProgramKind) -> protocol.Program:
-    fd = os.memfd_create("source")
-    os.write(fd, b"a program")
-    worker.send(protocol.Compile(1, 0, kind, ()), (fd,))
-    os.close(fd)
-    return worker.expect(protocol.Program)
+    return worker.compile(b"a program", protocol.Compile(1, 0, kind, (), 0))
 
 
 def test_gpus_of_the_host_are_logged_once(

@@ -24,7 +24,7 @@ from vhost_backend.vhost_user.messages import Request
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.link import BURST
 from virtio_proto import schema
-from virtio_proto.schema import Health
+from virtio_proto.schema import LIMITS, Health
 
 
 def space_of(frontend: FakeFrontend) -> Any:
@@ -492,47 +492,39 @@ def test_next_session_inherits_nothing(stage: Stage, memory: SharedFile, ring: R
 # ---- compiling -----------------------------------------------------------------------------------
 
 
-def in_file(source: bytes) -> int:
-    fd = os.memfd_create("source")
-    os.write(fd, source)
-    return fd
-
-
-def compiled(worker: WorkerDouble, fd: int, kind: int = 1) -> protocol.Program:
-    worker.send(protocol.Compile(7, 1, kind, ("-O3",)), (fd,))
-    os.close(fd)
-    program = worker.expect(protocol.Program)
+def compiled(worker: WorkerDouble, source: bytes, kind: int = 1) -> protocol.Program:
+    program = worker.compile(source, protocol.Compile(7, 1, kind, ("-O3",), 0))
     assert program.request == 7
     return program
 
 
 def test_program_comes_back_compiled(stage: Stage) -> None:
     _, worker = stage.attach()
-    program = compiled(worker, in_file(b"kernel"))
+    program = compiled(worker, b"kernel")
     assert (program.ok, program.log) == (True, "a CUDA_SOURCE -O3 cpu")
     assert os.pread(worker.fds[-1], 100, 0) == b"kernel"
 
 
 def test_program_that_does_not_compile_comes_back_with_the_log(stage: Stage) -> None:
     _, worker = stage.attach()
-    program = compiled(worker, in_file(b"error"))
+    program = compiled(worker, b"error")
     assert (program.ok, program.log) == (False, "line 1: error")
 
 
 def test_program_of_an_unknown_kind_is_refused(stage: Stage) -> None:
     _, worker = stage.attach()
-    program = compiled(worker, in_file(b"kernel"), kind=9)
+    program = compiled(worker, b"kernel", kind=9)
     assert not program.ok
     assert "program kind 9 is unknown" in program.log
 
 
-def test_source_that_is_no_regular_file_is_refused(stage: Stage) -> None:
+def test_source_that_is_too_long_is_refused(stage: Stage) -> None:
     _, worker = stage.attach()
-    read_end, write_end = os.pipe()
-    program = compiled(worker, read_end)
-    os.close(write_end)
+    os.ftruncate(worker.sources[1], LIMITS["MAX_SOURCE_BYTES"] + 1)
+    worker.send(protocol.Compile(7, 1, 1, (), 1))
+    program = worker.expect(protocol.Program)
     assert not program.ok
-    assert "not a file" in program.log
+    assert f"allowed: {LIMITS['MAX_SOURCE_BYTES']}" in program.log
 
 
 def test_stuck_worker_does_not_delay_other_messages(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:

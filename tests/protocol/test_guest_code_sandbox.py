@@ -223,6 +223,15 @@ def test_no_socket_can_be_made(guests: Guests, family: int) -> None:
     assert guests.attacker.result(guests.attacker.call("socket", family, 1)) == -errno.EPERM
 
 
+@pytest.mark.parametrize("name", ["sendmsg", "sendmmsg"])
+def test_no_descriptor_can_be_sent(guests: Guests, name: str) -> None:
+    """The kernel counts descriptors in flight for all processes of a user; a flood would cut off other workers."""
+    attacker = guests.attacker
+    address = attacker.put(TEXT_AT, bytes(64))
+    for fd in range(32):
+        assert attacker.result(attacker.call(name, fd, address, 0, 0)) == -errno.EPERM
+
+
 def test_no_program_can_be_executed(guests: Guests) -> None:
     address = guests.attacker.put(TEXT_AT, b"/bin/sh\0")
     assert guests.attacker.result(guests.attacker.call("execve", address)) == -errno.EPERM

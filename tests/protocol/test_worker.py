@@ -13,7 +13,7 @@ import pytest
 
 from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, needs_walls, shared_parts, worker_rig
 from tests.waiting import sleeps_for_good, threads_of, until
-from vhost_backend.worker_protocol import codec, protocol
+from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.protocol import (
     Ack,
     EngineSetup,
@@ -67,7 +67,7 @@ def test_ready_describes_the_engine(bare: WorkerRig) -> None:
 def test_a_setup_that_cannot_be_met_is_refused_and_the_worker_ends(
     bare: WorkerRig, engine: EngineSetup, error: str
 ) -> None:
-    bare.send(replace(SETUP, engine=engine), (bare.memory.fd,))
+    bare.send(replace(SETUP, engine=engine), bare.setup_fds())
     assert bare.expect(Ack)[0] == Ack(1, False, error, 0, 0)
     assert bare.process.wait(TIMEOUT_S) == 1
 
@@ -81,7 +81,7 @@ def test_naps_of_all_threads_end_on_time(rig: WorkerRig) -> None:
 
 def test_a_file_that_is_no_inflight_memory_is_refused(bare: WorkerRig) -> None:
     with open("/dev/null", "rb") as nothing:
-        bare.send(SETUP, (nothing.fileno(),))
+        bare.send(SETUP, bare.setup_fds(nothing.fileno()))
     ack, _ = bare.expect(Ack)
     assert (ack.ok, "in-flight memory is shorter" in ack.error) == (False, True)
 
@@ -100,7 +100,7 @@ def test_shutdown_ends_the_worker_even_with_work_in_flight(rig: WorkerRig) -> No
 
 
 def test_a_second_setup_ends_the_worker_with_a_reason(rig: WorkerRig) -> None:
-    rig.send(SETUP, (rig.memory.fd,))
+    rig.send(SETUP, rig.setup_fds())
     log, _ = rig.expect(protocol.Log)
     assert "setup again" in str(log.fields["error"])
     assert rig.process.wait(TIMEOUT_S) == 1
@@ -222,8 +222,7 @@ def test_a_failed_compile_reaches_the_guest(rig: WorkerRig) -> None:
     context = rig.context()
     body = {"kind": 1, "source_len": 1}
     pending = rig.driver.submit(Opcode.PROGRAM_LOAD, body, b"x", context=context, writable_len=500)
-    request, fds = rig.expect(protocol.Compile)
-    codec.close_fds(fds)
+    request, _ = rig.expect(protocol.Compile)
     rig.send(Program(7, request.request, False, "error: no", 123456, False))
     reply = rig.driver.wait(pending)
     assert (reply.status, reply.text, reply.aux) == (Status.COMPILE_FAILED, "error: no", 123456)

@@ -21,7 +21,7 @@ from tests.unit.plane_rig import function_ids, ring_message
 from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.sandbox import memfd
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
-from vhost_backend.worker_protocol import codec, protocol
+from vhost_backend.worker_protocol import codec, protocol, sources
 from vhost_backend.worker_protocol.protocol import (
     Ack,
     Compile,
@@ -66,6 +66,7 @@ class WorkerRig:
 
     def __init__(self, region: Region, driver: FakeDriver, memory: InflightMemory, sandbox: SandboxMode) -> None:
         self.region, self.driver, self.memory, self.sandbox = region, driver, memory, sandbox
+        self.sources = sources.make()
         self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sock.settimeout(TIMEOUT_S)
         with theirs:
@@ -85,6 +86,8 @@ class WorkerRig:
         self.process.terminate()  # has the launcher kill its worker; kills one without launcher
         self.process.wait(TIMEOUT_S)
         os.close(self.err_fd)
+        for file in self.sources:
+            file.close()
         for _, fds in self.aside:
             codec.close_fds(fds)
 
@@ -119,8 +122,12 @@ class WorkerRig:
         assert ack.seq == message.seq
         return ack
 
+    def setup_fds(self, memory_fd: int | None = None) -> tuple[int, ...]:
+        """Descriptors of a `Setup` without a control system."""
+        return (self.memory.fd if memory_fd is None else memory_fd, *(file.fileno() for file in self.sources))
+
     def set_up(self, setup: Setup = SETUP) -> Ready:
-        self.send(replace(setup, sandbox=self.sandbox), (self.memory.fd,))
+        self.send(replace(setup, sandbox=self.sandbox), self.setup_fds())
         return self.expect(Ready)[0]
 
     def set_memory(self, size: int | None = None) -> Ack:
@@ -164,10 +171,10 @@ class WorkerRig:
 
     def compile(self) -> Compile:
         """Answers the worker's next `Compile`: the null engine's image is its source."""
-        request, (fd,) = self.expect(Compile)
-        image = memfd.sealed("image", memfd.read(fd, 1 << 20))
+        request, _ = self.expect(Compile)
+        image = memfd.sealed("image", memfd.read(self.sources[request.source].fileno(), 1 << 20))
         self.send(Program(next(self._seq), request.request, True, "", 0, False), (image,))
-        codec.close_fds((fd, image))
+        codec.close_fds((image,))
         return request
 
     def launch(self, context: int, function: int, **options: Any) -> Pending:

@@ -20,7 +20,7 @@ from vhost_backend.sandbox import memfd
 from vhost_backend.worker.cold import SETTLE_MS, ColdServer
 from vhost_backend.worker.plane import DataPlane, PlaneLimits, RingFds, Usage
 from vhost_backend.worker.sources import SourceFiles
-from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol import codec, sources
 from vhost_backend.worker_protocol.protocol import Compile, MemRegion, Program, VringStart, WorkerMessage
 from virtio_proto import schema
 from virtio_proto.schema import Opcode, ProgramKind, Status
@@ -124,12 +124,12 @@ class Rig:
     def __post_init__(self) -> None:
         self.compiles: list[tuple[Compile, bytes]] = []
         self.programs: list[int] = []
-        self.sources = SourceFiles()
+        self.sources = SourceFiles([fd.release() for fd in sources.make()])
         self.server = ColdServer(self.engine, self.plane, self._take_compile, self.sources)
 
-    def _take_compile(self, message: WorkerMessage, fds: tuple[int, ...]) -> None:
+    def _take_compile(self, message: WorkerMessage) -> None:
         assert isinstance(message, Compile)
-        self.compiles.append((message, memfd.read(fds[0], 1 << 20)))
+        self.compiles.append((message, memfd.read(self.sources.fds[message.source], 1 << 20)))
 
 
 def function_ids(payload: bytes) -> dict[str, int]:

@@ -40,6 +40,7 @@ from vhost_backend.worker_protocol.migration_messages import (
 )
 from vhost_backend.worker_protocol.protocol import (
     DAEMON_MESSAGES,
+    NUM_SOURCES,
     WORKER_MESSAGES,
     Ack,
     CallListener,
@@ -98,7 +99,7 @@ EXAMPLES: tuple[Message, ...] = (
     CallListener(),
     Ready("null", 4, 3, "off"),
     Ack(10, False, "no", 7, 1 << 63),
-    Compile(11, 12, 1, ("-O3", "-DX=ü")),
+    Compile(11, 12, 1, ("-O3", "-DX=ü"), 3),
     VringBroken(0, "because"),
     Stats(1, 2, 3, 4, 5, 6, 7, 8),
     Log("warning", "event", {"n": 1.5, "flag": True, "none": None}),
@@ -216,7 +217,7 @@ def test_random_packets_raise_protocol_errors_only(
 
 def test_a_message_too_long_is_not_sent() -> None:
     with pytest.raises(ProtocolError, match="allowed: 65536"):
-        codec.encode(Compile(1, 1, 1, ("x" * 4096,) * 20))
+        codec.encode(Compile(1, 1, 1, ("x" * 4096,) * 20, 0))
 
 
 def test_the_longest_log_of_any_characters_fits() -> None:
@@ -226,7 +227,7 @@ def test_the_longest_log_of_any_characters_fits() -> None:
 def test_fds_arrive_with_their_message(pair: tuple[socket.socket, socket.socket]) -> None:
     daemon, worker = pair
     with open("/dev/null", "rb") as null:
-        protocol.send_to_worker(daemon, SETUP, (null.fileno(),))
+        protocol.send_to_worker(daemon, SETUP, (null.fileno(),) * (1 + NUM_SOURCES))
     received = protocol.receive_from_daemon(worker)
     assert received is not None
     message, fds = received
@@ -235,7 +236,7 @@ def test_fds_arrive_with_their_message(pair: tuple[socket.socket, socket.socket]
 
 
 def test_a_wrong_number_of_fds_is_not_sent(pair: tuple[socket.socket, socket.socket]) -> None:
-    with pytest.raises(ProtocolError, match="setup with 0 fds; allowed: 1"):
+    with pytest.raises(ProtocolError, match="setup with 0 fds; allowed: 5"):
         protocol.send_to_worker(pair[0], SETUP)
 
 

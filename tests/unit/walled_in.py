@@ -45,6 +45,7 @@ held_directory: Final = os.open("/", os.O_RDONLY)
 source_fd: Final = os.memfd_create("source")
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 ours.settimeout(1)
+socket.send_fds(ours, [b"x"], [source_fd])  # for `what_the_worker_needs`, which may receive descriptors and send none
 
 libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -100,8 +101,9 @@ def what_the_worker_needs() -> str:
     os.eventfd_write(wake, 1)
     events = poll.poll(0)
     os.write(source_fd, b"__global__ void f() {}")
-    ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [source_fd]))])
     _, control, _, _ = theirs.recvmsg(16, 64)
+    theirs.send(b"answer")
+    assert ours.recv(16) == b"answer"
     received = array.array("i", control[0][2])[0]
     mapped = mmap.mmap(received, 22, mmap.MAP_PRIVATE, mmap.PROT_READ | 4)
     faults: list[int] = []

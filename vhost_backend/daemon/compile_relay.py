@@ -4,53 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
-from typing import Final
+from collections.abc import Sequence
 
 from vhost_backend.compiler.service import Compiler, CompileResult
 from vhost_backend.daemon.engines import Choice
+from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import MAX_LOG_CHARS, Compile, Program
 from virtio_proto.schema import LIMITS, ProgramKind
 
-MAX_PENDING: Final = 64
-"""Compilations of one worker at once."""
-
 
 class CompileRelay:
     """Compilations of one worker. Closing the relay abandons them."""
 
-    def __init__(self, choice: Choice, compiler: Compiler, link: WorkerLink, log: Logger) -> None:
+    def __init__(
+        self, choice: Choice, compiler: Compiler, link: WorkerLink, log: Logger, sources: Sequence[Fd]
+    ) -> None:
+        """Takes `sources` over, the worker's source files."""
         self._vm = choice.config.name
         self._target = choice.target
         self._takes_binaries = choice.config.engine.options.get("binaries") is True
         self._compiler = compiler
         self._link = link
         self._log = log
-        self._pending: set[asyncio.Future[CompileResult]] = set()
+        self._sources = sources
+        self._pending: dict[int, asyncio.Future[CompileResult]] = {}
+        """Compilations in progress, by the number of their source file."""
 
-    def submit(self, request: Compile, source_fd: int) -> None:
-        """Takes over `source_fd`. The worker always gets an answer if it still lives then."""
-        problem = self._problem(request, source_fd)
+    def submit(self, request: Compile) -> None:
+        """Starts a compilation. The worker always gets an answer if it still lives then."""
+        problem = self._problem(request)
         if problem:
-            os.close(source_fd)
             self._answer(request.request, ok=False, log=problem, from_cache=False)
             return
         kind = ProgramKind(request.program_kind)
+        source_fd = os.dup(self._sources[request.source].fileno())
         future = self._compiler.submit(self._vm, kind, source_fd, request.options, self._target)
-        self._pending.add(future)
-        future.add_done_callback(lambda done: self._on_done(request.request, done))
+        self._pending[request.source] = future
+        future.add_done_callback(lambda done: self._on_done(request, done))
 
     def close(self) -> None:
-        for future in list(self._pending):
+        for future in list(self._pending.values()):
             future.cancel()
+        for source in self._sources:
+            source.close()
 
-    def _problem(self, request: Compile, source_fd: int) -> str:
+    def _problem(self, request: Compile) -> str:
         """Reason why the request is refused without compiling; "" if it is not."""
-        if len(self._pending) >= MAX_PENDING:
-            return f"{MAX_PENDING} programs of this VM are being compiled already; wait for some to finish"
+        if request.source in self._pending:
+            return f"source file {request.source} is being compiled already; allowed: after the answer"
         if request.program_kind not in tuple(ProgramKind):
             return f"program kind {request.program_kind} is unknown; allowed: {', '.join(k.name for k in ProgramKind)}"
         kind = ProgramKind(request.program_kind)
@@ -59,13 +63,14 @@ class CompileRelay:
                 f"this VM may not load a {kind.name}: its programs are compiled from source. "
                 "To allow it, the host's configuration needs 'binaries: true' among the options of the VM's engine"
             )
-        status = os.fstat(source_fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LIMITS["MAX_SOURCE_BYTES"]:
-            return f"the source is not a file of at most {LIMITS['MAX_SOURCE_BYTES']} bytes"
+        size = os.fstat(self._sources[request.source].fileno()).st_size
+        if size > LIMITS["MAX_SOURCE_BYTES"]:
+            return f"the source has {size} bytes; allowed: {LIMITS['MAX_SOURCE_BYTES']}"
         return ""
 
-    def _on_done(self, request: int, done: asyncio.Future[CompileResult]) -> None:
-        self._pending.discard(done)
+    def _on_done(self, asked: Compile, done: asyncio.Future[CompileResult]) -> None:
+        del self._pending[asked.source]
+        request = asked.request
         if done.cancelled():
             return
         error = done.exception()

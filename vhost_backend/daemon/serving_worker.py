@@ -57,9 +57,9 @@ class ServingWorker:
         """Abandons the worker's compilations."""
         self._compilations.close()
 
-    def compile(self, request: Compile, source_fd: int) -> None:
-        """Takes over `source_fd`; the worker gets the program."""
-        self._compilations.submit(request, source_fd)
+    def compile(self, request: Compile) -> None:
+        """Has a program compiled; the worker gets it."""
+        self._compilations.submit(request)
 
     def replay(self) -> None:
         """Sends a new worker the whole state of the session: memory table and rings."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
@@ -34,9 +35,10 @@ from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
 from vhost_backend.daemon.serving_worker import ServingWorker
 from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor, WorkerEnd
+from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
-from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol import codec, sources
 from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, Answer, WorkerLink
 from vhost_backend.worker_protocol.migration_messages import Measured, Saved
 from vhost_backend.worker_protocol.protocol import (
@@ -154,6 +156,8 @@ class WorkerSlot:
         )
         self._arena = worker_messages.choose_arena(vm.config)
         """Chosen anew for each worker that the supervisor starts; a migration's second worker has that of the first."""
+        self._sources: WeakKeyDictionary[WorkerLink, Sequence[Fd]] = WeakKeyDictionary()
+        """Source files of workers that are not ready yet, closed with them."""
         self._now: _Now = _Waiting()
         self._choice = choice
         self._adopt(choice)
@@ -307,7 +311,8 @@ class WorkerSlot:
     def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
         setup = worker_messages.setup(choice, self._supervisor.generation, self._arena)
         timeout_s = None if choice.gpu is None else GPU_TIMEOUT_S
-        fds = (self._vm.rings.inflight.fd,)
+        files = self._sources[link] = sources.make()
+        fds = (self._vm.rings.inflight.fd, *(file.fileno() for file in files))
         if self._vm.control is None:
             return link.post(lambda seq: replace(setup, seq=seq), fds, timeout_s)
         with self._vm.control.begin(link) as (section, more):
@@ -328,17 +333,15 @@ class WorkerSlot:
             case Ready():
                 self._on_ready(link, message)
             case Compile() if self.serving is not None:
-                self.serving.compile(message, fds[0])
-            case Compile():
-                codec.close_fds(fds)
+                self.serving.compile(message)
             case VringBroken(index, reason):
                 self._vm.log.warning("vring_broken", vring=index, reason=reason, guest=True)
             case Stats():
                 self._history.stats = message
             case Log(level, event, extra):
                 getattr(self._vm.log, level)("worker_log", said=event, guest=True, fields=dict(extra))
-            case Ack() | Measured() | Saved() | CallListener():
-                pass  # the link settles the first, a migration takes the next, the supervisor the last
+            case Ack() | Measured() | Saved() | CallListener() | Compile():
+                pass  # a link settles acks, a migration takes its own, the supervisor listeners; nobody waits for a Compile
 
     def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
         if self._vm.state.is_ending:  # it was ready before it was killed
@@ -361,7 +364,7 @@ class WorkerSlot:
         vm.space.engine_name = ready.engine_name
         vm.space.pes = ready.num_pes
         vm.space.device_features = ready.features
-        compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log)
+        compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log, self._sources.pop(link))
         return ServingWorker(
             link,
             self._supervisor.generation,

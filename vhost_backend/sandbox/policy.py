@@ -149,6 +149,7 @@ def worker_policy(pid: int, extra: Iterable[str] = ()) -> Policy:
     """Policy of a worker that runs guest code: its open files, memory within limits, threads, time.
 
     No path, no socket, no process: a worker can only make threads, and signal only itself (`pid`, as it sees itself).
+    It cannot send descriptors: the kernel counts those in flight for all processes of a user.
     It cannot change the status flags of a descriptor: they belong to the open file, and QEMU would block on an eventfd
     that it shares with a worker. Memory that RLIMIT_DATA does not count is denied: new anonymous files, shared
     anonymous mappings, growing stacks; also huge pages, which the host keeps for its VMs. `extra` calls, which an
@@ -160,7 +161,7 @@ def worker_policy(pid: int, extra: Iterable[str] = ()) -> Policy:
     if hostile := HOSTILE.intersection(extra):
         raise ValueError(f"no engine may have the system calls {', '.join(sorted(hostile))}")
     rules: dict[str, Action | Clauses] = {
-        **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, "sendmsg", "recvmsg", "sendto", "recvfrom"),
+        **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, "recvmsg", "sendto", "recvfrom"),
         "mmap": Clauses(
             (
                 ((Check(3, _MAP_SHARED | _MAP_ANONYMOUS, _MAP_SHARED | _MAP_ANONYMOUS),), Action.EPERM),
@@ -190,9 +191,9 @@ def permissive(policy: Policy) -> Policy:
     """Policy that reports every call which `policy` refuses, to find out which calls a process needs.
 
     Hostile calls are reported too; the listener denies them. Calls that fail with ENOSYS still do, because the C
-    library relies on that.
+    library relies on that. ``sendmsg`` is let through without a report: the process sends the listener by it.
     """
-    rules = {name: _notifying(rule) for name, rule in policy.rules.items()}
+    rules = {name: _notifying(rule) for name, rule in policy.rules.items()} | _allow("sendmsg")
     return Policy(rules, _notify(policy.default))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from vhost_backend.engines.base import Engine, ProgramError, ProgramMemoryError
@@ -27,7 +27,7 @@ from virtio_proto.schema import LIMITS, Opcode, ProgramKind, Status
 SETTLE_MS: Final = 1
 """Interval at which an engine that was not ready is asked again; the worker serves the daemon meanwhile."""
 
-SendToDaemon = Callable[[WorkerMessage, tuple[int, ...]], None]
+SendToDaemon = Callable[[WorkerMessage], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +81,18 @@ class ChangeQueue:
 class ColdServer:
     """Takes cold requests from the data plane and completes each exactly once."""
 
-    def __init__(
-        self, engine: Engine, plane: DataPlane, send: SendToDaemon, sources: SourceFiles | None = None
-    ) -> None:
-        """Takes `sources` over; without a sandbox, which they must be made before, they may be made here."""
+    def __init__(self, engine: Engine, plane: DataPlane, send: SendToDaemon, sources: SourceFiles) -> None:
+        """Takes `sources` over."""
         self._engine = engine
         self._plane = plane
         self._send = send
         self.programs = Programs(engine, plane)
         self._changes = ChangeQueue(engine, plane)
-        self._sources = sources or SourceFiles()
+        self._sources = sources
         self._waiting: deque[ColdRequest] = deque()
         """Loads whose source has not been sent yet; it stays in guest memory until a file is free."""
         self._compiling: dict[int, tuple[ColdRequest, int]] = {}
-        """Loads at the compiler, by request number, each with the file that carries its source."""
+        """Loads at the compiler, by request number, each with the number of the file that carries its source."""
         self._next_compile = 1
         self._serve: Mapping[int, Callable[[ColdRequest], None]] = {
             Opcode.PROGRAM_LOAD: self._program_load,
@@ -133,8 +131,8 @@ class ColdServer:
         if compiling is None:
             close_fds(fds)
             return
-        request, source_fd = compiling
-        self._sources.release(source_fd)
+        request, source_number = compiling
+        self._sources.release(source_number)
         if answer.ok:
             self._changes.add(request, lambda: self._finish_load(request, answer.log, fds[0]), fds)
             self.settle()
@@ -169,12 +167,12 @@ class ColdServer:
         options = _parse_options(self._plane.read(request.token, start, body.options_len))
         source = self._plane.read(request.token, start + body.options_len, body.source_len)
         number = self._next_compile
-        message = Compile(number, request.context, body.kind, options)
+        message = Compile(number, request.context, body.kind, options, 0)
         _check_fits(message)
-        fd = self._sources.write(source)
+        message = replace(message, source=self._sources.write(source))
         self._next_compile = number + 1 & 0xFFFF_FFFF
-        self._compiling[number] = (request, fd)
-        self._send(message, (fd,))
+        self._compiling[number] = (request, message.source)
+        self._send(message)
 
     def _finish_load(self, request: ColdRequest, log: str, image_fd: int) -> None:
         try:

@@ -63,7 +63,7 @@ def work(daemon: socket.socket) -> int:
     return 0
 
 
-def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int, *control_fds: int) -> MainLoop:
+def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int, *more_fds: int) -> MainLoop:
     """Sets the worker up, in this order: modules and engine, then the sandbox, then threads and the guest's memory.
 
     Nothing is taken down again: the end of the process does that, whatever guest code is doing.
@@ -76,7 +76,7 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int, *control_fds:
         )
         if setup.arena.size:
             engine.set_arena(setup.arena.base, setup.arena.size)
-        sources = SourceFiles()
+        sources, control_fds = SourceFiles(more_fds[: protocol.NUM_SOURCES]), more_fds[protocol.NUM_SOURCES :]
         needs = engine.needs
         attachment = _attachment(setup, control_fds)
         _set_timer_slack()

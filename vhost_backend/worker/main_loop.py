@@ -97,9 +97,9 @@ class MainLoop:
 
     # ----------------------------------------------------------------------------------------------
 
-    def _send(self, message: protocol.WorkerMessage, fds: tuple[int, ...] = ()) -> None:
+    def _send(self, message: protocol.WorkerMessage) -> None:
         try:
-            protocol.send_to_daemon(self._daemon, message, fds)
+            protocol.send_to_daemon(self._daemon, message)
         except OSError:
             self._running = False  # the daemon is gone
 

@@ -1,25 +1,19 @@
-"""Anonymous files that carry source code from the worker to the daemon.
-
-They are made before the worker enters its sandbox, because a worker that could make anonymous files at will could fill
-the host's memory with them. A file carries one source at a time and is free again when the daemon has answered: the
-daemon copies the source before it does anything else with it.
-"""
+"""Worker's side of the files that carry source code to the daemon (see `vhost_backend.worker_protocol.sources`)."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final
-
-NUM_FILES: Final = 4
-"""Number of files, and so of one VM's programs that compile at a time."""
 
 
 class SourceFiles:
-    """Pool of anonymous files that live as long as the worker."""
+    """Pool of source files. A file carries one source at a time and is free again when the daemon has answered."""
 
-    def __init__(self, count: int = NUM_FILES) -> None:
-        self.fds: Final = tuple(os.memfd_create("vgc-source", os.MFD_CLOEXEC) for _ in range(count))
-        self._free = list(self.fds)
+    def __init__(self, fds: Sequence[int]) -> None:
+        """Takes `fds` over."""
+        self.fds: Final = tuple(fds)
+        self._free = list(range(len(self.fds)))
 
     @property
     def any_free(self) -> bool:
@@ -27,19 +21,20 @@ class SourceFiles:
         return bool(self._free)
 
     def write(self, source: bytes) -> int:
-        """Writes `source` into a free file and returns its fd, which `release` gives back."""
-        fd = self._free.pop()
+        """Writes `source` into a free file and returns the file's number, which `release` gives back."""
+        number = self._free.pop()
+        fd = self.fds[number]
         os.ftruncate(fd, 0)
         view = memoryview(source)
         offset = 0
         while offset < len(view):
             offset += os.pwrite(fd, view[offset:], offset)
-        return fd
+        return number
 
-    def release(self, fd: int) -> None:
+    def release(self, number: int) -> None:
         """Frees the file and its memory, once the daemon has answered."""
-        os.ftruncate(fd, 0)
-        self._free.append(fd)
+        os.ftruncate(self.fds[number], 0)
+        self._free.append(number)
 
     def close(self) -> None:
         """Closes all files."""

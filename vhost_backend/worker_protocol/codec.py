@@ -8,6 +8,7 @@ messages.
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
 import socket
@@ -20,6 +21,11 @@ from vhost_backend.sockets import receive_with_fds
 MAX_PACKET_BYTES: Final = 64 << 10
 MAX_SCALAR_CHARS: Final = 4096
 """Sum of the lengths of all names and strings in a flat object, so that a worker's `Log` cannot flood the host's."""
+
+FOR_A_MOMENT: Final = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
+"""Errors of sending that end by themselves: too many descriptors of this user in flight, or no memory."""
+RETRY_S: Final = 0.01
+"""Time until a message that met such an error is sent again."""
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -218,8 +224,11 @@ def send(sock: socket.socket, message: Sendable, fds: tuple[int, ...]) -> None:
     :raise OSError: as ``sendmsg``; ``BlockingIOError`` when the socket is non-blocking and full.
     """
     _with_fds(message, fds)
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    sock.sendmsg([encode(message)], rights, socket.MSG_NOSIGNAL)
+    if fds:
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
+        sock.sendmsg([encode(message)], [rights], socket.MSG_NOSIGNAL)
+    else:
+        sock.send(encode(message), socket.MSG_NOSIGNAL)  # workers may not call sendmsg
 
 
 def _check_whole(flags: int, max_fds: int) -> None:

@@ -24,6 +24,8 @@ PER_SECOND: Final = 2000.0
 """Rate of messages above what a busy guest's programs cause; a worker that sends more is read more slowly."""
 
 PAUSE_S: Final = 0.01
+"""Time until a link that sent too many messages is read again."""
+
 ACK_TIMEOUT_S: Final = 10.0
 """Longer than any message takes a healthy worker, opening an engine on the host's processors included."""
 
@@ -66,6 +68,7 @@ class WorkerLink:
         self._budget = float(BURST)
         self._read_at = self._loop.time()
         self._pending: dict[int, tuple[Answer, asyncio.TimerHandle]] = {}
+        self._retry: asyncio.TimerHandle | None = None
         self.closed = False
         self._loop.add_reader(sock, self._read)
 
@@ -129,6 +132,8 @@ class WorkerLink:
         self.closed = True
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
+        if self._retry is not None:
+            self._retry.cancel()
         self._sock.close()
         while self._queue:
             codec.close_fds(self._queue.popleft()[1])
@@ -147,13 +152,15 @@ class WorkerLink:
             self._enqueue(message, fds)
 
     def _try_send(self, message: DaemonMessage, fds: tuple[int, ...]) -> bool:
-        """Sends a message; False if the socket is full. Returns True for a dead worker: the reader will notice."""
+        """Sends a message; False if it must be sent later. Returns True for a dead worker: the reader will notice."""
         try:
             protocol.send_to_worker(self._sock, message, fds)
         except BlockingIOError:
             return False
-        except OSError:
-            return True
+        except OSError as error:
+            if error.errno in codec.FOR_A_MOMENT:
+                self._retry = self._loop.call_later(codec.RETRY_S, self._write_on)
+                return False
         return True
 
     def _enqueue(self, message: DaemonMessage, fds: tuple[int, ...]) -> None:
@@ -161,12 +168,19 @@ class WorkerLink:
             self._loop.call_soon(self._lose, f"left {MAX_QUEUED} messages unread")
             return
         self._queue.append((message, tuple(os.dup(fd) for fd in fds)))
+        if self._retry is None:
+            self._loop.add_writer(self._sock, self._flush)
+
+    def _write_on(self) -> None:
+        self._retry = None
         self._loop.add_writer(self._sock, self._flush)
 
     def _flush(self) -> None:
         while self._queue:
             message, fds = self._queue[0]
             if not self._try_send(message, fds):
+                if self._retry is not None:
+                    self._loop.remove_writer(self._sock)
                 return
             self._queue.popleft()
             codec.close_fds(fds)

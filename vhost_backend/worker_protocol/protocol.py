@@ -37,6 +37,7 @@ answered by `Ready`, or by a failed `Ack`; `Program` and `Shutdown` are not answ
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias, cast
@@ -68,6 +69,9 @@ from vhost_backend.worker_protocol.migration_messages import (
 MAX_PES: Final = 4096
 """Most elements of a worker. The daemon makes tables for as many as a worker claims to have, so it must be bounded."""
 
+NUM_SOURCES: Final = 4
+"""Number of a worker's source files, and so of a VM's programs that compile at a time."""
+
 MAX_REGIONS: Final = 32
 MAX_QUEUES: Final = 64
 MAX_OPTIONS: Final = 256
@@ -75,6 +79,9 @@ MAX_OPTION_CHARS: Final = 4096
 MAX_LOG_CHARS: Final = 10_000
 """Longest compiler log in a `Program`, such that it fits into a packet: JSON may need six bytes per character."""
 MAX_FDS: Final = MAX_REGIONS + 4
+"""Most descriptors of one of the daemon's messages."""
+MAX_FDS_OF_WORKER: Final = 1
+"""Most descriptors of one of a worker's messages (`CallListener`)."""
 
 SandboxMode: TypeAlias = Literal["strict", "best-effort", "permissive", "off"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -129,8 +136,9 @@ class MemRegion:
 class Setup:
     """First message: the VM's identity, its engine, quota, limits and sandbox mode.
 
-    fds: the in-flight memory (see `vhost_backend.daemon.inflight`); with a control system also its area, a sealed
-    memfd, and the worker's end of the record socket (`SOCK_SEQPACKET`, see `vhost_backend.channels.packets`).
+    fds: the in-flight memory (see `vhost_backend.daemon.inflight`); `NUM_SOURCES` files that carry source code to the
+    daemon, because a worker cannot send descriptors; with a control system also its area, a sealed memfd, and the
+    worker's end of the record socket (`SOCK_SEQPACKET`, see `vhost_backend.channels.packets`).
     """
 
     TYPE: ClassVar[str] = "setup"
@@ -148,7 +156,7 @@ class Setup:
     arena: ArenaSetup = part(ArenaSetup, default=NO_ARENA)
 
     def num_fds(self) -> int:
-        return 3 if self.control.area_bytes else 1
+        return 1 + NUM_SOURCES + (2 if self.control.area_bytes else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,16 +323,20 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """Asks for a compilation. One fd: a file with the source, which the daemon copies. The worker chooses `request`."""
+    """Asks for a compilation of the program in source file number `source`, which the daemon copies.
+
+    The worker chooses `request`, and leaves the file alone until the answer has come.
+    """
 
     TYPE: ClassVar[str] = "compile"
     request: int = unsigned(32)
     context: int = unsigned(32)
     program_kind: int = unsigned(32)
     options: tuple[str, ...] = tuple_of(_parse_option, MAX_OPTIONS)
+    source: int = integer(NUM_SOURCES - 1)
 
     def num_fds(self) -> int:
-        return 1
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,13 +435,20 @@ def send_to_worker(sock: socket.socket, message: DaemonMessage, fds: tuple[int, 
 
 
 def send_to_daemon(sock: socket.socket, message: WorkerMessage, fds: tuple[int, ...] = ()) -> None:
-    """Sends a message of a worker, as `codec.send`."""
-    codec.send(sock, message, fds)
+    """Sends a message of a worker, as `codec.send`; tries again while the host has no memory for it."""
+    while True:
+        try:
+            codec.send(sock, message, fds)
+            return
+        except OSError as error:
+            if error.errno not in codec.FOR_A_MOMENT:
+                raise
+        time.sleep(codec.RETRY_S)
 
 
 def receive_from_worker(sock: socket.socket) -> tuple[WorkerMessage, tuple[int, ...]] | None:
     """Receives a message of a worker, as `codec.receive`."""
-    return codec.receive(sock, WORKER_MESSAGES, MAX_FDS)
+    return codec.receive(sock, WORKER_MESSAGES, MAX_FDS_OF_WORKER)
 
 
 def receive_from_daemon(sock: socket.socket) -> tuple[DaemonMessage, tuple[int, ...]] | None:

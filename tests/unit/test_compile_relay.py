@@ -1,0 +1,108 @@
+"""Relay of compile requests: a worker's source files, and what is refused without compiling."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import structlog
+
+from vhost_backend.compiler.job import Target
+from vhost_backend.compiler.service import CompileResult
+from vhost_backend.config.daemon import VmConfig, vm_uuid
+from vhost_backend.config.engine import EngineConfig
+from vhost_backend.daemon.compile_relay import CompileRelay
+from vhost_backend.daemon.engines import Choice
+from vhost_backend.worker_protocol import sources
+from vhost_backend.worker_protocol.link import WorkerLink
+from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Compile, Program
+from virtio_proto.schema import ProgramKind
+
+
+class HeldCompiler:
+    """Compiler that finishes when the test says so. Owns the descriptors that it was given."""
+
+    def __init__(self) -> None:
+        self.futures: list[asyncio.Future[CompileResult]] = []
+        self.seen: list[bytes] = []
+
+    def submit(
+        self, _vm: str, _kind: ProgramKind, source_fd: int, _options: tuple[str, ...], _target: Target
+    ) -> asyncio.Future[CompileResult]:
+        self.seen.append(os.pread(source_fd, 100, 0))
+        os.close(source_fd)
+        self.futures.append(asyncio.get_running_loop().create_future())
+        return self.futures[-1]
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+
+class Told:
+    """Link that keeps the messages for the worker."""
+
+    def __init__(self) -> None:
+        self.programs: list[Program] = []
+
+    def tell(self, build: Callable[[int], Program], _fds: tuple[int, ...] = ()) -> None:
+        self.programs.append(build(len(self.programs)))
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.compiler, self.link, self.files = HeldCompiler(), Told(), sources.make()
+        config = VmConfig("vm", vm_uuid("vm"), engine=EngineConfig("null"))
+        choice = Choice(config, Target("null"), 1)
+        link = cast("WorkerLink", self.link)
+        self.relay = CompileRelay(choice, cast("Any", self.compiler), link, structlog.get_logger(), self.files)
+
+    def ask(self, request: int, source: int, text: bytes = b"kernel") -> None:
+        os.pwrite(self.files[source].fileno(), text, 0)
+        self.relay.submit(Compile(request, 1, ProgramKind.CUDA_SOURCE, (), source))
+
+
+def run(test: Callable[[Stage], Awaitable[None]]) -> None:
+    async def story() -> None:
+        await test(Stage())
+
+    asyncio.run(story())
+
+
+def test_a_source_file_carries_one_program_at_a_time() -> None:
+    async def test(stage: Stage) -> None:
+        stage.ask(7, source=2)
+        stage.ask(8, source=2)
+        (refused,) = stage.link.programs
+        assert (refused.request, refused.ok) == (8, False)
+        assert "source file 2 is being compiled already" in refused.log
+        stage.compiler.futures[0].set_result(CompileResult(False, None, "line 1", False, 0))
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, no nap
+        assert stage.link.programs[1].request == 7
+        stage.ask(9, source=2, text=b"other!")
+        assert stage.compiler.seen == [b"kernel", b"other!"]
+
+    run(test)
+
+
+def test_no_worker_has_more_programs_at_the_compiler_than_source_files() -> None:
+    async def test(stage: Stage) -> None:
+        for request in range(1000):
+            stage.ask(request, source=request % NUM_SOURCES)
+        assert len(stage.compiler.futures) == NUM_SOURCES
+        assert len(stage.link.programs) == 1000 - NUM_SOURCES
+
+    run(test)
+
+
+def test_closing_abandons_compilations_and_closes_the_files() -> None:
+    async def test(stage: Stage) -> None:
+        stage.ask(1, source=0)
+        stage.relay.close()
+        assert stage.compiler.futures[0].cancelled()
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, no nap
+        assert stage.link.programs == []
+        assert all(file.closed for file in stage.files)
+
+    run(test)
