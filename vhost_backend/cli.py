@@ -13,14 +13,15 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from vhost_backend import log, sockets
+from vhost_backend import log, sockets, users
 from vhost_backend.config import daemon as configuration
-from vhost_backend.config.daemon import DaemonConfig
+from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.control.api import token_cli
 from vhost_backend.control.firmware import cli as firmware_command
 from vhost_backend.daemon import server
@@ -150,8 +151,31 @@ def _run(arguments: argparse.Namespace) -> int:
 def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
     log.configure(config.log.format, config.log.level)
     _check_host(config)
-    server.run(server.Daemon(config, compile_service(config), _engines(config), handed_over))
+    with contextlib.ExitStack() as claims:
+        config = _with_users(config, claims)
+        server.run(server.Daemon(config, compile_service(config), _engines(config), handed_over))
     return 0
+
+
+def _with_users(config: DaemonConfig, claims: contextlib.ExitStack) -> DaemonConfig:
+    """Gives each VM a user of its own, which `claims` gives back.
+
+    :raise HostError: the configuration names users, and this process cannot run others as them, or none is free.
+    """
+    among = users.DEFAULT_RANGE if config.users is None else config.users
+    problem = users.problem_with(among)
+    if problem and config.users is not None:
+        raise HostError(f"users {among} cannot be had: {problem}", "or leave 'users' out of the configuration")
+    if problem:
+        log.get_logger().warning("users_shared", means="all VMs' sandboxed processes have one user", why=problem)
+        return config
+
+    def claimed(vm: VmConfig) -> VmConfig:
+        user = users.claim(vm.uuid, among)
+        claims.callback(user.close)
+        return replace(vm, user=user.number)
+
+    return replace(config, vms=tuple(map(claimed, config.vms)))
 
 
 def _engines(config: DaemonConfig) -> Engines:

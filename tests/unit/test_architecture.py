@@ -40,7 +40,7 @@ def layered(*layers: set[str]) -> dict[str, set[str]]:
     return walls
 
 
-COMMON: Final = {"errors", "log", "fds", "sockets"}
+COMMON: Final = {"errors", "log", "fds", "sockets", "users"}
 EVENTS: Final = {"event_bus", "events", "background_tasks"}
 ENGINE_SIDE: Final = {"sandbox", "compiler", "engines"}
 WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
@@ -49,6 +49,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "log": set(),
         "fds": set(),
         "sockets": {"errors"},
+        "users": {"errors"},
         "config": COMMON,
         "vhost_user": COMMON,
         "sandbox": COMMON,

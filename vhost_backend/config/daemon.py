@@ -6,6 +6,7 @@ Every problem is reported, not only the first, and each names file and line, key
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from vhost_backend.config.control import ControlConfig, parse_control
 from vhost_backend.config.engine import EngineConfig, parse_engine
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import LogFormat, LogLevel
+from vhost_backend.users import DEFAULT_RANGE, MAX_ID, UserRange
 from virtio_proto.schema import LIMITS
 from virtio_proto.yaml_values import (
     MIB,
@@ -90,6 +92,9 @@ class VmConfig:
     deadline_ns: int = 10 * NS_PER_S
     num_queues: int = 16
     sandbox: SandboxMode = "strict"
+    user: int | None = None
+    """Uid and gid of the VM's sandboxed processes, which the daemon claims (`vhost_backend.users`); None: those of all VMs
+    that have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,8 @@ class DaemonConfig:
     cache: Path | None = None
     """Folder of compiled programs; None: one under the user's cache folder."""
     control: ControlConfig = field(default_factory=ControlConfig)
+    users: UserRange | None = None
+    """Users of the VMs' sandboxed processes; None: the default range, if this host has it."""
 
 
 def vm_uuid(name: str) -> uuid.UUID:
@@ -123,6 +130,15 @@ def _uuid(problems: Problems, path: str, at: Located) -> uuid.UUID | None:
     except (ValueError, AttributeError, TypeError):
         problems.add(at, path, "a UUID such as 12345678-1234-1234-1234-123456789abc")
         return None
+
+
+def _users(problems: Problems, path: str, at: Located) -> UserRange | None:
+    match = re.fullmatch(r"(\d{1,10})-(\d{1,10})", str(at.value))
+    first, last = (int(match[1]), int(match[2])) if match else (0, 0)
+    if 0 < first <= last <= MAX_ID:
+        return UserRange(first, last - first + 1)
+    problems.add(at, path, f"a range of uids that are also gids, such as {DEFAULT_RANGE}, within 1-{MAX_ID}")
+    return None
 
 
 # ---- sections ------------------------------------------------------------------------------------
@@ -220,7 +236,7 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
     if problems.found:
         raise ConfigError(problems.found)
     keys: dict[str, Parser[Any]] = {"vms": _unparsed, "defaults": _unparsed, "log": _log, "cache": path_of}
-    keys["control"] = parse_control
+    keys |= {"control": parse_control, "users": _users}
     table = table_of(problems, "", root, keys)
     vms = _vms(problems, table.pop("vms", None), _defaults(problems, table.pop("defaults", None)))
     if problems.found:

@@ -41,7 +41,13 @@ def sandboxed_worker(config: VmConfig, fd: int) -> Sequence[str]:
     try:
         view = engine_class(config.engine.kind).view(config.engine.options)
         return worker_command(
-            argv, kept_fds=(fd,), mode=config.sandbox, readonly_paths=view.paths, devices=view.devices, proc=view.proc
+            argv,
+            kept_fds=(fd,),
+            mode=config.sandbox,
+            readonly_paths=view.paths,
+            devices=view.devices,
+            proc=view.proc,
+            user=config.user,
         )
     except (EngineError, ValueError) as error:
         raise HostError(str(error)) from error

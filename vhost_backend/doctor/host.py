@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from vhost_backend import users
 from vhost_backend.doctor import control as control_doctor
 from vhost_backend.doctor import gpu as gpu_doctor
 from vhost_backend.doctor.finding import Finding
@@ -70,6 +71,12 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding("sandbox", missing is None, text, "a kernel and a container policy that allow it")
 
 
+def _users() -> Iterator[Finding]:
+    problem = users.problem_with(users.DEFAULT_RANGE)
+    text = f"{users.DEFAULT_RANGE}, one for each VM" if not problem else f"all VMs' workers share one: {problem}"
+    yield Finding("users of workers", not problem, text, "run vgcd as root, outside of user namespaces", optional=True)
+
+
 def _qemu() -> Iterator[Finding]:
     program = shutil.which(QEMU)
     hint = f"QEMU 10.2 or later, for its {QEMU_DEVICE}; in a checkout, 'python -m tools.qemu' unpacks Debian's and says where"
@@ -106,6 +113,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _kernel,
     _modules,
     _sandbox,
+    _users,
     _compiler,
     _shared_memory,
     gpu_doctor.examine,

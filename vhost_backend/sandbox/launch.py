@@ -20,7 +20,7 @@ STRICT_MODES: Final[frozenset[SandboxMode]] = frozenset(("strict", "permissive")
 in that system calls which the filter would refuse are let through and logged."""
 
 UNPRIVILEGED_ID: Final = 65534
-"""Uid and gid of a job when we are root. Namespaces separate jobs of one id from each other."""
+"""Uid and gid of a job without a user of its own (see `vhost_backend.users`) when we are root."""
 
 SYSTEM_PATHS: Final = tuple(Path(name) for name in ("/lib", "/lib64", "/usr/lib", "/usr/lib64"))
 """Folders of shared libraries and the dynamic linker."""
@@ -70,6 +70,8 @@ class LaunchSpec:
     kept_fds: Sequence[int] = ()
     own_root: bool = False
     oom_score: int = 0
+    user: int | None = None
+    """Uid and gid of the job when we are root; None: `UNPRIVILEGED_ID`. Others than root give jobs their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ def command(
     arguments += ["--with-parent"] if lifeline_fd is None else [f"--lifeline-fd={lifeline_fd}"]
     arguments += _root_arguments(spec) if isolate else ["--no-isolation"]
     if isolate and os.geteuid() == 0:
-        arguments.append(f"--ids={UNPRIVILEGED_ID}:{UNPRIVILEGED_ID}")
+        user = UNPRIVILEGED_ID if spec.user is None else spec.user
+        arguments.append(f"--ids={user}:{user}")
     if isolate and spec.own_root:
         arguments.append("--own-root")
     if spec.work is not None:

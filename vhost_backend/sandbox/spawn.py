@@ -35,6 +35,7 @@ def worker_command(
     readonly_paths: Sequence[Path] = (),
     devices: Sequence[Path] = (),
     proc: bool = False,
+    user: int | None = None,
 ) -> tuple[str, ...]:
     """Builds the command that runs `argv` (whose program is an absolute path) as an isolated worker.
 
@@ -45,7 +46,7 @@ def worker_command(
 
     Of the host's files the worker sees Python, our packages and `readonly_paths`; it can open `devices` if their
     permissions allow it, and with `proc` it sees itself in its own /proc. It holds `kept_fds` under the same numbers,
-    stdout and stderr as they are, and no other descriptor.
+    stdout and stderr as they are, and no other descriptor. `user` is as in `LaunchSpec`.
 
     Blocks for some milliseconds the first time, to find out which features the host has.
 
@@ -62,5 +63,6 @@ def worker_command(
         kept_fds=kept_fds,
         own_root=True,
         oom_score=_OOM_SCORE,
+        user=user,
     )
     return command(spec, isolate=isolate)

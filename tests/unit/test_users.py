@@ -1,0 +1,111 @@
+"""Users of VMs: claimed on a host once, and only where they exist."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import until
+from vhost_backend import cli, users
+from vhost_backend.config.daemon import parse
+from vhost_backend.errors import ConfigError, HostError
+from vhost_backend.sandbox import launch
+from vhost_backend.sandbox.launch import LaunchReport, LaunchSpec
+from vhost_backend.users import UserRange
+
+SMALL = UserRange(4_000_000_000 + os.getpid() % 1000 * 10, 3)
+VM = uuid.UUID(int=SMALL.count * 1000)
+TWO_VMS = "vms: {a: {socket: /run/a}, b: {socket: /run/b}}\n"
+
+
+@pytest.fixture
+def claims() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+def test_a_user_is_claimed_once_until_it_is_given_back(claims: contextlib.ExitStack) -> None:
+    first, second, third = (users.claim(VM, SMALL) for _ in range(3))
+    for user in (second, third):
+        claims.callback(user.close)
+    assert [first.number, second.number, third.number] == [SMALL.first, SMALL.first + 1, SMALL.first + 2]
+    with pytest.raises(HostError, match=f"all users of {SMALL} are taken"):
+        users.claim(VM, SMALL)
+    first.close()
+    again = users.claim(VM, SMALL)
+    claims.callback(again.close)
+    assert again.number == SMALL.first
+
+
+@pytest.mark.parametrize(
+    ("mapped", "problem"),
+    [
+        ("0 0 4294967295", ""),
+        ("1000 5 20\n1020 9000 12", ""),
+        ("0 7 1000", "the uids 1005-1024 do not exist in this user namespace"),
+        ("1000 5 20\n1021 9000 12", "uids"),
+        ("", "uids"),
+    ],
+)
+def test_users_must_exist_in_the_user_namespace(monkeypatch: pytest.MonkeyPatch, mapped: str, problem: str) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(Path, "read_text", lambda _path: mapped)
+    assert problem in users.problem_with(UserRange(1005, 20))
+    assert bool(users.problem_with(UserRange(1005, 20))) == bool(problem)
+
+
+def test_only_root_has_users_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert users.problem_with(SMALL) == "vgcd does not run as root"
+
+
+def test_each_vm_gets_a_user(monkeypatch: pytest.MonkeyPatch, claims: contextlib.ExitStack) -> None:
+    monkeypatch.setattr(users, "problem_with", lambda _among: "")
+    config = cli._with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
+    numbers = {vm.user for vm in config.vms}
+    assert len(numbers) == 2
+    assert all(number in range(SMALL.first, SMALL.first + SMALL.count) for number in numbers if number is not None)
+
+
+def test_vms_share_a_user_where_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch, claims: contextlib.ExitStack
+) -> None:
+    monkeypatch.setattr(users, "problem_with", lambda _among: "no reason")
+    config = parse(TWO_VMS)
+    assert cli._with_users(config, claims) == config
+    with pytest.raises(HostError, match=rf"users {SMALL} cannot be had: no reason"):
+        cli._with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has users to give")
+def test_a_job_runs_as_its_user() -> None:
+    if launch.missing_feature() is not None or users.problem_with(SMALL):
+        pytest.skip("this host cannot isolate, or has no such users")
+    read_end, write_end = os.pipe()
+    spec = LaunchSpec(("/usr/bin/sleep", "1000"), readonly_paths=[Path("/usr/bin")], own_root=True, user=SMALL.first)
+    argv = launch.command(spec, isolate=True, report_fd=write_end)
+    with subprocess.Popen(argv, pass_fds=(write_end,), env={}) as process:
+        os.close(write_end)
+        try:
+            pid = LaunchReport.parse(os.read(read_end, 4096).decode()).pid
+            assert pid is not None
+            seen = Path(f"/proc/{pid}")
+            until(lambda: (seen / "comm").read_text() == "sleep\n")
+            assert {
+                line.split()[1] for line in (seen / "status").read_text().splitlines() if line[:4] in ("Uid:", "Gid:")
+            } == {str(SMALL.first)}
+        finally:
+            process.terminate()
+            os.close(read_end)
+
+
+@pytest.mark.parametrize("text", ["0-5", "7", "9-8", "1-4294967295", "a-b", "-5--1", "[1, 2]", "true"])
+def test_a_range_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"users is .*allowed: a range of uids that are also gids, such as"):
+        parse(f"users: {text}\n{TWO_VMS}")
