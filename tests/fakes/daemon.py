@@ -16,6 +16,7 @@ from vhost_backend.compiler.service import Compiler, CompileResult
 from vhost_backend.config.daemon import DaemonConfig, SandboxMode
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Survey
+from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.process import WorkerCommand
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -69,13 +70,17 @@ class DaemonThread:
         policy: RestartPolicy | None = None,
         compiler: Compiler | None = None,
         engines: Engines | None = None,
+        *,
+        pace: Pace | None = None,
     ) -> None:
+        """`pace`: of the workers' heartbeat. Without one, a worker that a test holds up is left alone."""
         self._make: Callable[[], Daemon] = lambda: Daemon(
             config,
             compiler or FakeCompiler(),
             engines or Engines(no_gpus, lambda *_: None),
             command=command,
             policy=policy,
+            pace=pace,
         )
         self._started: Future[tuple[Daemon, asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="daemon")

@@ -20,6 +20,7 @@ from vhost_backend.worker_protocol.protocol import (
     NUM_SOURCES,
     Ack,
     DaemonMessage,
+    Ping,
     Ready,
     Setup,
     VringStop,
@@ -44,12 +45,26 @@ class WorkerDouble:
         self.fds: list[int] = []
         self.sources: list[int] = []
         self._leash = leash
+        self._pings: list[Ping] = []
 
     def receive(self) -> DaemonMessage:
-        """Receives the daemon's next message; its descriptors are appended to `fds`.
+        """Receives the daemon's next message other than a ping; its descriptors are appended to `fds`.
 
         :raise EOFError: the daemon hung up.
         """
+        while isinstance(message := self._receive(), Ping):
+            self._pings.append(message)
+        return message
+
+    def ping(self) -> Ping:
+        """Receives the next ping, which is not answered."""
+        while not self._pings:
+            message = self._receive()
+            assert isinstance(message, Ping), f"the daemon sent {message}"
+            self._pings.append(message)
+        return self._pings.pop(0)
+
+    def _receive(self) -> DaemonMessage:
         received = protocol.receive_from_daemon(self.sock)
         if received is None:
             raise EOFError("the daemon hung up")
@@ -105,6 +120,10 @@ class WorkerDouble:
     def die(self, how: str = "0") -> None:
         """Makes the process exit with a code, or "abort"."""
         self._leash.send(how.encode())
+
+    def work(self) -> None:
+        """Makes the process use some CPU time."""
+        self._leash.send(b"work")
 
     def close(self) -> None:
         for fd in (*self.fds, *self.sources):

@@ -16,6 +16,7 @@ from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble, WorkerHost
 from vhost_backend import log
 from vhost_backend.config.daemon import DaemonConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.supervisor import RestartPolicy
 from virtio_proto.schema import Health
 
@@ -79,10 +80,10 @@ def make_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     """Starts a daemon whose workers are doubles."""
     stages: list[Stage] = []
 
-    def make(policy: RestartPolicy | None = None) -> Stage:
+    def make(policy: RestartPolicy | None = None, pace: Pace | None = None) -> Stage:
         vms = tuple(VmConfig(name, vm_uuid(name), tmp_path / name, num_queues=4) for name in "ab")
         workers = WorkerHost(tmp_path)
-        daemon = DaemonThread(DaemonConfig(vms), workers.command, policy)
+        daemon = DaemonThread(DaemonConfig(vms), workers.command, policy, pace=pace)
         daemon.__enter__()
         stages.append(Stage(tmp_path, daemon, workers, []))
         return stages[-1]

@@ -18,7 +18,7 @@ from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.fakes.worker import WorkerHost
-from tests.protocol.test_guest_code_sandbox import MEMORY_BYTES, PES, Guest
+from tests.protocol.hostile_guest import MEMORY_BYTES, PES, Guest
 from tests.protocol.worker_rig import needs_walls
 from vhost_backend import cli, log
 from vhost_backend.config.daemon import DaemonConfig, EngineConfig, QuotaConfig, SandboxMode, VmConfig, vm_uuid

@@ -23,7 +23,8 @@ from vhost_backend.config.daemon import DaemonConfig, VmConfig, vm_uuid
 from vhost_backend.config.engine import EngineConfig, EngineName
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
-from vhost_backend.daemon.migration import MigrationReport
+from vhost_backend.daemon.heartbeat import Pace
+from vhost_backend.daemon.migration import MigrationError, MigrationReport
 from vhost_backend.daemon.runstate import TABLE, Runstate, StateError
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -35,6 +36,8 @@ TIMEOUT_S: Final = HANGS_AFTER_S
 IMPATIENT: Final = RestartPolicy(first_delay_s=0.001, longest_delay_s=0.002, failed_after=2)
 A_GPU: Final = Gpu(0, "GPU-00000000-0000-0000-0000-000000000000", "GPU 0", "sm_90", 132, 1 << 37, 8, 8, 1 << 17)
 
+QUICK: Final = Pace(period_s=0.005, late_s=0.01, shortest_s=HANGS_AFTER_S)
+
 PATHS: Final = {
     "a session": "NO_FRONTEND STARTING READY DISCONNECTING NO_FRONTEND STARTING DISCONNECTING NO_FRONTEND CLOSED",
     "no engine": "NO_FRONTEND NO_ENGINE DISCONNECTING NO_FRONTEND",
@@ -42,6 +45,9 @@ PATHS: Final = {
     "no recovery": "NO_FRONTEND STARTING READY RECOVERING DISCONNECTING NO_FRONTEND",
     "stillborn": "NO_FRONTEND STARTING FAILED FAILED READY",
     "fallback": "NO_FRONTEND STARTING FAILED FAILED RECOVERING READY",
+    "a late answer": "NO_FRONTEND STARTING READY UNRESPONSIVE READY UNRESPONSIVE RECOVERING",
+    "a reset of a silent worker": "NO_FRONTEND STARTING READY UNRESPONSIVE STARTING",
+    "a silent worker at the end": "NO_FRONTEND STARTING READY UNRESPONSIVE DISCONNECTING NO_FRONTEND",
     "a reset": "NO_FRONTEND STARTING READY STARTING READY",
     "a reset of a recovering VM": "NO_FRONTEND STARTING READY RECOVERING STARTING READY",
     "a reset of a failed VM": "NO_FRONTEND STARTING READY RECOVERING FAILED STARTING FAILED DISCONNECTING NO_FRONTEND",
@@ -160,6 +166,69 @@ def test_states_when_workers_end_before_they_are_ready(make_stage: Callable[...,
     stage.workers.next().setup()
     frontend.wait_health(Health.READY)
     assert gone_through(logs) == PATHS["stillborn"]
+
+
+def silent(daemon: DaemonThread, workers: WorkerHost) -> tuple[WorkerDouble, protocol.Ping]:
+    """A worker that has been asked and does not answer."""
+    worker = workers.next()
+    worker.setup()
+    ping = worker.ping()
+    wait_for(daemon, Runstate.UNRESPONSIVE)
+    return worker, ping
+
+
+def test_states_while_a_worker_is_late_and_silent(tmp_path: Path, logs: io.StringIO) -> None:
+    with (
+        WorkerHost(tmp_path) as workers,
+        DaemonThread(config(tmp_path), workers.command, pace=QUICK) as daemon,
+        FakeFrontend.connect(tmp_path / "a") as frontend,
+    ):
+        frontend.negotiate()
+        worker, ping = silent(daemon, workers)
+        frontend.wait_health(Health.RECOVERING)
+        with pytest.raises(MigrationError, match="does not answer"):
+            daemon.begin(lambda daemon: daemon.vms["a"].migrate(daemon.vms["a"].choice)).result(TIMEOUT_S)  # type: ignore[arg-type]
+        worker.ack(ping)
+        frontend.wait_health(Health.READY)
+        worker.work()
+        worker.ping()
+        wait_for(daemon, Runstate.UNRESPONSIVE)
+        worker.die()
+        wait_for(daemon, Runstate.RECOVERING)
+        assert gone_through(logs) == PATHS["a late answer"]
+
+
+def test_a_worker_that_never_answers_is_replaced(tmp_path: Path, logs: io.StringIO) -> None:
+    pace = replace(QUICK, shortest_s=0.05, margin_s=-100.0)
+    with (
+        WorkerHost(tmp_path) as workers,
+        DaemonThread(config(tmp_path), workers.command, pace=pace) as daemon,
+        FakeFrontend.connect(tmp_path / "a"),
+    ):
+        workers.next().setup()
+        workers.next()
+        wait_for(daemon, Runstate.RECOVERING)
+        assert "did not answer within 0.05 s" in logs.getvalue()
+
+
+def test_states_when_a_device_with_a_silent_worker_is_reset(
+    make_stage: Callable[..., Stage], memory: SharedFile, ring: RingSetup, logs: io.StringIO
+) -> None:
+    stage = make_stage(pace=QUICK)
+    frontend, worker = running(stage, memory, ring)
+    worker.ping()
+    wait_for(stage.daemon, Runstate.UNRESPONSIVE)
+    frontend.reset()
+    wait_for(stage.daemon, Runstate.STARTING)
+    assert gone_through(logs) == PATHS["a reset of a silent worker"]
+
+
+def test_states_when_the_frontend_of_a_silent_worker_goes(tmp_path: Path, logs: io.StringIO) -> None:
+    with WorkerHost(tmp_path) as workers, DaemonThread(config(tmp_path), workers.command, pace=QUICK) as daemon:
+        with FakeFrontend.connect(tmp_path / "a"):
+            silent(daemon, workers)
+        wait_for(daemon, Runstate.NO_FRONTEND)
+        assert gone_through(logs) == PATHS["a silent worker at the end"]
 
 
 def test_states_of_a_vm_that_falls_back_to_the_cpu_engine(tmp_path: Path, logs: io.StringIO) -> None:

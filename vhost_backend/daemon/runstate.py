@@ -29,6 +29,8 @@ class Runstate(Enum):
     """A worker gets ready for a fresh device, or is about to be started."""
     READY = auto()
     """A worker serves the guest."""
+    UNRESPONSIVE = auto()
+    """The worker that serves the guest does not answer the daemon's heartbeat."""
     MIGRATING = auto()
     """A worker serves the guest, and a second one is to take its place."""
     RECOVERING = auto()
@@ -81,7 +83,18 @@ TABLE: Final[Mapping[Runstate, Row]] = {
         "ready",
         Health.READY,
         {
+            Runstate.UNRESPONSIVE: "the worker's answer is late",
             Runstate.MIGRATING: "a migration began",
+            Runstate.RECOVERING: "the worker died or was replaced",
+            Runstate.STARTING: "the guest reset the device",
+            Runstate.DISCONNECTING: "the frontend went",
+        },
+    ),
+    Runstate.UNRESPONSIVE: Row(
+        "unresponsive",
+        Health.RECOVERING,
+        {
+            Runstate.READY: "the worker has answered after all",
             Runstate.RECOVERING: "the worker died or was replaced",
             Runstate.STARTING: "the guest reset the device",
             Runstate.DISCONNECTING: "the frontend went",

@@ -15,6 +15,7 @@ from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import DaemonConfig
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.runstate import StateError
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -39,12 +40,14 @@ class Daemon:
         *,
         command: WorkerCommand = sandboxed_worker,
         policy: RestartPolicy | None = None,
+        pace: Pace | None = DEFAULT_PACE,
     ) -> None:
         """:raise ConfigError: a key for firmware cannot be used."""
         bus = EventBus(get_logger())
         controls = _controls(config, bus) if config.control.is_on else {}
         self.vms = {
-            vm.name: Vm(vm, compiler, engines, command, policy, control=controls.get(vm.name)) for vm in config.vms
+            vm.name: Vm(vm, compiler, engines, command, policy, pace=pace, control=controls.get(vm.name))
+            for vm in config.vms
         }
         self.control: ControlSystem | None = None
         """None if the configuration has no control system."""

@@ -17,6 +17,7 @@ from vhost_backend.control.links.vm_port import VmControl
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.frontend_side import FrontendSide
+from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.migration import HOLD_S, Migration, MigrationError, MigrationReport, Progress, forget
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.rings import Rings
@@ -41,16 +42,19 @@ class Vm:
         command: WorkerCommand = sandboxed_worker,
         policy: RestartPolicy | None = None,
         *,
+        pace: Pace | None = None,
         control: VmControl | None = None,
     ) -> None:
-        """`control`: the control system's side of the VM; None: the daemon has no control system."""
+        """`pace`: of the workers' heartbeat; None: they have none. `control`: the control system's side of the VM;
+        None: the daemon has no control system.
+        """
         self.config = config
         self._control = control
         self._log = get_logger(vm=config.name)
         self.state = Lifecycle(config.name, self._log)
         self._space = ConfigSpace(config, self.state)
         self._rings = Rings(self._log)
-        self._tools = Tools(compiler, engines, command, policy)
+        self._tools = Tools(compiler, engines, command, policy, pace)
         self._history = History(known_calls=set() if config.sandbox == "permissive" else None)
         self._lock = asyncio.Lock()
         self._has_waiter = False

@@ -20,6 +20,7 @@ from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
 from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.heartbeat import Heartbeat, Pace, WorkerClock
 from vhost_backend.daemon.migration import (
     HOLD_S,
     Migration,
@@ -75,6 +76,8 @@ class Tools:
     engines: Engines
     command: WorkerCommand
     policy: RestartPolicy | None
+    pace: Pace | None
+    """Pace of the heartbeat of serving workers; None: they have none."""
 
 
 @dataclass(slots=True)
@@ -122,7 +125,7 @@ class _Migrating:
 
 
 _Now: TypeAlias = _Waiting | ServingWorker | _Migrating
-"""Object of the VM's state; a `ServingWorker` alone is that of READY."""
+"""Object of the VM's state; a `ServingWorker` alone is that of READY and UNRESPONSIVE."""
 
 
 class WorkerSlot:
@@ -158,6 +161,8 @@ class WorkerSlot:
         """Chosen anew for each worker that the supervisor starts; a migration's second worker has that of the first."""
         self._sources: WeakKeyDictionary[WorkerLink, Sequence[Fd]] = WeakKeyDictionary()
         """Source files of workers that are not ready yet, closed with them."""
+        self._heartbeat: Heartbeat | None = None
+        """Heartbeat of the worker that serves."""
         self._now: _Now = _Waiting()
         self._choice = choice
         self._adopt(choice)
@@ -215,6 +220,7 @@ class WorkerSlot:
 
     def _await_worker(self) -> _Waiting:
         """Leaves the serving worker, if any; returns the object of the states without a worker."""
+        self._end_watch()
         if self.serving is not None:
             self.serving.close()
         if not isinstance(self._now, _Waiting):
@@ -243,10 +249,12 @@ class WorkerSlot:
     async def migrate(self, target: Choice, hold_s: float = HOLD_S, progress: Progress = forget) -> MigrationReport:
         """Migrates the VM to a worker of `target`, which must be of the same engine, while the guest runs.
 
-        :raise MigrationError: a migration is under way, or `target` is not allowed.
+        :raise MigrationError: a migration is under way, `target` is not allowed, or the worker does not answer.
         """
         if isinstance(self._now, _Migrating):
             raise MigrationError(f"{self._vm.config.name} is being migrated already")
+        if self._vm.state.now is Runstate.UNRESPONSIVE:
+            raise MigrationError(f"the worker of {self._vm.config.name} does not answer; allowed: once it does")
         check_target(self._vm.config, self._choice, target)
         attempt = Migration(self, self._choice, target, hold_s, progress)
         if isinstance(self._now, ServingWorker):  # else the attempt fails at once
@@ -364,6 +372,7 @@ class WorkerSlot:
         vm.space.engine_name = ready.engine_name
         vm.space.pes = ready.num_pes
         vm.space.device_features = ready.features
+        self._watch(link)
         compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log, self._sources.pop(link))
         return ServingWorker(
             link,
@@ -376,7 +385,42 @@ class WorkerSlot:
             log=vm.log,
         )
 
+    def _watch(self, link: WorkerLink) -> None:
+        """Starts the heartbeat of a worker that begins to serve."""
+        self._end_watch()
+        pace, pid = self._tools.pace, self._supervisor.pid
+        if pace is None or pid is None:
+            return
+        lost_s = pace.lost_s(self._vm.config.deadline_ns, 0.0 if self._choice.gpu is None else GPU_TIMEOUT_S)
+        self._heartbeat = Heartbeat(
+            link,
+            WorkerClock(pid),
+            pace,
+            lost_s,
+            may_ask=lambda: self.migration is None,
+            on_late=self._on_late,
+            on_answer=self._on_answer,
+        )
+
+    def _end_watch(self) -> None:
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.stop()
+
+    def _on_late(self) -> None:
+        self._vm.log.warning("worker_unresponsive", pid=self.pid, guest=True)
+        if self._vm.state.now is Runstate.READY:
+            self._vm.state.enter(Runstate.UNRESPONSIVE)
+            self._notice.send()
+
+    def _on_answer(self) -> None:
+        self._vm.log.info("worker_answers_again", pid=self.pid, guest=True)
+        if self._vm.state.now is Runstate.UNRESPONSIVE:
+            self._vm.state.enter(Runstate.READY)
+            self._notice.send()
+
     def worker_died(self, end: WorkerEnd) -> None:
+        self._end_watch()
         self.abort_migration("the first worker died")
         self._report_lost(end)
         waiting = self._await_worker()

@@ -37,6 +37,11 @@ static bool work_once(struct vgc_dp *dp)
         atomic_store(&dp->region_lost, false);
         break_all_queues(dp);
     }
+    if (VGC_UNLIKELY(atomic_load_explicit(&dp->echo_wanted, memory_order_relaxed))) {
+        atomic_store(&dp->echo_wanted, false);
+        atomic_fetch_add(&dp->echoes, 1);
+        vgc_notify(dp);
+    }
     return busy;
 }
 
@@ -342,6 +347,22 @@ void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage)
 void vgc_dp_arm(struct vgc_dp *dp)
 {
     atomic_store(&dp->armed, true);
+}
+
+bool vgc_dp_is_armed(const struct vgc_dp *dp)
+{
+    return atomic_load(&dp->armed);
+}
+
+void vgc_dp_echo(struct vgc_dp *dp)
+{
+    atomic_store(&dp->echo_wanted, true);
+    vgc_signal_fd(dp->control_fd);
+}
+
+uint32_t vgc_dp_echoes(const struct vgc_dp *dp)
+{
+    return atomic_load(&dp->echoes);
 }
 
 uint64_t vgc_dp_sleeps(struct vgc_dp *dp)

@@ -198,6 +198,8 @@ struct vgc_dp {
     atomic_bool sleeping;
     atomic_bool armed;       /* notifies as soon as there is work again */
     atomic_bool region_lost; /* set by the SIGBUS handler */
+    atomic_bool echo_wanted; /* the loop has to count `echoes` up and to notify */
+    atomic_uint echoes;
     uint32_t num_active;
     struct vgc_queue *active[VGC_MAX_QUEUES];
     struct vgc_req *free_reqs;

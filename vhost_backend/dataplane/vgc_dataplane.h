@@ -231,6 +231,10 @@ int vgc_dp_load_output(struct vgc_dp *dp, uint32_t engine_context, const char *t
 void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage);
 /* Requests one notification when there is work again, so that a reporter of figures may sleep until then. */
 void vgc_dp_arm(struct vgc_dp *dp);
+bool vgc_dp_is_armed(const struct vgc_dp *dp);
+/* Shows that the loop goes round: it counts its echoes up and notifies. Requests before that may share one echo. */
+void vgc_dp_echo(struct vgc_dp *dp);
+uint32_t vgc_dp_echoes(const struct vgc_dp *dp);
 /* Number of times the data plane went to sleep; constant while it is idle. */
 uint64_t vgc_dp_sleeps(struct vgc_dp *dp);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -29,6 +30,7 @@ from vhost_backend.worker_protocol.protocol import (
     Ack,
     DaemonMessage,
     MemTable,
+    Ping,
     Program,
     Shutdown,
     Stats,
@@ -52,6 +54,7 @@ class MainLoop:
         self._cold = ColdServer(engine, plane, self._send, sources)
         self._migrator = Migrator(engine, plane, self._cold.programs, self._cold.is_compiling, self)
         self._stats = StatsReporter(plane, self._send)
+        self._pings = PingQueue(plane, self.ack)
         self._running = True
         self._system: ControlSystem | None = None
         self._no_system = "the VM has no control system"
@@ -78,7 +81,9 @@ class MainLoop:
             ready = dict(poller.poll(wait_ms))
             if self._plane.notify_fd in ready:
                 self._plane.clear_notification()
-                self._stats.start()
+                self._pings.settle()
+                if not self._plane.is_armed:
+                    self._stats.start()
                 self._cold.serve()
                 self._report_broken()
             if self._daemon.fileno() in ready:
@@ -121,6 +126,8 @@ class MainLoop:
         match message:
             case Program():
                 self._cold.on_program(message, fds)
+            case Ping():
+                self._pings.add(message)
             case Shutdown():
                 self._running = False
             case MigrationHold() | MigrationMeasure() | MigrationSave() | MigrationLoad() | MigrationRelease():
@@ -179,6 +186,26 @@ def _ring_fds(message: VringStart, fds: tuple[int, ...]) -> RingFds:
     rest = iter(fds)
     kick, call, err = (next(rest) if has else -1 for has in (message.has_kick, message.has_call, message.has_err))
     return RingFds(kick, call, err)
+
+
+class PingQueue:
+    """Pings that wait until the data plane's loop has gone round."""
+
+    def __init__(self, plane: DataPlane, ack: Callable[[int], None]) -> None:
+        self._plane = plane
+        self._ack = ack
+        self._waiting: deque[tuple[int, int]] = deque()
+        """Seq of each ping, and the number of echoes when it came."""
+
+    def add(self, ping: Ping) -> None:
+        self._waiting.append((ping.seq, self._plane.echoes))
+        self._plane.echo()
+
+    def settle(self) -> None:
+        """Acknowledges the pings that the loop has echoed."""
+        echoes = self._plane.echoes
+        while self._waiting and self._waiting[0][1] != echoes:
+            self._ack(self._waiting.popleft()[0])
 
 
 class StatsReporter:

@@ -282,6 +282,20 @@ class DataPlane:
         """Has the data plane notify once, when its next work arrives."""
         lib.vgc_dp_arm(self._dp)
 
+    @property
+    def is_armed(self) -> bool:
+        """True if no work has arrived since `arm`."""
+        return bool(lib.vgc_dp_is_armed(self._dp))
+
+    def echo(self) -> None:
+        """Has the data plane's loop count `echoes` up, and notify."""
+        lib.vgc_dp_echo(self._dp)
+
+    @property
+    def echoes(self) -> int:
+        """Number of echoes, which the loop has made since the data plane was created, modulo 2**32."""
+        return int(lib.vgc_dp_echoes(self._dp))
+
     def usage(self) -> Usage:
         usage = ffi.new("struct vgc_usage *")
         lib.vgc_dp_usage(self._dp, usage)

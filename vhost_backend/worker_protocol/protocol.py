@@ -264,6 +264,17 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class Ping:
+    """Asks for an ack, which the worker sends when its data plane's loop has gone round."""
+
+    TYPE: ClassVar[str] = "ping"
+    seq: int = unsigned(32)
+
+    def num_fds(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Ends the worker."""
 
@@ -391,6 +402,7 @@ DaemonMessage: TypeAlias = (
     | VringEnable
     | VringStop
     | Program
+    | Ping
     | Shutdown
     | ControlMessage
     | MigrationMessage
@@ -407,6 +419,7 @@ DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
     VringEnable,
     VringStop,
     Program,
+    Ping,
     Shutdown,
     *CONTROL_MESSAGES,
     *MIGRATION_MESSAGES,

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict, get_a
 API_VERSION: Final = 1
 
 Role: TypeAlias = Literal["view", "operate", "admin"]
-VmState: TypeAlias = Literal["stopped", "starting", "ready", "recovering", "failed", "migrating"]
+VmState: TypeAlias = Literal["stopped", "starting", "ready", "unresponsive", "recovering", "failed", "migrating"]
 """State of a VM; "stopped": no frontend is connected."""
 ROLES: Final[tuple[Role, ...]] = ("view", "operate", "admin")
 """In ascending order: a role may do all that those before it may."""

@@ -673,7 +673,7 @@ export type VmInfo = {
   quiesced?: boolean;
   requests_done: number;
   requests_failed: number;
-  state: "failed" | "migrating" | "ready" | "recovering" | "starting" | "stopped";
+  state: "failed" | "migrating" | "ready" | "recovering" | "starting" | "stopped" | "unresponsive";
   unseen?: string;
   uuid: string;
   vm: string;

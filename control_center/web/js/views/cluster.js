@@ -12,7 +12,15 @@ import { href } from "../router.js";
 import { store } from "../store.js";
 
 const STATES = { up: "ok", stale: "warn", down: "bad" };
-const VM_TONES = { ready: "", starting: "info", stopped: "", recovering: "warn", migrating: "info", failed: "bad" };
+const VM_TONES = {
+  ready: "",
+  starting: "info",
+  stopped: "",
+  recovering: "warn",
+  unresponsive: "bad",
+  migrating: "info",
+  failed: "bad",
+};
 
 /** @type {View} */
 export const cluster = { name: "cluster", title: "Cluster", group: "Watch", mount };

@@ -1,0 +1,80 @@
+"""Guest code that stops its worker, or captures the threads that police it: the daemon notices and replaces the worker."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import structlog
+
+from tests.protocol.hostile_guest import Guest, Guests, both_guests, vgcd_sockets
+from tests.protocol.worker_rig import needs_walls
+from tests.waiting import until
+from vhost_backend import log
+from vhost_backend.daemon.heartbeat import Pace
+from virtio_proto import schema
+from virtio_proto.schema import Health
+
+pytestmark = needs_walls
+
+DEADLINE_NS: Final = 500_000_000
+PACE: Final = Pace(period_s=0.1, late_s=0.3, shortest_s=6.0)
+"""Quick to notice; as slow to replace a worker as a busy machine, on which the neighbour answers late, needs."""
+WORKER: Final = 2
+"""Number of the worker in its pid namespace."""
+SIGUSR1: Final = 10
+SIGSTOP: Final = 19
+
+SOURCE: Final = r"""
+/* A handler that never returns, as struct sigaction of the kernel: flags are SA_RESTORER and SA_NODEFER. */
+static __device__ void keep(int) { for (;;) asm volatile("pause"); }
+static __device__ void sleep_for_ever(int) { for (;;) call(34, 0, 0, 0, 0, 0, 0); }
+struct action { void (*handler)(int); unsigned long flags; void (*restorer)(int); unsigned long mask; };
+
+/* Has every other thread of the process run `handler`. */
+static __device__ void capture(void (*handler)(int), long pid) {
+    action made = {handler, 0x44000000, handler, 0};
+    long self = call(186, 0, 0, 0, 0, 0, 0);
+    call(13, 10, (long)&made, 0, 8, 0, 0);
+    for (long thread = 1; thread < 64; thread++)
+        if (thread != self) call(234, pid, thread, 10, 0, 0, 0);
+}
+
+extern "C" __global__ void capture_and_spin(long *out, long pid) { capture(keep, pid); for (;;) asm volatile("pause"); }
+extern "C" __global__ void capture_and_sleep(long *out, long pid) { capture(sleep_for_ever, pid); sleep_for_ever(0); }
+extern "C" __global__ void stop(long *out, long pid) { call(234, pid, pid, 19, 0, 0, 0); for (;;) asm volatile("pause"); }
+"""
+
+
+@pytest.fixture
+def logs() -> Iterator[io.StringIO]:
+    out = io.StringIO()
+    log.configure("console", "debug", out)
+    yield out
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def guests(tmp_path: Path) -> Iterator[Guests]:
+    with vgcd_sockets(tmp_path, PACE, DEADLINE_NS) as sockets, both_guests(sockets, SOURCE) as made:
+        yield made
+
+
+def replaced(attacker: Guest, before: int) -> bool:
+    space = schema.CONFIG.construct.parse(attacker.vm.frontend.config_read())
+    return bool(space.generation > before and space.health == Health.READY)
+
+
+@pytest.mark.parametrize("attack", ["capture_and_spin", "capture_and_sleep", "stop"])
+def test_a_captured_worker_is_shown_as_such_and_replaced(logs: io.StringIO, guests: Guests, attack: str) -> None:
+    attacker = guests.attacker
+    before = attacker.generation()
+    attacker.start_launch(attack, WORKER)
+    until(lambda: replaced(attacker, before))
+    assert "new=UNRESPONSIVE old=READY vm=attacker" in logs.getvalue()
+    assert "did not answer within 6 s" in logs.getvalue()
+    attacker.start()
+    assert attacker.computes()

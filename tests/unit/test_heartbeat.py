@@ -1,0 +1,180 @@
+"""Heartbeat of a worker, on the clock of the test's loop and with a worker that the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from tests.waiting import until
+from vhost_backend.daemon.heartbeat import Heartbeat, Pace, WorkerClock
+from vhost_backend.worker_protocol.link import Answer, WorkerLink
+from vhost_backend.worker_protocol.protocol import Ack, Ping
+
+PACE = Pace(period_s=1.0, late_s=2.5, shortest_s=5.0, margin_s=0.4)
+MS = 1_000_000
+ANSWER = Ack(3, True, "", 0, 0)
+
+
+class Stage:
+    """A worker with a CPU clock, its link, and the loop's timers, which run when the test says so."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.said: list[str] = []
+        self.cpu: int | None = 5 * MS
+        self.stopped = False
+        self.may = True
+        self.asked: list[tuple[Answer, float]] = []
+        self.now_s = 0.0
+        self.heartbeat = Heartbeat(
+            cast("WorkerLink", self),
+            cast("WorkerClock", self),
+            PACE,
+            7.0,
+            may_ask=lambda: self.may,
+            on_late=lambda: self.said.append("late"),
+            on_answer=lambda: self.said.append("answers"),
+        )
+        self.heartbeat._timer.cancel()
+
+    # ---- the link and the clock ------------------------------------------------------------------
+
+    def post(self, build: Callable[[int], Ping], _fds: tuple[int, ...] = (), timeout_s: float = 0) -> Answer:
+        assert build(3) == Ping(3)
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self.asked.append((answer, timeout_s))
+        return answer
+
+    def cpu_ns(self) -> int | None:
+        return self.cpu
+
+    def is_stopped(self) -> bool:
+        return self.stopped
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def look(self, *, after_s: float = 1.0) -> int:
+        """Lets time pass and the heartbeat look; returns the number of questions so far."""
+        self.heartbeat._asked_s -= after_s
+        self.heartbeat._look()
+        self.heartbeat._timer.cancel()
+        return len(self.asked)
+
+    async def answer(self, *, using_ns: int = MS // 10, ack: Ack | None = ANSWER) -> None:
+        assert self.cpu is not None
+        self.cpu += using_ns
+        self.asked[-1][0].set_result(ack)
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, in which the callback runs
+
+
+def run(test: Callable[[Stage], Awaitable[None]]) -> None:
+    async def story() -> None:
+        await test(Stage())
+
+    asyncio.run(story())
+
+
+def test_a_worker_that_does_nothing_is_asked_once() -> None:
+    async def test(stage: Stage) -> None:
+        assert stage.look() == 1
+        assert stage.asked[0][1] == 7.0
+        await stage.answer()
+        assert [stage.look() for _ in range(5)] == [1] * 5
+        assert stage.cpu is not None
+        stage.cpu += 1
+        assert stage.look() == 2
+        await stage.answer()
+        assert stage.look() == 2
+        stage.stopped = True
+        assert stage.look() == 3
+        assert stage.said == []
+
+    run(test)
+
+
+def test_a_worker_that_works_is_asked_again_and_again() -> None:
+    async def test(stage: Stage) -> None:
+        for number in range(1, 6):
+            assert stage.look() == number
+            await stage.answer(using_ns=3 * MS)
+
+    run(test)
+
+
+def test_a_late_answer_is_told_once_and_so_is_the_answer() -> None:
+    async def test(stage: Stage) -> None:
+        assert [stage.look() for _ in range(5)] == [1] * 5
+        assert stage.said == ["late"]
+        await stage.answer()
+        assert stage.said == ["late", "answers"]
+
+    run(test)
+
+
+def test_a_lost_worker_is_no_answer() -> None:
+    async def test(stage: Stage) -> None:
+        for _ in range(5):
+            stage.look()
+        await stage.answer(ack=None)
+        assert stage.said == ["late"]
+        stage.closed = True
+        assert stage.look() == 1
+
+    run(test)
+
+
+def test_a_worker_that_is_busy_for_the_daemon_is_not_asked() -> None:
+    async def test(stage: Stage) -> None:
+        stage.may = False
+        assert stage.look() == 0
+        stage.may = True
+        assert stage.look() == 1
+
+    run(test)
+
+
+def test_nothing_is_told_after_the_stop() -> None:
+    async def test(stage: Stage) -> None:
+        for _ in range(5):
+            stage.look()
+        stage.heartbeat.stop()
+        await stage.answer()
+        assert stage.said == ["late"]
+
+    run(test)
+
+
+def test_a_worker_that_is_gone_is_not_asked() -> None:
+    async def test(stage: Stage) -> None:
+        stage.cpu = None
+        assert stage.look() == 0
+
+    run(test)
+
+
+def test_the_time_to_answer_follows_the_deadline() -> None:
+    assert PACE.lost_s(10 * 10**9) == 10.4
+    assert PACE.lost_s(10**6) == 5.0
+    assert PACE.lost_s(10**6, 60.0) == 60.0
+
+
+def test_the_clock_of_a_process_runs_while_it_works_and_shows_when_it_is_stopped() -> None:
+    with subprocess.Popen(["sh", "-c", "read line; while :; do :; done"], stdin=subprocess.PIPE) as process:
+        clock = WorkerClock(process.pid)
+        pipe = cast("Any", process.stdin)
+        before = clock.cpu_ns()
+        assert before is not None
+        assert not clock.is_stopped()
+        pipe.write(b"go\n")
+        pipe.flush()
+        until(lambda: cast("int", clock.cpu_ns()) > before + 20 * MS or None)
+        os.kill(process.pid, signal.SIGSTOP)
+        until(lambda: clock.is_stopped() or None)
+        process.kill()
+        process.wait()
+        assert clock.cpu_ns() is None
+        assert not clock.is_stopped()
