@@ -52,8 +52,8 @@ class Driver:
     def __init__(self, socket_path: Path, region_bytes: int = 16 << 20) -> None:
         self.frontend = Frontend(socket_path, region_bytes)
         self.memory = np.frombuffer(self.frontend.region, np.uint8)
-        self._kick_fd = os.eventfd(0, os.EFD_CLOEXEC)
-        self._call_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        flags = os.EFD_CLOEXEC | os.EFD_NONBLOCK  # as QEMU makes them
+        self._kick_fd, self._call_fd = os.eventfd(0, flags), os.eventfd(0, flags)
         self._next_free = 0
         try:
             self._queue = self._open()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ from tests.fakes.region import Block
 from tests.unit.plane_rig import LIMITS, TIMEOUT_MS, Rig, plane_rig, ring_message
 from tests.waiting import sleeps_for_good, until
 from vhost_backend.worker.plane import DataPlaneError, RingFds
+from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.protocol import MemRegion
 from virtio_proto.schema import Opcode, Status
 
+CALL = (1).to_bytes(8, "little")
 LAUNCH = {"grid": [1, 1, 1], "block": [1, 1, 1]}
 
 
@@ -185,6 +189,68 @@ def test_a_swap_of_the_call_eventfd_loses_no_call(rig: Rig) -> None:
     rig.plane.set_call(0, os.dup(fresh))
     assert os.eventfd_read(fresh) == 1
     os.close(fresh)
+
+
+def _full_eventfd() -> tuple[int, int]:
+    fd = os.eventfd(0, os.EFD_CLOEXEC)
+    os.eventfd_write(fd, (1 << 64) - 2)
+    return fd, fd
+
+
+def _full_pipe() -> tuple[int, int]:
+    reading, writing = os.pipe()
+    return reading, _filled(writing)
+
+
+def _full_socket() -> tuple[int, int]:
+    reading, writing = socket.socketpair()
+    return reading.detach(), _filled(writing.detach())
+
+
+def _filled(writing: int) -> int:
+    """Writes until there is no room, and makes the descriptor a blocking one again."""
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(8))
+    os.set_blocking(writing, True)
+    return writing
+
+
+@pytest.mark.parametrize("make", [_full_eventfd, _full_pipe, _full_socket])
+def test_a_call_without_room_stops_no_queue(rig: Rig, make: Callable[[], tuple[int, int]]) -> None:
+    reading, writing = make()
+    rig.plane.set_call(0, os.dup(writing))
+    pending = rig.driver.submit(Opcode.NOP)
+    rig.ok(Opcode.NOP, queue=1)
+    while not rig.driver.queues[0].poll():
+        rig.ok(Opcode.NOP, queue=1)
+    assert pending.reply is not None
+    codec.close_fds({reading, writing})
+
+
+@pytest.mark.parametrize("make", [os.pipe, lambda: tuple(end.detach() for end in socket.socketpair())])
+def test_calls_go_through_a_pipe_or_a_socket(rig: Rig, make: Callable[[], tuple[int, int]]) -> None:
+    reading, writing = make()
+    rig.plane.set_call(0, writing)
+    assert os.read(reading, 64) == CALL
+    pending = rig.driver.submit(Opcode.NOP)
+    assert os.read(reading, 64) == CALL
+    assert rig.driver.queues[0].poll()
+    assert pending.reply is not None
+    os.close(reading)
+    rig.driver.submit(Opcode.NOP)  # a call that nobody can read
+    rig.ok(Opcode.NOP, queue=1)
+
+
+def test_the_flags_of_a_call_eventfd_stay_as_they_are(rig: Rig) -> None:
+    """A frontend may sleep in read(): it shares the flags."""
+    fd = os.eventfd(0, os.EFD_CLOEXEC)
+    rig.plane.set_call(0, os.dup(fd))
+    rig.driver.submit(Opcode.NOP)
+    assert os.eventfd_read(fd) > 0
+    assert os.get_blocking(fd)
+    os.close(fd)
 
 
 def test_kicks_on_the_new_eventfd_wake_after_a_swap(rig: Rig) -> None:

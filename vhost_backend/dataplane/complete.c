@@ -63,7 +63,7 @@ void vgc_flush_call(struct vgc_queue *queue)
         return;
     queue->dirty = false;
     if (vgc_vq_should_call(&queue->vq) && queue->call_fd >= 0)
-        vgc_signal_fd(queue->call_fd);
+        vgc_signal_frontend(queue->call_fd, queue->call_may_block);
 }
 
 /* Keeps a finished request of a ring that does not run: a stopped ring gets it when it starts again, a broken one

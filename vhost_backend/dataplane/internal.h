@@ -161,6 +161,7 @@ struct vgc_queue {
     bool dirty; /* used entries were pushed and no call was considered yet */
     int kick_fd;
     int call_fd;
+    bool call_may_block; /* a write to call_fd can wait for room */
     int err_fd;
     uint32_t in_flight;
     struct vgc_dp_ring ring;
@@ -274,6 +275,8 @@ static inline void vgc_beat(struct vgc_dp *dp)
 }
 uint64_t vgc_now_ns(void);
 void vgc_signal_fd(int fd);
+bool vgc_may_block(int fd);
+void vgc_signal_frontend(int fd, bool may_block);
 void vgc_notify(struct vgc_dp *dp);
 __attribute__((format(printf, 3, 4))) int vgc_why(char *why, int error, const char *format, ...);
 

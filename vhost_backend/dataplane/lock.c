@@ -1,6 +1,8 @@
 /* Mutex of a data plane, and helpers used under it: clock, wake-ups, texts of errors. */
 #include "internal.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,6 +30,26 @@ void vgc_signal_fd(int fd)
     uint64_t one = 1;
     ssize_t written = write(fd, &one, sizeof(one));
     (void)written; /* EAGAIN: the counter is full, so it is readable already */
+}
+
+bool vgc_may_block(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags < 0 || (flags & O_NONBLOCK) == 0;
+}
+
+/* Signals a descriptor that the frontend made: an eventfd, a pipe, a socket. One without room is readable already.
+ *
+ * A write that waits for room would stop all queues. O_NONBLOCK is not set here: an eventfd's reader shares it, and one
+ * that sleeps in read() would get EAGAIN. (Nor could a worker set it: its system call filter protects the frontend from
+ * guest code that clears the flag.) QEMU sets it itself. Other descriptors cost a poll(), after which only the frontend
+ * could still take the room away. */
+void vgc_signal_frontend(int fd, bool may_block)
+{
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    if (may_block && (poll(&room, 1, 0) != 1 || room.revents != POLLOUT))
+        return;
+    vgc_signal_fd(fd);
 }
 
 void vgc_notify(struct vgc_dp *dp)

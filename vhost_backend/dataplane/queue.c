@@ -23,7 +23,7 @@ void vgc_queue_break(struct vgc_dp *dp, struct vgc_queue *queue, const char *why
     queue->broken_reported = false;
     snprintf(queue->why, sizeof(queue->why), "%s", why);
     if (queue->err_fd >= 0)
-        vgc_signal_fd(queue->err_fd);
+        vgc_signal_frontend(queue->err_fd, vgc_may_block(queue->err_fd));
     vgc_queues_rebuild_active(dp);
     vgc_notify(dp);
 }
@@ -133,6 +133,12 @@ static void replace_fd(int *slot, int fd)
     *slot = fd;
 }
 
+static void take_call(struct vgc_queue *queue, int fd)
+{
+    replace_fd(&queue->call_fd, fd);
+    queue->call_may_block = fd >= 0 && vgc_may_block(fd);
+}
+
 static int watch_kick(struct vgc_dp *dp, struct vgc_queue *queue, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
@@ -146,7 +152,7 @@ static int watch_kick(struct vgc_dp *dp, struct vgc_queue *queue, int fd)
 
 static int take_fds(struct vgc_dp *dp, struct vgc_queue *queue, const struct vgc_dp_ring *ring)
 {
-    replace_fd(&queue->call_fd, ring->call_fd);
+    take_call(queue, ring->call_fd);
     replace_fd(&queue->err_fd, ring->err_fd);
     return watch_kick(dp, queue, ring->kick_fd);
 }
@@ -185,7 +191,8 @@ static int start(struct vgc_dp *dp, struct vgc_queue *queue, const struct vgc_dp
     vgc_queues_rebuild_active(dp);
     deliver_parked(dp, queue);
     if (ring->recover && queue->call_fd >= 0)
-        vgc_signal_fd(queue->call_fd); /* the earlier worker may have died between a push and its call */
+        vgc_signal_frontend(queue->call_fd,
+                            queue->call_may_block); /* the earlier worker may have died before its call */
     vgc_vq_disable_kick(&queue->vq);
     return 0;
 }
@@ -208,7 +215,8 @@ int vgc_dp_queue_start(struct vgc_dp *dp, uint32_t index, const struct vgc_dp_ri
     struct vgc_queue *queue = &dp->queues[index];
     int error = start(dp, queue, ring, why);
     if (error != 0 && !queue->started && queue->err_fd >= 0)
-        vgc_signal_fd(queue->err_fd); /* the frontend's only sign that the ring is misplaced */
+        vgc_signal_frontend(queue->err_fd,
+                            vgc_may_block(queue->err_fd)); /* the frontend's only sign that the ring is misplaced */
     vgc_dp_unlock(dp);
     return error;
 }
@@ -222,7 +230,7 @@ int vgc_dp_queue_stop(struct vgc_dp *dp, uint32_t index)
     int base = queue->started ? queue->vq.last_avail : -ENOENT;
     queue->started = false;
     watch_kick(dp, queue, -1);
-    replace_fd(&queue->call_fd, -1);
+    take_call(queue, -1);
     replace_fd(&queue->err_fd, -1);
     vgc_queues_rebuild_active(dp);
     vgc_dp_unlock(dp);
@@ -252,7 +260,7 @@ int vgc_dp_queue_set_kick(struct vgc_dp *dp, uint32_t index, int fd)
     return error;
 }
 
-/* Replaces the call eventfd and signals the new one, since a call may have gone to the old one only. */
+/* Replaces the call descriptor and signals the new one, since a call may have gone to the old one only. */
 int vgc_dp_queue_set_call(struct vgc_dp *dp, uint32_t index, int fd)
 {
     if (index >= dp->config.num_queues) {
@@ -260,9 +268,10 @@ int vgc_dp_queue_set_call(struct vgc_dp *dp, uint32_t index, int fd)
         return -EINVAL;
     }
     vgc_dp_lock(dp);
-    replace_fd(&dp->queues[index].call_fd, fd);
-    if (fd >= 0 && dp->queues[index].started)
-        vgc_signal_fd(fd);
+    struct vgc_queue *queue = &dp->queues[index];
+    take_call(queue, fd);
+    if (fd >= 0 && queue->started)
+        vgc_signal_frontend(fd, queue->call_may_block);
     vgc_dp_unlock(dp);
     return 0;
 }
@@ -305,6 +314,6 @@ void vgc_queue_close(struct vgc_dp *dp, struct vgc_queue *queue)
 {
     queue->started = false;
     watch_kick(dp, queue, -1);
-    replace_fd(&queue->call_fd, -1);
+    take_call(queue, -1);
     replace_fd(&queue->err_fd, -1);
 }

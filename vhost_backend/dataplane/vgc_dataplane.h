@@ -82,7 +82,7 @@ struct vgc_dp_ring {
     bool enabled;
     bool recover; /* first answer the requests that the in-flight memory names */
     int kick_fd;  /* -1: no kicks, the ring is polled */
-    int call_fd;  /* -1: no calls */
+    int call_fd;  /* eventfd, pipe or socket; -1: no calls */
     int err_fd;   /* -1: no error events */
 };
 
