@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 from collections.abc import Iterable
@@ -53,6 +54,11 @@ class Fd:
     def is_eventfd(self) -> bool:
         return Path(f"/proc/self/fd/{self.fileno()}").readlink() == Path("anon_inode:[eventfd]")
 
+    def is_writable_pipe(self) -> bool:
+        if not stat.S_ISFIFO(os.fstat(self.fileno()).st_mode):
+            return False
+        return fcntl.fcntl(self.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+
     def is_socket(self) -> bool:
         return stat.S_ISSOCK(os.fstat(self.fileno()).st_mode)
 
@@ -87,6 +93,14 @@ class FdBag:
 
     def extend(self, numbers: Iterable[int]) -> None:
         self._fds += [Fd(number) for number in numbers]
+
+    @property
+    def first(self) -> Fd:
+        """First remaining descriptor, which stays the bag's.
+
+        :raise IndexError: all were taken.
+        """
+        return self._fds[0]
 
     def take(self) -> Fd:
         """Takes the first remaining descriptor; the caller owns it.

@@ -97,7 +97,7 @@ class FakeFrontend:
         self.backend_channel: socket.socket | None = None
 
     @classmethod
-    def connect(cls, path: Path, num_queues: int = 4) -> FakeFrontend:
+    def connect(cls, path: Path, num_queues: int = 4) -> Self:
         """Connects to a backend that listens at `path`.
 
         :raise OSError: no backend listens there.

@@ -117,6 +117,7 @@ _VRING_ADDR: Final = Struct(
 )
 _REGION: Final = Struct("gpa" / Int64ul, "size" / Int64ul, "uva" / Int64ul, "offset" / Int64ul)
 _MEM_TABLE: Final = Struct("count" / Int32ul, "padding" / Int32ul, "regions" / Array(this.count, _REGION))
+_TABLE_HEADER_BYTES: Final = 8
 _MEM_REG: Final = Struct("padding" / Int64ul, "region" / _REGION)
 _CONFIG: Final = Struct("offset" / Int32ul, "size" / Int32ul, "flags" / Int32ul, "data" / Bytes(this.size))
 
@@ -153,7 +154,7 @@ class VringAddr:
 
 @dataclass(frozen=True, slots=True)
 class VringFd:
-    """Payload of KICK, CALL and ERR: `has_fd` is False if no eventfd is wanted (polling, or no interrupt)."""
+    """Payload of KICK, CALL and ERR: `has_fd` is False if no descriptor is wanted (polling, or no interrupt)."""
 
     index: int
     has_fd: bool
@@ -247,12 +248,14 @@ def _mem_reg(_request: Request, raw: bytes) -> Region:
 
 
 def _mem_table(request: Request, raw: bytes) -> MemTable:
+    """Parses a table, which may be longer than the regions in use: the specification's has 8 entries, Linux sends 2."""
     count = int.from_bytes(raw[:4], "little")
-    room = (len(raw) - 8) // _REGION.sizeof()
+    room, rest = divmod(len(raw) - _TABLE_HEADER_BYTES, _REGION.sizeof())
     if not 0 <= count <= MAX_TABLE_REGIONS:
         raise FrontendError(request.name, "num regions", count, f"0 to {MAX_TABLE_REGIONS}")
-    if count != room or len(raw) != 8 + room * _REGION.sizeof():
-        raise FrontendError(request.name, "size", len(raw), f"{8 + count * _REGION.sizeof()} for {count} regions")
+    if count > room or rest:
+        needed, entry = _TABLE_HEADER_BYTES + count * _REGION.sizeof(), _REGION.sizeof()
+        raise FrontendError(request.name, "size", len(raw), f"{needed} for {count} regions, or more by whole {entry}s")
     return MemTable(tuple(_region(got) for got in _fields(_MEM_TABLE, raw).regions))
 
 
@@ -273,7 +276,7 @@ def _exactly(count: int) -> range:
 
 _NO_FD: Final = _exactly(0)
 _CONFIG_SIZES: Final = range(CONFIG_HEADER_BYTES, CONFIG_HEADER_BYTES + CONFIG_SPACE_BYTES + 1)
-_TABLE_SIZES: Final = range(8, 8 + MAX_TABLE_REGIONS * _REGION.sizeof() + 1)
+_TABLE_SIZES: Final = range(_TABLE_HEADER_BYTES, _TABLE_HEADER_BYTES + MAX_TABLE_REGIONS * _REGION.sizeof() + 1)
 
 _EMPTY: Final = _Layout(_nothing, _exactly(0), _NO_FD)
 _STATE: Final = _Layout(_vring_state, _exactly(_VRING_STATE.sizeof()), _NO_FD)

@@ -19,6 +19,7 @@ from vhost_backend.errors import FrontendError
 from vhost_backend.fds import Fd
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.connection import Connection, Message
+from vhost_backend.vhost_user.events import check_event
 from vhost_backend.vhost_user.memory import MappedRegion, MemoryTable
 from vhost_backend.vhost_user.messages import (
     OFFERED_FEATURES,
@@ -123,7 +124,7 @@ class Session:
     async def _serve(self, message: Message) -> None:
         """Handles one message and sends its reply, if it needs one."""
         request, need_reply = message.header.request, message.header.need_reply
-        if need_reply and not self.acked_protocol_features & ProtocolFeature.REPLY_ACK:
+        if need_reply and not self._may_need_reply(message):
             raise FrontendError(request.name, "flags", "need_reply", "only after REPLY_ACK was negotiated")
         status = 0
         reply = None
@@ -140,6 +141,14 @@ class Session:
         if reply is not None:
             await self._connection.send(messages.build_reply(request, reply))
 
+    def _may_need_reply(self, message: Message) -> bool:
+        """True if REPLY_ACK is negotiated. Linux as the frontend asks for a reply to the message that negotiates it."""
+        acked = int(self.acked_protocol_features)
+        if message.header.request is Request.SET_PROTOCOL_FEATURES:
+            assert isinstance(message.payload, U64)
+            acked |= message.payload.value
+        return bool(acked & ProtocolFeature.REPLY_ACK)
+
     def _check_negotiated(self, request: Request) -> None:
         needed = messages.required_feature(request)
         if needed is not None and not self.acked_protocol_features & needed:
@@ -150,11 +159,23 @@ class Session:
             raise FrontendError(request.name, "vring index", index, f"0 to {len(self.vrings) - 1}")
         return self.vrings[index]
 
-    def _stopped_vring(self, request: Request, index: int) -> Vring:
+    async def _stopped_vring(self, request: Request, index: int) -> Vring:
         vring = self._vring(request, index)
+        if vring.running and not vring.enabled:
+            await self._stop_disabled()
         if vring.running:
-            raise FrontendError(request.name, f"vring {index}", "running", "only while it is stopped")
+            raise FrontendError(request.name, f"vring {index}", "running", "only while it is stopped or disabled")
         return vring
+
+    async def _stop_disabled(self) -> None:
+        """Stops all disabled rings, because one of them is set up anew.
+
+        QEMU has stopped it with GET_VRING_BASE by then. Linux as the frontend never sends that: its driver disables all
+        rings when it lets go of the device, and those of the next driver lie elsewhere.
+        """
+        for vring in self.vrings:
+            if vring.running and not vring.enabled:
+                await self._stop(vring)
 
     # ---- features --------------------------------------------------------------------------------
 
@@ -166,8 +187,11 @@ class Session:
         wanted = message.payload.value
         if wanted & ~OFFERED_FEATURES:
             raise FrontendError("SET_FEATURES", "features", hex(wanted), f"bits of {OFFERED_FEATURES:#x}")
-        if wanted != self.acked_features and any(vring.running for vring in self.vrings):
-            raise FrontendError("SET_FEATURES", "vrings", "running", "other features only while all are stopped")
+        if wanted != self.acked_features:
+            await self._stop_disabled()
+            if any(vring.running for vring in self.vrings):
+                allowed = "other features only while all are stopped or disabled"
+                raise FrontendError("SET_FEATURES", "vrings", "running", allowed)
         self.acked_features = VirtioFeature(wanted)
         if not wanted & VirtioFeature.PROTOCOL_FEATURES:  # [vhost-user: Ring states] no message will
             for vring in self.vrings:
@@ -241,7 +265,7 @@ class Session:
 
     async def _on_set_vring_num(self, message: Message) -> None:
         assert isinstance(message.payload, VringState)
-        vring = self._stopped_vring(message.header.request, message.payload.index)
+        vring = await self._stopped_vring(message.header.request, message.payload.index)
         if not 0 < message.payload.value <= MAX_RING_SIZE:
             raise FrontendError("SET_VRING_NUM", "num", message.payload.value, f"1 to {MAX_RING_SIZE}")
         vring.size = message.payload.value
@@ -249,13 +273,13 @@ class Session:
     async def _on_set_vring_addr(self, message: Message) -> None:
         assert isinstance(message.payload, VringAddr)
         vring = self._vring(message.header.request, message.payload.index)
-        if vring.running and vring.address != message.payload:
-            raise FrontendError("SET_VRING_ADDR", f"vring {vring.index}", "running", "only while it is stopped")
+        if vring.address != message.payload:
+            vring = await self._stopped_vring(message.header.request, message.payload.index)
         vring.address = message.payload
 
     async def _on_set_vring_base(self, message: Message) -> None:
         assert isinstance(message.payload, VringState)
-        vring = self._stopped_vring(message.header.request, message.payload.index)
+        vring = await self._stopped_vring(message.header.request, message.payload.index)
         if message.payload.value >= 1 << 16:
             raise FrontendError("SET_VRING_BASE", "num", message.payload.value, "0 to 65535")
         vring.base = message.payload.value
@@ -264,8 +288,7 @@ class Session:
         assert isinstance(message.payload, VringState)
         vring = self._vring(message.header.request, message.payload.index)
         if vring.running:
-            vring.running = False  # before the wait: a worker that is replaced meanwhile must not restart the ring
-            vring.stop(await self._device.vring_stopped(vring))
+            await self._stop(vring)
         return messages.vring_state(vring.index, vring.base)
 
     async def _on_set_vring_kick(self, message: Message) -> None:
@@ -302,15 +325,19 @@ class Session:
                 await self._device.vring_enabled(vring)
 
     def _take_event(self, message: Message, name: str) -> Vring:
-        """Replaces the ring's descriptor `name` by the message's eventfd, or None."""
+        """Replaces the ring's descriptor `name` by that of the message, or None."""
         assert isinstance(message.payload, VringFd)
         vring = self._vring(message.header.request, message.payload.index)
-        fd = message.fds.take() if message.payload.has_fd else None
-        if fd is not None and not fd.is_eventfd():
-            fd.close()
-            raise FrontendError(message.header.request.name, "fd", "something else", "an eventfd")
-        vring.replace(name, fd)
+        if not message.payload.has_fd:
+            vring.drop(name)
+            return vring
+        check_event(message.header.request, message.fds.first)
+        vring.replace(name, message.fds.take())
         return vring
+
+    async def _stop(self, vring: Vring) -> None:
+        vring.running = False  # before the wait: a worker that is replaced meanwhile must not restart the ring
+        vring.stop(await self._device.vring_stopped(vring))
 
     async def _start(self, vring: Vring) -> None:
         """Starts a ring. If it does not resume where it was stopped, the guest began anew: resets the device first."""

@@ -12,7 +12,8 @@ from vhost_backend.vhost_user.messages import VringAddr
 class Vring:
     """State of one vring [vhost-user: Ring states].
 
-    *running* from SET_VRING_KICK to GET_VRING_BASE; *enabled* as the last SET_VRING_ENABLE set it, running or not.
+    *running* from SET_VRING_KICK to GET_VRING_BASE, or to the set-up of another ring in its place while it is disabled;
+    *enabled* as the last SET_VRING_ENABLE set it, running or not.
     `call` and `err` outlive stops and resets: QEMU sets `err` only once.
     """
 
