@@ -62,6 +62,8 @@ class Machine:
     accelerator: str
     qemu: qemu.Qemu
     files: image.Image
+    shared_ram: bool = False
+    """If set, the guest's RAM is shared memory that vhost-user backends are given, as virtiofs needs it."""
 
     def __str__(self) -> str:
         return f"QEMU {self.qemu.version}, {self.accelerator.upper()}"
@@ -72,15 +74,26 @@ class Machine:
         return [
             *self.qemu.argv,
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-            *("-machine", "q35,sata=off,smm=off", "-accel", self.accelerator, "-cpu", cpu),
+            *self._ram(),
+            *(
+                "-machine",
+                f"q35,sata=off,smm=off{',memory-backend=ram' if self.shared_ram else ''}",
+                "-accel",
+                self.accelerator,
+                "-cpu",
+                cpu,
+            ),
             *("-smp", str(self.cpus), "-m", str(self.memory_mib)),
             *("-kernel", str(self.files.kernel), "-initrd", str(self.files.initramfs)),
             *("-append", f"{CONSOLE} {kernel_arguments}"),
             *("-drive", f"if=virtio,format=raw,readonly=on,file={self.files.base}"),
         ]
 
+    def _ram(self) -> list[str]:
+        return ["-object", f"memory-backend-memfd,id=ram,share=on,size={self.memory_mib}M"] if self.shared_ram else []
 
-def machine(*, memory_mib: int = 512, cpus: int = 2) -> Machine:
+
+def machine(*, memory_mib: int = 512, cpus: int = 2, shared_ram: bool = False) -> Machine:
     """Describes a machine that boots on this host; builds or fetches QEMU and the image if they are missing."""
     found, files = qemu.find(), image.build()
-    return Machine(memory_mib, cpus, qemu.accelerator(found, files.kernel), found, files)
+    return Machine(memory_mib, cpus, qemu.accelerator(found, files.kernel), found, files, shared_ram)

@@ -93,6 +93,7 @@ def _add_single_options(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--region", metavar="SIZE", help="size of the shared region, as in QEMU's command line (default: 64M)"
     )
+    one.add_argument("--region-file", metavar="PATH", help="the region's file (default: told by its size)")
     one.add_argument(
         "--engine", metavar="KIND", help="auto (default), cpu, null, cuda, cuda:1, cuda:GPU-<uuid> or cuda:MIG-<uuid>"
     )
@@ -113,12 +114,16 @@ def _present(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).absolute())
+
+
 def _single_config(arguments: argparse.Namespace) -> DaemonConfig:
     """Converts the command line to a configuration, so that one set of checks and messages serves both."""
-    path = arguments.socket_path
     vm = _present(
-        socket=None if path is None else str(Path(path).absolute()),
+        socket=_absolute(arguments.socket_path),
         region=arguments.region,
+        region_file=_absolute(arguments.region_file),
         engine=arguments.engine,
         deadline=arguments.deadline,
         num_queues=arguments.num_queues,
@@ -126,8 +131,7 @@ def _single_config(arguments: argparse.Namespace) -> DaemonConfig:
         quota=_present(pes=arguments.pes, memory=arguments.memory, queue_depth=arguments.queue_depth),
     )
     log_options = _present(format=arguments.log_format, level=arguments.log_level)
-    control_path = arguments.control_socket
-    control = _present(socket=None if control_path is None else str(Path(control_path).absolute()))
+    control = _present(socket=_absolute(arguments.control_socket))
     text = yaml.safe_dump({"vms": {arguments.name: vm}, "log": log_options, "control": control})
     return configuration.parse(text, "command line", numbered=False)
 

@@ -62,6 +62,11 @@ class Fd:
     def is_socket(self) -> bool:
         return stat.S_ISSOCK(os.fstat(self.fileno()).st_mode)
 
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the open file; equal for two descriptors of one file."""
+        status = os.fstat(self.fileno())
+        return status.st_dev, status.st_ino
+
     def file_size(self) -> int | None:
         """Size in bytes of a regular file (memfd, /dev/shm, hugetlbfs); None for anything else."""
         status = os.fstat(self.fileno())

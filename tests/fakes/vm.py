@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -16,14 +17,28 @@ REGION_BYTES: Final = 16 << 20
 class FakeVm:
     """A driver whose queues a backend serves. Owns region, driver and frontend."""
 
-    def __init__(self, socket_path: Path, *, num_queues: int = 1, region_bytes: int = REGION_BYTES) -> None:
-        """Connects, negotiates and starts the queues; does not wait until the device is ready."""
+    def __init__(
+        self,
+        socket_path: Path,
+        *,
+        num_queues: int = 1,
+        region_bytes: int = REGION_BYTES,
+        others: Sequence[SharedFile] = (),
+        at_once: bool = False,
+    ) -> None:
+        """Connects, negotiates and starts the queues; does not wait until the device is ready.
+
+        `others`: further memory that the frontend shares; `at_once`: in one table.
+        """
         self.region = Region(region_bytes)
         self.driver = FakeDriver(self.region, num_queues=num_queues)
         self.frontend = FakeFrontend.connect(socket_path, num_queues)
         self.file = SharedFile(self.region.fd, self.region.size, self.region.gpa, self.region.uva)
         self.frontend.negotiate()
-        self.frontend.start(self.rings(), [self.file])
+        files = [*others, self.file]
+        if at_once:
+            self.frontend.set_memory(files)
+        self.frontend.start(self.rings(), () if at_once else files)
 
     def rings(self, bases: list[int] | None = None) -> list[RingSetup]:
         """The driver's queues as the frontend describes them; `bases` are the indices at which they go on."""

@@ -81,7 +81,7 @@ def make_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     stages: list[Stage] = []
 
     def make(policy: RestartPolicy | None = None, pace: Pace | None = None) -> Stage:
-        vms = tuple(VmConfig(name, vm_uuid(name), tmp_path / name, num_queues=4) for name in "ab")
+        vms = tuple(VmConfig(name, vm_uuid(name), tmp_path / name, REGION_BYTES, num_queues=4) for name in "ab")
         workers = WorkerHost(tmp_path)
         daemon = DaemonThread(DaemonConfig(vms), workers.command, policy, pace=pace)
         daemon.__enter__()

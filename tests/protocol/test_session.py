@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
-from tests.protocol.conftest import GPA, UVA, Stage
+from tests.protocol.conftest import GPA, REGION_BYTES, UVA, Stage
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.messages import OFFERED_FEATURES, ProtocolFeature, Request
 from virtio_proto import schema
@@ -356,7 +356,7 @@ def test_configuration_space_describes_the_device(frontend: FakeFrontend) -> Non
     space = schema.CONFIG.construct.parse(frontend.config_read())
     assert (space.magic, space.version) == (schema.CONFIG_MAGIC, schema.WIRE_VERSION)
     assert space.fingerprint == schema.FINGERPRINT
-    assert (space.num_queues, space.region_size) == (4, 64 << 20)
+    assert (space.num_queues, space.region_size) == (4, REGION_BYTES)
     assert space.vm_name.rstrip(b"\0") == b"a"
 
 

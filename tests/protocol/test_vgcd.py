@@ -16,6 +16,7 @@ import pytest
 
 from tests.fakes.daemon import SANDBOX
 from tests.fakes.frontend import FakeFrontend
+from tests.fakes.vm import FakeVm
 from tests.limits import ANSWERS_WITHIN_S
 from tests.waiting import sleeps_for_good, threads_of, until
 from vhost_backend import cli, sockets
@@ -95,6 +96,15 @@ def test_signal_ends_it_in_the_middle_of_a_message(tmp_path: Path) -> None:
             frontend.send_raw(b"\1\0\0")
             process.terminate()
             assert process.wait(TIMEOUT_S) == 0
+
+
+def test_file_of_the_region_may_be_named(tmp_path: Path) -> None:
+    named = tmp_path / "region"
+    options = ("--socket-path", str(tmp_path / "s"), "--region", "16M", "--region-file", str(named))
+    with vgcd(*options, *QUICK) as process:
+        wait_for(process, "serving")
+        with FakeVm(tmp_path / "s"):  # has another file
+            assert str(named) in str(wait_for(process, "vring_not_served")["problem"])
 
 
 def test_inherited_connection_is_served_until_it_closes() -> None:

@@ -63,6 +63,11 @@ def test_sizes_have_binary_units(text: str, size: int) -> None:
     assert vm(f"region: {text}").region_bytes == size
 
 
+def test_file_of_the_region_may_be_named() -> None:
+    assert vm("region_file: /dev/shm/vgc").region_file == Path("/dev/shm/vgc")
+    assert vm("").region_file is None
+
+
 @pytest.mark.parametrize(("text", "ns"), [("10s", 10**10), ("1500ms", 1_500_000_000), ("2m", 120 * 10**9)])
 def test_times_have_units(text: str, ns: int) -> None:
     assert vm(f"deadline: {text}").deadline_ns == ns
@@ -211,6 +216,9 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {socket: /" + "x" * 107 + "}}", "at most 107 bytes"),
         ("vms: {a: {socket: /s}, b: {socket: /s}}", "a path that vms.a does not use"),
         ("vms: {a: }\ndefaults: {socket: /s}", "defaults.socket is not a key"),
+        ("vms: {a: {region_file: shm}}", "an absolute path"),
+        ("vms: {a: {region_file: /f}, b: {region_file: /f}}", "vms.b.region_file is '/f'; allowed: a path that vms.a"),
+        ("vms: {a: }\ndefaults: {region_file: /f}", "defaults.region_file is not a key"),
         ("vms: {a: }\ndefaults: {quota: {pes: x}}", "defaults.quota.pes is 'x'"),
         ("vms: [", "not YAML"),
         ("a: &x [*x]", "not YAML"),

@@ -61,6 +61,12 @@ def test_region_has_the_configured_size(domain: etree._ElementTree, vm: config.V
     assert int(size.text or "") * MIB == vm.region_bytes
 
 
+def test_region_is_the_configured_file(domain: etree._ElementTree, vm: config.VmConfig) -> None:
+    shmem = domain.find("devices/shmem")
+    assert shmem is not None
+    assert vm.region_file == Path("/dev/shm") / (shmem.get("name") or "")
+
+
 def test_device_has_the_configured_shape(domain: etree._ElementTree, vm: config.VmConfig) -> None:
     options = device_options(domain, "-device")
     assert int(options["virtio-id"]) == schema.VIRTIO_ID

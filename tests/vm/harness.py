@@ -56,9 +56,9 @@ class Result:
 class Guest:
     """A virtual machine, from power-on (entering) to power-off (leaving)."""
 
-    def __init__(self, *devices: Device, memory_mib: int = 512, cpus: int = 2) -> None:
+    def __init__(self, *devices: Device, memory_mib: int = 512, cpus: int = 2, shared_ram: bool = False) -> None:
         self.devices = devices
-        self.machine = machine(memory_mib=memory_mib, cpus=cpus)
+        self.machine = machine(memory_mib=memory_mib, cpus=cpus, shared_ram=shared_ram)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

@@ -87,6 +87,8 @@ class VmConfig:
     socket: Path | None = None
     """Path at which the frontend connects; None: the daemon inherits the socket when it is started."""
     region_bytes: int = 64 * MIB
+    region_file: Path | None = None
+    """File of the region; None: the region is told by its size and by the rings in it."""
     engine: EngineConfig = field(default_factory=EngineConfig)
     quota: QuotaConfig = field(default_factory=QuotaConfig)
     deadline_ns: int = 10 * NS_PER_S
@@ -174,12 +176,16 @@ _VM_KEYS: Final[dict[str, Parser[Any]]] = {
     "socket": socket_path,
     "uuid": _uuid,
     "region": _region,
+    "region_file": path_of,
     "engine": parse_engine,
     "quota": _quota,
     "deadline": scaled(TIME_UNITS, 1_000_000, 24 * 3600 * NS_PER_S, "a time such as 500ms, 10s or 2m, up to 24h"),
     "num_queues": integer(1, LIMITS["MAX_QUEUES"]),
     "sandbox": choice("strict", "best-effort", "permissive"),
 }
+
+_OWN_PATHS: Final = ("socket", "region_file")
+"""Keys of a VM with paths that no two VMs may share."""
 
 
 def _merged(base: Located | None, over: Located) -> Located:
@@ -212,17 +218,18 @@ def _vms(problems: Problems, at: Located | None, defaults: Located | None) -> tu
     empty: dict[str, Located] = {}
     rows = {name: Located(empty, row.line) if row.value is None else row for name, row in at.value.items()}
     vms = tuple(_vm(problems, name, _merged(defaults, row)) for name, row in rows.items())
-    _check_sockets(problems, vms, rows)
+    for key in _OWN_PATHS:
+        _check_own(problems, key, vms, rows)
     return vms
 
 
-def _check_sockets(problems: Problems, vms: tuple[VmConfig, ...], rows: Mapping[str, Located]) -> None:
+def _check_own(problems: Problems, key: str, vms: tuple[VmConfig, ...], rows: Mapping[str, Located]) -> None:
+    """Checks that no two VMs have the same path under `key`."""
     users: dict[Path, str] = {}
     for vm in vms:
-        if vm.socket is not None and users.setdefault(vm.socket, vm.name) != vm.name:
-            text = (
-                f"vms.{vm.name}.socket is {str(vm.socket)!r}; allowed: a path that vms.{users[vm.socket]} does not use"
-            )
+        path = getattr(vm, key)
+        if path is not None and users.setdefault(path, vm.name) != vm.name:
+            text = f"vms.{vm.name}.{key} is {str(path)!r}; allowed: a path that vms.{users[path]} does not use"
             problems.note(rows[vm.name].line, text)
 
 
@@ -245,9 +252,9 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
 
 
 def _defaults(problems: Problems, at: Located | None) -> Located | None:
-    """Checks the settings that every VM inherits; UUIDs and sockets cannot be inherited."""
+    """Checks the settings that every VM inherits; those of one VM alone cannot be inherited."""
     if at is not None:
-        keys = {key: parser for key, parser in _VM_KEYS.items() if key not in ("socket", "uuid")}
+        keys = {key: parser for key, parser in _VM_KEYS.items() if key not in (*_OWN_PATHS, "uuid")}
         before = len(problems.found)
         table_of(problems, "defaults", at, keys)
         if len(problems.found) > before:

@@ -43,6 +43,7 @@ class FrontendSide:
 
     def close(self) -> None:
         """Closes the connection and every descriptor that came over it."""
+        self._vm.region.forget()
         self._session.close()
         self._notice.close()
 
@@ -67,15 +68,14 @@ class FrontendSide:
     def backend_channel_set(self, channel: Fd) -> None:
         self._notice.set_channel(channel)
 
-    async def memory_changed(self, table: MemoryTable) -> None:
-        self.slot.abort_migration("the frontend changed the memory table meanwhile")
-        sizes, configured = [entry.region.size_bytes for entry in table], self._vm.config.region_bytes
-        if sizes and configured not in sizes:  # the driver will refuse the device
-            self._vm.log.warning("region_size_differs", configured=configured, shared=sizes, guest=True)
-        if self.slot.serving is not None:
-            await self.slot.serving.map_memory()
+    async def memory_changed(self, _table: MemoryTable) -> None:
+        await self._share_region()
 
     async def vring_started(self, vring: Vring) -> None:
+        """Has the worker serve a ring. Without the region it reports the ring on its err descriptor, if it has one."""
+        await self._share_region()
+        if problem := self._vm.region.problem:
+            self._vm.log.warning("vring_not_served", vring=vring.index, problem=problem, guest=True)
         if worker := await self._worker_for(vring):
             await worker.start(vring)
 
@@ -108,6 +108,15 @@ class FrontendSide:
             await self.slot.start_over(reason)
 
     # ----------------------------------------------------------------------------------------------
+
+    async def _share_region(self) -> None:
+        """Chooses the guest's region anew, and has the worker map it if it is another."""
+        rings = [vring.address for vring in self._session.vrings if vring.running and vring.address is not None]
+        if not self._vm.region.choose(self._session.memory, rings):
+            return
+        self.slot.abort_migration("the frontend changed the guest's region meanwhile")
+        if self.slot.serving is not None:
+            await self.slot.serving.map_memory()
 
     async def _worker_for(self, vring: Vring) -> ServingWorker | None:
         """Worker to pass a change of a ring on to; None: the next worker gets the change when it is ready."""

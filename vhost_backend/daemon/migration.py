@@ -24,7 +24,7 @@ from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
-from vhost_backend.vhost_user.memory import MemoryTable
+from vhost_backend.vhost_user.memory import MappedRegion
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.link import Answer, WorkerLink
 from vhost_backend.worker_protocol.migration_messages import (
@@ -96,7 +96,8 @@ class Standing:
     """The worker that serves the guest, and what the guest has been told about the device."""
 
     link: WorkerLink
-    memory: MemoryTable
+    region: MappedRegion | None
+    """The guest's region; None: the worker has none at present."""
     region_address: int
     """Address at which kernels see the region; 0: they do not see it."""
     device_features: int
@@ -251,8 +252,8 @@ class Migration:
             raise MigrationError(
                 f"the second worker has features {ready.features:#x}; the guest was told {standing.device_features:#x}"
             )
-        if len(standing.memory):
-            answer = worker_messages.post_memory(link, standing.memory, standing.region_address)
+        if standing.region is not None:
+            answer = worker_messages.post_memory(link, standing.region, standing.region_address)
             await self._done(answer, "map the memory")
         return link, ready
 

@@ -1,4 +1,4 @@
-"""Worker that is ready: passes its guest's memory and rings on to it, and compiles programs for it."""
+"""Worker that is ready: passes its guest's region and rings on to it, and compiles programs for it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
+from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.rings import Rings, numbers
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
@@ -37,6 +38,7 @@ class ServingWorker:
         *,
         session: Session,
         rings: Rings,
+        region: GuestRegion,
         space: ConfigSpace,
         notice: ChangeNotice,
         compilations: CompileRelay,
@@ -46,6 +48,7 @@ class ServingWorker:
         self._generation = generation
         self._session = session
         self._rings = rings
+        self._region = region
         self._space = space
         self._notice = notice
         self._compilations = compilations
@@ -62,8 +65,8 @@ class ServingWorker:
         self._compilations.submit(request)
 
     def replay(self) -> None:
-        """Sends a new worker the whole state of the session: memory table and rings."""
-        if len(self._session.memory):
+        """Sends a new worker the whole state of the session: the guest's region and rings."""
+        if self._region.entry is not None:
             self._post_memory()
         for vring in self._session.vrings:
             if vring.running:
@@ -78,7 +81,7 @@ class ServingWorker:
         ]
 
     async def map_memory(self) -> None:
-        """Passes on the session's memory table."""
+        """Passes on the guest's region; without one the worker gets an empty table."""
         await self._settled(self._post_memory())
 
     async def start(self, vring: Vring) -> None:
@@ -129,7 +132,7 @@ class ServingWorker:
             self._log.warning("worker_refused", what=what, error=ack.error, guest=True)
 
     def _post_memory(self) -> Answer:
-        answer = worker_messages.post_memory(self.link, self._session.memory)
+        answer = worker_messages.post_memory(self.link, self._region.entry)
         answer.add_done_callback(self._on_memory_answered)
         return answer
 

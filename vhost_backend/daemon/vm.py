@@ -17,6 +17,7 @@ from vhost_backend.control.links.vm_port import VmControl
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.frontend_side import FrontendSide
+from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.migration import HOLD_S, Migration, MigrationError, MigrationReport, Progress, forget
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
@@ -54,6 +55,7 @@ class Vm:
         self.state = Lifecycle(config.name, self._log)
         self._space = ConfigSpace(config, self.state)
         self._rings = Rings(self._log)
+        self._region = GuestRegion(config)
         self._tools = Tools(compiler, engines, command, policy, pace)
         self._history = History(known_calls=set() if config.sandbox == "permissive" else None)
         self._lock = asyncio.Lock()
@@ -135,7 +137,7 @@ class Vm:
         choice = await engines.choose(self.config)
         with contextlib.ExitStack() as promise:
             promise.enter_context(engines.promised(choice))
-            parts = VmParts(self.config, self._log, self.state, self._space, self._rings, self._control)
+            parts = VmParts(self.config, self._log, self.state, self._space, self._rings, self._region, self._control)
             make_slot = partial(WorkerSlot, parts, self._tools, history=self._history, choice=choice, promise=promise)
             frontend = self._frontend = FrontendSide(sock, parts, make_slot)
             try:

@@ -7,7 +7,7 @@ from typing import Final
 
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.daemon.engines import Choice
-from vhost_backend.vhost_user.memory import MemoryTable
+from vhost_backend.vhost_user.memory import MappedRegion
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.link import Answer, WorkerLink
 from vhost_backend.worker_protocol.migration_messages import ArenaSetup
@@ -52,14 +52,13 @@ def setup(choice: Choice, generation: int, arena: ArenaSetup) -> protocol.Setup:
     )
 
 
-def post_memory(link: WorkerLink, table: MemoryTable, region_address: int = 0) -> Answer:
-    """Sends the memory table with its descriptors.
+def post_memory(link: WorkerLink, entry: MappedRegion | None, region_address: int = 0) -> Answer:
+    """Sends the guest's region with its descriptor, as the only memory; None: an empty table.
 
-    `region_address`: where kernels must see the guest's region; 0: anywhere.
+    `region_address`: where kernels must see the region; 0: anywhere.
     """
-    regions = tuple(
-        protocol.MemRegion(entry.region.gpa, entry.region.uva, entry.region.size_bytes, entry.region.offset_bytes)
-        for entry in table
-    )
-    fds = tuple(entry.fd.fileno() for entry in table)
-    return link.post(lambda seq: protocol.MemTable(seq, regions, region_address), fds)
+    if entry is None:
+        return link.post(lambda seq: protocol.MemTable(seq, ()))
+    region = entry.region
+    shared = protocol.MemRegion(region.gpa, region.uva, region.size_bytes, region.offset_bytes)
+    return link.post(lambda seq: protocol.MemTable(seq, (shared,), region_address), (entry.fd.fileno(),))

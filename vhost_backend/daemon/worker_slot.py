@@ -20,6 +20,7 @@ from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
 from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Heartbeat, Pace, WorkerClock
 from vhost_backend.daemon.migration import (
     HOLD_S,
@@ -102,6 +103,7 @@ class VmParts:
     state: Lifecycle
     space: ConfigSpace
     rings: Rings
+    region: GuestRegion
     control: VmControl | None
     """The control system's side of the VM; None: the daemon has no control system."""
 
@@ -283,7 +285,7 @@ class WorkerSlot:
         worker, space = self.serving, self._vm.space
         if worker is None:
             return None
-        return Standing(worker.link, self._session.memory, space.region_device_address, space.device_features)
+        return Standing(worker.link, self._vm.region.entry, space.region_device_address, space.device_features)
 
     def start_second(self, target: Choice) -> tuple[WorkerLink, Answer]:
         link = self._supervisor.start_second(lambda fd: self._tools.command(target.config, fd))
@@ -379,6 +381,7 @@ class WorkerSlot:
             self._supervisor.generation,
             session=self._session,
             rings=vm.rings,
+            region=vm.region,
             space=vm.space,
             notice=self._notice,
             compilations=compilations,
