@@ -150,7 +150,9 @@ def test_limits_cannot_be_lifted(name: str) -> None:
     assert attempt(name) == "EPERM"
 
 
-@pytest.mark.parametrize("name", ["mlock", "shared_memory", "growing_stack", "huge_pages", "new_file", "merge_pages"])
+@pytest.mark.parametrize(
+    "name", ["mlock", "shared_memory", "growing_stack", "huge_pages", "new_file", "merge_pages", "punch_hole"]
+)
 def test_memory_that_no_limit_counts_is_refused(name: str) -> None:
     assert attempt(name) == "EPERM"
 

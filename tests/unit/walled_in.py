@@ -206,6 +206,7 @@ ATTEMPTS: Final[dict[str, Callable[[], str]]] = {
     "new_file": lambda: call("memfd_create", b"x", 0),
     "growing_stack": lambda: call("mmap", 0, MIB, 3, 0x100 | mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0),
     "merge_pages": lambda: call("madvise", 0, 4096, 12),
+    "punch_hole": lambda: call("madvise", 0, 4096, 9),
     "call_32_bit": lambda: machine_code(bytes.fromhex("b814000000cd80c3")),  # mov $20, %eax; int $0x80; ret
     "call_x32": lambda: str(libc.syscall(ctypes.c_long(0x40000000 + X86_64["getpid"]))),
     "memory": lambda: count_until_refused(lambda: bytearray(16 * MIB)),

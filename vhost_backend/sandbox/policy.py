@@ -107,9 +107,9 @@ _MAP_SHARED: Final = 0x01
 _MAP_ANONYMOUS: Final = 0x20
 _MAP_GROWSDOWN: Final = 0x100
 _MAP_HUGETLB: Final = 0x40000
-_MADV_ALLOWED: Final = (0, 1, 2, 3, 4, 8, 9, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 25)
+_MADV_ALLOWED: Final = (0, 1, 2, 3, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 25)
 """Values of madvise except those that share pages between processes (MERGEABLE), poison hardware or touch files
-(REMOVE)."""
+(REMOVE, which punches a hole into the file behind a mapping)."""
 
 _AT_EMPTY_PATH: Final = 0x1000
 _WORD: Final = 0xFFFFFFFF

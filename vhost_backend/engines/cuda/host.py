@@ -25,7 +25,7 @@ _FDS: Final = Path("/proc/self/fd")
 _MAX_FDS: Final = 4096
 
 _SYSTEM_CALLS: Final = """
-    ioctl mmap madvise mbind get_mempolicy set_mempolicy
+    ioctl mmap mbind get_mempolicy set_mempolicy
     open openat stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat getdents64 getcwd
     statfs fstatfs pipe2 fcntl memfd_create
     getresuid getresgid capget getrlimit sched_getparam sched_getscheduler sched_setaffinity
