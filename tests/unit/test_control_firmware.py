@@ -496,6 +496,51 @@ def test_two_images_cannot_have_the_same_version() -> None:
     run(test)
 
 
+def test_image_older_than_the_vm_has_run_is_refused_unless_forced() -> None:
+    async def test(rig: Rig) -> None:
+        elements = await rig.add("web1")
+        await rig.add("web2")
+        await rig.manager.stage(image("2.1.0", "two"), ["web1"])
+        await rig.manager.activate("2.1.0", {"web1": range(4)})
+        await rig.manager.roll_back({"web1": range(4)})
+        loaded = dict(elements.loaded)
+        with pytest.raises(FirmwareError, match=r"web1 has run firmware 2\.1\.0, and 2\.0\.9 is older") as refused:
+            await rig.manager.stage(image("2.0.9"), ["web2", "web1"])
+        assert (refused.value.kind, elements.loaded) == ("denied", loaded)
+        await rig.manager.stage(image("2.0.9"), ["web2"])  # it has run nothing newer
+        await rig.manager.stage(image("2.0.9"), ["web1"], force=True)
+        assert rig.told[-1].detail == {"staged": "2.0.9", "vms": ["web1"], "forced": True}
+        assert (await rig.manager.activate("2.0.9", {"web1": range(4)}))["state"] == "active"
+
+    run(test)
+
+
+def test_floor_of_versions_outlasts_the_worker() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image("3.0.0", "three"), ["web1"])
+        await rig.manager.activate("3.0.0", {"web1": range(4)})
+        rig.now_s += PROBATION_S + 1
+        rig.lose("web1")
+        await rig.add("web1")
+        with pytest.raises(FirmwareError, match=r"allowed: 3\.0\.0 or newer, or force"):
+            await rig.manager.stage(image("2.0.0"), ["web1"])
+
+    run(test)
+
+
+def test_version_that_failed_does_not_raise_the_floor() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image("3.0.0", "three"), ["web1"])
+        await rig.manager.activate("3.0.0", {"web1": range(4)})
+        rig.lose("web1")  # within the time in which the change is blamed
+        await rig.add("web1")
+        await rig.manager.stage(image("2.0.0"), ["web1"])
+
+    run(test)
+
+
 def test_images_are_bounded() -> None:
     async def test(rig: Rig) -> None:
         for minor in range(MAX_IMAGES):

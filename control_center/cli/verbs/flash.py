@@ -42,6 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     listing = action("ls", "images, and the version on each PE")
     stage = action("stage", "load an image beside the running one")
     stage.add_argument("image", type=Path, metavar="FILE")
+    stage.add_argument("--force", action="store_true", help="stage it even where a newer version has run")
     activate = action("activate", "run a staged image from each PE's next block on")
     activate.add_argument("version", type=printable)
     rollback = action("rollback", "run the previous image again")
@@ -55,7 +56,7 @@ async def run(context: Context) -> int:
         _show(context, await _firmware(context), parse(given.selector))
         return OK
     if given.action == "stage":
-        asked = StageFirmware.Request(selector=given.selector, image=_read(given.image))
+        asked = StageFirmware.Request(selector=given.selector, image=_read(given.image), force=given.force)
         answer = await context.link.ask(asked)
         _show(context, await _firmware(context), parse(given.selector))
         return FAILED if _report_problems(context, answer) else OK

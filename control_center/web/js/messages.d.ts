@@ -610,6 +610,7 @@ export type SnapshotSummary = {
 export type StageFirmwareRequest = {
   selector?: string;
   image: string;
+  force?: boolean;
 };
 
 /** Changes to a running replay; fields that are left out change nothing. */

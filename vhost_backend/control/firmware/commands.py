@@ -42,7 +42,7 @@ class FirmwareCommands:
 
     async def _stage(self, caller: Caller, asked: StageFirmware.Request) -> dict[str, Any]:
         vms = list(self._chosen(caller, asked.chosen))
-        done = await _done(self._manager.stage(asked.image, vms))
+        done = await _done(self._manager.stage(asked.image, vms, force=asked.force))
         return done | self._info(caller)
 
     async def _activate(self, caller: Caller, asked: ActivateFirmware.Request) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from vhost_backend.control.background_tasks import BackgroundTasks
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.control.events import FirmwareChanged, FirmwareReported, WorkerLost, WorkerReady
 from vhost_backend.control.firmware import build, signing
+from vhost_backend.control.firmware.floors import VersionFloors
 from vhost_backend.control.firmware.unit import Activation, Unit
 from vhost_backend.control.links.firmware import Elements, FirmwareError
 from vhost_backend.sandbox import memfd
@@ -79,6 +80,7 @@ class FirmwareManager:
         self._units: dict[str, Unit] = {}
         self._standing: dict[str, Standing] = {}
         self._condemned: set[tuple[str, str]] = set()  # (vm, version)
+        self._floors = VersionFloors(self._built_in)
         self._locks: dict[str, asyncio.Lock] = {}
         bus.subscribe(WorkerReady, self._worker_ready)
         bus.subscribe(WorkerLost, self._worker_lost)
@@ -152,21 +154,25 @@ class FirmwareManager:
         unit = self._units.get(vm)
         return "" if unit is None else unit.active()
 
-    async def stage(self, data: bytes, vms: Sequence[str]) -> dict[str, Any]:
-        """Checks an image and loads it into the spare slot of these VMs.
+    async def stage(self, data: bytes, vms: Sequence[str], *, force: bool = False) -> dict[str, Any]:
+        """Checks an image and loads it into the spare slot of these VMs; with `force` also one older than they have run.
 
-        :raise FirmwareError: the image is malformed, has no trusted signature or does not compile, or a worker refuses it.
+        :raise FirmwareError: the image is malformed, too old, has no trusted signature or does not compile, or a worker
+            refuses it.
         """
         staged = self._accept(data)
         version = staged.image.manifest.version
         async with self._alone_with(vms):
+            if not force:
+                for vm in vms:
+                    self._floors.refuse_older(vm, version)
             for vm in vms:
                 unit = self._unit(vm)
                 self._refuse_condemned(vm, version)
                 if version not in unit.versions:
                     await self._stage_on(unit, staged)
         self._images[version] = staged
-        self._tell(None, {"staged": version, "vms": list(vms)})
+        self._tell(None, {"staged": version, "vms": list(vms), "forced": force})
         return {"version": version, "vms": list(vms)}
 
     async def activate(self, version: str, chosen: Chosen, within_s: float = WITHIN_S) -> dict[str, Any]:
@@ -258,6 +264,8 @@ class FirmwareManager:
                 await self._replace_hung(versions, done)
                 await self._restore(before, within_s)
                 return self._result(versions, problems, "rolled back")
+        for vm, version in versions.items():
+            self._floors.raise_to(vm, version)
         for vm in versions.keys() & self._standing.keys():
             self._standing[vm].since_s = self._seconds()
         return self._result(versions, [], "active")
@@ -295,6 +303,7 @@ class FirmwareManager:
     def _condemn(self, vm: str, version: str, problem: str) -> None:
         """Bars the VM from this image."""
         self._condemned.add((vm, version))
+        self._floors.forget(vm, version)
         self._tell(vm, {"version": version, "problem": problem})
 
     def _refuse_condemned(self, vm: str, version: str) -> None:

@@ -29,7 +29,10 @@ class Firmware(Verb):
 
 
 class StageFirmware(Verb):
-    """Loads a signed image into the free slot of processing elements; the active firmware runs on."""
+    """Loads a signed image into the free slot of processing elements; the active firmware runs on.
+
+    An image older than a VM has run is refused, unless `force` is true.
+    """
 
     name = "stage_firmware"
     role = "admin"
@@ -41,6 +44,7 @@ class StageFirmware(Verb):
 
     class Request(Selecting, kw_only=True, frozen=True):
         image: Annotated[bytes, Meta(max_length=MAX_IMAGE_BYTES)]
+        force: bool = False
 
 
 class ActivateFirmware(Verb):
