@@ -52,8 +52,8 @@ unit: build
 
 .PHONY: test
 test: lint image test-asan  ## everything: check, protocol tests, sanitizers, fuzzing in brief, VM boots
-	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/protocol
-	$(PYTEST) tests --ignore=tests/unit --ignore=tests/protocol
+	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/protocol tests/hostile
+	$(PYTEST) tests --ignore=tests/unit --ignore=tests/protocol --ignore=tests/hostile
 
 .PHONY: test-asan
 test-asan: build  ## unit and protocol tests on C code with ASan and UBSan

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from vhost_backend.compiler.job import Target
 from vhost_backend.control.links.channel_port import (
     AgainError,
@@ -98,7 +100,7 @@ class FakeChannels:
         await self._do("set", tuple(channels), level, sample)
         for channel in channels:
             bound = self.bound[channel]
-            self.bound[channel] = replace(bound, terms=replace(bound.terms, level=level, sample=sample))
+            self.bound[channel] = replace(bound, terms=structs.replace(bound.terms, level=level, sample=sample))
 
     async def send(self, channel: int, data: bytes, *, eof: bool) -> None:
         await self._do("send", channel, data, eof)

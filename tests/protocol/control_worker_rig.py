@@ -7,9 +7,11 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
+
+from msgspec import structs
 
 from tests.fakes.driver import Pending, Reply
 from tests.protocol.worker_rig import LAUNCH, SETUP, TIMEOUT_S, WorkerRig, shared_parts
@@ -98,7 +100,7 @@ class ControlWorkerRig(WorkerRig):
         self.records.setblocking(False)
         with theirs:
             fds = (*self.setup_fds(), area.fd, theirs.fileno())
-            self.send(replace(setup, sandbox=sandbox), fds)
+            self.send(structs.replace(setup, sandbox=sandbox), fds)
         (ready, _) = self.expect(Ready)
         self.control_pes = ready.control_pes or ready.num_pes
         self.rows = max(self.control_pes, ready.control_rows)
@@ -243,7 +245,7 @@ def control_worker_rig(
     max_streams: int = SETUP.max_streams,
 ) -> Iterator[ControlWorkerRig]:
     """A worker whose ring 0 runs."""
-    setup = replace(
+    setup = structs.replace(
         SETUP,
         engine=engine,
         quota=Quota(pes, memory_bytes, 64),

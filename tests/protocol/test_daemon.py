@@ -21,7 +21,7 @@ from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.messages import Request
-from vhost_backend.worker_protocol import protocol
+from vhost_backend.worker_protocol import codec, protocol
 from vhost_backend.worker_protocol.link import BURST
 from virtio_proto import schema
 from virtio_proto.schema import LIMITS, Health
@@ -377,15 +377,15 @@ def test_delay_doubles_up_to_a_limit() -> None:
     [
         b"x",
         b"[]",
-        b'{"type":"ack"}',
-        b'{"type":"shutdown","seq":1}',
-        b'{"type":"ack","seq":999,"ok":true,"error":"","base":0,"region_device_address":0}',
-        b'{"type":"vring_broken","index":64,"reason":""}',
-        b'{"type":"ready","engine_name":"x","num_pes":1,"features":0,"sandbox":""}',
-        b'{"type":"compile","request":1,"context":1,"program_kind":1,"options":[]}',
-        b"{" * 5000,
+        b"ack\0\x80",
+        codec.encode(protocol.Shutdown(1)),
+        codec.encode(protocol.Ack(999, True, "", 0, 0)),
+        b"vring_broken\0\x92\x40\xa0",
+        codec.encode(protocol.Ready("x", 1, 0, "")),
+        codec.encode(protocol.CallListener()),
+        b"ack\0" + b"\x91" * 5000,
     ],
-    ids=["no JSON", "no object", "no seq", "daemon's", "unasked", "bad queue", "ready twice", "no fd", "deep"],
+    ids=["no type", "no fields", "no seq", "daemon's", "unasked", "bad queue", "ready twice", "no fd", "deep"],
 )
 def test_worker_that_breaks_the_protocol_is_replaced(stage: Stage, packet: bytes) -> None:
     frontend, worker = stage.attach()

@@ -6,10 +6,10 @@ import os
 import signal
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, needs_walls, shared_parts, worker_rig
 from tests.waiting import sleeps_for_good, threads_of, until
@@ -52,7 +52,7 @@ def bare() -> Iterator[WorkerRig]:
 
 
 def test_ready_describes_the_engine(bare: WorkerRig) -> None:
-    ready = bare.set_up(replace(SETUP, quota=Quota(3, 1 << 20, 64)))
+    ready = bare.set_up(structs.replace(SETUP, quota=Quota(3, 1 << 20, 64)))
     assert (ready.engine_name, ready.num_pes, ready.sandbox) == ("null", 3, "off")
     assert ready.features == DeviceFeature.CALL | DeviceFeature.EVENTS
 
@@ -67,7 +67,7 @@ def test_ready_describes_the_engine(bare: WorkerRig) -> None:
 def test_a_setup_that_cannot_be_met_is_refused_and_the_worker_ends(
     bare: WorkerRig, engine: EngineSetup, error: str
 ) -> None:
-    bare.send(replace(SETUP, engine=engine), bare.setup_fds())
+    bare.send(structs.replace(SETUP, engine=engine), bare.setup_fds())
     assert bare.expect(Ack)[0] == Ack(1, False, error, 0, 0)
     assert bare.process.wait(TIMEOUT_S) == 1
 
@@ -232,7 +232,6 @@ def test_a_failed_compile_reaches_the_guest(rig: WorkerRig) -> None:
     ("options", "words"),
     [
         (b"-D" + b"x" * 4095 + b"\0", "an option of 4097 characters"),
-        (b"\1" * 4000 + b"\0" + (b"\1" * 4000 + b"\0") * 3, "cannot be passed on"),
         (b"a\0" * 257, "257 options"),
     ],
 )

@@ -6,9 +6,9 @@ import os
 import select
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from tests.fakes.driver import FakeDriver, Pending
 from tests.fakes.region import Region
@@ -50,7 +50,7 @@ def test_requests_of_a_killed_worker_end_as_device_lost_once(parts: Parts) -> No
         rig.process.wait(TIMEOUT_S)
         assert set(memory.queue(0).heads) == {request.head for request in held}
     late = driver.submit(Opcode.NOP)
-    with worker_rig(parts=parts, setup=replace(SETUP, generation=1)) as rig:
+    with worker_rig(parts=parts, setup=structs.replace(SETUP, generation=1)) as rig:
         assert rig.recover().ok
         assert [driver.wait(request).status for request in held] == [Status.DEVICE_LOST] * 3
         assert driver.wait(late).status is Status.OK
@@ -104,7 +104,7 @@ def test_a_fault_on_one_ring_loses_the_requests_of_the_other(parts: Parts) -> No
 
 def test_a_launch_past_its_deadline_times_out(parts: Parts) -> None:
     driver = parts[1]
-    with worker_rig(parts=parts, setup=replace(SETUP, deadline_ns=20_000_000)) as rig:
+    with worker_rig(parts=parts, setup=structs.replace(SETUP, deadline_ns=20_000_000)) as rig:
         rig.start()
         context = rig.context()
         launch = rig.launch(context, rig.load(context, "kernel endless behaviour=hold")["endless"])

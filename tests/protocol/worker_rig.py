@@ -9,10 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
 import pytest
+from msgspec import structs
 
 from tests.fakes.driver import FakeDriver, Pending, Reply
 from tests.fakes.region import Region
@@ -127,7 +127,7 @@ class WorkerRig:
         return (self.memory.fd if memory_fd is None else memory_fd, *(file.fileno() for file in self.sources))
 
     def set_up(self, setup: Setup = SETUP) -> Ready:
-        self.send(replace(setup, sandbox=self.sandbox), self.setup_fds())
+        self.send(structs.replace(setup, sandbox=self.sandbox), self.setup_fds())
         return self.expect(Ready)[0]
 
     def set_memory(self, size: int | None = None) -> Ack:
@@ -137,7 +137,7 @@ class WorkerRig:
     def start(self, index: int = 0, base: int = 0, **changes: Any) -> Ack:
         queue = self.driver.queues[index]
         message = ring_message(self.region, queue.at, index, base, **changes)
-        values = {field.name: getattr(message, field.name) for field in fields(message) if field.name != "seq"}
+        values = {name: getattr(message, name) for name in message.__struct_fields__ if name != "seq"}
         return self.post(protocol.VringStart, (queue.kick_fd, queue.call_fd, self.err_fd), **values)
 
     def stop(self, index: int = 0) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from struct import Struct
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +47,13 @@ def test_texts_travel_in_as_many_packets_as_they_need() -> None:
     assert together == found
 
 
+def test_more_short_texts_than_a_packet_may_have_travel_in_several() -> None:
+    found = dict.fromkeys(range(1000), "x\ud800")
+    parts = [parse(packet) for packet in packets.texts(found)]
+    assert [len(part.texts) for part in parts if isinstance(part, Texts)] == [256, 256, 256, 232]
+    assert parts[0] == Texts(dict.fromkeys(range(256), "x?"))
+
+
 def test_a_snapshot_travels_in_parts() -> None:
     states = b"".join(packets.STATE.pack(pe, 1, 0, 2, 3, 4, 5, 6, 7, 8) for pe in range(1000))
     parts = [parse(packet) for packet in packets.snapshot(9, 10, 11, states)]
@@ -72,12 +79,14 @@ def test_events_are_names_with_scalars() -> None:
         (b"X", "a packet of kind 88; allowed: R, D, P, S, G, F, E, C"),
         (b"R" + bytes(55), "55 bytes at the end of records"),
         (b"R" + packets.SECTION.pack(1, 0, 1, 0, 0, 0, 0, 0, 8, 0) + bytes(7), "a section of 8 bytes, of which 7"),
-        (b"D[]", "allowed: an object"),
-        (b'D{"xyz": "a"}', "hexadecimal"),
-        (b'D{"-1": "a"}', "hexadecimal"),
-        (b'D{"1": 7}', "allowed: 256 of at most 4096"),
-        (b"D" + json.dumps({f"{i:x}": "" for i in range(257)}).encode(), "allowed: 256"),
-        (b"D" + b"[" * 40_000, "not JSON"),
+        (b"D" + msgspec.msgpack.encode([[]]), r"texts\.texts is a list or a map; allowed: `object`"),
+        (b"D" + msgspec.msgpack.encode([{"xyz": "a"}]), "allowed: `int`"),
+        (b"D" + msgspec.msgpack.encode([{-1: "a"}]), "allowed: `int` >= 0"),
+        (b"D" + msgspec.msgpack.encode([{1: 7}]), "allowed: `str`"),
+        (b"D" + msgspec.msgpack.encode([{1: "x" * 4097}]), "allowed: `str` of length <= 4096"),
+        (b"D" + msgspec.msgpack.encode([dict.fromkeys(range(257), "")]), "allowed: `object` of length <= 256"),
+        (b"D" + b"\x91" * 40_000, "texts.* allowed: `object`"),
+        (b"D", "texts: 0 bytes that are not MessagePack"),
         (b"P", "figures of 0 bytes"),
         (b"P" + bytes(8) + packets.FIGURES.pack(1, 1, 0, 0, *[0] * 6), "end in the middle"),
         (b"P" + bytes(8) + packets.FIGURES.pack(4096, 0, 0, 0, *[0] * 6), "element 4096"),
@@ -86,8 +95,11 @@ def test_events_are_names_with_scalars() -> None:
         (b"G" + bytes(9), "a multiple of 8"),
         (b"F" + bytes(9), "a multiple of 24"),
         (b"C" + bytes(23), "a device's state of 23 bytes; allowed: 24"),
-        (b"E{}", "event None"),
-        (b'E{"event": "x", "list": []}', "allowed: a short string or a number"),
+        (b"C" + bytes(30_000), "a packet of 30001 bytes; allowed: 1..25"),
+        (b"E" + msgspec.msgpack.encode([None, {}]), r"event\.event is None; allowed: `str`"),
+        (b"E" + msgspec.msgpack.encode(["a b", {}]), "event 'a b'; allowed: a name"),
+        (b"E" + msgspec.msgpack.encode(["x", {"list": []}]), r"event\.fields"),
+        (b"E" + msgspec.msgpack.encode(["x", {"n": float("inf")}]), r"event\.fields"),
     ],
 )
 def test_malformed_packets_are_refused(packet: bytes, why: str) -> None:

@@ -133,7 +133,7 @@ def test_error_of_a_devices_clock_grows_with_its_age() -> None:
 
 def test_names_of_counters_and_kernels_are_looked_up() -> None:
     async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
-        worker.send(b'D{"40":"cells\\u001b[31m","50":"spin"}')
+        worker.send(next(packets.texts({0x40: "cells\x1b[31m", 0x50: "spin"})))
         counted = packets.FIGURES.pack(PE, 2, 1, 0, 1, 2, 3, 4, 5, 6)
         named = struct.pack("<QqQqQd", 0x40, -2, 0x48, 7, 0x50, 0.5)
         worker.send(packets.figures_head(1000) + counted + named)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,13 +19,14 @@ from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend.engines.base import Engine
 from vhost_backend.engines.cpu.engine import CpuEngine
 from vhost_backend.engines.null import NullEngine
-from vhost_backend.worker.migration.file import HEAD, Transfer, TransferError, places
+from vhost_backend.worker.migration.file import HEAD, Manifest, MigratedProgram, Transfer, TransferError, places
 from vhost_backend.worker.migration.loader import Loader
 from vhost_backend.worker.migration.migrator import REFUSALS
 from vhost_backend.worker.migration.plane import MigrationPlane
 from vhost_backend.worker.migration.saver import Saver
 from vhost_backend.worker.plane import DataPlaneError
 from vhost_backend.worker.programs import Programs
+from vhost_backend.worker_protocol.codec import Part
 from virtio_proto.schema import Opcode, Status
 
 ARENA = (0x3000_0000_0000, 1 << 40)
@@ -46,18 +48,25 @@ def cpu_engine() -> Engine:
     return engine
 
 
+def named(kind: type[Part], values: list[Any]) -> dict[str, Any]:
+    """Fields of a struct by name."""
+    return dict(zip(kind.__struct_fields__, values, strict=True))
+
+
 class Saved:
     """State that a worker has saved, in a file that a test may change."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.manifest_at, self.manifest_bytes, self.contents_at = HEAD.unpack(os.pread(fd, HEAD.size, 0))
-        self.manifest = json.loads(os.pread(fd, self.manifest_bytes, self.manifest_at))
+        self.manifest = named(Manifest, msgspec.msgpack.decode(os.pread(fd, self.manifest_bytes, self.manifest_at)))
+        self.manifest["programs"] = [named(MigratedProgram, each) for each in self.manifest["programs"]]
 
-    def change_manifest(self, change: Callable[[dict[str, object]], None]) -> None:
+    def change_manifest(self, change: Callable[[dict[str, Any]], None]) -> None:
         """Changes the manifest; the new one is at the end of the file."""
         change(self.manifest)
-        raw = json.dumps(self.manifest).encode()
+        programs = [list(program.values()) for program in self.manifest["programs"]]
+        raw = msgspec.msgpack.encode(list((self.manifest | {"programs": programs}).values()))
         at = os.fstat(self.fd).st_size
         os.pwrite(self.fd, raw, at)
         self.head(at, len(raw), self.contents_at)
@@ -196,10 +205,8 @@ def set_manifest(**values: object) -> Callable[[Saved], None]:
 
 
 def set_program(**values: object) -> Callable[[Saved], None]:
-    def change(manifest: dict[str, object]) -> None:
-        programs = manifest["programs"]
-        assert isinstance(programs, list)
-        programs[0].update(values)
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["programs"][0].update(values)
 
     return lambda file: file.change_manifest(change)
 

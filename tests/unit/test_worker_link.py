@@ -27,7 +27,7 @@ class Stage:
         self.link = WorkerLink(ours, lambda _message, fds: codec.close_fds(fds), self.lost.append)
         send = codec.send
 
-        def failing(sock: socket.socket, message: codec.Sendable, fds: tuple[int, ...]) -> None:
+        def failing(sock: socket.socket, message: codec.Message, fds: tuple[int, ...]) -> None:
             if self.errors:
                 number = self.errors.pop(0)
                 raise OSError(number, os.strerror(number))

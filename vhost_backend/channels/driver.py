@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import structs
 
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.channels import packets
@@ -91,7 +92,7 @@ class Driver:
 
         :raise DriverError: a channel cannot be opened.
         """
-        values = ffi.new("struct vgc_control_terms *", dataclasses.asdict(terms))
+        values = ffi.new("struct vgc_control_terms *", structs.asdict(terms))
         numbers = (_u16(pes), _u16(channels), ffi.new("uint32_t[]", list(generations)))
         self._check(lib.vgc_control_open(self._control, values, *numbers, len(channels), self._why))
 

@@ -1,23 +1,29 @@
 """Packets of the record socket, made by a worker's control system and checked by its daemon.
 
 A packet is one message of a ``SOCK_SEQPACKET`` socket, at most `MAX_PACKET_BYTES`, its first byte a `Kind`. Guest code
-may have written all of it: `parse` checks that a packet is whole and within bounds; nothing in it is trusted. The
-structures are those of ``vhost_backend/channels/cdef.h``; a test compares them with this module.
+may have written all of it: `parse` checks that a packet is whole and within bounds, its length first; nothing in it is
+trusted. The structures are those of ``vhost_backend/channels/cdef.h``; a test compares them with this module. Texts and
+events, which have no structure there, are MessagePack.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+from msgspec import Meta, Struct
+
+from vhost_backend.worker_protocol.codec import U64, Part, ProtocolError, Real, pack, unpack
 
 MAX_PACKET_BYTES: Final = 48 << 10
 MAX_TEXT_BYTES: Final = 4096
 """Longest text at a device address."""
 MAX_TEXTS: Final = 256
+MAX_EVENT_FIELDS: Final = 16
+MAX_EVENT_TEXT: Final = 256
+MAX_EVENT_NAME: Final = 64
 MAX_PES: Final = 4096
 MAX_COUNTERS: Final = 24
 MAX_GAUGES: Final = 8
@@ -36,6 +42,11 @@ _SNAPSHOT: Final = struct.Struct("<IIQQ")
 _I64: Final = struct.Struct("<q")
 _F64: Final = struct.Struct("<d")
 _UNKNOWN: Final = (1 << 64) - 1
+_TEXT_OVERHEAD: Final = 16
+"""Most bytes of a text's address and length in MessagePack, and of the head of a packet."""
+
+
+_P = TypeVar("_P", bound=Part)
 
 
 class Kind(IntEnum):
@@ -51,12 +62,19 @@ class Kind(IntEnum):
     DEVICE = ord("C")
 
 
+_MAX_BYTES: Final[Mapping[int, int]] = {
+    Kind.SNAPSHOT: 1 + _SNAPSHOT.size + STATES_PER_PACKET * STATE.size,
+    Kind.EVENT: 24 << 10,  # as many fields as allowed, of four bytes per character
+    Kind.DEVICE: 1 + DEVICE.size,
+}
+"""Longest packets, by kind, where that is less than `MAX_PACKET_BYTES`."""
+
+
 class PacketError(ValueError):
     """A worker sent an invalid packet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """Records of a channel, and its counts. `taken` + `lost` are all records that were made, except those still in the
     link: exact in a channel's last section, which comes when it has been closed.
     """
@@ -74,22 +92,19 @@ class Section:
     """Batch of `virtio_proto.control.records`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """Sections of several channels."""
 
     sections: tuple[Section, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(Struct, frozen=True):
     """Formats and names by device address, valid from now on."""
 
     texts: Mapping[int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ElementCounts:
+class ElementCounts(Struct, frozen=True):
     """Counts of an element. Counters and gauges are keyed by the device address of their name."""
 
     pe: int
@@ -103,16 +118,14 @@ class ElementCounts:
     gauges: Mapping[int, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """Counts of some elements at `time_ns`, CLOCK_MONOTONIC."""
 
     time_ns: int
     elements: tuple[ElementCounts, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StateSeen:
+class StateSeen(Struct, frozen=True):
     """State of an element. Times are of the device's clock, except `at_ns`, which is CLOCK_MONOTONIC."""
 
     pe: int
@@ -127,8 +140,7 @@ class StateSeen:
     at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """Part of snapshot `number`, which has `num_pes` elements in all."""
 
     number: int
@@ -138,30 +150,26 @@ class Snapshot:
     states: tuple[StateSeen, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """Channels whose sampling the governor has changed: (channel, generation, sample in force)."""
 
     changes: tuple[tuple[int, int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FirmwareStates:
+class FirmwareStates(Struct, frozen=True):
     """Results of changes of elements' firmware: (pe, slot, version that runs now, state, code)."""
 
     states: tuple[tuple[int, int, int, int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Event for the log; `fields` are strings and numbers."""
 
     event: str
     fields: Mapping[str, str | int | float]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceState:
+class DeviceState(Struct, frozen=True):
     """State of a device."""
 
     clock_error_ns: int | None
@@ -170,6 +178,28 @@ class DeviceState:
     """CLOCK_MONOTONIC when the device's clock was read; 0: both are the same clock."""
     num_pes: int
     """Bound of the elements' numbers; 0: as the worker said when it was ready."""
+
+
+class _TextsBody(Part, frozen=True):
+    """Content of a packet of texts."""
+
+    texts: Annotated[
+        dict[U64, Annotated[str, Meta(max_length=MAX_TEXT_BYTES)]],
+        Meta(max_length=MAX_TEXTS),
+    ]
+
+
+class _EventBody(Part, frozen=True):
+    """Content of a packet of an event."""
+
+    event: Annotated[str, Meta(max_length=MAX_EVENT_NAME)]
+    fields: Annotated[
+        dict[
+            Annotated[str, Meta(max_length=MAX_EVENT_NAME)],
+            Annotated[str, Meta(max_length=MAX_EVENT_TEXT)] | int | Real | bool,
+        ],
+        Meta(max_length=MAX_EVENT_FIELDS),
+    ]
 
 
 Packet: TypeAlias = Records | Texts | Figures | Snapshot | Samples | FirmwareStates | Event | DeviceState
@@ -182,17 +212,18 @@ Packet: TypeAlias = Records | Texts | Figures | Snapshot | Samples | FirmwareSta
 
 def texts(found: Mapping[int, str]) -> Iterator[bytes]:
     """Packets with all texts of `found`."""
-    batch: dict[str, str] = {}
+    batch: dict[int, str] = {}
     size = 0
     for address, text in found.items():
-        more = len(json.dumps(text)) + 32
-        if batch and size + more > MAX_PACKET_BYTES - 64:
-            yield _json(Kind.TEXTS, batch)
+        sendable = text.encode(errors="replace").decode()
+        more = len(sendable.encode()) + _TEXT_OVERHEAD
+        if batch and (size + more > MAX_PACKET_BYTES - _TEXT_OVERHEAD or len(batch) == MAX_TEXTS):
+            yield _packed(Kind.TEXTS, _TextsBody(batch))
             batch, size = {}, 0
-        batch[f"{address:x}"] = text
+        batch[address] = sendable
         size += more
     if batch:
-        yield _json(Kind.TEXTS, batch)
+        yield _packed(Kind.TEXTS, _TextsBody(batch))
 
 
 def snapshot(number: int, began_ns: int, ended_ns: int, states: bytes) -> Iterator[bytes]:
@@ -206,7 +237,7 @@ def snapshot(number: int, began_ns: int, ended_ns: int, states: bytes) -> Iterat
 
 def event(name: str, fields: Mapping[str, str | int | float]) -> bytes:
     """Packet of an `Event`."""
-    return _json(Kind.EVENT, {"event": name, **fields})
+    return _packed(Kind.EVENT, _EventBody(name, dict(fields)))
 
 
 def device_state(state: bytes) -> bytes:
@@ -219,8 +250,8 @@ def figures_head(time_ns: int) -> bytes:
     return bytes([Kind.FIGURES]) + _TIME.pack(time_ns)
 
 
-def _json(kind: Kind, value: Mapping[str, object]) -> bytes:
-    return bytes([kind]) + json.dumps(value, separators=(",", ":")).encode()
+def _packed(kind: Kind, body: Part) -> bytes:
+    return bytes([kind]) + pack(body)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -233,8 +264,9 @@ def parse(packet: bytes) -> Packet:
 
     :raise PacketError: the packet is invalid; the text says why. No input raises anything else.
     """
-    if not packet or len(packet) > MAX_PACKET_BYTES:
-        raise PacketError(f"a packet of {len(packet)} bytes; allowed: 1..{MAX_PACKET_BYTES}")
+    most = _MAX_BYTES.get(packet[0], MAX_PACKET_BYTES) if packet else 0
+    if not 0 < len(packet) <= most:
+        raise PacketError(f"a packet of {len(packet)} bytes; allowed: 1..{most or MAX_PACKET_BYTES}")
     body = packet[1:]
     match packet[0]:
         case Kind.RECORDS:
@@ -291,42 +323,22 @@ def _entries(layout: struct.Struct, body: bytes) -> Iterable[tuple[Any, ...]]:
     return layout.iter_unpack(body)
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body.decode())
-    except (ValueError, RecursionError) as error:
-        raise PacketError(f"{len(body)} bytes that are not JSON: {error!s:.80}") from None
-    if not isinstance(value, dict):
-        raise PacketError(f"{value!r:.80}; allowed: an object")
-    return value
-
-
 def _parse_texts(body: bytes) -> Texts:
-    found: dict[int, str] = {}
-    for key, text in _object(body).items():
-        if not isinstance(text, str) or len(text) > MAX_TEXT_BYTES or len(found) >= MAX_TEXTS:
-            raise PacketError(f"text {text!r:.80}; allowed: {MAX_TEXTS} of at most {MAX_TEXT_BYTES} characters")
-        found[_address(key)] = text.encode(errors="replace").decode()
-    return Texts(found)
-
-
-def _address(key: str) -> int:
-    digits = key if len(key) <= 16 and key.isascii() and key.isalnum() else "no address"
-    try:
-        return int(digits, 16)
-    except ValueError:
-        raise PacketError(f"{key!r:.40}; allowed: an address of up to 16 hexadecimal digits") from None
+    return Texts(_unpacked(body, _TextsBody, "texts").texts)
 
 
 def _parse_event(body: bytes) -> Event:
-    fields = _object(body)
-    name = fields.pop("event", None)
-    if not isinstance(name, str) or not name.isidentifier() or len(name) > 64 or len(fields) > 16:
-        raise PacketError(f"event {name!r:.80}; allowed: a name of at most 64 characters and 16 fields")
-    for key, value in fields.items():
-        if not isinstance(value, str | int | float) or len(str(value)) > 256 or len(key) > 64:
-            raise PacketError(f"event {name}: {key!r:.64} is {value!r:.80}; allowed: a short string or a number")
-    return Event(name, fields)
+    found = _unpacked(body, _EventBody, "event")
+    if not found.event.isidentifier():
+        raise PacketError(f"event {found.event!r:.80}; allowed: a name")
+    return Event(found.event, found.fields)
+
+
+def _unpacked(body: bytes, kind: type[_P], what: str) -> _P:
+    try:
+        return unpack(body, kind, what)
+    except ProtocolError as error:
+        raise PacketError(str(error)) from None
 
 
 def _parse_device(body: bytes) -> DeviceState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import structs
 
 from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.fds import Fd
@@ -60,10 +60,10 @@ class Rings:
         self._starters[vring.index] = generation
         base, recover = where
         start = _vring_start(vring, features, base, recover=recover)
-        start = replace(start, enabled=start.enabled and not self.quiesced)
+        start = structs.replace(start, enabled=start.enabled and not self.quiesced)
         fds = (*numbers(vring.kick), *numbers(vring.call), *numbers(vring.err))
         self._log.debug("vring_started", vring=vring.index, size=vring.size, base=start.base, recover=recover)
-        return link.post(lambda seq: replace(start, seq=seq), fds)
+        return link.post(lambda seq: structs.replace(start, seq=seq), fds)
 
 
 def _vring_start(vring: Vring, features: VirtioFeature, base: int, *, recover: bool) -> protocol.VringStart:

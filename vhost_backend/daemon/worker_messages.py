@@ -40,7 +40,7 @@ def setup(choice: Choice, generation: int, arena: ArenaSetup) -> protocol.Setup:
     return protocol.Setup(
         seq=0,
         vm=config.name,
-        engine=protocol.EngineSetup(choice.engine, config.engine.options),
+        engine=protocol.EngineSetup(choice.engine, dict(config.engine.options)),
         num_queues=config.num_queues,
         quota=protocol.Quota(choice.pes, config.quota.memory_bytes, config.quota.queue_depth),
         deadline_ns=config.deadline_ns,

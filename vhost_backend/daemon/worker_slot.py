@@ -13,6 +13,8 @@ from itertools import count
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
+from msgspec import structs
+
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import VmControl
@@ -324,9 +326,9 @@ class WorkerSlot:
         files = self._sources[link] = sources.make()
         fds = (self._vm.rings.inflight.fd, *(file.fileno() for file in files))
         if self._vm.control is None:
-            return link.post(lambda seq: replace(setup, seq=seq), fds, timeout_s)
+            return link.post(lambda seq: structs.replace(setup, seq=seq), fds, timeout_s)
         with self._vm.control.begin(link) as (section, more):
-            return link.post(lambda seq: replace(setup, seq=seq, control=section), (*fds, *more), timeout_s)
+            return link.post(lambda seq: structs.replace(setup, seq=seq, control=section), (*fds, *more), timeout_s)
 
     def _on_setup_answered(self, answer: Answer) -> None:
         ack = answer.result()

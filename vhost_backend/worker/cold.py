@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from vhost_backend.engines.base import Engine, ProgramError, ProgramMemoryError
@@ -13,7 +13,7 @@ from vhost_backend.errors import DriverError
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
 from vhost_backend.worker.sources import SourceFiles
-from vhost_backend.worker_protocol.codec import ProtocolError, close_fds, encode
+from vhost_backend.worker_protocol.codec import close_fds
 from vhost_backend.worker_protocol.protocol import (
     MAX_OPTION_CHARS,
     MAX_OPTIONS,
@@ -167,9 +167,7 @@ class ColdServer:
         options = _parse_options(self._plane.read(request.token, start, body.options_len))
         source = self._plane.read(request.token, start + body.options_len, body.source_len)
         number = self._next_compile
-        message = Compile(number, request.context, body.kind, options, 0)
-        _check_fits(message)
-        message = replace(message, source=self._sources.write(source))
+        message = Compile(number, request.context, body.kind, options, self._sources.write(source))
         self._next_compile = number + 1 & 0xFFFF_FFFF
         self._compiling[number] = (request, message.source)
         self._send(message)
@@ -259,14 +257,3 @@ def _parse_options(raw: bytes) -> tuple[str, ...]:
     if longest > MAX_OPTION_CHARS:
         raise DriverError(Status.INVALID_ARGUMENT, f"an option of {longest} characters; allowed: {MAX_OPTION_CHARS}")
     return options
-
-
-def _check_fits(message: Compile) -> None:
-    """Refuses options that do not fit into a packet: JSON needs up to six bytes for a control character.
-
-    :raise DriverError: the options do not fit.
-    """
-    try:
-        encode(message)
-    except ProtocolError as error:
-        raise DriverError(Status.INVALID_ARGUMENT, f"the options cannot be passed on: {error}") from None

@@ -1,160 +1,159 @@
-"""Codec of messages: dataclasses to JSON packets and back, with file descriptors beside them.
+"""Codec of messages: typed structs to packets of MessagePack and back, with file descriptors beside them.
 
-A message is a frozen dataclass with a `TYPE`, the number of descriptors that go with it, and fields made by the
-functions of this module, each of which checks what a peer sent. `vhost_backend.worker_protocol.protocol` declares the
-messages.
+A packet is the name of a message's type, a NUL, and the message's fields as one MessagePack array in the order of
+declaration. Guest code may have written all of it. So a packet's length is checked against the bound of its type before
+anything is decoded, and msgspec decodes straight to the declared types: it builds nothing else, stops at the first value
+that does not fit, and an array has no fields that a packet could repeat. Decoding takes time in proportion to the
+packet's length, a few hundred microseconds for the worst packet (`tests/hostile/test_worst_packets.py` looks for it).
+
+A message is a subclass of `Message`, whose fields have the types of this module or such as bounded in the same way.
+`vhost_backend.worker_protocol.protocol` declares the messages.
 """
 
 from __future__ import annotations
 
 import array
 import errno
-import json
+import functools
 import os
+import re
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, field, fields
-from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypeVar, cast
+import sys
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, cast, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
 
 from vhost_backend.sockets import receive_with_fds
 
 MAX_PACKET_BYTES: Final = 64 << 10
-MAX_SCALAR_CHARS: Final = 4096
-"""Sum of the lengths of all names and strings in a flat object, so that a worker's `Log` cannot flood the host's."""
+MAX_TYPE_BYTES: Final = 32
+"""Longest name of a type."""
 
 FOR_A_MOMENT: Final = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
 """Errors of sending that end by themselves: too many descriptors of this user in flight, or no memory."""
 RETRY_S: Final = 0.01
 """Time until a message that met such an error is sent again."""
 
-Scalar: TypeAlias = str | int | float | bool | None
+U16: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 16) - 1)]
+U32: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
+U62: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 62) - 1)]
+U64: TypeAlias = Annotated[int, Meta(ge=0)]
+"""MessagePack has no larger numbers."""
+Positive: TypeAlias = Annotated[int, Meta(ge=1, le=(1 << 62) - 1)]
+Real: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+"""Finite number."""
+
+Scalar: TypeAlias = str | int | Real | bool | None
+Scalars: TypeAlias = Annotated[dict[str, Scalar], Meta(max_length=64)]
+"""Flat object: names to strings, numbers, booleans or null."""
+
+
+_ELEMENTS: Final = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], Meta(max_length=256)])
+_SCALAR: Final = msgspec.msgpack.Decoder(str | int | float | bool | None)
 
 
 class ProtocolError(Exception):
     """The peer sent something that is not in the protocol; the text says what, and what is allowed."""
 
 
-class Sendable(Protocol):
-    """Interface of a message."""
+class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Piece of a message or of a file that a worker writes. Fields are checked when it is decoded, not when it is made."""
+
+
+class Message(Part, frozen=True):
+    """Base of all messages."""
 
     TYPE: ClassVar[str]
+    MAX_BYTES: ClassVar[int] = MAX_PACKET_BYTES
+    """Longest packet of this type."""
 
     def num_fds(self) -> int:
         """Number of descriptors that go with the message."""
+        return 0
 
 
-_M = TypeVar("_M", bound=Sendable)
+_P = TypeVar("_P", bound=Part)
+_M = TypeVar("_M", bound=Message)
 
 
 # --------------------------------------------------------------------------------------------------
-# Fields: each has a parser, (path, JSON value) -> checked value
+# Fields
 # --------------------------------------------------------------------------------------------------
 
-Parser: TypeAlias = Callable[[str, object], Any]
+
+def pack(part: Part) -> bytes:
+    """Packs the fields of `part`.
+
+    :raise ProtocolError: a number has more than 64 bits, or a text has no UTF-8 form.
+    """
+    try:
+        return msgspec.msgpack.encode(part)
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise ProtocolError(f"a {type(part).__name__} that cannot be packed: {error!s:.80}") from None
 
 
-def integer(maximum: int, minimum: int = 0, default: object = MISSING) -> Any:
-    """A field that is an integer of minimum..maximum. `default` is as for `part`."""
+def unpack(body: bytes | memoryview, kind: type[_P], where: str) -> _P:
+    """Unpacks what `pack` has made of a `kind`; `where` names it in errors.
 
-    def parse(path: str, value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-            raise ProtocolError(f"{path} is {value!r:.80}; allowed: an integer of {minimum}..{maximum}")
-        return value
-
-    return field(default=default, metadata={"parse": parse})
-
-
-def unsigned(bits: int, default: object = MISSING) -> Any:
-    """A field that is an unsigned integer of `bits` bits. `default` is as for `part`."""
-    return integer((1 << bits) - 1, default=default)
+    :raise ProtocolError: `body` is anything else. Nothing that a peer sends raises any other exception.
+    """
+    try:
+        return cast("_P", _decoder(kind).decode(body))
+    except msgspec.ValidationError as error:
+        raise ProtocolError(_problem(str(error), body, kind, where)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"{where}: {len(body)} bytes that are not MessagePack: {error!s:.80}") from None
 
 
-def _parse_flag(path: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ProtocolError(f"{path} is {value!r:.80}; allowed: true or false")
-    return value
+@functools.cache
+def _decoder(kind: type[Part]) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(kind)
 
 
-def flag(default: object = MISSING) -> Any:
-    """A field that is true or false. `default` is as for `part`."""
-    return field(default=default, metadata={"parse": _parse_flag})
+def _problem(found: str, body: bytes | memoryview, kind: type[Part], where: str) -> str:
+    """Rewrites an error of msgspec, which counts fields, so that it names the field, its value and what is allowed."""
+    text, _, path = found.partition(" - at `$")
+    value: bytes | memoryview | msgspec.Raw | None = body
+    of: Any = kind
+    for step in re.findall(r"\[(\d+|\.\.\.)\]", path):
+        where, of = _inner(of, step, where)
+        value = _element(value, step)
+    allowed = text.removeprefix("Expected ").partition(", got ")[0]
+    if isinstance(of, type) and issubclass(of, Part):
+        allowed = f"{allowed}: {', '.join(of.__struct_fields__) or 'nothing'}"
+    return f"{where}{_shown(value)}; allowed: {allowed}"
 
 
-def text_parser(max_chars: int, allowed: tuple[str, ...] = ()) -> Parser:
-    """Parser of strings of at most `max_chars` characters, restricted to `allowed` if that is not empty."""
-
-    def parse(path: str, value: object) -> str:
-        if not isinstance(value, str) or len(value) > max_chars:
-            raise ProtocolError(f"{path} is {value!r:.80}; allowed: a string of at most {max_chars} characters")
-        if allowed and value not in allowed:
-            raise ProtocolError(f"{path} is {value!r:.80}; allowed: {', '.join(allowed)}")
-        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-            raise ProtocolError(f"{path} is {value!r:.80}; allowed: text that has a UTF-8 form")
-        return value
-
-    return parse
+def _element(array: bytes | memoryview | msgspec.Raw | None, step: str) -> msgspec.Raw | None:
+    """Element of a packed array, itself packed; None if there is no such element, or the array is long."""
+    try:
+        return None if array is None else _ELEMENTS.decode(array)[int(step)]
+    except (msgspec.MsgspecError, RecursionError, ValueError, IndexError):
+        return None
 
 
-def text(max_chars: int = 1024, allowed: tuple[str, ...] = ()) -> Any:
-    """A field that is a string (see `text_parser`)."""
-    return field(metadata={"parse": text_parser(max_chars, allowed)})
+def _shown(value: bytes | memoryview | msgspec.Raw | None) -> str:
+    """Packed value for the text of an error. Lists and maps are not shown, because guest code may have made them large."""
+    try:
+        return "" if value is None else f" is {_SCALAR.decode(value)!r:.80}"
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return " is a list or a map"
 
 
-def tuple_of(parse_item: Parser, max_items: int) -> Any:
-    """A field that is a list of at most `max_items`, each parsed by `parse_item`."""
-
-    def parse(path: str, value: object) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple) or len(value) > max_items:
-            raise ProtocolError(f"{path} is {value!r:.80}; allowed: a list of at most {max_items}")
-        return tuple(parse_item(f"{path}[{i}]", item) for i, item in enumerate(value))
-
-    return field(metadata={"parse": parse})
+def _inner(of: Any, step: str, where: str) -> tuple[str, Any]:
+    """Place and type of an element of a value of type `of`."""
+    if isinstance(of, type) and issubclass(of, Part):
+        inner = msgspec.structs.fields(of)[int(step)]
+        return f"{where}.{inner.name}", _bare(inner.type)
+    items = get_args(of)
+    return f"{where}[{step}]", _bare(items[-1] if get_origin(of) is dict else items[0]) if items else Any
 
 
-def _parse_part(cls: type, path: str, value: object) -> Any:
-    if not isinstance(value, dict):
-        raise ProtocolError(f"{path} is {value!r:.80}; allowed: an object")
-    expected = {f.name: f.metadata["parse"] for f in fields(cls)}
-    if value.keys() != expected.keys():
-        wrong = sorted(value.keys() ^ expected.keys())
-        raise ProtocolError(f"{path}: missing or unknown {wrong!r:.120}; allowed: exactly {', '.join(expected)}")
-    return cls(**{name: parse(f"{path}.{name}", value[name]) for name, parse in expected.items()})
-
-
-def part_parser(cls: type) -> Parser:
-    """Parser of objects that become a dataclass `cls`, whose fields are made by this module too."""
-
-    def parse(path: str, value: object) -> Any:
-        return _parse_part(cls, path, value)
-
-    return parse
-
-
-def part(cls: type, default: object = MISSING) -> Any:
-    """A field that is an object (see `part_parser`). `default` serves the sender only: packets have all fields."""
-    return field(default=default, metadata={"parse": part_parser(cls)})
-
-
-def parsed(parser: Parser) -> Any:
-    """A field of any other kind, parsed by `parser`."""
-    return field(metadata={"parse": parser})
-
-
-def _parse_scalars(path: str, value: object) -> dict[str, Scalar]:
-    if not isinstance(value, dict) or len(value) > 64:
-        raise ProtocolError(f"{path} is {value!r:.80}; allowed: an object of at most 64 keys")
-    for key, item in value.items():
-        if not isinstance(item, str | int | float | bool | None):
-            raise ProtocolError(f"{path}.{key} is {item!r:.80}; allowed: a string, number, boolean or null")
-    chars = sum(len(text) for pair in value.items() for text in pair if isinstance(text, str))
-    if chars > MAX_SCALAR_CHARS:
-        raise ProtocolError(f"{path} holds {chars} characters; allowed: {MAX_SCALAR_CHARS}")
-    return cast("dict[str, Scalar]", value)
-
-
-def scalars() -> Any:
-    """A field that is a flat object: names to strings, numbers, booleans or null."""
-    return field(metadata={"parse": _parse_scalars})
+def _bare(of: Any) -> Any:
+    """Type without its bounds."""
+    return get_args(of)[0] if get_origin(of) is Annotated else of
 
 
 # --------------------------------------------------------------------------------------------------
@@ -162,47 +161,43 @@ def scalars() -> Any:
 # --------------------------------------------------------------------------------------------------
 
 
-def _plain(value: object) -> object:
-    """Turns `value` into what json can write."""
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(cast("Any", value))}
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def encode(message: Sendable) -> bytes:
+def encode(message: Message) -> bytes:
     """Packs `message`.
 
-    :raise ProtocolError: the packet would be longer than `MAX_PACKET_BYTES`.
+    :raise ProtocolError: the packet would be longer than allowed for its type, or as `pack`.
     """
-    body = cast("dict[str, object]", _plain(message))
-    packet = json.dumps({"type": message.TYPE, **body}, separators=(",", ":")).encode()
-    if len(packet) > MAX_PACKET_BYTES:
-        raise ProtocolError(f"a {message.TYPE} of {len(packet)} bytes; allowed: {MAX_PACKET_BYTES}")
+    packet = message.TYPE.encode() + b"\0" + pack(message)
+    _check_length(packet, type(message))
     return packet
 
 
-def _reject_constant(name: str) -> float:
-    raise ProtocolError(f"the packet holds {name}; allowed: finite numbers")
-
-
-def decode(packet: bytes, allowed: Iterable[type[_M]]) -> _M:
-    """Parses `packet`, which must hold one of the `allowed` types.
+def decode(packet: bytes, allowed: tuple[type[_M], ...]) -> _M:
+    """Unpacks `packet`, which must hold one of the `allowed` types.
 
     :raise ProtocolError: it does not. Nothing that a peer sends raises any other exception.
     """
-    try:
-        value = json.loads(packet.decode(), parse_constant=_reject_constant)
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"a packet of {len(packet)} bytes is not JSON: {error!s:.120}") from None
-    if not isinstance(value, dict):
-        raise ProtocolError(f"the packet is {value!r:.80}; allowed: an object")
-    name = value.pop("type", None)
-    for cls in allowed:
-        if name == cls.TYPE:
-            return cast("_M", _parse_part(cls, cls.TYPE, value))
-    raise ProtocolError(f"type is {name!r:.80}; allowed: {', '.join(cls.TYPE for cls in allowed)}")
+    end = packet.find(b"\0", 0, MAX_TYPE_BYTES + 1)
+    name = packet[:end] if end >= 0 else packet[:MAX_TYPE_BYTES]
+    kind = _by_name(allowed).get(name)
+    if kind is None or end < 0:
+        raise ProtocolError(f"type is {name!r:.80}; allowed: {', '.join(each.TYPE for each in allowed)}")
+    _check_length(packet, kind)
+    return unpack(memoryview(packet)[end + 1 :], cast("type[_M]", kind), kind.TYPE)
+
+
+@functools.cache
+def _by_name(allowed: tuple[type[Message], ...]) -> dict[bytes, type[Message]]:
+    return {kind.TYPE.encode(): kind for kind in allowed}
+
+
+def _check_length(packet: bytes, kind: type[Message]) -> None:
+    if len(packet) > kind.MAX_BYTES:
+        raise ProtocolError(f"a {kind.TYPE} of {len(packet)} bytes; allowed: {kind.MAX_BYTES}")
+
+
+# --------------------------------------------------------------------------------------------------
+# Sockets
+# --------------------------------------------------------------------------------------------------
 
 
 def close_fds(fds: Iterable[int]) -> None:
@@ -218,7 +213,7 @@ def _with_fds(message: _M, fds: tuple[int, ...]) -> _M:
     return message
 
 
-def send(sock: socket.socket, message: Sendable, fds: tuple[int, ...]) -> None:
+def send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:
     """Sends `message` with copies of `fds`, which stay the caller's.
 
     :raise OSError: as ``sendmsg``; ``BlockingIOError`` when the socket is non-blocking and full.

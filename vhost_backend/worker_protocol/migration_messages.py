@@ -19,103 +19,83 @@ After `migration_load` the second worker is told to start the rings where the fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Final, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 
-from vhost_backend.worker_protocol.codec import integer, unsigned
+from msgspec import Meta
+
+from vhost_backend.worker_protocol.codec import U32, U62, Message, Part
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaSetup:
+class ArenaSetup(Part, frozen=True):
     """Address range reserved for everything whose address the guest gets to know; part of `Setup`.
 
     It is equal in all workers between which the VM's work may be migrated. A size of 0: no range is reserved.
     """
 
-    base: int = unsigned(47)
-    size: int = unsigned(47)
+    base: Annotated[int, Meta(ge=0, le=(1 << 47) - 1)]
+    size: Annotated[int, Meta(ge=0, le=(1 << 47) - 1)]
 
 
 NO_ARENA: Final = ArenaSetup(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationHold:
+class MigrationHold(Message, frozen=True):
     """Stops taking requests and lets those in flight finish."""
 
     TYPE: ClassVar[str] = "migration_hold"
-    seq: int = unsigned(32)
-    timeout_ms: int = integer(3_600_000)
-
-    def num_fds(self) -> int:
-        return 0
+    seq: U32
+    timeout_ms: Annotated[int, Meta(ge=0, le=3_600_000)]
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationMeasure:
+class MigrationMeasure(Message, frozen=True):
     """Asks how much there is to save; answered by `Measured` and an ack."""
 
     TYPE: ClassVar[str] = "migration_measure"
-    seq: int = unsigned(32)
-
-    def num_fds(self) -> int:
-        return 0
+    seq: U32
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationSave:
+class MigrationSave(Message, frozen=True):
     """Saves all of the VM's work into the transfer file. One fd: the file."""
 
     TYPE: ClassVar[str] = "migration_save"
-    seq: int = unsigned(32)
+    seq: U32
 
     def num_fds(self) -> int:
         return 1
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationLoad:
+class MigrationLoad(Message, frozen=True):
     """Loads the work that the other worker has saved. One fd: the transfer file."""
 
     TYPE: ClassVar[str] = "migration_load"
-    seq: int = unsigned(32)
+    seq: U32
 
     def num_fds(self) -> int:
         return 1
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationRelease:
+class MigrationRelease(Message, frozen=True):
     """Takes requests again."""
 
     TYPE: ClassVar[str] = "migration_release"
-    seq: int = unsigned(32)
-
-    def num_fds(self) -> int:
-        return 0
+    seq: U32
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Message, frozen=True):
     """Size that the transfer file must have, in two parts."""
 
     TYPE: ClassVar[str] = "measured"
-    memory_bytes: int = unsigned(62)  # contents of the guest's allocations
-    other_bytes: int = unsigned(62)  # programs, their variables, tables
-
-    def num_fds(self) -> int:
-        return 0
+    MAX_BYTES: ClassVar[int] = 64
+    memory_bytes: U62  # contents of the guest's allocations
+    other_bytes: U62  # programs, their variables, tables
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Message, frozen=True):
     """Number of saved bytes that were not zeroes."""
 
     TYPE: ClassVar[str] = "saved"
-    copied_bytes: int = unsigned(62)
-
-    def num_fds(self) -> int:
-        return 0
+    MAX_BYTES: ClassVar[int] = 64
+    copied_bytes: U62
 
 
 MigrationMessage: TypeAlias = MigrationHold | MigrationMeasure | MigrationSave | MigrationLoad | MigrationRelease

@@ -1,9 +1,9 @@
 """Messages between the daemon and a worker.
 
-They are connected by one ``AF_UNIX``/``SOCK_SEQPACKET`` socket pair. A message is one packet: a UTF-8 JSON
-object ``{"type": ..., ...}`` of at most `codec.MAX_PACKET_BYTES`, with file descriptors beside it (``SCM_RIGHTS``).
-Both directions are declared here as frozen dataclasses, and a packet is parsed once, strictly: unknown or
-missing keys, wrong types, values out of range and a wrong number of descriptors are all `codec.ProtocolError`.
+They are connected by one ``AF_UNIX``/``SOCK_SEQPACKET`` socket pair. A message is one packet: the name of its type and its
+fields in MessagePack, at most `Message.MAX_BYTES` of its type, with file descriptors beside it (``SCM_RIGHTS``).
+Both directions are declared here as frozen structs, and a packet is decoded once, strictly: unknown or
+missing fields, wrong types, values out of range and a wrong number of descriptors are all `codec.ProtocolError`.
 A worker may contain guest code, so the daemon treats any error of receiving as the worker's fault.
 
 Sequence::
@@ -33,29 +33,16 @@ Every message of the daemon carries a `seq` that the daemon chooses and the work
 answered by `Ready`, or by a failed `Ack`; `Program` and `Shutdown` are not answered.
 """
 
-# ruff: noqa: RUF009  the codec's functions are dataclasses.field with a parser
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, TypeAlias, cast
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+
+from msgspec import Meta
 
 from vhost_backend.worker_protocol import codec
-from vhost_backend.worker_protocol.codec import (
-    ProtocolError,
-    Scalar,
-    flag,
-    integer,
-    part,
-    part_parser,
-    scalars,
-    text,
-    text_parser,
-    tuple_of,
-    unsigned,
-)
+from vhost_backend.worker_protocol.codec import U16, U32, U62, U64, Message, Part, Positive, Scalars
 from vhost_backend.worker_protocol.control_messages import CONTROL_MESSAGES, NO_CONTROL, ControlMessage, ControlSetup
 from vhost_backend.worker_protocol.migration_messages import (
     MIGRATION_MESSAGES,
@@ -77,7 +64,9 @@ MAX_QUEUES: Final = 64
 MAX_OPTIONS: Final = 256
 MAX_OPTION_CHARS: Final = 4096
 MAX_LOG_CHARS: Final = 10_000
-"""Longest compiler log in a `Program`, such that it fits into a packet: JSON may need six bytes per character."""
+"""Longest compiler log in a `Program`, such that it fits into a packet: UTF-8 may need four bytes per character."""
+MAX_LOG_BYTES: Final = 8 << 10
+"""Longest packet of a worker's `Log`, so that it cannot flood the host's."""
 MAX_FDS: Final = MAX_REGIONS + 4
 """Most descriptors of one of the daemon's messages."""
 MAX_FDS_OF_WORKER: Final = 1
@@ -92,39 +81,32 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 # --------------------------------------------------------------------------------------------------
 
 
-def _parse_option(path: str, value: object) -> str:
-    """Parses an argument of a compiler: a string without NUL, which no argument can hold."""
-    option = cast("str", text_parser(MAX_OPTION_CHARS)(path, value))
-    if "\0" in option:
-        raise ProtocolError(f"{path} is {value!r:.80}; allowed: a string without NUL")
-    return option
+Option: TypeAlias = Annotated[str, Meta(max_length=MAX_OPTION_CHARS, pattern=r"\A[^\0]*\Z")]
+"""Argument of a compiler: a text without NUL, which no argument can hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSetup:
+class EngineSetup(Part, frozen=True):
     """Engine that the worker opens, with the engine's own options from the VM's configuration."""
 
-    kind: str = text(32)
-    options: Mapping[str, Scalar] = scalars()
+    kind: Annotated[str, Meta(max_length=32)]
+    options: Scalars
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Part, frozen=True):
     """Limits on what the VM may use at once."""
 
-    pes: int = integer(1 << 16, minimum=1)
-    memory_bytes: int = unsigned(62)
-    queue_depth: int = integer(64 * 256, minimum=1)
+    pes: Annotated[int, Meta(ge=1, le=1 << 16)]
+    memory_bytes: U62
+    queue_depth: Annotated[int, Meta(ge=1, le=64 * 256)]
 
 
-@dataclass(frozen=True, slots=True)
-class MemRegion:
+class MemRegion(Part, frozen=True):
     """Piece of guest memory: `size` bytes from `offset` in the file whose fd goes with the message."""
 
-    gpa: int = unsigned(64)
-    uva: int = unsigned(64)
-    size: int = integer((1 << 62) - 1, minimum=1)
-    offset: int = unsigned(62)
+    gpa: U64
+    uva: U64
+    size: Positive
+    offset: U62
 
 
 # --------------------------------------------------------------------------------------------------
@@ -132,8 +114,7 @@ class MemRegion:
 # --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Message, frozen=True):
     """First message: the VM's identity, its engine, quota, limits and sandbox mode.
 
     fds: the in-flight memory (see `vhost_backend.daemon.inflight`); `NUM_SOURCES` files that carry source code to the
@@ -142,147 +123,126 @@ class Setup:
     """
 
     TYPE: ClassVar[str] = "setup"
-    seq: int = unsigned(32)
-    vm: str = text(64)
-    engine: EngineSetup = part(EngineSetup)
-    num_queues: int = integer(MAX_QUEUES, minimum=1)
-    quota: Quota = part(Quota)
-    deadline_ns: int = integer((1 << 62) - 1, minimum=1)
-    max_contexts: int = integer(256, minimum=1)
-    max_streams: int = integer(64, minimum=1)
-    generation: int = unsigned(32)
-    sandbox: SandboxMode = text(16, ("strict", "best-effort", "permissive", "off"))
-    control: ControlSetup = part(ControlSetup, default=NO_CONTROL)
-    arena: ArenaSetup = part(ArenaSetup, default=NO_ARENA)
+    seq: U32
+    vm: Annotated[str, Meta(max_length=64)]
+    engine: EngineSetup
+    num_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)]
+    quota: Quota
+    deadline_ns: Positive
+    max_contexts: Annotated[int, Meta(ge=1, le=256)]
+    max_streams: Annotated[int, Meta(ge=1, le=64)]
+    generation: U32
+    sandbox: SandboxMode
+    control: ControlSetup = NO_CONTROL
+    arena: ArenaSetup = NO_ARENA
 
     def num_fds(self) -> int:
         return 1 + NUM_SOURCES + (2 if self.control.area_bytes else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class MemTable:
+class MemTable(Message, frozen=True):
     """Replaces the whole memory table. Running rings pause, are translated anew, and continue."""
 
     TYPE: ClassVar[str] = "mem_table"
-    seq: int = unsigned(32)
-    regions: tuple[MemRegion, ...] = tuple_of(part_parser(MemRegion), MAX_REGIONS)
-    region_address: int = unsigned(64, default=0)  # device address of the largest region; 0: anywhere
+    seq: U32
+    regions: Annotated[tuple[MemRegion, ...], Meta(max_length=MAX_REGIONS)]
+    region_address: U64 = 0  # device address of the largest region; 0: anywhere
 
     def num_fds(self) -> int:
         return len(self.regions)
 
 
-@dataclass(frozen=True, slots=True)
-class VringStart:
+class VringStart(Message, frozen=True):
     """Starts a ring at avail index `base`. With `recover`, first completes requests that the in-flight memory names."""
 
     TYPE: ClassVar[str] = "vring_start"
-    seq: int = unsigned(32)
-    index: int = integer(MAX_QUEUES - 1)
-    size: int = integer(1 << 15)
-    base: int = unsigned(16)
-    desc_uva: int = unsigned(64)
-    avail_uva: int = unsigned(64)
-    used_uva: int = unsigned(64)
-    event_idx: bool = flag()
-    indirect: bool = flag()
-    enabled: bool = flag()
-    recover: bool = flag()
-    has_kick: bool = flag()
-    has_call: bool = flag()
-    has_err: bool = flag()
+    seq: U32
+    index: Annotated[int, Meta(ge=0, le=MAX_QUEUES - 1)]
+    size: Annotated[int, Meta(ge=0, le=1 << 15)]
+    base: U16
+    desc_uva: U64
+    avail_uva: U64
+    used_uva: U64
+    event_idx: bool
+    indirect: bool
+    enabled: bool
+    recover: bool
+    has_kick: bool
+    has_call: bool
+    has_err: bool
 
     def num_fds(self) -> int:
         return self.has_kick + self.has_call + self.has_err
 
 
-@dataclass(frozen=True, slots=True)
-class VringCall:
+class VringCall(Message, frozen=True):
     """Replaces the call eventfd of a running ring; without fd, the driver wants no calls."""
 
     TYPE: ClassVar[str] = "vring_call"
-    seq: int = unsigned(32)
-    index: int = integer(MAX_QUEUES - 1)
-    has_fd: bool = flag()
+    seq: U32
+    index: Annotated[int, Meta(ge=0, le=MAX_QUEUES - 1)]
+    has_fd: bool
 
     def num_fds(self) -> int:
         return int(self.has_fd)
 
 
-@dataclass(frozen=True, slots=True)
-class VringKick:
+class VringKick(Message, frozen=True):
     """Replaces the kick eventfd of a running ring; without fd, the ring is polled."""
 
     TYPE: ClassVar[str] = "vring_kick"
-    seq: int = unsigned(32)
-    index: int = integer(MAX_QUEUES - 1)
-    has_fd: bool = flag()
+    seq: U32
+    index: Annotated[int, Meta(ge=0, le=MAX_QUEUES - 1)]
+    has_fd: bool
 
     def num_fds(self) -> int:
         return int(self.has_fd)
 
 
-@dataclass(frozen=True, slots=True)
-class VringEnable:
+class VringEnable(Message, frozen=True):
     """Enables or disables serving of a started ring."""
 
     TYPE: ClassVar[str] = "vring_enable"
-    seq: int = unsigned(32)
-    index: int = integer(MAX_QUEUES - 1)
-    enabled: bool = flag()
-
-    def num_fds(self) -> int:
-        return 0
+    seq: U32
+    index: Annotated[int, Meta(ge=0, le=MAX_QUEUES - 1)]
+    enabled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class VringStop:
+class VringStop(Message, frozen=True):
     """Stops a ring; the ack's `base` is the avail index to restart it at. Requests in flight stay with the worker."""
 
     TYPE: ClassVar[str] = "vring_stop"
-    seq: int = unsigned(32)
-    index: int = integer(MAX_QUEUES - 1)
-
-    def num_fds(self) -> int:
-        return 0
+    seq: U32
+    index: Annotated[int, Meta(ge=0, le=MAX_QUEUES - 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Message, frozen=True):
     """Answer to `Compile` number `request`. `log` is the compiler's log, cut to `MAX_LOG_CHARS`."""
 
     TYPE: ClassVar[str] = "program"
-    seq: int = unsigned(32)
-    request: int = unsigned(32)
-    ok: bool = flag()
-    log: str = text(MAX_LOG_CHARS)
-    log_bytes: int = unsigned(32)  # of the whole log, as UTF-8
-    from_cache: bool = flag()
+    seq: U32
+    request: U32
+    ok: bool
+    log: Annotated[str, Meta(max_length=MAX_LOG_CHARS)]
+    log_bytes: U32  # of the whole log, as UTF-8
+    from_cache: bool
 
     def num_fds(self) -> int:
         return int(self.ok)
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(Message, frozen=True):
     """Asks for an ack, which the worker sends when its data plane's loop has gone round."""
 
     TYPE: ClassVar[str] = "ping"
-    seq: int = unsigned(32)
-
-    def num_fds(self) -> int:
-        return 0
+    seq: U32
 
 
-@dataclass(frozen=True, slots=True)
-class Shutdown:
+class Shutdown(Message, frozen=True):
     """Ends the worker."""
 
     TYPE: ClassVar[str] = "shutdown"
-    seq: int = unsigned(32)
-
-    def num_fds(self) -> int:
-        return 0
+    seq: U32
 
 
 # --------------------------------------------------------------------------------------------------
@@ -290,107 +250,90 @@ class Shutdown:
 # --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CallListener:
+class CallListener(Message, frozen=True):
     """Asks the daemon to answer the worker's filtered system calls (``sandbox: permissive``). One fd: the listener."""
 
     TYPE: ClassVar[str] = "call_listener"
+    MAX_BYTES: ClassVar[int] = 64
 
     def num_fds(self) -> int:
         return 1
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Message, frozen=True):
     """Answer to `Setup`: the engine is open, the sandbox entered. `sandbox` lists the walls in force, for the log."""
 
     TYPE: ClassVar[str] = "ready"
-    engine_name: str = text(63)
-    num_pes: int = integer(MAX_PES)
-    features: int = unsigned(64)  # virtio_proto DeviceFeature bits
-    sandbox: str = text(1024)
-    control_pes: int = integer(MAX_PES, default=0)  # number of elements in the control system; 0: num_pes
-    control_rows: int = integer(MAX_PES, default=0)  # rows of the control area, at least control_pes
-
-    def num_fds(self) -> int:
-        return 0
+    MAX_BYTES: ClassVar[int] = 8 << 10
+    engine_name: Annotated[str, Meta(max_length=63)]
+    num_pes: Annotated[int, Meta(ge=0, le=MAX_PES)]
+    features: U64  # virtio_proto DeviceFeature bits
+    sandbox: Annotated[str, Meta(max_length=1024)]
+    control_pes: Annotated[int, Meta(ge=0, le=MAX_PES)] = 0  # number of elements in the control system; 0: num_pes
+    control_rows: Annotated[int, Meta(ge=0, le=MAX_PES)] = 0  # rows of the control area, at least control_pes
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(Message, frozen=True):
     """Answer to the daemon's message `seq`: executed, or failed with `error`."""
 
     TYPE: ClassVar[str] = "ack"
-    seq: int = unsigned(32)
-    ok: bool = flag()
-    error: str = text(2048)
-    base: int = unsigned(16)  # of a stopped ring
-    region_device_address: int = unsigned(64)  # of a new memory table; 0: kernels do not see the region
-    again: bool = flag(default=False)  # of a failed message: sent again later, it may succeed
-
-    def num_fds(self) -> int:
-        return 0
+    MAX_BYTES: ClassVar[int] = 16 << 10
+    seq: U32
+    ok: bool
+    error: Annotated[str, Meta(max_length=2048)]
+    base: U16  # of a stopped ring
+    region_device_address: U64  # of a new memory table; 0: kernels do not see the region
+    again: bool = False  # of a failed message: sent again later, it may succeed
 
 
-@dataclass(frozen=True, slots=True)
-class Compile:
+class Compile(Message, frozen=True):
     """Asks for a compilation of the program in source file number `source`, which the daemon copies.
 
     The worker chooses `request`, and leaves the file alone until the answer has come.
     """
 
     TYPE: ClassVar[str] = "compile"
-    request: int = unsigned(32)
-    context: int = unsigned(32)
-    program_kind: int = unsigned(32)
-    options: tuple[str, ...] = tuple_of(_parse_option, MAX_OPTIONS)
-    source: int = integer(NUM_SOURCES - 1)
+    MAX_BYTES: ClassVar[int] = 20 << 10
+    """Enough for `LIMITS["MAX_OPTIONS_BYTES"]`, which the guest's request may have, in `MAX_OPTIONS` options."""
+    request: U32
+    context: U32
+    program_kind: U32
+    options: Annotated[tuple[Option, ...], Meta(max_length=MAX_OPTIONS)]
+    source: Annotated[int, Meta(ge=0, le=NUM_SOURCES - 1)]
 
-    def num_fds(self) -> int:
-        return 0
 
-
-@dataclass(frozen=True, slots=True)
-class VringBroken:
+class VringBroken(Message, frozen=True):
     """Reports a ring that can no longer be trusted and is not served any more; its err eventfd was signalled."""
 
     TYPE: ClassVar[str] = "vring_broken"
-    index: int = integer(MAX_QUEUES - 1)
-    reason: str = text(1024)
-
-    def num_fds(self) -> int:
-        return 0
+    MAX_BYTES: ClassVar[int] = 8 << 10
+    index: Annotated[int, Meta(ge=0, le=MAX_QUEUES - 1)]
+    reason: Annotated[str, Meta(max_length=1024)]
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Message, frozen=True):
     """Resources that the VM holds and counts of its requests; sent at most once a second, and only when changed."""
 
     TYPE: ClassVar[str] = "stats"
-    memory_used_bytes: int = unsigned(64)
-    requests_done: int = unsigned(64)
-    requests_failed: int = unsigned(64)
-    busy_ns: int = unsigned(64)
-    num_contexts: int = unsigned(32)
-    num_programs: int = unsigned(32)
-    num_allocations: int = unsigned(32)
-    in_flight: int = unsigned(32)
-
-    def num_fds(self) -> int:
-        return 0
+    MAX_BYTES: ClassVar[int] = 128
+    memory_used_bytes: U64
+    requests_done: U64
+    requests_failed: U64
+    busy_ns: U64
+    num_contexts: U32
+    num_programs: U32
+    num_allocations: U32
+    in_flight: U32
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Message, frozen=True):
     """Event for the daemon's log."""
 
     TYPE: ClassVar[str] = "log"
-    level: LogLevel = text(16, ("debug", "info", "warning", "error"))
-    event: str = text(128)
-    fields: Mapping[str, Scalar] = scalars()
-
-    def num_fds(self) -> int:
-        return 0
+    MAX_BYTES: ClassVar[int] = MAX_LOG_BYTES
+    level: LogLevel
+    event: Annotated[str, Meta(max_length=128)]
+    fields: Scalars
 
 
 DaemonMessage: TypeAlias = (
@@ -408,7 +351,7 @@ DaemonMessage: TypeAlias = (
     | MigrationMessage
 )
 WorkerMessage: TypeAlias = CallListener | Ready | Ack | Compile | VringBroken | Stats | Log | Measured | Saved
-Message: TypeAlias = DaemonMessage | WorkerMessage
+AnyMessage: TypeAlias = DaemonMessage | WorkerMessage
 
 DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
     Setup,

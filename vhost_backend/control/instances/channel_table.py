@@ -11,8 +11,10 @@ import asyncio
 import itertools
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import structs
 
 from vhost_backend.control.api.refusal import RefusedError
 from vhost_backend.control.instances.instance import Instance
@@ -298,7 +300,7 @@ def _must_go(channel: DeviceChannel) -> bool:
     if not channel.instances or channel.bound is None:
         return True
     wanted = channel.wanted()
-    return replace(wanted, level=0, sample=0) != replace(channel.bound, level=0, sample=0)
+    return structs.replace(wanted, level=0, sample=0) != structs.replace(channel.bound, level=0, sample=0)
 
 
 def _parts(channels: Sequence[DeviceChannel]) -> Iterator[Sequence[DeviceChannel]]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec import structs
 
 from vhost_backend.control.api.access import Peer
 from vhost_backend.control.api.push_hub import PushHub
@@ -240,7 +242,7 @@ class InstanceRegistry:
         :raise RefusedError: "failed" with the worker's text; then the old terms hold.
         """
         before = instance.terms
-        wanted = replace(
+        wanted = structs.replace(
             before,
             level=before.level if level is None else level,
             sample=before.sample if sample is None else sample,

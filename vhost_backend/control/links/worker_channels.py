@@ -8,7 +8,6 @@ that it had not sent out of its area, and then frees the area.
 
 from __future__ import annotations
 
-import base64
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -184,8 +183,7 @@ class WorkerChannels:
         await self._do(self._serving(), lambda seq: messages.ControlSet(seq, numbers, level, sample))
 
     async def send(self, channel: int, data: bytes, *, eof: bool) -> None:
-        text = base64.b64encode(data).decode()
-        await self._do(self._serving(), lambda seq: messages.ControlSend(seq, channel, text, eof))
+        await self._do(self._serving(), lambda seq: messages.ControlSend(seq, channel, data, eof))
 
     async def threshold(self, pes: Sequence[int], name: str, low: float, high: float) -> None:
         chosen = tuple(pes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import errno
 import time
 from collections.abc import Callable, Sequence
@@ -67,7 +65,7 @@ class Commands:
             case ControlSet():
                 self._driver.set(message.channels, message.level, message.sample)
             case ControlSend():
-                self._driver.send(message.channel, _decoded(message.data), eof=message.eof)
+                self._driver.send(message.channel, message.data, eof=message.eof)
             case ControlThreshold():
                 self._threshold(message)
             case ControlSnapshot():
@@ -175,10 +173,3 @@ class _Threshold:
     def __init__(self) -> None:
         self.bounds: dict[int, tuple[float, float]] = {}
         self.applied: set[int] = set()
-
-
-def _decoded(data: str) -> bytes:
-    try:
-        return base64.b64decode(data, validate=True)
-    except binascii.Error as error:
-        raise DriverError(errno.EINVAL, f"input that is not base64: {error}") from None

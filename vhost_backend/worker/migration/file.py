@@ -8,23 +8,17 @@ nothing and looks at copies only: the worker that wrote the file runs guest code
 from __future__ import annotations
 
 import errno
-import json
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self, TypeAlias
+
+from msgspec import Meta
 
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.worker_protocol.codec import (
-    ProtocolError,
-    integer,
-    part_parser,
-    text,
-    tuple_of,
-    unsigned,
-)
+from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol.codec import U62, U64, Part, ProtocolError
 
 HEAD: Final = struct.Struct("<QQQ")
 """Layout of the first bytes: offset of the manifest, its length in bytes, offset of the memory contents."""
@@ -41,49 +35,43 @@ class TransferError(Exception):
     """Contents of the file are malformed or do not fit; the text says which."""
 
 
-def _parse_id(path: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 31:
-        raise ProtocolError(f"{path} is {value!r:.80}; allowed: an integer of 1..{(1 << 31) - 1}")
-    return value
+Id: TypeAlias = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class MigratedProgram:
+class MigratedProgram(Part, frozen=True):
     """Entry of the manifest for one program; entries are in order of loading."""
 
-    id: int = integer((1 << 31) - 1, minimum=1)
-    context: int = integer(MAX_CONTEXTS, minimum=1)
-    base: int = unsigned(64)
-    image_at: int = unsigned(62)
-    image_bytes: int = integer(1 << 30, minimum=1)
-    functions: tuple[int, ...] = tuple_of(_parse_id, MAX_FUNCTIONS)
+    id: Id
+    context: Annotated[int, Meta(ge=1, le=MAX_CONTEXTS)]
+    base: U64
+    image_at: U62
+    image_bytes: Annotated[int, Meta(ge=1, le=1 << 30)]
+    functions: Annotated[tuple[Id, ...], Meta(max_length=MAX_FUNCTIONS)]
     """Ids of the program's functions, in the order of the image."""
 
 
-@dataclass(frozen=True, slots=True)
-class MigratedOutput:
+class MigratedOutput(Part, frozen=True):
     """Text that kernels of a context have printed and the guest has not fetched yet."""
 
-    context: int = integer(MAX_CONTEXTS, minimum=1)
-    text_at: int = unsigned(62)
-    text_bytes: int = integer(lib.VGC_MAX_OUTPUT_BYTES)
-    lost: int = unsigned(64)
+    context: Annotated[int, Meta(ge=1, le=MAX_CONTEXTS)]
+    text_at: U62
+    text_bytes: Annotated[int, Meta(ge=0, le=lib.VGC_MAX_OUTPUT_BYTES)]
+    lost: U64
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Part, frozen=True):
     """Table of contents. At `objects_at` lies a ``struct vgc_migration_state``, at `allocs_at` its allocations."""
 
-    engine: str = text(32)
-    features: int = unsigned(64)
-    objects_at: int = unsigned(62)
-    allocs_at: int = unsigned(62)
-    num_allocs: int = integer(MAX_ALLOCS)
-    programs: tuple[MigratedProgram, ...] = tuple_of(part_parser(MigratedProgram), MAX_PROGRAMS)
-    outputs: tuple[MigratedOutput, ...] = tuple_of(part_parser(MigratedOutput), MAX_CONTEXTS)
+    engine: Annotated[str, Meta(max_length=32)]
+    features: U64
+    objects_at: U62
+    allocs_at: U62
+    num_allocs: Annotated[int, Meta(ge=0, le=MAX_ALLOCS)]
+    programs: Annotated[tuple[MigratedProgram, ...], Meta(max_length=MAX_PROGRAMS)]
+    outputs: Annotated[tuple[MigratedOutput, ...], Meta(max_length=MAX_CONTEXTS)]
 
     def pack(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        return codec.pack(self)
 
     @classmethod
     def parse(cls, raw: bytes) -> Manifest:
@@ -92,10 +80,9 @@ class Manifest:
         :raise TransferError: `raw` is malformed.
         """
         try:
-            manifest: Manifest = part_parser(cls)("manifest", json.loads(raw))
-        except (ProtocolError, ValueError, RecursionError) as error:
+            return codec.unpack(raw, cls, "manifest")
+        except ProtocolError as error:
             raise TransferError(f"the manifest is malformed: {error!s:.200}") from None
-        return manifest
 
 
 def places(sizes: Iterable[int], start: int) -> Iterator[int]:
