@@ -15,6 +15,7 @@ from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble, WorkerHost
 from vhost_backend import log
+from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import DaemonConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -80,10 +81,12 @@ def make_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     """Starts a daemon whose workers are doubles."""
     stages: list[Stage] = []
 
-    def make(policy: RestartPolicy | None = None, pace: Pace | None = None) -> Stage:
+    def make(
+        policy: RestartPolicy | None = None, compiler: Compiler | None = None, *, pace: Pace | None = None
+    ) -> Stage:
         vms = tuple(VmConfig(name, vm_uuid(name), tmp_path / name, REGION_BYTES, num_queues=4) for name in "ab")
         workers = WorkerHost(tmp_path)
-        daemon = DaemonThread(DaemonConfig(vms), workers.command, policy, pace=pace)
+        daemon = DaemonThread(DaemonConfig(vms), workers.command, policy, compiler, pace=pace)
         daemon.__enter__()
         stages.append(Stage(tmp_path, daemon, workers, []))
         return stages[-1]

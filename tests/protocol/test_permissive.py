@@ -135,7 +135,7 @@ def test_worker_with_an_invalid_or_unexpected_listener_is_replaced(
             frontend.wait_health(Health.READY)
         worker.send(protocol.CallListener(), (0,))
         assert workers.next().pid != worker.pid
-    (lost,) = events("worker_link_lost")[:1]
+    (lost,) = events("worker_faulty")[:1]
     assert "listener" in lost["reason"]
 
 

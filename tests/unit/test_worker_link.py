@@ -25,15 +25,15 @@ class Stage:
         self.lost: list[str] = []
         self.errors: list[int] = []
         self.link = WorkerLink(ours, lambda _message, fds: codec.close_fds(fds), self.lost.append)
-        send = codec.send
+        send = codec.send_packet
 
-        def failing(sock: socket.socket, message: codec.Message, fds: tuple[int, ...]) -> None:
+        def failing(sock: socket.socket, packet: bytes, fds: tuple[int, ...]) -> None:
             if self.errors:
                 number = self.errors.pop(0)
                 raise OSError(number, os.strerror(number))
-            send(sock, message, fds)
+            send(sock, packet, fds)
 
-        monkeypatch.setattr(codec, "send", failing)
+        monkeypatch.setattr(codec, "send_packet", failing)
 
     async def received(self) -> protocol.DaemonMessage:
         found = await asyncio.to_thread(protocol.receive_from_daemon, self.worker)

@@ -11,6 +11,7 @@ from vhost_backend.daemon.engines import Choice
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol.budgets import COMPILE_COST_S, IMAGE_BYTES
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import MAX_LOG_CHARS, Compile, Program
 from virtio_proto.schema import LIMITS, ProgramKind
@@ -32,9 +33,18 @@ class CompileRelay:
         self._sources = sources
         self._pending: dict[int, asyncio.Future[CompileResult]] = {}
         """Compilations in progress, by the number of their source file."""
+        self._sent_bytes = 0
+        """Bytes of images that were sent since the worker was last seen to have read everything."""
 
     def submit(self, request: Compile) -> None:
-        """Starts a compilation. The worker always gets an answer if it still lives then."""
+        """Starts a compilation. The worker always gets an answer if it still lives then.
+
+        A worker that names a source file which is at the compiler is condemned: only a forged request does that.
+        """
+        self._link.charge(COMPILE_COST_S)
+        if request.source in self._pending:
+            self._link.condemn(f"asked for two compilations with source file {request.source} at a time")
+            return
         problem = self._problem(request)
         if problem:
             self._answer(request.request, ok=False, log=problem, from_cache=False)
@@ -53,8 +63,8 @@ class CompileRelay:
 
     def _problem(self, request: Compile) -> str:
         """Reason why the request is refused without compiling; "" if it is not."""
-        if request.source in self._pending:
-            return f"source file {request.source} is being compiled already; allowed: after the answer"
+        if self._sent_bytes >= IMAGE_BYTES and not self._link.all_read:
+            return f"{self._sent_bytes} bytes of programs have not been taken yet; allowed: {IMAGE_BYTES}"
         if request.program_kind not in tuple(ProgramKind):
             return f"program kind {request.program_kind} is unknown; allowed: {', '.join(k.name for k in ProgramKind)}"
         kind = ProgramKind(request.program_kind)
@@ -82,10 +92,18 @@ class CompileRelay:
         image = result.image_fd if result.ok else None
         try:
             fds = () if image is None else (image,)
+            self._count_image(image)
             self._answer(request, image is not None, result.log, result.from_cache, fds)
         finally:
             if result.image_fd is not None:
                 os.close(result.image_fd)
+
+    def _count_image(self, image_fd: int | None) -> None:
+        """Counts an image that is about to be sent: it stays in memory until the worker has taken it."""
+        if self._link.all_read:
+            self._sent_bytes = 0
+        if image_fd is not None:
+            self._sent_bytes += os.fstat(image_fd).st_size
 
     def _answer(self, request: int, ok: bool, log: str, from_cache: bool, fds: tuple[int, ...] = ()) -> None:
         def build(seq: int) -> Program:

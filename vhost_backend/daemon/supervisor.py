@@ -18,6 +18,7 @@ from vhost_backend.daemon.call_log import CallLog
 from vhost_backend.daemon.process import WorkerProcess, describe_exit
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
+from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import CallListener, Ready, WorkerMessage
 
@@ -54,6 +55,8 @@ class WorkerEnd:
     """The worker was killed because it was to be replaced, or because no worker was wanted any more."""
     has_failed: bool
     """Too many workers in a row ended before they were ready."""
+    fault: str = ""
+    """Reason why the daemon ended the worker as faulty: it broke a rule or exceeded a budget; "" if it did not."""
 
 
 class Owner(Protocol):
@@ -103,12 +106,15 @@ class Supervisor:
         *,
         generations: Iterator[int] | None = None,
         known_calls: set[str] | None = None,
+        time_budget: TimeBudget | None = None,
     ) -> None:
         """`generations` numbers the workers, from 1 if it is not given.
 
         `known_calls`: system calls that the log has named already. Not None only if workers run under a filter that
-        reports calls (`sandbox: permissive`).
+        reports calls (`sandbox: permissive`). `time_budget`: for reading what all workers of the VM send; None: each has
+        one of its own.
         """
+        self._time_budget = time_budget
         self._generations = count(1) if generations is None else generations
         self._known_calls = known_calls
         self._owner = owner
@@ -215,6 +221,7 @@ class Supervisor:
             worker.process.sock,
             lambda message, fds: self._on_message(worker, message, fds),
             lambda reason: self._on_lost(worker, reason),
+            self._time_budget,
         )
         return worker
 
@@ -246,16 +253,21 @@ class Supervisor:
         """Takes a filter's listener, once, from a worker that is not ready yet: later, guest code may be what sends one."""
         if self._known_calls is None or worker.calls is not None or worker.served:
             os.close(fd)
-            self._on_lost(worker, "it sent an unexpected listener of a system call filter")
+            worker.link.condemn("sent an unexpected listener of a system call filter")
             return
         try:
             worker.calls = CallLog(fd, self._log, self._known_calls)
-        except (OSError, ValueError, RuntimeError) as error:
+        except ValueError as error:
+            worker.link.condemn(f"sent a false listener: {error}")
+        except (OSError, RuntimeError) as error:
             self._on_lost(worker, str(error))
 
     def _on_lost(self, worker: _Worker, reason: str) -> None:
         """Kills a worker whose link broke: it cannot be reached any more."""
-        self._log.debug("worker_link_lost", pid=worker.process.pid, reason=reason, guest=True)
+        if worker.link.fault:
+            self._log.warning("worker_faulty", pid=worker.process.pid, reason=reason, guest=True)
+        else:
+            self._log.debug("worker_link_lost", pid=worker.process.pid, reason=reason, guest=True)
         worker.process.kill()
 
     def _on_exit(self, worker: _Worker) -> None:
@@ -284,7 +296,8 @@ class Supervisor:
         if not blameless:
             self._quick_deaths = self._quick_deaths + 1 if quick else 1
         failed = not served and self._quick_deaths >= self._policy.failed_after
-        self._owner.worker_died(WorkerEnd(served, blameless or not self._wanted, failed))
+        fault = "" if worker is None else worker.link.fault
+        self._owner.worker_died(WorkerEnd(served, blameless or not self._wanted, failed, fault))
         if self._wanted:
             delay = 0.0 if blameless else self._policy.delay_s(self._quick_deaths, served=served)
             self._timer = asyncio.get_running_loop().call_later(delay, self._spawn)

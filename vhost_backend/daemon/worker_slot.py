@@ -43,6 +43,7 @@ from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.worker_protocol import codec, sources
+from vhost_backend.worker_protocol.budgets import LINK_SHARE, TimeBudget
 from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, Answer, WorkerLink
 from vhost_backend.worker_protocol.migration_messages import Measured, Saved
 from vhost_backend.worker_protocol.protocol import (
@@ -91,6 +92,8 @@ class History:
     """System calls that the log has named; None: workers do not run under a filter that reports them."""
     choice: Choice | None = None
     """Engine of the present guest, or of the last; None: the VM never had a guest."""
+    link_time: TimeBudget = field(default_factory=lambda: TimeBudget(LINK_SHARE))
+    """Budget for reading what the workers send."""
     stats: Stats | None = None
     """Latest figures that a worker sent; None: no worker sent any yet."""
     generations: Iterator[int] = field(default_factory=lambda: count(1))
@@ -160,6 +163,7 @@ class WorkerSlot:
             tools.policy,
             generations=history.generations,
             known_calls=history.known_calls,
+            time_budget=history.link_time,
         )
         self._arena = worker_messages.choose_arena(vm.config)
         """Chosen anew for each worker that the supervisor starts; a migration's second worker has that of the first."""
@@ -453,7 +457,10 @@ class WorkerSlot:
             self._vm.log.warning("worker_last_words", said=words, guest=True)
         if control is not None:
             fault = None if box is None else FAULT_KINDS.get(box.status)
-            control.lost(words or "it ended", fault, died=not end.by_us)
+            if end.fault and fault is None:
+                control.lost(f"the worker {end.fault}", "worker", died=not end.by_us)
+            else:
+                control.lost(words or "it ended", fault, died=not end.by_us)
             control.drop_others()
 
     def second_died(self, how: str) -> None:

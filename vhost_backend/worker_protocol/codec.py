@@ -218,12 +218,27 @@ def send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:
 
     :raise OSError: as ``sendmsg``; ``BlockingIOError`` when the socket is non-blocking and full.
     """
-    _with_fds(message, fds)
+    send_packet(sock, packet_of(message, fds), fds)
+
+
+def packet_of(message: Message, fds: tuple[int, ...]) -> bytes:
+    """Packs `message`, which is to go with `fds`.
+
+    :raise ProtocolError: the number of `fds` is wrong for it, or as `encode`.
+    """
+    return encode(_with_fds(message, fds))
+
+
+def send_packet(sock: socket.socket, packet: bytes, fds: tuple[int, ...]) -> None:
+    """Sends a packet that `packet_of` has made for these `fds`, which stay the caller's.
+
+    :raise OSError: as `send`.
+    """
     if fds:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
-        sock.sendmsg([encode(message)], [rights], socket.MSG_NOSIGNAL)
+        sock.sendmsg([packet], [rights], socket.MSG_NOSIGNAL)
     else:
-        sock.send(encode(message), socket.MSG_NOSIGNAL)  # workers may not call sendmsg
+        sock.send(packet, socket.MSG_NOSIGNAL)  # workers may not call sendmsg
 
 
 def _check_whole(flags: int, max_fds: int) -> None:

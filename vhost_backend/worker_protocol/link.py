@@ -1,30 +1,26 @@
 """Daemon's end of the connection to one worker.
 
-Nothing here blocks: messages that the socket does not take at once wait in a bounded queue. Workers are not trusted: a
-worker that breaks the protocol, does not read, or does not answer in time is reported as lost, and its owner kills it.
+Nothing here blocks: messages that the socket does not take at once wait in a bounded queue, and a worker's messages are
+read within a budget of time (`vhost_backend.worker_protocol.budgets`). Workers are not trusted: one that breaks the
+protocol, does not read, or does not answer in time is reported as lost, with its `fault`, and its owner kills it.
 """
 
 from __future__ import annotations
 
+import array
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
+import termios
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from vhost_backend.worker_protocol import codec, protocol
+from vhost_backend.worker_protocol import budgets, codec, protocol
+from vhost_backend.worker_protocol.budgets import PacedReader, TimeBudget
 from vhost_backend.worker_protocol.protocol import Ack, DaemonMessage, Ready, WorkerMessage
-
-MAX_QUEUED: Final = 1024
-MAX_MESSAGES_PER_TURN: Final = 8
-BURST: Final = 1024
-PER_SECOND: Final = 2000.0
-"""Rate of messages above what a busy guest's programs cause; a worker that sends more is read more slowly."""
-
-PAUSE_S: Final = 0.01
-"""Time until a link that sent too many messages is read again."""
 
 ACK_TIMEOUT_S: Final = 10.0
 """Longer than any message takes a healthy worker, opening an engine on the host's processors included."""
@@ -45,6 +41,56 @@ Answer: TypeAlias = asyncio.Future[Ack | None]
 """Ack of a worker; None if the worker was lost before it answered."""
 
 
+class Outbox:
+    """Packets that a worker's socket has not taken yet, with copies of their descriptors; within a budget."""
+
+    def __init__(self) -> None:
+        self._packets: deque[tuple[bytes, tuple[int, ...]]] = deque()
+        self.num_bytes = 0
+        self.num_fds = 0
+
+    def __len__(self) -> int:
+        return len(self._packets)
+
+    def add(self, packet: bytes, fds: tuple[int, ...]) -> str:
+        """Adds a packet with copies of `fds`; returns which budget it exceeds, "" if it was added."""
+        num_bytes, num_fds = self.num_bytes + len(packet), self.num_fds + len(fds)
+        if len(self._packets) >= budgets.QUEUE_MESSAGES:
+            return f"{budgets.QUEUE_MESSAGES} messages"
+        if num_bytes > budgets.QUEUE_BYTES:
+            return f"{budgets.QUEUE_BYTES} bytes"
+        if num_fds > budgets.QUEUE_FDS:
+            return f"{budgets.QUEUE_FDS} descriptors"
+        self._packets.append((packet, tuple(os.dup(fd) for fd in fds)))
+        self.num_bytes, self.num_fds = num_bytes, num_fds
+        return ""
+
+    def flush(self, sock: socket.socket) -> bool:
+        """Sends what the socket takes; True if nothing is left.
+
+        :raise OSError: as ``sendmsg``, except that the socket is full.
+        """
+        while self._packets:
+            packet, fds = self._packets[0]
+            try:
+                codec.send_packet(sock, packet, fds)
+            except BlockingIOError:
+                return False
+            self._drop_first()
+        return True
+
+    def clear(self) -> None:
+        """Drops all packets."""
+        while self._packets:
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        packet, fds = self._packets.popleft()
+        self.num_bytes -= len(packet)
+        self.num_fds -= len(fds)
+        codec.close_fds(fds)
+
+
 class WorkerLink:
     """Sends messages to a worker and matches its acks; owns `sock`.
 
@@ -57,20 +103,24 @@ class WorkerLink:
         sock: socket.socket,
         on_message: Callable[[WorkerMessage, tuple[int, ...]], None],
         on_lost: Callable[[str], None],
+        time_budget: TimeBudget | None = None,
     ) -> None:
+        """`time_budget`: for reading what the VM's workers send; None: the worker has one of its own."""
         sock.setblocking(False)
         self._sock = sock
         self._on_message = on_message
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._seq = 0
-        self._queue: deque[tuple[DaemonMessage, tuple[int, ...]]] = deque()
-        self._budget = float(BURST)
-        self._read_at = self._loop.time()
+        self._outbox = Outbox()
+        self._time = time_budget or TimeBudget(budgets.LINK_SHARE)
+        self._reader = PacedReader(sock, self._read_one, self._time)
         self._pending: dict[int, tuple[Answer, asyncio.TimerHandle]] = {}
         self._retry: asyncio.TimerHandle | None = None
         self.closed = False
-        self._loop.add_reader(sock, self._read)
+        self.fault = ""
+        """Reason why the worker counts as faulty: it did what no honest worker does; "" if it does not."""
+        self._reader.start()
 
     def post(self, build: Build, fds: tuple[int, ...] = (), timeout_s: float | None = None) -> Answer:
         """Sends a message with copies of `fds`; the result is its ack, or None if the worker was lost before.
@@ -84,7 +134,7 @@ class WorkerLink:
             answer.set_result(None)
             return answer
         timeout_s = ACK_TIMEOUT_S if timeout_s is None else timeout_s
-        timer = self._loop.call_later(timeout_s, self._lose, f"did not answer within {timeout_s:g} s")
+        timer = self._loop.call_later(timeout_s, self.condemn, f"did not answer within {timeout_s:g} s")
         self._pending[seq] = (answer, timer)
         self._send(build(seq), fds)
         return answer
@@ -130,15 +180,29 @@ class WorkerLink:
         if self.closed:
             return
         self.closed = True
-        self._loop.remove_reader(self._sock)
+        self._reader.stop()
         self._loop.remove_writer(self._sock)
         if self._retry is not None:
             self._retry.cancel()
         self._sock.close()
-        while self._queue:
-            codec.close_fds(self._queue.popleft()[1])
+        self._outbox.clear()
         for seq in list(self._pending):
             self.answered(seq, None)
+
+    @property
+    def all_read(self) -> bool:
+        """True if the worker has read everything that was sent to it, or is gone."""
+        return self.closed or (not len(self._outbox) and not _unread_bytes(self._sock))
+
+    def charge(self, seconds: float) -> None:
+        """Counts time of the loop that a message of the worker costs after it was read."""
+        self._time.spend(seconds)
+
+    def condemn(self, reason: str) -> None:
+        """Gives up a worker that broke a rule or exceeded a budget: `fault` is the reason, and the worker is lost."""
+        if not self.closed:
+            self.fault = reason
+        self._lose(reason)
 
     def _lose(self, reason: str) -> None:
         if not self.closed:
@@ -148,63 +212,52 @@ class WorkerLink:
     # ---- sending ---------------------------------------------------------------------------------
 
     def _send(self, message: DaemonMessage, fds: tuple[int, ...]) -> None:
-        if self._queue or not self._try_send(message, fds):
-            self._enqueue(message, fds)
+        """:raise ProtocolError: the message cannot be packed, or does not go with so many `fds`."""
+        packet = codec.packet_of(message, fds)
+        if len(self._outbox) or not self._try_send(packet, fds):
+            self._enqueue(packet, fds)
 
-    def _try_send(self, message: DaemonMessage, fds: tuple[int, ...]) -> bool:
-        """Sends a message; False if it must be sent later. Returns True for a dead worker: the reader will notice."""
+    def _try_send(self, packet: bytes, fds: tuple[int, ...]) -> bool:
+        """Sends a packet; False if it must be sent later. Returns True for a dead worker: the reader will notice."""
         try:
-            protocol.send_to_worker(self._sock, message, fds)
+            codec.send_packet(self._sock, packet, fds)
         except BlockingIOError:
             return False
         except OSError as error:
             if error.errno in codec.FOR_A_MOMENT:
-                self._retry = self._loop.call_later(codec.RETRY_S, self._write_on)
+                self._rest()
                 return False
         return True
 
-    def _enqueue(self, message: DaemonMessage, fds: tuple[int, ...]) -> None:
-        if len(self._queue) >= MAX_QUEUED:
-            self._loop.call_soon(self._lose, f"left {MAX_QUEUED} messages unread")
+    def _enqueue(self, packet: bytes, fds: tuple[int, ...]) -> None:
+        if exceeded := self._outbox.add(packet, fds):
+            self._loop.call_soon(self.condemn, f"left more than {exceeded} unread")
             return
-        self._queue.append((message, tuple(os.dup(fd) for fd in fds)))
         if self._retry is None:
             self._loop.add_writer(self._sock, self._flush)
+
+    def _flush(self) -> None:
+        try:
+            is_empty = self._outbox.flush(self._sock)
+        except OSError as error:
+            if error.errno in codec.FOR_A_MOMENT:
+                self._rest()
+                return
+            self._outbox.clear()  # the worker is dead, which the reader will notice
+            is_empty = True
+        if is_empty:
+            self._loop.remove_writer(self._sock)
+
+    def _rest(self) -> None:
+        """Sends nothing for a moment: the host is short of something."""
+        self._loop.remove_writer(self._sock)
+        self._retry = self._loop.call_later(codec.RETRY_S, self._write_on)
 
     def _write_on(self) -> None:
         self._retry = None
         self._loop.add_writer(self._sock, self._flush)
 
-    def _flush(self) -> None:
-        while self._queue:
-            message, fds = self._queue[0]
-            if not self._try_send(message, fds):
-                if self._retry is not None:
-                    self._loop.remove_writer(self._sock)
-                return
-            self._queue.popleft()
-            codec.close_fds(fds)
-        self._loop.remove_writer(self._sock)
-
     # ---- receiving -------------------------------------------------------------------------------
-
-    def _read(self) -> None:
-        """Handles messages that have arrived, within a budget, so that other VMs do not wait."""
-        now = self._loop.time()
-        self._budget = min(BURST, self._budget + (now - self._read_at) * PER_SECOND)
-        self._read_at = now
-        if self._budget < MAX_MESSAGES_PER_TURN:
-            self._loop.remove_reader(self._sock)
-            self._loop.call_later(PAUSE_S, self._read_on)
-            return
-        for _ in range(MAX_MESSAGES_PER_TURN):
-            if self.closed or not self._read_one():
-                return
-            self._budget -= 1
-
-    def _read_on(self) -> None:
-        if not self.closed:
-            self._loop.add_reader(self._sock, self._read)
 
     def _read_one(self) -> bool:
         try:
@@ -212,7 +265,7 @@ class WorkerLink:
         except BlockingIOError:
             return False
         except codec.ProtocolError as error:
-            self._lose(f"broke the protocol: {error}")
+            self.condemn(f"broke the protocol: {error}")
             return False
         except OSError as error:
             self._lose(f"connection failed: {error.strerror}")
@@ -225,8 +278,15 @@ class WorkerLink:
 
     def _dispatch(self, message: WorkerMessage, fds: tuple[int, ...]) -> None:
         if isinstance(message, Ready) and not self.answered(SETUP_SEQ, None):
-            self._lose("broke the protocol: ready twice")
+            self.condemn("broke the protocol: ready twice")
         elif not isinstance(message, Ack):
             self._on_message(message, fds)
         elif not self.answered(message.seq, message):
-            self._lose(f"broke the protocol: ack of {message.seq}, which was not sent")
+            self.condemn(f"broke the protocol: ack of {message.seq}, which was not sent")
+
+
+def _unread_bytes(sock: socket.socket) -> int:
+    """Memory of packets that were sent and that the peer has not read."""
+    count = array.array("i", [0])
+    fcntl.ioctl(sock, termios.TIOCOUTQ, count)
+    return count[0]

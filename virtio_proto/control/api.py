@@ -30,7 +30,7 @@ ERROR_KINDS: Final = (
     "failed",  # it was tried, and did not work
 )
 
-FaultKind: TypeAlias = Literal["kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "user"]
+FaultKind: TypeAlias = Literal["kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "worker", "user"]
 FAULT_KINDS: Final[tuple[FaultKind, ...]] = get_args(FaultKind)
 Trigger: TypeAlias = Literal["edge", "sustained", "aggregate"]
 TRIGGERS: Final[tuple[Trigger, ...]] = get_args(Trigger)
@@ -236,7 +236,7 @@ class FaultInfo(TypedDict):
     vm: str
     pe: int | None
     kind: str
-    """kernel, assert, trap, deadline, deadlock, hung, device, user"""
+    """kernel, assert, trap, deadline, deadlock, hung, device, worker, user"""
     xid: int | None
     text: str
     advice: str

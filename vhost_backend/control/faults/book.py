@@ -52,6 +52,10 @@ ADVICE: Final[Mapping[str, str]] = {
         "to. The text says how many wait where; the launch is ended, the worker goes on."
     ),
     "device": "The device reported an error of its own: see the Xid's advice.",
+    "worker": (
+        "The VM's worker did what no worker does: it broke its protocol, or exceeded a budget. The text says which. Guest code "
+        "has probably taken its process over. The worker was replaced, other VMs are not affected: look at what the guest runs."
+    ),
     "user": "The kernel reported this itself (vgc_fault): its author knows what it means.",
 }
 

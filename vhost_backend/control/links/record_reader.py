@@ -1,14 +1,13 @@
 """Reader of a worker's record socket, and of the records that a dead worker left; trusts none of them.
 
 `vhost_backend.channels.packets` parses the packets. A channel's section counts only if the daemon has that channel open
-in this worker, with this generation. A worker that sends faster than the daemon can pass on is read half of the time:
-its rings fill up and count their losses, and other VMs are served as before.
+in this worker, with this generation. A worker that sends faster than the daemon can pass on is read within a budget of
+time (`vhost_backend.worker_protocol.budgets`): its rings fill up and count their losses, and other VMs are served as before.
 """
 
 from __future__ import annotations
 
 import array
-import asyncio
 import fcntl
 import socket
 import termios
@@ -33,10 +32,8 @@ from vhost_backend.control.links.channel_port import (
 )
 from vhost_backend.control.links.firmware import FirmwareReport, SlotState
 from vhost_backend.log import Logger
+from vhost_backend.worker_protocol.budgets import BACKLOG_S, RECORD_SHARE, PacedReader, TimeBudget
 from virtio_proto.control.records import Function
-
-TURN_S: Final = 0.005
-"""Longest time that a worker's packets are read without a pause, which is then as long."""
 
 FEWEST_SLOTS: Final = int(lib.VGC_CONTROL_FEWEST_SLOTS)
 MAX_NAMES: Final = 1 << 14
@@ -69,17 +66,17 @@ class _Snapshot:
 class RecordReader:
     """Owns the daemon's end of a record socket. Calls the listener on the loop."""
 
-    def __init__(self, sock: socket.socket, log: Logger) -> None:
+    def __init__(self, sock: socket.socket, log: Logger, time_budget: TimeBudget | None = None) -> None:
+        """`time_budget`: for reading the records of all workers of the VM; None: the worker has one of its own."""
         sock.setblocking(False)
         self._sock = sock
         self._log = log
-        self._loop = asyncio.get_running_loop()
+        self._reader = PacedReader(sock, self._read_one, time_budget or TimeBudget(RECORD_SHARE))
         self._listener: Listener | None = None
         self._bound: dict[int, _Open] = {}
         self._taken: dict[int, int] = {}
         self._names: dict[int, str] = {}
         self._snapshots: dict[int, _Snapshot] = {}
-        self._pause: asyncio.TimerHandle | None = None
         self._closed = False
         self._rows = 0
         self.num_pes = 0
@@ -89,16 +86,14 @@ class RecordReader:
         """Starts to read. `rows`: number of processing elements that the control area has room for."""
         self._listener = listener
         self._rows = rows
-        self._loop.add_reader(self._sock, self._read)
+        self._reader.start()
 
     def close(self) -> None:
         """Stops reading; nothing happens the second time."""
         if self._closed:
             return
         self._closed = True
-        if self._pause is not None:
-            self._pause.cancel()
-        self._loop.remove_reader(self._sock)
+        self._reader.stop()
         self._sock.close()
 
     # ---- channels --------------------------------------------------------------------------------
@@ -126,26 +121,16 @@ class RecordReader:
 
     # ---- reading ---------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        began = time.monotonic()
-        spent = 0.0
-        while spent < TURN_S:
-            if not self._read_one():
-                return
-            spent = time.monotonic() - began
-        self._loop.remove_reader(self._sock)
-        self._pause = self._loop.call_later(spent, self._read_on)
-
-    def _read_on(self) -> None:
-        if not self._closed:
-            self._loop.add_reader(self._sock, self._read)
-
     def drain(self) -> None:
         """Reads what has been sent so far, but not what the worker sends meanwhile: that might never end."""
         left = 0 if self._closed else _waiting_bytes(self._sock)
+        until = time.thread_time() + BACKLOG_S
         while left > 0 and not self._closed:
             size = self._read_one()
             left = left - size if size else 0
+            if left > 0 and time.thread_time() > until:
+                self._log.warning("records_not_read", left_bytes=left, reason="they took too long", guest=True)
+                return
 
     def _read_one(self) -> int:
         """Reads a packet; returns its length, or 0 if no packet is waiting or the worker has closed the socket."""
@@ -156,7 +141,7 @@ class RecordReader:
         except OSError:
             packet = b""
         if not packet:
-            self._loop.remove_reader(self._sock)
+            self._reader.stop()
             return 0
         try:
             self._take(packet)

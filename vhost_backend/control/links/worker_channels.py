@@ -29,6 +29,7 @@ from vhost_backend.control.links.channel_port import (
 from vhost_backend.control.links.record_reader import RecordReader
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol import control_messages as messages
+from vhost_backend.worker_protocol.budgets import RECORD_SHARE, TimeBudget
 from vhost_backend.worker_protocol.control_messages import ControlSetup, Terms
 from vhost_backend.worker_protocol.link import Build, WorkerLink
 from vhost_backend.worker_protocol.protocol import DaemonMessage
@@ -62,6 +63,7 @@ class WorkerChannels:
         self._workers: dict[WorkerLink, _Worker] = {}
         self._current: _Worker | None = None
         self._snapshots = 0
+        self._record_time = TimeBudget(RECORD_SHARE)
 
     def listen(self, listener: Listener) -> None:
         self._listener = listener
@@ -82,7 +84,7 @@ class WorkerChannels:
             raise
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECORD_SOCKET_BYTES)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECORD_SOCKET_BYTES)
-        self._workers[link] = _Worker(link, area, RecordReader(ours, self._log))
+        self._workers[link] = _Worker(link, area, RecordReader(ours, self._log, self._record_time))
         budget_ppm = round(self._config.budget_percent * 10_000)
         with theirs:
             yield ControlSetup(area.size_bytes, self._config.channels, budget_ppm), (area.fd, theirs.fileno())
