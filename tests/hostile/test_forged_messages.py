@@ -196,6 +196,16 @@ def test_neighbour_is_served_during_a_flood(stage: Stage) -> None:
     assert stage.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid) == attacker.pid
 
 
+def test_request_to_compile_is_charged_for_what_it_costs_after_it_was_read(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vhost_backend.daemon.compile_relay.COMPILE_COST_S", 10.0)
+    _, worker = stage.attach()
+    ask(worker, 1, UNKNOWN_KIND)
+    assert not worker.expect(Program).ok
+    assert stage.daemon.ask(is_spent)
+
+
 class FaultsSeen:
     """Control system's side of a VM, which notes only how its workers are lost."""
 

@@ -9,15 +9,18 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import pytest
 import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vhost_backend import log
 from vhost_backend.channels import packets
+from vhost_backend.control.links import record_reader
 from vhost_backend.control.links.channel_port import MAX_COUNT, Batch, Binding, DeviceClock, ElementFigures, Loss
 from vhost_backend.control.links.firmware import FirmwareReport
 from vhost_backend.control.links.record_reader import RecordReader, offset_ns
+from vhost_backend.worker_protocol.budgets import TimeBudget
 from virtio_proto.control.records import Function
 
 CHANNEL, GENERATION, PE = 3, 7, 1
@@ -79,6 +82,42 @@ def tell(story: Callable[[RecordReader, socket.socket, Heard], Awaitable[None]])
             reader.close()
             reader.close()
             structlog.reset_defaults()
+
+    asyncio.run(told())
+
+
+def test_backlog_that_takes_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_reader, "BACKLOG_S", 0.0)
+
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        for count in range(3):
+            worker.send(next(packets.texts({count: "x"})))
+        reader.drain()
+        assert heard.texts == {0: "x"}
+
+    tell(story)
+
+
+def test_records_of_a_worker_without_budget_wait_in_its_socket() -> None:
+    async def story(worker: socket.socket, reader: RecordReader, heard: Heard) -> None:
+        for count in range(100):
+            worker.send(next(packets.texts({count: "x"})))
+        for _ in range(50):
+            await asyncio.sleep(0)  # noqa: TID251  turns of the loop, no nap
+        assert not heard.texts
+        reader.drain()
+        assert len(heard.texts) == 100
+
+    async def told() -> None:
+        spent = TimeBudget(0.5, clock=lambda: 0.0)
+        spent.spend(1)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reader = RecordReader(ours, log.get_logger(vm="a"), spent)
+        heard = Heard()
+        reader.begin(heard, ROWS)
+        with theirs:
+            await story(theirs, reader, heard)
+        reader.close()
 
     asyncio.run(told())
 

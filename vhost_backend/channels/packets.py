@@ -36,11 +36,10 @@ STATE: Final = struct.Struct("<HBBI6Q")
 CHANGE: Final = struct.Struct("<HHI")
 FIRMWARE: Final = struct.Struct("<HBBIQQ")
 DEVICE: Final = struct.Struct("<QQII")
-_NAMED: Final = struct.Struct("<QQ")
+_NAMED_COUNT: Final = struct.Struct("<Qq")
+_NAMED_GAUGE: Final = struct.Struct("<Qd")
 _TIME: Final = struct.Struct("<Q")
 _SNAPSHOT: Final = struct.Struct("<IIQQ")
-_I64: Final = struct.Struct("<q")
-_F64: Final = struct.Struct("<d")
 _UNKNOWN: Final = (1 << 64) - 1
 _TEXT_OVERHEAD: Final = 16
 """Most bytes of a text's address and length in MessagePack, and of the head of a packet."""
@@ -356,30 +355,21 @@ def _parse_figures(body: bytes) -> Figures:
     while at < len(body):
         if len(body) - at < FIGURES.size:
             raise PacketError(f"{len(body) - at} bytes at the end of figures; an element has at least {FIGURES.size}")
-        pe, num_counters, num_gauges, _, *counts = FIGURES.unpack_from(body, at)
+        pe, num_counters, num_gauges, _, *six = FIGURES.unpack_from(body, at)
         at += FIGURES.size
         if num_counters > MAX_COUNTERS or num_gauges > MAX_GAUGES:
             raise PacketError(
                 f"{num_counters} counters and {num_gauges} gauges; allowed: {MAX_COUNTERS} and {MAX_GAUGES}"
             )
-        end = at + (num_counters + num_gauges) * _NAMED.size
+        middle = at + num_counters * _NAMED_COUNT.size
+        end = middle + num_gauges * _NAMED_GAUGE.size
         if end > len(body):
             raise PacketError(f"figures of element {pe} end in the middle")
-        named = list(_NAMED.iter_unpack(body[at:end]))
-        elements.append(_element(_pe(pe), counts, named[:num_counters], named[num_counters:]))
+        counters = dict(_NAMED_COUNT.iter_unpack(body[at:middle]))
+        gauges = dict(_NAMED_GAUGE.iter_unpack(body[middle:end]))
+        elements.append(ElementCounts(*(_pe(pe), *six, counters, gauges)))
         at = end
     return Figures(_TIME.unpack_from(body)[0], tuple(elements))
-
-
-def _element(
-    pe: int, counts: list[int], counters: list[tuple[int, int]], gauges: list[tuple[int, int]]
-) -> ElementCounts:
-    blocks, warps, launches, busy_ns, stall_ns, faults = counts
-    return ElementCounts(
-        *(pe, blocks, warps, launches, busy_ns, stall_ns, faults),
-        counters={name: _I64.unpack(value.to_bytes(8, "little"))[0] for name, value in counters},
-        gauges={name: _F64.unpack(value.to_bytes(8, "little"))[0] for name, value in gauges},
-    )
 
 
 def _parse_snapshot(body: bytes) -> Snapshot:
