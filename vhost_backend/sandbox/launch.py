@@ -41,6 +41,14 @@ class SandboxError(HostError):
 
 
 @dataclass(frozen=True, slots=True)
+class Bind:
+    """File or folder of the host that a job sees, read-only, under another path."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True, slots=True)
 class WorkFiles:
     """Work directory of a job, with the file that is copied into it and the one that is copied out of it."""
 
@@ -58,6 +66,11 @@ class LaunchSpec:
 
     argv: Sequence[str]
     readonly_paths: Iterable[Path] = ()
+    """Files and folders that the job sees under their own paths."""
+    binds: Iterable[Bind] = ()
+    """Files and folders that the job sees under other paths. No target lies within another."""
+    system_libraries: bool = True
+    """True: the job sees the system's folders of shared libraries, with all that is in them."""
     devices: Iterable[Path] = ()
     """Device nodes that the job can open, and folders of device nodes."""
     proc: bool = False
@@ -72,6 +85,8 @@ class LaunchSpec:
     oom_score: int = 0
     user: int | None = None
     """Uid and gid of the job when we are root; None: `UNPRIVILEGED_ID`. Others than root give jobs their own."""
+    nice: int = 0
+    """Added to the job's nice value; also when sessions share processors among themselves (autogroup)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +167,7 @@ def command(
     arguments += _optional("filter-fd", spec.filter_fd)
     arguments += _optional("log-fd", spec.log_fd)
     arguments += _optional("oom-score", spec.oom_score)
+    arguments += _optional("nice", spec.nice)
     return (*arguments, "--", *spec.argv)
 
 
@@ -242,15 +258,17 @@ def _work_arguments(work: WorkFiles) -> list[str]:
 
 def _root_arguments(spec: LaunchSpec) -> list[str]:
     """Arguments that bind the paths of `spec` and the system's libraries; a system folder that is a link stays one."""
-    links = [path for path in SYSTEM_PATHS if path.is_symlink()]
+    system = SYSTEM_PATHS if spec.system_libraries else ()
+    links = [path for path in system if path.is_symlink()]
     arguments = [f"--link={os.path.relpath(os.path.realpath(path), path.parent)}={path}" for path in links]
     visible: set[Path] = set()
-    wanted = {path for path in SYSTEM_PATHS if path.is_dir() and not path.is_symlink()}
+    wanted = {path for path in system if path.is_dir() and not path.is_symlink()}
     for path in sorted(wanted | {_checked(path) for path in spec.readonly_paths}):
         if not visible.isdisjoint(path.parents):
             continue
         visible.add(path)
         arguments.append(f"--bind={os.path.realpath(path)}={path}")
+    arguments += [f"--bind={os.path.realpath(_checked(bind.source))}={bind.target}" for bind in spec.binds]
     arguments += [f"--device={os.path.realpath(path)}={path}" for path in spec.devices]
     return [*arguments, *(["--proc"] if spec.proc else [])]
 

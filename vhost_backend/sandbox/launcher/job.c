@@ -44,6 +44,9 @@ static void become_unprivileged(const struct vgc_options *options)
 
 static void set_limits(const struct vgc_options *options)
 {
+    errno = 0;
+    if (nice(options->nice) == -1 && errno != 0)
+        vgc_die("priorities", "nice: %s", strerror(errno));
     for (size_t i = 0; i < options->num_limits; i++) {
         struct rlimit limit = {options->limits[i].value, options->limits[i].value};
         vgc_check(setrlimit(options->limits[i].resource, &limit), "resource limits", "setrlimit");

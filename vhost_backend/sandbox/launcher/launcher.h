@@ -23,7 +23,7 @@
 #include <sys/types.h>
 
 enum {
-    VGC_MAX_BINDS = 64,
+    VGC_MAX_BINDS = 128,
     VGC_MAX_LIMITS = 16,
     VGC_MAX_KEPT_FDS = 16,
     VGC_EXIT_SETUP = 125, /* exit status of a launcher or job that failed before the program ran */
@@ -69,6 +69,7 @@ struct vgc_options {
     int timeout_ms;        /* -1: none */
     int filter_fd;         /* struct sock_filter[]; -1: none */
     int oom_score;         /* 0 to 1000: oom_score_adj of the job */
+    int nice;              /* 0 to 19: added to the job's nice value */
     char **argv;
 };
 
@@ -95,6 +96,7 @@ void vgc_become_namespace_root(int proc_fd);
 void vgc_unshare_all(void);
 void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options);
 void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score);
+void vgc_lower_session(int proc_fd, pid_t job, int nice);
 void vgc_drop_capabilities(void);
 
 /* job.c */

@@ -75,6 +75,8 @@ static pid_t start_job(const struct vgc_options *options, int proc_fd)
         vgc_check(write(handshake.launcher_end, &byte, 1), "user namespaces", "handshake");
     }
     close(handshake.launcher_end);
+    if (options->nice > 0)
+        vgc_lower_session(proc_fd, job, options->nice);
     return job;
 }
 

@@ -69,16 +69,29 @@ void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options)
     write_map(proc_fd, job, "gid_map", options->own_root ? 0 : gid, gid);
 }
 
-/* Has the kernel's out-of-memory killer prefer the job. A courtesy to the host, no wall: failure is no error. */
-void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score)
+/* Writes a number into a file of the job's /proc. A courtesy to the host, no wall: failure is no error. */
+static void offer(int proc_fd, pid_t job, const char *name, int number)
 {
     char path[64];
-    snprintf(path, sizeof(path), "%d/oom_score_adj", (int)job);
+    snprintf(path, sizeof(path), "%d/%s", (int)job, name);
     int fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    dprintf(fd, "%d", score);
+    dprintf(fd, "%d", number);
     close(fd);
+}
+
+/* Has the kernel's out-of-memory killer prefer the job. */
+void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score)
+{
+    offer(proc_fd, job, "oom_score_adj", score);
+}
+
+/* Has other sessions go before the job's, once the job has one. Where the kernel shares processors among sessions
+ * (autogroup), the nice values of processes count within their session only. */
+void vgc_lower_session(int proc_fd, pid_t job, int nice)
+{
+    offer(proc_fd, job, "autogroup", nice);
 }
 
 void vgc_drop_capabilities(void)

@@ -30,6 +30,7 @@ enum {
     OPT_TIMEOUT_MS,
     OPT_FILTER_FD,
     OPT_OOM_SCORE,
+    OPT_NICE,
     OPT_EXIT,
 };
 
@@ -55,6 +56,7 @@ static const struct option long_options[] = {
     {"timeout-ms", required_argument, NULL, OPT_TIMEOUT_MS},
     {"filter-fd", required_argument, NULL, OPT_FILTER_FD},
     {"oom-score", required_argument, NULL, OPT_OOM_SCORE},
+    {"nice", required_argument, NULL, OPT_NICE},
     {"exit", no_argument, NULL, OPT_EXIT}, /* the launcher as its own job, to probe the host */
     {NULL, 0, NULL, 0},
 };
@@ -208,6 +210,9 @@ static void set_option(int option, char *value, struct vgc_options *options)
         break;
     case OPT_OOM_SCORE:
         options->oom_score = (int)parse_number(value, 1000);
+        break;
+    case OPT_NICE:
+        options->nice = (int)parse_number(value, 19);
         break;
     case OPT_EXIT:
         _exit(0);
