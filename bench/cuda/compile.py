@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -28,7 +27,6 @@ def cubin_of(source: bytes, gpu: Gpu, compiler: str = "auto", hooks: str = "off"
         done = subprocess.run(
             job.argv,
             cwd=folder,
-            env=os.environ | dict(job.environment),
             capture_output=True,
             text=True,
             check=False,

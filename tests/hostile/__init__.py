@@ -1,1 +1,1 @@
-"""Attack programs: what a process that guest code owns can do to its daemon and its neighbours."""
+"""Attacks of guests, and of workers that guest code owns, on the host and on other guests: each gets nothing."""

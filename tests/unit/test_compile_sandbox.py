@@ -5,6 +5,7 @@ The hostile "compiler" is Python: the source that it "compiles" is the attack.
 
 from __future__ import annotations
 
+import _ctypes
 import asyncio
 import os
 import shutil
@@ -22,10 +23,12 @@ from tests.limits import HANGS_AFTER_S
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.compiler.run import CompileLimits, CompileOutcome, run_compile
 from vhost_backend.sandbox import build, launch, memfd
-from vhost_backend.sandbox.launch import SandboxError, SandboxMode
+from vhost_backend.sandbox.launch import Bind, SandboxError, SandboxMode
 
 QUICK = CompileLimits(wall_seconds=HANGS_AFTER_S, cpu_seconds=HANGS_AFTER_S, memory_bytes=512 << 20, processes=8)
-CLANG = Path("/usr/bin/clang-19")
+CLANG = Path("/usr/lib/llvm-19/bin/clang")
+CLANG_HEADERS = (Path("/usr/lib/llvm-19/lib/clang/19/include"), Path("/usr/include"))
+PYTHON = (*launch.python_paths(), Path(sys.executable), Path(_ctypes.__file__))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,8 +48,13 @@ def run(job: CompileJob, source: str, limits: CompileLimits = QUICK, mode: Sandb
     return asyncio.run(run_compile(job, textwrap.dedent(source).encode(), limits, mode))
 
 
+def shown(*paths: Path) -> tuple[Bind, ...]:
+    """Files that a compiler sees under their own names."""
+    return tuple(Bind(path, path) for path in paths)
+
+
 def hostile_job() -> CompileJob:
-    return CompileJob((sys.executable, "in.py"), "in.py", "out", launch.python_paths(), "hostile")
+    return CompileJob((sys.executable, "in.py"), "in.py", "out", shown(*PYTHON), "hostile")
 
 
 def hostile(source: str, limits: CompileLimits = QUICK, mode: SandboxMode = "strict") -> CompileOutcome:
@@ -55,7 +63,7 @@ def hostile(source: str, limits: CompileLimits = QUICK, mode: SandboxMode = "str
 
 def clang(source: str) -> CompileOutcome:
     argv = (str(CLANG), "-c", "in.c", "-o", "out.o")
-    return run(CompileJob(argv, "in.c", "out.o", (CLANG, Path("/usr/include")), "clang"), source)
+    return run(CompileJob(argv, "in.c", "out.o", shown(CLANG, *CLANG_HEADERS), "clang"), source)
 
 
 def processes_with(token: str) -> list[str]:
@@ -110,6 +118,26 @@ def test_host_paths_do_not_exist(public_directory: Path) -> None:
     """)
     assert outcome.log.count("False") == 7
     assert "['null']" in outcome.log
+
+
+def test_files_have_the_names_that_the_job_gives_them(public_directory: Path) -> None:
+    (public_directory / "headers").mkdir()
+    (public_directory / "headers" / "h.h").write_text("secret")
+    plain = hostile_job()
+    visible = (*plain.visible, Bind(public_directory / "headers", Path("/vgc/headers")))
+    job = replace(plain, argv=(*plain.argv, public_directory / "headers" / "h.h", public_directory), visible=visible)
+    outcome = run(job, "import sys, os; print(sys.argv[1:], open(sys.argv[1]).read(), os.listdir('/vgc'))")
+    assert "['/vgc/headers/h.h', '/vgc'] secret" in outcome.log
+    assert "['headers', 'lib']" in outcome.log.replace("['lib', 'headers']", "['headers', 'lib']")
+
+
+def test_command_names_only_visible_files() -> None:
+    with pytest.raises(ValueError, match="/bin/true is in the command of a compiler that does not see it"):
+        run(CompileJob((Path("/bin/true"),), "in", "out", (), "wrong"), "")
+
+
+def test_compiler_goes_after_others() -> None:
+    assert f"nice {os.nice(0) + 5}\n" in hostile("import os; print('nice', os.getpriority(os.PRIO_PROCESS, 0))").log
 
 
 def test_network_is_refused() -> None:
@@ -271,7 +299,7 @@ def test_cancelling_kills_the_compiler(public_directory: Path) -> None:
     token = f"cancelled-{os.getpid()}"
     source = f"import time; open('{started}', 'w').close(); time.sleep(1000)"
     plain = hostile_job()
-    job = replace(plain, argv=(*plain.argv, token), readonly_paths=(*plain.readonly_paths, started))
+    job = replace(plain, argv=(*plain.argv, token), visible=(*plain.visible, *shown(started)))
 
     async def cancel_once_it_runs() -> None:
         task = asyncio.create_task(run_compile(job, source.encode(), QUICK, "strict"))
@@ -286,7 +314,7 @@ def test_cancelling_kills_the_compiler(public_directory: Path) -> None:
 
 
 def test_paths_with_secrets_cannot_be_shown() -> None:
-    job = CompileJob(("/bin/true",), "in", "out", (Path("/etc"),), "wrong")
+    job = CompileJob(("/bin/true",), "in", "out", shown(Path("/etc")), "wrong")
     with pytest.raises(ValueError, match="/etc must not be shown"):
         run(job, "")
 

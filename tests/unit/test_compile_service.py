@@ -14,15 +14,17 @@ from pathlib import Path
 import pytest
 
 from vhost_backend.compiler.cache import DiskCache
-from vhost_backend.compiler.job import CompileJob, Target
+from vhost_backend.compiler.job import INSIDE, CompileJob, Target
 from vhost_backend.compiler.queue import FairSlots, Ticket
 from vhost_backend.compiler.service import CompileResult, CompileService, ServicePolicy
 from vhost_backend.errors import DriverError, QuotaError
 from vhost_backend.log import get_logger
 from vhost_backend.sandbox import build, memfd
+from vhost_backend.sandbox.launch import Bind
 from virtio_proto.schema import ProgramKind, Status
 
-PROGRAMS = (Path("/usr/bin"),)
+COPY = Path("/usr/bin/cp")
+PROGRAMS = (Bind(COPY, INSIDE / "bin" / "cp"),)
 
 
 class Gate:
@@ -50,11 +52,11 @@ class Rig:
         if source == b"unknown":
             raise DriverError(Status.UNSUPPORTED, f"the {target.engine} engine does not compile this")
         if source == b"bad":
-            return CompileJob(("/usr/bin/cp", "missing", "out"), "in", "out", PROGRAMS, "cp")
+            return CompileJob((COPY, "missing", "out"), "in", "out", PROGRAMS, "cp")
         if source.startswith(b"wait"):
-            paths = (*PROGRAMS, self.gate.path)
-            return CompileJob(("/usr/bin/cp", str(self.gate.path), "out"), "in", "out", paths, "cp")
-        return CompileJob(("/usr/bin/cp", "in", "out"), "in", "out", PROGRAMS, "cp")
+            paths = (*PROGRAMS, Bind(self.gate.path, INSIDE / "gate"))
+            return CompileJob((COPY, self.gate.path, "out"), "in", "out", paths, "cp")
+        return CompileJob((COPY, "in", "out"), "in", "out", PROGRAMS, "cp")
 
     def service(self, policy: ServicePolicy | None = None) -> CompileService:
         disk = DiskCache(self.cache_directory)

@@ -70,7 +70,7 @@ def job(**settings: str) -> CompileJob:
 
 
 def values(made: CompileJob, option: str) -> list[str]:
-    return [value for word, value in zip(made.argv, made.argv[1:], strict=False) if word == option]
+    return [str(value) for word, value in zip(made.argv, made.argv[1:], strict=False) if word == option]
 
 
 def best(driver: str = "13.0") -> Toolkit:
@@ -99,8 +99,12 @@ def test_job_uses_and_sees_the_files_of_all_parts(site: Path, tmp_path: Path, mo
     assert values(made, "--ptxas") == [str(system / "bin" / "ptxas")]
     assert values(made, "--hooks")
     assert values(made, "--include")[-3:] == [str(path) for path in best().include_dirs]
-    assert {wheels / "lib", system / "bin" / "ptxas", *best().include_dirs} <= set(made.readonly_paths)
-    assert system not in made.readonly_paths
+    seen = {bind.source: str(bind.target) for bind in made.visible}
+    assert seen[wheels / "lib" / "libnvrtc.so.13"] == "/vgc/cuda0/lib/libnvrtc.so.13"
+    assert (seen[wheels / "include"], seen[system / "include"]) == ("/vgc/cuda0/include", "/vgc/cuda1/include")
+    assert seen[system / "bin" / "ptxas"] == "/vgc/bin/ptxas"
+    assert system not in seen
+    assert not any(str(folder) in word for word in made.command(isolated=True) for folder in (wheels, system))
 
 
 def test_parts_of_different_versions_are_not_mixed(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ from tests.unit.cuda_kits import forget, put, use
 from tests.unit.test_cuda_compile_binaries import fat
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import driver, toolchain, toolkits
+from vhost_backend.engines.cuda.interpreter import PROGRAM
 
+STDLIB = sysconfig.get_path("stdlib")
 REPOSITORY = Path(__file__).resolve().parents[2]
 SETTINGS = {"arch": "sm_90", "driver": DRIVER, "compiler": "nvrtc", "hooks": "on"}
 
@@ -132,21 +135,21 @@ def test_host_without_a_toolkit_gets_advice() -> None:
 
 
 def test_driver_too_old_for_the_toolkit_is_reported(host: Path) -> None:
-    root = put_cuda_13(host)
+    put_cuda_13(host)
     assert toolchain.missing("sm_90", "12.4", "nvrtc") == (
-        f"this host has no NVRTC for a driver of CUDA 12.4 (CUDA 13.0 in {root} is newer than the driver): "
+        "this host has no NVRTC for a driver of CUDA 12.4 (CUDA 13.0 is newer than the driver): "
         "pip install 'virtio-gpu-compute[cuda12]'"
     )
 
 
 def test_nvcc_compiles_where_there_is_no_nvrtc(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nvcc = put_toolkit(host / "cuda", 13000) / "bin" / "nvcc"
-    put(host / "g++")
+    put(host / "g++", content="#!/bin/sh\n")
     (host / "g++").chmod(0o755)
     monkeypatch.setenv("CUDA_HOME", str(host / "cuda"))
     monkeypatch.setenv("PATH", str(host))
     argv = job(compiler="auto").argv
-    assert argv[argv.index("--nvcc") + 1] == str(nvcc)
+    assert argv[argv.index("--nvcc") + 1] == nvcc
     with pytest.raises(ValueError, match="has no NVRTC for a driver"):
         job(compiler="nvrtc")
 
@@ -217,10 +220,9 @@ def job(source: bytes = EMPTY.encode(), *options: str, **settings: str) -> Compi
 
 @needs_nvrtc
 def test_job_with_nvrtc_sees_its_files_alone() -> None:
-    seen = job().readonly_paths
-    assert toolchain.PROGRAM in seen
+    seen = [bind.source for bind in job().visible]
     assert toolchain.INCLUDE_DIR in seen
-    for hidden in ("/usr/include", "/usr/bin", "/etc/passwd", "/usr/share", str(toolchain.HERE), sys.prefix):
+    for hidden in ("/usr/include", "/usr/bin", "/etc/passwd", "/usr/share", "/usr/lib", PROGRAM, sys.prefix, STDLIB):
         assert not any(Path(hidden).is_relative_to(path) for path in seen)
 
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from vhost_backend.sandbox.launch import Bind
+
+INSIDE: Final = Path("/vgc")
+"""Folder under which compilers see all files of the host: logs and programs show neutral names, no path of the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +25,36 @@ class Target:
 class CompileJob:
     """Compiler run, described by the engine, executed in an empty directory.
 
-    `argv` finds the source under `input_name` and leaves the image under `output_name`, both plain file names;
-    its output is the log. It sees only `readonly_paths` and the system's shared libraries, has only `environment` as
-    its environment, and exits with 0 for success. `identity` names everything besides source and options that the
-    image depends on: toolchain version, flags, architecture.
+    `argv` finds the source under `input_name` and leaves the image under `output_name`, both plain file names; its output
+    is the log. It exits with 0 for success. `identity` names everything besides source and options that the image depends
+    on: toolchain version, flags, architecture.
     """
 
-    argv: tuple[str, ...]
+    argv: tuple[str | Path, ...]
+    """Command. A `Path` is a file or folder of the host, and the command gets the name under which it sees that."""
     input_name: str
     output_name: str
-    readonly_paths: tuple[Path, ...]
+    visible: tuple[Bind, ...]
+    """Files and folders of the host that the compiler sees, besides the libraries of programs among them."""
     identity: str
-    environment: tuple[tuple[str, str], ...] = field(default=())
+
+    def command(self, *, isolated: bool) -> tuple[str, ...]:
+        """Command as the compiler's process gets it: with its own names of files, or the host's if it is not isolated."""
+        return tuple(self._inside(word) if isolated and isinstance(word, Path) else str(word) for word in self.argv)
+
+    def _inside(self, path: Path) -> str:
+        """Name of a visible file, or of a folder that has visible files and keeps their places in it.
+
+        :raise ValueError: the job does not show the file.
+        """
+        for bind in self.visible:
+            if path.is_relative_to(bind.source):
+                return str(bind.target / path.relative_to(bind.source))
+        for bind in self.visible:
+            place = f"/{bind.source.relative_to(path)}" if bind.source.is_relative_to(path) else ""
+            if place and str(bind.target).endswith(place):
+                return str(bind.target).removesuffix(place)
+        raise ValueError(f"{path} is in the command of a compiler that does not see it")
 
 
 @dataclass(frozen=True, slots=True)

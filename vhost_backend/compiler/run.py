@@ -1,8 +1,9 @@
 """Sandboxed compiler run: source in, image and log out.
 
-The compiler is a short-lived process in its own namespaces. It sees the toolchain read-only and an empty work
-directory in memory, but no network, no other process and no other file of the host; its time, memory, output and
-number of processes are bounded; system calls that no compiler needs are denied (`policy.compile_policy`).
+The compiler is a short-lived process in its own namespaces. It sees the job's files and their libraries read-only, under
+neutral names (`view`), and an empty work directory in memory, but no network, no other process and no other file of the
+host; its time, memory, output and number of processes are bounded; it yields the processors to others; system calls that no
+compiler needs are denied (`policy.compile_policy`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.compiler import view
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.fds import Fd, pipe
 from vhost_backend.sandbox import memfd, seccomp
 from vhost_backend.sandbox.launch import (
+    Bind,
     LaunchReport,
     LaunchSpec,
     SandboxMode,
@@ -35,6 +38,9 @@ _MIB: Final = 1 << 20
 _MAX_REPORT_BYTES: Final = 4096
 _WORK_DIRECTORY: Final = "/vgc-work"
 _OOM_SCORE: Final = 1000
+_NICE: Final = 5
+"""Nice value of compilers: a third of the share of a worker or a VM. Not the idle class, in which a compiler beside workers
+that poll would not end within its limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +70,17 @@ async def run_compile(job: CompileJob, source: bytes, limits: CompileLimits, mod
     """Runs `job` over `source`. Cancelling kills all its processes before it returns.
 
     :raise SandboxError: the mode is strict or permissive, and the host cannot isolate the compiler.
-    :raise HostError: the launcher is missing.
+    :raise HostError: the launcher, or a library of the compiler, is missing.
     """
-    isolate = await asyncio.to_thread(choose_isolation, mode)
+    binds = await asyncio.to_thread(_binds, job, mode)
     with contextlib.ExitStack() as stack:
         source_fd = stack.enter_context(Fd(await asyncio.to_thread(memfd.create, "vgc-source", source)))
         image_fd = stack.enter_context(Fd(memfd.create("vgc-image")))
         log_fd = stack.enter_context(Fd(memfd.create("vgc-compile-log")))
-        spec = _launch_spec(job, limits, mode, (source_fd.fileno(), image_fd.fileno(), log_fd.fileno()))
-        directory = None if isolate else stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-"))
-        report = await _launch(spec, directory, dict(job.environment))
+        fds = (source_fd.fileno(), image_fd.fileno(), log_fd.fileno())
+        spec = _launch_spec(job, binds, limits, mode, fds)
+        directory = None if binds is not None else stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-"))
+        report = await _launch(spec, directory)
         if report.error is not None:
             raise report.error
         failure = _failure(report, limits)
@@ -84,17 +91,26 @@ async def run_compile(job: CompileJob, source: bytes, limits: CompileLimits, mod
         return CompileOutcome(ok=True, image_fd=image_fd.release(), log=log)
 
 
-def _launch_spec(job: CompileJob, limits: CompileLimits, mode: SandboxMode, fds: tuple[int, int, int]) -> LaunchSpec:
+def _binds(job: CompileJob, mode: SandboxMode) -> tuple[Bind, ...] | None:
+    """Files that an isolated compiler sees; None: this host cannot isolate the compiler, and need not by `mode`."""
+    return view.binds(job.visible) if choose_isolation(mode) else None
+
+
+def _launch_spec(
+    job: CompileJob, binds: tuple[Bind, ...] | None, limits: CompileLimits, mode: SandboxMode, fds: tuple[int, int, int]
+) -> LaunchSpec:
     source_fd, image_fd, log_fd = fds
     return LaunchSpec(
-        argv=job.argv,
-        readonly_paths=job.readonly_paths,
+        argv=job.command(isolated=binds is not None),
+        binds=binds or (),
+        system_libraries=False,
         limits=_resource_limits(limits),
         timeout_ms=int(limits.wall_seconds * 1000),
         work=WorkFiles(limits.work_bytes, source_fd, job.input_name, image_fd, job.output_name, limits.image_bytes),
         filter_fd=None if mode == "off" else _filter_fd(),
         log_fd=log_fd,
         oom_score=_OOM_SCORE,
+        nice=_NICE,
     )
 
 
@@ -110,12 +126,11 @@ def _resource_limits(limits: CompileLimits) -> dict[str, int]:
     }
 
 
-async def _launch(spec: LaunchSpec, directory: str | None, environment: dict[str, str]) -> LaunchReport:
+async def _launch(spec: LaunchSpec, directory: str | None) -> LaunchReport:
     """Runs the launcher to its end, which is also the end of every process that it started."""
     with contextlib.ExitStack() as stack:
         report, launcher_report = (stack.enter_context(end) for end in pipe())
         launcher_lifeline, lifeline = (stack.enter_context(end) for end in pipe())
-        work = directory or _WORK_DIRECTORY
         process = await asyncio.create_subprocess_exec(
             *command(
                 spec,
@@ -125,7 +140,7 @@ async def _launch(spec: LaunchSpec, directory: str | None, environment: dict[str
                 work_path=None if directory is None else Path(directory),
             ),
             stdin=asyncio.subprocess.DEVNULL,
-            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": work, "TMPDIR": work, **environment},
+            env=_environment(directory),
             pass_fds=(launcher_report.fileno(), launcher_lifeline.fileno(), *inherited_fds(spec)),
             start_new_session=True,
         )
@@ -137,6 +152,13 @@ async def _launch(spec: LaunchSpec, directory: str | None, environment: dict[str
             await asyncio.shield(process.wait())
             raise
         return LaunchReport.parse(os.read(report.fileno(), _MAX_REPORT_BYTES).decode(errors="replace"))
+
+
+def _environment(directory: str | None) -> dict[str, str]:
+    """Environment of a compiler that works in `directory`; None: of an isolated one."""
+    work = directory or _WORK_DIRECTORY
+    libraries = {} if directory is not None else {"LD_LIBRARY_PATH": str(view.LIBRARIES)}
+    return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": work, "TMPDIR": work, **libraries}
 
 
 @functools.cache

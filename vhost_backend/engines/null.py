@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
+from vhost_backend.compiler.job import INSIDE
 from vhost_backend.engines.base import (
     Buffer,
     CompileJob,
@@ -33,6 +34,7 @@ from vhost_backend.engines.base import (
     ProgramPlace,
 )
 from vhost_backend.errors import EngineError
+from vhost_backend.sandbox.launch import Bind
 from virtio_proto.schema import ParamKind
 
 BEHAVIOURS: Final[dict[str, int]] = {
@@ -46,6 +48,7 @@ _KINDS: Final[dict[str, ParamKind]] = {
 }
 _SIZES: Final[dict[ParamKind, tuple[int, ...]]] = {ParamKind.FLOAT: (2, 4, 8), ParamKind.POINTER: (8,)}
 """Allowed sizes of a kind in bytes; a kind that is not named allows all."""
+_COPY: Final = Path("/bin/cp")
 _GLOBALS_BASE: Final = 1 << 60
 _MOST_BYTES: Final = (1 << 64) - 1
 
@@ -136,7 +139,8 @@ class NullEngine(Engine):
     ) -> CompileJob:
         if kind != "CUDA_SOURCE" or options:
             raise ValueError(f"{kind} with options {options!r}; the null engine takes CUDA_SOURCE without options")
-        return CompileJob(("/bin/cp", "source", "image"), "source", "image", (Path("/bin/cp"),), "null engine 1")
+        visible = (Bind(_COPY, INSIDE / "bin" / "cp"),)
+        return CompileJob((_COPY, "source", "image"), "source", "image", visible, "null engine 1")
 
     def _global(self, name: str, size: int) -> GlobalInfo:
         address = self._next_global

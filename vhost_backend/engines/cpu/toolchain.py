@@ -7,8 +7,9 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.compiler.job import CompileJob
+from vhost_backend.compiler.job import INSIDE, CompileJob
 from vhost_backend.errors import HostError
+from vhost_backend.sandbox.launch import Bind
 
 HERE: Final = Path(__file__).resolve().parent
 COMPILER: Final = HERE / "compiler" / "build" / "vgc-cpucc"
@@ -16,6 +17,8 @@ INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cpu" / "include"
 CONTROL_DIR: Final = HERE.parents[2] / "kernels" / "control"
 """Headers of the control system; kernels may include those in its folder ``include``."""
 LLVM_DIR: Final = Path("/usr/lib/llvm-19")
+_LLVM_FILES: Final = ("bin/clang++", "bin/ld.lld", "lib/clang/19/include")
+"""Files below `LLVM_DIR` that ``vgc-cpucc`` uses."""
 
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
@@ -27,12 +30,14 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
     """
     if not COMPILER.exists():
         raise HostError(f"{COMPILER} is missing", hint="python -m tools.build")
-    argv = (
-        str(COMPILER),
+    argv: tuple[str | Path, ...] = (
+        COMPILER,
+        "--llvm",
+        LLVM_DIR,
         "--include-dir",
-        str(INCLUDE_DIR),
+        INCLUDE_DIR,
         "--include-dir",
-        str(CONTROL_DIR / "include"),
+        CONTROL_DIR / "include",
         "--input",
         "source.cu",
         "--output",
@@ -44,8 +49,19 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
         argv=argv,
         input_name="source.cu",
         output_name="image",
-        readonly_paths=(COMPILER, INCLUDE_DIR, CONTROL_DIR, LLVM_DIR),
+        visible=_visible(),
         identity=identity(),
+    )
+
+
+@functools.cache
+def _visible() -> tuple[Bind, ...]:
+    """Compiler, its parts of LLVM, and the headers of kernels."""
+    return (
+        Bind(COMPILER, INSIDE / "bin" / COMPILER.name),
+        Bind(INCLUDE_DIR, INSIDE / "kernels" / "cpu" / "include"),
+        Bind(CONTROL_DIR, INSIDE / "kernels" / "control"),
+        *(Bind(LLVM_DIR / name, INSIDE / "llvm" / name) for name in _LLVM_FILES),
     )
 
 

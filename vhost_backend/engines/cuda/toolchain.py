@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.compiler.job import CompileJob
-from vhost_backend.engines.cuda import toolkits
+from vhost_backend.compiler.job import INSIDE, CompileJob
+from vhost_backend.engines.cuda import host_compiler, toolkits
 from vhost_backend.engines.cuda.driver import INSTALL
+from vhost_backend.engines.cuda.interpreter import PROGRAM, interpreter
 from vhost_backend.engines.cuda.toolkits import Piece, Toolkit, version_text
 from vhost_backend.errors import HostError
-from vhost_backend.sandbox.launch import SYSTEM_PATHS
+from vhost_backend.sandbox.launch import Bind
 
-HERE: Final = Path(__file__).resolve().parent
-PROGRAM: Final = HERE / "compiler"
-KERNELS: Final = HERE.parents[2] / "kernels"
+KERNELS: Final = Path(__file__).resolve().parents[3] / "kernels"
 INCLUDE_DIR: Final = KERNELS / "cuda" / "include"
 CONTROL_DIRS: Final = (KERNELS / "control" / "include", KERNELS / "cuda" / "control", KERNELS / "control")
 """Folders of the control system: its device API, the functions that hooks call, and the control code."""
@@ -42,9 +39,15 @@ HOOKS: Final = ("on", "off")
 _HOOKS: Final = "vgc_hooks.h"
 _UNHEARD: Final = "vgc_unheard.h"
 """Header for sources that include ``<vgc.h>`` but are compiled without hooks."""
-_START: Final = (
-    f"import sys; sys.path.append({str(HERE)!r}); from compiler.main import main; sys.exit(main(sys.argv[1:]))"
+_HEADERS: Final = tuple(
+    Bind(KERNELS / name, INSIDE / "kernels" / name) for name in ("cuda/include", "cuda/control", "control")
 )
+"""Folders of headers, in their places, as they include each other by relative paths."""
+_NVCC_FILES: Final = (
+    *("bin/nvcc", "bin/nvcc.profile", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "bin/crt"),
+    *("nvvm/bin/cicc", "nvvm/libdevice"),
+)
+"""Files of a toolkit that nvcc uses."""
 _INPUTS: Final = {"CUDA_SOURCE": "source.cu", "PTX": "guest.ptx", "CUBIN": "guest.cubin", "FATBIN": "guest.fatbin"}
 _LAUNCH: Final = b"<<<"
 
@@ -54,11 +57,13 @@ class _Tool:
     """A compiler for a job: its arguments, the paths that it must see, and the files that determine its result."""
 
     name: str
-    arguments: tuple[str, ...] = ()
-    visible: tuple[Path, ...] = ()
+    arguments: tuple[str | Path, ...] = ()
+    visible: tuple[Bind, ...] = ()
     files: tuple[Path, ...] = ()
     kit: Toolkit | None = None
     """Toolkit of a compiler of sources; None for other tools."""
+    host: Path | None = None
+    """C++ compiler of nvcc."""
 
 
 def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Mapping[str, str]) -> CompileJob:
@@ -73,10 +78,10 @@ def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Ma
     tool = _choose(kind, source, options, settings)
     paths = ("--arch", settings["arch"], "--input", _INPUTS[kind], "--output", "image")
     return CompileJob(
-        argv=(*_interpreter(), tool.name, *tool.arguments, *paths, "--", *options),
+        argv=(*interpreter().command, tool.name, *tool.arguments, *paths, "--", *options),
         input_name=_INPUTS[kind],
         output_name="image",
-        readonly_paths=(*_interpreter_paths(), PROGRAM, INCLUDE_DIR, *CONTROL_DIRS, *tool.visible),
+        visible=(*interpreter().visible, *_HEADERS, *tool.visible, *host_compiler.visible(tool.host)),
         identity=_identity(tool, settings["arch"]),
     )
 
@@ -125,12 +130,12 @@ def _supported(tool: _Tool) -> tuple[str, tuple[str, ...]]:
     :raise HostError: the compiler cannot be used.
     """
     if tool.name == "nvcc" and tool.kit is not None:
-        return version_text(tool.kit.version), tuple(_asked(str(tool.files[0]), "--list-gpu-code"))
-    version, *numbers = _asked(*_interpreter(), "describe", "--library", str(tool.files[0]))
+        return version_text(tool.kit.version), tuple(_asked(tool.files[0], "--list-gpu-code"))
+    version, *numbers = _asked(*interpreter().command, "describe", "--library", tool.files[0])
     return version, tuple(f"sm_{number}" for number in numbers)
 
 
-def _asked(*argv: str) -> list[str]:
+def _asked(*argv: str | Path) -> list[str]:
     """Words that a program prints.
 
     :raise HostError: the program fails.
@@ -193,8 +198,9 @@ def _nothing(wanted: str, driver: str) -> str:
         "nvcc": "nvcc (with a C++ compiler)",
         "auto": "CUDA compiler, neither NVRTC nor nvcc with a C++ compiler",
     }[wanted]
-    newer = [str(kit) for kit in toolkits.installed() if kit.version[0] > toolkits.parse_version(driver)[0]]
-    why = f" ({', '.join(newer)} is newer than the driver)" if newer else ""
+    versions = [kit.version for kit in toolkits.installed() if kit.version[0] > toolkits.parse_version(driver)[0]]
+    newer = ", ".join(f"CUDA {version_text(version)}" for version in versions)
+    why = f" ({newer} is newer than the driver)" if newer else ""
     return f"this host has no {what} for a driver of CUDA {driver}{why}: {_install(driver)}"
 
 
@@ -205,20 +211,35 @@ def _install(driver: str) -> str:
 
 def _nvrtc(kit: Toolkit, library: Path, has_hooks: bool) -> _Tool:
     includes = (INCLUDE_DIR, *CONTROL_DIRS, *kit.include_dirs)
-    arguments = ("--library", str(library), *_included(includes), *_hooks(kit, has_hooks))
+    arguments = ("--library", library, *_included(includes), *_hooks(kit, has_hooks))
     ptxas = _assembler(kit)
-    visible = (library.parent, *kit.include_dirs, *ptxas)
+    libraries = (library, *sorted(library.parent.glob("libnvrtc-builtins.so.*")))
+    visible = (*_shown(kit, (*libraries, *kit.include_dirs)), *map(_shown_assembler, ptxas))
     return _Tool("nvrtc", arguments, visible, (library, *ptxas, *_landmarks(kit)), kit)
 
 
 def _nvcc(kit: Toolkit, nvcc: Path, host: Path, has_hooks: bool) -> _Tool:
-    system = (Path(name) for name in ("/bin", "/usr/bin", "/usr/include", "/usr/libexec"))
     ptxas = _assembler(kit)
-    visible = (*kit.roots, *ptxas, host.parent, *(path for path in system if path.is_dir()))
-    later = (word for path in kit.nvcc_lacks() for word in ("--include-later", str(path)))
-    arguments = ("--nvcc", str(nvcc), "--host-compiler", str(host), *_included(CONTROL_DIRS), *later)
+    tools = (path for root in kit.roots for name in _NVCC_FILES if (path := root / name).exists())
+    visible = (*_shown(kit, (*tools, *kit.include_dirs)), *map(_shown_assembler, ptxas))
+    later = (word for path in kit.nvcc_lacks() for word in ("--include-later", path))
+    arguments = ("--nvcc", nvcc, "--host-compiler", host, *_included(CONTROL_DIRS), *later)
     files = (nvcc, host.resolve(), *ptxas, *_landmarks(kit))
-    return _Tool("nvcc", (*arguments, *_hooks(kit, has_hooks)), visible, files, kit)
+    return _Tool("nvcc", (*arguments, *_hooks(kit, has_hooks)), visible, files, kit, host)
+
+
+def _shown(kit: Toolkit, paths: Iterable[Path]) -> tuple[Bind, ...]:
+    """Shows files and folders of a toolkit, in their places below a neutral name of each of its roots."""
+    names = {root: INSIDE / f"cuda{number}" for number, root in enumerate(kit.roots)}
+    places = {
+        path: next(name / path.relative_to(root) for root, name in names.items() if path.is_relative_to(root))
+        for path in paths
+    }
+    return tuple(Bind(path, place) for path, place in places.items() if places.keys().isdisjoint(path.parents))
+
+
+def _shown_assembler(ptxas: Path) -> Bind:
+    return Bind(ptxas, INSIDE / "bin" / "ptxas")
 
 
 def _assembler(kit: Toolkit) -> tuple[Path, ...]:
@@ -227,11 +248,11 @@ def _assembler(kit: Toolkit) -> tuple[Path, ...]:
     return () if found is None else (found,)
 
 
-def _included(folders: Iterable[Path]) -> Iterable[str]:
-    return (word for path in folders for word in ("--include", str(path)))
+def _included(folders: Iterable[Path]) -> Iterable[str | Path]:
+    return (word for path in folders for word in ("--include", path))
 
 
-def _hooks(kit: Toolkit, has_hooks: bool) -> tuple[str, ...]:
+def _hooks(kit: Toolkit, has_hooks: bool) -> tuple[str | Path, ...]:
     """Arguments for hooks: programs get them if they shall and the host has an assembler. Without an assembler, each
     program's log says so.
     """
@@ -240,7 +261,7 @@ def _hooks(kit: Toolkit, has_hooks: bool) -> tuple[str, ...]:
         return ("--unheard", _UNHEARD)
     if not ptxas:
         return ("--unheard", _UNHEARD, "--unhooked", f"the host has no ptxas for CUDA {version_text(kit.version)}")
-    return ("--unheard", _UNHEARD, "--ptxas", str(ptxas[0]), "--hooks", _HOOKS)
+    return ("--unheard", _UNHEARD, "--ptxas", ptxas[0], "--hooks", _HOOKS)
 
 
 @functools.cache
@@ -253,7 +274,7 @@ def _ptxas(driver: str, name: str) -> _Tool:
     # The newest ptxas knows the newest PTX; its output is machine code, which needs no newer driver.
     ptxas = max(found, key=lambda kit: kit.version).ptxas if found else None
     if ptxas is not None:
-        return _Tool(name, ("--ptxas", str(ptxas)), (ptxas,), (ptxas,))
+        return _Tool(name, ("--ptxas", ptxas), (_shown_assembler(ptxas),), (ptxas,))
     if name == "fatbin":
         return _Tool(name)
     raise ValueError(f"this host has no ptxas for a driver of CUDA {driver}, which PTX needs: {_install(driver)}")
@@ -285,21 +306,3 @@ def _own_digest() -> str:
         if path.is_file():
             digest.update(f"{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()
-
-
-@functools.cache
-def _interpreter() -> tuple[str, ...]:
-    """Command of a Python without site-packages and user settings, which starts in 5 ms."""
-    return (os.path.realpath(sys.executable), "-I", "-S", "-c", _START)
-
-
-@functools.cache
-def _interpreter_paths() -> tuple[Path, ...]:
-    """Paths of the interpreter and its library that the sandbox does not show anyway."""
-    executable = Path(sys.executable).resolve()
-    libraries = (Path(sys.base_prefix) / name for name in ("lib", "lib64"))
-    return (executable, *_hidden(path for path in libraries if path.is_dir()))
-
-
-def _hidden(paths: Iterable[Path]) -> Iterable[Path]:
-    return (path for path in paths if not any(path.is_relative_to(shown) for shown in SYSTEM_PATHS))

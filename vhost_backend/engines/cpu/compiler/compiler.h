@@ -36,6 +36,7 @@ std::unique_ptr<llvm::DiagnosticHandler> diagnostics();
 struct Options {
     std::string input;
     std::string output;
+    std::string llvm = VGC_LLVM; // folder with bin/clang++, bin/ld.lld and clang's own headers
     std::vector<std::string> include_dirs;
     std::string dump_ir;                       // file for the final IR; for developers
     std::vector<std::string> clang;            // the guest's options, translated for clang
@@ -86,7 +87,7 @@ struct Program {
 };
 
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options);
-void link_image(const std::string &object, const std::string &output);
+void link_image(const Options &options, const std::string &object);
 
 Program collect(llvm::Module &module);
 void lower_inline_asm(llvm::Module &module);

@@ -51,7 +51,7 @@ std::string write_instantiations(const Options &options)
 
 std::vector<std::string> clang_command(const Options &options, const std::string &input, const std::string &bitcode)
 {
-    std::vector<std::string> command = {VGC_CLANG,
+    std::vector<std::string> command = {options.llvm + "/bin/clang++",
                                         "-x",
                                         "cuda",
                                         "--cuda-host-only",
@@ -72,14 +72,13 @@ std::vector<std::string> clang_command(const Options &options, const std::string
                                         "-nostdinc++"};
     for (const std::string &folder : options.include_dirs)
         command.insert(command.end(), {"-isystem", folder});
-    command.insert(command.end(),
-                   {"-isystem",
-                    // clang's own stddef.h, stdint.h, float.h, limits.h: no header of the host is read
-                    std::string(VGC_CLANG).substr(0, std::string(VGC_CLANG).rfind("/bin/")) + "/lib/clang/19/include",
-                    "-include", "cuda_runtime.h", "-march=native", "-fPIC", "-O2", "-std=c++17", "-ffp-contract=fast",
-                    "-fno-math-errno", "-fno-exceptions", "-fno-strict-return", "-fno-strict-float-cast-overflow",
-                    "-fno-stack-protector", "-fno-color-diagnostics", "-Xclang", "-disable-llvm-passes", "-Xclang",
-                    "-debug-info-kind=standalone"});
+    command.insert(command.end(), {"-isystem",
+                                   // clang's own stddef.h, stdint.h, float.h, limits.h: no header of the host is read
+                                   options.llvm + "/lib/clang/19/include", "-include", "cuda_runtime.h",
+                                   "-march=native", "-fPIC", "-O2", "-std=c++17", "-ffp-contract=fast",
+                                   "-fno-math-errno", "-fno-exceptions", "-fno-strict-return",
+                                   "-fno-strict-float-cast-overflow", "-fno-stack-protector", "-fno-color-diagnostics",
+                                   "-Xclang", "-disable-llvm-passes", "-Xclang", "-debug-info-kind=standalone"});
     command.insert(command.end(), options.clang.begin(), options.clang.end());
     command.insert(command.end(), {"-emit-llvm", "-c", input, "-o", bitcode});
     return command;
@@ -105,9 +104,9 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
     return module;
 }
 
-void link_image(const std::string &object, const std::string &output)
+void link_image(const Options &options, const std::string &object)
 {
-    if (run({VGC_LLD,
+    if (run({options.llvm + "/bin/ld.lld",
              "-shared",
              "-Bsymbolic",
              "--gc-sections",
@@ -126,7 +125,7 @@ void link_image(const std::string &object, const std::string &output)
              "--build-id=none",
              object,
              "-o",
-             output}))
+             options.output}))
         fail("linking failed");
 }
 

@@ -56,7 +56,7 @@ void compile(const Options &options)
     if (context.getDiagHandlerPtr()->HasErrors)
         fail("the code generator found errors");
     check_symbols(object);
-    link_image(object, options.output);
+    link_image(options, object);
     unlink(object.c_str());
 }
 

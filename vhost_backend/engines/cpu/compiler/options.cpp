@@ -138,9 +138,9 @@ Options parse_options(int argc, char **argv)
         if (own(word, "--include-dir", include_dir))
             options.include_dirs.push_back(include_dir);
         else if (!own(word, "--output", options.output) && !own(word, "--dump-ir", options.dump_ir) &&
-                 !own(word, "--input", options.input))
-            fail(
-                "usage: vgc-cpucc --include-dir DIR... --input FILE --output FILE [--dump-ir FILE] [-- guest options]");
+                 !own(word, "--input", options.input) && !own(word, "--llvm", options.llvm))
+            fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... --input FILE --output FILE [--dump-ir FILE] "
+                 "[-- guest options]");
     }
     if (options.input.empty() || options.output.empty() || options.include_dirs.empty())
         fail("--include-dir, --input and --output are needed");
