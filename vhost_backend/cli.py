@@ -205,7 +205,20 @@ def _check_config(arguments: argparse.Namespace) -> int:
     print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
     for line in asyncio.run(_engines_here(config)):
         print(f"on this host: {line}")
+    for line in _cache_domains(config):
+        print(f"compiled programs: {line}")
     return 0
+
+
+def _cache_domains(config: DaemonConfig) -> list[str]:
+    """VMs that share compiled programs, domain by domain, and those that share with none."""
+    domains: dict[str, list[str]] = {}
+    for vm in config.vms:
+        if vm.cache_domain is not None:
+            domains.setdefault(vm.cache_domain, []).append(vm.name)
+    alone = [vm.name for vm in config.vms if vm.cache_domain is None]
+    shared = [f"{', '.join(names)} share those of the domain {domain}" for domain, names in domains.items()]
+    return [*shared, *([f"each its own: {', '.join(alone)}"] if alone else [])]
 
 
 async def _engines_here(config: DaemonConfig) -> list[str]:

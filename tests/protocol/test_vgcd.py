@@ -276,6 +276,18 @@ def test_check_says_which_engine_each_vm_would_get(
         "on this host: b gets the engine cuda on GPU 1: NVIDIA H200 (sm_90), CUDA 13.0",
         "on this host: c cannot have the engine cuda: there is no GPU 0; this host has 1 (GPU-1)",
         "on this host: d gets the engine cpu",
+        "compiled programs: each its own: a, b, c, d",
+    ]
+
+
+def test_check_says_which_vms_share_compiled_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "f.yaml"
+    shared = "{engine: cpu, cache_domain: farm}"
+    config.write_text(f"vms: {{a: {shared}, b: {{engine: cpu}}, c: {shared}}}\n")
+    assert cli.main(["check-config", str(config)]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "compiled programs: a, c share those of the domain farm",
+        "compiled programs: each its own: b",
     ]
 
 

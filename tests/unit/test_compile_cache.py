@@ -15,7 +15,7 @@ from vhost_backend.fds import Fd
 from vhost_backend.sandbox import memfd
 
 JOB = CompileJob(("cc",), "in", "out", (), "cc 1.0")
-REQUEST = CompileRequest(b"source", "CUDA_SOURCE", ("-O2", "-g"), JOB)
+REQUEST = CompileRequest("vm a", b"source", "CUDA_SOURCE", ("-O2", "-g"), JOB)
 KEY = REQUEST.key()
 OTHER_KEY = replace(REQUEST, source=b"other").key()
 
@@ -39,6 +39,7 @@ def cached_file(directory: Path) -> Path:
 @pytest.mark.parametrize(
     "other",
     [
+        replace(REQUEST, domain="vm b"),
         replace(REQUEST, source=b"source2"),
         replace(REQUEST, kind="PTX"),
         replace(REQUEST, options=("-O2",)),
@@ -47,7 +48,7 @@ def cached_file(directory: Path) -> Path:
         replace(REQUEST, job=replace(JOB, identity="cc 1.1")),
     ],
 )
-def test_key_depends_on_everything_that_determines_the_image(other: CompileRequest) -> None:
+def test_key_depends_on_the_domain_and_everything_that_determines_the_image(other: CompileRequest) -> None:
     assert other.key() != KEY
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import turns_until
 from vhost_backend.compiler.cache import DiskCache
 from vhost_backend.compiler.job import INSIDE, CompileJob, Target
 from vhost_backend.compiler.queue import FairSlots, Ticket
@@ -46,6 +47,7 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.gate = Gate(directory)
         self.cache_directory = directory / "cache"
+        self.domains = dict.fromkeys("abc", "shared")
 
     def describe(self, target: Target, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
         del kind, options
@@ -60,7 +62,8 @@ class Rig:
 
     def service(self, policy: ServicePolicy | None = None) -> CompileService:
         disk = DiskCache(self.cache_directory)
-        return CompileService(self.describe, disk, mode="strict", log=get_logger(), policy=policy)
+        log = get_logger()
+        return CompileService(self.describe, disk, mode="strict", log=log, policy=policy, domains=self.domains)
 
     def run(self, test: Callable[[CompileService], Awaitable[None]], policy: ServicePolicy | None = None) -> None:
         async def main() -> None:
@@ -110,6 +113,42 @@ def test_program_is_compiled_once_and_then_cached(rig: Rig) -> None:
         assert service.runs == 1
 
     rig.run(test)
+
+
+def test_program_of_another_domain_is_not_found(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        results = [await submit(service, b"program", vm) for vm in ("a", "stranger", "other", "stranger")]
+        assert [take_image(result) for result in results] == [b"program"] * 4
+        assert [result.from_cache for result in results] == [False, False, False, True]
+        assert service.runs == 3
+
+    rig.run(test)
+
+
+def test_program_of_another_domain_is_not_found_on_disk(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        result = await submit(service, b"program", names.pop())
+        results.append((take_image(result), result.from_cache))
+
+    names = ["stranger", "other", "stranger"]
+    results: list[tuple[bytes, bool]] = []
+    for _ in range(3):
+        rig.run(test)
+    assert results == [(b"program", False), (b"program", False), (b"program", True)]
+
+
+def test_compiler_of_another_domain_is_not_joined(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        first = submit(service, b"wait", "a")
+        gate = await rig.gate.compiler_is_there()
+        second = submit(service, b"wait", "stranger")
+        os.close(gate)
+        assert take_image(await first) == b""
+        await turns_until(lambda: service.runs == 2)
+        os.close(await rig.gate.compiler_is_there())
+        assert take_image(await second) == b""
+
+    rig.run(test, ServicePolicy(max_running=1))
 
 
 def test_program_is_cached_across_a_restart(rig: Rig) -> None:

@@ -11,6 +11,7 @@ import pytest
 from vhost_backend.config import daemon as config
 from vhost_backend.config import engine as engine_config
 from vhost_backend.config.daemon import MIB, EngineConfig, VmConfig
+from vhost_backend.daemon.compile_setup import cache_domains
 from vhost_backend.engines.registry import KINDS, engine_class
 from vhost_backend.errors import ConfigError, EngineError
 from virtio_proto.yaml_values import Scalar
@@ -53,6 +54,14 @@ def test_vm_without_settings_has_defaults() -> None:
     assert (found.region_bytes, found.num_queues, found.sandbox) == (64 * MIB, 16, "strict")
     assert found.engine == EngineConfig("auto", {})
     assert found.uuid == config.vm_uuid("a")
+
+
+def test_programs_are_shared_only_within_a_domain() -> None:
+    found = config.parse("defaults: {cache_domain: all}\nvms: {a: {cache_domain: b}, b: {cache_domain: b}, c: , all: }")
+    domains = cache_domains(found)
+    assert domains["a"] == domains["b"] != domains["c"] == domains["all"]
+    alone = cache_domains(config.parse("vms: {a: , b: , c: {cache_domain: a}}"))
+    assert len(set(alone.values())) == 3
 
 
 @pytest.mark.parametrize(
@@ -212,6 +221,8 @@ def test_all_errors_are_reported_at_once() -> None:
             "a.engine.options.threads is not a key; allowed: nothing",
         ),
         ("vms: {a: {sandbox: 'off'}}", "strict or best-effort or permissive"),
+        ("vms: {a: {cache_domain: '/x'}}", "vms.a.cache_domain is '/x'; allowed: 1 to 63 of A-Z a-z 0-9 _ . -"),
+        ("vms: {a: {cache_domain: [b]}}", "vms.a.cache_domain is"),
         ("vms: {a: {num_queues: true}}", "num_queues is True"),
         ("vms: {a: {socket: /" + "x" * 107 + "}}", "at most 107 bytes"),
         ("vms: {a: {socket: /s}, b: {socket: /s}}", "a path that vms.a does not use"),

@@ -47,7 +47,7 @@ class FakeCompiler:
     ) -> asyncio.Future[CompileResult]:
         source = memfd.read(source_fd, 1 << 20)
         os.close(source_fd)
-        assert (vm, kind, options) == ("firmware", ProgramKind.CUDA_SOURCE, ())
+        assert (vm, kind, options) == ("control system", ProgramKind.CUDA_SOURCE, ())
         ok = b"error" not in source
         fd = memfd.sealed("image", target.engine.encode() + b":" + source) if ok else None
         done: asyncio.Future[CompileResult] = asyncio.get_running_loop().create_future()

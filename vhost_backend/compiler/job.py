@@ -61,15 +61,17 @@ class CompileJob:
 class CompileRequest:
     """Source that a VM wants compiled, with the job that compiles it."""
 
+    domain: str
+    """Cache domain: nobody outside of it is answered from the cache with the result, or learns that it exists."""
     source: bytes
     kind: str
     options: tuple[str, ...]
     job: CompileJob
 
     def key(self) -> str:
-        """Hex digest of everything that the image depends on."""
+        """Hex digest of the domain, and of everything that the image depends on."""
         digest = hashlib.sha256()
-        for part in (self.kind, self.job.identity, *self.options):
+        for part in (self.domain, self.kind, self.job.identity, *self.options):
             encoded = part.encode()
             digest.update(b"%d:" % len(encoded) + encoded)
         digest.update(b"source:")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
@@ -121,13 +121,16 @@ class CompileService:
         log: Logger,
         policy: ServicePolicy | None = None,
         memory: MemoryCache | None = None,
+        domains: Mapping[str, str] | None = None,
     ) -> None:
+        """`domains`: cache domains of VMs, by name; a VM that is not in it has a domain of its own."""
         self._describe = describe
         self._disk = disk
         self._mode = mode
         self._log = log
         self._policy = policy or ServicePolicy()
         self._memory = memory or MemoryCache()
+        self._domains = domains or {}
         self._slots = FairSlots(self._policy.max_running, self._policy.max_waiting_per_vm)
         self._flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -162,7 +165,8 @@ class CompileService:
         started = time.monotonic()
         try:
             source = await _read(source_fd)
-            request = CompileRequest(source, kind.name, options, self._describe(target, kind, source, options))
+            job = self._describe(target, kind, source, options)
+            request = CompileRequest(self._domains.get(vm, f"client {vm}"), source, kind.name, options, job)
             key = await _key(request)
             program = self._memory.get(key)
             if program is not None:

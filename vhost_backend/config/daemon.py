@@ -33,6 +33,7 @@ from virtio_proto.yaml_values import (
     choice,
     integer,
     path_of,
+    plain_name,
     read_text,
     read_yaml,
     scaled,
@@ -97,6 +98,8 @@ class VmConfig:
     user: int | None = None
     """Uid and gid of the VM's sandboxed processes, which the daemon claims (`vhost_backend.users`); None: those of all VMs
     that have none."""
+    cache_domain: str | None = None
+    """VMs of one domain share compiled programs; None: the VM shares them with no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,7 @@ _VM_KEYS: Final[dict[str, Parser[Any]]] = {
     "deadline": scaled(TIME_UNITS, 1_000_000, 24 * 3600 * NS_PER_S, "a time such as 500ms, 10s or 2m, up to 24h"),
     "num_queues": integer(1, LIMITS["MAX_QUEUES"]),
     "sandbox": choice("strict", "best-effort", "permissive"),
+    "cache_domain": plain_name,
 }
 
 _OWN_PATHS: Final = ("socket", "region_file")

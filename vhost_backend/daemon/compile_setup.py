@@ -41,4 +41,9 @@ def compile_service(config: DaemonConfig) -> CompileService:
     strict = any(vm.sandbox in STRICT_MODES for vm in config.vms)
     disk = DiskCache(config.cache or default_cache())
     mode: SandboxMode = "strict" if strict else "best-effort"
-    return CompileService(describe, disk, mode=mode, log=get_logger())
+    return CompileService(describe, disk, mode=mode, log=get_logger(), domains=cache_domains(config))
+
+
+def cache_domains(config: DaemonConfig) -> dict[str, str]:
+    """Cache domain of each VM, by the VM's name: shared ones as configured, else one that is the VM's alone."""
+    return {vm.name: f"vm {vm.uuid}" if vm.cache_domain is None else f"shared {vm.cache_domain}" for vm in config.vms}

@@ -29,6 +29,8 @@ from virtio_proto.control.firmware import Image, ImageError
 from virtio_proto.schema import ProgramKind
 
 MAX_IMAGES: Final = 16
+_CLIENT: Final = "control system"
+"""Name under which firmware is compiled; no VM can have it, as it contains a space."""
 WITHIN_S: Final = 5.0
 """Time that processing elements have to come to a poll point."""
 PROBATION_S: Final = 10.0
@@ -232,7 +234,7 @@ class FirmwareManager:
         slot = unit.spare_slot()
         target = unit.elements.target
         source_fd = memfd.sealed("vgc-firmware", staged.image.source.encode())
-        result = await self._compiler.submit("firmware", ProgramKind.CUDA_SOURCE, source_fd, (), target)
+        result = await self._compiler.submit(_CLIENT, ProgramKind.CUDA_SOURCE, source_fd, (), target)
         try:
             if result.image_fd is None:
                 raise FirmwareError("failed", f"does not compile for {target.engine}: {result.log[:2000]}")
