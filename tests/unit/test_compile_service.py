@@ -296,14 +296,14 @@ def grant_order(slots: FairSlots, wishes: list[tuple[str, Ticket]]) -> list[str]
         waiting.remove(granted)
         assert granted.vm is not None
         order.append(granted.vm)
-        slots.release(granted.vm)
+        slots.release(granted)
     return order
 
 
 def test_vms_are_served_in_turn() -> None:
     async def test() -> None:
         wishes = [(vm, Ticket()) for vm in ("running", "a", "a", "a", "b", "c")]
-        assert grant_order(FairSlots(1, 10), wishes) == ["running", "a", "b", "c", "a", "a"]
+        assert grant_order(FairSlots(1, 10, lambda: 0.0), wishes) == ["running", "a", "b", "c", "a", "a"]
 
     asyncio.run(test())
 
@@ -322,16 +322,16 @@ def test_one_vm_never_has_all_the_slots() -> None:
 
 def test_ticket_shared_by_two_vms_is_served_once() -> None:
     async def test() -> None:
-        slots = FairSlots(1, 10)
+        slots = FairSlots(1, 10, lambda: 0.0)
         running, shared, last = Ticket(), Ticket(), Ticket()
         slots.enqueue("a", running)
         slots.enqueue("a", shared)
         slots.enqueue("b", shared)
         slots.enqueue("b", last)
-        slots.release("a")
+        slots.release(running)
         assert shared.vm in {"a", "b"}
         assert last.is_open
-        slots.release(shared.vm or "")
+        slots.release(shared)
         assert last.vm == "b"
 
     asyncio.run(test())

@@ -1,6 +1,6 @@
 """Compile service of all VMs: looks a program up in the caches, else queues one sandboxed compiler run for all callers.
 
-    submit -> program in memory? -> on disk? -> slot (VMs in turn) -> compiler -> memory and disk -> all waiting callers
+    submit -> program in memory? -> on disk? -> slot (fair to VMs) -> compiler -> memory and disk -> all waiting callers
 
 Nothing here blocks the event loop: disk access and large digests run in threads, compilers are processes.
 """
@@ -69,7 +69,9 @@ class Compiler(Protocol):
 class ServicePolicy:
     """Limits on running and waiting compilations."""
 
-    max_running: int = max(1, (os.cpu_count() or 2) // 2)
+    max_running: int = max(2, (os.cpu_count() or 2) // 2)
+    slice_seconds: float = 2.0
+    """Time after which a compilation is stopped if others wait; nearly all take less."""
     max_waiting_per_vm: int = 32
     limits: CompileLimits = field(default_factory=CompileLimits)
 
@@ -135,7 +137,7 @@ class CompileService:
         self._flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.runs = 0
-        """Number of compiler processes started."""
+        """Number of compiler processes started; a program whose compilation was stopped for others counts twice."""
 
     def submit(
         self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target
@@ -206,7 +208,7 @@ class CompileService:
             if program is not None:
                 self._remember(flight.key, program)
                 return _FlightResult(program, program.log, from_cache=True)
-            outcome = await self._run(flight)
+            outcome = await self._compile(flight)
             if outcome.image_fd is None:
                 return _FlightResult(None, outcome.log, from_cache=False)
             program = Program(Fd(outcome.image_fd), outcome.log)
@@ -220,19 +222,43 @@ class CompileService:
         if self._flights.get(flight.key) is flight:
             del self._flights[flight.key]
 
-    async def _run(self, flight: _Flight) -> CompileOutcome:
-        """Waits for a slot, then compiles in it.
+    async def _compile(self, flight: _Flight) -> CompileOutcome:
+        """Compiles in a slot; once more if the first run is stopped for others.
 
         :raise QuotaError: none of the waiting VMs may queue.
         """
-        try:
+        self._queue(flight)
+        outcome = await self._run_in_slot(flight)
+        while outcome is None:
+            flight.ticket = Ticket(is_long=True)
             self._queue(flight)
-            await flight.ticket.granted()
+            outcome = await self._run_in_slot(flight)
+        return outcome
+
+    async def _run_in_slot(self, flight: _Flight) -> CompileOutcome | None:
+        """Waits for a slot, and compiles in it; None: the run was stopped for others, and the compiler has ended."""
+        ticket = flight.ticket
+        try:
+            await ticket.granted()
             self.runs += 1
-            return await run_compile(flight.request.job, flight.request.source, self._policy.limits, self._mode)
+            request = flight.request
+            run = self._spawn(run_compile(request.job, request.source, self._policy.limits, self._mode))
+            loop = asyncio.get_running_loop()
+            end_of_slice = loop.call_later(self._policy.slice_seconds, self._slots.end_slice, ticket)
+            try:
+                await asyncio.wait((run, ticket.stopped), return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                await _abandon(run)
+                raise
+            finally:
+                end_of_slice.cancel()
+            if run.done():
+                return run.result()
+            await _abandon(run)
+            return None
         finally:
-            if flight.ticket.vm is not None:
-                self._slots.release(flight.ticket.vm)
+            if ticket.vm is not None:
+                self._slots.release(ticket)
 
     def _queue(self, flight: _Flight) -> None:
         refusal: QuotaError | None = None
@@ -261,6 +287,14 @@ class CompileService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _abandon(run: asyncio.Task[CompileOutcome]) -> None:
+    """Ends a run; a result that it has nevertheless is dropped."""
+    run.cancel()
+    await asyncio.wait([run])
+    if not run.cancelled() and run.exception() is None and (image_fd := run.result().image_fd) is not None:
+        os.close(image_fd)
 
 
 async def _read(fd: Fd) -> bytes:
