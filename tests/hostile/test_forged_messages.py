@@ -19,11 +19,12 @@ from tests.fakes.worker import WorkerDouble
 from tests.protocol.conftest import Stage
 from tests.waiting import until
 from vhost_backend.compiler.cache import DiskCache
-from vhost_backend.compiler.job import CompileJob, Target
+from vhost_backend.compiler.job import INSIDE, CompileJob, Target
 from vhost_backend.compiler.service import CompileService, ServicePolicy
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.log import get_logger
 from vhost_backend.sandbox import build
+from vhost_backend.sandbox.launch import Bind
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.budgets import QUEUE_MESSAGES
 from vhost_backend.worker_protocol.control_messages import NO_CONTROL, ControlSetup
@@ -31,6 +32,8 @@ from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Compile, Log, Program, Stats
 from virtio_proto.schema import LIMITS, ProgramKind
 
+COPY = Path("/usr/bin/cp")
+PROGRAMS = (Bind(COPY, INSIDE / "bin" / "cp"),)
 ROUNDS = 4
 UNKNOWN_KIND = 99
 """Kind of programs that is refused, with an answer, before anything is compiled."""
@@ -75,9 +78,10 @@ def compiler() -> Iterator[CompileService]:
         (folder / "gate").chmod(0o666)
 
         def describe(_target: Target, _kind: ProgramKind, text: bytes, _options: tuple[str, ...]) -> CompileJob:
-            what = str(folder / "gate") if text.startswith(b"wait") else "in"
-            paths = (Path("/usr/bin"), folder / "gate")
-            return CompileJob(("/usr/bin/cp", what, "out"), "in", "out", paths, "cp")
+            what = folder / "gate" if text.startswith(b"wait") else "in"
+            return CompileJob(
+                (COPY, what, "out"), "in", "out", (*PROGRAMS, Bind(folder / "gate", INSIDE / "gate")), "cp"
+            )
 
         policy = ServicePolicy(max_running=2)
         yield CompileService(describe, DiskCache(folder / "cache"), mode="strict", log=get_logger(), policy=policy)

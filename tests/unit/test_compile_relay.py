@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, cast
-
-import structlog
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
@@ -15,6 +14,7 @@ from vhost_backend.config.daemon import VmConfig, vm_uuid
 from vhost_backend.config.engine import EngineConfig
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.engines import Choice
+from vhost_backend.errors import HostError
 from vhost_backend.worker_protocol import sources
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Compile, Program
@@ -64,7 +64,9 @@ class Stage:
         config = VmConfig("vm", vm_uuid("vm"), engine=EngineConfig("null"))
         choice = Choice(config, Target("null"), 1)
         link = cast("WorkerLink", self.link)
-        self.relay = CompileRelay(choice, cast("Any", self.compiler), link, structlog.get_logger(), self.files)
+        self.logged: list[str] = []
+        log = cast("Any", SimpleNamespace(error=lambda _event, **values: self.logged.append(values["error"])))
+        self.relay = CompileRelay(choice, cast("Any", self.compiler), link, log, self.files)
 
     def ask(self, request: int, source: int, text: bytes = b"kernel") -> None:
         os.pwrite(self.files[source].fileno(), text, 0)
@@ -110,5 +112,17 @@ def test_closing_abandons_compilations_and_closes_the_files() -> None:
         await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, no nap
         assert stage.link.programs == []
         assert all(file.closed for file in stage.files)
+
+    run(test)
+
+
+def test_reason_of_a_host_that_cannot_compile_stays_on_the_host() -> None:
+    async def test(stage: Stage) -> None:
+        stage.ask(7, source=0)
+        stage.compiler.futures[0].set_exception(HostError("/home/operator/vgc/vgc-cpucc is missing"))
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, no nap
+        (answer,) = stage.link.programs
+        assert (answer.ok, answer.log) == (False, "the host could not compile; its log has the reason")
+        assert "/home/operator/vgc/vgc-cpucc is missing" in stage.logged[0]
 
     run(test)
