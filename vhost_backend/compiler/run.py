@@ -131,14 +131,16 @@ async def _launch(spec: LaunchSpec, directory: str | None) -> LaunchReport:
     with contextlib.ExitStack() as stack:
         report, launcher_report = (stack.enter_context(end) for end in pipe())
         launcher_lifeline, lifeline = (stack.enter_context(end) for end in pipe())
+        argv = await asyncio.to_thread(  # as it looks at each visible file
+            command,
+            spec,
+            isolate=directory is None,
+            report_fd=launcher_report.fileno(),
+            lifeline_fd=launcher_lifeline.fileno(),
+            work_path=None if directory is None else Path(directory),
+        )
         process = await asyncio.create_subprocess_exec(
-            *command(
-                spec,
-                isolate=directory is None,
-                report_fd=launcher_report.fileno(),
-                lifeline_fd=launcher_lifeline.fileno(),
-                work_path=None if directory is None else Path(directory),
-            ),
+            *argv,
             stdin=asyncio.subprocess.DEVNULL,
             env=_environment(directory),
             pass_fds=(launcher_report.fileno(), launcher_lifeline.fileno(), *inherited_fds(spec)),
