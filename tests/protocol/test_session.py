@@ -6,10 +6,10 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from tests.descriptors import open_fds
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.protocol.conftest import GPA, REGION_BYTES, UVA, Stage
 from vhost_backend.vhost_user import messages
@@ -205,7 +205,7 @@ def test_too_many_descriptors_drop_the_connection_and_are_closed(stage: Stage) -
 def test_descriptors_of_a_session_are_closed_with_it(stage: Stage) -> None:
     def open_files_of_a_session() -> int:
         frontend, worker = stage.attach()
-        open_files = len(list(Path("/proc/self/fd").iterdir()))  # includes the daemon's: it is a thread of this process
+        open_files = open_fds()  # includes the daemon's: it is a thread of this process
         frontend.close()
         with pytest.raises(EOFError):
             worker.receive()

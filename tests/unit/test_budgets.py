@@ -6,10 +6,10 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
+from tests.descriptors import open_fds
 from tests.limits import ANSWERS_WITHIN_S
 from vhost_backend.worker_protocol import budgets
 from vhost_backend.worker_protocol.budgets import TURN_S, PacedReader, TimeBudget
@@ -24,10 +24,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def open_fds() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:

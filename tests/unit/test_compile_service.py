@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.descriptors import open_fds
 from tests.waiting import turns_until
 from vhost_backend.compiler.cache import DiskCache
 from vhost_backend.compiler.job import INSIDE, CompileJob, Target
@@ -98,10 +99,6 @@ def take_image(result: CompileResult) -> bytes:
     image = memfd.read(result.image_fd, 1 << 20)
     os.close(result.image_fd)
     return image
-
-
-def open_fds() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_program_is_compiled_once_and_then_cached(rig: Rig) -> None:

@@ -6,10 +6,10 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
+from tests.descriptors import open_fds
 from vhost_backend.config.control import ControlConfig
 from vhost_backend.control.links.channel_port import Loss
 from vhost_backend.control.links.worker_channels import WorkerChannels
@@ -50,10 +50,6 @@ def tell(story: Callable[[WorkerChannels, Told], Awaitable[None]]) -> None:
     asyncio.run(told())
 
 
-def num_fds() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
-
-
 def test_worker_that_is_not_ready_yet_stays_when_others_are_dropped() -> None:
     async def story(channels: WorkerChannels, told: Told) -> None:
         with worker() as first, worker() as second:
@@ -61,14 +57,14 @@ def test_worker_that_is_not_ready_yet_stays_when_others_are_dropped() -> None:
                 with channels.begin(link):
                     pass
             second.close()
-            fds = num_fds()
+            fds = open_fds()
             channels.drop_others()
-            assert num_fds() == fds - 2  # an area and a socket
+            assert open_fds() == fds - 2  # an area and a socket
             channels.serves(first, 3, 3)
             assert told.said == ["ready 3"]
             channels.lost("killed")
             assert told.said == ["ready 3", "killed"]
-            assert num_fds() == fds - 4
+            assert open_fds() == fds - 4
 
     tell(story)
 
@@ -79,11 +75,11 @@ def test_host_without_sockets_leaves_nothing_behind(monkeypatch: pytest.MonkeyPa
 
     async def story(channels: WorkerChannels, _told: Told) -> None:
         with worker() as link:
-            fds = num_fds()
+            fds = open_fds()
             monkeypatch.setattr(socket, "socketpair", no_more)
             with pytest.raises(OSError, match="Too many"), channels.begin(link):
                 pass
-            assert num_fds() == fds
+            assert open_fds() == fds
             monkeypatch.undo()
 
     tell(story)

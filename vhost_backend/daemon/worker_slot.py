@@ -428,8 +428,15 @@ class WorkerSlot:
             self._vm.state.enter(Runstate.READY)
             self._notice.send()
 
+    def _drop_sources(self) -> None:
+        """Closes source files of workers that ended before they were ready."""
+        for link in [link for link in self._sources if link.closed]:
+            for file in self._sources.pop(link):
+                file.close()
+
     def worker_died(self, end: WorkerEnd) -> None:
         self._end_watch()
+        self._drop_sources()
         self.abort_migration("the first worker died")
         self._report_lost(end)
         waiting = self._await_worker()
@@ -464,4 +471,5 @@ class WorkerSlot:
             control.drop_others()
 
     def second_died(self, how: str) -> None:
+        self._drop_sources()
         self.abort_migration(f"the second worker {how}")
