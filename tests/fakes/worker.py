@@ -121,10 +121,6 @@ class WorkerDouble:
         """Makes the process exit with a code, or "abort"."""
         self._leash.send(how.encode())
 
-    def work(self) -> None:
-        """Makes the process use some CPU time."""
-        self._leash.send(b"work")
-
     def close(self) -> None:
         for fd in (*self.fds, *self.sources):
             os.close(fd)

@@ -14,8 +14,7 @@ def main() -> None:
         report.connect(report_path)
         socket.send_fds(report, [str(os.getpid()).encode()], [int(number)])
         os.close(int(number))
-        while (order := report.recv(64).decode()) == "work":
-            sum(range(1_000_000))  # takes longer than an answer
+        order = report.recv(64).decode()
     if order == "abort":
         os.write(2, b"the stub was told to abort\n")
         os.abort()

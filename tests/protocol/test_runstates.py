@@ -177,6 +177,13 @@ def silent(daemon: DaemonThread, workers: WorkerHost) -> tuple[WorkerDouble, pro
     return worker, ping
 
 
+def wake(daemon: Daemon) -> None:
+    """Has the heartbeat of the VM "a" look again, as after a guest's kick."""
+    frontend = daemon.vms["a"]._frontend
+    assert frontend is not None
+    frontend.slot._wake_watch()
+
+
 def test_states_while_a_worker_is_late_and_silent(tmp_path: Path, logs: io.StringIO) -> None:
     with (
         WorkerHost(tmp_path) as workers,
@@ -190,7 +197,7 @@ def test_states_while_a_worker_is_late_and_silent(tmp_path: Path, logs: io.Strin
             daemon.begin(lambda daemon: daemon.vms["a"].migrate(daemon.vms["a"].choice)).result(TIMEOUT_S)  # type: ignore[arg-type]
         worker.ack(ping)
         frontend.wait_health(Health.READY)
-        worker.work()
+        daemon.ask(wake)
         worker.ping()
         wait_for(daemon, Runstate.UNRESPONSIVE)
         worker.die()

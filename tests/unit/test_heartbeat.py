@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from tests.waiting import until
+from tests.waiting import turns_until, until
 from vhost_backend.daemon.heartbeat import Heartbeat, Pace, WorkerClock
 from vhost_backend.worker_protocol.link import Answer, WorkerLink
 from vhost_backend.worker_protocol.protocol import Ack, Ping
@@ -28,6 +28,7 @@ class Stage:
         self.cpu: int | None = 5 * MS
         self.stopped = False
         self.may = True
+        self.kick = os.eventfd(0, os.EFD_NONBLOCK)
         self.asked: list[tuple[Answer, float]] = []
         self.now_s = 0.0
         self.heartbeat = Heartbeat(
@@ -36,6 +37,7 @@ class Stage:
             PACE,
             7.0,
             may_ask=lambda: self.may,
+            kicks=lambda: [self.kick],
             on_late=lambda: self.said.append("late"),
             on_answer=lambda: self.said.append("answers"),
         )
@@ -54,6 +56,9 @@ class Stage:
 
     def is_stopped(self) -> bool:
         return self.stopped
+
+    def rests(self) -> bool:
+        return self.heartbeat._rests
 
     # ---- what happens ----------------------------------------------------------------------------
 
@@ -92,6 +97,47 @@ def test_a_worker_that_does_nothing_is_asked_once() -> None:
         stage.stopped = True
         assert stage.look() == 3
         assert stage.said == []
+
+    run(test)
+
+
+def test_a_quiet_worker_is_looked_at_again_when_the_guest_kicks_it() -> None:
+    async def test(stage: Stage) -> None:
+        os.eventfd_write(stage.kick, 1)  # an earlier kick, which was seen to be served
+        stage.look()
+        await stage.answer()
+        assert stage.look() == 1
+        for _ in range(3):
+            await asyncio.sleep(0)  # noqa: TID251  turns of the loop, in which nothing rings
+        assert stage.rests()
+        os.eventfd_write(stage.kick, 1)
+        await turns_until(lambda: not stage.rests())
+        assert stage.look() == 2, "it is asked although it has not run: something may keep it from running"
+        stage.heartbeat.stop()
+
+    run(test)
+
+
+def test_a_quiet_worker_is_looked_at_again_when_it_is_given_something_to_do() -> None:
+    async def test(stage: Stage) -> None:
+        stage.look()
+        await stage.answer()
+        stage.look()
+        assert stage.rests()
+        stage.heartbeat.wake()
+        assert not stage.rests()
+        assert stage.look() == 2
+
+    run(test)
+
+
+def test_a_kick_between_question_and_rest_is_not_missed() -> None:
+    async def test(stage: Stage) -> None:
+        stage.look()
+        await stage.answer()
+        os.eventfd_write(stage.kick, 1)
+        await turns_until(lambda: stage.heartbeat._was_woken)
+        assert stage.look() == 2
 
     run(test)
 

@@ -2,15 +2,16 @@
 
 Guest code runs inside of the worker. It can stop the whole process, or capture the threads that serve the daemon and the
 rings, and those that check deadlines; so the daemon asks for an answer that takes both threads. A worker in which
-nothing has run since its last answer is not asked: an idle VM costs nothing.
+nothing has run since its last answer is neither asked nor looked at until the guest kicks it: an idle VM costs nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -75,6 +76,29 @@ def _worker_of(pid: int) -> int:
     return pid
 
 
+class KickBell:
+    """Calls `on_kick` once, when the guest writes to one of `fds`, which another process reads or leaves unread."""
+
+    def __init__(self, fds: Iterable[int], on_kick: Callable[[], None]) -> None:
+        self._on_kick = on_kick
+        self._loop = asyncio.get_running_loop()
+        self._epoll = select.epoll()
+        for fd in fds:
+            self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
+        self._epoll.poll(0)  # forgets earlier kicks
+        self._loop.add_reader(self._epoll, self._ring)
+
+    def close(self) -> None:
+        """Calls nothing any more; a second call does nothing."""
+        if not self._epoll.closed:
+            self._loop.remove_reader(self._epoll)
+            self._epoll.close()
+
+    def _ring(self) -> None:
+        self.close()
+        self._on_kick()
+
+
 class Heartbeat:
     """Asks one worker for answers while it does something, until `stop` or until the link is closed.
 
@@ -90,15 +114,19 @@ class Heartbeat:
         lost_s: float,
         *,
         may_ask: Callable[[], bool],
+        kicks: Callable[[], Iterable[int]],
         on_late: Callable[[], None],
         on_answer: Callable[[], None],
     ) -> None:
-        """`may_ask`: False while the worker may be busy for long with something that the daemon has asked for."""
+        """`may_ask`: False while the worker may be busy for long with something that the daemon has asked for.
+        `kicks`: descriptors by which the guest wakes the worker; `wake` must be called when they change.
+        """
         self._link = link
         self._clock = clock
         self._pace = pace
         self._lost_s = lost_s
         self._may_ask = may_ask
+        self._kicks = kicks
         self._on_late = on_late
         self._on_answer = on_answer
         self._loop = asyncio.get_running_loop()
@@ -110,21 +138,43 @@ class Heartbeat:
         """CPU time of the worker when it was asked last."""
         self._quiet_ns: int | None = None
         """CPU time of the worker when it had answered and done nothing else; None: it did something."""
+        self._bell: KickBell | None = None
+        """Rings at the guest's first kick since the worker was asked."""
+        self._was_woken = False
+        """True if the worker has been given something to do since it was asked."""
+        self._rests = False
+        """True while nothing is looked at before the next kick."""
         self._timer = self._loop.call_later(pace.period_s, self._look)
 
     def stop(self) -> None:
         """Looks no more; no callback comes any more."""
         self._timer.cancel()
+        self._silence()
         self._answer = None
+
+    def wake(self) -> None:
+        """Has the worker asked again, even if nothing runs in it: it has been given something to do."""
+        self._was_woken = True
+        if self._rests:
+            self._rests = False
+            self._timer = self._loop.call_later(self._pace.period_s, self._look)
 
     def _look(self) -> None:
         if self._link.closed:
             return
         if self._answer is not None:
             self._check_late()
-        elif self._may_ask() and self._has_run():
+        elif self._may_ask() and (self._was_woken or self._has_run()):
             self._ask()
+        elif self._quiet_ns is not None:
+            self._rests = True
+            return
         self._timer = self._loop.call_later(self._pace.period_s, self._look)
+
+    def _silence(self) -> None:
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            bell.close()
 
     def _check_late(self) -> None:
         if not self._is_late and self._loop.time() - self._asked_s >= self._pace.late_s:
@@ -141,6 +191,9 @@ class Heartbeat:
         return now_ns != self._quiet_ns or self._clock.is_stopped()
 
     def _ask(self) -> None:
+        self._silence()
+        self._bell = KickBell(self._kicks(), self.wake)
+        self._was_woken = False
         self._asked_ns = self._clock.cpu_ns() or 0
         self._quiet_ns = None
         self._asked_s = self._loop.time()

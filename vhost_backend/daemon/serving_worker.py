@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from vhost_backend.daemon import worker_messages
@@ -42,8 +42,10 @@ class ServingWorker:
         space: ConfigSpace,
         notice: ChangeNotice,
         compilations: CompileRelay,
+        on_change: Callable[[], None],
         log: Logger,
     ) -> None:
+        """`on_change` is called when the worker is told of a ring or of memory."""
         self.link = link
         self._generation = generation
         self._session = session
@@ -52,6 +54,7 @@ class ServingWorker:
         self._space = space
         self._notice = notice
         self._compilations = compilations
+        self._on_change = on_change
         self._log = log
         self._late: Answer | None = None
         """Latest ack that was waited for."""
@@ -116,6 +119,7 @@ class ServingWorker:
         await self._settled(self._watched(self.link.post(build, fds), vring))
 
     async def _settled(self, answer: Answer) -> None:
+        self._on_change()
         if self._late is None or self._late.done():
             await asyncio.wait([answer], timeout=ACK_WAIT_S)
             self._late = answer

@@ -391,6 +391,7 @@ class WorkerSlot:
             space=vm.space,
             notice=self._notice,
             compilations=compilations,
+            on_change=self._wake_watch,
             log=vm.log,
         )
 
@@ -407,9 +408,17 @@ class WorkerSlot:
             pace,
             lost_s,
             may_ask=lambda: self.migration is None,
+            kicks=self._kicks,
             on_late=self._on_late,
             on_answer=self._on_answer,
         )
+
+    def _kicks(self) -> list[int]:
+        return [vring.kick.fileno() for vring in self._session.vrings if vring.kick is not None]
+
+    def _wake_watch(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.wake()
 
     def _end_watch(self) -> None:
         heartbeat, self._heartbeat = self._heartbeat, None
