@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
+
+import pytest
 
 from tests.waiting import turns_until, until
 from vhost_backend.daemon.heartbeat import Heartbeat, Pace, WorkerClock
@@ -126,6 +129,20 @@ def test_a_quiet_worker_is_looked_at_again_when_it_is_given_something_to_do() ->
         assert stage.rests()
         stage.heartbeat.wake()
         assert not stage.rests()
+        assert stage.look() == 2
+
+    run(test)
+
+
+def test_a_worker_whose_kicks_cannot_be_heard_is_looked_at_on_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(stage: Stage) -> None:
+        monkeypatch.setattr(select, "epoll", lambda: os.open("/nowhere", os.O_RDONLY))
+        stage.look()
+        await stage.answer()
+        stage.look()
+        assert not stage.rests()
+        assert stage.cpu is not None
+        stage.cpu += 1
         assert stage.look() == 2
 
     run(test)

@@ -77,7 +77,10 @@ def _worker_of(pid: int) -> int:
 
 
 class KickBell:
-    """Calls `on_kick` once, when the guest writes to one of `fds`, which another process reads or leaves unread."""
+    """Calls `on_kick` once, when the guest writes to one of `fds`, which another process reads or leaves unread.
+
+    :raise OSError: the host lacks descriptors.
+    """
 
     def __init__(self, fds: Iterable[int], on_kick: Callable[[], None]) -> None:
         self._on_kick = on_kick
@@ -166,7 +169,7 @@ class Heartbeat:
             self._check_late()
         elif self._may_ask() and (self._was_woken or self._has_run()):
             self._ask()
-        elif self._quiet_ns is not None:
+        elif self._quiet_ns is not None and self._bell is not None:
             self._rests = True
             return
         self._timer = self._loop.call_later(self._pace.period_s, self._look)
@@ -192,7 +195,8 @@ class Heartbeat:
 
     def _ask(self) -> None:
         self._silence()
-        self._bell = KickBell(self._kicks(), self.wake)
+        with contextlib.suppress(OSError):  # the host lacks descriptors: goes on looking without a bell
+            self._bell = KickBell(self._kicks(), self.wake)
         self._was_woken = False
         self._asked_ns = self._clock.cpu_ns() or 0
         self._quiet_ns = None
