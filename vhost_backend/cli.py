@@ -20,6 +20,7 @@ from typing import Any, Final
 import yaml
 
 from vhost_backend import log, sockets, users
+from vhost_backend.cgroups import host as cgroups
 from vhost_backend.config import daemon as configuration
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.control.api import token_cli
@@ -41,6 +42,8 @@ _PERMISSIVE: Final = (
     "system calls that the filter of its workers would deny are logged (call_not_allowed) and let through: use it only"
     " to find out what a driver needs, and only with guests of your own"
 )
+
+_NO_CGROUPS: Final = "limits hold for each process of a VM, and count the memory that it has mapped, not what it uses; processor time has none"
 
 _EPILOG: Final = """\
 examples:
@@ -156,7 +159,7 @@ def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
     log.configure(config.log.format, config.log.level)
     _check_host(config)
     with contextlib.ExitStack() as claims:
-        config = _with_users(config, claims)
+        config = _with_cgroups(_with_users(config, claims), claims)
         server.run(server.Daemon(config, compile_service(config), _engines(config), handed_over))
     return 0
 
@@ -177,9 +180,35 @@ def _with_users(config: DaemonConfig, claims: contextlib.ExitStack) -> DaemonCon
     def claimed(vm: VmConfig) -> VmConfig:
         user = users.claim(vm.uuid, among)
         claims.callback(user.close)
-        return replace(vm, user=user.number)
+        return replace(vm, quarters=replace(vm.quarters, user=user.number))
 
     return replace(config, vms=tuple(map(claimed, config.vms)))
+
+
+def _with_cgroups(config: DaemonConfig, made: contextlib.ExitStack) -> DaemonConfig:
+    """Gives each VM a control group of its own, which `made` removes.
+
+    :raise HostError: the configuration requires control groups, and this host does not let us have them.
+    """
+    if config.cgroups == "off":
+        return config
+    try:
+        home = cgroups.find()
+    except HostError as error:
+        if config.cgroups == "required":
+            raise
+        log.get_logger().warning("cgroups_missing", means=_NO_CGROUPS, why=str(error))
+        return config
+    made.callback(home.close)
+    log.get_logger().info("cgroups", group=str(home))
+
+    def housed(vm: VmConfig) -> VmConfig:
+        return replace(vm, quarters=replace(vm.quarters, cgroup=home.group.child(f"vm-{vm.name}")))
+
+    try:
+        return replace(config, vms=tuple(map(housed, config.vms)))
+    except OSError as error:
+        raise HostError(f"cannot make the VMs' control groups: {error}") from error
 
 
 def _engines(config: DaemonConfig) -> Engines:

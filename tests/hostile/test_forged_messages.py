@@ -215,6 +215,7 @@ class FaultsSeen:
 
     def __init__(self) -> None:
         self.losses: list[tuple[str, str | None]] = []
+        self.area_bytes = 0
 
     @contextmanager
     def begin(self, _link: WorkerLink) -> Iterator[tuple[ControlSetup, tuple[int, ...]]]:

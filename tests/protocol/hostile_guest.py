@@ -6,7 +6,7 @@ The kernels are CUDA C with x86 inline assembly. Tests add kernels of their own 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaCo
 from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.process import sandboxed_worker
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox.syscalls import X86_64
 from virtio_proto import schema
 from virtio_proto.schema import Opcode, ProgramKind, Status
@@ -153,9 +154,12 @@ class Guests:
 
 @contextmanager
 def vgcd_sockets(
-    folder: Path, pace: Pace | None = None, deadline_ns: int = 10 * NS_PER_S
+    folder: Path,
+    pace: Pace | None = None,
+    deadline_ns: int = 10 * NS_PER_S,
+    quarters: Callable[[str], Quarters] = lambda _vm: NOWHERE,
 ) -> Iterator[tuple[Path, Path]]:
-    """A daemon in a thread; the sockets of the attacker's VM and of its neighbour's."""
+    """A daemon in a thread; the sockets of the attacker's VM and of its neighbour's. `quarters`: of a VM, by its name."""
     quota = QuotaConfig(pes=PES, memory_bytes=MEMORY_BYTES)
     vms = tuple(
         VmConfig(
@@ -168,6 +172,7 @@ def vgcd_sockets(
             deadline_ns=deadline_ns,
             num_queues=2,
             sandbox="strict",
+            quarters=quarters(name),
         )
         for name in ("attacker", "neighbour")
     )

@@ -40,7 +40,7 @@ def layered(*layers: set[str]) -> dict[str, set[str]]:
     return walls
 
 
-COMMON: Final = {"errors", "log", "fds", "sockets", "users"}
+COMMON: Final = {"errors", "log", "fds", "sockets", "users", "cgroups", "quarters"}
 EVENTS: Final = {"event_bus", "events", "background_tasks"}
 ENGINE_SIDE: Final = {"sandbox", "compiler", "engines"}
 WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
@@ -50,6 +50,8 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "fds": set(),
         "sockets": {"errors"},
         "users": {"errors"},
+        "cgroups": {"errors"},
+        "quarters": {"cgroups"},
         "config": COMMON,
         "vhost_user": COMMON,
         "sandbox": COMMON,

@@ -19,6 +19,7 @@ from vhost_backend.compiler.queue import FairSlots, Ticket
 from vhost_backend.compiler.run import CompileLimits, CompileOutcome
 from vhost_backend.compiler.service import CompileResult, CompileService, ServicePolicy
 from vhost_backend.log import get_logger
+from vhost_backend.quarters import Quarters
 from vhost_backend.sandbox import memfd
 from vhost_backend.sandbox.launch import SandboxMode
 from virtio_proto.schema import ProgramKind
@@ -209,7 +210,7 @@ class Rig:
         )
 
     async def compile(
-        self, _job: CompileJob, source: bytes, _limits: CompileLimits, _mode: SandboxMode
+        self, _job: CompileJob, source: bytes, _limits: CompileLimits, _mode: SandboxMode, _quarters: Quarters
     ) -> CompileOutcome:
         name = source.decode()
         self.started.append(name)

@@ -15,6 +15,7 @@ from tests.waiting import until
 from vhost_backend import cli, users
 from vhost_backend.config.daemon import parse
 from vhost_backend.errors import ConfigError, HostError
+from vhost_backend.quarters import Quarters
 from vhost_backend.sandbox import launch
 from vhost_backend.sandbox.launch import LaunchReport, LaunchSpec
 from vhost_backend.users import UserRange
@@ -68,7 +69,7 @@ def test_only_root_has_users_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_vm_gets_a_user(monkeypatch: pytest.MonkeyPatch, claims: contextlib.ExitStack) -> None:
     monkeypatch.setattr(users, "problem_with", lambda _among: "")
     config = cli._with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
-    numbers = {vm.user for vm in config.vms}
+    numbers = {vm.quarters.user for vm in config.vms}
     assert len(numbers) == 2
     assert all(number in range(SMALL.first, SMALL.first + SMALL.count) for number in numbers if number is not None)
 
@@ -88,7 +89,9 @@ def test_a_job_runs_as_its_user() -> None:
     if launch.missing_feature() is not None or users.problem_with(SMALL):
         pytest.skip("this host cannot isolate, or has no such users")
     read_end, write_end = os.pipe()
-    spec = LaunchSpec(("/usr/bin/sleep", "1000"), readonly_paths=[Path("/usr/bin")], own_root=True, user=SMALL.first)
+    spec = LaunchSpec(
+        ("/usr/bin/sleep", "1000"), readonly_paths=[Path("/usr/bin")], own_root=True, quarters=Quarters(SMALL.first)
+    )
     argv = launch.command(spec, isolate=True, report_fd=write_end)
     with subprocess.Popen(argv, pass_fds=(write_end,), env={}) as process:
         os.close(write_end)

@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.cgroups.limits import USUAL_WEIGHT, Limits
 from vhost_backend.compiler import view
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.fds import Fd, pipe
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import memfd, seccomp
 from vhost_backend.sandbox.launch import (
     Bind,
@@ -41,6 +43,12 @@ _OOM_SCORE: Final = 1000
 _NICE: Final = 5
 """Nice value of compilers: a third of the share of a worker or a VM. Not the idle class, in which a compiler beside workers
 that poll would not end within its limits."""
+
+
+_WEIGHT: Final = USUAL_WEIGHT // 4
+"""Weight of compilers in control groups, beside the worker of the VM."""
+_CPUS: Final = 2
+"""Processors that one run may keep busy: a compiler and its linker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +74,12 @@ class CompileOutcome:
     log: str
 
 
-async def run_compile(job: CompileJob, source: bytes, limits: CompileLimits, mode: SandboxMode) -> CompileOutcome:
-    """Runs `job` over `source`. Cancelling kills all its processes before it returns.
+async def run_compile(
+    job: CompileJob, source: bytes, limits: CompileLimits, mode: SandboxMode, quarters: Quarters = NOWHERE
+) -> CompileOutcome:
+    """Runs `job` over `source`, in a room of `quarters`. Cancelling kills all its processes before it returns.
 
+    :raise OSError: the host lacks memory, descriptors or control groups.
     :raise SandboxError: the mode is strict or permissive, and the host cannot isolate the compiler.
     :raise HostError: the launcher, or a library of the compiler, is missing.
     """
@@ -78,12 +89,14 @@ async def run_compile(job: CompileJob, source: bytes, limits: CompileLimits, mod
         image_fd = stack.enter_context(Fd(memfd.create("vgc-image")))
         log_fd = stack.enter_context(Fd(memfd.create("vgc-compile-log")))
         fds = (source_fd.fileno(), image_fd.fileno(), log_fd.fileno())
-        spec = _launch_spec(job, binds, limits, mode, fds)
+        room = quarters.room("compile", _group_limits(limits))
+        stack.callback(quarters.vacate, room)
+        spec = _launch_spec(job, binds, limits, mode, fds=fds, quarters=room)
         directory = None if binds is not None else stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-"))
         report = await _launch(spec, directory)
         if report.error is not None:
             raise report.error
-        failure = _failure(report, limits)
+        failure = _too_large(room, limits) or _failure(report, limits)
         log = _read_log(log_fd.fileno(), limits.log_bytes) + failure
         if failure:
             return CompileOutcome(ok=False, image_fd=None, log=log)
@@ -97,7 +110,13 @@ def _binds(job: CompileJob, mode: SandboxMode) -> tuple[Bind, ...] | None:
 
 
 def _launch_spec(
-    job: CompileJob, binds: tuple[Bind, ...] | None, limits: CompileLimits, mode: SandboxMode, fds: tuple[int, int, int]
+    job: CompileJob,
+    binds: tuple[Bind, ...] | None,
+    limits: CompileLimits,
+    mode: SandboxMode,
+    *,
+    fds: tuple[int, int, int],
+    quarters: Quarters,
 ) -> LaunchSpec:
     source_fd, image_fd, log_fd = fds
     return LaunchSpec(
@@ -110,6 +129,7 @@ def _launch_spec(
         filter_fd=None if mode == "off" else _filter_fd(),
         log_fd=log_fd,
         oom_score=_OOM_SCORE,
+        quarters=quarters,
         nice=_NICE,
     )
 
@@ -124,6 +144,12 @@ def _resource_limits(limits: CompileLimits) -> dict[str, int]:
         "nofile": limits.files,
         "nproc": limits.processes,
     }
+
+
+def _group_limits(limits: CompileLimits) -> Limits:
+    """Limits of all processes of a run together, and of what they write into memory."""
+    files = limits.work_bytes + limits.image_bytes + limits.log_bytes
+    return Limits(limits.memory_bytes + files, processes=limits.processes, cpus=_CPUS, weight=_WEIGHT)
 
 
 async def _launch(spec: LaunchSpec, directory: str | None) -> LaunchReport:
@@ -173,6 +199,13 @@ def _read_log(fd: int, max_bytes: int) -> str:
     size = os.fstat(fd).st_size
     text = memfd.read(fd, max_bytes).decode(errors="replace")
     return f"{text}\n[{size - max_bytes} more bytes of output dropped]\n" if size > max_bytes else text
+
+
+def _too_large(room: Quarters, limits: CompileLimits) -> str:
+    """Line that says that the processes used too much memory together; empty if they did not."""
+    if not room.oom_kills():
+        return ""
+    return f"[the compiler was stopped: it used more than {limits.memory_bytes >> 20} MiB of memory]\n"
 
 
 def _failure(report: LaunchReport, limits: CompileLimits) -> str:

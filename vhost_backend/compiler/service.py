@@ -21,6 +21,7 @@ from vhost_backend.compiler.run import CompileLimits, CompileOutcome, run_compil
 from vhost_backend.errors import DriverError, QuotaError
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import memfd
 from vhost_backend.sandbox.launch import SandboxMode
 from virtio_proto.schema import LIMITS, ProgramKind
@@ -124,8 +125,12 @@ class CompileService:
         policy: ServicePolicy | None = None,
         memory: MemoryCache | None = None,
         domains: Mapping[str, str] | None = None,
+        quarters: Mapping[str, Quarters] | None = None,
     ) -> None:
-        """`domains`: cache domains of VMs, by name; a VM that is not in it has a domain of its own."""
+        """`domains`: cache domains of VMs, by name; a VM that is not in it has a domain of its own.
+
+        `quarters`: where the compilers of VMs run, by name; those of other VMs have no control group.
+        """
         self._describe = describe
         self._disk = disk
         self._mode = mode
@@ -133,6 +138,7 @@ class CompileService:
         self._policy = policy or ServicePolicy()
         self._memory = memory or MemoryCache()
         self._domains = domains or {}
+        self._quarters = quarters or {}
         self._slots = FairSlots(self._policy.max_running, self._policy.max_waiting_per_vm)
         self._flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -242,7 +248,8 @@ class CompileService:
             await ticket.granted()
             self.runs += 1
             request = flight.request
-            run = self._spawn(run_compile(request.job, request.source, self._policy.limits, self._mode))
+            quarters = self._quarters.get(ticket.vm or "", NOWHERE)
+            run = self._spawn(run_compile(request.job, request.source, self._policy.limits, self._mode, quarters))
             loop = asyncio.get_running_loop()
             end_of_slice = loop.call_later(self._policy.slice_seconds, self._slots.end_slice, ticket)
             try:

@@ -17,6 +17,7 @@ from vhost_backend.config.control import ControlConfig, parse_control
 from vhost_backend.config.engine import EngineConfig, parse_engine
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import LogFormat, LogLevel
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.users import DEFAULT_RANGE, MAX_ID, UserRange
 from virtio_proto.schema import LIMITS
 from virtio_proto.yaml_values import (
@@ -95,11 +96,13 @@ class VmConfig:
     deadline_ns: int = 10 * NS_PER_S
     num_queues: int = 16
     sandbox: SandboxMode = "strict"
-    user: int | None = None
-    """Uid and gid of the VM's sandboxed processes, which the daemon claims (`vhost_backend.users`); None: those of all VMs
-    that have none."""
+    quarters: Quarters = NOWHERE
+    """Quarters of the VM's sandboxed processes, which the daemon gets from the host: they stand in no file."""
     cache_domain: str | None = None
     """VMs of one domain share compiled programs; None: the VM shares them with no other."""
+
+
+Cgroups: TypeAlias = Literal["auto", "required", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ class DaemonConfig:
     cache: Path | None = None
     """Folder of compiled programs; None: one under the user's cache folder."""
     control: ControlConfig = field(default_factory=ControlConfig)
+    cgroups: Cgroups = "auto"
+    """Control groups of VMs: auto, where the host has them; required; or off."""
     users: UserRange | None = None
     """Users of the VMs' sandboxed processes; None: the default range, if this host has it."""
 
@@ -247,7 +252,7 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
     if problems.found:
         raise ConfigError(problems.found)
     keys: dict[str, Parser[Any]] = {"vms": _unparsed, "defaults": _unparsed, "log": _log, "cache": path_of}
-    keys |= {"control": parse_control, "users": _users}
+    keys |= {"control": parse_control, "users": _users, "cgroups": choice("auto", "required", "off")}
     table = table_of(problems, "", root, keys)
     vms = _vms(problems, table.pop("vms", None), _defaults(problems, table.pop("defaults", None)))
     if problems.found:

@@ -37,6 +37,7 @@ class DaemonVmControl:
 
     def __init__(self, name: str, config: ControlConfig, bus: EventBus) -> None:
         self.channels = WorkerChannels(config, get_logger(vm=name))
+        self.area_bytes = config.memory_bytes
         self._name = name
         self._bus = bus
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.daemon.process import worker_of
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.link import Answer, WorkerLink
 
 _CPUCLOCK_SCHED: Final = 2  # of include/linux/posix-timers.h: a process's CPU clock is ~pid << 3 | 2
 _ANSWER_NS: Final = 1_000_000
 """Most CPU time of a worker that did nothing but answer."""
-_INIT: Final = "vgc-init"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class WorkerClock:
     """CPU time of a worker, which the daemon started as `pid`: a launcher with the worker as its child, or the worker."""
 
     def __init__(self, pid: int) -> None:
-        self._pid = _worker_of(pid)
+        self._pid = worker_of(pid)
         self._stat = Path(f"/proc/{self._pid}/stat")
 
     def cpu_ns(self) -> int | None:
@@ -66,14 +66,6 @@ class WorkerClock:
             return self._stat.read_text().rpartition(")")[2].split()[0] == "T"
         except (OSError, IndexError):
             return False
-
-
-def _worker_of(pid: int) -> int:
-    with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            if Path(f"/proc/{child}/comm").read_text().strip() != _INIT:
-                return int(child)
-    return pid
 
 
 class KickBell:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO, Final, TypeAlias
 
 from vhost_backend.config.daemon import VmConfig
+from vhost_backend.engines.base import HostView
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
@@ -26,6 +29,7 @@ KILL_GRACE_S: Final = 0.1
 """Time between SIGTERM, on which the launcher kills its worker's processes, and SIGKILL for the launcher itself."""
 
 STDERR_TAIL_BYTES: Final = 4096
+_INIT: Final = "vgc-init"
 _PASSED_ON: Final = (
     *("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS"),  # for builds with sanitizers
     "LD_LIBRARY_PATH",  # some container images put the NVIDIA driver there
@@ -38,8 +42,8 @@ def sandboxed_worker(config: VmConfig, fd: int) -> Sequence[str]:
     :raise HostError: the host cannot isolate the worker as configured, or what the engine needs must not be shown to it.
     """
     argv = (sys.executable, "-m", "vhost_backend.worker", "--fd", str(fd))
+    view = host_view(config)
     try:
-        view = engine_class(config.engine.kind).view(config.engine.options)
         return worker_command(
             argv,
             kept_fds=(fd,),
@@ -47,8 +51,19 @@ def sandboxed_worker(config: VmConfig, fd: int) -> Sequence[str]:
             readonly_paths=view.paths,
             devices=view.devices,
             proc=view.proc,
-            user=config.user,
+            quarters=config.quarters,
         )
+    except ValueError as error:
+        raise HostError(str(error)) from error
+
+
+def host_view(config: VmConfig) -> HostView:
+    """Parts of the host that the engine of a VM's worker needs.
+
+    :raise HostError: this host does not have them.
+    """
+    try:
+        return engine_class(config.engine.kind).view(config.engine.options)
     except (EngineError, ValueError) as error:
         raise HostError(str(error)) from error
 
@@ -136,6 +151,15 @@ class WorkerProcess:
         self._stderr.close()
         self.exited.set_result(code)
         self._on_exit()
+
+
+def worker_of(pid: int) -> int:
+    """Number of the worker that the daemon started as `pid`: a launcher with the worker as its child, or the worker."""
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if Path(f"/proc/{child}/comm").read_text().strip() != _INIT:
+                return int(child)
+    return pid
 
 
 def describe_exit(code: int) -> str:

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, Protocol
 
+from vhost_backend.cgroups.limits import Limits
 from vhost_backend.daemon.call_log import CallLog
 from vhost_backend.daemon.process import WorkerProcess, describe_exit
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import CallListener, Ready, WorkerMessage
@@ -59,6 +61,16 @@ class WorkerEnd:
     """Reason why the daemon ended the worker as faulty: it broke a rule or exceeded a budget; "" if it did not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Way to start a worker."""
+
+    command: Callable[[Quarters, int], Sequence[str]]
+    """Builds the command line: (quarters of the worker, descriptor that it inherits)."""
+    limits: Limits
+    """Limits of the worker's control group."""
+
+
 class Owner(Protocol):
     """Listener of a supervisor. Called from the loop; must not block, and only `worker_started` may raise."""
 
@@ -87,10 +99,13 @@ class _Worker:
     """A worker process and the link to it."""
 
     started_at: float
+    room: Quarters
     process: WorkerProcess = field(init=False)
     link: WorkerLink = field(init=False)
     blameless: bool = False
     served: bool = False
+    memory_fault: str = ""
+    """Says that the kernel has killed the worker for its use of memory; "" if it has not."""
     calls: CallLog | None = None
 
 
@@ -101,14 +116,15 @@ class Supervisor:
         self,
         owner: Owner,
         log: Logger,
-        command: Callable[[int], Sequence[str]],
+        launch: Callable[[], Launch],
         policy: RestartPolicy | None = None,
         *,
+        quarters: Quarters = NOWHERE,
         generations: Iterator[int] | None = None,
         known_calls: set[str] | None = None,
         time_budget: TimeBudget | None = None,
     ) -> None:
-        """`generations` numbers the workers, from 1 if it is not given.
+        """`launch`: called for each worker but second ones; may raise `HostError`. `quarters`: the VM's. `generations` numbers the workers, from 1 if it is not given.
 
         `known_calls`: system calls that the log has named already. Not None only if workers run under a filter that
         reports calls (`sandbox: permissive`). `time_budget`: for reading what all workers of the VM send; None: each has
@@ -119,7 +135,8 @@ class Supervisor:
         self._known_calls = known_calls
         self._owner = owner
         self._log = log
-        self._command = command
+        self._plan = launch
+        self._quarters = quarters
         self._policy = policy or RestartPolicy()
         self._wanted = False
         self._worker: _Worker | None = None
@@ -173,14 +190,14 @@ class Supervisor:
 
     # ---- a second worker -------------------------------------------------------------------------
 
-    def start_second(self, command: Callable[[int], Sequence[str]]) -> WorkerLink:
+    def start_second(self, launch: Launch) -> WorkerLink:
         """Starts a second worker beside the first; the owner sends its `Setup`.
 
         :raise OSError: when the host cannot start it.
         :raise HostError: when the host cannot isolate it.
         """
         assert self._second is None  # one migration at a time
-        self._second = self._launch(command)
+        self._second = self._launch(launch)
         self._log.info("second_worker_started", pid=self._second.process.pid, guest=True)
         return self._second.link
 
@@ -210,13 +227,18 @@ class Supervisor:
         if timer is not None:
             timer.cancel()
 
-    def _launch(self, command: Callable[[int], Sequence[str]]) -> _Worker:
+    def _launch(self, launch: Launch) -> _Worker:
         """Starts a process.
 
         :raise OSError, HostError: as `start_second`.
         """
-        worker = _Worker(asyncio.get_running_loop().time())
-        worker.process = WorkerProcess(command, lambda: self._on_exit(worker))
+        room = self._quarters.room("worker", launch.limits)
+        worker = _Worker(asyncio.get_running_loop().time(), room)
+        try:
+            worker.process = WorkerProcess(lambda fd: launch.command(room, fd), lambda: self._on_exit(worker))
+        except (OSError, HostError):
+            self._quarters.vacate(room)
+            raise
         worker.link = WorkerLink(
             worker.process.sock,
             lambda message, fds: self._on_message(worker, message, fds),
@@ -229,7 +251,7 @@ class Supervisor:
         self._timer = None
         self.generation = next(self._generations)
         try:
-            worker = self._launch(self._command)
+            worker = self._launch(self._plan())
         except (OSError, HostError) as error:
             self._log.error("worker_not_started", error=str(error))
             self._on_end(quick=True)
@@ -276,6 +298,9 @@ class Supervisor:
         if worker.calls is not None:
             worker.calls.close()
         how = describe_exit(worker.process.exited.result())
+        if worker.room.oom_kills():
+            worker.memory_fault = how = "used more of the host's memory than its VM may"
+        self._quarters.vacate(worker.room)
         about = {"pid": worker.process.pid, "how": how, "stderr": worker.process.last_words()}
         if worker is self._second:
             self._second = None
@@ -296,7 +321,7 @@ class Supervisor:
         if not blameless:
             self._quick_deaths = self._quick_deaths + 1 if quick else 1
         failed = not served and self._quick_deaths >= self._policy.failed_after
-        fault = "" if worker is None else worker.link.fault
+        fault = "" if worker is None else worker.link.fault or worker.memory_fault
         self._owner.worker_died(WorkerEnd(served, blameless or not self._wanted, failed, fault))
         if self._wanted:
             delay = 0.0 if blameless else self._policy.delay_s(self._quick_deaths, served=served)

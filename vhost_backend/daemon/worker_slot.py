@@ -19,6 +19,7 @@ from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import VmControl
 from vhost_backend.daemon import worker_messages
+from vhost_backend.daemon.bounds import bound_address_space, worker_limits
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
 from vhost_backend.daemon.engines import Choice, Engines
@@ -34,11 +35,11 @@ from vhost_backend.daemon.migration import (
     check_target,
     forget,
 )
-from vhost_backend.daemon.process import WorkerCommand
+from vhost_backend.daemon.process import WorkerCommand, host_view, worker_of
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
 from vhost_backend.daemon.serving_worker import ServingWorker
-from vhost_backend.daemon.supervisor import RestartPolicy, Supervisor, WorkerEnd
+from vhost_backend.daemon.supervisor import Launch, RestartPolicy, Supervisor, WorkerEnd
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
@@ -159,8 +160,9 @@ class WorkerSlot:
         self._supervisor = Supervisor(
             self,
             vm.log,
-            lambda fd: tools.command(self._choice.config, fd),
+            lambda: self._launch(self._choice),
             tools.policy,
+            quarters=vm.config.quarters,
             generations=history.generations,
             known_calls=history.known_calls,
             time_budget=history.link_time,
@@ -221,6 +223,26 @@ class WorkerSlot:
         self._enter(Runstate.STARTING, self._await_worker())
         self._vm.rings.forget()
         await self._supervisor.replace(reason)
+
+    def _launch(self, choice: Choice) -> Launch:
+        """Way to start a worker of `choice`.
+
+        :raise HostError: the host lacks what the engine needs.
+        """
+        return Launch(
+            lambda quarters, fd: self._tools.command(replace(choice.config, quarters=quarters), fd),
+            worker_limits(choice, host_view(choice.config), self._area_bytes),
+        )
+
+    @property
+    def _area_bytes(self) -> int:
+        return 0 if self._vm.control is None else self._vm.control.area_bytes
+
+    def _bound_address_space(self, pid: int) -> None:
+        """Not of a worker on a GPU: its driver reserves address space for the memory of all GPUs and the host."""
+        if self._choice.gpu is None:
+            with contextlib.suppress(OSError):  # it has just ended
+                bound_address_space(worker_of(pid), self._choice.config, self._area_bytes)
 
     def _enter(self, state: Runstate, now: _Now) -> None:
         self._vm.state.enter(state)
@@ -294,7 +316,7 @@ class WorkerSlot:
         return Standing(worker.link, self._vm.region.entry, space.region_device_address, space.device_features)
 
     def start_second(self, target: Choice) -> tuple[WorkerLink, Answer]:
-        link = self._supervisor.start_second(lambda fd: self._tools.command(target.config, fd))
+        link = self._supervisor.start_second(self._launch(target))
         return link, self._send_setup(link, target)
 
     def drop_second(self) -> None:
@@ -380,7 +402,9 @@ class WorkerSlot:
         vm.space.engine_name = ready.engine_name
         vm.space.pes = ready.num_pes
         vm.space.device_features = ready.features
-        self._watch(link)
+        if self.pid is not None:
+            self._bound_address_space(self.pid)
+            self._watch(link, self.pid)
         compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log, self._sources.pop(link))
         return ServingWorker(
             link,
@@ -395,11 +419,11 @@ class WorkerSlot:
             log=vm.log,
         )
 
-    def _watch(self, link: WorkerLink) -> None:
+    def _watch(self, link: WorkerLink, pid: int) -> None:
         """Starts the heartbeat of a worker that begins to serve."""
         self._end_watch()
-        pace, pid = self._tools.pace, self._supervisor.pid
-        if pace is None or pid is None:
+        pace = self._tools.pace
+        if pace is None:
             return
         lost_s = pace.lost_s(self._vm.config.deadline_ns, 0.0 if self._choice.gpu is None else GPU_TIMEOUT_S)
         self._heartbeat = Heartbeat(

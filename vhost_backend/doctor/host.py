@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend import users
+from vhost_backend.cgroups import host as cgroups
 from vhost_backend.doctor import control as control_doctor
 from vhost_backend.doctor import gpu as gpu_doctor
 from vhost_backend.doctor.finding import Finding
+from vhost_backend.errors import HostError
 from vhost_backend.sandbox import build, launch
 
 QEMU: Final = "qemu-system-x86_64"
@@ -77,6 +79,17 @@ def _users() -> Iterator[Finding]:
     yield Finding("users of workers", not problem, text, "run vgcd as root, outside of user namespaces", optional=True)
 
 
+def _cgroups() -> Iterator[Finding]:
+    try:
+        home = cgroups.find()
+    except HostError as error:
+        yield Finding("control groups", ok=False, text=str(error), hint=cgroups.HINT, optional=True)
+        return
+    text = f"version {home.group.version}: bounds on all memory, processor time and processes of each VM and compiler"
+    home.close()
+    yield Finding("control groups", ok=True, text=text, hint=cgroups.HINT, optional=True)
+
+
 def _qemu() -> Iterator[Finding]:
     program = shutil.which(QEMU)
     hint = f"QEMU 10.2 or later, for its {QEMU_DEVICE}; in a checkout, 'python -m tools.qemu' unpacks Debian's and says where"
@@ -114,6 +127,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _modules,
     _sandbox,
     _users,
+    _cgroups,
     _compiler,
     _shared_memory,
     gpu_doctor.examine,

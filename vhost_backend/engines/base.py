@@ -106,6 +106,12 @@ class HostView:
     """Files and folders that the worker can read."""
     proc: bool = False
     """True if the worker gets a read-only /proc of its own PID namespace."""
+    memory_bytes: int = 0
+    """Host memory that the engine's driver may need, beyond what every worker does."""
+    threads: int = 0
+    """Threads that the engine's driver may start."""
+    cpus: int | None = None
+    """Processors that the engine may keep busy; None: as many as it has processing elements."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from vhost_backend.errors import HostError
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import build
 
 SandboxMode: TypeAlias = Literal["strict", "best-effort", "permissive", "off"]
@@ -83,8 +84,9 @@ class LaunchSpec:
     kept_fds: Sequence[int] = ()
     own_root: bool = False
     oom_score: int = 0
-    user: int | None = None
-    """Uid and gid of the job when we are root; None: `UNPRIVILEGED_ID`. Others than root give jobs their own."""
+    quarters: Quarters = NOWHERE
+    """Control group that the job joins, and its user when we are root (None: `UNPRIVILEGED_ID`). Others than root give jobs
+    their own user."""
     nice: int = 0
     """Added to the job's nice value; also when sessions share processors among themselves (autogroup)."""
 
@@ -153,8 +155,10 @@ def command(
     arguments += ["--with-parent"] if lifeline_fd is None else [f"--lifeline-fd={lifeline_fd}"]
     arguments += _root_arguments(spec) if isolate else ["--no-isolation"]
     if isolate and os.geteuid() == 0:
-        user = UNPRIVILEGED_ID if spec.user is None else spec.user
+        user = UNPRIVILEGED_ID if spec.quarters.user is None else spec.quarters.user
         arguments.append(f"--ids={user}:{user}")
+    if spec.quarters.cgroup is not None:
+        arguments += [f"--cgroup={door}" for door in spec.quarters.cgroup.doors]
     if isolate and spec.own_root:
         arguments.append("--own-root")
     if spec.work is not None:

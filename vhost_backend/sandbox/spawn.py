@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox.launch import LaunchSpec, SandboxMode, choose_isolation, command, python_path, python_paths
 
 _OOM_SCORE: Final = 500
@@ -35,7 +36,7 @@ def worker_command(
     readonly_paths: Sequence[Path] = (),
     devices: Sequence[Path] = (),
     proc: bool = False,
-    user: int | None = None,
+    quarters: Quarters = NOWHERE,
 ) -> tuple[str, ...]:
     """Builds the command that runs `argv` (whose program is an absolute path) as an isolated worker.
 
@@ -46,7 +47,7 @@ def worker_command(
 
     Of the host's files the worker sees Python, our packages and `readonly_paths`; it can open `devices` if their
     permissions allow it, and with `proc` it sees itself in its own /proc. It holds `kept_fds` under the same numbers,
-    stdout and stderr as they are, and no other descriptor. `user` is as in `LaunchSpec`.
+    stdout and stderr as they are, and no other descriptor. `quarters` are as in `LaunchSpec`.
 
     Blocks for some milliseconds the first time, to find out which features the host has.
 
@@ -63,6 +64,6 @@ def worker_command(
         kept_fds=kept_fds,
         own_root=True,
         oom_score=_OOM_SCORE,
-        user=user,
+        quarters=quarters,
     )
     return command(spec, isolate=isolate)

@@ -128,6 +128,11 @@ class Host(Protocol):
 class VmControl(Protocol):
     """Control system of one VM, as the VM informs it of its workers. Called from the event loop; only `begin` may raise."""
 
+    @property
+    def area_bytes(self) -> int:
+        """Size of the control area that workers share with the daemon."""
+        ...
+
     def begin(self, link: WorkerLink) -> AbstractContextManager[tuple[ControlSetup, tuple[int, ...]]]:
         """The control system's part of a new worker's `Setup`, and its descriptors, which are open in the block.
 

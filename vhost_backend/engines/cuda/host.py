@@ -52,6 +52,11 @@ _NEEDS: Final = WorkerNeeds(
 )
 
 
+_DRIVER_BYTES: Final = 4 << 30
+"""Memory of the host that a driver may use: far more than it was seen to need, far less than what it reserves."""
+_DRIVER_CPUS: Final = 2
+
+
 def view(options: EngineOptions, dev: Path = Path("/dev"), proc: Path = Path("/proc")) -> HostView:
     """Device nodes of the GPU that `options` name, the driver's libraries, and files about the hardware."""
     library = options.get("driver")
@@ -61,6 +66,9 @@ def view(options: EngineOptions, dev: Path = Path("/dev"), proc: Path = Path("/p
         devices=tuple(_nodes(options.get("device"), dev, proc)),
         paths=tuple(path for path in (*folders, *others) if path.exists()),
         proc=True,
+        memory_bytes=_DRIVER_BYTES,
+        threads=_NEEDS.threads,
+        cpus=_DRIVER_CPUS,
     )
 
 

@@ -18,6 +18,13 @@ enum { MAX_FILTER = 4096 };
 
 extern char **environ;
 
+/* Joins the control groups, before anything that they are to count. "0" stands for the process that writes it. */
+static void join_cgroups(const struct vgc_options *options)
+{
+    for (size_t i = 0; i < options->num_cgroups; i++)
+        vgc_check(write(options->cgroup_fds[i], "0", 1), "control groups", "join");
+}
+
 /* Enters a new user namespace: no privilege over the outer namespaces, and a separate count of processes. */
 static void enter_user_namespace(const struct vgc_options *options, struct vgc_handshake handshake)
 {
@@ -94,6 +101,7 @@ static void reset_signals(void)
 void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handshake)
 {
     reset_signals();
+    join_cgroups(options);
     vgc_check(setsid(), "process groups", "setsid");
     if (options->has_ids)
         vgc_check(setgroups(0, NULL), "user ids", "setgroups");

@@ -26,6 +26,7 @@ enum {
     VGC_MAX_BINDS = 128,
     VGC_MAX_LIMITS = 16,
     VGC_MAX_KEPT_FDS = 16,
+    VGC_MAX_CGROUPS = 4,
     VGC_EXIT_SETUP = 125, /* exit status of a launcher or job that failed before the program ran */
 };
 
@@ -52,6 +53,8 @@ struct vgc_options {
     size_t num_limits;
     int kept_fds[VGC_MAX_KEPT_FDS]; /* besides 0, 1, 2 */
     size_t num_kept_fds;
+    int cgroup_fds[VGC_MAX_CGROUPS]; /* cgroup.procs of the control groups that the job joins; not the launcher */
+    size_t num_cgroups;
     bool has_ids; /* the job becomes uid:gid; only root can ask for that */
     uid_t uid;
     gid_t gid;

@@ -2,6 +2,7 @@
 #include "launcher.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ enum {
     OPT_PROC,
     OPT_LIMIT,
     OPT_KEEP_FD,
+    OPT_CGROUP,
     OPT_IDS,
     OPT_OWN_ROOT,
     OPT_NO_ISOLATION,
@@ -41,6 +43,7 @@ static const struct option long_options[] = {
     {"proc", no_argument, NULL, OPT_PROC},
     {"limit", required_argument, NULL, OPT_LIMIT},
     {"keep-fd", required_argument, NULL, OPT_KEEP_FD},
+    {"cgroup", required_argument, NULL, OPT_CGROUP},
     {"ids", required_argument, NULL, OPT_IDS},
     {"own-root", no_argument, NULL, OPT_OWN_ROOT},
     {"no-isolation", no_argument, NULL, OPT_NO_ISOLATION},
@@ -127,6 +130,16 @@ static void add_kept_fd(struct vgc_options *options, const char *text)
     options->kept_fds[options->num_kept_fds++] = parse_fd(text);
 }
 
+/* Opens a cgroup.procs file while the launcher still sees it. */
+static void add_cgroup(struct vgc_options *options, const char *path)
+{
+    if (options->num_cgroups == VGC_MAX_CGROUPS)
+        vgc_die("launcher", "more than %d control groups", VGC_MAX_CGROUPS);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    vgc_check(fd, "control groups", path);
+    options->cgroup_fds[options->num_cgroups++] = fd;
+}
+
 static void set_ids(struct vgc_options *options, char *text)
 {
     options->gid = (gid_t)parse_number(split(text, ':'), UINT32_MAX - 1);
@@ -161,6 +174,9 @@ static void set_option(int option, char *value, struct vgc_options *options)
         break;
     case OPT_KEEP_FD:
         add_kept_fd(options, value);
+        break;
+    case OPT_CGROUP:
+        add_cgroup(options, value);
         break;
     case OPT_IDS:
         set_ids(options, value);

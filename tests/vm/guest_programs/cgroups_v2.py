@@ -1,0 +1,70 @@
+"""Tries control groups of version 2, in a guest: prints what it saw as JSON. Argument: folder of the launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.cgroups import host
+from vhost_backend.cgroups.limits import Limits
+from vhost_backend.quarters import Quarters
+
+MIB: Final = 1 << 20
+TOP: Final = Path("/sys/fs/cgroup")
+TAKE: Final = "data = [bytes([1]) * (1 << 20) for _ in range(%d)]"
+FORK: Final = "import os\nwhile os.fork(): pass\nos.kill(os.getpid(), 19)"
+SPIN: Final = (
+    "import time\nuntil = time.monotonic() + 2\nwhile time.monotonic() < until: pass\nprint(time.process_time())"
+)
+
+
+def run_in(room: Quarters, program: str) -> subprocess.CompletedProcess[str]:
+    assert room.cgroup is not None
+    doors = [f"--cgroup={door}" for door in room.cgroup.doors]
+    argv = (f"{sys.argv[1]}/vgc-launch", "--with-parent", "--no-isolation", *doors, "--", sys.executable, "-c", program)
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def tried(home: host.Home) -> dict[str, object]:
+    """Outcome of programs that are within their limits, and of such that are not."""
+    vm = Quarters(cgroup=home.group.child("vm-a"))
+    small = vm.room("worker", Limits(memory_bytes=48 * MIB))
+    large = vm.room("worker", Limits(memory_bytes=256 * MIB))
+    few = vm.room("compile", Limits(processes=4))
+    slow = vm.room("compile", Limits(cpus=0.2, weight=25))
+    seen: dict[str, object] = {
+        "version": home.group.version,
+        "small": run_in(small, TAKE % 96).returncode,
+        "small killed": small.oom_kills() > 0,
+        "large": run_in(large, TAKE % 96).returncode,
+        "large killed": large.oom_kills() > 0,
+        "few": run_in(few, FORK).stderr.strip().splitlines()[-1],
+        "slow seconds of 2": float(run_in(slow, SPIN).stdout),
+    }
+    for room in (small, large, few, slow):
+        vm.vacate(room)
+    return seen
+
+
+def main() -> None:
+    """Tries a group at the top of the tree, then one that was delegated to this process."""
+    at_top = host.find()
+    seen = {"at top": tried(at_top)}
+    at_top.close()
+    left = [path.name for path in TOP.glob("vgcd-*")]
+    service = TOP / "vgcd.service"
+    service.mkdir()
+    os.setxattr(service, "user.delegate", b"1")
+    (service / "cgroup.procs").write_text("0")
+    delegated = host.find()
+    seen["delegated"] = tried(delegated)
+    delegated.close()
+    own = Path("/proc/self/cgroup").read_text().strip()
+    print(json.dumps(seen | {"left": left, "group": str(delegated.group), "own": own}))
+
+
+main()

@@ -1,0 +1,95 @@
+"""A control group of the daemon's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.cgroups.limits import Limits, Usage
+from vhost_backend.cgroups.versions import PROCESSES, Version
+
+_UNBOUNDED: Final = Limits()
+
+
+class Cgroup:
+    """A control group that this process has made, or taken over: either with processes or with groups in it."""
+
+    def __init__(self, version: Version, folders: Mapping[str, Path]) -> None:
+        self._version = version
+        self._folders = dict(folders)
+        self._left: list[Cgroup] = []
+        """Groups in this one that could not be removed yet."""
+        self._admits = False
+
+    def __str__(self) -> str:
+        return f"{self._folders['memory']} (version {self._version.number})"
+
+    @property
+    def version(self) -> int:
+        """Version of control groups that the host has."""
+        return self._version.number
+
+    @property
+    def doors(self) -> tuple[Path, ...]:
+        """Files to which a process writes "0" to join the group."""
+        return tuple(dict.fromkeys(folder / PROCESSES for folder in self._folders.values()))
+
+    def child(self, name: str, limits: Limits = _UNBOUNDED) -> Cgroup:
+        """Makes a group within this one; `remove` it.
+
+        :raise OSError: the host does not allow it.
+        """
+        self._left = [group for group in self._left if not group.remove()]
+        if not self._admits:
+            self._version.admit_children(self._folders)
+            self._admits = True
+        group = Cgroup(self._version, {controller: folder / name for controller, folder in self._folders.items()})
+        try:
+            for folder in group._unique():
+                folder.mkdir(exist_ok=True)
+            self._version.limit(group._folders, limits)
+        except OSError:
+            group.remove()
+            raise
+        return group
+
+    def usage(self) -> Usage:
+        """Reads what the group uses.
+
+        :raise OSError: the group is gone.
+        """
+        return self._version.usage(self._folders)
+
+    def oom_kills(self) -> int:
+        """Number of processes that were killed because the group was out of memory; 0 if the group is gone."""
+        try:
+            return self.usage().oom_kills
+        except OSError:
+            return 0
+
+    def leave(self, group: Cgroup) -> None:
+        """Removes a group within this one, now or, if processes in it are still ending, when the next one is made."""
+        if not group.remove():
+            self._left.append(group)
+
+    def remove(self) -> bool:
+        """Removes the group and the groups in it; False: there are processes in them."""
+        removed = [remove_tree(folder) for folder in self._unique()]
+        return all(removed)
+
+    def _unique(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(self._folders.values()))
+
+
+def remove_tree(folder: Path) -> bool:
+    """Removes a group's folder and those in it, which hold no files of their own; False: processes are in one."""
+    for path, _folders, _files in os.walk(folder, topdown=False):
+        try:
+            Path(path).rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return True

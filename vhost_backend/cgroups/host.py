@@ -1,0 +1,227 @@
+"""The daemon's own control group, which holds those of its VMs: found or made on the host that there is.
+
+Where the daemon is a service to which systemd has delegated its group, all is done in there. A daemon of root's without
+that makes a group at the top of the tree, or in the tree of each controller where the host has version 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.cgroups.group import Cgroup, remove_tree
+from vhost_backend.cgroups.limits import CONTROLLERS, LARGEST_WEIGHT, USUAL_WEIGHT, Limits
+from vhost_backend.cgroups.versions import PROCESSES, V1, V2, Folders, Version, write
+from vhost_backend.errors import HostError
+
+HINT: Final = "run vgcd as the shipped unit, whose group systemd delegates to it, or as root"
+_PREFIX: Final = "vgcd-"
+_DAEMON: Final = "daemon"
+"""Group of the daemon itself, in a group that was delegated to it."""
+_DELEGATED: Final = ("user.delegate", "trusted.delegate")
+"""Attributes by which systemd marks delegated groups [systemd: docs/CGROUP_DELEGATION.md]."""
+_PROBE: Final = Limits(memory_bytes=64 << 20, processes=16, cpus=1.0)
+_PROBE_S: Final = 30
+_numbers: Final = count(1)
+
+
+class Home:
+    """The daemon's own group, until `close` or the end of this process."""
+
+    def __init__(self, version: Version, folders: Folders, locks: Sequence[int] = ()) -> None:
+        """`locks`: descriptors that lock the folders, which then were made by us, and are removed at the end."""
+        self.group = Cgroup(version, folders)
+        self._locks = list(locks)
+
+    def __str__(self) -> str:
+        return str(self.group)
+
+    def close(self) -> None:
+        """Removes the group; only after all processes in it have ended."""
+        if self._locks:
+            self.group.remove()
+        for fd in self._locks:
+            os.close(fd)
+        self._locks.clear()
+
+
+def find() -> Home:
+    """Makes the daemon's group, in which a trial process has been held to limits.
+
+    May move this process into a group within its own.
+
+    :raise HostError: this host does not let us; the text says why for each version.
+    """
+    problems = []
+    for make in (_home_v2, _home_v1):
+        home: Home | None = None
+        try:
+            home = make()
+            _try(home.group)
+        except (OSError, HostError) as error:
+            problems.append(str(error))
+            if home is not None:
+                home.close()
+        else:
+            return home
+    raise HostError(f"no control groups: {'; '.join(problems)}", HINT)
+
+
+# ---- version 2 -----------------------------------------------------------------------------------
+
+
+def _home_v2() -> Home:
+    mount = next((mount for mount in _mounts() if mount.type == "cgroup2"), None)
+    if mount is None:
+        raise HostError("version 2 is not mounted")
+    missing = set(CONTROLLERS) - set((mount.point / "cgroup.controllers").read_text().split())
+    if missing:
+        raise HostError(f"version 2 has no {', '.join(sorted(missing))} in {mount.point}")
+    own = mount.folder(_own_paths()[""])
+    delegated = None if own is None else _delegated(own, mount.point)
+    if delegated is not None:
+        return Home(V2(), _all_in(_emptied(delegated)))
+    return _made(V2(), _all_in(mount.point))
+
+
+def _all_in(folder: Path) -> Folders:
+    return dict.fromkeys(CONTROLLERS, folder)
+
+
+def _delegated(own: Path, top: Path) -> Path | None:
+    """Group at or above `own` that was delegated to this process."""
+    for folder in (own, *own.parents):
+        if folder == top:
+            return None
+        for name in _DELEGATED:
+            with contextlib.suppress(OSError):
+                if os.getxattr(folder, name) == b"1":
+                    return folder
+    return None
+
+
+def _emptied(folder: Path) -> Path:
+    """Moves this process out of the group itself, which may have no processes while groups in it have limits."""
+    if str(os.getpid()) in (folder / PROCESSES).read_text().split():
+        (folder / _DAEMON).mkdir(exist_ok=True)
+        write(folder / _DAEMON / PROCESSES, os.getpid())
+    return folder
+
+
+# ---- version 1 -----------------------------------------------------------------------------------
+
+
+def _home_v1() -> Home:
+    trees: dict[str, Path] = {}
+    own = _own_paths()
+    for mount in _mounts():
+        for controller in mount.controllers & set(CONTROLLERS) & own.keys():
+            folder = mount.folder(own[controller])
+            if mount.type == "cgroup" and folder is not None:
+                trees.setdefault(controller, folder)
+    missing = set(CONTROLLERS) - trees.keys()
+    if missing:
+        raise HostError(f"version 1 has no {', '.join(sorted(missing))}")
+    return _made(V1(), trees)
+
+
+# ---- both ----------------------------------------------------------------------------------------
+
+_HOME_LIMITS: Final = Limits(weight=min(USUAL_WEIGHT * (os.cpu_count() or 1), LARGEST_WEIGHT))
+"""Share of all VMs together: of a host on which nothing else is in groups, as much as one process for each processor."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    type: str
+    root: Path
+    """Group that is seen at `point`."""
+    point: Path
+    controllers: frozenset[str]
+
+    def folder(self, group: Path) -> Path | None:
+        """Folder of a group; None if it is not seen here."""
+        return self.point / group.relative_to(self.root) if group.is_relative_to(self.root) else None
+
+
+def _mounts() -> Iterator[_Mount]:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        about, _, more = line.partition(" - ")
+        fields, (kind, _source, options) = about.split(), more.split(maxsplit=2)
+        if kind in ("cgroup", "cgroup2"):
+            yield _Mount(kind, Path(fields[3]), Path(fields[4]), frozenset(options.split(",")))
+
+
+def _own_paths() -> dict[str, Path]:
+    """Groups of this process by controller; by "" in version 2."""
+    paths: dict[str, Path] = {}
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _number, controllers, path = line.split(":", 2)
+        paths |= dict.fromkeys(controllers.split(","), Path(path))
+    return paths
+
+
+def _made(version: Version, parents: Folders) -> Home:
+    """Makes a group of our own below that of `parents`, and removes those of daemons that have ended without doing it."""
+    version.admit_children(parents)
+    unique = dict.fromkeys(parents.values())
+    for parent in unique:
+        _sweep(parent)
+    name = f"{_PREFIX}{os.getpid()}.{next(_numbers)}"
+    locks = {parent: _lock(parent / name) for parent in unique}
+    folders = {controller: parent / name for controller, parent in parents.items()}
+    home = Home(version, folders, tuple(locks.values()))
+    try:
+        version.limit(folders, _HOME_LIMITS)
+    except OSError:
+        home.close()
+        raise
+    return home
+
+
+def _lock(folder: Path) -> int:
+    """Makes a group's folder, locked as a sign that its daemon runs; the descriptor that is returned holds the lock."""
+    while True:
+        folder.mkdir(exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        if folder.is_dir() and folder.stat().st_ino == os.fstat(fd).st_ino:
+            return fd
+        os.close(fd)  # another daemon has swept it away before it was locked
+
+
+def _sweep(parent: Path) -> None:
+    """Removes the groups that daemons have left behind which could not do it themselves."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(folder)
+            finally:
+                os.close(fd)
+
+
+def _try(home: Cgroup) -> None:
+    """Has a process join a group within `home`.
+
+    :raise HostError: it could not.
+    """
+    vm = home.child("trial")
+    try:
+        doors = vm.child("process", _PROBE).doors
+        join = "import os, sys; [os.write(os.open(door, os.O_WRONLY), b'0') for door in sys.argv[1:]]"
+        argv = [sys.executable, "-I", "-S", "-c", join, *map(str, doors)]
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=_PROBE_S, stdin=subprocess.DEVNULL)
+    finally:
+        home.leave(vm)
+    if done.returncode != 0:
+        raise HostError(f"no process can join {home}: {done.stderr.decode(errors='replace').strip()[-200:]}")

@@ -1,0 +1,63 @@
+"""Bounds of workers that the daemon sets from outside: what the VM's quota gives, and what a process of ours needs beside.
+
+They hold for whatever runs in a worker: a control group's, where the host has them, for all that it uses, and in any case the
+address space of the worker that is ready. RLIMIT_DATA is not enough: pages count no more once they are read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+from typing import Final
+
+from vhost_backend.cgroups.limits import Limits
+from vhost_backend.config.daemon import VmConfig
+from vhost_backend.daemon.engines import Choice
+from vhost_backend.engines.base import HostView
+from vhost_backend.worker_protocol.protocol import NUM_SOURCES
+from virtio_proto.schema import LIMITS
+
+_MIB: Final = 1 << 20
+_PROCESS_BYTES: Final = 256 * _MIB
+"""Python, the data plane, loaded programs' code, and the kernel's memory for the process."""
+_MAPPED_FOR_MEMORY: Final = 3
+"""Address space for each byte of device memory: a page, and one before and behind it that nobody can access."""
+_THREAD_BYTES: Final = 8 * _MIB
+_REQUEST_BYTES: Final = 16 << 10
+_THREADS: Final = 64
+"""Threads beside those of processing elements. A bound against floods; the sandbox's own limit is tighter."""
+_SERVING_CPUS: Final = 2
+"""Processors for the data plane and for the thread that talks to the daemon."""
+
+
+def worker_limits(choice: Choice, view: HostView, area_bytes: int) -> Limits:
+    """Limits of one worker of `choice`, whose engine sees `view` of the host.
+
+    Memory that is shared with the daemon or the guest counts for whoever touches it first, so all of it is added:
+    the region, the control area of `area_bytes`, and the sources of programs.
+    """
+    config = choice.config
+    pes = choice.pes or os.cpu_count() or 1
+    shared = config.region_bytes + area_bytes + NUM_SOURCES * LIMITS["MAX_SOURCE_BYTES"]
+    tables = config.quota.queue_depth * _REQUEST_BYTES
+    own = config.quota.memory_bytes + _PROCESS_BYTES + view.memory_bytes
+    return Limits(
+        memory_bytes=own + shared + tables + (pes + _THREADS // 8) * _THREAD_BYTES,
+        processes=pes + _THREADS + view.threads,
+        cpus=_SERVING_CPUS + (pes if view.cpus is None else view.cpus),
+    )
+
+
+def bound_address_space(pid: int, config: VmConfig, area_bytes: int) -> None:
+    """Lowers the limit of a worker that is ready to what it has mapped and what its guest may still have it map.
+
+    The worker's own limit has room for any region and any engine, as it is set before either is known.
+
+    :raise OSError: the worker is gone.
+    """
+    now_bytes = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    memory_bytes = config.quota.memory_bytes
+    more = 2 * config.region_bytes + area_bytes + _MAPPED_FOR_MEMORY * memory_bytes + _PROCESS_BYTES
+    limit = now_bytes + more
+    resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))

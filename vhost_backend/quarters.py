@@ -1,0 +1,44 @@
+"""Quarters of sandboxed processes: the user and the control group by which the kernel tells one VM's from another's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+from vhost_backend.cgroups.group import Cgroup
+from vhost_backend.cgroups.limits import Limits
+
+_numbers: Final = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Quarters:
+    """User and control group of a VM's processes, or of one of them."""
+
+    user: int | None = None
+    """Uid and gid, which the daemon claims (`vhost_backend.users`); None: those of all VMs that have none."""
+    cgroup: Cgroup | None = None
+    """Group that processes join; None: they stay in the daemon's."""
+
+    def room(self, name: str, limits: Limits) -> Quarters:
+        """Makes quarters for one process, with a control group of its own within this one; `vacate` them.
+
+        :raise OSError: the host cannot make the group.
+        """
+        if self.cgroup is None:
+            return self
+        return replace(self, cgroup=self.cgroup.child(f"{name}-{next(_numbers)}", limits))
+
+    def vacate(self, room: Quarters) -> None:
+        """Removes the control group of `room`, whose processes have ended."""
+        if self.cgroup is not None and room.cgroup is not None and room is not self:
+            self.cgroup.leave(room.cgroup)
+
+    def oom_kills(self) -> int:
+        """Number of processes here that the kernel has killed because they used more memory than they may."""
+        return 0 if self.cgroup is None else self.cgroup.oom_kills()
+
+
+NOWHERE: Final = Quarters()
+"""Quarters of processes that share a user with others, and the daemon's control group."""
