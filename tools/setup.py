@@ -34,6 +34,7 @@ PACKAGES: Final = {
     "dpkg": "unpacks the guest's packages",
     "debian-archive-keyring": "authenticates the guest's packages",
     "ca-certificates": "pip",
+    "uidmap": "tests of a daemon that is not root",
 }
 SYSTEM_PYTHON_PACKAGES: Final = {
     "python3-venv": "the Python environment",

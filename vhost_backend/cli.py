@@ -31,7 +31,7 @@ from vhost_backend.daemon.engines import Engines, host_engines
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
-from vhost_backend.sandbox import launch
+from vhost_backend.sandbox import launch, spawn
 from virtio_proto.schema import FINGERPRINT
 from virtio_proto.version import VERSION
 
@@ -169,12 +169,13 @@ def _with_users(config: DaemonConfig, claims: contextlib.ExitStack) -> DaemonCon
 
     :raise HostError: the configuration names users, and this process cannot run others as them, or none is free.
     """
-    among = users.DEFAULT_RANGE if config.users is None else config.users
-    problem = users.problem_with(among)
-    if problem and config.users is not None:
-        raise HostError(f"users {among} cannot be had: {problem}", "or leave 'users' out of the configuration")
-    if problem:
-        log.get_logger().warning("users_shared", means="all VMs' sandboxed processes have one user", why=problem)
+    try:
+        among = spawn.users_of_workers(config.users)
+    except HostError as error:
+        if config.users is not None:
+            hint = "or leave 'users' out of the configuration"
+            raise HostError(f"users {config.users} cannot be had: {error}", hint) from error
+        log.get_logger().warning("users_shared", means="all VMs' sandboxed processes have one user", why=str(error))
         return config
 
     def claimed(vm: VmConfig) -> VmConfig:

@@ -43,6 +43,7 @@ class HostError(VgcError):
     exit_code = 3
 
     def __init__(self, text: str, hint: str = "") -> None:
+        self.text = text
         self.hint = hint
         super().__init__(f"{text} ({hint})" if hint else text)
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from vhost_backend import cli, users
 from vhost_backend.config.daemon import parse
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.quarters import Quarters
-from vhost_backend.sandbox import launch
+from vhost_backend.sandbox import launch, spawn
 from vhost_backend.sandbox.launch import LaunchReport, LaunchSpec
 from vhost_backend.users import UserRange
 
@@ -57,17 +57,72 @@ def test_a_user_is_claimed_once_until_it_is_given_back(claims: contextlib.ExitSt
 def test_users_must_exist_in_the_user_namespace(monkeypatch: pytest.MonkeyPatch, mapped: str, problem: str) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(Path, "read_text", lambda _path: mapped)
-    assert problem in users.problem_with(UserRange(1005, 20))
-    assert bool(users.problem_with(UserRange(1005, 20))) == bool(problem)
+    wanted = UserRange(1005, 20)
+    with pytest.raises(HostError, match=problem) if problem else contextlib.nullcontext():
+        assert users.find_range(wanted) == wanted
 
 
-def test_only_root_has_users_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert users.problem_with(SMALL) == "vgcd does not run as root"
+@pytest.fixture
+def subordinate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str], None]:
+    """Makes this process an ordinary user's, "daemon" (1), with the given lines of ``/etc/subuid`` and ``/etc/subgid``."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setattr(users, "map_tools", lambda: ("/usr/bin/newuidmap", "/usr/bin/newgidmap"))
+    files = (tmp_path / "subuid", tmp_path / "subgid")
+    monkeypatch.setattr(users, "_SUBORDINATE", files)
+
+    def give(uids: str, gids: str) -> None:
+        for file, text in zip(files, (uids, gids), strict=True):
+            file.write_text(text)
+
+    return give
+
+
+@pytest.mark.parametrize(
+    ("uids", "gids", "ranges"),
+    [
+        ("daemon:1000:10\n", "daemon:1000:10\n", ["1000-1009"]),
+        ("1:1000:10", "daemon:1005:10", ["1005-1009"]),
+        ("daemon:10:5\n1:15:5\ndaemon:40:2", "x:1:100\ndaemon:1:50", ["10-19", "40-41"]),
+        ("daemon:0:3", "daemon:0:3", ["1-2"]),
+        ("daemon:4294967290:100", "daemon:4294967290:100", ["4294967290-4294967294"]),
+        ("# daemon:1:5\ndaemon:x:5\ndaemon:7\n\n", "daemon:1:100", []),
+        ("daemon:10:5", "daemon:15:5", []),
+        ("bin:10:5", "bin:10:5", []),
+    ],
+)
+def test_ordinary_user_has_ids_that_are_both_uids_and_gids(
+    subordinate: Callable[[str, str], None], uids: str, gids: str, ranges: list[str]
+) -> None:
+    subordinate(uids, gids)
+    assert list(map(str, users.subordinate_ranges()[1])) == ranges
+
+
+def test_ordinary_user_gives_the_longest_range(subordinate: Callable[[str, str], None]) -> None:
+    subordinate("daemon:10:5\ndaemon:100:20", "daemon:1:1000")
+    assert users.find_range() == UserRange(100, 20)
+    assert users.find_range(UserRange(11, 4)) == UserRange(11, 4)
+
+
+def test_ordinary_user_is_told_how_to_get_ids(subordinate: Callable[[str, str], None]) -> None:
+    subordinate("daemon:10:5\ndaemon:100:20", "daemon:1:1000")
+    with pytest.raises(
+        HostError, match=r"daemon, whose subordinate ids are 10-14, 100-119 \(usermod --add-subuids 11-15 "
+    ):
+        users.find_range(UserRange(11, 5))
+    subordinate("", "")
+    with pytest.raises(HostError, match=rf"give no ids in common \(usermod --add-subuids {users.DEFAULT_RANGE} "):
+        users.find_range()
+
+
+def test_ordinary_user_needs_the_package_uidmap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HostError, match=r"no newuidmap and newgidmap \(apt-get install uidmap"):
+        users.find_range()
 
 
 def test_each_vm_gets_a_user(monkeypatch: pytest.MonkeyPatch, claims: contextlib.ExitStack) -> None:
-    monkeypatch.setattr(users, "problem_with", lambda _among: "")
+    monkeypatch.setattr(spawn, "users_of_workers", lambda _wanted: SMALL)
     config = cli._with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
     numbers = {vm.quarters.user for vm in config.vms}
     assert len(numbers) == 2
@@ -77,7 +132,10 @@ def test_each_vm_gets_a_user(monkeypatch: pytest.MonkeyPatch, claims: contextlib
 def test_vms_share_a_user_where_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch, claims: contextlib.ExitStack
 ) -> None:
-    monkeypatch.setattr(users, "problem_with", lambda _among: "no reason")
+    def lacking(_wanted: UserRange | None) -> UserRange:
+        raise HostError("no reason")
+
+    monkeypatch.setattr(spawn, "users_of_workers", lacking)
     config = parse(TWO_VMS)
     assert cli._with_users(config, claims) == config
     with pytest.raises(HostError, match=rf"users {SMALL} cannot be had: no reason"):
@@ -86,8 +144,12 @@ def test_vms_share_a_user_where_there_is_no_other(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has users to give")
 def test_a_job_runs_as_its_user() -> None:
-    if launch.missing_feature() is not None or users.problem_with(SMALL):
-        pytest.skip("this host cannot isolate, or has no such users")
+    if launch.missing_feature() is not None:
+        pytest.skip("this host cannot isolate")
+    try:
+        users.find_range(SMALL)
+    except HostError as error:
+        pytest.skip(str(error))
     read_end, write_end = os.pipe()
     spec = LaunchSpec(
         ("/usr/bin/sleep", "1000"), readonly_paths=[Path("/usr/bin")], own_root=True, quarters=Quarters(SMALL.first)

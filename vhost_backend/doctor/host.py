@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from vhost_backend import users
 from vhost_backend.cgroups import host as cgroups
 from vhost_backend.doctor import control as control_doctor
 from vhost_backend.doctor import gpu as gpu_doctor
 from vhost_backend.doctor.finding import Finding
 from vhost_backend.errors import HostError
-from vhost_backend.sandbox import build, launch
+from vhost_backend.sandbox import build, launch, spawn
 
 QEMU: Final = "qemu-system-x86_64"
 QEMU_DEVICE: Final = "vhost-user-test-device-pci"
@@ -74,9 +73,13 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _users() -> Iterator[Finding]:
-    problem = users.problem_with(users.DEFAULT_RANGE)
-    text = f"{users.DEFAULT_RANGE}, one for each VM" if not problem else f"all VMs' workers share one: {problem}"
-    yield Finding("users of workers", not problem, text, "run vgcd as root, outside of user namespaces", optional=True)
+    name = "users of workers"
+    try:
+        among = spawn.users_of_workers()
+    except HostError as error:
+        yield Finding(name, ok=False, text=f"all VMs' workers share one: {error.text}", hint=error.hint, optional=True)
+    else:
+        yield Finding(name, ok=True, text=f"{among}, one for each VM", optional=True)
 
 
 def _cgroups() -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from vhost_backend import users
 from vhost_backend.errors import HostError
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import build
@@ -85,8 +86,7 @@ class LaunchSpec:
     own_root: bool = False
     oom_score: int = 0
     quarters: Quarters = NOWHERE
-    """Control group that the job joins, and its user when we are root (None: `UNPRIVILEGED_ID`). Others than root give jobs
-    their own user."""
+    """Control group that the job joins, and its user (None: when we are root, `UNPRIVILEGED_ID`, else our own)."""
     nice: int = 0
     """Added to the job's nice value; also when sessions share processors among themselves (autogroup)."""
 
@@ -149,14 +149,14 @@ def command(
     With a `report_fd` the launcher reports there and exits with 0; without, it ends as the job did. The job is
     killed when `lifeline_fd` hangs up or, without that, when the launcher's parent dies. Without isolation
     `work_path` is the work directory, if the job needs one.
+
+    :raise HostError: the launcher is missing, or a program that gives the job its user.
     """
     arguments: list[str] = [str(launcher_path())]
     arguments += _optional("report-fd", report_fd)
     arguments += ["--with-parent"] if lifeline_fd is None else [f"--lifeline-fd={lifeline_fd}"]
     arguments += _root_arguments(spec) if isolate else ["--no-isolation"]
-    if isolate and os.geteuid() == 0:
-        user = UNPRIVILEGED_ID if spec.quarters.user is None else spec.quarters.user
-        arguments.append(f"--ids={user}:{user}")
+    arguments += _user_arguments(spec.quarters.user) if isolate else []
     if spec.quarters.cgroup is not None:
         arguments += [f"--cgroup={door}" for door in spec.quarters.cgroup.doors]
     if isolate and spec.own_root:
@@ -249,6 +249,20 @@ def _run_probe(report_fd: int, *, proc: bool) -> None:
 
 def _optional(name: str, value: int | None) -> list[str]:
     return [] if value is None else [f"--{name}={value}"]
+
+
+def _user_arguments(user: int | None) -> list[str]:
+    """Arguments that make the job run as `user`.
+
+    :raise HostError: we are not root, and lack the programs that give us another user.
+    """
+    if os.geteuid() == 0:
+        user = UNPRIVILEGED_ID if user is None else user
+        return [f"--ids={user}:{user}"]
+    if user is None:
+        return []
+    tools = (f"--{name}={path}" for name, path in zip(users.MAP_TOOLS, users.map_tools(), strict=True))
+    return [f"--ids={user}:{user}", *tools]
 
 
 def _work_arguments(work: WorkFiles) -> list[str]:

@@ -7,15 +7,24 @@ in `worker.enter`, once it has imported its modules and opened its engine.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.errors import HostError
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox.launch import LaunchSpec, SandboxMode, choose_isolation, command, python_path, python_paths
+from vhost_backend.users import UserRange, find_range
 
 _OOM_SCORE: Final = 500
 """OOM score of a worker: the kernel kills it before the host's own services, but after any compiler."""
+
+_MAP_HINT: Final = (
+    "newuidmap and newgidmap must be set-uid, and vgcd without NoNewPrivileges (of systemd), which other settings imply"
+)
 
 WORKER_ENVIRONMENT: Final = {
     "LANG": "C.UTF-8",
@@ -52,7 +61,7 @@ def worker_command(
     Blocks for some milliseconds the first time, to find out which features the host has.
 
     :raise SandboxError: the mode is strict or permissive, and the host cannot isolate the worker.
-    :raise HostError: the launcher is missing.
+    :raise HostError: the launcher is missing, or a program that gives the worker its user.
     """
     isolate = choose_isolation(mode, proc=proc)
     spec = LaunchSpec(
@@ -67,3 +76,40 @@ def worker_command(
         quarters=quarters,
     )
     return command(spec, isolate=isolate)
+
+
+def users_of_workers(wanted: UserRange | None = None) -> UserRange:
+    """Range of users that this host's workers can have: `wanted`, or the one that the host offers.
+
+    An ordinary user's daemon starts a worker's Python as one of them, which takes a second: all that the worker reads
+    may be readable by the daemon's user only.
+
+    :raise HostError: the host offers no users, or others than `wanted`, or workers cannot run as them.
+    """
+    among = find_range(wanted)
+    if os.geteuid() != 0:
+        _check_user(among.first)
+    return among
+
+
+def _check_user(user: int) -> None:
+    """Starts a worker's Python as `user`.
+
+    :raise HostError: it does not start.
+    """
+    argv = (sys.executable, "-c", "import vhost_backend.worker.life")
+    done = subprocess.run(
+        worker_command(argv, kept_fds=(), mode="strict", quarters=Quarters(user)),
+        env=WORKER_ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode == 0:
+        return
+    why = "; ".join(done.stderr.splitlines()[-2:])
+    shown = ", ".join(map(str, python_paths()))
+    hint = _MAP_HINT if "user ids" in why else f"all users must be able to read {shown}"
+    raise HostError(f"workers do not start as user {user}: {why}", hint)

@@ -55,9 +55,11 @@ struct vgc_options {
     size_t num_kept_fds;
     int cgroup_fds[VGC_MAX_CGROUPS]; /* cgroup.procs of the control groups that the job joins; not the launcher */
     size_t num_cgroups;
-    bool has_ids; /* the job becomes uid:gid; only root can ask for that */
+    bool has_ids; /* the job becomes uid:gid */
     uid_t uid;
     gid_t gid;
+    const char *newuidmap; /* programs of these names, which let a launcher that is not root have a job with ids */
+    const char *newgidmap;
     bool own_root;         /* the job is root of its own user and mount namespace, and drops that by itself */
     uint64_t work_bytes;   /* size of the work directory /vgc-work; 0: none */
     const char *work_path; /* without isolation: an existing directory of the host */
@@ -93,9 +95,17 @@ int vgc_open_work(const struct vgc_options *options);
 void vgc_write_input(int work_fd, const struct vgc_options *options);
 void vgc_read_output(int work_fd, const struct vgc_options *options);
 
+/* subordinate.c: start before the user namespace is made, finish in it. */
+struct vgc_mapper {
+    pid_t pid;
+    int go;
+};
+struct vgc_mapper vgc_start_mapper(const struct vgc_options *options);
+void vgc_finish_mapper(struct vgc_mapper mapper);
+
 /* namespaces.c */
 int vgc_open_proc(void);
-void vgc_become_namespace_root(int proc_fd);
+void vgc_become_namespace_root(int proc_fd, const struct vgc_options *options);
 void vgc_unshare_all(void);
 void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options);
 void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score);

@@ -71,11 +71,13 @@ static pid_t start_job(const struct vgc_options *options, int proc_fd)
     close(handshake.job_end);
     vgc_offer_to_oom_killer(proc_fd, job, options->oom_score);
     if (options->isolate && read(handshake.launcher_end, &byte, 1) == 1) {
+        if (options->nice > 0)
+            vgc_lower_session(proc_fd, job, options->nice); /* later the job's files may be those of another user */
         vgc_map_job(proc_fd, job, options);
         vgc_check(write(handshake.launcher_end, &byte, 1), "user namespaces", "handshake");
     }
     close(handshake.launcher_end);
-    if (options->nice > 0)
+    if (!options->isolate && options->nice > 0)
         vgc_lower_session(proc_fd, job, options->nice);
     return job;
 }
@@ -173,7 +175,7 @@ int main(int argc, char **argv)
     int proc_fd = vgc_open_proc();
     if (options.isolate) {
         if (geteuid() != 0)
-            vgc_become_namespace_root(proc_fd);
+            vgc_become_namespace_root(proc_fd, &options);
         vgc_unshare_all();
         vgc_check(chdir("/"), "mount namespaces", "chdir"); /* so that init follows into the new root */
         init = start_init();

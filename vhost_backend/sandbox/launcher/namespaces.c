@@ -34,12 +34,20 @@ static void write_map(int proc_fd, pid_t pid, const char *name, unsigned inside,
     write_proc(proc_fd, pid, name, text);
 }
 
-/* Makes an ordinary user root of a namespace, in which it has the privileges to build a sandbox. */
-void vgc_become_namespace_root(int proc_fd)
+/* Makes an ordinary user root of a namespace, in which it has the privileges to build a sandbox, and in which there are
+ * its own ids and, if the job has others, the job's. */
+void vgc_become_namespace_root(int proc_fd, const struct vgc_options *options)
 {
+    struct vgc_mapper mapper;
     uid_t uid = geteuid();
     gid_t gid = getegid();
+    if (options->has_ids)
+        mapper = vgc_start_mapper(options);
     vgc_check(unshare(CLONE_NEWUSER), "user namespaces", "unshare(CLONE_NEWUSER)");
+    if (options->has_ids) {
+        vgc_finish_mapper(mapper);
+        return;
+    }
     pid_t self = getpid();
     write_proc(proc_fd, self, "setgroups", "deny");
     write_map(proc_fd, self, "uid_map", uid, uid);

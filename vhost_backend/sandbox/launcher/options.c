@@ -18,6 +18,8 @@ enum {
     OPT_KEEP_FD,
     OPT_CGROUP,
     OPT_IDS,
+    OPT_NEWUIDMAP,
+    OPT_NEWGIDMAP,
     OPT_OWN_ROOT,
     OPT_NO_ISOLATION,
     OPT_WORK_BYTES,
@@ -45,6 +47,8 @@ static const struct option long_options[] = {
     {"keep-fd", required_argument, NULL, OPT_KEEP_FD},
     {"cgroup", required_argument, NULL, OPT_CGROUP},
     {"ids", required_argument, NULL, OPT_IDS},
+    {"newuidmap", required_argument, NULL, OPT_NEWUIDMAP},
+    {"newgidmap", required_argument, NULL, OPT_NEWGIDMAP},
     {"own-root", no_argument, NULL, OPT_OWN_ROOT},
     {"no-isolation", no_argument, NULL, OPT_NO_ISOLATION},
     {"work-bytes", required_argument, NULL, OPT_WORK_BYTES},
@@ -180,6 +184,12 @@ static void set_option(int option, char *value, struct vgc_options *options)
         break;
     case OPT_IDS:
         set_ids(options, value);
+        break;
+    case OPT_NEWUIDMAP:
+        options->newuidmap = value;
+        break;
+    case OPT_NEWGIDMAP:
+        options->newgidmap = value;
         break;
     case OPT_OWN_ROOT:
         options->own_root = true;
