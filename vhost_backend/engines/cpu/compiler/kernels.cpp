@@ -7,6 +7,7 @@
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/Support/Alignment.h"
 #include "llvm/Support/MathExtras.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
 
 namespace vgc
 {
@@ -246,6 +247,15 @@ void collect_globals(llvm::Module &module, Program &program)
     }
 }
 
+/// Keeps variables that kernels only write to, as the guest can read them; the optimiser drops those that are `static`.
+void keep_globals(llvm::Module &module, const Program &program)
+{
+    llvm::SmallVector<llvm::GlobalValue *> kept;
+    for (const Global &global : program.globals)
+        kept.push_back(global.variable);
+    llvm::appendToCompilerUsed(module, kept);
+}
+
 } // namespace
 
 Program collect(llvm::Module &module)
@@ -263,6 +273,7 @@ Program collect(llvm::Module &module)
     for (const char *name : {"llvm.global.annotations", "llvm.compiler.used", "llvm.used"})
         if (llvm::GlobalVariable *list = module.getGlobalVariable(name))
             list->eraseFromParent();
+    keep_globals(module, program);
     if (program.kernels.empty() && program.globals.empty())
         fail("the source defines no kernel (a __global__ function; templates need an instantiation)");
     return program;
