@@ -319,6 +319,7 @@ PROGRAM_TABLE = _wire(
     "strings_len" / u32,
     "log_len" / u32,
     "reserved" / u32,
+    "memory_bytes" / u64 * "bytes of the memory quota that are the program's until it is unloaded",
 )
 FUNCTION_ENTRY = _wire(
     "vgc_function_entry",

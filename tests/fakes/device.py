@@ -69,7 +69,9 @@ SILENCE: Final = Answer(value=-1)
 """Result of an override by which the request stays in flight until the device is closed."""
 
 
-def program_table(functions: list[FakeFunction], variables: dict[str, tuple[int, int]], log: str) -> bytes:
+def program_table(
+    functions: list[FakeFunction], variables: dict[str, tuple[int, int]], log: str, memory_bytes: int = 0
+) -> bytes:
     """Payload of a PROGRAM_LOAD response."""
     strings, entries, params = b"", b"", b""
     for number, function in enumerate(functions, 1):
@@ -91,7 +93,8 @@ def program_table(functions: list[FakeFunction], variables: dict[str, tuple[int,
     for name, (address, size) in variables.items():
         table_globals += struct.pack("<IIQQ", len(strings), len(name), address, size)
         strings += name.encode()
-    head = struct.pack("<6I", len(functions), len(params) // 16, len(variables), len(strings), len(log), 0)
+    counts = (len(functions), len(params) // 16, len(variables), len(strings), len(log))
+    head = struct.pack("<6IQ", *counts, 0, memory_bytes)
     return head + entries + params + table_globals + strings + log.encode()
 
 
@@ -104,6 +107,8 @@ class FakeDevice:
         self.functions = [FakeFunction("saxpy", (4, 4, 8, 8), kinds), FakeFunction("empty")]
         self.variables: dict[str, tuple[int, int]] = {}
         self.log = ""
+        self.program_bytes = 0
+        """Bytes of the quota that each program takes."""
         self.seen: list[Ask] = []
         self.contexts: set[int] = set()
         self.memory: dict[int, bytearray] = {}
@@ -243,7 +248,7 @@ class FakeDevice:
     def _do_program_load(self, ask: Ask) -> Answer:
         if b"error" in ask.rest:
             return Answer(Status.COMPILE_FAILED, b"line 1: error: no such thing")
-        payload = program_table(self.functions, self.variables, self.log)
+        payload = program_table(self.functions, self.variables, self.log, self.program_bytes)
         return Answer(payload=payload[: ask.room], value=self._new_id(), aux=len(payload))
 
     def _do_program_unload(self, _ask: Ask) -> Answer:

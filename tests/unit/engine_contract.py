@@ -9,6 +9,7 @@ The program that `image` returns must have these kernels, which an engine that s
 
 from __future__ import annotations
 
+import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import pytest
 
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend.engines.base import Engine
+from vhost_backend.sandbox import memfd
 from virtio_proto import schema
 from virtio_proto.schema import ArgKind, Opcode, Status
 
@@ -61,6 +63,19 @@ class EngineContract(ABC):
     def same(self, found: bytes, expected: bytes) -> bool:
         """True if the bytes are equal, or the engine stores no data."""
         return len(found) == len(expected) and (found == expected or not self.stores_data)
+
+    # ---- programs --------------------------------------------------------------------------------
+
+    def test_no_more_is_charged_before_loading_than_after(self, rig: Rig) -> None:
+        image = self.image()
+        fd = memfd.sealed("image", image)
+        try:
+            least = rig.engine.image_bytes(fd, len(image))
+            program = rig.engine.load_program(fd, len(image), 1)
+        finally:
+            os.close(fd)
+        assert 0 <= least <= program.charged_bytes
+        rig.engine.unload_program(program)
 
     # ---- memory ----------------------------------------------------------------------------------
 

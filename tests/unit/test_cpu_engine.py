@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.unit.cpu_rig import LaunchError, Rig, rig
+from tests.waiting import until
 from virtio_proto.schema import LIMITS, ParamKind, Status
 
 INTEGER, FLOAT, POINTER, OTHER = ParamKind.INTEGER, ParamKind.FLOAT, ParamKind.POINTER, ParamKind.OTHER
@@ -136,6 +138,32 @@ def test_device_and_constant_variables(gpu: Rig) -> None:
     gpu.launch("variables", 1, 8, out)
     assert np.array_equal(out, np.array([10, 20, 30, 40] * 2) + 600)
     assert gpu.variable("counter").view(np.int32)[0] == before + 10
+
+
+@pytest.mark.parametrize("kind", ["static __device__ int", "__device__ int", "static __device__ volatile int"])
+def test_variables_that_kernels_only_write_can_be_read(kind: str) -> None:
+    with rig() as made:
+        made.load(f'{kind} seen[1000]; extern "C" __global__ void see(int i) {{ seen[i] = 7; }}')
+        made.launch("see", 1, 1, np.int32(999))
+        seen = made.variable("seen").view(np.int32)
+        assert (seen.size, seen[998], seen[999]) == (1000, 0, 7)
+
+
+def _private_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_memory_of_threads_goes_with_the_program_that_needed_it() -> None:
+    source = 'extern "C" __global__ void f(char *to, int i) { char a[16000]; a[i] = i; __syncthreads(); *to = a[*to]; }'
+    with rig() as made:
+        program = made.load(source)
+        out = made.array(1, np.uint8)
+        before = _private_bytes()
+        made.launch("f", 64, 1024, out, np.int32(0))
+        assert _private_bytes() - before > 15 << 20
+        made.programs.remove(program)
+        made.engine.unload_program(program)
+        until(lambda: _private_bytes() - before < 1 << 20)
 
 
 @pytest.mark.parametrize("threads", [32, 100, 256])

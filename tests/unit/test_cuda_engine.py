@@ -335,8 +335,21 @@ def test_variables_beyond_the_quota_are_never_on_the_gpu(fake: FakeDriver) -> No
     with rig_of(fake) as rig:
         reply = loaded(rig, rig.context(), image)
         assert reply.status is Status.OUT_OF_MEMORY
-        assert reply.text.endswith(f"the quota is {64 * MIB}")
+        assert reply.text.endswith(f"{64 * MIB} of {64 * MIB} bytes free")
         assert fake.count("cuModuleLoadData") == 0
+
+
+def test_variables_beyond_what_is_left_are_never_on_the_gpu(fake: FakeDriver) -> None:
+    image = cuda_cubin.cubin([one_kernel()], [cuda_cubin.Global("large", 40 * MIB)])
+    with rig_of(fake) as rig:
+        context = rig.context()
+        assert loaded(rig, context, image).status is Status.OK
+        used = rig.plane.usage().memory_used_bytes
+        reply = loaded(rig, context, image)
+        assert reply.status is Status.OUT_OF_MEMORY
+        assert reply.text.endswith(f"bytes of device memory, {64 * MIB - used} of {64 * MIB} bytes free")
+        assert fake.count("cuModuleLoadData") == 1
+        assert rig.plane.usage().memory_used_bytes == used
 
 
 def stack_limits(fake: FakeDriver) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -524,6 +525,21 @@ def test_memory_of_a_loaded_program_counts_against_the_quota(rig: Rig) -> None:
     assert rig.cold(Opcode.PROGRAM_UNLOAD, {"program": rig.programs[0]}, context=context).status is Status.OK
     assert rig.usage().memory_used_bytes == 0
     rig.alloc(context, 1 << 16)
+
+
+def test_a_programs_charge_is_raised_within_the_quota(rig: Rig) -> None:
+    program = rig.plane.add_program(1, 1000)
+    rig.plane.charge_program(program, 500)
+    assert rig.usage().memory_used_bytes == 1000
+    rig.plane.charge_program(program, LIMITS.memory_bytes)
+    assert rig.usage().memory_used_bytes == LIMITS.memory_bytes
+    with pytest.raises(DataPlaneError) as caught:
+        rig.plane.charge_program(program, LIMITS.memory_bytes + 1)
+    assert caught.value.number == errno.EDQUOT
+    rig.plane.remove_program(program)
+    assert rig.usage().memory_used_bytes == 0
+    with pytest.raises(DataPlaneError, match="No such file"):
+        rig.plane.charge_program(program, 1)
 
 
 @pytest.mark.parametrize("size", [(1 << 20) + 1, (1 << 64) - 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,15 @@ import pytest
 
 import guest_driver as vgc
 from guest_driver.arguments import Param, ParamKind
+from tests.fakes import cuda_cubin
 from tests.fakes.device import SILENCE, Answer, Ask, FakeDevice, FakeFunction, program_table
 from tests.fakes.guest import open_device
 from tests.fakes.link import GuestLink
 from tests.fakes.ring import RawRing
 from tests.limits import TIME_TO_ANSWER_S
 from tests.unit.guest_rig import dev, fake, link
+from vhost_backend.engines.cuda import cubin
+from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, Status
 
 __all__ = ["dev", "fake", "link"]
@@ -236,14 +240,13 @@ def test_table_that_was_cut_short_is_asked_for_again(dev: vgc.Device, fake: Fake
 def _lies() -> list[bytes]:
     good = program_table([FakeFunction("f", (4, 8))], {"v": (1, 2)}, "log")
     changes = [(0, 2**31), (4, 2**30), (8, 7), (12, 2**32 - 1), (16, 2**32 - 1)]
-    changes += [(24 + 4, 10**6), (24 + 20, 9), (24 + 28, 2)]  # size of the function's entry
-    changes += [
-        (64 + 4, 17),
-        (64 + 8, ParamKind.POINTER),
-        (64 + 8, ParamKind.OTHER + 1),
-    ]  # size of its first parameter's entry
+    changes += [(28, 1)]  # 4 GiB of memory
+    function = schema.PROGRAM_TABLE.size_bytes
+    changes += [(function + 4, 10**6), (function + 20, 9), (function + 28, 2)]  # size of the function's entry
+    param = function + schema.FUNCTION_ENTRY.size_bytes
+    changes += [(param + 4, 17), (param + 8, ParamKind.POINTER), (param + 8, ParamKind.OTHER + 1)]
     lies = [good[:at] + value.to_bytes(4, "little") + good[at + 4 :] for at, value in changes]
-    return [*lies, b"", good[:23], good[:-4]]
+    return [*lies, b"", good[:31], good[:-4]]
 
 
 @pytest.mark.parametrize("table", _lies())
@@ -251,6 +254,67 @@ def test_function_table_that_contradicts_itself_is_refused(dev: vgc.Device, fake
     fake.override[Opcode.PROGRAM_LOAD] = lambda _: Answer(payload=table, value=1)
     with pytest.raises(vgc.InternalError, match="contradicts itself"):
         dev.compile("source")
+
+
+def test_programs_count_before_memory_is_asked_for(dev: vgc.Device, fake: FakeDevice) -> None:
+    fake.program_bytes = 3 << 20
+    program = dev.compile("source")
+    held = dev.alloc((1 << 24) - (3 << 20))
+    before = len(fake.opcodes())
+    with pytest.raises(vgc.OutOfMemory, match="resources exhausted: asked 1, 0 of 16777216 bytes free"):
+        dev.alloc(1)
+    assert len(fake.opcodes()) == before
+    program.unload()
+    dev.alloc(3 << 20).free()
+    held.free()
+    dev.compile("source")
+    dev.reset()
+    dev.alloc(1 << 24)
+
+
+def test_program_loaded_before_a_reset_gives_nothing_back(dev: vgc.Device, fake: FakeDevice) -> None:
+    fake.program_bytes = 3 << 20
+    program = dev.compile("source")
+    dev.reset()
+    held = dev.alloc(1 << 24)
+    program.unload()
+    with pytest.raises(vgc.OutOfMemory):
+        dev.alloc(1)
+    held.free()
+
+
+def test_cubin_for_which_there_is_no_room_is_not_sent(dev: vgc.Device, fake: FakeDevice) -> None:
+    kernel = cuda_cubin.Kernel("kernel", shared_bytes=48 << 10)
+    image = cuda_cubin.cubin([kernel], [cuda_cubin.Global("vast", 1 << 23)])
+    needed = cubin.parse(image).loaded_bytes
+    dev.compile(image, kind="cubin")
+    held = dev.alloc((1 << 24) - needed)
+    dev.compile(image, kind="cubin")
+    assert fake.opcodes().count(Opcode.PROGRAM_LOAD) == 2
+    more = dev.alloc(1)
+    words = (
+        f"resources exhausted: the program takes {needed} bytes of device memory, {needed - 1} of 16777216 bytes free"
+    )
+    with pytest.raises(vgc.OutOfMemory, match=words):
+        dev.compile(image, kind="cubin")
+    assert fake.opcodes().count(Opcode.PROGRAM_LOAD) == 2
+    dev.compile("source")
+    more.free()
+    held.free()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_broken_cubins_are_left_to_the_host(dev: vgc.Device, seed: int) -> None:
+    """None is read beyond its end: a sanitizer would tell."""
+    chance = random.Random(seed)
+    whole = cuda_cubin.cubin([cuda_cubin.Kernel("kernel")], [cuda_cubin.Global("small", 64)])
+    for _ in range(50):
+        image = bytearray(whole[: chance.randrange(1, len(whole))] if chance.random() < 0.5 else whole)
+        for _ in range(chance.randrange(4)):
+            image[chance.randrange(len(image))] = chance.randrange(256)
+        with suppress(vgc.OutOfMemory):
+            dev.compile(bytes(image), kind="cubin").unload()
+    assert dev.compile("source")
 
 
 def test_unknown_and_ambiguous_names_are_explained(dev: vgc.Device, fake: FakeDevice) -> None:

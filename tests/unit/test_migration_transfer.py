@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
-from vhost_backend.engines.base import Engine
+from vhost_backend.engines.base import Engine, LoadedProgram
 from vhost_backend.engines.cpu.engine import CpuEngine
 from vhost_backend.engines.null import NullEngine
 from vhost_backend.worker.migration.file import HEAD, Manifest, MigratedProgram, Transfer, TransferError, places
@@ -283,6 +284,21 @@ def test_two_allocations_in_the_same_pages_are_refused() -> None:
         file.put(file.manifest["allocs_at"] + ALLOC_BYTES, struct.pack("<QQII", address + 4096, size, context, 0))
         with plane_rig(engine=cpu_engine()) as rig, pytest.raises(DataPlaneError, match="cannot be had"):
             load(rig, rig.server.programs, file.fd)
+
+
+def test_a_program_beyond_the_quota_is_refused_before_it_is_loaded() -> None:
+    class NeverLoads(NullEngine):
+        def load_program_at(self, image: bytes, context: int, base: int) -> LoadedProgram:
+            raise AssertionError(f"{len(image)} bytes for context {context} at {base:#x}")
+
+    def work(rig: Rig) -> None:
+        rig.load(rig.context(), PROGRAM)
+
+    with saved(null_engine, work) as file:
+        small = replace(LIMITS, memory_bytes=4999)
+        with plane_rig(small, engine=NeverLoads(1)) as rig, pytest.raises(DataPlaneError) as caught:
+            load(rig, rig.server.programs, file.fd)
+        assert caught.value.number == errno.EDQUOT
 
 
 def test_a_smaller_quota_is_refused() -> None:

@@ -400,6 +400,8 @@ int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc);
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc);
 /* Drops every allocation of a context, or every global of a program if its index is given. */
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
+/* Charges bytes to the quota; buffers kept for CALLs give way. -EDQUOT: too little is left. */
+int vgc_memory_charge(struct vgc_dp *dp, uint64_t bytes);
 /* Bytes charged to the quota for an allocation of `size` bytes; UINT64_MAX on overflow. */
 uint64_t vgc_charge_of(const struct vgc_dp *dp, uint64_t size);
 /* Takes device memory for a CALL, rounding *size up; -ENOMEM. */

@@ -103,15 +103,24 @@ uint64_t vgc_charge_of(const struct vgc_dp *dp, uint64_t size)
     return padded & ~(granularity - 1);
 }
 
+int vgc_memory_charge(struct vgc_dp *dp, uint64_t bytes)
+{
+    if (bytes > dp->config.memory_bytes - dp->memory_used)
+        vgc_temp_drop_all(dp);
+    if (bytes > dp->config.memory_bytes - dp->memory_used)
+        return -EDQUOT;
+    dp->memory_used += bytes;
+    return 0;
+}
+
 static int take_memory(struct vgc_dp *dp, uint64_t size, uint64_t charge, uint64_t *address)
 {
-    if (charge > dp->config.memory_bytes - dp->memory_used)
-        vgc_temp_drop_all(dp);
-    if (charge > dp->config.memory_bytes - dp->memory_used)
-        return -EDQUOT;
-    int error = dp->engine->ops->alloc(dp->engine, size, address);
-    if (error == 0)
-        dp->memory_used += charge;
+    int error = vgc_memory_charge(dp, charge);
+    if (error != 0)
+        return error;
+    error = dp->engine->ops->alloc(dp->engine, size, address);
+    if (error != 0)
+        dp->memory_used -= charge;
     return error;
 }
 

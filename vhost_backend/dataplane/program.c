@@ -14,12 +14,12 @@ static struct vgc_program *program_find(struct vgc_dp *dp, uint32_t id)
 /* Puts the program into a free table entry and charges the quota. */
 static int program_place(struct vgc_dp *dp, uint32_t index, uint32_t id, uint32_t engine_context, uint64_t charged)
 {
-    if (charged > dp->config.memory_bytes - dp->memory_used)
-        return -EDQUOT;
+    int error = vgc_memory_charge(dp, charged);
+    if (error != 0)
+        return error;
     dp->programs[index] =
         (struct vgc_program){.id = id, .serial = id >> 16, .context = engine_context, .charged = charged};
     dp->program_order[dp->num_programs++] = index;
-    dp->memory_used += charged;
     return (int)id;
 }
 
@@ -55,6 +55,27 @@ int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t char
     int id = program_add(dp, engine_context, charged);
     vgc_dp_unlock(dp);
     return id;
+}
+
+static int program_charge(struct vgc_dp *dp, uint32_t id, uint64_t charged)
+{
+    struct vgc_program *program = program_find(dp, id);
+    if (program == NULL)
+        return -ENOENT;
+    if (charged <= program->charged)
+        return 0;
+    int error = vgc_memory_charge(dp, charged - program->charged);
+    if (error == 0)
+        program->charged = charged;
+    return error;
+}
+
+int vgc_dp_program_charge(struct vgc_dp *dp, uint32_t id, uint64_t charged)
+{
+    vgc_dp_lock(dp);
+    int error = program_charge(dp, id, charged);
+    vgc_dp_unlock(dp);
+    return error;
 }
 
 /* Python unloads the program, once no request in flight may use its kernels or variables. */

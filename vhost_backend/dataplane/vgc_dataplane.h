@@ -125,10 +125,13 @@ int vgc_dp_cold_complete(struct vgc_dp *dp, uint32_t token, uint32_t status, uin
 
 /* ---- programs ------------------------------------------------------------------------------------------------ */
 
-/* Adds a program to the context with this engine's number; returns its id, or -ENOSPC. Functions and globals that are
- * added to it are found by id at once, by name after vgc_dp_program_publish(); later programs hide names of earlier
- * ones. */
+/* Adds a program to the context with this engine's number; returns its id, -ENOSPC, or -EDQUOT. Functions and globals
+ * that are added to it are found by id at once, by name after vgc_dp_program_publish(); later programs hide names of
+ * earlier ones. */
 int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t charged);
+/* Raises what a program is charged to `charged` bytes, which may be less than it is charged already. -EDQUOT: the quota
+ * has too little left, and nothing changes. */
+int vgc_dp_program_charge(struct vgc_dp *dp, uint32_t program, uint64_t charged);
 /* Adds a function; returns its id, or -EINVAL if its parameters are invalid. `kernel` must stay valid until
  * vgc_dp_program_remove(). Names are copied. */
 int vgc_dp_function_add(struct vgc_dp *dp, uint32_t program, const struct vgc_kernel *kernel, const char *name,

@@ -83,7 +83,7 @@ class LoadedProgram:
     globals: tuple[GlobalInfo, ...]
     private: Any = None
     charged_bytes: int = 0
-    """Bytes charged to the VM's memory quota while the program is loaded."""
+    """Bytes charged to the VM's memory quota while the program is loaded, at least `Engine.image_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +196,15 @@ class Engine(ABC):
         """Ends a `pause`, granted or not."""
 
     @abstractmethod
+    def image_bytes(self, image_fd: int, size: int) -> int:
+        """Bytes of the quota that a compiled image in a sealed memfd takes at least; nothing of it is loaded.
+
+        The worker charges them before it loads the image, and then the rest of `LoadedProgram.charged_bytes`.
+
+        :raise ProgramError: when the image is not one of this engine's.
+        """
+
+    @abstractmethod
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         """Loads a compiled image from a sealed memfd, which stays the caller's.
 
@@ -225,6 +234,13 @@ class Engine(ABC):
         """Image of a program, readable while the program is loaded.
 
         :raise ProgramError: programs of this engine cannot be migrated.
+        """
+        raise ProgramError(f"programs of the {self.kind} engine cannot be migrated to another worker")
+
+    def migrated_bytes(self, image: bytes) -> int:  # noqa: ARG002  most cannot
+        """Bytes of the quota, like `image_bytes`, of an image that comes from another worker of the VM.
+
+        :raise ProgramError: when the image is not one of this engine's.
         """
         raise ProgramError(f"programs of the {self.kind} engine cannot be migrated to another worker")
 

@@ -81,6 +81,14 @@ class NullEngine(Engine):
             raise EngineError(f"the null engine has no options, but got {', '.join(sorted(options))}")
         return cls(pes)
 
+    def image_bytes(self, image_fd: int, size: int) -> int:
+        return self.migrated_bytes(os.pread(image_fd, size, 0))
+
+    def migrated_bytes(self, image: bytes) -> int:
+        lines = (line.partition("#")[0].split() for line in image.decode(errors="replace").splitlines())
+        charges = [words[1] for words in lines if words[:1] == ["bytes"] and _is_charge(words)]
+        return min(int(charges[-1]), _MOST_BYTES) if charges else 0
+
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         return self._load(os.pread(image_fd, size, 0), context)
 
@@ -89,7 +97,6 @@ class NullEngine(Engine):
         base = self._next_global
         functions: list[FunctionInfo] = []
         variables: list[GlobalInfo] = []
-        charged = 0
         for number, line in enumerate(text.splitlines(), 1):
             match line.partition("#")[0].split():
                 case []:
@@ -98,13 +105,13 @@ class NullEngine(Engine):
                     functions.append(_function(name, words, number, context))
                 case ["global", name, words]:
                     variables.append(self._global(name, _number(words, number)))
-                case ["bytes", words] if words.isascii() and words.isdigit():
-                    charged = min(int(words), _MOST_BYTES)
+                case ["bytes", *_] as words if _is_charge(words):
+                    pass
                 case _:
                     raise ProgramError(
                         f"line {number}: {line!r:.80}; allowed: kernel NAME ..., global NAME SIZE, bytes N"
                     )
-        return LoadedProgram(tuple(functions), tuple(variables), _Private(base, image), charged)
+        return LoadedProgram(tuple(functions), tuple(variables), _Private(base, image), self.migrated_bytes(image))
 
     def unload_program(self, program: LoadedProgram) -> None:
         """Does nothing: kernels are freed with their last reference."""
@@ -146,6 +153,10 @@ class NullEngine(Engine):
         address = self._next_global
         self._next_global += size + 4096
         return GlobalInfo(name, address, size)
+
+
+def _is_charge(words: list[str]) -> bool:
+    return len(words) == 2 and words[1].isascii() and words[1].isdigit()
 
 
 def _number(text: str, line: int) -> int:

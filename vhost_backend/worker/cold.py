@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vhost_backend.engines.base import Engine, ProgramError, ProgramMemoryError
+from vhost_backend.engines.base import Engine
 from vhost_backend.errors import DriverError
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
@@ -83,7 +83,6 @@ class ColdServer:
 
     def __init__(self, engine: Engine, plane: DataPlane, send: SendToDaemon, sources: SourceFiles) -> None:
         """Takes `sources` over."""
-        self._engine = engine
         self._plane = plane
         self._send = send
         self.programs = Programs(engine, plane)
@@ -173,13 +172,7 @@ class ColdServer:
         self._send(message)
 
     def _finish_load(self, request: ColdRequest, log: str, image_fd: int) -> None:
-        try:
-            loaded = self._engine.load_program(image_fd, os.fstat(image_fd).st_size, request.engine_context)
-        except ProgramMemoryError as error:
-            raise DriverError(Status.OUT_OF_MEMORY, str(error)) from error
-        except ProgramError as error:
-            raise DriverError(Status.COMPILE_FAILED, f"the image cannot be loaded: {error}") from error
-        entry = self.programs.add(request.engine_context, loaded)
+        entry = self.programs.add(request.engine_context, image_fd, os.fstat(image_fd).st_size)
         self._reply(request, program_table(entry, log), value=entry.id)
 
     def _program_unload(self, request: ColdRequest) -> None:

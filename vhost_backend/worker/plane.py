@@ -90,6 +90,7 @@ class DataPlane:
 
     def __init__(self, engine: Any, limits: PlaneLimits, inflight_fd: int = -1) -> None:
         self.num_queues = limits.num_queues
+        self.memory_bytes = limits.memory_bytes
         self._why = ffi.new("char[]", int(lib.VGC_DP_WHY))
         config = ffi.new("struct vgc_dp_config *")
         config.engine = engine
@@ -256,6 +257,13 @@ class DataPlane:
         """
         added = lib.vgc_dp_program_add(self._dp, engine_context, charged_bytes)
         return self._check_plain(added, "too many programs" if added != -errno.EDQUOT else "the quota")
+
+    def charge_program(self, program: int, charged_bytes: int) -> None:
+        """Raises what a program is charged; it is never lowered.
+
+        :raise DataPlaneError: with number EDQUOT, the quota has too little left.
+        """
+        self._check_plain(lib.vgc_dp_program_charge(self._dp, program, charged_bytes), f"program {program}")
 
     def add_function(self, program: int, kernel: Any, name: str, short_name: str) -> int:
         """Registers a function and returns its id. `kernel` must live until `remove_program`."""

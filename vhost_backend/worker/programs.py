@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from vhost_backend.engines.base import Engine, FunctionInfo, GlobalInfo, LoadedProgram, ProgramMemoryError
+from vhost_backend.engines.base import Engine, FunctionInfo, GlobalInfo, LoadedProgram, ProgramError, ProgramMemoryError
 from vhost_backend.errors import DriverError
 from vhost_backend.worker.plane import DataPlane, DataPlaneError
 from virtio_proto import schema
 from virtio_proto.schema import Status
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,8 @@ class LoadedEntry:
     functions: tuple[Function, ...] = field(default=())
 
 
-class ProgramLoader(Protocol):
-    """Registers migrated programs with the data plane: `vhost_backend.worker.migration.plane.MigrationPlane`."""
-
-    def load_program(self, program: int, engine_context: int, charged_bytes: int) -> None: ...
+class FunctionLoader(Protocol):
+    """Registers functions of migrated programs: `vhost_backend.worker.migration.plane.MigrationPlane`."""
 
     def load_function(self, program: int, function: int, kernel: Any, name: str, short_name: str) -> None: ...
 
@@ -50,38 +50,58 @@ class Programs:
         self.before_change: Callable[[], None] = lambda: None
         """Hook called before a program's addresses become invalid and before a new program's functions can run."""
 
-    def add(self, context: int, loaded: LoadedProgram) -> LoadedEntry:
-        """Registers a program that the engine has loaded for the context with this engine number.
+    def add(self, context: int, image_fd: int, size: int) -> LoadedEntry:
+        """Charges a program to the quota, and loads it for the context with this engine number.
 
-        :raise DriverError: the VM has too many programs or too little memory; the program is unloaded again.
+        :raise DriverError: the image is not the engine's, or the VM has too many programs or too little memory; nothing
+            of the program is left.
         """
         self.before_change()
-        program = -1
         try:
-            program = self._plane.add_program(context, loaded.charged_bytes)
+            needed = self._engine.image_bytes(image_fd, size)
+            program = self._charged(needed, 0, lambda: self._plane.add_program(context, needed))
+            entry = self._load(program, context, image_fd, size, needed)
+        except ProgramMemoryError as error:
+            raise DriverError(Status.OUT_OF_MEMORY, str(error)) from error
+        except ProgramError as error:
+            raise DriverError(Status.COMPILE_FAILED, f"the image cannot be loaded: {error}") from error
+        except DataPlaneError as error:
+            raise DriverError(Status.RESOURCES_EXHAUSTED, str(error)) from error
+        self._entries[program] = entry
+        return entry
+
+    def _load(self, program: int, context: int, image_fd: int, size: int, charged: int) -> LoadedEntry:
+        """Loads a program that is charged so many bytes already.
+
+        :raise ProgramError: the engine refuses it; nothing of it is left.
+        :raise DataPlaneError: the VM has too many functions or variables; nothing of it is left.
+        """
+        loaded: LoadedProgram | None = None
+        try:
+            loaded = self._engine.load_program(image_fd, size, context)
+            total = loaded.charged_bytes
+            self._charged(total, charged, lambda: self._plane.charge_program(program, total))
             self._engine.provide(loaded)
             functions = tuple(Function(self._add_function(program, info), info) for info in loaded.functions)
             for variable in loaded.globals:
                 self._plane.add_global(program, variable.address, variable.size)
             self._plane.publish_programs()
-        except (DataPlaneError, ProgramMemoryError) as error:
-            if program >= 0:
-                self._plane.remove_program(program)
-            self._engine.unload_program(loaded)
-            raise self._refusal(error, loaded) from error
-        entry = LoadedEntry(program, context, loaded, functions)
-        self._entries[program] = entry
-        return entry
+        except (DataPlaneError, ProgramError):
+            self._plane.remove_program(program)
+            if loaded is not None:
+                self._engine.unload_program(loaded)
+            raise
+        return LoadedEntry(program, context, loaded, functions)
 
     def add_migrated(
-        self, plane: ProgramLoader, program: int, context: int, loaded: LoadedProgram, function_ids: Sequence[int]
+        self, plane: FunctionLoader, program: int, context: int, loaded: LoadedProgram, function_ids: Sequence[int]
     ) -> None:
-        """Registers a program with the ids that another worker gave it; `publish` must follow.
+        """Completes a program that the data plane knows, with the ids that another worker gave it; `publish` must follow.
 
         :raise DataPlaneError: ids or addresses are taken, or the quota does not allow it.
         :raise ProgramMemoryError: the device has too little memory.
         """
-        plane.load_program(program, context, loaded.charged_bytes)
+        self._plane.charge_program(program, loaded.charged_bytes)
         self._engine.provide(loaded)
         functions = tuple(Function(*pair) for pair in zip(function_ids, loaded.functions, strict=True))
         for function in functions:
@@ -139,14 +159,20 @@ class Programs:
                     return variable
         raise DriverError(Status.NOT_FOUND, f"no variable '{name[:200]}'")
 
-    def _refusal(self, error: DataPlaneError | ProgramMemoryError, loaded: LoadedProgram) -> DriverError:
-        if isinstance(error, ProgramMemoryError):
-            return DriverError(Status.OUT_OF_MEMORY, str(error))
-        if error.number != errno.EDQUOT:
-            return DriverError(Status.RESOURCES_EXHAUSTED, str(error))
-        used = self._plane.usage().memory_used_bytes
-        text = f"the program takes {loaded.charged_bytes} bytes of device memory; {used} bytes of the quota are used"
-        return DriverError(Status.OUT_OF_MEMORY, text)
+    def _charged(self, total: int, charged: int, charge: Callable[[], _T]) -> _T:
+        """Result of `charge`, which charges a program `total` bytes; so many are charged already.
+
+        :raise ProgramMemoryError: the quota has too little left.
+        """
+        try:
+            return charge()
+        except DataPlaneError as error:
+            if error.number != errno.EDQUOT:
+                raise
+            quota = self._plane.memory_bytes
+            free = quota - self._plane.usage().memory_used_bytes + charged
+            text = f"the program takes {total} bytes of device memory, {free} of {quota} bytes free"
+            raise ProgramMemoryError(text) from error
 
     def _add_function(self, program: int, info: FunctionInfo) -> int:
         return self._plane.add_function(program, info.kernel, info.name, info.short_name)
@@ -241,6 +267,7 @@ def program_table(entry: LoadedEntry, log: str) -> bytes:
             "strings_len": len(strings.data),
             "log_len": len(raw_log),
             "reserved": 0,
+            "memory_bytes": entry.loaded.charged_bytes,
         }
     )
     return bytes(header + functions + params + variables + strings.data + raw_log)

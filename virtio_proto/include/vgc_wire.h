@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0x9e382bc5e18be05ull
+#define VGC_WIRE_FINGERPRINT 0x47aee04f4881088cull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -274,6 +274,7 @@ struct vgc_program_table {
     uint32_t strings_len;
     uint32_t log_len;
     uint32_t reserved;
+    uint64_t memory_bytes; /* bytes of the memory quota that are the program's until it is unloaded */
 };
 
 /* Function of a program; also the payload of FUNCTION_LOOKUP (its params follow, name_off 0). */
@@ -414,13 +415,14 @@ _Static_assert(offsetof(struct vgc_call_arg, size) == 8, "vgc_call_arg.size");
 _Static_assert(sizeof(struct vgc_body_event) == 8, "vgc_body_event");
 _Static_assert(offsetof(struct vgc_body_event, event) == 0, "vgc_body_event.event");
 _Static_assert(offsetof(struct vgc_body_event, reserved) == 4, "vgc_body_event.reserved");
-_Static_assert(sizeof(struct vgc_program_table) == 24, "vgc_program_table");
+_Static_assert(sizeof(struct vgc_program_table) == 32, "vgc_program_table");
 _Static_assert(offsetof(struct vgc_program_table, num_functions) == 0, "vgc_program_table.num_functions");
 _Static_assert(offsetof(struct vgc_program_table, num_params) == 4, "vgc_program_table.num_params");
 _Static_assert(offsetof(struct vgc_program_table, num_globals) == 8, "vgc_program_table.num_globals");
 _Static_assert(offsetof(struct vgc_program_table, strings_len) == 12, "vgc_program_table.strings_len");
 _Static_assert(offsetof(struct vgc_program_table, log_len) == 16, "vgc_program_table.log_len");
 _Static_assert(offsetof(struct vgc_program_table, reserved) == 20, "vgc_program_table.reserved");
+_Static_assert(offsetof(struct vgc_program_table, memory_bytes) == 24, "vgc_program_table.memory_bytes");
 _Static_assert(sizeof(struct vgc_function_entry) == 40, "vgc_function_entry");
 _Static_assert(offsetof(struct vgc_function_entry, id) == 0, "vgc_function_entry.id");
 _Static_assert(offsetof(struct vgc_function_entry, name_off) == 4, "vgc_function_entry.name_off");

@@ -379,5 +379,10 @@ int vgc_alloc_or_reap(struct vgc_device *device, uint64_t size, uint8_t **pointe
 /* ---- memory.c ------------------------------------------------------------------------------- */
 
 bool vgc_in_region(const struct vgc_device *device, const void *pointer, uint64_t size);
+/* Counts memory that the host has charged to the quota of all processes, or no longer does. */
+void vgc_quota_add(struct vgc_device *device, uint64_t size);
+void vgc_quota_give(struct vgc_device *device, uint64_t size);
+/* Bytes of the quota that no process has taken. */
+uint64_t vgc_quota_free(struct vgc_device *device);
 
 #endif

@@ -21,10 +21,23 @@ static bool quota_take(struct vgc_device *device, uint64_t size, uint64_t *used)
     return true;
 }
 
-static void quota_give(struct vgc_device *device, uint64_t size)
+void vgc_quota_add(struct vgc_device *device, uint64_t size)
+{
+    atomic_fetch_add(&device->state->memory_bytes, size);
+    atomic_fetch_add(&vgc_state_self(device)->memory_bytes, size);
+}
+
+void vgc_quota_give(struct vgc_device *device, uint64_t size)
 {
     atomic_fetch_sub(&device->state->memory_bytes, size);
     atomic_fetch_sub(&vgc_state_self(device)->memory_bytes, size);
+}
+
+uint64_t vgc_quota_free(struct vgc_device *device)
+{
+    uint64_t used = atomic_load(&device->state->memory_bytes);
+    uint64_t quota = device->config.quota_memory_bytes;
+    return used < quota ? quota - used : 0;
 }
 
 static int ask_alloc(struct vgc_device *device, uint64_t size, uint64_t *address)
@@ -69,7 +82,7 @@ int vgc_alloc(struct vgc_device *device, uint64_t size, uint64_t *address)
     if (result == VGC_OK)
         result = vgc_ledger_add(&device->ledger, *address, size);
     if (result != VGC_OK)
-        quota_give(device, size);
+        vgc_quota_give(device, size);
     return result;
 }
 
@@ -82,7 +95,7 @@ int vgc_free(struct vgc_device *device, uint64_t address)
     if (size == 0)
         return vgc_fail(VGC_INVALID_ADDRESS, "0x%llx is not the start of a live allocation of this process",
                         (unsigned long long)address);
-    quota_give(device, size);
+    vgc_quota_give(device, size);
     return ask_free(device, address);
 }
 

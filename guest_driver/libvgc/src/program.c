@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cubin.h"
 #include "program.h"
 
 enum { RESPONSE_BYTES = 128 << 10 };
@@ -42,7 +43,8 @@ static bool locate_parts(struct vgc_program *program, uint64_t len)
     uint64_t globals_at = params_at + (uint64_t)table->num_params * sizeof(struct vgc_param_entry);
     uint64_t strings_at = globals_at + (uint64_t)table->num_globals * sizeof(struct vgc_global_entry);
     uint64_t log_at = strings_at + table->strings_len;
-    if (log_at > len || table->log_len > len - log_at)
+    if (table->memory_bytes > program->device->config.quota_memory_bytes || log_at > len ||
+        table->log_len > len - log_at)
         return false;
     const uint8_t *base = (const uint8_t *)table;
     program->entries = (const void *)(base + sizeof(*table));
@@ -110,6 +112,7 @@ static int make_program(struct vgc_device *device, uint32_t id, void *payload, u
         return vgc_fail(VGC_INTERNAL, "the device answered with a function table that contradicts itself");
     }
     vgc_set_log(program->log, strlen(program->log));
+    vgc_quota_add(device, program->table->memory_bytes);
     *out = program;
     return VGC_OK;
 }
@@ -141,6 +144,21 @@ static int check_load(struct load *load)
                         (unsigned long long)load->body.source_len, VGC_MAX_SOURCE_BYTES);
     load->body.options_len = (uint32_t)options_len;
     return VGC_OK;
+}
+
+/* Refuses a cubin for which the quota has no room. What sources and PTX take is known once the host has compiled them.
+ */
+static int check_memory(const struct load *load)
+{
+    if (load->body.kind != VGC_SOURCE_CUBIN)
+        return VGC_OK;
+    uint64_t needed = vgc_cubin_bytes(load->source, load->body.source_len);
+    if (needed <= vgc_quota_free(load->device) || (vgc_reap(load->device) && needed <= vgc_quota_free(load->device)))
+        return VGC_OK;
+    return vgc_fail(VGC_OUT_OF_MEMORY,
+                    "resources exhausted: the program takes %llu bytes of device memory, %llu of %llu bytes free",
+                    (unsigned long long)needed, (unsigned long long)vgc_quota_free(load->device),
+                    (unsigned long long)load->device->config.quota_memory_bytes);
 }
 
 /* Staging holds options and source, then room for the answer. */
@@ -216,6 +234,10 @@ int vgc_program_load(struct vgc_device *device, int kind, const void *source, ui
     vgc_set_log("", 0);
     int result = check_load(&load);
     if (result == VGC_OK)
+        result = vgc_check_usable(device);
+    if (result == VGC_OK)
+        result = check_memory(&load);
+    if (result == VGC_OK)
         result = try_load(&load);
     if (result == VGC_OK && load.response.aux > load.payload_len) { /* cut short: the second time it is cached */
         (void)unload(device, (uint32_t)load.response.value);
@@ -240,6 +262,8 @@ int vgc_program_unload(struct vgc_program *program)
         return VGC_OK;
     bool stale = program->epoch != program->device->epoch;
     int result = stale ? VGC_OK : unload(program->device, program->id);
+    if (!stale)
+        vgc_quota_give(program->device, program->table->memory_bytes);
     free_program(program);
     return result;
 }

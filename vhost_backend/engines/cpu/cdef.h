@@ -20,6 +20,11 @@ int vgc_cpu_engine_start(struct vgc_engine *engine, char *why);
 /* Ends the engine's threads and frees the engine. No operation may be running. */
 void vgc_cpu_engine_close(struct vgc_engine *engine);
 
+/* Bytes of memory that an image of `size` bytes in `fd` takes once it is loaded: all its segments, zeroes included, and
+ * the image itself, which stays mapped. Reads its headers alone. 0: it is broken, with the reason in `why`. */
+uint64_t vgc_cpu_image_bytes(int fd, uint64_t size, char *why);
+/* Bytes that an image in memory, 8-byte aligned, takes once it is loaded; 0: it is broken. */
+uint64_t vgc_cpu_image_bytes_of(const uint8_t *image, uint64_t size, char *why);
 /* Loads an image that vgc-cpucc made from `size` bytes of `fd`; NULL on failure, with the reason in `why`. */
 struct vgc_cpu_program *vgc_cpu_program_load(struct vgc_engine *engine, int fd, uint64_t size, uint32_t context,
                                              char *why);
@@ -28,6 +33,8 @@ struct vgc_cpu_program *vgc_cpu_program_load_at(struct vgc_engine *engine, const
                                                 uint32_t context, uint64_t base, char *why);
 /* Image of a program, valid while that is loaded. */
 const uint8_t *vgc_cpu_program_image(const struct vgc_cpu_program *program, uint64_t *size);
+/* Bytes of memory that a program takes: as its image says, and what threads keep across waits, on every element. */
+uint64_t vgc_cpu_program_bytes(const struct vgc_cpu_program *program);
 uint64_t vgc_cpu_program_base(const struct vgc_cpu_program *program);
 /* Finds the index-th part of a program that its code may write to; false if there are fewer. */
 bool vgc_cpu_program_writable(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address, uint64_t *size);

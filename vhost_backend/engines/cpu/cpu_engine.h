@@ -26,6 +26,7 @@ enum {
     CPU_SHARED_GUARD = 64 << 10, /* wider, as kernels index shared memory with strides */
     CPU_STACK_BYTES = 1 << 20,
     CPU_SIGNAL_STACK_BYTES = 64 << 10,
+    CPU_FRAME_BYTES = 256 << 10, /* frame that every PE has; larger ones are charged to programs */
     CPU_INLINE_COPY = 256 << 10, /* bytes; smaller copies are made at once by the submitter */
     CPU_COPY_SLICE = 256 << 10,  /* bytes per poll: faster than larger slices, and short enough for other requests */
     CPU_LEFTOVERS = 8,           /* ranges of blocks per launch that confined PEs have left to other PEs */
@@ -144,6 +145,7 @@ struct cpu_engine {
     uint32_t kicks;
     uint32_t num_confined;
     struct cpu_firmware slots[CPU_FIRMWARE_SLOTS];
+    size_t frame_most; /* largest frame that a loaded program needs */
     pthread_mutex_t programs_lock;
     struct vgc_cpu_program *programs; /* all loaded programs */
 };
@@ -175,6 +177,10 @@ int cpu_put_output(struct vgc_engine *engine, uint32_t context, const char *text
  * `why`. */
 int cpu_elf_load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, const struct vgc_cpu_image **image,
                  char *why);
+/* Sets elf->mapped of an image that is not loaded, from its headers alone. 0 or -1 with `why`. */
+int cpu_elf_measure(struct cpu_elf *elf, char *why);
+/* Bytes of memory for the image: all its segments, zeroes included, and the file, in whole pages. */
+uint64_t cpu_elf_bytes(const struct cpu_elf *elf);
 void cpu_elf_unload(struct cpu_engine *engine, const struct cpu_elf *elf);
 /* Finds the index-th part of an image that code may write to; false if there are fewer. */
 bool cpu_elf_writable(const struct cpu_elf *elf, uint32_t index, uint64_t *address, uint64_t *size);
@@ -184,6 +190,8 @@ int cpu_elf_settle(const struct cpu_elf *elf, char *why);
 /* pe.c */
 int cpu_pes_start(struct cpu_engine *engine, char *why);
 void cpu_pes_stop(struct cpu_engine *engine);
+/* Sets the largest frame that loaded programs need; PEs that have larger ones give them back once they are idle. */
+void cpu_pes_bound_frames(struct cpu_engine *engine, size_t most);
 
 /* streams.c */
 int cpu_submit(struct vgc_engine *engine, struct vgc_op *op);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import (
@@ -19,6 +19,12 @@ from vhost_backend.engines.base import (
 )
 from vhost_backend.engines.cpu import toolchain
 from vhost_backend.errors import EngineError
+
+_PAGE_BYTES: Final = 4096
+_FUNCTION_BYTES: Final = 1024
+"""Bytes that the worker keeps for a function, besides its parameters and names."""
+_PARAM_BYTES: Final = 256
+_VARIABLE_BYTES: Final = 512
 
 
 def _processor() -> str:
@@ -57,6 +63,18 @@ class CpuEngine(Engine):
         if lib.vgc_cpu_engine_start(self.handle, self._why) != 0:
             raise EngineError(f"cpu engine: {self._reason()}")
 
+    def image_bytes(self, image_fd: int, size: int) -> int:
+        return self._measured(lib.vgc_cpu_image_bytes(image_fd, size, self._why))
+
+    def migrated_bytes(self, image: bytes) -> int:
+        return self._measured(lib.vgc_cpu_image_bytes_of(ffi.from_buffer(image), len(image), self._why))
+
+    def _measured(self, measured: int) -> int:
+        """The number itself. :raise ProgramError: it is 0: the image is broken."""
+        if measured == 0:
+            raise ProgramError(self._reason())
+        return measured
+
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         program = lib.vgc_cpu_program_load(self.handle, image_fd, size, context, self._why)
         return self._loaded(program)
@@ -70,7 +88,8 @@ class CpuEngine(Engine):
             raise ProgramError(self._reason())
         functions = tuple(_function(program, index) for index in range(lib.vgc_cpu_program_num_kernels(program)))
         variables = tuple(_global(program, index) for index in range(lib.vgc_cpu_program_num_globals(program)))
-        return LoadedProgram(functions, variables, program)
+        charged = int(lib.vgc_cpu_program_bytes(program)) + _table_bytes(functions, variables)
+        return LoadedProgram(functions, variables, program, charged)
 
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cpu_program_unload(program.private)
@@ -117,6 +136,15 @@ class CpuEngine(Engine):
 
     def _reason(self) -> str:
         return _text(self._why)
+
+
+def _table_bytes(functions: tuple[FunctionInfo, ...], variables: tuple[GlobalInfo, ...]) -> int:
+    """Bytes, in whole pages, of what the worker itself keeps for functions and variables; names are kept several times."""
+    params = sum(len(function.params) for function in functions)
+    texts = sum(len(function.name) + len(function.short_name) for function in functions)
+    texts += sum(len(variable.name) for variable in variables)
+    tables = len(functions) * _FUNCTION_BYTES + params * _PARAM_BYTES + len(variables) * _VARIABLE_BYTES + 4 * texts
+    return -(-tables // _PAGE_BYTES) * _PAGE_BYTES
 
 
 def _text(pointer: Any) -> str:

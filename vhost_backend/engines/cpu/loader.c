@@ -15,6 +15,8 @@
 
 enum { PAGE = 4096, MAX_IMAGE = 256 << 20 };
 
+#define MAX_SPAN (UINT64_C(1) << 46)
+
 struct loader {
     struct cpu_engine *engine;
     uint64_t at; /* 0: anywhere */
@@ -29,6 +31,11 @@ struct loader {
     const uint32_t *hash;
     char *why;
 };
+
+static uint64_t pages_of(uint64_t size)
+{
+    return (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
 
 static int refuse(struct loader *loader, const char *reason, const char *what)
 {
@@ -189,12 +196,12 @@ static int check_segments(struct loader *loader, const Elf64_Phdr *segments, uin
         if (segment->p_type != PT_LOAD && segment->p_type != PT_DYNAMIC)
             continue;
         if (segment->p_offset > loader->file_size || segment->p_filesz > loader->file_size - segment->p_offset ||
-            segment->p_vaddr > MAX_IMAGE || segment->p_memsz > MAX_IMAGE || segment->p_filesz > segment->p_memsz)
+            segment->p_vaddr > MAX_SPAN || segment->p_memsz > MAX_SPAN || segment->p_filesz > segment->p_memsz)
             return refuse(loader, "has a segment outside of it", "");
         if (segment->p_vaddr + segment->p_memsz > end)
             end = segment->p_vaddr + segment->p_memsz;
     }
-    loader->mapped = (end + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    loader->mapped = pages_of(end);
     return end >= sizeof(uint64_t) ? 0 : refuse(loader, "is empty", "");
 }
 
@@ -227,14 +234,40 @@ static const Elf64_Dyn *find_dynamic(const struct loader *loader, const Elf64_Ph
     return NULL;
 }
 
+/* Checks everything that is read before memory is mapped; NULL: the image was refused. */
+static const Elf64_Ehdr *check(struct loader *loader)
+{
+    if (loader->file_size == 0 || loader->file_size > MAX_IMAGE) {
+        refuse(loader, "has an impossible size", "");
+        return NULL;
+    }
+    const Elf64_Ehdr *header = check_header(loader);
+    if (header == NULL)
+        return NULL;
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)(loader->file + header->e_phoff);
+    return check_segments(loader, segments, header->e_phnum) == 0 ? header : NULL;
+}
+
+int cpu_elf_measure(struct cpu_elf *elf, char *why)
+{
+    struct loader loader = {.file = elf->file, .file_size = elf->file_size, .why = why};
+    if (check(&loader) == NULL)
+        return -1;
+    elf->mapped = loader.mapped;
+    return 0;
+}
+
+uint64_t cpu_elf_bytes(const struct cpu_elf *elf)
+{
+    return elf->mapped + pages_of(elf->file_size);
+}
+
 static int load(struct loader *loader, const struct vgc_cpu_image **image)
 {
-    const Elf64_Ehdr *header = check_header(loader);
+    const Elf64_Ehdr *header = check(loader);
     if (header == NULL)
         return -1;
     const Elf64_Phdr *segments = (const Elf64_Phdr *)(loader->file + header->e_phoff);
-    if (check_segments(loader, segments, header->e_phnum) != 0)
-        return -1;
     loader->base = loader->outside ? cpu_map_guarded(loader->mapped, CPU_GUARD)
                                    : cpu_map_device(loader->engine, loader->at, loader->mapped);
     if (loader->base == NULL)
@@ -261,8 +294,6 @@ int cpu_elf_load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, co
                             .file = elf->file,
                             .file_size = elf->file_size,
                             .why = why};
-    if (elf->file_size == 0 || elf->file_size > MAX_IMAGE)
-        return refuse(&loader, "has an impossible size", "");
     int result = load(&loader, image);
     elf->base = loader.base;
     elf->mapped = loader.mapped;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPIN_NS = 20000, FIRST_FRAME = 64 << 10 };
+enum { SPIN_NS = 20000 };
 
 /* ---- taking work -------------------------------------------------------------------------------------------- */
 
@@ -50,12 +50,34 @@ static void answer_kick(struct cpu_pe *pe)
     pthread_mutex_lock(&pe->engine->lock);
 }
 
+static void drop_frame(struct cpu_pe *pe)
+{
+    if (pe->frame != NULL)
+        cpu_unmap_guarded(pe->frame, pe->frame_bytes, CPU_GUARD);
+    pe->frame = NULL;
+    pe->frame_bytes = 0;
+}
+
+void cpu_pes_bound_frames(struct cpu_engine *engine, size_t most)
+{
+    pthread_mutex_lock(&engine->lock);
+    bool smaller = most < engine->frame_most;
+    engine->frame_most = most;
+    if (smaller) {
+        atomic_fetch_add(&engine->work_seq, 1);
+        pthread_cond_broadcast(&engine->work);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
 /* Waits for a launch with blocks left and joins it; NULL when the engine closes. Lock held. */
 static struct cpu_launch *join_launch(struct cpu_pe *pe)
 {
     struct cpu_engine *engine = pe->engine;
     bool spun = false;
     while (!engine->closing) {
+        if (pe->frame_bytes > CPU_FRAME_BYTES && pe->frame_bytes > engine->frame_most)
+            drop_frame(pe);
         bool confined = atomic_load_explicit(&pe->confined, memory_order_relaxed);
         struct cpu_launch *launch = confined ? NULL : pick(engine);
         if (launch != NULL) {
@@ -97,11 +119,11 @@ static bool reserve_frame(struct cpu_pe *pe, size_t needed)
 {
     if (needed <= pe->frame_bytes)
         return true;
+    needed = needed < CPU_FRAME_BYTES ? CPU_FRAME_BYTES : needed;
     uint8_t *frame = cpu_map_guarded(needed, CPU_GUARD);
     if (frame == NULL)
         return false;
-    if (pe->frame != NULL)
-        cpu_unmap_guarded(pe->frame, pe->frame_bytes, CPU_GUARD);
+    drop_frame(pe);
     pe->frame = frame;
     pe->frame_bytes = needed;
     return true;
@@ -243,8 +265,7 @@ static void free_pe(struct cpu_pe *pe)
         cpu_unmap_guarded(pe->shared, VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
     if (pe->signal_stack != NULL)
         cpu_unmap_guarded(pe->signal_stack, CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
-    if (pe->frame != NULL)
-        cpu_unmap_guarded(pe->frame, pe->frame_bytes, CPU_GUARD);
+    drop_frame(pe);
 }
 
 /* Starts a thread that takes only signals raised by its own code. */
@@ -274,7 +295,8 @@ static int start_pe(struct cpu_engine *engine, uint32_t index)
     cpu_control_join(pe);
     pe->shared = cpu_map_guarded(VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
     pe->signal_stack = cpu_map_guarded(CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
-    if (pe->shared == NULL || pe->signal_stack == NULL || !reserve_frame(pe, FIRST_FRAME) || start_thread(pe) != 0) {
+    if (pe->shared == NULL || pe->signal_stack == NULL || !reserve_frame(pe, CPU_FRAME_BYTES) ||
+        start_thread(pe) != 0) {
         free_pe(pe);
         return -1;
     }

@@ -12,6 +12,7 @@ struct vgc_cpu_program {
     struct vgc_cpu_program *next;
     struct cpu_elf elf; /* its file is mapped by this program */
     const struct vgc_cpu_image *image;
+    size_t frame_bytes;          /* largest frame that a kernel needs on a PE */
     struct vgc_kernel kernels[]; /* image->num_kernels */
 };
 
@@ -41,6 +42,21 @@ static void unmap_file(const struct cpu_elf *elf)
     munmap((void *)(uintptr_t)elf->file, elf->file_size);
 }
 
+static size_t frame_of(const struct vgc_cpu_kernel_desc *desc)
+{
+    size_t threads = desc->max_threads < VGC_CPU_MAX_THREADS ? desc->max_threads : VGC_CPU_MAX_THREADS;
+    return desc->frame_bytes * ((threads + 63) & ~(size_t)63);
+}
+
+/* Bounds the PEs' frames to what loaded programs need. Only the main thread changes the list. */
+static void bound_frames(struct cpu_engine *engine)
+{
+    size_t most = 0;
+    for (const struct vgc_cpu_program *program = engine->programs; program != NULL; program = program->next)
+        most = program->frame_bytes > most ? program->frame_bytes : most;
+    cpu_pes_bound_frames(engine, most);
+}
+
 static void add(struct vgc_cpu_program *program)
 {
     struct cpu_engine *engine = program->engine;
@@ -48,6 +64,7 @@ static void add(struct vgc_cpu_program *program)
     program->next = engine->programs;
     engine->programs = program;
     pthread_mutex_unlock(&engine->programs_lock);
+    bound_frames(engine);
 }
 
 static void take_out(struct vgc_cpu_program *program)
@@ -59,6 +76,7 @@ static void take_out(struct vgc_cpu_program *program)
         link = &(*link)->next;
     *link = program->next;
     pthread_mutex_unlock(&engine->programs_lock);
+    bound_frames(engine);
 }
 
 /* Loads an image; takes ownership of the file's mapping. */
@@ -80,21 +98,47 @@ static struct vgc_cpu_program *load(struct cpu_engine *engine, struct cpu_elf *e
     program->engine = engine;
     program->elf = *elf;
     program->image = image;
-    for (uint32_t i = 0; i < image->num_kernels; i++)
+    for (uint32_t i = 0; i < image->num_kernels; i++) {
+        size_t frame = frame_of(&image->kernels[i]);
+        program->frame_bytes = frame > program->frame_bytes ? frame : program->frame_bytes;
         describe_kernel(&program->kernels[i], &image->kernels[i], context);
+    }
     add(program);
     return program;
+}
+
+static bool map_file(struct cpu_elf *elf, int fd, uint64_t size, char *why)
+{
+    const uint8_t *file = size == 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    *elf = (struct cpu_elf){.file = file, .file_size = size};
+    if (file != MAP_FAILED)
+        return true;
+    snprintf(why, VGC_CPU_WHY, "the image of %lu bytes cannot be mapped", (unsigned long)size);
+    return false;
+}
+
+uint64_t vgc_cpu_image_bytes(int fd, uint64_t size, char *why)
+{
+    struct cpu_elf elf;
+    if (!map_file(&elf, fd, size, why))
+        return 0;
+    uint64_t bytes = cpu_elf_measure(&elf, why) == 0 ? cpu_elf_bytes(&elf) : 0;
+    unmap_file(&elf);
+    return bytes;
+}
+
+uint64_t vgc_cpu_image_bytes_of(const uint8_t *image, uint64_t size, char *why)
+{
+    struct cpu_elf elf = {.file = image, .file_size = size};
+    return cpu_elf_measure(&elf, why) == 0 ? cpu_elf_bytes(&elf) : 0;
 }
 
 struct vgc_cpu_program *vgc_cpu_program_load(struct vgc_engine *engine, int fd, uint64_t size, uint32_t context,
                                              char *why)
 {
-    const uint8_t *file = size == 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    struct cpu_elf elf = {.file = file, .file_size = size};
-    if (file == MAP_FAILED) {
-        snprintf(why, VGC_CPU_WHY, "the image of %lu bytes cannot be mapped", (unsigned long)size);
+    struct cpu_elf elf;
+    if (!map_file(&elf, fd, size, why))
         return NULL;
-    }
     return load(cpu_engine_of(engine), &elf, 0, context, why);
 }
 
@@ -149,6 +193,12 @@ const uint8_t *vgc_cpu_program_image(const struct vgc_cpu_program *program, uint
 {
     *size = program->elf.file_size;
     return program->elf.file;
+}
+
+uint64_t vgc_cpu_program_bytes(const struct vgc_cpu_program *program)
+{
+    size_t frame = program->frame_bytes > CPU_FRAME_BYTES ? (program->frame_bytes + 4095) & ~(size_t)4095 : 0;
+    return cpu_elf_bytes(&program->elf) + frame * program->engine->base.num_pes;
 }
 
 uint64_t vgc_cpu_program_base(const struct vgc_cpu_program *program)

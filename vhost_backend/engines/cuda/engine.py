@@ -106,13 +106,13 @@ class CudaEngine(Engine):
     def resume(self) -> None:
         lib.vgc_cuda_engine_resume(self.handle)
 
+    def image_bytes(self, image_fd: int, size: int) -> int:
+        image, _declared = _split(image_fd, size)
+        return self._static_bytes(self._parse(image))
+
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
-        try:
-            image, declared = kinds.split(memfd.read(image_fd, size))
-        except TrailerError as error:
-            raise ProgramError(str(error)) from error
+        image, declared = _split(image_fd, size)
         parsed = self._parse(image)
-        self._check_fits(parsed)
         specs, _kept = _kernel_specs(parsed)
         program = lib.vgc_cuda_program_load(
             self.handle, image, len(image), context, specs, len(parsed.kernels), self._why
@@ -183,17 +183,6 @@ class CudaEngine(Engine):
                 )
         return parsed
 
-    def _check_fits(self, parsed: Cubin) -> None:
-        """Refuses a program larger than the whole quota before it is loaded; the data plane charges it only afterwards.
-
-        :raise ProgramMemoryError: the program is larger than the quota.
-        """
-        needed = self._static_bytes(parsed)
-        if needed > self._memory_bytes:
-            raise ProgramMemoryError(
-                f"the program takes {needed} bytes of device memory; the quota is {self._memory_bytes}"
-            )
-
     def _globals(self, program: Any, parsed: Cubin) -> tuple[GlobalInfo, ...]:
         """Variables that the driver has placed; it leaves out those that no kernel uses."""
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
@@ -241,6 +230,17 @@ class CudaEngine(Engine):
 def _name(gpu: device.Device, given: int) -> str:
     share = f", {given} of {gpu.num_pes} SMs"
     return gpu.name.encode()[: _NAME_BYTES - len(share)].decode(errors="ignore") + share
+
+
+def _split(image_fd: int, size: int) -> tuple[bytes, Declared]:
+    """Cubin, and what the compiler has appended to it.
+
+    :raise ProgramError: the appended part is malformed.
+    """
+    try:
+        return kinds.split(memfd.read(image_fd, size))
+    except TrailerError as error:
+        raise ProgramError(str(error)) from error
 
 
 def _set_limits(driver: Driver, primary: int, heap_bytes: int) -> None:

@@ -47,7 +47,10 @@ class Loader:
             )
 
     def _load_program(self, migrated: MigratedProgram) -> None:
+        """Charges a program to the quota, and loads it."""
+        self._plane.load_program(migrated.id, migrated.context, 0)
         image = bytes(self._transfer.read(migrated.image_at, migrated.image_bytes))
+        self._plane.charge_program(migrated.id, self._engine.migrated_bytes(image))
         loaded = self._engine.load_program_at(image, migrated.context, migrated.base)
         if len(loaded.functions) != len(migrated.functions):
             raise TransferError(

@@ -94,6 +94,10 @@ class MigrationPlane:
         loaded = lib.vgc_dp_program_load(self._dp, program, engine_context, charged_bytes)
         self._check_plain(loaded, f"program {program}")
 
+    def charge_program(self, program: int, charged_bytes: int) -> None:
+        """Raises what a program is charged."""
+        self._check_plain(lib.vgc_dp_program_charge(self._dp, program, charged_bytes), f"program {program}")
+
     def load_function(self, program: int, function: int, kernel: Any, name: str, short_name: str) -> None:
         loaded = lib.vgc_dp_function_load(self._dp, program, function, kernel, name.encode(), short_name.encode())
         self._check_plain(loaded, f"function {function}")
