@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
-from vhost_backend.engines.null import make_kernel
+from tests.waiting import until
+from vhost_backend.engines.null import NullEngine, make_kernel
+from vhost_backend.sandbox import memfd
 from vhost_backend.worker.plane import DataPlaneError
+from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Program
 from virtio_proto import schema
 from virtio_proto.schema import Opcode, ParamKind, Status
 
@@ -525,6 +528,43 @@ def test_memory_of_a_loaded_program_counts_against_the_quota(rig: Rig) -> None:
     assert rig.cold(Opcode.PROGRAM_UNLOAD, {"program": rig.programs[0]}, context=context).status is Status.OK
     assert rig.usage().memory_used_bytes == 0
     rig.alloc(context, 1 << 16)
+
+
+class Busy(NullEngine):
+    """Engine in which something runs."""
+
+    busy = True
+
+    def pause(self) -> bool:
+        return not self.busy
+
+
+def test_few_images_wait_for_a_busy_engine() -> None:
+    """Each may take 64 MiB."""
+    engine = Busy(1)
+    with plane_rig(engine=engine) as rig:
+
+        def compiling(count: int) -> bool:
+            rig.server.serve()
+            return len(rig.compiles) == count
+
+        context = rig.context()
+        body = {"kind": 1, "source_len": 8}
+        loads = [
+            rig.driver.submit(Opcode.PROGRAM_LOAD, body, f"kernel {name}".encode(), context=context, writable_len=500)
+            for name in "abcdef"
+        ]
+        until(lambda: compiling(NUM_SOURCES) and rig.plane.usage().in_flight == len(loads))
+        for request, source in rig.compiles:
+            fd = memfd.sealed("image", source)
+            rig.server.on_program(Program(0, request.request, True, "", 0, False), (fd,))
+        assert compiling(NUM_SOURCES)
+        engine.busy = False
+        until(lambda: compiling(len(loads)))
+        for request, source in rig.compiles[NUM_SOURCES:]:
+            fd = memfd.sealed("image", source)
+            rig.server.on_program(Program(0, request.request, True, "", 0, False), (fd,))
+        assert {rig.driver.wait(load).status for load in loads} == {Status.OK}
 
 
 def test_a_programs_charge_is_raised_within_the_quota(rig: Rig) -> None:

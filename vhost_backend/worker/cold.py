@@ -131,14 +131,13 @@ class ColdServer:
             close_fds(fds)
             return
         request, source_number = compiling
-        self._sources.release(source_number)
         if answer.ok:
-            self._changes.add(request, lambda: self._finish_load(request, answer.log, fds[0]), fds)
+            self._changes.add(request, lambda: self._load(request, answer.log, fds[0], source_number), fds)
             self.settle()
         else:
             close_fds(fds)
             self._reply(request, answer.log.encode(), Status.COMPILE_FAILED, full_bytes=answer.log_bytes)
-        self._compile_waiting()
+            self._free_source(source_number)
 
     # ---- programs --------------------------------------------------------------------------------
 
@@ -170,6 +169,17 @@ class ColdServer:
         self._next_compile = number + 1 & 0xFFFF_FFFF
         self._compiling[number] = (request, message.source)
         self._send(message)
+
+    def _load(self, request: ColdRequest, log: str, image_fd: int, source_number: int) -> None:
+        """Loads an image. The file of its source is free only after that, so that few images wait for the engine."""
+        try:
+            self._finish_load(request, log, image_fd)
+        finally:
+            self._free_source(source_number)
+
+    def _free_source(self, number: int) -> None:
+        self._sources.release(number)
+        self._compile_waiting()
 
     def _finish_load(self, request: ColdRequest, log: str, image_fd: int) -> None:
         entry = self.programs.add(request.engine_context, image_fd, os.fstat(image_fd).st_size)

@@ -1,4 +1,4 @@
-/* What a cubin says about itself. */
+/* Sizes that the headers of a cubin give. */
 #ifndef VGC_CUBIN_H
 #define VGC_CUBIN_H
 
