@@ -59,6 +59,10 @@ def test_key_does_not_depend_on_the_compilers_path() -> None:
 # In memory ----------------------------------------------------------------------------------------
 
 
+def key_of(domain: str, number: int) -> str:
+    return replace(REQUEST, domain=domain, source=bytes([number])).key()
+
+
 def test_memory_returns_the_stored_image() -> None:
     cache = MemoryCache()
     cache.put(KEY, program())
@@ -77,6 +81,16 @@ def test_memory_drops_and_closes_the_least_recently_used() -> None:
     assert cache.get("b") is None
     assert programs["b"].image.closed
     assert image_of(cache.get("a")) == b"a"
+    cache.close()
+
+
+def test_memory_of_other_domains_is_not_crowded_out() -> None:
+    cache = MemoryCache(max_programs=4)
+    cache.put(KEY, program())
+    for n in range(20):
+        cache.put(key_of("crowd", n), program())
+    assert image_of(cache.get(KEY)) == b"image"
+    assert [n for n in range(20) if cache.get(key_of("crowd", n)) is not None] == [17, 18, 19]
     cache.close()
 
 
@@ -140,6 +154,24 @@ def test_disk_drops_the_least_recently_used(tmp_path: Path) -> None:
     assert cache.load(keys[0]) is not None  # now the more recently used of the two
     cache.store(keys[2], program(bytes(1000)))
     assert [cache.load(key) is not None for key in keys] == [True, False, True]
+
+
+def test_disk_of_other_domains_is_not_crowded_out(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, max_bytes=4500)
+    for age, key in enumerate((KEY, *(key_of("crowd", n) for n in range(9)))):
+        cache.store(key, program(bytes(1000)))
+        os.utime(tmp_path / key, (age, age))
+    kept = [n for n in range(9) if cache.load(key_of("crowd", n)) is not None]
+    assert cache.load(KEY) is not None
+    assert kept == [6, 7, 8]
+
+
+def test_programs_of_versions_without_domains_are_deleted(tmp_path: Path) -> None:
+    old, other = tmp_path / ("0" * 64), tmp_path / "README"
+    for path in (old, other):
+        path.write_text("")
+    DiskCache(tmp_path)
+    assert (old.exists(), other.exists()) == (False, True)
 
 
 def test_failed_store_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 Two layers. In memory: sealed memfds, ready to be passed to a worker. On disk: one file per program, written
 under a temporary name and renamed, so that it is whole or absent; its content is checked against a digest in the file
-whenever it is read, and a damaged file is deleted and the program compiled anew. Both are bounded and drop the least
-recently used programs.
+whenever it is read, and a damaged file is deleted and the program compiled anew. Both are bounded. When they are full, the
+domain that has most in them loses the program that it has not used for longest: no VM can crowd out the programs of others.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import stat
 import struct
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.compiler.job import DOMAIN_DIGITS
 from vhost_backend.errors import HostError
 from vhost_backend.fds import Fd
 from vhost_backend.sandbox import memfd
@@ -28,6 +30,8 @@ _MAGIC: Final = b"VGCPROG1"
 _HEADER: Final = struct.Struct("<8s32s32sI")  # magic, digest of what follows it, key, bytes of the log
 _DIGEST_START: Final = 40
 _UNFINISHED: Final = "unfinished-"
+_KEY: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{48}")
+_OLD_KEY: Final = re.compile(r"[0-9a-f]{64}")
 _ABANDONED_SECONDS: Final = 3600
 
 
@@ -57,7 +61,10 @@ class MemoryCache:
         self._max_bytes = max_bytes
         self._max_programs = max_programs
         self._programs: OrderedDict[str, Program] = OrderedDict()
-        self._bytes = 0
+        self._bytes: Counter[str] = Counter()
+        """Bytes of each domain."""
+        self._counts: Counter[str] = Counter()
+        """Number of programs of each domain."""
 
     def __len__(self) -> int:
         return len(self._programs)
@@ -70,12 +77,19 @@ class MemoryCache:
         return program
 
     def put(self, key: str, program: Program) -> None:
-        """Takes `program` over, and closes the least recently used programs that no longer fit."""
+        """Takes `program` over, and closes programs that no longer fit."""
         self._forget(key)
         self._programs[key] = program
-        self._bytes += program.size_bytes
-        while len(self._programs) > 1 and (self._bytes > self._max_bytes or len(self._programs) > self._max_programs):
-            self._forget(next(iter(self._programs)))
+        self._bytes[_domain(key)] += program.size_bytes
+        self._counts[_domain(key)] += 1
+        while len(self._programs) > 1 and (use := self._excess()) is not None:
+            self._forget(max(self._programs, key=lambda key: use[_domain(key)]))
+
+    def _excess(self) -> Counter[str] | None:
+        """Use by domains, of what there is too much; None: all fit."""
+        if self._bytes.total() > self._max_bytes:
+            return self._bytes
+        return self._counts if len(self._programs) > self._max_programs else None
 
     def close(self) -> None:
         """Closes all programs."""
@@ -85,7 +99,10 @@ class MemoryCache:
     def _forget(self, key: str) -> None:
         program = self._programs.pop(key, None)
         if program is not None:
-            self._bytes -= program.size_bytes
+            self._bytes[_domain(key)] -= program.size_bytes
+            self._counts[_domain(key)] -= 1
+            if not self._counts[_domain(key)]:
+                del self._bytes[_domain(key)], self._counts[_domain(key)]
             program.image.close()
 
 
@@ -142,25 +159,31 @@ class DiskCache:
                 self._bytes = self._evict()
 
     def _scan(self) -> int:
-        """Deletes unfinished files of a crash; returns the total bytes of the others."""
+        """Deletes files of a crash, and of versions whose keys had no domain; returns the total bytes of the others."""
         total = 0
         for path, status in self._files():
-            if not path.name.startswith(_UNFINISHED):
+            if _KEY.fullmatch(path.name):
                 total += status.st_size
-            elif status.st_mtime < time.time() - _ABANDONED_SECONDS:
+            elif _OLD_KEY.fullmatch(path.name) or (
+                path.name.startswith(_UNFINISHED) and status.st_mtime < time.time() - _ABANDONED_SECONDS
+            ):
                 path.unlink(missing_ok=True)
         return total
 
     def _evict(self) -> int:
-        """Deletes the least recently used programs until the others fit; returns the total bytes of those."""
-        programs = [(path, status) for path, status in self._files() if not path.name.startswith(_UNFINISHED)]
-        total = sum(status.st_size for _, status in programs)
-        for path, status in sorted(programs, key=lambda item: item[1].st_mtime_ns):
-            if total <= self._max_bytes:
-                break
+        """Deletes programs until the others fit; returns the total bytes of those."""
+        sizes: Counter[str] = Counter()
+        domains: defaultdict[str, deque[tuple[Path, int]]] = defaultdict(deque)
+        for path, status in sorted(self._files(), key=lambda item: item[1].st_mtime_ns):
+            if _KEY.fullmatch(path.name):
+                domains[_domain(path.name)].append((path, status.st_size))
+                sizes[_domain(path.name)] += status.st_size
+        while sizes.total() > self._max_bytes:
+            largest = max(domains, key=sizes.__getitem__)
+            path, size = domains[largest].popleft()
             path.unlink(missing_ok=True)
-            total -= status.st_size
-        return total
+            sizes[largest] -= size
+        return sizes.total()
 
     def _files(self) -> list[tuple[Path, os.stat_result]]:
         found: list[tuple[Path, os.stat_result]] = []
@@ -168,6 +191,10 @@ class DiskCache:
             with contextlib.suppress(OSError):  # another daemon on the same directory was faster
                 found.append((path, path.lstat()))
         return found
+
+
+def _domain(key: str) -> str:
+    return key[:DOMAIN_DIGITS]
 
 
 def _require_private(directory: Path) -> None:
@@ -186,7 +213,7 @@ def _require_private(directory: Path) -> None:
 
 def _format(key: str, log: str, image: bytes) -> bytes:
     encoded = log.encode()
-    body = bytes.fromhex(key) + struct.pack("<I", len(encoded)) + encoded + image
+    body = bytes.fromhex(key.replace("-", "")) + struct.pack("<I", len(encoded)) + encoded + image
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
@@ -196,7 +223,7 @@ def _parse(key: str, content: bytes) -> tuple[str, memoryview] | None:
         return None
     magic, digest, found_key, log_bytes = _HEADER.unpack_from(content)
     body = memoryview(content)[_DIGEST_START:]
-    if magic != _MAGIC or found_key.hex() != key or hashlib.sha256(body).digest() != digest:
+    if magic != _MAGIC or found_key.hex() != key.replace("-", "") or hashlib.sha256(body).digest() != digest:
         return None
     rest = memoryview(content)[_HEADER.size :]
     return bytes(rest[:log_bytes]).decode(), rest[log_bytes:]

@@ -9,6 +9,9 @@ from typing import Final
 
 from vhost_backend.sandbox.launch import Bind
 
+DOMAIN_DIGITS: Final = 16
+"""Digits of a key that tell its domain from others."""
+
 INSIDE: Final = Path("/vgc")
 """Folder under which compilers see all files of the host: logs and programs show neutral names, no path of the host."""
 
@@ -69,11 +72,12 @@ class CompileRequest:
     job: CompileJob
 
     def key(self) -> str:
-        """Hex digest of the domain, and of everything that the image depends on."""
+        """Hex digest of the domain, and one of it and of everything that the image depends on: ``DOMAIN-PROGRAM``."""
         digest = hashlib.sha256()
         for part in (self.domain, self.kind, self.job.identity, *self.options):
             encoded = part.encode()
             digest.update(b"%d:" % len(encoded) + encoded)
         digest.update(b"source:")
         digest.update(self.source)
-        return digest.hexdigest()
+        domain = hashlib.sha256(self.domain.encode()).hexdigest()
+        return f"{domain[:DOMAIN_DIGITS]}-{digest.hexdigest()[DOMAIN_DIGITS:]}"
