@@ -13,25 +13,23 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from vhost_backend import log, sockets, users
-from vhost_backend.cgroups import host as cgroups
+from vhost_backend import log, sockets
 from vhost_backend.config import daemon as configuration
-from vhost_backend.config.daemon import DaemonConfig, VmConfig
+from vhost_backend.config.daemon import DaemonConfig
 from vhost_backend.control.api import token_cli
 from vhost_backend.control.firmware import cli as firmware_command
-from vhost_backend.daemon import server
+from vhost_backend.daemon import housing, server
 from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.engines import Engines, host_engines
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
-from vhost_backend.sandbox import launch, spawn
+from vhost_backend.sandbox import launch
 from virtio_proto.schema import FINGERPRINT
 from virtio_proto.version import VERSION
 
@@ -42,8 +40,6 @@ _PERMISSIVE: Final = (
     "system calls that the filter of its workers would deny are logged (call_not_allowed) and let through: use it only"
     " to find out what a driver needs, and only with guests of your own"
 )
-
-_NO_CGROUPS: Final = "limits hold for each process of a VM, and count the memory that it has mapped, not what it uses; processor time has none"
 
 _EPILOG: Final = """\
 examples:
@@ -159,57 +155,9 @@ def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
     log.configure(config.log.format, config.log.level)
     _check_host(config)
     with contextlib.ExitStack() as claims:
-        config = _with_cgroups(_with_users(config, claims), claims)
+        config = housing.house(config, claims)
         server.run(server.Daemon(config, compile_service(config), _engines(config), handed_over))
     return 0
-
-
-def _with_users(config: DaemonConfig, claims: contextlib.ExitStack) -> DaemonConfig:
-    """Gives each VM a user of its own, which `claims` gives back.
-
-    :raise HostError: the configuration names users, and this process cannot run others as them, or none is free.
-    """
-    try:
-        among = spawn.users_of_workers(config.users)
-    except HostError as error:
-        if config.users is not None:
-            hint = "or leave 'users' out of the configuration"
-            raise HostError(f"users {config.users} cannot be had: {error}", hint) from error
-        log.get_logger().warning("users_shared", means="all VMs' sandboxed processes have one user", why=str(error))
-        return config
-
-    def claimed(vm: VmConfig) -> VmConfig:
-        user = users.claim(vm.uuid, among)
-        claims.callback(user.close)
-        return replace(vm, quarters=replace(vm.quarters, user=user.number))
-
-    return replace(config, vms=tuple(map(claimed, config.vms)))
-
-
-def _with_cgroups(config: DaemonConfig, made: contextlib.ExitStack) -> DaemonConfig:
-    """Gives each VM a control group of its own, which `made` removes.
-
-    :raise HostError: the configuration requires control groups, and this host does not let us have them.
-    """
-    if config.cgroups == "off":
-        return config
-    try:
-        home = cgroups.find()
-    except HostError as error:
-        if config.cgroups == "required":
-            raise
-        log.get_logger().warning("cgroups_missing", means=_NO_CGROUPS, why=str(error))
-        return config
-    made.callback(home.close)
-    log.get_logger().info("cgroups", group=str(home))
-
-    def housed(vm: VmConfig) -> VmConfig:
-        return replace(vm, quarters=replace(vm.quarters, cgroup=home.group.child(f"vm-{vm.name}")))
-
-    try:
-        return replace(config, vms=tuple(map(housed, config.vms)))
-    except OSError as error:
-        raise HostError(f"cannot make the VMs' control groups: {error}") from error
 
 
 def _engines(config: DaemonConfig) -> Engines:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import cgroup_home
 from tests.fakes.daemon import SANDBOX
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.vm import FakeVm
@@ -86,6 +87,29 @@ def test_signal_ends_it_with_its_workers_and_socket(tmp_path: Path, number: sign
             assert process.wait(TIMEOUT_S) == 0
     assert not alive(pid)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_control_groups_of_its_vms_end_with_it_or_with_the_next(tmp_path: Path, number: signal.Signals) -> None:
+    with cgroup_home.home(), vgcd("--socket-path", str(tmp_path / "s"), *QUICK) as process:
+        group = Path(str(wait_for(process, "cgroups")["group"]).split()[0])
+        wait_for(process, "serving")
+        with FakeFrontend.connect(tmp_path / "s") as frontend:
+            frontend.negotiate()
+            wait_for(process, "worker_ready")
+            (room,) = (group / "vm-vm").glob("worker-*")
+            pids = (room / "cgroup.procs").read_text().split()
+            assert len(pids) == 1
+            process.send_signal(number)
+            process.wait(TIMEOUT_S)
+    if group.name.startswith("vgcd-"):
+        until(lambda: is_swept(group))
+    assert not alive(pids[0])
+
+
+def is_swept(group: Path) -> bool:
+    with cgroup_home.home():
+        return not group.exists()
 
 
 def test_signal_ends_it_in_the_middle_of_a_message(tmp_path: Path) -> None:

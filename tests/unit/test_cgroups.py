@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.cgroups.host import Home
 from vhost_backend.cgroups.limits import Limits
 from vhost_backend.cgroups.versions import V1
-from vhost_backend.errors import HostError
+from vhost_backend.config.daemon import parse
+from vhost_backend.daemon import housing
+from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import launch
 from vhost_backend.sandbox.launch import LaunchSpec
@@ -146,3 +149,35 @@ def test_processes_without_a_group_have_no_room_of_their_own() -> None:
     assert NOWHERE.room("worker", Limits(memory_bytes=MIB)) is NOWHERE
     NOWHERE.vacate(NOWHERE)
     assert NOWHERE.oom_kills() == 0
+
+
+@pytest.fixture
+def lease() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+def test_each_vm_gets_a_group(own: Home, lease: contextlib.ExitStack) -> None:
+    config = housing.with_cgroups(parse("vms: {a: {socket: /s/a}, b: {socket: /s/b}}"), lease)
+    doors = [door for vm in config.vms if vm.quarters.cgroup is not None for door in vm.quarters.cgroup.doors]
+    assert {door.parent.name for door in doors} == {"vm-a", "vm-b"}
+    assert all(door.exists() for door in doors)
+    lease.close()
+    assert not any(door.exists() for door in doors)
+    assert own.group.doors[0].exists()
+
+
+def test_groups_may_be_done_without_unless_they_are_required(
+    monkeypatch: pytest.MonkeyPatch, lease: contextlib.ExitStack
+) -> None:
+    def lacking() -> Home:
+        raise HostError("no reason", "a hint")
+
+    monkeypatch.setattr(host, "find", lacking)
+    for choice in ("auto", "off"):
+        config = parse(f"cgroups: {choice}\nvms: {{a: {{socket: /s/a}}}}")
+        assert housing.with_cgroups(config, lease) == config
+    with pytest.raises(HostError, match="no reason"):
+        housing.with_cgroups(parse("cgroups: required\nvms: {a: {socket: /s/a}}"), lease)
+    with pytest.raises(ConfigError, match=r"cgroups is 'yes'; allowed: auto or required or off"):
+        parse("cgroups: 'yes'\nvms: {a: {socket: /s/a}}")

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from vhost_backend import cli, users
+from vhost_backend import users
 from vhost_backend.config.daemon import parse
+from vhost_backend.daemon import housing
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.quarters import Quarters
 from vhost_backend.sandbox import launch, spawn
@@ -123,7 +124,7 @@ def test_ordinary_user_needs_the_package_uidmap(monkeypatch: pytest.MonkeyPatch,
 
 def test_each_vm_gets_a_user(monkeypatch: pytest.MonkeyPatch, claims: contextlib.ExitStack) -> None:
     monkeypatch.setattr(spawn, "users_of_workers", lambda _wanted: SMALL)
-    config = cli._with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
+    config = housing.with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
     numbers = {vm.quarters.user for vm in config.vms}
     assert len(numbers) == 2
     assert all(number in range(SMALL.first, SMALL.first + SMALL.count) for number in numbers if number is not None)
@@ -137,9 +138,9 @@ def test_vms_share_a_user_where_there_is_no_other(
 
     monkeypatch.setattr(spawn, "users_of_workers", lacking)
     config = parse(TWO_VMS)
-    assert cli._with_users(config, claims) == config
+    assert housing.with_users(config, claims) == config
     with pytest.raises(HostError, match=rf"users {SMALL} cannot be had: no reason"):
-        cli._with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
+        housing.with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has users to give")
