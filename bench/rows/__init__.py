@@ -10,6 +10,7 @@ MODULES = (
     "compute",
     "compile",
     "footprint",
+    "start",
     "guest",
     "migration",
     "control",
