@@ -25,6 +25,7 @@ _WAITS: Final = {
     X86_64["epoll_wait"]: (3, _INT, _INT),
     X86_64["epoll_pwait"]: (3, _INT, _INT),
     X86_64["epoll_pwait2"]: (3, _POINTER, 0),
+    X86_64["rt_sigtimedwait"]: (2, _POINTER, 0),
 }
 """System calls that wait: index of the timeout argument, mask of its bits, and their value for "no timeout"."""
 

@@ -159,7 +159,19 @@ def vgcd_sockets(
     deadline_ns: int = 10 * NS_PER_S,
     quarters: Callable[[str], Quarters] = lambda _vm: NOWHERE,
 ) -> Iterator[tuple[Path, Path]]:
-    """A daemon in a thread; the sockets of the attacker's VM and of its neighbour's. `quarters`: of a VM, by its name."""
+    """A daemon in a thread; the sockets of the attacker's VM and of its neighbour's."""
+    with vgcd(folder, pace, deadline_ns, quarters):
+        yield folder / "attacker", folder / "neighbour"
+
+
+@contextmanager
+def vgcd(
+    folder: Path,
+    pace: Pace | None = None,
+    deadline_ns: int = 10 * NS_PER_S,
+    quarters: Callable[[str], Quarters] = lambda _vm: NOWHERE,
+) -> Iterator[DaemonThread]:
+    """A daemon in a thread, with its sockets in `folder`, by the VMs' names. `quarters`: of a VM, by its name."""
     quota = QuotaConfig(pes=PES, memory_bytes=MEMORY_BYTES)
     vms = tuple(
         VmConfig(
@@ -177,8 +189,8 @@ def vgcd_sockets(
         for name in ("attacker", "neighbour")
     )
     config = DaemonConfig(vms, cache=folder / "cache")
-    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config), pace=pace):
-        yield folder / "attacker", folder / "neighbour"
+    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config), pace=pace) as daemon:
+        yield daemon
 
 
 @contextmanager

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import select
-import signal
-import subprocess
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from tests.waiting import turns_until, until
-from vhost_backend.daemon.heartbeat import Heartbeat, Pace, WorkerClock
+from tests.waiting import turns_until
+from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
+from vhost_backend.daemon.heartbeat import REST_NS, Heartbeat, Pace
+from vhost_backend.daemon.inflight import InflightMemory
+from vhost_backend.daemon.worker_clock import CpuAlarm, WorkerClock
 from vhost_backend.worker_protocol.link import Answer, WorkerLink
 from vhost_backend.worker_protocol.protocol import Ack, Ping
 
@@ -33,10 +35,18 @@ class Stage:
         self.may = True
         self.kick = os.eventfd(0, os.EFD_NONBLOCK)
         self.asked: list[tuple[Answer, float]] = []
-        self.now_s = 0.0
+        self.alarm_at_ns = 0
+        self.has_timers = True
+        clock = cast("WorkerClock", self)
+        with InflightMemory() as memory:
+            nothing = memory.requests()
+        account = CpuAccount(
+            clock, CpuTime(), lambda: nothing, num_pes=1, patience_s=1, now_s=asyncio.get_running_loop().time
+        )
         self.heartbeat = Heartbeat(
             cast("WorkerLink", self),
-            cast("WorkerClock", self),
+            clock,
+            account,
             PACE,
             7.0,
             may_ask=lambda: self.may,
@@ -60,8 +70,20 @@ class Stage:
     def is_stopped(self) -> bool:
         return self.stopped
 
+    def alarm(self, at_ns: int, _on_ring: Callable[[], None]) -> CpuAlarm:
+        if not self.has_timers:
+            raise OSError(errno.EAGAIN, "no timers")
+        self.alarm_at_ns = at_ns
+        return cast("CpuAlarm", self)
+
+    def cancel(self) -> None:
+        self.alarm_at_ns = 0
+
+    def condemn(self, reason: str) -> None:
+        self.said.append(reason)
+
     def rests(self) -> bool:
-        return self.heartbeat._rests
+        return self.heartbeat.rests
 
     # ---- what happens ----------------------------------------------------------------------------
 
@@ -148,6 +170,39 @@ def test_a_worker_whose_kicks_cannot_be_heard_is_looked_at_on_and_on(monkeypatch
     run(test)
 
 
+def test_a_worker_that_rests_is_looked_at_again_when_it_has_used_cpu_time() -> None:
+    async def test(stage: Stage) -> None:
+        stage.look()
+        await stage.answer()
+        stage.look()
+        assert stage.alarm_at_ns - REST_NS == stage.cpu
+        stage.heartbeat.wake()
+        assert stage.alarm_at_ns == 0
+
+    run(test)
+
+
+def test_a_worker_whose_cpu_time_cannot_be_watched_does_not_rest() -> None:
+    async def test(stage: Stage) -> None:
+        stage.has_timers = False
+        stage.look()
+        await stage.answer()
+        stage.look()
+        assert not stage.rests()
+
+    run(test)
+
+
+def test_a_worker_that_uses_cpu_time_without_requests_is_condemned() -> None:
+    async def test(stage: Stage) -> None:
+        stage.look()
+        await stage.answer(using_ns=3000 * MS)
+        stage.look()
+        assert stage.said == ["used 3.0 s of CPU time that no request of its guest explains"]
+
+    run(test)
+
+
 def test_a_kick_between_question_and_rest_is_not_missed() -> None:
     async def test(stage: Stage) -> None:
         stage.look()
@@ -223,21 +278,3 @@ def test_the_time_to_answer_follows_the_deadline() -> None:
     assert PACE.lost_s(10 * 10**9) == 10.4
     assert PACE.lost_s(10**6) == 5.0
     assert PACE.lost_s(10**6, 60.0) == 60.0
-
-
-def test_the_clock_of_a_process_runs_while_it_works_and_shows_when_it_is_stopped() -> None:
-    with subprocess.Popen(["sh", "-c", "read line; while :; do :; done"], stdin=subprocess.PIPE) as process:
-        clock = WorkerClock(process.pid)
-        pipe = cast("Any", process.stdin)
-        before = clock.cpu_ns()
-        assert before is not None
-        assert not clock.is_stopped()
-        pipe.write(b"go\n")
-        pipe.flush()
-        until(lambda: cast("int", clock.cpu_ns()) > before + 20 * MS or None)
-        os.kill(process.pid, signal.SIGSTOP)
-        until(lambda: clock.is_stopped() or None)
-        process.kill()
-        process.wait()
-        assert clock.cpu_ns() is None
-        assert not clock.is_stopped()

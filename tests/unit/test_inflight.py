@@ -54,6 +54,25 @@ def test_python_reads_what_c_declares() -> None:
         ffi.gc  # noqa: B018
 
 
+@pytest.mark.parametrize("index", [0, inflight.MAX_QUEUES - 1])
+def test_requests_of_all_queues_are_seen(index: int) -> None:
+    with InflightMemory() as memory:
+        at = inflight.HEADER_BYTES + index * inflight.QUEUE_BYTES
+        nothing = memory.requests()
+        assert not nothing.any_in_flight
+        memory._map[at + 63] = 0x80
+        popped = memory.requests()
+        assert popped.any_in_flight
+        assert popped.mark != nothing.mark
+        memory._map[at + 63] = 0
+        memory._map[8] = 1
+        finished = memory.requests()
+        assert not finished.any_in_flight
+        assert finished.mark != nothing.mark
+        memory._map[inflight.BLACK_BOX_OFFSET] = 1
+        assert memory.requests() == finished, "the black box is no request"
+
+
 def test_the_file_cannot_change_its_size() -> None:
     with InflightMemory() as memory:
         for size in (0, inflight.SIZE_BYTES * 2):

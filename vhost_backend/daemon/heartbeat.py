@@ -1,8 +1,9 @@
 """Heartbeat of a worker: finds out, by the daemon's clock, that a worker no longer does what the daemon says.
 
 Guest code runs inside of the worker. It can stop the whole process, or capture the threads that serve the daemon and the
-rings, and those that check deadlines; so the daemon asks for an answer that takes both threads. A worker in which
-nothing has run since its last answer is neither asked nor looked at until the guest kicks it: an idle VM costs nothing.
+rings, and those that check deadlines; so the daemon asks for an answer that takes both threads, and at each look counts
+the worker's CPU time. A worker in which nothing has run since its last answer rests: it is neither asked nor looked at
+until the guest kicks it or it has used `REST_NS` of CPU time. An idle VM costs nothing.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import select
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from vhost_backend.daemon.process import worker_of
+from vhost_backend.daemon.cpu_account import CpuAccount
+from vhost_backend.daemon.worker_clock import CpuAlarm, WorkerClock
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.link import Answer, WorkerLink
 
-_CPUCLOCK_SCHED: Final = 2  # of include/linux/posix-timers.h: a process's CPU clock is ~pid << 3 | 2
 _ANSWER_NS: Final = 1_000_000
 """Most CPU time of a worker that did nothing but answer."""
+REST_NS: Final = 100_000_000
+"""CPU time after which a worker that rests is looked at again, though the guest has not kicked it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +38,19 @@ class Pace:
     """Shortest time after which such a worker is replaced, for VMs whose kernels have shorter deadlines."""
     margin_s: float = 0.4
     """Time beyond the deadline of kernels until then."""
+    patience_s: float = 10.0
+    """Time beyond the deadline for which requests explain CPU time though none of them begins or ends."""
 
     def lost_s(self, deadline_ns: int, shortest_s: float = 0.0) -> float:
         """Time after which a silent worker of a VM is replaced."""
         return max(deadline_ns / 1e9 + self.margin_s, self.shortest_s, shortest_s)
 
+    def unfinished_s(self, deadline_ns: int) -> float:
+        """Time after which a request that has not ended explains no CPU time any more."""
+        return deadline_ns / 1e9 + self.patience_s
+
 
 DEFAULT_PACE: Final = Pace()
-
-
-class WorkerClock:
-    """CPU time of a worker, which the daemon started as `pid`: a launcher with the worker as its child, or the worker."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = worker_of(pid)
-        self._stat = Path(f"/proc/{self._pid}/stat")
-
-    def cpu_ns(self) -> int | None:
-        """CPU time of all threads, also of those that have ended; None: the worker is gone."""
-        try:
-            return time.clock_gettime_ns(~self._pid << 3 | _CPUCLOCK_SCHED)
-        except OSError:
-            return None
-
-    def is_stopped(self) -> bool:
-        """True if a signal has stopped the worker."""
-        try:
-            return self._stat.read_text().rpartition(")")[2].split()[0] == "T"
-        except (OSError, IndexError):
-            return False
 
 
 class KickBell:
@@ -98,13 +83,14 @@ class Heartbeat:
     """Asks one worker for answers while it does something, until `stop` or until the link is closed.
 
     `on_late` is called when an answer is late, `on_answer` when it has come after all. A worker that does not answer for
-    `lost_s` is lost to its link.
+    `lost_s` is lost to its link; one that `account` finds faulty is condemned.
     """
 
     def __init__(
         self,
         link: WorkerLink,
         clock: WorkerClock,
+        account: CpuAccount,
         pace: Pace,
         lost_s: float,
         *,
@@ -118,6 +104,7 @@ class Heartbeat:
         """
         self._link = link
         self._clock = clock
+        self._account = account
         self._pace = pace
         self._lost_s = lost_s
         self._may_ask = may_ask
@@ -137,34 +124,59 @@ class Heartbeat:
         """Rings at the guest's first kick since the worker was asked."""
         self._was_woken = False
         """True if the worker has been given something to do since it was asked."""
-        self._rests = False
-        """True while nothing is looked at before the next kick."""
+        self._alarm: CpuAlarm | None = None
+        """Not None while the worker rests; rings if it uses CPU time nevertheless."""
         self._timer = self._loop.call_later(pace.period_s, self._look)
 
     def stop(self) -> None:
         """Looks no more; no callback comes any more."""
+        self._account.count()
         self._timer.cancel()
         self._silence()
+        self._end_rest()
         self._answer = None
 
     def wake(self) -> None:
         """Has the worker asked again, even if nothing runs in it: it has been given something to do."""
         self._was_woken = True
-        if self._rests:
-            self._rests = False
+        if self._end_rest():
+            self._account.count()
             self._timer = self._loop.call_later(self._pace.period_s, self._look)
+
+    @property
+    def rests(self) -> bool:
+        """True while nothing is looked at before the next kick or alarm."""
+        return self._alarm is not None
 
     def _look(self) -> None:
         if self._link.closed:
+            return
+        self._account.count(is_busy=not self._may_ask())
+        if fault := self._account.fault():
+            self._link.condemn(fault)
             return
         if self._answer is not None:
             self._check_late()
         elif self._may_ask() and (self._was_woken or self._has_run()):
             self._ask()
-        elif self._quiet_ns is not None and self._bell is not None:
-            self._rests = True
+        elif self._quiet_ns is not None and self._bell is not None and self._rest(self._quiet_ns):
             return
         self._timer = self._loop.call_later(self._pace.period_s, self._look)
+
+    def _rest(self, cpu_ns: int) -> bool:
+        """Begins to rest; False: the host lacks what that takes."""
+        try:
+            self._alarm = self._clock.alarm(cpu_ns + REST_NS, self.wake)
+        except (OSError, RuntimeError):
+            return False
+        return True
+
+    def _end_rest(self) -> bool:
+        """Ends the rest; False: the worker did not rest."""
+        alarm, self._alarm = self._alarm, None
+        if alarm is not None:
+            alarm.cancel()
+        return alarm is not None
 
     def _silence(self) -> None:
         bell, self._bell = self._bell, None

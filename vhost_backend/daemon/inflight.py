@@ -27,6 +27,7 @@ SIZE_BYTES: Final = BLACK_BOX_OFFSET + 24 + BLACK_BOX_TEXT + 8
 _MARK: Final = struct.Struct("<II")
 _HEADER: Final = struct.Struct("<IIQ")
 _QUEUE: Final = struct.Struct("<IHHH22x4Q")
+_HEADS: Final = struct.Struct("<32x4Q")
 _BLACK_BOX: Final = struct.Struct("<6I")
 _MAX_STATUS: Final = 17
 _REQUEST: Final = 1
@@ -43,6 +44,15 @@ class QueueState:
     used_idx: int
     heads: tuple[int, ...]
     """Heads in flight, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests of all queues at one moment, as the worker has noted them."""
+
+    mark: bytes
+    """Changes whenever a request begins or ends."""
+    any_in_flight: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,11 @@ class InflightMemory:
         bits = sum(word << (64 * i) for i, word in enumerate(words))
         heads = tuple(head for head in range(256) if bits >> head & 1)
         return QueueState(started == 1, last_avail, used_idx, heads)
+
+    def requests(self) -> Requests:
+        """The present state of all requests."""
+        mark = self._map[_MARK.size : BLACK_BOX_OFFSET]
+        return Requests(mark, any(map(any, _HEADS.iter_unpack(mark[HEADER_BYTES - _MARK.size :]))))
 
     def black_box(self) -> BlackBox | None:
         """Reason why a worker died in a request; None if it left no valid one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from vhost_backend.daemon.inflight import InflightMemory
+from vhost_backend.daemon.inflight import InflightMemory, Requests
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.messages import VirtioFeature
@@ -33,6 +33,10 @@ class Rings:
         self.inflight.close()
         self.inflight = InflightMemory()
         self._starters.clear()
+
+    def requests(self) -> Requests:
+        """The present state of all requests, as the worker has noted them."""
+        return self.inflight.requests()
 
     def next_of(self, vring: Vring) -> int:
         """Avail index at which the ring would go on, as its worker has noted it."""

@@ -20,6 +20,7 @@ from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.runstate import StateError
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.daemon.vm import Vm
+from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import get_logger
 
@@ -45,8 +46,11 @@ class Daemon:
         """:raise ConfigError: a key for firmware cannot be used."""
         bus = EventBus(get_logger())
         controls = _controls(config, bus) if config.control.is_on else {}
+        self._alarms = CpuAlarms()
         self.vms = {
-            vm.name: Vm(vm, compiler, engines, command, policy, pace=pace, control=controls.get(vm.name))
+            vm.name: Vm(
+                vm, compiler, engines, command, policy, pace=pace, alarms=self._alarms, control=controls.get(vm.name)
+            )
             for vm in config.vms
         }
         self.control: ControlSystem | None = None
@@ -74,6 +78,7 @@ class Daemon:
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._compiler.close)
             stack.push_async_callback(self._engines.close)
+            stack.callback(self._alarms.close)
             for vm in self.vms.values():
                 stack.callback(vm.close)
             sockets = {name: self._socket(stack, vm) for name, vm in self.vms.items()}

@@ -24,6 +24,7 @@ from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
 from vhost_backend.daemon.supervisor import RestartPolicy
+from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.daemon.worker_slot import History, Tools, VmParts, WorkerSlot
 from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.protocol import Stats
@@ -44,9 +45,10 @@ class Vm:
         policy: RestartPolicy | None = None,
         *,
         pace: Pace | None = None,
+        alarms: CpuAlarms,
         control: VmControl | None = None,
     ) -> None:
-        """`pace`: of the workers' heartbeat; None: they have none. `control`: the control system's side of the VM;
+        """`pace`: of the workers' heartbeat; None: they have none. `alarms`: the daemon's. `control`: the control system's side of the VM;
         None: the daemon has no control system.
         """
         self.config = config
@@ -56,7 +58,7 @@ class Vm:
         self._space = ConfigSpace(config, self.state)
         self._rings = Rings(self._log)
         self._region = GuestRegion(config)
-        self._tools = Tools(compiler, engines, command, policy, pace)
+        self._tools = Tools(compiler, engines, command, policy, pace, alarms)
         self._history = History(known_calls=set() if config.sandbox == "permissive" else None)
         self._lock = asyncio.Lock()
         self._has_waiter = False

@@ -6,6 +6,7 @@ worker gets all of it. A migration puts a second worker in the place of the firs
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,10 @@ from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.bounds import bound_address_space, worker_limits
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
+from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.guest_region import GuestRegion
-from vhost_backend.daemon.heartbeat import Heartbeat, Pace, WorkerClock
+from vhost_backend.daemon.heartbeat import Heartbeat, Pace
 from vhost_backend.daemon.migration import (
     HOLD_S,
     Migration,
@@ -40,6 +42,7 @@ from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
 from vhost_backend.daemon.serving_worker import ServingWorker
 from vhost_backend.daemon.supervisor import Launch, RestartPolicy, Supervisor, WorkerEnd
+from vhost_backend.daemon.worker_clock import CpuAlarms, WorkerClock
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
@@ -83,6 +86,7 @@ class Tools:
     policy: RestartPolicy | None
     pace: Pace | None
     """Pace of the heartbeat of serving workers; None: they have none."""
+    alarms: CpuAlarms
 
 
 @dataclass(slots=True)
@@ -95,6 +99,7 @@ class History:
     """Engine of the present guest, or of the last; None: the VM never had a guest."""
     link_time: TimeBudget = field(default_factory=lambda: TimeBudget(LINK_SHARE))
     """Budget for reading what the workers send."""
+    cpu_time: CpuTime = field(default_factory=CpuTime)
     stats: Stats | None = None
     """Latest figures that a worker sent; None: no worker sent any yet."""
     generations: Iterator[int] = field(default_factory=lambda: count(1))
@@ -426,9 +431,19 @@ class WorkerSlot:
         if pace is None:
             return
         lost_s = pace.lost_s(self._vm.config.deadline_ns, 0.0 if self._choice.gpu is None else GPU_TIMEOUT_S)
+        clock = WorkerClock(pid, self._tools.alarms)
+        account = CpuAccount(
+            clock,
+            self._history.cpu_time,
+            self._vm.rings.requests,
+            num_pes=self._vm.space.pes if self._choice.gpu is None else None,
+            patience_s=pace.unfinished_s(self._vm.config.deadline_ns),
+            now_s=asyncio.get_running_loop().time,
+        )
         self._heartbeat = Heartbeat(
             link,
-            WorkerClock(pid),
+            clock,
+            account,
             pace,
             lost_s,
             may_ask=lambda: self.migration is None,

@@ -1,7 +1,8 @@
 """Budgets of a VM's workers in the daemon: the most that one VM may cost the process that serves all of them.
 
 A worker's process belongs to guest code, so the daemon keeps its limits. They belong to the VM and outlast workers: one
-that ended itself would otherwise leave a fresh budget to the next.
+that ended itself would otherwise leave a fresh budget to the next. Only the budget of CPU time is a worker's own: what is
+left of it when it is used up would not do for the next worker's start.
 
 | budget | limit | when it is used up |
 |---|---|---|
@@ -11,6 +12,7 @@ that ended itself would otherwise leave a fresh budget to the next.
 | programs that compile at a time | `NUM_SOURCES` (`protocol`), and so 64 MiB of sources | the worker is replaced |
 | images that the worker has not taken | `IMAGE_BYTES` | further programs are refused |
 | messages that the worker has not read | `QUEUE_MESSAGES`, `QUEUE_BYTES`, `QUEUE_FDS` | the worker is replaced |
+| CPU time that no request explains | `STRAY_SHARE`, of one worker | the worker is replaced |
 | records that a worker leaves behind | `BACKLOG_S` to read them | the rest is dropped, which is logged |
 
 No honest worker meets a limit that refuses or replaces: it has `NUM_SOURCES` files for sources, and reads its messages. A
@@ -35,6 +37,11 @@ TURN_S: Final = 0.001
 """Longest time that one socket is read before others are served, but for the last packet."""
 COMPILE_COST_S: Final = 0.0002
 """Time of the loop that a request to compile takes after it was read, from the look into the cache to the answer."""
+
+STRAY_SHARE: Final = 0.1
+"""Share of one processor that a worker may use while no request is in flight: far more than records and timers cost."""
+STRAY_BURST_S: Final = 2.0
+"""Time that such a worker may use at once."""
 
 IMAGE_BYTES: Final = 512 << 20
 """Eight images of the largest size."""
