@@ -126,6 +126,10 @@ def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
     out.add("vgc_vm_requests_total", vm["requests_done"], labels)
     out.add("vgc_vm_requests_failed_total", vm["requests_failed"], labels)
     out.add("vgc_vm_requests_in_flight", vm["in_flight"], labels)
+    if "cpu_ns" in vm:
+        out.add("vgc_vm_cpu_seconds_total", vm["cpu_ns"] / 1e9, labels)
+    if "stray_cpu_ns" in vm:
+        out.add("vgc_vm_stray_cpu_seconds_total", vm["stray_cpu_ns"] / 1e9, labels)
     out.add("vgc_vm_channels", vm["channels"], labels)
     out.add("vgc_vm_worker_generation", vm["generation"], labels)
     if host.load is None or vm["vm"] not in host.load["vms"]:

@@ -87,7 +87,7 @@ class Scene:
         return self.daemon.ask(lambda daemon: _slot(daemon)._heartbeat.rests)  # type: ignore[union-attr]
 
     def stray_ns(self) -> int:
-        return self.daemon.ask(lambda daemon: _slot(daemon)._history.cpu_time.stray_ns)
+        return self.daemon.ask(lambda daemon: daemon.vms["attacker"].cpu_time.stray_ns)
 
 
 def _slot(daemon: Daemon) -> WorkerSlot:

@@ -58,6 +58,18 @@ def test_gpus_and_vms_have_dcgm_exporters_labels(tmp_path: Path) -> None:
     run(test())
 
 
+def test_cpu_time_of_workers_is_in_seconds(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            rig.daemon.world.vms["h1-vm0"].stray_cpu_ns = 1_500_000_000
+            await rig.host()._learn()
+            samples = await scraped(rig)
+            assert of(samples, "vgc_vm_stray_cpu_seconds_total", vm="h1-vm0") == [1.5]
+            assert len(of(samples, "vgc_vm_cpu_seconds_total", vm="h1-vm0")) == 1
+
+    run(test())
+
+
 def test_series_have_opentelemetrys_names(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:

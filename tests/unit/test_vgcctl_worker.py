@@ -30,3 +30,14 @@ def test_vm_whose_programs_have_no_hooks_is_listed_with_the_reason(tmp_path: Pat
         assert "h1-vm0: no hooks, its kernels are not seen: no ptxas for nvrtc of CUDA 13.0" in listed.err
 
     with_daemon(tmp_path, test)
+
+
+def test_cpu_time_that_no_request_explains_is_listed(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        daemon.world.vms["h1-vm0"].stray_cpu_ns = 1_500_000_000
+        daemon.world.vms["h1-vm1"].stray_cpu_ns = 1_000_000
+        listed = (await vgcctl("ls", "vms", "--daemon", daemon.url)).out
+        assert listed.count(", stray 1.5 s") == 1
+        assert listed.count("stray") == 1
+
+    with_daemon(tmp_path, test)

@@ -76,7 +76,7 @@ class DaemonVm:
         return choice.target
 
     def facts(self) -> VmFacts:
-        vm, stats = self._vm, self._vm.stats
+        vm, stats, cpu_time = self._vm, self._vm.stats, self._vm.cpu_time
         choice = vm.choice
         gpu, gpu_uuid = _gpu_of(vm) if choice is None else _gpu_of_choice(choice)
         facts = VmFacts(
@@ -90,6 +90,8 @@ class DaemonVm:
             memory_quota_bytes=vm.config.quota.memory_bytes,
             pes_quota=vm.config.quota.pes or 0,
             deadline_ns=vm.config.deadline_ns,
+            cpu_ns=cpu_time.used_ns,
+            stray_cpu_ns=cpu_time.stray_ns,
             quiesced=vm.quiesced,
             unseen="" if choice is None else choice.unseen,
         )

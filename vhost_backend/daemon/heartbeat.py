@@ -130,7 +130,7 @@ class Heartbeat:
 
     def stop(self) -> None:
         """Looks no more; no callback comes any more."""
-        self._account.count()
+        self.count_cpu_time()
         self._timer.cancel()
         self._silence()
         self._end_rest()
@@ -140,8 +140,12 @@ class Heartbeat:
         """Has the worker asked again, even if nothing runs in it: it has been given something to do."""
         self._was_woken = True
         if self._end_rest():
-            self._account.count()
+            self.count_cpu_time()
             self._timer = self._loop.call_later(self._pace.period_s, self._look)
+
+    def count_cpu_time(self) -> None:
+        """Counts the worker's CPU time up to now."""
+        self._account.count(is_busy=not self._may_ask())
 
     @property
     def rests(self) -> bool:
@@ -151,7 +155,7 @@ class Heartbeat:
     def _look(self) -> None:
         if self._link.closed:
             return
-        self._account.count(is_busy=not self._may_ask())
+        self.count_cpu_time()
         if fault := self._account.fault():
             self._link.condemn(fault)
             return

@@ -15,6 +15,7 @@ from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import VmControl
 from vhost_backend.daemon.config_space import ConfigSpace
+from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.frontend_side import FrontendSide
 from vhost_backend.daemon.guest_region import GuestRegion
@@ -75,6 +76,13 @@ class Vm:
     def stats(self) -> Stats | None:
         """Latest figures that a worker sent."""
         return self._history.stats
+
+    @property
+    def cpu_time(self) -> CpuTime:
+        """CPU time of all workers so far."""
+        if self._frontend is not None:
+            self._frontend.slot.count_cpu_time()
+        return self._history.cpu_time
 
     @property
     def quiesced(self) -> bool:

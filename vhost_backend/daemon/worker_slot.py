@@ -452,6 +452,11 @@ class WorkerSlot:
             on_answer=self._on_answer,
         )
 
+    def count_cpu_time(self) -> None:
+        """Brings the VM's CPU time up to date."""
+        if self._heartbeat is not None:
+            self._heartbeat.count_cpu_time()
+
     def _kicks(self) -> list[int]:
         return [vring.kick.fileno() for vring in self._session.vrings if vring.kick is not None]
 

@@ -101,6 +101,10 @@ class VmInfo(TypedDict):
     requests_done: int
     requests_failed: int
     in_flight: int
+    cpu_ns: NotRequired[int]
+    """CPU time of all workers of the VM since the daemon's start, by the host's clock."""
+    stray_cpu_ns: NotRequired[int]
+    """Part of `cpu_ns` that no request of the guest explains: threads that a kernel has left behind, mostly."""
     channels: int
     firmware: str
     """Version that is active on the VM's processing elements, or ``mixed``."""

@@ -19,6 +19,8 @@ EXAMPLES: Final = """\
   vgcctl ls vms 'host=h1'            the VMs of a host
   vgcctl ls channels --json          open channels, for a program
 """
+_MUCH_NS: Final = 1_000_000_000
+"""CPU time that no request explains from which on it is shown: answers to the daemon take a little, too."""
 WHAT: Final = ("all", "hosts", "gpus", "vms", "channels")
 
 
@@ -100,7 +102,15 @@ def _vm(vm: Object) -> Object:
     error_ns = vm.get("clock_error_ns")
     clock = None if error_ns is None else f"+-{duration(error_ns)}"
     shown = {"state": state, "memory": memory, "requests": vm["requests_done"], "confined_to": confined_to}
-    return {**vm, **shown, "clock": clock}
+    return {**vm, **shown, "clock": clock, "cpu": _cpu_time(vm)}
+
+
+def _cpu_time(vm: Object) -> str | None:
+    """CPU time of the VM's workers, with what no request explains if that is much; None: the daemon does not say."""
+    if "cpu_ns" not in vm:
+        return None
+    stray_ns = vm.get("stray_cpu_ns", 0)
+    return duration(vm["cpu_ns"]) + (f", stray {duration(stray_ns)}" if stray_ns >= _MUCH_NS else "")
 
 
 def summary(instance: Object) -> Object:
@@ -114,7 +124,20 @@ _TABLES: Final[dict[str, tuple[tuple[str, ...], Callable[[Object], Object]]]] = 
     "hosts": (("host", "state", "gpus", "vms", "daemon", "url"), _host),
     "gpus": (("host", "gpu", "name", "kind", "pes", "memory", "driver", "vbios"), _gpu),
     "vms": (
-        ("host", "vm", "gpu", "pes", "confined_to", "state", "memory", "requests", "channels", "firmware", "clock"),
+        (
+            "host",
+            "vm",
+            "gpu",
+            "pes",
+            "confined_to",
+            "state",
+            "memory",
+            "requests",
+            "cpu",
+            "channels",
+            "firmware",
+            "clock",
+        ),
         _vm,
     ),
     "channels": (

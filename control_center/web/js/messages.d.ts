@@ -664,6 +664,7 @@ export type VmInfo = {
   channels: number;
   clock_error_ns?: number | null;
   confined_to: number[] | null;
+  cpu_ns?: number;
   firmware: string;
   generation: number;
   gpu: string;
@@ -675,6 +676,7 @@ export type VmInfo = {
   requests_done: number;
   requests_failed: number;
   state: "failed" | "migrating" | "ready" | "recovering" | "starting" | "stopped" | "unresponsive";
+  stray_cpu_ns?: number;
   unseen?: string;
   uuid: string;
   vm: string;

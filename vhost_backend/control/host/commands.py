@@ -63,6 +63,8 @@ class HostCommands:
             "requests_done": facts.requests_done,
             "requests_failed": facts.requests_failed,
             "in_flight": facts.in_flight,
+            "cpu_ns": facts.cpu_ns,
+            "stray_cpu_ns": facts.stray_cpu_ns,
             "channels": len(side.table),
             "firmware": self._firmware(side.name),
             "clock_error_ns": None if side.clock is None else side.clock.error_at(time.monotonic_ns()),

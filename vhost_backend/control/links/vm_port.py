@@ -36,6 +36,8 @@ class VmFacts:
     requests_failed: int = 0
     in_flight: int = 0
     busy_ns: int = 0
+    cpu_ns: int = 0
+    stray_cpu_ns: int = 0
     deadline_ns: int = 10_000_000_000
     quiesced: bool = False
     unseen: str = ""
