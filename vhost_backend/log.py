@@ -7,12 +7,13 @@ suppressed ones (``suppressed=...``).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, TextIO, TypeAlias
+from typing import Final, Literal, TextIO, TypeAlias, cast
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
@@ -70,6 +71,21 @@ def _escape_controls(_logger: WrappedLogger, _method: str, event: EventDict) -> 
     return event
 
 
+class _Lossy:
+    """Stream that drops what its file does not take: a closed terminal or a full disk is no error of who logs."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+
 def configure(log_format: LogFormat, level: LogLevel, stream: TextIO | None = None) -> None:
     """Sets up logging of this process; to be called once, at the start."""
     out = sys.stderr if stream is None else stream
@@ -87,7 +103,7 @@ def configure(log_format: LogFormat, level: LogLevel, stream: TextIO | None = No
             *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _Lossy(out))),
         cache_logger_on_first_use=False,
     )
 

@@ -17,7 +17,7 @@ import pytest
 from tests.fakes import cgroup_home
 from tests.fakes.daemon import SANDBOX
 from tests.fakes.frontend import FakeFrontend
-from tests.fakes.vm import FakeVm
+from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import ANSWERS_WITHIN_S
 from tests.waiting import sleeps_for_good, threads_of, until
 from vhost_backend import cli, sockets
@@ -25,10 +25,11 @@ from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.sandbox.launch import SandboxError
-from virtio_proto.schema import FINGERPRINT, Health
+from virtio_proto.schema import FINGERPRINT, Health, Opcode, Status
 
 VGCD = (sys.executable, "-m", "vhost_backend.cli")
 QUICK = ("--engine", "null", "--sandbox", "best-effort", "--log-format", "json")
+COMPUTES = (*QUICK, "--region", str(REGION_BYTES))
 TIMEOUT_S = ANSWERS_WITHIN_S
 REPOSITORY = Path(__file__).parents[2]
 
@@ -110,6 +111,46 @@ def test_control_groups_of_its_vms_end_with_it_or_with_the_next(tmp_path: Path, 
 def is_swept(group: Path) -> bool:
     with cgroup_home.home():
         return not group.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM])
+def test_signal_is_ignored(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "s"
+    with vgcd("--socket-path", str(path), *COMPUTES) as process:
+        wait_for(process, "serving")
+        with FakeVm(path) as vm:
+            vm.frontend.wait_health(Health.READY)
+            process.send_signal(number)
+            event = "sighup_ignored" if number == signal.SIGHUP else "signal_ignored"
+            warning = wait_for(process, event)
+            assert warning["signal"] == number.name
+            assert "read at the start only" in str(warning["advice"])
+            assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_closed_terminal_does_not_end_it(tmp_path: Path) -> None:
+    """Neither the signal nor the log, which nobody takes any more, disturbs a guest."""
+    path = tmp_path / "s"
+    ours, theirs = os.openpty()
+    with contextlib.ExitStack() as stack:
+        terminal = stack.enter_context(os.fdopen(ours, "rb"))
+        command = ["setsid", "--ctty", *VGCD, "--socket-path", str(path), *COMPUTES]
+        process = stack.enter_context(
+            subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=REPOSITORY)
+        )
+        stack.callback(process.kill)
+        os.close(theirs)
+        until(lambda: b"serving" in terminal.readline())
+        with FakeVm(path) as vm:
+            vm.frontend.wait_health(Health.READY)
+            terminal.close()
+            assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+        with FakeVm(path) as vm:
+            assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+        process.terminate()
+        process.wait(TIMEOUT_S)
 
 
 def test_signal_ends_it_in_the_middle_of_a_message(tmp_path: Path) -> None:

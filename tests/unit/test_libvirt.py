@@ -80,3 +80,7 @@ def test_unit_starts_the_daemon_where_the_socket_is(vm: config.VmConfig) -> None
     assert vm.socket is not None
     assert f"RuntimeDirectory={vm.socket.parent.name}\n" in unit
     assert vm.socket.parent.parent == Path("/run")
+
+
+def test_unit_does_not_claim_that_the_configuration_can_be_reloaded() -> None:
+    assert "ExecReload" not in (FOLDER / "vgcd.service").read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -45,6 +46,15 @@ def test_console_event_is_one_line_without_control_characters(out: io.StringIO) 
     assert out.getvalue().rstrip("\n").isprintable()
     assert r"\x1b[2J" in out.getvalue()
     assert "é" in out.getvalue()
+
+
+def test_file_that_takes_nothing_is_no_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        log.configure("json", "info", full)
+        log.get_logger().info("lost")
+        structlog.reset_defaults()
+        with pytest.raises(OSError, match="No space left"):
+            full.close()
 
 
 def test_events_below_the_level_are_left_out(out: io.StringIO) -> None:

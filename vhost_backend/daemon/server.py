@@ -1,4 +1,4 @@
-"""The daemon: all VMs on one event loop, until SIGTERM."""
+"""The daemon: all VMs on one event loop, until SIGTERM or SIGINT. Other signals do not end it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vhost_backend import sockets
 from vhost_backend.compiler.service import Compiler
@@ -27,6 +27,16 @@ from vhost_backend.log import get_logger
 if TYPE_CHECKING:
     from vhost_backend.control.system import ControlSystem
     from vhost_backend.daemon.control_adapter import DaemonVmControl
+
+
+_IGNORED: Final[Mapping[signal.Signals, str]] = {
+    signal.SIGHUP: "sighup_ignored",
+    signal.SIGUSR1: "signal_ignored",
+    signal.SIGUSR2: "signal_ignored",
+    signal.SIGALRM: "signal_ignored",
+}
+"""Events of signals that end other programs by default. If the daemon ends, so does every QEMU that it serves."""
+_ADVICE: Final = "the configuration is read at the start only; SIGTERM ends the daemon, and QEMU with it"
 
 
 class Daemon:
@@ -127,6 +137,10 @@ def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
             get_logger().error("loop_error", problem=context["message"], exc_info=error)
 
 
+def _ignore(number: signal.Signals, event: str) -> None:
+    get_logger().warning(event, signal=number.name, advice=_ADVICE)
+
+
 async def _run_until_signal(daemon: Daemon) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_loop_error)
@@ -134,6 +148,8 @@ async def _run_until_signal(daemon: Daemon) -> None:
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
+    for number, event in _IGNORED.items():
+        loop.add_signal_handler(number, _ignore, number, event)
     with contextlib.suppress(asyncio.CancelledError):
         await daemon.run()
 
