@@ -3,7 +3,7 @@
 Guest code runs inside of the worker. It can stop the whole process, or capture the threads that serve the daemon and the
 rings, and those that check deadlines; so the daemon asks for an answer that takes both threads, and at each look counts
 the worker's CPU time. A worker in which nothing has run since its last answer rests: it is neither asked nor looked at
-until the guest kicks it or it has used `REST_NS` of CPU time. An idle VM costs nothing.
+until the guest kicks it, a signal stops it, or it has used `REST_NS` of CPU time. An idle VM costs nothing.
 """
 
 from __future__ import annotations

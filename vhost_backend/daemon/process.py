@@ -74,9 +74,14 @@ def _environment() -> dict[str, str]:
 
 
 class WorkerProcess:
-    """Running worker process. `on_exit` is called once, from the loop, after the process has been reaped."""
+    """Running worker process. `on_exit` is called once, from the loop, after the process has been reaped.
 
-    def __init__(self, command: Callable[[int], Sequence[str]], on_exit: Callable[[], None]) -> None:
+    `on_words` is called when something was written to its stderr; the launcher does so when a signal stops the worker.
+    """
+
+    def __init__(
+        self, command: Callable[[int], Sequence[str]], on_exit: Callable[[], None], on_words: Callable[[], None]
+    ) -> None:
         """Spawns the process of `command`, which gets one end of a socket pair; the other, `self.sock`, is the caller's.
 
         :raise OSError: the host cannot start the process.
@@ -84,6 +89,7 @@ class WorkerProcess:
         """
         self._loop = asyncio.get_running_loop()
         self._on_exit = on_exit
+        self._on_words = on_words
         self._tail = bytearray()
         self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -139,6 +145,8 @@ class WorkerProcess:
             self._loop.remove_reader(self._stderr)
         self._tail += data or b""
         del self._tail[:-STDERR_TAIL_BYTES]
+        if data:
+            self._on_words()
 
     def _reap(self) -> None:
         code = self._process.poll()

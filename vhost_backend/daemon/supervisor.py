@@ -85,6 +85,10 @@ class Owner(Protocol):
         """A worker sent a message other than an ack; the owner closes `fds`."""
         ...
 
+    def worker_spoke(self) -> None:
+        """Something was written to the worker's stderr: by the worker, or by its launcher when a signal stops it."""
+        ...
+
     def worker_died(self, end: WorkerEnd) -> None:
         """The worker is gone and reaped; the next follows unless the supervisor was stopped."""
         ...
@@ -235,7 +239,9 @@ class Supervisor:
         room = self._quarters.room("worker", launch.limits)
         worker = _Worker(asyncio.get_running_loop().time(), room)
         try:
-            worker.process = WorkerProcess(lambda fd: launch.command(room, fd), lambda: self._on_exit(worker))
+            worker.process = WorkerProcess(
+                lambda fd: launch.command(room, fd), lambda: self._on_exit(worker), lambda: self._on_words(worker)
+            )
         except (OSError, HostError):
             self._quarters.vacate(room)
             raise
@@ -291,6 +297,10 @@ class Supervisor:
         else:
             self._log.debug("worker_link_lost", pid=worker.process.pid, reason=reason, guest=True)
         worker.process.kill()
+
+    def _on_words(self, worker: _Worker) -> None:
+        if worker is self._worker:
+            self._owner.worker_spoke()
 
     def _on_exit(self, worker: _Worker) -> None:
         worker.link.drain()

@@ -481,6 +481,9 @@ class WorkerSlot:
             self._vm.state.enter(Runstate.READY)
             self._notice.send()
 
+    def worker_spoke(self) -> None:
+        self._wake_watch()
+
     def _drop_sources(self) -> None:
         """Closes source files of workers that ended before they were ready."""
         for link in [link for link in self._sources if link.closed]:

@@ -52,7 +52,8 @@ def worker_command(
     Start it as a child that inherits `kept_fds`. That child is the launcher and stands for the worker: it ends
     as the worker does, with the same signal or exit status, and only after all processes of the worker; SIGTERM
     to it kills the worker at once, whatever the worker is doing; it kills the worker when its own parent dies. If the
-    sandbox cannot be built, it writes a line to stderr and exits with status 125.
+    sandbox cannot be built, it writes a line to stderr and exits with status 125; it also writes one when a signal stops
+    the worker.
 
     Of the host's files the worker sees Python, our packages and `readonly_paths`; it can open `devices` if their
     permissions allow it, and with `proc` it sees itself in its own /proc. It holds `kept_fds` under the same numbers,

@@ -10,8 +10,9 @@
  *     output N | no-output TEXT  bytes copied out of the work directory, or why none were copied
  *     error FEATURE: TEXT        the sandbox could not be built; no program was run
  * Without a report pipe the launcher ends as the job did, by the same signal or with the same exit status; if the
- * sandbox could not be built, it writes a line to stderr and exits with status 125. SIGTERM kills the job. In either
- * case the launcher ends last: when it has ended by itself, no process of the job is left.
+ * sandbox could not be built, it writes a line to stderr and exits with status 125. When a signal stops the job it
+ * writes a line to stderr, too. SIGTERM kills the job. In either case the launcher ends last: when it has ended by
+ * itself, no process of the job is left.
  */
 #ifndef VGC_LAUNCHER_H
 #define VGC_LAUNCHER_H

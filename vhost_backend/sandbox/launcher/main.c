@@ -82,20 +82,42 @@ static pid_t start_job(const struct vgc_options *options, int proc_fd)
     return job;
 }
 
-/* Opens a descriptor that delivers SIGTERM; the job resets its signal mask by itself. */
-static int open_termination(void)
+/* Opens a descriptor that delivers SIGTERM and SIGCHLD; the job resets its signal mask by itself. */
+static int open_signals(void)
 {
     sigset_t mask;
+    (void)signal(SIGCHLD, SIG_DFL);
     sigemptyset(&mask);
     sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, NULL);
     int fd = signalfd(-1, &mask, SFD_CLOEXEC);
     vgc_check(fd, "file descriptors", "signalfd");
     return fd;
 }
 
+/* Tells on stderr that a signal has stopped the job; never waits for a reader. */
+static void tell_stop(pid_t job)
+{
+    siginfo_t info = {0};
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (waitid(P_PID, (id_t)job, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == job && poll(&out, 1, 0) == 1)
+        (void)dprintf(STDERR_FILENO, "vgc-launch: stopped by signal %d\n", info.si_status);
+}
+
+/* Reads the next signal; true if it is SIGTERM. */
+static bool is_terminated(int signals_fd, pid_t job, const struct vgc_options *options)
+{
+    struct signalfd_siginfo next;
+    if (read(signals_fd, &next, sizeof(next)) != (ssize_t)sizeof(next))
+        return false;
+    if (next.ssi_signo == SIGCHLD && options->report_fd < 0)
+        tell_stop(job);
+    return next.ssi_signo == SIGTERM;
+}
+
 /* Waits until the job ends, its time is up, or the lifeline or SIGTERM ends it. NULL: the job ended by itself. */
-static const char *watch(pid_t job, int termination_fd, const struct vgc_options *options)
+static const char *watch(pid_t job, int signals_fd, const struct vgc_options *options)
 {
     int job_fd = (int)syscall(SYS_pidfd_open, job, 0);
     vgc_check(job_fd, "pidfd_open (Linux 5.3)", "pidfd_open");
@@ -104,7 +126,7 @@ static const char *watch(pid_t job, int termination_fd, const struct vgc_options
         struct pollfd fds[] = {
             {.fd = job_fd, .events = POLLIN},
             {.fd = options->lifeline_fd, .events = POLLIN},
-            {.fd = termination_fd, .events = POLLIN},
+            {.fd = signals_fd, .events = POLLIN},
         };
         int64_t left = deadline - now_ms();
         int ready = poll(fds, 3, options->timeout_ms < 0 ? -1 : (int)(left > 0 ? left : 0));
@@ -112,7 +134,10 @@ static const char *watch(pid_t job, int termination_fd, const struct vgc_options
             continue;
         if (fds[0].revents != 0)
             return NULL;
-        return ready == 0 ? "timeout" : "orphaned";
+        if (ready == 0)
+            return "timeout";
+        if (fds[1].revents != 0 || is_terminated(signals_fd, job, options))
+            return "orphaned";
     }
 }
 
@@ -137,10 +162,10 @@ static void end_all(const struct vgc_options *options, struct init_process init,
 }
 
 /* Returns the job's wait status, once it and all its descendants have ended. */
-static int supervise(const struct vgc_options *options, struct init_process init, pid_t job, int termination_fd)
+static int supervise(const struct vgc_options *options, struct init_process init, pid_t job, int signals_fd)
 {
     int status = 0;
-    const char *verdict = watch(job, termination_fd, options);
+    const char *verdict = watch(job, signals_fd, options);
     if (verdict != NULL)
         end_all(options, init, job);
     reap(job, &status);
@@ -171,7 +196,7 @@ int main(int argc, char **argv)
     struct init_process init = {.pid = -1, .lifeline = -1};
     (void)signal(SIGPIPE, SIG_IGN);
     vgc_parse_options(argc, argv, &options);
-    int termination_fd = open_termination();
+    int signals_fd = open_signals();
     int proc_fd = vgc_open_proc();
     if (options.isolate) {
         if (geteuid() != 0)
@@ -185,7 +210,7 @@ int main(int argc, char **argv)
     vgc_write_input(work_fd, &options);
     pid_t job = start_job(&options, proc_fd);
     vgc_report("pid %d", (int)job);
-    int status = supervise(&options, init, job, termination_fd);
+    int status = supervise(&options, init, job, signals_fd);
     if (WIFEXITED(status))
         vgc_read_output(work_fd, &options);
     if (options.report_fd >= 0)
