@@ -10,7 +10,7 @@ from vhost_backend.daemon.worker_clock import WorkerClock
 from vhost_backend.worker_protocol.budgets import STRAY_BURST_S, STRAY_SHARE
 
 PES: Final = 2
-PATIENCE_S: Final = 20.0
+UNFINISHED_S: Final = 20.0
 LOOK_S: Final = 0.25
 
 
@@ -27,7 +27,7 @@ class Stage:
             self.total,
             lambda: self.requests,
             num_pes=num_pes,
-            patience_s=PATIENCE_S,
+            patience_s=UNFINISHED_S,
             now_s=lambda: self.now_s,
         )
 
@@ -81,7 +81,7 @@ def test_requests_explain_the_time_of_the_elements_and_helpers() -> None:
 def test_a_launch_explains_time_until_it_is_long_overdue() -> None:
     stage = Stage()
     stage.claims_a_launch()
-    stage.goes_on(PATIENCE_S, PES)
+    stage.goes_on(UNFINISHED_S, PES)
     assert stage.total.stray_ns == 0
     stage.goes_on(STRAY_BURST_S, PES)
     assert stage.account.fault()
