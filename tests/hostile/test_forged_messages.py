@@ -24,7 +24,7 @@ from vhost_backend.compiler.service import CompileService, ServicePolicy
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.log import get_logger
 from vhost_backend.sandbox import build
-from vhost_backend.sandbox.launch import Bind
+from vhost_backend.sandbox.terms import Bind
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.budgets import QUEUE_MESSAGES
 from vhost_backend.worker_protocol.control_messages import NO_CONTROL, ControlSetup

@@ -24,7 +24,7 @@ from vhost_backend import cli, sockets
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
 from vhost_backend.errors import ConfigError, HostError
-from vhost_backend.sandbox.launch import SandboxError
+from vhost_backend.sandbox.terms import SandboxError
 from virtio_proto.schema import FINGERPRINT, Health, Opcode, Status
 
 VGCD = (sys.executable, "-m", "vhost_backend.cli")

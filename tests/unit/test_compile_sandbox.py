@@ -23,7 +23,7 @@ from tests.limits import HANGS_AFTER_S
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.compiler.run import CompileLimits, CompileOutcome, run_compile
 from vhost_backend.sandbox import build, launch, memfd
-from vhost_backend.sandbox.launch import Bind, SandboxError, SandboxMode
+from vhost_backend.sandbox.terms import Bind, SandboxError, SandboxMode
 
 QUICK = CompileLimits(wall_seconds=HANGS_AFTER_S, cpu_seconds=HANGS_AFTER_S, memory_bytes=512 << 20, processes=8)
 CLANG = Path("/usr/lib/llvm-19/bin/clang")

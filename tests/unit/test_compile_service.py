@@ -22,7 +22,7 @@ from vhost_backend.compiler.service import CompileResult, CompileService, Servic
 from vhost_backend.errors import DriverError, QuotaError
 from vhost_backend.log import get_logger
 from vhost_backend.sandbox import build, memfd
-from vhost_backend.sandbox.launch import Bind
+from vhost_backend.sandbox.terms import Bind
 from virtio_proto.schema import ProgramKind, Status
 
 COPY = Path("/usr/bin/cp")

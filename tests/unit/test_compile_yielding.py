@@ -21,7 +21,7 @@ from vhost_backend.compiler.service import CompileResult, CompileService, Servic
 from vhost_backend.log import get_logger
 from vhost_backend.quarters import Quarters
 from vhost_backend.sandbox import memfd
-from vhost_backend.sandbox.launch import SandboxMode
+from vhost_backend.sandbox.terms import SandboxMode
 from virtio_proto.schema import ProgramKind
 
 # The queue ----------------------------------------------------------------------------------------

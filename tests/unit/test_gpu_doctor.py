@@ -20,7 +20,7 @@ from vhost_backend.doctor.gpu import Places
 from vhost_backend.engines.cuda import driver
 from vhost_backend.engines.cuda.toolkits import Piece
 from vhost_backend.errors import EngineError
-from vhost_backend.sandbox.launch import SandboxError
+from vhost_backend.sandbox.terms import SandboxError
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 from vhost_backend.sandbox import build
-from vhost_backend.sandbox.launch import SandboxMode
 from vhost_backend.sandbox.policy import worker_policy
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
+from vhost_backend.sandbox.terms import SandboxMode
 
 PROGRAM = Path(__file__).with_name("walled_in.py")
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from vhost_backend.sandbox import worker
-from vhost_backend.sandbox.launch import SandboxMode
 from vhost_backend.sandbox.syscalls import X86_64
+from vhost_backend.sandbox.terms import SandboxMode
 
 MIB: Final = 1 << 20
 PES: Final = 2

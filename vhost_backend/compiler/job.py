@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.sandbox.launch import Bind
+from vhost_backend.sandbox.terms import Bind
 
 DOMAIN_DIGITS: Final = 16
 """Digits of a key that tell its domain from others."""

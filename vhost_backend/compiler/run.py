@@ -24,17 +24,9 @@ from vhost_backend.compiler.job import CompileJob
 from vhost_backend.fds import Fd, pipe
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import memfd, seccomp
-from vhost_backend.sandbox.launch import (
-    Bind,
-    LaunchReport,
-    LaunchSpec,
-    SandboxMode,
-    WorkFiles,
-    choose_isolation,
-    command,
-    inherited_fds,
-)
+from vhost_backend.sandbox.launch import LaunchReport, LaunchSpec, WorkFiles, choose_isolation, command, inherited_fds
 from vhost_backend.sandbox.policy import compile_policy
+from vhost_backend.sandbox.terms import Bind, SandboxMode
 
 _MIB: Final = 1 << 20
 _MAX_REPORT_BYTES: Final = 4096

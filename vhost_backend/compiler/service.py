@@ -23,7 +23,7 @@ from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import memfd
-from vhost_backend.sandbox.launch import SandboxMode
+from vhost_backend.sandbox.terms import SandboxMode
 from virtio_proto.schema import LIMITS, ProgramKind
 
 _T = TypeVar("_T")

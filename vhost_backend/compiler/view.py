@@ -6,8 +6,8 @@ import functools
 from typing import Final
 
 from vhost_backend.compiler.job import INSIDE
-from vhost_backend.sandbox.launch import Bind
 from vhost_backend.sandbox.libraries import libraries_of
+from vhost_backend.sandbox.terms import Bind
 
 LIBRARIES: Final = INSIDE / "lib"
 """Folder of the libraries, to which ``LD_LIBRARY_PATH`` must point."""

@@ -16,7 +16,7 @@ from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import DriverError, EngineError
 from vhost_backend.log import get_logger
 from vhost_backend.quarters import Quarters
-from vhost_backend.sandbox.launch import STRICT_MODES
+from vhost_backend.sandbox.terms import STRICT_MODES
 from virtio_proto.schema import ProgramKind, Status
 
 _COUNTS_BY_NAMESPACE: Final = (5, 14)

@@ -34,7 +34,7 @@ from vhost_backend.engines.base import (
     ProgramPlace,
 )
 from vhost_backend.errors import EngineError
-from vhost_backend.sandbox.launch import Bind
+from vhost_backend.sandbox.terms import Bind
 from virtio_proto.schema import ParamKind
 
 BEHAVIOURS: Final[dict[str, int]] = {

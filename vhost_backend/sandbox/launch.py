@@ -9,17 +9,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from vhost_backend import users
 from vhost_backend.errors import HostError
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import build
-
-SandboxMode: TypeAlias = Literal["strict", "best-effort", "permissive", "off"]
-STRICT_MODES: Final[frozenset[SandboxMode]] = frozenset(("strict", "permissive"))
-"""Modes in which a wall that cannot be built is an error. Permissive mode is one of them: it differs from strict only
-in that system calls which the filter would refuse are let through and logged."""
+from vhost_backend.sandbox.terms import STRICT_MODES, Bind, SandboxError, SandboxMode
 
 UNPRIVILEGED_ID: Final = 65534
 """Uid and gid of a job without a user of its own (see `vhost_backend.users`) when we are root."""
@@ -32,22 +28,6 @@ _HARMLESS: Final = tuple(Path(name) for name in ("/sys/devices", "/sys/bus/pci",
 """Exceptions from `_FORBIDDEN`: lists of the host's hardware, and the linker's list of libraries."""
 
 _PROBE_TARGET: Final = "/vgc-launch"
-
-
-class SandboxError(HostError):
-    """The sandbox could not be built; `feature` names the missing feature of the host."""
-
-    def __init__(self, feature: str, text: str) -> None:
-        self.feature = feature
-        super().__init__(f"cannot build the sandbox: {feature}: {text}", "or set 'sandbox: best-effort'")
-
-
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """File or folder of the host that a job sees, read-only, under another path."""
-
-    source: Path
-    target: Path
 
 
 @dataclass(frozen=True, slots=True)

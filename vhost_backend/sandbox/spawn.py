@@ -16,7 +16,8 @@ from typing import Final
 
 from vhost_backend.errors import HostError
 from vhost_backend.quarters import NOWHERE, Quarters
-from vhost_backend.sandbox.launch import LaunchSpec, SandboxMode, choose_isolation, command, python_path, python_paths
+from vhost_backend.sandbox.launch import LaunchSpec, choose_isolation, command, python_path, python_paths
+from vhost_backend.sandbox.terms import SandboxMode
 from vhost_backend.users import UserRange, find_range
 
 _OOM_SCORE: Final = 500

@@ -31,9 +31,9 @@ from typing import Final
 
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox import seccomp
-from vhost_backend.sandbox.launch import STRICT_MODES, SandboxError, SandboxMode
 from vhost_backend.sandbox.policy import permissive, worker_policy
 from vhost_backend.sandbox.syscalls import X86_64
+from vhost_backend.sandbox.terms import STRICT_MODES, SandboxError, SandboxMode
 
 _MIB: Final = 1 << 20
 _EMPTY: Final = b"/vgc-empty"

@@ -8,19 +8,21 @@ import socket
 import threading
 import traceback
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vhost_backend.engines.base import Engine, WorkerNeeds
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.sandbox import worker as sandbox
-from vhost_backend.worker.channels.thread import Attachment
 from vhost_backend.worker.main_loop import MainLoop
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, PlaneLimits
 from vhost_backend.worker.sources import SourceFiles
 from vhost_backend.worker_protocol import codec, protocol
 from vhost_backend.worker_protocol.protocol import Ack, CallListener, Log, Ready, Setup
 from virtio_proto.schema import LIMITS
+
+if TYPE_CHECKING:
+    from vhost_backend.worker.channels.thread import Attachment
 
 MAX_FILES: Final = 64 + 4 * protocol.MAX_QUEUES
 REGION_ROOM_BYTES: Final = 64 << 30
@@ -126,8 +128,11 @@ def _ready(engine: Engine, sandbox_report: str) -> Ready:
 
 
 def _attachment(setup: Setup, fds: tuple[int, ...]) -> Attachment | None:
+    """The worker's part of the control system, whose modules are imported only where there is one; before the sandbox."""
     if not fds:
         return None
+    from vhost_backend.worker.channels.thread import Attachment
+
     area_fd, records_fd = fds
     return Attachment(setup.control, area_fd, socket.socket(fileno=records_fd))
 

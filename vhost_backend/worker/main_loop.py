@@ -7,10 +7,9 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vhost_backend.engines.base import Engine
-from vhost_backend.worker.channels.thread import ControlSystem
 from vhost_backend.worker.cold import SETTLE_MS, ColdServer
 from vhost_backend.worker.migration.migrator import Migrator
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, RingFds
@@ -41,6 +40,9 @@ from vhost_backend.worker_protocol.protocol import (
     VringStart,
     VringStop,
 )
+
+if TYPE_CHECKING:
+    from vhost_backend.worker.channels.thread import ControlSystem
 
 STATS_INTERVAL_S: Final = 1.0
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from vhost_backend.compiler.job import INSIDE, CompileJob
 from vhost_backend.errors import HostError
-from vhost_backend.sandbox.launch import Bind
+from vhost_backend.sandbox.terms import Bind
 
 HERE: Final = Path(__file__).resolve().parent
 COMPILER: Final = HERE / "compiler" / "build" / "vgc-cpucc"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.errors import HostError
-from vhost_backend.sandbox.launch import Bind
+from vhost_backend.sandbox.terms import Bind
 
 _SHELL: Final = Path("/bin/sh")
 """nvcc starts its tools by a shell."""

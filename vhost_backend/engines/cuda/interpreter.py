@@ -17,7 +17,7 @@ from typing import Final
 
 from vhost_backend.compiler.job import INSIDE
 from vhost_backend.errors import HostError
-from vhost_backend.sandbox.launch import Bind
+from vhost_backend.sandbox.terms import Bind
 
 PROGRAM: Final = Path(__file__).resolve().parent / "compiler"
 

@@ -20,7 +20,7 @@ from vhost_backend.engines.cuda.driver import INSTALL
 from vhost_backend.engines.cuda.interpreter import PROGRAM, interpreter
 from vhost_backend.engines.cuda.toolkits import Piece, Toolkit, version_text
 from vhost_backend.errors import HostError
-from vhost_backend.sandbox.launch import Bind
+from vhost_backend.sandbox.terms import Bind
 
 KERNELS: Final = Path(__file__).resolve().parents[3] / "kernels"
 INCLUDE_DIR: Final = KERNELS / "cuda" / "include"
