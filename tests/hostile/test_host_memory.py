@@ -32,7 +32,7 @@ BOUND: Final = 1024 * MIB
 
 SOURCE: Final = r"""
 /* Touches private pages and makes them read-only: RLIMIT_DATA then no longer counts them. */
-extern "C" __global__ void take_by_protection(long *out, long chunk, long most) {
+static __device__ long take(long chunk, long most) {
     long count = 0;
     for (; count < most; count++) {
         long at = call(9, 0, chunk, 3, 0x22, -1, 0);
@@ -40,21 +40,16 @@ extern "C" __global__ void take_by_protection(long *out, long chunk, long most) 
         for (long offset = 0; offset < chunk; offset += 4096) ((volatile char *)at)[offset] = 1;
         if (call(10, at, chunk, 1, 0, 0, 0) != 0) break;
     }
-    *out = count;
+    return count;
 }
+
+extern "C" __global__ void take_by_protection(long *out, long chunk, long most) { *out = take(chunk, most); }
 
 /* Gives up everything that it finds mapped elsewhere first, so that only what the process has at a time is bounded. */
 extern "C" __global__ void trade_and_take(long *out, long chunk, long most) {
     for (long at = 0x200000000000; at < 0x500000000000; at += 1L << 40)
         if ((long)out < at || (long)out >= at + (1L << 40)) call(11, at, 1L << 40, 0, 0, 0, 0);
-    long count = 0;
-    for (; count < most; count++) {
-        long at = call(9, 0, chunk, 3, 0x22, -1, 0);
-        if (at < 0 && at > -4096) break;
-        for (long offset = 0; offset < chunk; offset += 4096) ((volatile char *)at)[offset] = 1;
-        if (call(10, at, chunk, 1, 0, 0, 0) != 0) break;
-    }
-    *out = count;
+    *out = take(chunk, most);
 }
 
 /* Fills every file that it holds: pages of files that are shared with the daemon belong to no process. */

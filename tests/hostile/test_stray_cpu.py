@@ -84,7 +84,7 @@ class Scene:
 
     def rests(self) -> bool:
         """True if the daemon leaves the attacker's worker alone."""
-        return self.daemon.ask(lambda daemon: _slot(daemon)._heartbeat.rests)  # type: ignore[union-attr]
+        return self.daemon.ask(lambda daemon: _slot(daemon)._watch._heartbeat.rests)  # type: ignore[union-attr]
 
     def stray_ns(self) -> int:
         return self.daemon.ask(lambda daemon: daemon.vms["attacker"].cpu_time.stray_ns)

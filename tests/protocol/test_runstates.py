@@ -181,7 +181,7 @@ def wake(daemon: Daemon) -> None:
     """Has the heartbeat of the VM "a" look again, as after a guest's kick."""
     frontend = daemon.vms["a"]._frontend
     assert frontend is not None
-    frontend.slot._wake_watch()
+    frontend.slot._watch.wake()
 
 
 def test_states_while_a_worker_is_late_and_silent(tmp_path: Path, logs: io.StringIO) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.serving_worker import ServingWorker
-from vhost_backend.daemon.worker_slot import VmParts, WorkerSlot
+from vhost_backend.daemon.vm_parts import VmParts
+from vhost_backend.daemon.worker_slot import WorkerSlot
 from vhost_backend.errors import FrontendError
 from vhost_backend.fds import Fd
 from vhost_backend.vhost_user.connection import Connection

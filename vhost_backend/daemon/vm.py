@@ -25,8 +25,9 @@ from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
 from vhost_backend.daemon.supervisor import RestartPolicy
+from vhost_backend.daemon.vm_parts import History, Tools, VmParts
 from vhost_backend.daemon.worker_clock import CpuAlarms
-from vhost_backend.daemon.worker_slot import History, Tools, VmParts, WorkerSlot
+from vhost_backend.daemon.worker_slot import WorkerSlot
 from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.protocol import Stats
 

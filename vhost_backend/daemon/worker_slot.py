@@ -6,27 +6,19 @@ worker gets all of it. A migration puts a second worker in the place of the firs
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
-from vhost_backend.compiler.service import Compiler
-from vhost_backend.config.daemon import VmConfig
-from vhost_backend.control.links.vm_port import VmControl
 from vhost_backend.daemon import worker_messages
-from vhost_backend.daemon.bounds import bound_address_space, worker_limits
+from vhost_backend.daemon.bounds import worker_limits
 from vhost_backend.daemon.compile_relay import CompileRelay
-from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
-from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
-from vhost_backend.daemon.engines import Choice, Engines
-from vhost_backend.daemon.guest_region import GuestRegion
-from vhost_backend.daemon.heartbeat import Heartbeat, Pace
+from vhost_backend.daemon.config_space import ChangeNotice
+from vhost_backend.daemon.engines import Choice
 from vhost_backend.daemon.migration import (
     HOLD_S,
     Migration,
@@ -37,17 +29,16 @@ from vhost_backend.daemon.migration import (
     check_target,
     forget,
 )
-from vhost_backend.daemon.process import WorkerCommand, host_view, worker_of
-from vhost_backend.daemon.rings import Rings
-from vhost_backend.daemon.runstate import Lifecycle, Runstate
+from vhost_backend.daemon.process import host_view
+from vhost_backend.daemon.runstate import Runstate
 from vhost_backend.daemon.serving_worker import ServingWorker
-from vhost_backend.daemon.supervisor import Launch, RestartPolicy, Supervisor, WorkerEnd
-from vhost_backend.daemon.worker_clock import CpuAlarms, WorkerClock
+from vhost_backend.daemon.supervisor import Launch, Supervisor, WorkerEnd
+from vhost_backend.daemon.vm_parts import History, Tools, VmParts
+from vhost_backend.daemon.worker_watch import WorkerWatch
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.worker_protocol import codec, sources
-from vhost_backend.worker_protocol.budgets import LINK_SHARE, TimeBudget
 from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, Answer, WorkerLink
 from vhost_backend.worker_protocol.migration_messages import Measured, Saved
 from vhost_backend.worker_protocol.protocol import (
@@ -74,49 +65,6 @@ FAULT_KINDS: Final[Mapping[int, str]] = {
     Status.DEVICE_LOST: "device",
 }
 """Name of a worker's fault in the control API, by the status in the black box."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """Services that the VMs of a daemon share for their workers."""
-
-    compiler: Compiler
-    engines: Engines
-    command: WorkerCommand
-    policy: RestartPolicy | None
-    pace: Pace | None
-    """Pace of the heartbeat of serving workers; None: they have none."""
-    alarms: CpuAlarms
-
-
-@dataclass(slots=True)
-class History:
-    """Facts about the workers of a VM that outlast its frontends."""
-
-    known_calls: set[str] | None
-    """System calls that the log has named; None: workers do not run under a filter that reports them."""
-    choice: Choice | None = None
-    """Engine of the present guest, or of the last; None: the VM never had a guest."""
-    link_time: TimeBudget = field(default_factory=lambda: TimeBudget(LINK_SHARE))
-    """Budget for reading what the workers send."""
-    cpu_time: CpuTime = field(default_factory=CpuTime)
-    stats: Stats | None = None
-    """Latest figures that a worker sent; None: no worker sent any yet."""
-    generations: Iterator[int] = field(default_factory=lambda: count(1))
-
-
-@dataclass(frozen=True, slots=True)
-class VmParts:
-    """Parts of a VM that both sides of it use, whether a frontend is connected or not."""
-
-    config: VmConfig
-    log: Logger
-    state: Lifecycle
-    space: ConfigSpace
-    rings: Rings
-    region: GuestRegion
-    control: VmControl | None
-    """The control system's side of the VM; None: the daemon has no control system."""
 
 
 @dataclass(slots=True)
@@ -176,8 +124,9 @@ class WorkerSlot:
         """Chosen anew for each worker that the supervisor starts; a migration's second worker has that of the first."""
         self._sources: WeakKeyDictionary[WorkerLink, Sequence[Fd]] = WeakKeyDictionary()
         """Source files of workers that are not ready yet, closed with them."""
-        self._heartbeat: Heartbeat | None = None
-        """Heartbeat of the worker that serves."""
+        self._watch = WorkerWatch(
+            vm, tools, history.cpu_time, session, notice, is_migrating=lambda: self.migration is not None
+        )
         self._now: _Now = _Waiting()
         self._choice = choice
         self._adopt(choice)
@@ -243,19 +192,13 @@ class WorkerSlot:
     def _area_bytes(self) -> int:
         return 0 if self._vm.control is None else self._vm.control.area_bytes
 
-    def _bound_address_space(self, pid: int) -> None:
-        """Not of a worker on a GPU: its driver reserves address space for the memory of all GPUs and the host."""
-        if self._choice.gpu is None:
-            with contextlib.suppress(OSError):  # it has just ended
-                bound_address_space(worker_of(pid), self._choice.config, self._area_bytes)
-
     def _enter(self, state: Runstate, now: _Now) -> None:
         self._vm.state.enter(state)
         self._now = now
 
     def _await_worker(self) -> _Waiting:
         """Leaves the serving worker, if any; returns the object of the states without a worker."""
-        self._end_watch()
+        self._watch.end()
         if self.serving is not None:
             self.serving.close()
         if not isinstance(self._now, _Waiting):
@@ -408,8 +351,7 @@ class WorkerSlot:
         vm.space.pes = ready.num_pes
         vm.space.device_features = ready.features
         if self.pid is not None:
-            self._bound_address_space(self.pid)
-            self._watch(link, self.pid)
+            self._watch.begin(link, self.pid, self._choice)
         compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log, self._sources.pop(link))
         return ServingWorker(
             link,
@@ -420,69 +362,16 @@ class WorkerSlot:
             space=vm.space,
             notice=self._notice,
             compilations=compilations,
-            on_change=self._wake_watch,
+            on_change=self._watch.wake,
             log=vm.log,
-        )
-
-    def _watch(self, link: WorkerLink, pid: int) -> None:
-        """Starts the heartbeat of a worker that begins to serve."""
-        self._end_watch()
-        pace = self._tools.pace
-        if pace is None:
-            return
-        lost_s = pace.lost_s(self._vm.config.deadline_ns, 0.0 if self._choice.gpu is None else GPU_TIMEOUT_S)
-        clock = WorkerClock(pid, self._tools.alarms)
-        account = CpuAccount(
-            clock,
-            self._history.cpu_time,
-            self._vm.rings.requests,
-            num_pes=self._vm.space.pes if self._choice.gpu is None else None,
-            patience_s=pace.unfinished_s(self._vm.config.deadline_ns),
-            now_s=asyncio.get_running_loop().time,
-        )
-        self._heartbeat = Heartbeat(
-            link,
-            clock,
-            account,
-            pace,
-            lost_s,
-            may_ask=lambda: self.migration is None,
-            kicks=self._kicks,
-            on_late=self._on_late,
-            on_answer=self._on_answer,
         )
 
     def count_cpu_time(self) -> None:
         """Brings the VM's CPU time up to date."""
-        if self._heartbeat is not None:
-            self._heartbeat.count_cpu_time()
-
-    def _kicks(self) -> list[int]:
-        return [vring.kick.fileno() for vring in self._session.vrings if vring.kick is not None]
-
-    def _wake_watch(self) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.wake()
-
-    def _end_watch(self) -> None:
-        heartbeat, self._heartbeat = self._heartbeat, None
-        if heartbeat is not None:
-            heartbeat.stop()
-
-    def _on_late(self) -> None:
-        self._vm.log.warning("worker_unresponsive", pid=self.pid, guest=True)
-        if self._vm.state.now is Runstate.READY:
-            self._vm.state.enter(Runstate.UNRESPONSIVE)
-            self._notice.send()
-
-    def _on_answer(self) -> None:
-        self._vm.log.info("worker_answers_again", pid=self.pid, guest=True)
-        if self._vm.state.now is Runstate.UNRESPONSIVE:
-            self._vm.state.enter(Runstate.READY)
-            self._notice.send()
+        self._watch.count_cpu_time()
 
     def worker_spoke(self) -> None:
-        self._wake_watch()
+        self._watch.wake()
 
     def _drop_sources(self) -> None:
         """Closes source files of workers that ended before they were ready."""
@@ -491,7 +380,7 @@ class WorkerSlot:
                 file.close()
 
     def worker_died(self, end: WorkerEnd) -> None:
-        self._end_watch()
+        self._watch.end()
         self._drop_sources()
         self.abort_migration("the first worker died")
         self._report_lost(end)

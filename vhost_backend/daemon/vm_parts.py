@@ -1,0 +1,72 @@
+"""Parts of a VM that its sides share, and what outlasts its frontends and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from vhost_backend.compiler.service import Compiler
+from vhost_backend.config.daemon import VmConfig
+from vhost_backend.control.links.vm_port import VmControl
+from vhost_backend.daemon.config_space import ConfigSpace
+from vhost_backend.daemon.cpu_account import CpuTime
+from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.guest_region import GuestRegion
+from vhost_backend.daemon.heartbeat import Pace
+from vhost_backend.daemon.process import WorkerCommand
+from vhost_backend.daemon.rings import Rings
+from vhost_backend.daemon.runstate import Lifecycle
+from vhost_backend.daemon.supervisor import RestartPolicy
+from vhost_backend.daemon.worker_clock import CpuAlarms
+from vhost_backend.log import Logger
+from vhost_backend.worker_protocol.budgets import LINK_SHARE, TimeBudget
+from vhost_backend.worker_protocol.protocol import Stats
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Services that the VMs of a daemon share for their workers."""
+
+    compiler: Compiler
+    engines: Engines
+    command: WorkerCommand
+    policy: RestartPolicy | None
+    pace: Pace | None
+    """Pace of the heartbeat of serving workers; None: they have none."""
+    alarms: CpuAlarms
+
+
+@dataclass(slots=True)
+class History:
+    """Facts about the workers of a VM that outlast its frontends."""
+
+    known_calls: set[str] | None
+    """System calls that the log has named; None: workers do not run under a filter that reports them."""
+    choice: Choice | None = None
+    """Engine of the present guest, or of the last; None: the VM never had a guest."""
+    link_time: TimeBudget = field(default_factory=lambda: TimeBudget(LINK_SHARE))
+    """Budget for reading what the workers send."""
+    cpu_time: CpuTime = field(default_factory=CpuTime)
+    stats: Stats | None = None
+    """Latest figures that a worker sent; None: no worker sent any yet."""
+    generations: Iterator[int] = field(default_factory=lambda: count(1))
+
+
+@dataclass(frozen=True, slots=True)
+class VmParts:
+    """Parts of a VM that both sides of it use, whether a frontend is connected or not."""
+
+    config: VmConfig
+    log: Logger
+    state: Lifecycle
+    space: ConfigSpace
+    rings: Rings
+    region: GuestRegion
+    control: VmControl | None
+    """The control system's side of the VM; None: the daemon has no control system."""
+
+    @property
+    def area_bytes(self) -> int:
+        """Size of the control area that a worker shares with the daemon."""
+        return 0 if self.control is None else self.control.area_bytes

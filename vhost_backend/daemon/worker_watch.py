@@ -1,0 +1,110 @@
+"""Watch over the worker that serves a VM: bounds set from outside, a heartbeat, and an account of its CPU time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from vhost_backend.daemon.bounds import bound_address_space
+from vhost_backend.daemon.config_space import ChangeNotice
+from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
+from vhost_backend.daemon.engines import Choice
+from vhost_backend.daemon.heartbeat import Heartbeat, Pace
+from vhost_backend.daemon.process import worker_of
+from vhost_backend.daemon.runstate import Runstate
+from vhost_backend.daemon.vm_parts import Tools, VmParts
+from vhost_backend.daemon.worker_clock import WorkerClock
+from vhost_backend.vhost_user.session import Session
+from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, WorkerLink
+
+
+class WorkerWatch:
+    """Watches one worker after the other. A worker that does not answer is shown to the guest as unresponsive."""
+
+    def __init__(
+        self,
+        vm: VmParts,
+        tools: Tools,
+        cpu_time: CpuTime,
+        session: Session,
+        notice: ChangeNotice,
+        *,
+        is_migrating: Callable[[], bool],
+    ) -> None:
+        """`cpu_time`: that of the VM. `is_migrating`: true while the worker may be busy for long with a migration."""
+        self._vm = vm
+        self._pace = tools.pace
+        self._alarms = tools.alarms
+        self._cpu_time = cpu_time
+        self._session = session
+        self._notice = notice
+        self._is_migrating = is_migrating
+        self._pid = 0
+        self._heartbeat: Heartbeat | None = None
+
+    def begin(self, link: WorkerLink, pid: int, choice: Choice) -> None:
+        """Bounds a worker of `choice` that begins to serve, which the daemon started as `pid`, and starts its heartbeat."""
+        self.end()
+        self._pid = pid
+        is_on_gpu = choice.gpu is not None
+        if not is_on_gpu:  # a GPU's driver reserves address space for the memory of all GPUs and the host
+            with contextlib.suppress(OSError):  # the worker has just ended
+                bound_address_space(worker_of(pid), choice.config, self._vm.area_bytes)
+        if self._pace is not None:
+            self._heartbeat = self._start(link, pid, self._pace, is_on_gpu=is_on_gpu)
+
+    def count_cpu_time(self) -> None:
+        """Brings the VM's CPU time up to date."""
+        if self._heartbeat is not None:
+            self._heartbeat.count_cpu_time()
+
+    def wake(self) -> None:
+        """Has the worker looked at: it has something to do, or has done something."""
+        if self._heartbeat is not None:
+            self._heartbeat.wake()
+
+    def end(self) -> None:
+        """Ends the heartbeat; a second call does nothing."""
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.stop()
+
+    def _start(self, link: WorkerLink, pid: int, pace: Pace, *, is_on_gpu: bool) -> Heartbeat:
+        deadline_ns = self._vm.config.deadline_ns
+        lost_s = pace.lost_s(deadline_ns, GPU_TIMEOUT_S if is_on_gpu else 0.0)
+        clock = WorkerClock(pid, self._alarms)
+        account = CpuAccount(
+            clock,
+            self._cpu_time,
+            self._vm.rings.requests,
+            num_pes=None if is_on_gpu else self._vm.space.pes,
+            patience_s=pace.unfinished_s(deadline_ns),
+            now_s=asyncio.get_running_loop().time,
+        )
+        return Heartbeat(
+            link,
+            clock,
+            account,
+            pace,
+            lost_s,
+            may_ask=lambda: not self._is_migrating(),
+            kicks=self._kicks,
+            on_late=self._on_late,
+            on_answer=self._on_answer,
+        )
+
+    def _on_late(self) -> None:
+        self._vm.log.warning("worker_unresponsive", pid=self._pid, guest=True)
+        if self._vm.state.now is Runstate.READY:
+            self._vm.state.enter(Runstate.UNRESPONSIVE)
+            self._notice.send()
+
+    def _on_answer(self) -> None:
+        self._vm.log.info("worker_answers_again", pid=self._pid, guest=True)
+        if self._vm.state.now is Runstate.UNRESPONSIVE:
+            self._vm.state.enter(Runstate.READY)
+            self._notice.send()
+
+    def _kicks(self) -> list[int]:
+        return [vring.kick.fileno() for vring in self._session.vrings if vring.kick is not None]
