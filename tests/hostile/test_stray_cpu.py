@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from tests.fakes.daemon import DaemonThread
+from tests.limits import HANGS_AFTER_S
 from tests.protocol.hostile_guest import Guest, both_guests, vgcd
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
@@ -25,7 +26,8 @@ from virtio_proto.schema import Health
 
 pytestmark = needs_walls
 
-PACE: Final = Pace(patience_s=0.5)
+PACE: Final = Pace(patience_s=0.5, shortest_s=HANGS_AFTER_S)
+"""A worker that cannot answer beside spinning threads, on a busy machine, is not replaced for that."""
 DEADLINE_NS: Final = 500_000_000
 STRAY_NS: Final = 1_500_000_000
 """Part of the CPU time of a worker before it is replaced: what comes back to its budget is far less."""

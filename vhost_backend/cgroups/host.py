@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.cgroups.group import Cgroup, remove_tree
-from vhost_backend.cgroups.limits import CONTROLLERS, LARGEST_WEIGHT, USUAL_WEIGHT, Limits
+from vhost_backend.cgroups.limits import CONTROLLERS, Limits
 from vhost_backend.cgroups.versions import PROCESSES, V1, V2, Folders, Version, write
 from vhost_backend.errors import HostError
 
@@ -135,9 +135,6 @@ def _home_v1() -> Home:
 
 # ---- both ----------------------------------------------------------------------------------------
 
-_HOME_LIMITS: Final = Limits(weight=min(USUAL_WEIGHT * (os.cpu_count() or 1), LARGEST_WEIGHT))
-"""Share of all VMs together: of a host on which nothing else is in groups, as much as one process for each processor."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
@@ -178,13 +175,7 @@ def _made(version: Version, parents: Folders) -> Home:
     name = f"{_PREFIX}{os.getpid()}.{next(_numbers)}"
     locks = {parent: _lock(parent / name) for parent in unique}
     folders = {controller: parent / name for controller, parent in parents.items()}
-    home = Home(version, folders, tuple(locks.values()))
-    try:
-        version.limit(folders, _HOME_LIMITS)
-    except OSError:
-        home.close()
-        raise
-    return home
+    return Home(version, folders, tuple(locks.values()))
 
 
 def _lock(folder: Path) -> int:

@@ -9,7 +9,6 @@ CONTROLLERS: Final = ("memory", "pids", "cpu")
 """Controllers that a group is made of."""
 
 USUAL_WEIGHT: Final = 100
-LARGEST_WEIGHT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Limits:
     cpus: float | None = None
     """Processors that the group may keep busy at a time."""
     weight: int = USUAL_WEIGHT
-    """Share of the processors among neighbouring groups that all have work, from 1 to `LARGEST_WEIGHT`."""
+    """Share of the processors among neighbouring groups that all have work, from 1 to 10,000."""
 
 
 @dataclass(frozen=True, slots=True)
