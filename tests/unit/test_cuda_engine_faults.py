@@ -108,7 +108,6 @@ FATAL_ANYWAY: Final = {
     "cuMemsetD16Async",
     "cuMemsetD2D32Async",
     "cuMemsetD32Async",
-    "cuMemsetD8Async",
     "cuModuleGetFunction",
     "cuModuleLoadData",
 }
@@ -127,13 +126,11 @@ MAPPED_ONLY: Final = {
     "cuMemUnmap",
 }
 POOL_ONLY: Final = {
-    "cuCtxGetStreamPriorityRange",
     "cuMemAllocFromPoolAsync",
     "cuMemFreeAsync",
     "cuMemPoolCreate",
     "cuMemPoolDestroy",
     "cuMemPoolSetAttribute",
-    "cuStreamCreateWithPriority",
 }
 
 CONTROL: Final = {
@@ -156,9 +153,9 @@ KINDS: Final = {
     "mapped": (lib.VGC_CUDA_MEMORY, lib.VGC_CUDA_MAPPED),
 }
 NOT_CALLED: Final = {
-    "words": UNUSED | MAPPED_ONLY | {"cuEventQuery"},
+    "words": UNUSED | MAPPED_ONLY,
     "events": UNUSED | MAPPED_ONLY | WORDS_ONLY,
-    "mapped": UNUSED | POOL_ONLY | {"cuEventQuery"},
+    "mapped": UNUSED | POOL_ONLY,
 }
 
 

@@ -302,11 +302,14 @@ def test_reused_memory_costs_no_driver_call(fake: FakeDriver, size: int) -> None
         assert len(fake.calls()) == calls
 
 
-def test_memory_can_be_used_at_once_in_every_stream(gpu: Direct) -> None:
-    """Allocations are not ordered within a stream."""
-    address = gpu.alloc(5 * MIB)
-    gpu.wait(*(gpu.fill(address, 5 * MIB, stream, stream=stream) for stream in range(4)))
-    assert gpu.driver.count("cuStreamWaitEvent") == 0
+def test_streams_wait_for_new_memory_only(gpu: Direct) -> None:
+    """New memory is zeroed, and each stream is ordered behind that once; reused memory can be used at once."""
+    for _ in range(3):
+        address = gpu.alloc(5 * MIB)
+        gpu.wait(*(gpu.fill(address, 5 * MIB, stream, stream=stream) for stream in range(4)))
+        free = gpu._allocations.pop()
+        assert gpu.handle.ops.free(gpu.handle, free, 1) == 0
+    assert gpu.driver.count("cuStreamWaitEvent") == 4
 
 
 # ---- kept and released memory --------------------------------------------------------------------

@@ -184,6 +184,7 @@ ASSUMPTIONS: Final = (
     Assumption(
         15, "a share of memory is what the pool allows", by_tests("*test_shares.py*memory_share*", "*quota_holds*")
     ),
+    Assumption(16, "a VM's new memory is zero before its first use", by_tests("*test_zeroed.py*")),
 )
 
 

@@ -9,6 +9,7 @@
  *   control.c  the control area in device memory        texts.c    links of programs to it, and their texts
  *   link.c     copies to and from it                    timer.c    conversion of records' times
  *   mirror.c   its part in the host's memory            mapped.c   memory at chosen addresses: cuda_mapped.h
+ *   zero.c     zeroing of new memory
  *
  * Terms: a *lane* is a guest's stream: the operations of a (context, stream) in order. While some of them are
  * *submitted*, it has a CUstream; the others are *pending*. A *marker* behind submitted operations makes them a
@@ -39,6 +40,7 @@ enum {
     CUDA_EVENTS = 1024,      /* CUevents kept for later use */
     CUDA_RECORDS = VGC_MAX_QUEUES * VGC_MAX_QUEUE_SIZE, /* EVENT_RECORDs in flight: as many as requests can be */
     CUDA_ALIGN = 512,                                   /* alignment of allocations, as in the driver's pools */
+    CUDA_LATE_FREES = 65536 + 1024,                     /* more than the data plane's allocations */
     CUDA_SCRATCH = 4 << 20,                             /* bytes, for overlapping copies in GPU memory */
     CUDA_STACK_BYTES = 1024,                            /* stack of each thread in a new context */
     CUDA_SHORT_NS = 200000,                             /* shorter kernels share a marker with others of their round */
@@ -222,9 +224,14 @@ struct cuda_engine {
     struct cuda_mapped *mapped;       /* NULL: memory is from the pool */
     drv_address mapped_base;          /* required begin of the range; 0: any */
     drv_pool pool;
-    drv_stream alloc_stream;
-    drv_event alloc_event;             /* recorded behind the last allocation */
-    uint64_t allocs;                   /* number that streams must be ordered behind; 0 if memory is usable at once */
+    uint64_t *late_frees; /* of the pool: allocations that are freed when their stream has room; CUDA_LATE_FREES */
+    uint32_t num_late_frees;
+    drv_stream alloc_stream; /* fills of new memory; allocations and frees of the pool */
+    drv_event alloc_event;   /* recorded behind the last fill */
+    uint64_t allocs;         /* number of fills that streams must be ordered behind */
+    uint32_t alloc_commands; /* in alloc_stream since it was last seen empty */
+    bool alloc_is_open;      /* alloc_event is not recorded behind the last of them */
+    bool alloc_is_late;      /* waiting for them took too long; nothing waits for them until they have ended */
     struct vgc_cuda_program *provided; /* list of programs charged to the quota */
     drv_address scratch;
     struct cuda_lane *scratch_user;
@@ -352,6 +359,26 @@ int cuda_map_region(struct vgc_engine *base, uint8_t *host, uint64_t size, uint6
 bool cuda_is_registered(const struct cuda_engine *engine, const uint8_t *host, uint64_t len);
 /* Host address of a device address in the VM's region; NULL: GPU memory. */
 uint8_t *cuda_host_of(const struct cuda_engine *engine, uint64_t address);
+
+/* ---- zero.c ---- */
+int cuda_zero_start(struct cuda_engine *engine, char *why);
+/* Waits for the end of all fills; called while nothing else of the VM runs, before memory goes. */
+void cuda_zero_finish(struct cuda_engine *engine);
+void cuda_zero_close(struct cuda_engine *engine);
+/* Submits a fill with zeros. Memory may be used by streams only behind cuda_zero_publish(). NOT_READY: too many fills
+ * are behind a kernel that does not end. */
+drv_result cuda_zero(struct cuda_engine *engine, drv_address address, uint64_t size);
+/* Orders all later operations of the VM behind the fills so far. */
+drv_result cuda_zero_publish(struct cuda_engine *engine);
+/* Counts further commands that were submitted to alloc_stream. */
+void cuda_zero_note(struct cuda_engine *engine, uint32_t commands);
+bool cuda_zero_has_room(struct cuda_engine *engine);
+/* Waits until alloc_stream has room. NOT_READY: that took too long. */
+drv_result cuda_zero_make_room(struct cuda_engine *engine);
+/* True if alloc_stream is empty. */
+bool cuda_zero_is_done(struct cuda_engine *engine);
+/* Waits until alloc_stream is empty. NOT_READY: that took too long. */
+drv_result cuda_zero_await(struct cuda_engine *engine);
 
 /* ---- mapped.c ---- */
 extern const struct cuda_memory CUDA_MAPPED_MEMORY;

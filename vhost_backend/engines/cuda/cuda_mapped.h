@@ -35,6 +35,7 @@ struct cuda_granule {
     uint32_t piece;        /* first granule of the piece of this granule; 0: nothing is mapped here */
     uint32_t older;        /* neighbours in the list of kept pieces, by last use */
     uint32_t newer;
+    bool is_new; /* the piece that begins here was not zeroed yet; no span uses it */
 };
 
 struct cuda_pieces {
@@ -80,7 +81,7 @@ uint64_t cuda_spans_give(struct cuda_spans *spans, uint64_t address);
 bool cuda_pieces_open(struct cuda_pieces *pieces, uint64_t base, uint64_t size, uint64_t granule);
 /* Unmaps all pieces, which must all be kept ones. */
 void cuda_pieces_close(struct cuda_engine *engine, struct cuda_pieces *pieces);
-/* Maps memory for a new span. */
+/* Maps memory for a new span; what is new from the driver is zeroed before later operations. */
 drv_result cuda_pieces_use(struct cuda_engine *engine, struct cuda_pieces *pieces, uint64_t address, uint64_t size);
 /* Releases memory of a span that ends. */
 void cuda_pieces_leave(struct cuda_pieces *pieces, uint64_t address, uint64_t size);

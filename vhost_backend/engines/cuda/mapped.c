@@ -217,7 +217,8 @@ static int take_mapped_at(struct cuda_engine *engine, drv_address address, uint6
     return -ENOMEM;
 }
 
-/* Frees a span. Kept pieces are trimmed only while nothing runs, as the driver may wait for running work. */
+/* Frees a span. Kept pieces are trimmed only while nothing runs, as the driver may wait for running work. Fills are
+ * waited for: they end soon then, and have ended if the memory was used. */
 static drv_result give_mapped(struct cuda_engine *engine, drv_address address)
 {
     struct cuda_mapped *mapped = engine->mapped;
@@ -225,7 +226,10 @@ static drv_result give_mapped(struct cuda_engine *engine, drv_address address)
     if (size == 0)
         return DRV_ERROR_INVALID_VALUE;
     cuda_pieces_leave(&mapped->pieces, address, size);
-    return engine->commands == 0 ? cuda_pieces_trim(engine, &mapped->pieces) : DRV_SUCCESS;
+    if (engine->commands != 0)
+        return DRV_SUCCESS;
+    drv_result error = cuda_pieces_trim(engine, &mapped->pieces);
+    return error == DRV_ERROR_NOT_READY ? DRV_SUCCESS : error;
 }
 
 static drv_result trim_mapped(struct cuda_engine *engine)

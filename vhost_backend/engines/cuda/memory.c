@@ -1,12 +1,14 @@
 /* Device memory: allocations, the pool that they come from (or mapped.c), and the VM's region.
  *
- * The pool is a memory pool of the driver, of the VM's size, with a stream for its operations, which nothing waits for.
+ * The pool is a memory pool of the driver, of the VM's size. It allocates, zeroes and frees in a stream (zero.c).
  * Users of memory are ordered behind its allocation by an event, and memory is freed when the data plane has seen the
- * end of all operations that used it. */
+ * end of all operations that used it. A pool does not tell which memory is new from the GPU, so each allocation is
+ * zeroed. */
 #include "cuda_engine.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 /* Size of the pool beyond the quota, as it takes memory from the GPU in larger blocks. */
 enum { POOL_SLACK = 64 << 20 };
@@ -31,30 +33,57 @@ static drv_result make_pool(struct cuda_engine *engine)
 
 static int start_pool(struct cuda_engine *engine, char *why)
 {
-    const struct cuda_driver *driver = &engine->driver;
+    size_t size = CUDA_LATE_FREES * sizeof(*engine->late_frees);
+    void *table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (table == MAP_FAILED) {
+        snprintf(why, VGC_CUDA_WHY, "out of memory for the tables of device memory");
+        return -1;
+    }
+    engine->late_frees = table;
     drv_result error = make_pool(engine);
-    if (error != DRV_SUCCESS)
-        return cuda_why(engine, why, "no memory pool can be made", error);
-    error = cuda_urgent_stream(engine, &engine->alloc_stream);
+    return error == DRV_SUCCESS ? 0 : cuda_why(engine, why, "no memory pool can be made", error);
+}
+
+static drv_result free_now(struct cuda_engine *engine, drv_address address)
+{
+    drv_result error = engine->driver.cuMemFreeAsync(address, engine->alloc_stream);
     if (error == DRV_SUCCESS)
-        error = driver->cuEventCreate(&engine->alloc_event, DRV_EVENT_DISABLE_TIMING);
-    return error == DRV_SUCCESS ? 0 : cuda_why(engine, why, "no stream for the memory pool", error);
+        cuda_zero_note(engine, 1);
+    return error;
+}
+
+/* Frees what was late while the stream has room. */
+static drv_result free_late(struct cuda_engine *engine)
+{
+    drv_result error = DRV_SUCCESS;
+    while (error == DRV_SUCCESS && engine->num_late_frees != 0 && cuda_zero_has_room(engine))
+        error = free_now(engine, engine->late_frees[--engine->num_late_frees]);
+    return error;
 }
 
 static void close_pool(struct cuda_engine *engine)
 {
-    const struct cuda_driver *driver = &engine->driver;
-    if (engine->alloc_event != NULL)
-        driver->cuEventDestroy_v2(engine->alloc_event);
-    if (engine->alloc_stream != NULL) {
-        driver->cuStreamSynchronize(engine->alloc_stream); /* nothing runs, so memory is back in the pool at once */
-        driver->cuStreamDestroy_v2(engine->alloc_stream);
-    }
+    while (engine->num_late_frees != 0)
+        free_now(engine, engine->late_frees[--engine->num_late_frees]);
+    cuda_zero_finish(engine); /* memory is back in the pool then */
     if (engine->pool != NULL)
-        driver->cuMemPoolDestroy(engine->pool);
-    engine->alloc_event = NULL;
-    engine->alloc_stream = NULL;
+        engine->driver.cuMemPoolDestroy(engine->pool);
+    if (engine->late_frees != NULL)
+        munmap(engine->late_frees, CUDA_LATE_FREES * sizeof(*engine->late_frees));
+    engine->late_frees = NULL;
     engine->pool = NULL;
+}
+
+/* Frees in the stream's order, or later if a kernel that does not end keeps the stream full. */
+static drv_result give_to_pool(struct cuda_engine *engine, drv_address address)
+{
+    drv_result error = free_late(engine);
+    if (error != DRV_SUCCESS)
+        return error;
+    if (engine->num_late_frees == CUDA_LATE_FREES || cuda_zero_has_room(engine))
+        return free_now(engine, address);
+    engine->late_frees[engine->num_late_frees++] = address;
+    return DRV_SUCCESS;
 }
 
 static drv_result allocate(struct cuda_engine *engine, uint64_t size, drv_address *address)
@@ -63,7 +92,13 @@ static drv_result allocate(struct cuda_engine *engine, uint64_t size, drv_addres
     drv_result error = driver->cuMemAllocFromPoolAsync(address, size, engine->pool, engine->alloc_stream);
     if (error != DRV_ERROR_OUT_OF_MEMORY)
         return error;
-    error = driver->cuMemPoolTrimTo(engine->pool, 0); /* free blocks may be too small */
+    error = cuda_zero_await(engine); /* frees are behind fills */
+    if (error == DRV_SUCCESS)
+        error = free_late(engine);
+    if (error == DRV_SUCCESS)
+        error = cuda_zero_await(engine);
+    if (error == DRV_SUCCESS)
+        error = driver->cuMemPoolTrimTo(engine->pool, 0); /* free blocks may be too small */
     return error == DRV_SUCCESS ? driver->cuMemAllocFromPoolAsync(address, size, engine->pool, engine->alloc_stream)
                                 : error;
 }
@@ -71,22 +106,22 @@ static drv_result allocate(struct cuda_engine *engine, uint64_t size, drv_addres
 static drv_result take_from_pool(struct cuda_engine *engine, uint64_t size, drv_address *address)
 {
     drv_address found = 0;
-    drv_result error = allocate(engine, size, &found);
+    drv_result error = free_late(engine);
+    if (error == DRV_SUCCESS)
+        error = cuda_zero_make_room(engine);
+    if (error == DRV_SUCCESS)
+        error = allocate(engine, size, &found);
     if (error != DRV_SUCCESS)
         return error;
-    error = engine->driver.cuEventRecord(engine->alloc_event, engine->alloc_stream);
-    if (error != DRV_SUCCESS) {
-        engine->driver.cuMemFreeAsync(found, engine->alloc_stream);
-        return error;
-    }
-    engine->allocs++;
-    *address = found;
-    return DRV_SUCCESS;
-}
-
-static drv_result give_to_pool(struct cuda_engine *engine, drv_address address)
-{
-    return engine->driver.cuMemFreeAsync(address, engine->alloc_stream);
+    cuda_zero_note(engine, 1);
+    error = cuda_zero(engine, found, size);
+    if (error == DRV_SUCCESS)
+        error = cuda_zero_publish(engine);
+    if (error == DRV_SUCCESS)
+        *address = found;
+    else
+        give_to_pool(engine, found);
+    return error;
 }
 
 static drv_result trim_pool(struct cuda_engine *engine)
@@ -196,7 +231,7 @@ uint8_t *cuda_host_of(const struct cuda_engine *engine, uint64_t address)
 int cuda_memory_start(struct cuda_engine *engine, char *why)
 {
     engine->memory = engine->setup.memory_kind == VGC_CUDA_MAPPED ? &CUDA_MAPPED_MEMORY : &POOL;
-    if (engine->memory->start(engine, why) != 0)
+    if (cuda_zero_start(engine, why) != 0 || engine->memory->start(engine, why) != 0)
         return -1;
     drv_result error = engine->memory->take(engine, CUDA_SCRATCH, &engine->scratch);
     return error == DRV_SUCCESS ? 0 : cuda_why(engine, why, "no device memory", error);
@@ -210,6 +245,8 @@ void cuda_memory_close(struct cuda_engine *engine)
     if (engine->scratch != 0)
         engine->memory->give(engine, engine->scratch);
     engine->scratch = 0;
+    cuda_zero_finish(engine);
     engine->memory->close(engine);
+    cuda_zero_close(engine);
     engine->memory = NULL;
 }

@@ -18,7 +18,7 @@ bool vgc_cuda_engine_pause(struct vgc_engine *base)
     vgc_engine_enter(base);
     engine->draining = true;
     cuda_poll(base);
-    bool quiet = is_quiet(engine) && cuda_timer_is_quiet(engine);
+    bool quiet = is_quiet(engine) && cuda_timer_is_quiet(engine) && cuda_zero_is_done(engine);
     vgc_engine_leave(base);
     return quiet;
 }

@@ -8,8 +8,9 @@
  * cases; therefore pieces are kept, and trimmed only while nothing runs. A kernel that uses freed memory accesses a
  * kept piece, or faults, in its own context.
  *
- * NVIDIA does not document the contents of new memory. As with the pool, the driver is assumed to clear memory of other
- * processes. A worker belongs to one VM and keeps no pieces for others. */
+ * NVIDIA does not document the contents of new memory, so new pieces are zeroed as a whole (zero.c). Kept pieces are
+ * not: a worker belongs to one VM, and keeps no pieces for others. A piece stays mapped while it may still be zeroed.
+ */
 #include "cuda_mapped.h"
 
 #include <sys/mman.h>
@@ -73,12 +74,14 @@ static void unkeep(struct cuda_pieces *pieces, uint32_t name)
 
 /* ---- pieces ------------------------------------------------------------------------------------------------- */
 
-/* Returns a kept piece to the GPU. It stays if it cannot be unmapped. */
+/* Returns a kept piece to the GPU. It stays if it cannot be unmapped, or is still being zeroed. */
 static drv_result drop(struct cuda_engine *engine, struct cuda_pieces *pieces, uint32_t name)
 {
     struct cuda_granule *piece = granule_of(pieces, name);
     uint32_t length = piece->length;
-    drv_result error = engine->driver.cuMemUnmap(address_of(pieces, name), length * pieces->granule);
+    drv_result error = cuda_zero_await(engine);
+    if (error == DRV_SUCCESS)
+        error = engine->driver.cuMemUnmap(address_of(pieces, name), length * pieces->granule);
     if (error != DRV_SUCCESS)
         return error;
     unkeep(pieces, name);
@@ -128,6 +131,7 @@ static drv_result add(struct cuda_engine *engine, struct cuda_pieces *pieces, ui
     struct cuda_granule *piece = granule_of(pieces, name);
     piece->physical = physical;
     piece->length = length;
+    piece->is_new = true;
     for (uint32_t i = 0; i < length; i++)
         piece[i].piece = name;
     pieces->held += length;
@@ -243,6 +247,34 @@ static drv_result use_new(struct cuda_engine *engine, struct cuda_pieces *pieces
     return DRV_SUCCESS;
 }
 
+/* First granule from `name` on whose piece is new, or is not; a granule behind the span if the span has no such one. */
+static uint32_t find(const struct cuda_pieces *pieces, const struct part *part, uint32_t name, bool is_new)
+{
+    while (name <= part->last && granule_of(pieces, name)->is_new != is_new)
+        name = behind(pieces, name);
+    return name;
+}
+
+/* Zeroes the new pieces of a span, adjacent ones by a single fill. If that fails, they are zeroed at their next use. */
+static drv_result zero_new(struct cuda_engine *engine, const struct cuda_pieces *pieces, const struct part *part)
+{
+    uint32_t first = find(pieces, part, part->first, true);
+    if (first > part->last)
+        return DRV_SUCCESS;
+    for (uint32_t begin = first, end; begin <= part->last; begin = find(pieces, part, end, true)) {
+        end = find(pieces, part, begin, false);
+        drv_result error = cuda_zero(engine, address_of(pieces, begin), (end - begin) * pieces->granule);
+        if (error != DRV_SUCCESS)
+            return error;
+    }
+    drv_result error = cuda_zero_publish(engine);
+    if (error != DRV_SUCCESS)
+        return error;
+    for (uint32_t name = first; name <= part->last; name = behind(pieces, name))
+        granule_of(pieces, name)->is_new = false;
+    return DRV_SUCCESS;
+}
+
 drv_result cuda_pieces_use(struct cuda_engine *engine, struct cuda_pieces *pieces, uint64_t address, uint64_t size)
 {
     uint64_t missing;
@@ -258,6 +290,8 @@ drv_result cuda_pieces_use(struct cuda_engine *engine, struct cuda_pieces *piece
         error = DRV_ERROR_OUT_OF_MEMORY;
     if (error == DRV_SUCCESS)
         error = use_new(engine, pieces, &part);
+    if (error == DRV_SUCCESS)
+        error = zero_new(engine, pieces, &part);
     if (error != DRV_SUCCESS)
         cuda_pieces_leave(pieces, address, size);
     return error;

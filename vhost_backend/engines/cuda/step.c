@@ -72,12 +72,15 @@ static drv_result step_payload(struct cuda_engine *engine, struct cuda_lane *lan
     uint64_t device = (in ? op->dst : op->src) + lane->moved;
     uint8_t *host = cuda_host_of(engine, device);
     struct vgc_span piece = piece_at(op, lane->moved, host != NULL ? HOST_STEP : PAGEABLE_STEP);
-    lane->moved += piece.len;
     if (host != NULL) {
         memmove(in ? host : piece.base, in ? piece.base : host, piece.len);
+        lane->moved += piece.len;
         return DRV_SUCCESS;
     }
     *submitted = true;
+    if (lane->stream->allocs_seen != engine->allocs && !cuda_zero_is_done(engine))
+        return cuda_follow_allocs(engine, lane->stream); /* a step of its own: the stream must be idle */
+    lane->moved += piece.len;
     return in ? engine->driver.cuMemcpyHtoDAsync_v2(device, piece.base, piece.len, lane->stream->handle)
               : engine->driver.cuMemcpyDtoHAsync_v2(piece.base, device, piece.len, lane->stream->handle);
 }
@@ -128,13 +131,13 @@ bool cuda_scratch_is_taken(const struct cuda_engine *engine, const struct cuda_l
 
 drv_result cuda_step(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op, bool *submitted)
 {
-    drv_result error = cuda_follow_allocs(engine, lane->stream);
-    if (error != DRV_SUCCESS)
-        return error;
     if (op->kind != VGC_OPK_COPY_DEVICE)
         return step_payload(engine, lane, op, submitted);
     if (cuda_host_of(engine, op->src) != NULL)
         return step_host(engine, lane, op);
+    drv_result error = cuda_follow_allocs(engine, lane->stream);
+    if (error != DRV_SUCCESS)
+        return error;
     return step_move(engine, lane, op, submitted);
 }
 
