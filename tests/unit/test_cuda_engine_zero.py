@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 from collections.abc import Iterator
 from typing import Final
 
@@ -74,12 +75,14 @@ def test_new_memory_is_zero(gpu: Direct, size: int) -> None:
     assert is_zero(gpu, gpu.alloc(size), size)
 
 
-@pytest.mark.parametrize("size", [40, 3 * MIB, 30 * MIB])
+@pytest.mark.parametrize("size", [20, 2 * MIB, 15 * MIB])
 def test_users_in_all_streams_wait_for_the_zeros(gpu: Direct, size: int) -> None:
     """A kernel, a copy and a fill, submitted while the GPU does nothing yet."""
+    out = mmap.mmap(-1, size)
+    out.write(b"\xff" * size)
+    gpu.map_region(out)
     gpu.driver.hold()
-    first, second, third = (gpu.alloc(size // 2) for _ in range(3))
-    out = bytearray(b"\xff" * (size // 2))
+    first, second, third = (gpu.alloc(size) for _ in range(3))
     ops = (
         gpu.add_one(first, 5, stream=1),
         gpu.copy(lib.VGC_OPK_COPY_OUT, second, out, stream=2),
@@ -89,8 +92,20 @@ def test_users_in_all_streams_wait_for_the_zeros(gpu: Direct, size: int) -> None
     gpu.driver.go_on()
     gpu.wait(*ops)
     assert gpu.read(first, 20) == b"\1\0\0\0" * 5
-    assert not any(out)
+    assert not any(out[:])
     assert gpu.read(third, 12) == b"\7" * 10 + b"\0\0"
+
+
+def test_copies_that_the_driver_waits_for_begin_behind_the_zeros(gpu: Direct) -> None:
+    """The driver does a copy to unregistered memory before it returns: no call may begin one while fills wait."""
+    gpu.driver.hold()
+    out = bytearray(b"\xff" * MIB)
+    copy = gpu.copy(lib.VGC_OPK_COPY_OUT, gpu.alloc(MIB), out)
+    gpu.poll()
+    assert gpu.driver.count("cuMemcpyDtoHAsync_v2") == 0
+    gpu.driver.go_on()
+    gpu.wait(copy)
+    assert not any(out)
 
 
 def test_memory_of_the_pool_is_zeroed_each_time(pool: Direct) -> None:
