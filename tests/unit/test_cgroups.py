@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,26 @@ def test_groups_of_daemons_that_were_killed_are_removed_and_those_of_others_are_
 
     until(are_gone)
     assert own.group.doors[0].exists()
+
+
+def test_daemons_with_the_same_pid_have_groups_of_their_own(own: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two containers that share the host's groups."""
+    group = own.group.doors[0].parent
+    if not group.name.startswith("vgcd-"):
+        pytest.skip("this group was delegated, and no other daemon is in it")
+    number = int(group.name.rpartition(".")[2])
+    monkeypatch.setattr(host, "_numbers", count(number))
+    vm = own.group.child("vm-a")
+    host.find().close()
+    assert vm.child("worker").doors[0].exists()
+
+
+def test_what_is_left_of_a_daemon_does_not_count_for_the_next(own: Home) -> None:
+    """In a group that is delegated to the next daemon as well."""
+    left = Quarters(cgroup=own.group.child("vm-a").child("worker-1", Limits(memory_bytes=64 * MIB)))
+    assert run_in(left, TAKE.format(mib=128)) == -9
+    room = Quarters(cgroup=own.group.child("vm-a").child("worker-1", Limits(memory_bytes=64 * MIB)))
+    assert room.oom_kills() == 0
 
 
 def test_a_host_without_control_groups_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ class Cgroup:
         return tuple(dict.fromkeys(folder / PROCESSES for folder in self._folders.values()))
 
     def child(self, name: str, limits: Limits = _UNBOUNDED) -> Cgroup:
-        """Makes a group within this one; `remove` it.
+        """Makes a group within this one, in place of one that a daemon has left behind; `remove` it.
 
         :raise OSError: the host does not allow it.
         """
@@ -48,6 +48,7 @@ class Cgroup:
         group = Cgroup(self._version, {controller: folder / name for controller, folder in self._folders.items()})
         try:
             for folder in group._unique():
+                remove_tree(folder)
                 folder.mkdir(exist_ok=True)
             self._version.limit(group._folders, limits)
         except OSError:

@@ -172,21 +172,40 @@ def _made(version: Version, parents: Folders) -> Home:
     unique = dict.fromkeys(parents.values())
     for parent in unique:
         _sweep(parent)
-    name = f"{_PREFIX}{os.getpid()}.{next(_numbers)}"
-    locks = {parent: _lock(parent / name) for parent in unique}
+    name, locks = _claimed(tuple(unique))
     folders = {controller: parent / name for controller, parent in parents.items()}
-    return Home(version, folders, tuple(locks.values()))
+    return Home(version, folders, locks)
 
 
-def _lock(folder: Path) -> int:
-    """Makes a group's folder, locked as a sign that its daemon runs; the descriptor that is returned holds the lock."""
+def _claimed(parents: Sequence[Path]) -> tuple[str, tuple[int, ...]]:
+    """Makes a folder of one name below each of `parents`; returns the name, and the descriptors that lock the folders.
+
+    A daemon in another pid namespace may have the same pid, so a name that is taken, or swept away, is left alone.
+    """
     while True:
-        folder.mkdir(exist_ok=True)
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(fd, fcntl.LOCK_SH)
-        if folder.is_dir() and folder.stat().st_ino == os.fstat(fd).st_ino:
-            return fd
-        os.close(fd)  # another daemon has swept it away before it was locked
+        name = f"{_PREFIX}{os.getpid()}.{next(_numbers)}"
+        with contextlib.ExitStack() as made:
+            locks = [_lock_new(parent / name, made) for parent in parents]
+            if None not in locks:
+                made.pop_all()
+                return name, tuple(fd for fd in locks if fd is not None)
+
+
+def _lock_new(folder: Path, made: contextlib.ExitStack) -> int | None:
+    """Makes a group's folder, locked as a sign that its daemon runs; None: another daemon has it, or has swept it away.
+
+    The descriptor that is returned holds the lock. `made` undoes it all.
+    """
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        made.callback(remove_tree, folder)
+        with contextlib.suppress(FileNotFoundError):
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            made.callback(os.close, fd)
+            fcntl.flock(fd, fcntl.LOCK_SH)
+            if folder.stat().st_ino == os.fstat(fd).st_ino:
+                return fd
+    return None
 
 
 def _sweep(parent: Path) -> None:
