@@ -144,6 +144,15 @@ def test_copy_on_the_device_may_overlap(queue: Queue, shift: int) -> None:
     assert np.array_equal(memory[100 + shift : 100 + shift + size], expected)
 
 
+@pytest.mark.parametrize("shift", [-100, 100, 6 * MIB])
+def test_long_copies_on_the_device_are_done_in_pieces(queue: Queue, shift: int) -> None:
+    base = queue.gpu.array(12 * MIB, np.uint8).ctypes.data + 100
+    op = queue.op(lib.VGC_OPK_COPY_DEVICE, src=base, dst=base + shift, size=5 * MIB)
+    queue.poll()
+    assert 0 < op.progress < MIB
+    queue.wait(op)
+
+
 @pytest.mark.parametrize("unit", [1, 2, 4, 8])
 @pytest.mark.parametrize("size", [0, 8, 1000, 5 * MIB])
 def test_fill(queue: Queue, unit: int, size: int) -> None:

@@ -12,6 +12,9 @@ import pytest
 
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from tests.waiting import until
+from vhost_backend.config.daemon import MIB
+from vhost_backend.daemon.inflight import InflightMemory
+from vhost_backend.engines.cpu import CpuEngine
 from vhost_backend.engines.null import NullEngine, make_kernel
 from vhost_backend.sandbox import memfd
 from vhost_backend.worker.plane import DataPlaneError
@@ -647,3 +650,15 @@ def test_functions_with_invalid_parameters_are_not_registered(
     program = rig.plane.add_program(1)
     with pytest.raises(DataPlaneError, match="function odd: Invalid argument"):
         rig.plane.add_function(program, kernel, "odd", "odd")
+
+
+def test_long_fills_are_noted_as_they_move_on() -> None:
+    """The daemon would take a worker for idle in which a request neither begins nor ends for long."""
+    limits = replace(LIMITS, memory_bytes=8 * MIB)
+    engine = CpuEngine.open({}, 1, limits.memory_bytes, limits.deadline_ns)
+    engine.start()
+    with InflightMemory() as memory, plane_rig(limits, engine=engine, inflight_fd=memory.fd) as rig:
+        context = rig.context()
+        before = memory.pieces()
+        rig.ok(Opcode.FILL, {"dst": rig.alloc(context, 8 * MIB), "size": 8 * MIB, "unit": 1}, context=context)
+        assert memory.pieces() >= before + 8

@@ -41,13 +41,13 @@ def test_python_reads_what_c_declares() -> None:
     with InflightMemory() as memory:
         view: Any = ffi.cast("struct vgc_inflight *", ffi.from_buffer(memory._map))
         assert (view.magic, view.version) == (inflight.MAGIC, inflight.VERSION)
-        view.progress = 12345
+        view.progress, view.pieces = 12345, 678
         queue = view.queues[5]
         queue.started, queue.last_avail, queue.used_idx, queue.heads = 1, 7, 6, [1, 0, 0, 1 << 63]
         box = view.black_box
         box.valid, box.queue, box.head, box.status, box.detail, box.text_len = 1, 5, 255, 11, 9, 5
         box.text[0:5] = b"hello"
-        assert memory.progress() == 12345
+        assert (memory.progress(), memory.pieces()) == (12345, 678)
         assert memory.queue(5) == QueueState(True, 7, 6, (0, 255))
         assert memory.black_box() == inflight.BlackBox(5, 255, 11, 9, "hello")
         del view, queue, box

@@ -43,7 +43,7 @@ class CpuAccount:
     ) -> None:
         """`num_pes`: processing elements that are threads of the worker; None: nothing of the guest's runs on its
         processors, and all time counts as explained. `patience_s`: time for which a request explains CPU time while
-        no request begins or ends. `now_s`: the daemon's clock.
+        no request begins or ends and no long copy moves on. `now_s`: the daemon's clock.
         """
         self._clock = clock
         self._total = total

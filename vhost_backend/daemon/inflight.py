@@ -25,7 +25,7 @@ BLACK_BOX_TEXT: Final = 1024
 SIZE_BYTES: Final = BLACK_BOX_OFFSET + 24 + BLACK_BOX_TEXT + 8
 
 _MARK: Final = struct.Struct("<II")
-_HEADER: Final = struct.Struct("<IIQ")
+_HEADER: Final = struct.Struct("<IIQQ")
 _QUEUE: Final = struct.Struct("<IHHH22x4Q")
 _HEADS: Final = struct.Struct("<32x4Q")
 _BLACK_BOX: Final = struct.Struct("<6I")
@@ -51,7 +51,7 @@ class Requests:
     """Requests of all queues at one moment, as the worker has noted them."""
 
     mark: bytes
-    """Changes whenever a request begins or ends."""
+    """Changes whenever a request begins or ends, or a long copy moves on."""
     any_in_flight: bool
 
 
@@ -109,6 +109,10 @@ class InflightMemory:
     def progress(self) -> int:
         """Number of requests that all workers have finished so far."""
         return int(_HEADER.unpack_from(self._map)[2])
+
+    def pieces(self) -> int:
+        """Number of pieces of long copies and fills that all workers have done so far."""
+        return int(_HEADER.unpack_from(self._map)[3])
 
     def queue(self, index: int) -> QueueState:
         """State of queue `index`.

@@ -31,8 +31,10 @@ static bool work_once(struct vgc_dp *dp)
     bool busy = vgc_reap(dp);
     for (uint32_t i = 0; i < dp->num_active; i++)
         busy |= vgc_queue_serve(dp, dp->active[i]);
-    if (dp->engine->ops->poll != NULL)
-        busy |= dp->engine->ops->poll(dp->engine);
+    if (dp->engine->ops->poll != NULL && dp->engine->ops->poll(dp->engine)) {
+        *(volatile uint64_t *)&dp->shared->pieces += 1;
+        busy = true;
+    }
     if (VGC_UNLIKELY(atomic_load_explicit(&dp->region_lost, memory_order_relaxed))) {
         atomic_store(&dp->region_lost, false);
         break_all_queues(dp);

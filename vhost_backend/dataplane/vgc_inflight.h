@@ -57,7 +57,8 @@ struct vgc_inflight {
     uint32_t magic; /* magic and version are written by the daemon */
     uint32_t version;
     uint64_t progress; /* requests finished by all workers so far: a heartbeat under load */
-    uint64_t reserved[6];
+    uint64_t pieces;   /* pieces of long copies and fills done so far: they move on while no request ends */
+    uint64_t reserved[5];
     struct vgc_inflight_queue queues[VGC_MAX_QUEUES];
     struct vgc_black_box black_box;
     uint64_t tail_reserved;

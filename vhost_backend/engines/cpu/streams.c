@@ -53,12 +53,13 @@ static void fill(uint64_t address, uint64_t size, uint64_t value, uint32_t unit)
         memcpy(to + offset, &value, size - offset < unit ? size - offset : unit);
 }
 
-/* Copies device to device, in slices, unless the ranges overlap. */
+/* Copies up to `limit` bytes device to device, from the end on which no slice overwrites what a later one reads. */
 static void copy_device(struct vgc_op *op, uint64_t limit)
 {
-    bool overlaps = op->dst < op->src + op->size && op->src < op->dst + op->size;
-    uint64_t len = overlaps || op->size - op->progress < limit ? op->size - op->progress : limit;
-    memmove(at(op->dst + op->progress), at(op->src + op->progress), len);
+    uint64_t left = op->size - op->progress;
+    uint64_t len = left < limit ? left : limit;
+    uint64_t offset = op->dst > op->src ? left - len : op->progress;
+    memmove(at(op->dst + offset), at(op->src + offset), len);
     op->progress += len;
 }
 
