@@ -35,6 +35,19 @@ class Quarters:
         if self.cgroup is not None and room.cgroup is not None and room is not self:
             self.cgroup.leave(room.cgroup)
 
+    def keep(self, room: Quarters) -> None:
+        """Keeps the control group of `room`, whose processes have ended, for the next call of `used_room`."""
+        if self.cgroup is not None and room.cgroup is not None and room is not self:
+            self.cgroup.keep(room.cgroup)
+
+    def used_room(self, name: str, limits: Limits) -> Quarters:
+        """Makes quarters as `room` does, of a control group that was kept if there is one; `keep` them, or `vacate` them.
+
+        :raise OSError: the host cannot make the group.
+        """
+        kept = None if self.cgroup is None else self.cgroup.reuse(limits)
+        return self.room(name, limits) if kept is None else replace(self, cgroup=kept)
+
     def oom_kills(self) -> int:
         """Number of processes here that the kernel has killed because they used more memory than they may."""
         return 0 if self.cgroup is None else self.cgroup.oom_kills()

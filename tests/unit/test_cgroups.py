@@ -65,6 +65,39 @@ def test_a_group_bounds_its_processes(own: Home) -> None:
     assert run_in(room, FORK) == 1, "BlockingIOError"
 
 
+def test_workers_take_turns_in_one_group(own: Home) -> None:
+    """The kernel remembers a group that is removed while pages of files that it has touched first are in use."""
+    vm = Quarters(cgroup=own.group.child("vm-a"))
+    first = vm.used_room("worker", Limits(memory_bytes=64 * MIB))
+    assert run_in(first, TAKE.format(mib=128)) == -9
+    vm.keep(first)
+    second = vm.used_room("worker", Limits(memory_bytes=64 * MIB))
+    assert (str(second.cgroup), second.oom_kills()) == (str(first.cgroup), 0)
+    assert run_in(second, TAKE.format(mib=128)) == -9
+    assert second.oom_kills() > 0
+
+
+def test_a_group_is_not_used_again_before_its_processes_have_ended(own: Home) -> None:
+    vm = own.group.child("vm-a")
+    first = vm.child("first")
+    with subprocess.Popen(("/bin/sleep", "1000")) as process:
+        for door in first.doors:
+            door.write_text(str(process.pid))
+        vm.keep(first)
+        assert vm.reuse(Limits()) is None
+        process.kill()
+    assert vm.reuse(Limits()) is first
+    assert vm.reuse(Limits()) is None
+
+
+def test_a_group_that_cannot_be_used_again_is_given_up(own: Home) -> None:
+    vm = own.group.child("vm-a")
+    gone = vm.child("gone")
+    gone.remove()
+    vm.keep(gone)
+    assert vm.reuse(Limits(memory_bytes=64 * MIB)) is None
+
+
 def test_processor_time_and_shares_are_set(own: Home) -> None:
     cgroup = own.group.child("vm-a").child("worker", Limits(cpus=0.25, weight=25))
     folders = [door.parent for door in cgroup.doors]

@@ -22,6 +22,10 @@ class Cgroup:
         self._left: list[Cgroup] = []
         """Groups in this one that could not be removed yet."""
         self._admits = False
+        self._kept: list[Cgroup] = []
+        """Groups in this one that wait for their next processes."""
+        self._earlier_kills = 0
+        """OOM kills of processes that had the group before."""
 
     def __str__(self) -> str:
         return f"{self._folders['memory']} (version {self._version.number})"
@@ -64,11 +68,48 @@ class Cgroup:
         return self._version.usage(self._folders)
 
     def oom_kills(self) -> int:
-        """Number of processes that were killed because the group was out of memory; 0 if the group is gone."""
+        """Number of processes that were killed because the group was out of memory; 0 if the group is gone.
+
+        Those that were killed before the group was given to other processes do not count.
+        """
         try:
-            return self.usage().oom_kills
+            return self.usage().oom_kills - self._earlier_kills
         except OSError:
             return 0
+
+    def keep(self, group: Cgroup) -> None:
+        """Keeps a group within this one for later processes of its kind, which `reuse` gives them.
+
+        Memory of files that outlive its processes belongs to a group for good: the kernel could not forget the group.
+        """
+        self._kept.append(group)
+
+    def reuse(self, limits: Limits) -> Cgroup | None:
+        """Takes a group that was kept, with other limits; None: each has processes, or does not take the limits."""
+        for group in list(self._kept):
+            if group.is_in_use():
+                continue
+            self._kept.remove(group)
+            if group.begin_anew(limits):
+                return group
+            self.leave(group)
+        return None
+
+    def is_in_use(self) -> bool:
+        """True if the group has processes."""
+        try:
+            return any(door.read_text() for door in self.doors)
+        except OSError:
+            return False
+
+    def begin_anew(self, limits: Limits) -> bool:
+        """Gives a group without processes other limits, and forgets its OOM kills; False: the host does not allow it."""
+        try:
+            self._version.limit(self._folders, limits)
+            self._earlier_kills = self.usage().oom_kills
+        except OSError:
+            return False
+        return True
 
     def leave(self, group: Cgroup) -> None:
         """Removes a group within this one, now or, if processes in it are still ending, when the next one is made."""

@@ -236,14 +236,14 @@ class Supervisor:
 
         :raise OSError, HostError: as `start_second`.
         """
-        room = self._quarters.room("worker", launch.limits)
+        room = self._quarters.used_room("worker", launch.limits)
         worker = _Worker(asyncio.get_running_loop().time(), room)
         try:
             worker.process = WorkerProcess(
                 lambda fd: launch.command(room, fd), lambda: self._on_exit(worker), lambda: self._on_words(worker)
             )
         except (OSError, HostError):
-            self._quarters.vacate(room)
+            self._quarters.keep(room)
             raise
         worker.link = WorkerLink(
             worker.process.sock,
@@ -310,7 +310,7 @@ class Supervisor:
         how = describe_exit(worker.process.exited.result())
         if worker.room.oom_kills():
             worker.memory_fault = how = "used more of the host's memory than its VM may"
-        self._quarters.vacate(worker.room)
+        self._quarters.keep(worker.room)
         about = {"pid": worker.process.pid, "how": how, "stderr": worker.process.last_words()}
         if worker is self._second:
             self._second = None
