@@ -42,6 +42,12 @@ def test_warnings_come_with_the_image() -> None:
     assert image[:4] == b"\x7fELF"
 
 
+def test_log_of_a_source_without_faults_is_empty() -> None:
+    """Whatever processor the host has: clang warns of features of some that it has found itself."""
+    _image, log = compile_image(EMPTY)
+    assert not log
+
+
 def test_source_without_kernels_is_refused() -> None:
     assert "defines no kernel" in log_of("__device__ int f(int x) { return x; }\n")
 
