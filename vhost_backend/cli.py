@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -180,12 +180,23 @@ def _check_host(config: DaemonConfig) -> None:
 
 def _check_config(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.file)
-    print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
-    for line in asyncio.run(_engines_here(config)):
-        print(f"on this host: {line}")
-    for line in _cache_domains(config):
-        print(f"compiled programs: {line}")
+    with _to_reader():
+        print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
+        for line in asyncio.run(_engines_here(config)):
+            print(f"on this host: {line}")
+        for line in _cache_domains(config):
+            print(f"compiled programs: {line}")
     return 0
+
+
+@contextlib.contextmanager
+def _to_reader() -> Iterator[None]:
+    """Ends a block that prints when the reader of the output has ended, such as head."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _cache_domains(config: DaemonConfig) -> list[str]:
@@ -212,10 +223,11 @@ async def _engines_here(config: DaemonConfig) -> list[str]:
 
 def _doctor(_arguments: argparse.Namespace) -> int:
     lacking = 0
-    for finding in doctor.examine():
-        print(describe(finding))
-        lacking += not (finding.ok or finding.optional)
-    print("nothing is missing that vgcd needs" if not lacking else f"{lacking} missing")
+    with _to_reader():
+        for finding in doctor.examine():
+            print(describe(finding))
+            lacking += not (finding.ok or finding.optional)
+        print("nothing is missing that vgcd needs" if not lacking else f"{lacking} missing")
     return HostError.exit_code if lacking else 0
 
 

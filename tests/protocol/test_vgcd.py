@@ -356,6 +356,15 @@ def test_check_says_which_vms_share_compiled_programs(tmp_path: Path, capsys: py
     ]
 
 
+def test_check_goes_on_without_the_reader_of_its_output() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    argv = [*VGCD, "check-config", str(REPOSITORY / "docs" / "vgcd.example.yaml")]
+    done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, cwd=REPOSITORY)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_every_mistake_of_a_configuration_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "f.yaml"
     config.write_text("vms: {a: {num_queues: 0, sandbox: lax}}\n")
