@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_every_test_of_the_page_exists() -> None:
     page = (ROOT / "docs" / "security.md").read_text()
-    named = re.findall(r"`((?:unit|protocol|hostile|vm|web|fuzz)/[\w/]*(?:\.py)?)`", page)
+    named = re.findall(r"`((?:unit|protocol|hostile|vm|web|fuzz|gpu)/[\w/]*(?:\.py)?)`", page)
     assert len(named) > 20
     assert [name for name in named if not (ROOT / "tests" / name).exists()] == []
 
