@@ -134,12 +134,12 @@ def test_vms_share_a_user_where_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch, claims: contextlib.ExitStack
 ) -> None:
     def lacking(_wanted: UserRange | None) -> UserRange:
-        raise HostError("no reason")
+        raise HostError("no reason", "get some")
 
     monkeypatch.setattr(spawn, "users_of_workers", lacking)
     config = parse(TWO_VMS)
     assert housing.with_users(config, claims) == config
-    with pytest.raises(HostError, match=rf"users {SMALL} cannot be had: no reason"):
+    with pytest.raises(HostError, match=rf"users {SMALL} cannot be had: no reason \(get some; or leave 'users' out"):
         housing.with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
 
 

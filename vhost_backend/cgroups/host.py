@@ -61,18 +61,24 @@ def find() -> Home:
     :raise HostError: this host does not let us; the text says why for each version.
     """
     problems = []
-    for make in (_home_v2, _home_v1):
+    for number, make in ((2, _home_v2), (1, _home_v1)):
         home: Home | None = None
         try:
             home = make()
             _try(home.group)
         except (OSError, HostError) as error:
-            problems.append(str(error))
+            problems.append(_why(number, error))
             if home is not None:
                 home.close()
         else:
             return home
     raise HostError(f"no control groups: {'; '.join(problems)}", HINT)
+
+
+def _why(version: int, error: OSError | HostError) -> str:
+    if isinstance(error, HostError):
+        return error.text
+    return f"version {version}: {error.strerror}: {error.filename}"
 
 
 # ---- version 2 -----------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ def with_users(config: DaemonConfig, claims: contextlib.ExitStack) -> DaemonConf
         among = spawn.users_of_workers(config.users)
     except HostError as error:
         if config.users is not None:
-            hint = "or leave 'users' out of the configuration"
-            raise HostError(f"users {config.users} cannot be had: {error}", hint) from error
+            hint = "; ".join(filter(None, (error.hint, "or leave 'users' out of the configuration")))
+            raise HostError(f"users {config.users} cannot be had: {error.text}", hint) from error
         log.get_logger().warning("users_shared", means="all VMs' sandboxed processes have one user", why=str(error))
         return config
 

@@ -86,7 +86,7 @@ def _cgroups() -> Iterator[Finding]:
     try:
         home = cgroups.find()
     except HostError as error:
-        yield Finding("control groups", ok=False, text=str(error), hint=cgroups.HINT, optional=True)
+        yield Finding("control groups", ok=False, text=error.text, hint=error.hint, optional=True)
         return
     text = f"version {home.group.version}: bounds on all memory, processor time and processes of each VM and compiler"
     home.close()
