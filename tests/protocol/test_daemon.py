@@ -16,6 +16,7 @@ from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble
 from tests.protocol.conftest import GPA, REGION_BYTES, UVA, Stage
+from tests.waiting import until
 from vhost_backend.config.daemon import DaemonConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -281,6 +282,15 @@ def test_dead_worker_is_replaced_by_one_with_all_settings(
     assert (start.base, start.enabled) == (40, True)
     assert has_inflight(successor)
     frontend.synchronise()
+
+
+def test_a_dead_worker_holds_nothing(stage: Stage) -> None:
+    _, worker = stage.attach()
+    worker.send(protocol.Stats(1, 2, 3, 4, 5, 6, 7, 8))
+    until(lambda: stage.daemon.ask(lambda daemon: daemon.vms["a"].stats is not None))
+    worker.die("abort")
+    assert stage.workers.next().setup().generation == 2
+    assert stage.daemon.ask(lambda daemon: daemon.vms["a"].stats) == protocol.Stats(0, 2, 3, 4, 0, 0, 0, 0)
 
 
 def test_guest_sees_recovery_in_the_configuration_space(stage: Stage, memory: SharedFile, ring: RingSetup) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Final
+
+from msgspec import structs
 
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
@@ -37,6 +40,10 @@ class Tools:
     alarms: CpuAlarms
 
 
+_HELD: Final = ("memory_used_bytes", "num_contexts", "num_programs", "num_allocations", "in_flight")
+"""Fields of `Stats` about what a worker holds."""
+
+
 @dataclass(slots=True)
 class History:
     """Facts about the workers of a VM that outlast its frontends."""
@@ -51,6 +58,12 @@ class History:
     stats: Stats | None = None
     """Latest figures that a worker sent; None: no worker sent any yet."""
     generations: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def worker_died(self) -> None:
+        """Takes what the worker held out of the figures. Its counts stay until the next worker sends its own."""
+        if self.stats is not None:
+            nothing = dict.fromkeys(_HELD, 0)
+            self.stats = structs.replace(self.stats, **nothing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,6 +381,7 @@ class WorkerSlot:
 
     def worker_died(self, end: WorkerEnd) -> None:
         self._watch.end()
+        self._history.worker_died()
         self._drop_sources()
         self.abort_migration("the first worker died")
         self._report_lost(end)
