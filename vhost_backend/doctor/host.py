@@ -110,7 +110,11 @@ def _qemu() -> Iterator[Finding]:
 
 def _kvm() -> Iterator[Finding]:
     usable = os.access("/dev/kvm", os.R_OK | os.W_OK)
-    text = "/dev/kvm can be opened" if usable else "guests run emulated, which is slow"
+    text = (
+        "/dev/kvm can be opened (only a boot shows whether it works)"
+        if usable
+        else "guests run emulated, which is slow"
+    )
     yield Finding("KVM", usable, text, "a host with virtualisation, and the group kvm", optional=True)
 
 
