@@ -182,7 +182,7 @@ def _check_config(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.file)
     with _to_reader():
         print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
-        for line in asyncio.run(_engines_here(config)):
+        for line in (*asyncio.run(_engines_here(config)), *housing.describe(config)):
             print(f"on this host: {line}")
         for line in _cache_domains(config):
             print(f"compiled programs: {line}")

@@ -332,6 +332,7 @@ def test_check_says_which_engine_each_vm_would_get(
     async def one_gpu(_driver: str | None, _device: str | None) -> Survey:
         return Survey((gpu,), "13.0")
 
+    monkeypatch.setattr("vhost_backend.daemon.housing.describe", lambda _config: ["quarters"])
     monkeypatch.setattr("vhost_backend.cli.host_engines", lambda **_: Engines(one_gpu, lambda *_: None))
     config = tmp_path / "f.yaml"
     config.write_text("vms: {a: , b: {engine: 'cuda:1'}, c: {engine: 'cuda:0'}, d: {engine: cpu}}\n")
@@ -341,6 +342,7 @@ def test_check_says_which_engine_each_vm_would_get(
         "on this host: b gets the engine cuda on GPU 1: NVIDIA H200 (sm_90), CUDA 13.0",
         "on this host: c cannot have the engine cuda: there is no GPU 0; this host has 1 (GPU-1)",
         "on this host: d gets the engine cpu",
+        "on this host: quarters",
         "compiled programs: each its own: a, b, c, d",
     ]
 

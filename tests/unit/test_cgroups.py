@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.fakes.cgroup_home import home
 from tests.waiting import until
+from vhost_backend import users
 from vhost_backend.cgroups import host
 from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.cgroups.host import Home
@@ -23,7 +25,7 @@ from vhost_backend.config.daemon import parse
 from vhost_backend.daemon import housing
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.quarters import NOWHERE, Quarters
-from vhost_backend.sandbox import launch
+from vhost_backend.sandbox import launch, spawn
 from vhost_backend.sandbox.launch import LaunchSpec
 
 MIB = 1 << 20
@@ -236,3 +238,19 @@ def test_groups_may_be_done_without_unless_they_are_required(
         housing.with_cgroups(parse("cgroups: required\nvms: {a: {socket: /s/a}}"), lease)
     with pytest.raises(ConfigError, match=r"cgroups is 'yes'; allowed: auto or required or off"):
         parse("cgroups: 'yes'\nvms: {a: {socket: /s/a}}")
+
+
+def test_check_of_a_configuration_tells_what_vms_would_be_given(monkeypatch: pytest.MonkeyPatch, own: Home) -> None:
+    config = parse("cgroups: required\nvms: {a: {socket: /s/a}}")
+    assert f"each VM gets a control group (version {own.group.version})" in housing.describe(config)
+    monkeypatch.setattr(host, "_mounts", lambda: iter(()))
+    (line,) = (line for line in housing.describe(config) if "group" in line)
+    assert line.startswith("no VM gets a control group, and vgcd run will not start: no control groups: ")
+    monkeypatch.setattr(spawn, "users_of_workers", missing)
+    assert "all VMs share a user: no reason" in housing.describe(config)
+    named = replace(config, users=users.UserRange(5, 2))
+    assert "users 5-6 cannot be had, and vgcd run will not start: no reason" in housing.describe(named)
+
+
+def missing(_wanted: users.UserRange | None) -> users.UserRange:
+    raise HostError("no reason")

@@ -237,6 +237,8 @@ def _try(home: Cgroup) -> None:
         join = "import os, sys; [os.write(os.open(door, os.O_WRONLY), b'0') for door in sys.argv[1:]]"
         argv = [sys.executable, "-I", "-S", "-c", join, *map(str, doors)]
         done = subprocess.run(argv, capture_output=True, check=False, timeout=_PROBE_S, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as error:
+        raise HostError(f"a process that is to join {home} does not end within {_PROBE_S} s") from error
     finally:
         home.leave(vm)
     if done.returncode != 0:

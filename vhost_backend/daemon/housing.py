@@ -10,6 +10,7 @@ from vhost_backend import log, users
 from vhost_backend.cgroups import host as cgroups
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.errors import HostError
+from vhost_backend.quarters import NOWHERE
 from vhost_backend.sandbox import spawn
 
 _NO_CGROUPS: Final = "limits hold for each process of a VM, and count the memory that it has mapped, not what it uses; processor time has none"
@@ -20,7 +21,33 @@ def house(config: DaemonConfig, lease: contextlib.ExitStack) -> DaemonConfig:
 
     :raise HostError: the configuration demands what the host does not have.
     """
-    return with_cgroups(with_users(config, lease), lease)
+    housed = with_cgroups(with_users(config, lease), lease)
+    for vm in housed.vms:
+        if vm.quarters != NOWHERE:
+            group = None if vm.quarters.cgroup is None else str(vm.quarters.cgroup)
+            log.get_logger(vm=vm.name).info("housed", user=vm.quarters.user, group=group)
+    return housed
+
+
+def describe(config: DaemonConfig) -> list[str]:
+    """Lines on the quarters that VMs would get on this host, and on what it lacks of what the configuration demands."""
+    lines = []
+    try:
+        lines.append(f"each VM gets a user of its own, of {spawn.users_of_workers(config.users)}")
+    except HostError as error:
+        demanded = "" if config.users is None else f"users {config.users} cannot be had, and vgcd run will not start: "
+        lines.append(f"{demanded or 'all VMs share a user: '}{error}")
+    if config.cgroups == "off":
+        return lines
+    try:
+        home = cgroups.find()
+    except HostError as error:
+        demanded = ", and vgcd run will not start" if config.cgroups == "required" else ""
+        lines.append(f"no VM gets a control group{demanded}: {error}")
+    else:
+        lines.append(f"each VM gets a control group (version {home.group.version})")
+        home.close()
+    return lines
 
 
 def with_users(config: DaemonConfig, claims: contextlib.ExitStack) -> DaemonConfig:

@@ -310,6 +310,7 @@ class Supervisor:
         how = describe_exit(worker.process.exited.result())
         if worker.room.oom_kills():
             worker.memory_fault = how = "used more of the host's memory than its VM may"
+            self._log.warning("worker_faulty", pid=worker.process.pid, reason=how, guest=True)
         self._quarters.keep(worker.room)
         about = {"pid": worker.process.pid, "how": how, "stderr": worker.process.last_words()}
         if worker is self._second:
