@@ -19,6 +19,7 @@ from tests.fakes.daemon import SANDBOX
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import ANSWERS_WITHIN_S
+from tests.protocol.worker_rig import needs_walls
 from tests.waiting import sleeps_for_good, threads_of, until
 from vhost_backend import cli, sockets
 from vhost_backend.daemon.engines import Engines
@@ -90,6 +91,7 @@ def test_signal_ends_it_with_its_workers_and_socket(tmp_path: Path, number: sign
     assert not path.exists()
 
 
+@needs_walls
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_control_groups_of_its_vms_end_with_it_or_with_the_next(tmp_path: Path, number: signal.Signals) -> None:
     with cgroup_home.home(), vgcd("--socket-path", str(tmp_path / "s"), *QUICK) as process:
