@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import FilePayload, Page, expect
 
+from tests.waiting import until
 from tests.web.journal import Journal
 from tests.web.rig import ADMIN_TOKEN, VIEW_TOKEN, Rig
 
@@ -156,7 +157,7 @@ def test_policies_are_added_edited_and_removed(go: Go, rig: Rig) -> None:
     page.get_by_role("dialog").get_by_label("Acts").select_option("aggregate")
     page.get_by_role("button", name="Put in force").click()
     expect(row).to_contain_text("after a number of faults")
-    assert rig.daemons["h1"].host.policies[0]["trigger"] == "aggregate"
+    until(lambda: [policy["trigger"] for policy in rig.daemons["h1"].host.policies] == ["aggregate"])
     row.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("No policy")).to_be_visible()
     assert rig.daemons["h1"].host.policies == []
