@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import cgroup_home
-from tests.fakes.daemon import SANDBOX
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import ANSWERS_WITHIN_S
@@ -115,6 +114,7 @@ def is_swept(group: Path) -> bool:
         return not group.exists()
 
 
+@needs_walls
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM])
 def test_signal_is_ignored(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "s"
@@ -132,6 +132,7 @@ def test_signal_is_ignored(tmp_path: Path, number: signal.Signals) -> None:
         assert process.wait(TIMEOUT_S) == 0
 
 
+@needs_walls
 def test_closed_terminal_does_not_end_it(tmp_path: Path) -> None:
     """Neither the signal nor the log, which nobody takes any more, disturbs a guest."""
     path = tmp_path / "s"
@@ -229,7 +230,7 @@ def test_activated_sockets_are_served(tmp_path: Path) -> None:
         assert process.wait(TIMEOUT_S) == 0
 
 
-@pytest.mark.skipif(SANDBOX == "off", reason="a sanitizer does not fit the sandbox, which the program insists on")
+@needs_walls
 def test_idle_daemon_sleeps(tmp_path: Path) -> None:
     """With a frontend connected and nothing to do, neither a timer nor a descriptor wakes the daemon."""
     path = tmp_path / "s"
