@@ -26,7 +26,7 @@ bool is_shared(const llvm::Value *pointer)
     return llvm::all_of(objects, [](const llvm::Value *object) {
         const auto *call = llvm::dyn_cast<llvm::CallInst>(object);
         return call != nullptr && call->getCalledFunction() != nullptr &&
-               call->getCalledFunction()->getName() == "__vgc_shared_var";
+               call->getCalledFunction()->hasFnAttribute(SHARED_VARIABLE);
     });
 }
 

@@ -13,10 +13,12 @@
 // main.cpp takes them one after the other; diagnostics.cpp says what went wrong.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/IRBuilder.h"
@@ -92,7 +94,10 @@ void link_image(const Options &options, const std::string &object);
 Program collect(llvm::Module &module);
 void lower_inline_asm(llvm::Module &module);
 
-/// Replaces shared variables by calls of __vgc_shared_var; `place` turns those into addresses after inlining.
+/// Attribute of the functions whose calls stand for shared variables.
+inline constexpr char SHARED_VARIABLE[] = "vgc-shared-variable";
+
+/// Replaces shared variables by calls of a function each; `place` turns those into addresses after inlining.
 class SharedMemory
 {
   public:
@@ -101,12 +106,16 @@ class SharedMemory
 
   private:
     struct Variable {
-        std::string name;
+        llvm::Function *access;
         uint64_t size;
         uint64_t align;
         uint64_t offset;
         bool dynamic;
     };
+    using Uses = llvm::MapVector<llvm::Function *, std::map<uint32_t, std::vector<llvm::CallInst *>>>;
+    Uses collect_uses() const;
+    void put(uint32_t index, uint64_t &end);
+    void replace(const std::map<uint32_t, std::vector<llvm::CallInst *>> &calls);
     llvm::Module &module_;
     std::vector<Variable> variables_;
 };

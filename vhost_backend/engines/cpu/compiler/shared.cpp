@@ -3,10 +3,11 @@
 
 #include <set>
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
-#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/ReplaceConstant.h"
 #include "llvm/Support/Alignment.h"
 
@@ -26,125 +27,180 @@ bool is_static(const llvm::GlobalVariable &variable)
     return variable.hasInitializer() && llvm::isa<llvm::UndefValue>(variable.getInitializer());
 }
 
-/// Declares a function that always returns the same value to a thread.
-llvm::Function *declare_constant(llvm::Module &module, llvm::StringRef name, llvm::FunctionType *type)
+void promise_constant(llvm::Function &function)
 {
+    function.setDoesNotAccessMemory();
+    function.setDoesNotThrow();
+    function.setWillReturn();
+}
+
+/// Declares a function that always returns the same address to a thread.
+llvm::Function *declare_address(llvm::Module &module, llvm::StringRef name)
+{
+    auto *type = llvm::FunctionType::get(llvm::PointerType::get(module.getContext(), 0), false);
     auto *function = llvm::cast<llvm::Function>(module.getOrInsertFunction(name, type).getCallee());
-    function->setDoesNotAccessMemory();
-    function->setDoesNotThrow();
-    function->setWillReturn();
+    promise_constant(*function);
     return function;
 }
 
-void replace_uses(llvm::GlobalVariable &variable, llvm::Function &access, uint32_t index)
+/// Declares the function whose calls stand for a variable. Each variable has its own, without arguments: the optimiser
+/// merges calls of one function whose arguments differ.
+llvm::Function *declare_access(llvm::Module &module, const llvm::GlobalVariable &variable)
 {
-    llvm::convertUsersOfConstantsToInstructions({&variable});
-    std::vector<llvm::Use *> uses;
-    for (llvm::Use &use : variable.uses())
-        uses.push_back(&use);
-    for (llvm::Use *use : uses) {
-        auto *user = llvm::dyn_cast<llvm::Instruction>(use->getUser());
-        if (user == nullptr)
-            fail("the address of shared variable '" + variable.getName() + "' is used in an initialiser");
-        llvm::Instruction *before = user;
-        if (auto *phi = llvm::dyn_cast<llvm::PHINode>(user))
-            before = phi->getIncomingBlock(*use)->getTerminator();
-        llvm::IRBuilder<> builder(before);
-        use->set(builder.CreateCall(&access, builder.getInt32(index)));
-    }
+    auto *type = llvm::FunctionType::get(llvm::PointerType::get(module.getContext(), 0), false);
+    auto *function =
+        llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, variable.getName() + ".shared", module);
+    promise_constant(*function);
+    function->addFnAttr(SHARED_VARIABLE);
+    return function;
 }
 
-uint32_t index_of(const llvm::CallInst &call)
+/// Adds the constants with an initialiser that contains `value` (clang makes them for local arrays and structs).
+void collect_holders(llvm::Constant &value, llvm::SetVector<llvm::GlobalVariable *> &holders)
 {
-    return uint32_t(llvm::cast<llvm::ConstantInt>(call.getArgOperand(0))->getZExtValue());
+    for (llvm::User *user : value.users())
+        if (auto *holder = llvm::dyn_cast<llvm::GlobalVariable>(user)) {
+            if (holder->isConstant() && holder->hasLocalLinkage())
+                holders.insert(holder);
+        } else if (llvm::isa<llvm::ConstantExpr, llvm::ConstantAggregate>(user)) {
+            collect_holders(*llvm::cast<llvm::Constant>(user), holders);
+        }
+}
+
+/// Makes a constant a local variable of each function that uses it, filled at the function's begin.
+void make_local(llvm::GlobalVariable &holder)
+{
+    llvm::convertUsersOfConstantsToInstructions({&holder});
+    llvm::DenseMap<llvm::Function *, llvm::AllocaInst *> locals;
+    for (llvm::Use &use : llvm::make_early_inc_range(holder.uses())) {
+        auto *user = llvm::dyn_cast<llvm::Instruction>(use.getUser());
+        if (user == nullptr)
+            return; // in the initialiser of another variable
+        llvm::AllocaInst *&local = locals[user->getFunction()];
+        if (local == nullptr) {
+            llvm::IRBuilder<> builder(&*user->getFunction()->getEntryBlock().getFirstInsertionPt());
+            local = builder.CreateAlloca(holder.getValueType());
+            local->setAlignment(holder.getAlign().valueOrOne());
+            builder.CreateAlignedStore(holder.getInitializer(), local, local->getAlign());
+        }
+        use.set(local);
+    }
+    holder.eraseFromParent();
+}
+
+/// Replaces the variable's address by a call of `access` at the begin of each function that uses it.
+void replace_uses(llvm::GlobalVariable &variable, llvm::Function &access)
+{
+    llvm::convertUsersOfConstantsToInstructions({&variable});
+    llvm::DenseMap<llvm::Function *, llvm::Value *> addresses;
+    for (llvm::Use &use : llvm::make_early_inc_range(variable.uses())) {
+        auto *user = llvm::dyn_cast<llvm::Instruction>(use.getUser());
+        if (user == nullptr)
+            fail("the address of shared variable '" + llvm::demangle(variable.getName().str()) +
+                 "' is used in an initialiser");
+        llvm::Value *&address = addresses[user->getFunction()];
+        if (address == nullptr) {
+            llvm::IRBuilder<> builder(&*user->getFunction()->getEntryBlock().getFirstInsertionPt());
+            address = builder.CreateCall(&access);
+        }
+        use.set(address);
+    }
 }
 
 } // namespace
 
 SharedMemory::SharedMemory(llvm::Module &module) : module_(module)
 {
-    llvm::LLVMContext &context = module.getContext();
-    llvm::Function *access = declare_constant(
-        module, "__vgc_shared_var",
-        llvm::FunctionType::get(llvm::PointerType::get(context, 0), {llvm::Type::getInt32Ty(context)}, false));
     std::vector<llvm::GlobalVariable *> found;
+    llvm::SetVector<llvm::GlobalVariable *> holders;
     for (llvm::GlobalVariable &variable : module.globals())
-        if (is_static(variable) || is_dynamic(variable))
+        if (is_static(variable) || is_dynamic(variable)) {
             found.push_back(&variable);
+            collect_holders(variable, holders);
+        }
+    for (llvm::GlobalVariable *holder : holders)
+        make_local(*holder);
     const llvm::DataLayout &layout = module.getDataLayout();
     for (llvm::GlobalVariable *variable : found) {
         const uint64_t size = layout.getTypeAllocSize(variable->getValueType());
         const uint64_t align = layout.getPreferredAlign(variable).value();
-        variables_.push_back(
-            {variable->getName().str(), size, std::max<uint64_t>(align, 16), 0, is_dynamic(*variable)});
-        replace_uses(*variable, *access, uint32_t(variables_.size() - 1));
+        llvm::Function *access = declare_access(module, *variable);
+        variables_.push_back({access, size, std::max<uint64_t>(align, 16), 0, is_dynamic(*variable)});
+        replace_uses(*variable, *access);
         variable->eraseFromParent();
     }
 }
 
+/// Calls that stand for variables, by the function that they are in, and the variables' indices.
+SharedMemory::Uses SharedMemory::collect_uses() const
+{
+    Uses uses;
+    for (uint32_t index = 0; index < variables_.size(); index++)
+        for (llvm::User *user : variables_[index].access->users()) {
+            auto *call = llvm::cast<llvm::CallInst>(user);
+            uses[call->getFunction()][index].push_back(call);
+        }
+    return uses;
+}
+
+/// Gives a variable the next offset from `end` on.
+void SharedMemory::put(uint32_t index, uint64_t &end)
+{
+    Variable &variable = variables_[index];
+    if (variable.dynamic)
+        return;
+    variable.offset = llvm::alignTo(end, variable.align);
+    end = variable.offset + variable.size;
+}
+
+void SharedMemory::replace(const std::map<uint32_t, std::vector<llvm::CallInst *>> &calls)
+{
+    llvm::Function *base = declare_address(module_, "__vgc_shared");
+    llvm::Function *dynamic = declare_address(module_, "__vgc_dynamic_shared");
+    for (const auto &[index, of_variable] : calls)
+        for (llvm::CallInst *call : of_variable) {
+            llvm::IRBuilder<> builder(call);
+            const Variable &variable = variables_[index];
+            llvm::Value *address = builder.CreateCall(variable.dynamic ? dynamic : base);
+            if (!variable.dynamic)
+                address = builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), address, variable.offset);
+            call->replaceAllUsesWith(address);
+            call->eraseFromParent();
+        }
+}
+
 void SharedMemory::place(Program &program)
 {
-    llvm::Function *access = module_.getFunction("__vgc_shared_var");
-    if (access == nullptr) // no uses are left
-        return;
     mark_block_atomics(module_);
     llvm::SmallPtrSet<const llvm::Function *, 16> kernels;
     for (const Kernel &kernel : program.kernels)
         kernels.insert(kernel.function);
-    llvm::MapVector<llvm::Function *, std::set<uint32_t>> used;
-    auto calls_in = [&](const llvm::Function *function) {
-        std::vector<llvm::CallInst *> calls;
-        for (llvm::User *user : access->users())
-            if (auto *call = llvm::cast<llvm::CallInst>(user); function == nullptr || call->getFunction() == function)
-                calls.push_back(call);
-        return calls;
-    };
-    for (llvm::CallInst *call : calls_in(nullptr))
-        used[call->getFunction()].insert(index_of(*call));
+    Uses uses = collect_uses();
     // Variables of functions that were not inlined have the same offset in all kernels, below the kernels' own.
     uint64_t common = 0;
     std::set<uint32_t> placed;
-    auto put = [&](uint32_t index, uint64_t &end) {
-        Variable &variable = variables_[index];
-        if (variable.dynamic)
-            return;
-        variable.offset = llvm::alignTo(end, variable.align);
-        end = variable.offset + variable.size;
-    };
-    for (auto &[function, indices] : used)
+    for (const auto &[function, calls] : uses)
         if (!kernels.contains(function))
-            for (const uint32_t index : indices)
+            for (const auto &[index, of_variable] : calls)
                 if (placed.insert(index).second)
                     put(index, common);
-    llvm::Type *pointer = llvm::PointerType::get(module_.getContext(), 0);
-    llvm::FunctionType *type = llvm::FunctionType::get(pointer, false);
-    llvm::Function *base = declare_constant(module_, "__vgc_shared", type);
-    llvm::Function *dynamic = declare_constant(module_, "__vgc_dynamic_shared", type);
-    auto replace = [&](llvm::CallInst *call) {
-        llvm::IRBuilder<> builder(call);
-        const Variable &variable = variables_[index_of(*call)];
-        llvm::Value *address =
-            variable.dynamic
-                ? static_cast<llvm::Value *>(builder.CreateCall(dynamic))
-                : builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), builder.CreateCall(base), variable.offset);
-        call->replaceAllUsesWith(address);
-        call->eraseFromParent();
-    };
     for (Kernel &kernel : program.kernels) {
         uint64_t end = common;
-        for (const uint32_t index : used[kernel.function])
+        for (const auto &[index, of_variable] : uses[kernel.function])
             if (!placed.contains(index))
                 put(index, end);
-        kernel.shared_bytes = uint32_t(llvm::alignTo(end, 16));
         if (end > VGC_CPU_MAX_SHARED)
             fail("kernel '" + kernel.name + "' uses " + llvm::Twine(end) + " bytes of static shared memory, at most " +
                  llvm::Twine(int(VGC_CPU_MAX_SHARED)) + " are possible");
-        for (llvm::CallInst *call : calls_in(kernel.function))
-            replace(call);
+        kernel.shared_bytes = uint32_t(llvm::alignTo(end, 16));
+        replace(uses[kernel.function]);
     }
-    for (llvm::CallInst *call : calls_in(nullptr))
-        replace(call);
-    access->eraseFromParent();
+    for (const auto &[function, calls] : uses)
+        if (!kernels.contains(function))
+            replace(calls);
+    for (const Variable &variable : variables_)
+        variable.access->eraseFromParent();
+    variables_.clear();
 }
 
 } // namespace vgc

@@ -1,0 +1,194 @@
+"""Valid code of unusual shape compiles and computes what it says: shared memory behind pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import Rig, rig
+
+THREADS = 64
+Values = np.ndarray[tuple[int], np.dtype[np.uint32]]
+Expected = Callable[[Values, Values, int], Values]
+"""Output of all threads for their indices, the input and `c`."""
+
+DECLARATIONS = """
+struct Cell { unsigned a, b[3]; };
+struct View { unsigned *at; unsigned step; };
+static __shared__ unsigned outer[64];
+__device__ __noinline__ unsigned read_at(const unsigned *p, unsigned i) { return p[i]; }
+__device__ __noinline__ unsigned walk(unsigned *p, unsigned n) { return n == 0 ? p[0] : walk(p + 1, n - 1) + 1; }
+__device__ __noinline__ unsigned from_outer(unsigned n) { return n == 0 ? outer[5] : from_outer(n - 1); }
+"""
+
+FILL = "s[x] = in[x]; t[x] = in[x] * 3; __syncthreads();"
+
+SHARED: dict[str, tuple[str, Expected]] = {
+    "select": (f"{FILL} unsigned *p = c ? s : t; out[x] = p[x];", lambda x, v, c: v * (1 if c else 3)),
+    "branches": (
+        f"{FILL} unsigned *p; if (c & 1) {{ p = s; out[x] = 1; }} else {{ p = t; out[x] = 2; }} out[x] += p[x];",
+        lambda x, v, c: v + 1 if c & 1 else v * 3 + 2,
+    ),
+    "select_by_thread": (
+        f"{FILL} unsigned *p = in[x] & 1 ? s : t; out[x] = p[x];",
+        lambda x, v, c: v * (3 - 2 * (v & 1)),
+    ),
+    "select_of_three": (
+        f"__shared__ unsigned r[64]; r[x] = 7; {FILL} unsigned *p = c == 0 ? r : c == 1 ? s : t; out[x] = p[63 - x];",
+        lambda x, v, c: np.full_like(x, 7) if c == 0 else v[::-1] * (1 if c == 1 else 3),
+    ),
+    "swapped_in_a_loop": (
+        (
+            f"{FILL} unsigned *p = s, *q = t; for (unsigned n = 0; n < c; n++) {{ unsigned *r = p; p = q; q = r; "
+            "p[x] += q[63 - x]; __syncthreads(); q[x] = p[x] + n; __syncthreads(); } out[x] = p[x] * 5 + q[x];"
+        ),
+        lambda x, v, c: swapped(v, c),
+    ),
+    "loop_by_thread": (
+        f"{FILL} unsigned *p = s; for (unsigned n = 0; n < x % 5; n++) p = p == s ? t : s; out[x] = p[x];",
+        lambda x, v, c: np.where(x % 5 % 2 == 1, v * 3, v),
+    ),
+    "switched": (
+        (
+            "__shared__ unsigned r[64]; r[x] = x; "
+            f"{FILL} unsigned *p; switch (in[x] % 6) {{ case 0: p = s; break; case 1: case 4: p = t; break; case 2: p = s + 1; break;"
+            " default: p = r; } out[x] = p[x & 31];"
+        ),
+        lambda x, v, c: np.select(
+            [v % 6 == 0, (v % 6 == 1) | (v % 6 == 4), v % 6 == 2],
+            [v[x & 31], v[x & 31] * 3, v[(x & 31) + 1]],
+            x & 31,
+        ),
+    ),
+    "switch_of_one_default": (
+        f"{FILL} unsigned *p = t; switch (c) {{ case 3: case 5: case 9: case 11: p = s; default: break; }} out[x] = p[x];",
+        lambda x, v, c: v * (1 if c in (3, 5, 9, 11) else 3),
+    ),
+    "local_array": (
+        f"{FILL} unsigned *p[2] = {{s, t}}; out[x] = p[c & 1][x];",
+        lambda x, v, c: v * (3 if c & 1 else 1),
+    ),
+    "local_array_by_thread": (
+        (
+            f"{FILL} unsigned *p[4] = {{s, t + 1, s + 2, t}}; unsigned sum = 0; for (unsigned n = 0; n < x % 4 + 1; n++)"
+            " sum += p[n][x / 2]; out[x] = sum;"
+        ),
+        lambda x, v, c: np.cumsum(
+            [v[x // 2], v[x // 2 + 1] * 3, v[x // 2 + 2], v[x // 2] * 3], axis=0, dtype=np.uint32
+        )[x % 4, x],
+    ),
+    "local_struct": (
+        f"{FILL} const View views[2] = {{{{s, 1}}, {{t, 2}}}}; const View &w = views[x & 1]; out[x] = w.at[(x * w.step) & 63];",
+        lambda x, v, c: np.where(x & 1, v[x * 2 & 63] * 3, v),
+    ),
+    "address_comparison": (
+        f"{FILL} unsigned *p = c & 1 ? s : t; out[x] = (p == s) + 2 * (p == t) + 4 * (s == t) + 8 * (p + x == s + x) + 16 * (p != nullptr);",
+        lambda x, v, c: np.full_like(x, 25 if c & 1 else 18),
+    ),
+    "integer": (
+        f"{FILL} unsigned long long a = (unsigned long long)(c & 1 ? s : t); a += 4 * x; out[x] = *(unsigned *)a + (unsigned)(a % 4);",
+        lambda x, v, c: v * (1 if c & 1 else 3),
+    ),
+    "difference": (
+        f"{FILL} unsigned *p = c & 1 ? s + 9 : s + 4; out[x] = (unsigned)(p - s) + (unsigned)(&t[x] - t);",
+        lambda x, v, c: x + (9 if c & 1 else 4),
+    ),
+    "struct_array": (
+        (
+            "__shared__ Cell cells[64]; cells[x].a = in[x]; cells[x].b[2] = x; __syncthreads();"
+            " unsigned *p = c & 1 ? &cells[3].b[2] : &cells[17].a; out[x] = *p + cells[63 - x].b[2] + cells[5].a;"
+        ),
+        lambda x, v, c: (np.uint32(3) if c & 1 else v[17]) + (63 - x) + v[5],
+    ),
+    "structs_selected": (
+        (
+            "__shared__ Cell first[8], second[8]; if (x < 8) { first[x] = {x, {1, 2, 3}}; second[x] = {x + 50, {4, 5, 6}}; }"
+            " __syncthreads(); Cell &cell = (x & 1 ? first : second)[x % 8]; out[x] = cell.a + cell.b[x % 3];"
+        ),
+        lambda x, v, c: np.where(x & 1, x % 8 + 1 + x % 3, x % 8 + 54 + x % 3),
+    ),
+    "noinline_function": (
+        f"{FILL} out[x] = read_at(c & 1 ? s : t, x) + read_at(x & 1 ? s : t, 63 - x);",
+        lambda x, v, c: v * (1 if c & 1 else 3) + v[::-1] * np.where(x & 1, 1, 3).astype(np.uint32),
+    ),
+    "recursive_function": (
+        f"{FILL} out[x] = walk(c & 1 ? s : t, x % 8);",
+        lambda x, v, c: v[x % 8] * (1 if c & 1 else 3) + x % 8,
+    ),
+    "variable_of_recursive_function": (
+        f"outer[x] = in[x]; {FILL} unsigned *p = x & 1 ? outer : s; out[x] = from_outer(x % 3) + p[x] + t[x];",
+        lambda x, v, c: v[5] + v * 4,
+    ),
+    "function_pointer": (
+        f"{FILL} unsigned (*f)(const unsigned *, unsigned) = c > 100 ? nullptr : read_at; out[x] = f(x & 2 ? s : t, x);",
+        lambda x, v, c: np.where(x & 2, v, v * 3),
+    ),
+    "lambda": (
+        f"{FILL} auto pick = [&](unsigned n) {{ return n & 1 ? &s[n] : &t[n]; }}; out[x] = *pick(x) + *pick(c);",
+        lambda x, v, c: np.where(x & 1, v, v * 3) + (v[c] if c & 1 else v[c] * np.uint32(3)),
+    ),
+    "atomics": (
+        (
+            "__shared__ unsigned s[2], t[2]; if (x < 2) { s[x] = 0; t[x] = 100; } __syncthreads();"
+            " unsigned *p; if (in[x] & 1) { p = s; atomicAdd(p, 1u); } else { p = t; atomicAdd(p, 2u); }"
+            " atomicMax(p + 1, in[x]); __syncthreads(); out[x] = s[0] * 1000 + t[0] + (s[1] ^ t[1]);"
+        ),
+        lambda x, v, c: np.full_like(
+            x,
+            1000 * int((v & 1).sum())
+            + 100
+            + 2 * int((~v & 1).sum())
+            + (int(v[v & 1 == 1].max()) ^ max(100, int(v[v & 1 == 0].max()))),
+        ),
+    ),
+    "volatile_pointer": (
+        f"{FILL} volatile unsigned *p = c & 1 ? s : t; unsigned sum = 0; for (unsigned n = 0; n < x % 7; n++) sum += p[n]; out[x] = sum;",
+        lambda x, v, c: (
+            np.concatenate([[0], np.cumsum(v[:6], dtype=np.uint32)]).astype(np.uint32)[x % 7] * (1 if c & 1 else 3)
+        ),
+    ),
+    "address_escapes": (
+        f"__shared__ unsigned *where; {FILL} if (x == 0) where = c & 1 ? s : t; __syncthreads(); out[x] = where[x];",
+        lambda x, v, c: v * (1 if c & 1 else 3),
+    ),
+}
+
+
+def swapped(values: Values, rounds: int) -> Values:
+    p, q = values.copy(), values * 3
+    for number in range(rounds):
+        p, q = q, p
+        p = p + q[::-1]
+        q = p + np.uint32(number)
+    return p * 5 + q
+
+
+def shared_source() -> str:
+    kernels = []
+    for name, (body, _) in SHARED.items():
+        usual = "__shared__ unsigned s[64], t[64];" if FILL in body else ""
+        kernels.append(
+            f'extern "C" __global__ void {name}(unsigned *out, const unsigned *in, unsigned c) {{\n'
+            f"    unsigned x = threadIdx.x; {usual}\n    {body}\n}}\n"
+        )
+    return DECLARATIONS + "".join(kernels)
+
+
+@pytest.fixture(scope="module")
+def shared_kernels() -> Iterator[Rig]:
+    with rig(pes=1) as gpu:
+        gpu.load(shared_source())
+        yield gpu
+
+
+@pytest.mark.parametrize("c", [0, 1, 3, 6])
+@pytest.mark.parametrize("name", SHARED)
+def test_shared_memory_behind_pointers(shared_kernels: Rig, name: str, c: int) -> None:
+    gpu = shared_kernels
+    values = np.random.default_rng(7).integers(0, 1000, THREADS).astype(np.uint32)
+    out = gpu.array(THREADS, np.uint32)
+    gpu.launch(name, 1, THREADS, out, gpu.array(THREADS, np.uint32, values), np.uint32(c))
+    expected = SHARED[name][1](np.arange(THREADS, dtype=np.uint32), values, c)
+    assert out.tolist() == expected.tolist()
