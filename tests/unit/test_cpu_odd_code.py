@@ -1,4 +1,4 @@
-"""Valid code of unusual shape compiles and computes what it says: shared memory behind pointers."""
+"""Valid code of unusual shape compiles and computes what it says: ends within loops, shared memory behind pointers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import Rig, rig
+from tests.unit.cpu_rig import LaunchError, Rig, rig
+from virtio_proto.schema import Status
 
 THREADS = 64
 Values = np.ndarray[tuple[int], np.dtype[np.uint32]]
@@ -192,3 +193,108 @@ def test_shared_memory_behind_pointers(shared_kernels: Rig, name: str, c: int) -
     gpu.launch(name, 1, THREADS, out, gpu.array(THREADS, np.uint32, values), np.uint32(c))
     expected = SHARED[name][1](np.arange(THREADS, dtype=np.uint32), values, c)
     assert out.tolist() == expected.tolist()
+
+
+ENDS: dict[str, tuple[str, Expected]] = {
+    "trap_in_loop": (
+        "for (unsigned n = 0; n < x; n++) if (in[n] == 5000) __trap(); out[x] = x;",
+        lambda x, v, c: x,
+    ),
+    "trap_behind_loop": (
+        "unsigned sum = 0; for (unsigned n = 0; n < x; n++) sum += in[n]; if (sum > 1u << 30) __trap(); out[x] = sum;",
+        lambda x, v, c: np.cumsum(v, dtype=np.uint32) - v,
+    ),
+    "assertion_in_loop": (
+        "unsigned sum = 0; for (unsigned n = 0; n < x % 9; n++) { assert(in[n] < 5000); sum += in[n] * n; } out[x] = sum;",
+        lambda x, v, c: np.concatenate([[0], np.cumsum(np.arange(8) * v[:8])])[x % 9],
+    ),
+    "assertion_behind_loops": (
+        "unsigned n = 0; while (in[n] != in[x]) n++; for (unsigned m = 0; m < n; m++) n ^= m; assert(n < 5000); out[x] = in[x] + c;",
+        lambda x, v, c: v + np.uint32(c),
+    ),
+    "trap_between_barriers": (
+        (
+            "__shared__ unsigned s[64]; for (unsigned n = 0; n < c; n++) { s[x] = in[x] + n; __syncthreads();"
+            " for (unsigned m = 0; m < x; m++) if (s[m] > 5000) __trap(); out[x] = s[63 - x]; __syncthreads(); } if (c == 0) out[x] = 0;"
+        ),
+        lambda x, v, c: v[::-1] + np.uint32(c - 1) if c else 0 * x,
+    ),
+    "unreachable_in_loop": (
+        (
+            "unsigned sum = 0; for (unsigned n = 0; n < x; n++) switch (in[n] % 3) { case 0: sum += 1; break; case 1: sum += 2;"
+            " break; case 2: sum += 3; break; default: __builtin_unreachable(); } out[x] = sum;"
+        ),
+        lambda x, v, c: np.cumsum(v % 3 + 1, dtype=np.uint32) - (v % 3 + 1),
+    ),
+    "endless_loop_that_nobody_enters": (
+        "unsigned sum = 0; for (unsigned n = 0; n < x; n++) { if (in[n] == 5000) for (;;) atomicAdd(out, 1u); sum += in[n]; } out[x] = sum;",
+        lambda x, v, c: np.cumsum(v, dtype=np.uint32) - v,
+    ),
+    "return_in_nested_loops": (
+        (
+            "out[x] = 9; for (unsigned n = 0; n < 8; n++) for (unsigned m = 0; m < 8; m++) { if (n * 8 + m == x) { out[x] = n + 100 * m;"
+            " return; } if (in[n * 8 + m] == 5000) __trap(); } out[x] = 7;"
+        ),
+        lambda x, v, c: x // 8 + 100 * (x % 8),
+    ),
+    "jump_into_loop": (
+        "unsigned n = 0, sum = 0; if (in[x] & 1) goto middle; for (; n < x % 9; n++) { sum += 10; middle: sum += n; } out[x] = sum;",
+        lambda x, v, c: sum(
+            ((n < x % 9) | ((n == 0) & (v & 1 == 1))) * (np.uint32(n) + 10 * ~((n == 0) & (v & 1 == 1)))
+            for n in range(9)
+        ),
+    ),
+    "switch_falls_through_in_loop": (
+        (
+            "unsigned sum = 0; for (unsigned n = 0; n < x % 9; n++) switch ((in[n] + n) % 4) { case 0: sum += 1; case 1: sum += 10; case 2:"
+            " continue; case 3: sum += 100; if (sum > 100000) return; } out[x] = sum;"
+        ),
+        lambda x, v, c: np.concatenate(
+            [[0], np.cumsum(np.array([11, 10, 0, 100], np.uint32)[(v[:8] + np.arange(8)) % 4])]
+        )[x % 9],
+    ),
+}
+
+TRAPS = {
+    "in_loop": "for (unsigned n = 0; n < x; n++) if (in[n] == 7) __trap(); out[x] = 1;",
+    "behind_loop": "unsigned n = 0; while (n < x && in[n] != 7) n++; if (n < x) __trap(); out[x] = n;",
+    "assertion": "unsigned n = 0; for (; n < x; n++) assert(in[n] != 7); out[x] = n;",
+    "behind_barrier": "for (unsigned n = 0; n < 2; n++) { __syncthreads(); for (unsigned m = 0; m < x; m++) if (in[m] == 7) __trap(); }",
+}
+
+
+def plain_source(bodies: dict[str, str]) -> str:
+    return "".join(
+        f'extern "C" __global__ void {name}(unsigned *out, const unsigned *in, unsigned c) {{\n'
+        f"    unsigned x = threadIdx.x;\n    {body}\n}}\n"
+        for name, body in bodies.items()
+    )
+
+
+@pytest.fixture(scope="module")
+def plain_kernels() -> Iterator[Rig]:
+    with rig(pes=1) as gpu:
+        gpu.load(plain_source({name: body for name, (body, _) in ENDS.items()} | TRAPS))
+        yield gpu
+
+
+@pytest.mark.parametrize("c", [0, 1, 2])
+@pytest.mark.parametrize("name", ENDS)
+def test_ends_within_loops(plain_kernels: Rig, name: str, c: int) -> None:
+    gpu = plain_kernels
+    values = np.random.default_rng(8).integers(0, 1000, THREADS).astype(np.uint32)
+    out = gpu.array(THREADS, np.uint32)
+    gpu.launch(name, 1, THREADS, out, gpu.array(THREADS, np.uint32, values), np.uint32(c))
+    expected = ENDS[name][1](np.arange(THREADS, dtype=np.uint32), values, c)
+    assert out.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_trap_that_a_thread_reaches_ends_the_launch(plain_kernels: Rig, name: str) -> None:
+    gpu = plain_kernels
+    out, values = gpu.array(THREADS, np.uint32), gpu.array(THREADS, np.uint32, 9)
+    gpu.launch(name, 1, THREADS, out, values, np.uint32(0))
+    values[40] = 7
+    with pytest.raises(LaunchError, match=r"thread \(41,0,0\)") as caught:
+        gpu.launch(name, 1, THREADS, out, values, np.uint32(0))
+    assert caught.value.status == (Status.ASSERT if name == "assertion" else Status.FAULT)

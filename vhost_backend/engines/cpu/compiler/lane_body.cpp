@@ -61,6 +61,8 @@ bool LaneBody::analyse()
     llvm::Loop *threads = loops_.getLoopFor(loop_.thread);
     if (threads == nullptr || threads->getSubLoops().empty())
         return false;
+    if (threads->getExitingBlock() != loop_.latch)
+        return false; // a thread may trap, or never come to an end
     for (llvm::BasicBlock *block : threads->blocks())
         if (block != loop_.thread && block != loop_.latch && !accept(*block))
             return false;
