@@ -174,6 +174,12 @@ def test_kernel_that_never_returns_compiles(body: str) -> None:
     assert image
 
 
+def test_annotations_of_the_guest_are_ignored() -> None:
+    attributes = ('annotate("")', 'annotate("vgc.kernel", 3, "x")', 'annotate("vgc.bounds")')
+    for attribute in attributes:
+        compile_image(f"__attribute__(({attribute})) __device__ void g() {{}}\n{EMPTY}")
+
+
 def test_file_that_is_no_image_is_refused() -> None:
     with rig(pes=1) as gpu, pytest.raises(ProgramError, match="the image is not an x86-64 shared object"):
         gpu.load_image(b"kernel f\n" * 100)

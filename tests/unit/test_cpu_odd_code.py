@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import LaunchError, Rig, rig
+from tests.unit.cpu_rig import CompileError, LaunchError, Rig, compile_image, rig
 from virtio_proto.schema import Status
 
 THREADS = 64
@@ -298,3 +298,13 @@ def test_trap_that_a_thread_reaches_ends_the_launch(plain_kernels: Rig, name: st
     with pytest.raises(LaunchError, match=r"thread \(41,0,0\)") as caught:
         gpu.launch(name, 1, THREADS, out, values, np.uint32(0))
     assert caught.value.status == (Status.ASSERT if name == "assertion" else Status.FAULT)
+
+
+def test_computed_goto_is_refused_with_its_place() -> None:
+    """CUDA has no addresses of labels."""
+    body = "\nvoid *to[] = {&&a, &&b, &&c};\ngoto *to[*x];\na: *x = 1; return;\nb: *x = 2; return;\nc: *x = 3;"
+    with pytest.raises(CompileError, match=r"source\.cu:1: computed goto is not supported"):
+        compile_image(f'extern "C" __global__ void f(int *x) {{{body} }}')
+    body = '\nasm goto("" :::: out);\n*x = 1;\nout: *x = 2;'
+    with pytest.raises(CompileError, match=r"source\.cu:2: assembly that jumps to labels is not supported"):
+        compile_image(f'extern "C" __global__ void f(int *x) {{{body} }}')

@@ -1,4 +1,5 @@
-// Inline assembly: reads of PTX special registers become calls; other PTX is refused; x86 passes through.
+// Inline assembly: reads of PTX special registers become calls; other PTX is refused, and jumps to addresses of labels;
+// x86 passes through.
 #include "compiler.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -41,13 +42,16 @@ llvm::StringRef builtin_of(llvm::StringRef special)
         .Default("");
 }
 
+/// File and line of the instruction, or else of its function.
 std::string where(const llvm::Instruction &instruction)
 {
-    const llvm::DebugLoc &location = instruction.getDebugLoc();
-    return location ? (llvm::cast<llvm::DIScope>(location.getScope())->getFilename() + ":" +
-                       llvm::Twine(location.getLine()) + ": ")
-                          .str()
-                    : std::string();
+    auto text = [](const llvm::DIScope &scope, unsigned line) {
+        return (scope.getFilename() + ":" + llvm::Twine(line) + ": ").str();
+    };
+    if (const llvm::DebugLoc &location = instruction.getDebugLoc())
+        return text(*llvm::cast<llvm::DIScope>(location.getScope()), location.getLine());
+    const llvm::DISubprogram *function = instruction.getFunction()->getSubprogram();
+    return function == nullptr ? std::string() : text(*function, function->getLine());
 }
 
 bool looks_like_ptx(llvm::StringRef text)
@@ -88,15 +92,26 @@ void lower(llvm::CallInst &call)
     }
 }
 
+/// Refuses jumps to addresses of labels: regions are copies of the code that the addresses are of.
+void refuse_computed_jumps(const llvm::Instruction &instruction)
+{
+    if (llvm::isa<llvm::IndirectBrInst>(instruction))
+        fail(where(instruction) + "computed goto is not supported");
+    if (llvm::isa<llvm::CallBrInst>(instruction))
+        fail(where(instruction) + "assembly that jumps to labels is not supported");
+}
+
 } // namespace
 
 void lower_inline_asm(llvm::Module &module)
 {
     std::vector<llvm::CallInst *> calls;
     for (llvm::Function &function : module)
-        for (llvm::Instruction &instruction : llvm::instructions(function))
+        for (llvm::Instruction &instruction : llvm::instructions(function)) {
+            refuse_computed_jumps(instruction);
             if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction); call != nullptr && call->isInlineAsm())
                 calls.push_back(call);
+        }
     for (llvm::CallInst *call : calls)
         lower(*call);
     if (!module.getModuleInlineAsm().empty())

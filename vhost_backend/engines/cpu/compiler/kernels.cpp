@@ -2,6 +2,7 @@
 #include "compiler.h"
 
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfoMetadata.h"
@@ -212,11 +213,10 @@ template <typename Callback> void for_annotations(const llvm::Module &module, Ca
     for (const llvm::Use &use : array->operands()) {
         const auto *entry = llvm::cast<llvm::ConstantStruct>(use);
         auto *function = llvm::dyn_cast<llvm::Function>(entry->getOperand(0)->stripPointerCasts());
-        const auto *text = llvm::cast<llvm::GlobalVariable>(entry->getOperand(1)->stripPointerCasts());
+        llvm::StringRef text;
         const auto *arguments = llvm::dyn_cast<llvm::GlobalVariable>(entry->getOperand(4)->stripPointerCasts());
-        if (function != nullptr)
-            callback(*function, llvm::cast<llvm::ConstantDataArray>(text->getInitializer())->getAsCString(),
-                     arguments == nullptr ? nullptr : arguments->getInitializer());
+        if (function != nullptr && llvm::getConstantStringInfo(entry->getOperand(1), text))
+            callback(*function, text, arguments == nullptr ? nullptr : arguments->getInitializer());
     }
 }
 
