@@ -1,14 +1,18 @@
 // Optimisation pipelines, the white list of symbols, code generation.
 #include "compiler.h"
+#include "crash.h"
 
 #include <set>
 
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Analysis/CallGraph.h"
+#include "llvm/Analysis/LazyCallGraph.h"
+#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/PassInstrumentation.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -28,6 +32,19 @@ namespace vgc
 namespace
 {
 
+/// Notes the function that a pass works on.
+void note_subject(llvm::StringRef, llvm::Any ir)
+{
+    if (const auto *function = llvm::any_cast<const llvm::Function *>(&ir))
+        note_function((*function)->getName());
+    else if (const auto *loop = llvm::any_cast<const llvm::Loop *>(&ir))
+        note_function((*loop)->getHeader()->getParent()->getName());
+    else if (const auto *component = llvm::any_cast<const llvm::LazyCallGraph::SCC *>(&ir))
+        note_function((*component)->begin()->getName());
+    else
+        note_function("");
+}
+
 /// Runs a pipeline of the new pass manager over the module.
 template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMachine &machine, Build build)
 {
@@ -35,7 +52,9 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
     tuning.LoopVectorization = true;
     tuning.SLPVectorization = true;
     tuning.LoopInterleaving = true;
-    llvm::PassBuilder builder(&machine, tuning);
+    llvm::PassInstrumentationCallbacks callbacks;
+    callbacks.registerBeforeNonSkippedPassCallback(note_subject);
+    llvm::PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
     llvm::LoopAnalysisManager loops;
     llvm::FunctionAnalysisManager functions;
     llvm::CGSCCAnalysisManager sccs;
@@ -182,6 +201,34 @@ void check_symbols(const std::string &object)
         fail("undefined symbols");
 }
 
+namespace
+{
+
+/// Notes which function the code generator works on: its passes run function by function.
+class NoteFunction : public llvm::FunctionPass
+{
+  public:
+    NoteFunction() : FunctionPass(ID)
+    {
+    }
+    bool runOnFunction(llvm::Function &function) override
+    {
+        note_function(function.getName());
+        return false;
+    }
+    void getAnalysisUsage(llvm::AnalysisUsage &usage) const override
+    {
+        usage.setPreservesAll();
+    }
+
+  private:
+    static char ID;
+};
+
+char NoteFunction::ID = 0;
+
+} // namespace
+
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object)
 {
     std::error_code error;
@@ -189,6 +236,7 @@ void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::str
     if (error)
         fail("cannot write " + object + ": " + error.message());
     llvm::legacy::PassManager passes;
+    passes.add(new NoteFunction);
     if (machine.addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile))
         fail("internal: no code generator");
     passes.run(module);

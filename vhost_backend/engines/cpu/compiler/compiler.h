@@ -11,6 +11,7 @@
 //   image.cpp      emits the table that the runtime reads
 //   backend.cpp    optimisation, code, link
 // main.cpp takes them one after the other; diagnostics.cpp says what went wrong.
+// crash.cpp reports failures of the compiler itself.
 #pragma once
 
 #include <map>

@@ -1,10 +1,13 @@
 #include "compiler.h"
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IRReader/IRReader.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -15,22 +18,91 @@ namespace vgc
 namespace
 {
 
-/// Runs a tool with this process's stdout and stderr; returns its exit status.
-int run(const std::vector<std::string> &command)
+/// Passes a tool's messages on, and keeps back what LLVM's tools print when they crash: their arguments and addresses.
+class Messages
+{
+  public:
+    /// Takes a line without its end.
+    void take(llvm::StringRef line)
+    {
+        crashed_ |= line.starts_with("PLEASE submit a bug report") || line.starts_with("Stack dump:");
+        if (!crashed_)
+            llvm::errs() << line << "\n";
+        else if (const auto [number, text] = line.split(".\t"); at_.empty() && llvm::all_of(number, llvm::isDigit) &&
+                                                                text.contains(':') &&
+                                                                !text.starts_with("Program arguments"))
+            at_ = text.str();
+    }
+    bool crashed() const
+    {
+        return crashed_;
+    }
+    /// Place in the source at which the tool crashed; empty if it is not known.
+    const std::string &at() const
+    {
+        return at_;
+    }
+
+  private:
+    bool crashed_ = false;
+    std::string at_;
+};
+
+void forward(int from, Messages &messages)
+{
+    std::string pending;
+    char piece[4096];
+    for (ssize_t size; (size = read(from, piece, sizeof piece)) != 0;) {
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size < 0)
+            break;
+        pending.append(piece, size_t(size));
+        size_t begin = 0;
+        for (size_t end; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1)
+            messages.take(llvm::StringRef(pending).slice(begin, end));
+        pending.erase(0, begin);
+    }
+    if (!pending.empty())
+        messages.take(pending);
+}
+
+pid_t spawn(const std::vector<std::string> &command, int messages)
 {
     std::vector<char *> argv;
     for (const std::string &word : command)
         argv.push_back(const_cast<char *>(word.c_str()));
     argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, messages, STDERR_FILENO);
     pid_t pid;
-    if (const int error = posix_spawn(&pid, argv[0], nullptr, nullptr, argv.data(), environ))
+    if (const int error = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ))
         fail("cannot run " + command[0] + ": " + strerror(error));
+    posix_spawn_file_actions_destroy(&actions);
+    close(messages);
+    return pid;
+}
+
+/// Runs a tool with this process's stdout and stderr; returns its exit status.
+int run(const std::vector<std::string> &command)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        fail(llvm::Twine("cannot make a pipe: ") + strerror(errno));
+    const pid_t pid = spawn(command, ends[1]);
+    Messages messages;
+    forward(ends[0], messages);
+    close(ends[0]);
     int status = 0;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             fail("cannot wait for " + command[0] + ": " + strerror(errno));
+    const llvm::StringRef tool = llvm::sys::path::filename(command[0]);
+    if (messages.crashed())
+        fail("a defect of the compiler: " + tool + " crashed" + (messages.at().empty() ? "" : " at ") + messages.at());
     if (WIFSIGNALED(status))
-        fail(command[0] + " was killed by signal " + llvm::Twine(WTERMSIG(status)));
+        fail("a defect of the compiler: " + tool + " was killed by signal " + llvm::Twine(WTERMSIG(status)));
     return WEXITSTATUS(status);
 }
 
@@ -69,7 +141,8 @@ std::vector<std::string> clang_command(const Options &options, const std::string
                                         "-D__CUDACC__=1",
                                         "-D__VGC_CPU__=1",
                                         "-nostdinc",
-                                        "-nostdinc++"};
+                                        "-nostdinc++",
+                                        "-fno-crash-diagnostics"};
     for (const std::string &folder : options.include_dirs)
         command.insert(command.end(), {"-isystem", folder});
     command.insert(command.end(), {"-isystem",

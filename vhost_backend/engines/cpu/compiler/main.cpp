@@ -1,4 +1,5 @@
 #include "compiler.h"
+#include "crash.h"
 
 #include <unistd.h>
 
@@ -37,12 +38,15 @@ void compile(const Options &options)
 
     Program program = collect(*module);
     lower_inline_asm(*module);
+    note_places(*module);
     llvm::StripDebugInfo(*module);
     SharedMemory shared(*module);
     prepare_inlining(*module, program);
     simplify(*module, *machine);
+    note_step("the placement of shared variables");
     shared.place(program);
     form_regions(*module, program);
+    note_step("the table of kernels");
     emit_table(*module, program);
     verify(*module, "region formation");
     if (!options.dump_ir.empty())
@@ -53,6 +57,7 @@ void compile(const Options &options)
 
     const std::string object = options.output + ".o";
     generate(*module, *machine, object);
+    note_step("the link");
     if (context.getDiagHandlerPtr()->HasErrors)
         fail("the code generator found errors");
     check_symbols(object);
@@ -65,6 +70,7 @@ void compile(const Options &options)
 
 int main(int argc, char **argv)
 {
+    vgc::report_crashes();
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::InitializeNativeTargetAsmParser();

@@ -4,6 +4,7 @@
 //
 // No uniformity is assumed: threads that diverge at a branch report the site that they have reached, and the runtime
 // (../schedule.c) continues each group. Code that can be reached from several waits is copied into each region.
+#include "crash.h"
 #include "region.h"
 
 #include "llvm/IR/InstIterator.h"
@@ -128,8 +129,10 @@ void check_no_waits(const llvm::Module &module)
 
 void form_regions(llvm::Module &module, Program &program)
 {
-    for (Kernel &kernel : program.kernels)
+    for (Kernel &kernel : program.kernels) {
+        note_function(kernel.name);
         form_kernel(kernel);
+    }
     check_no_waits(module);
     for (llvm::Function &function : module)
         if (!function.isDeclaration())

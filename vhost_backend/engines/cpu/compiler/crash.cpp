@@ -1,0 +1,145 @@
+// The compiler's own failures: each becomes one error that names what was being compiled, without addresses of the
+// host.
+#include "crash.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <new>
+
+#include <unistd.h>
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/ErrorHandling.h"
+
+namespace vgc
+{
+namespace
+{
+
+const size_t STACK_BYTES = 64 << 10; // of the handler: the compiler's own may have overflowed
+const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
+
+/// Text of limited length; safe in signal handlers.
+class Line
+{
+  public:
+    Line &operator<<(const char *text)
+    {
+        for (; *text != '\0' && size_ < text_.size() - 1; text++)
+            text_[size_++] = *text == '\n' ? ' ' : *text;
+        text_[size_] = '\0';
+        return *this;
+    }
+    const char *text() const
+    {
+        return text_.data();
+    }
+    [[noreturn]] void end()
+    {
+        text_[size_++] = '\n';
+        (void)!write(STDERR_FILENO, text_.data(), size_);
+        _exit(1);
+    }
+
+  private:
+    std::array<char, 1024> text_{};
+    size_t size_ = 0;
+};
+
+Line subject; // what is being compiled
+llvm::StringMap<std::string> &places()
+{
+    static llvm::StringMap<std::string> map;
+    return map;
+}
+
+[[noreturn]] void report(const char *what, const char *detail)
+{
+    Line line;
+    line << "vgc-cpucc: error: " << what << detail << subject.text();
+    line.end();
+}
+
+void on_signal(int number)
+{
+    const char *name = number == SIGSEGV   ? "SIGSEGV"
+                       : number == SIGABRT ? "SIGABRT"
+                       : number == SIGBUS  ? "SIGBUS"
+                       : number == SIGILL  ? "SIGILL"
+                       : number == SIGFPE  ? "SIGFPE"
+                                           : "SIGTRAP";
+    report("a defect of the compiler: ", name);
+}
+
+void on_fatal_error(void *, const char *reason, bool)
+{
+    report("a defect of the compiler: ", reason);
+}
+
+void on_out_of_memory()
+{
+    report("the compiler ran out of memory", "");
+}
+
+} // namespace
+
+void report_crashes()
+{
+    static char stack[STACK_BYTES];
+    stack_t alternative{};
+    alternative.ss_sp = stack;
+    alternative.ss_size = sizeof stack;
+    sigaltstack(&alternative, nullptr);
+    struct sigaction action{};
+    action.sa_handler = on_signal;
+    action.sa_flags = int(SA_ONSTACK | SA_RESETHAND);
+    for (const int number : SIGNALS)
+        sigaction(number, &action, nullptr);
+    std::set_new_handler(on_out_of_memory);
+    llvm::install_fatal_error_handler(on_fatal_error);
+    llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { on_out_of_memory(); });
+}
+
+void note_places(const llvm::Module &module)
+{
+    for (const llvm::Function &function : module)
+        if (const llvm::DISubprogram *source = function.getSubprogram())
+            places()[function.getName()] = (source->getFilename() + ":" + llvm::Twine(source->getLine())).str();
+}
+
+void note_function(llvm::StringRef name)
+{
+    static std::string noted;
+    if (name == noted)
+        return;
+    noted = name.str();
+    const llvm::StringRef base = name.take_front(name.rfind(".region"));
+    const auto place = places().find(base);
+    subject = Line();
+    subject << ", in " << (base.empty() ? "the program" : llvm::demangle(base).c_str());
+    if (place != places().end())
+        subject << " (" << place->second.c_str() << ")";
+}
+
+void note_step(const char *step)
+{
+    note_function("");
+    subject = Line();
+    subject << ", in " << step;
+}
+
+} // namespace vgc
+
+/// Assertions of LLVM: the C library's function would show paths of the host.
+extern "C" void __assert_fail(const char *expression, const char *file, unsigned, const char *) noexcept
+{
+    const char *name = strrchr(file, '/');
+    vgc::Line text;
+    text << "assertion `" << expression << "' in " << (name == nullptr ? file : name + 1) << " failed";
+    vgc::report("a defect of the compiler: ", text.text());
+}
