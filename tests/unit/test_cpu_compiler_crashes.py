@@ -21,7 +21,7 @@ extern "C" __global__ void broken(unsigned *p) { p[1] = odd(p[0], 2); }
 
 
 def log_with(folder: Path, front_end: str) -> str:
-    """What the compiler prints if it runs a shell script instead of clang, whose arguments are the same."""
+    """Output of the compiler with a shell script in place of clang, which gets the same arguments."""
     clang = folder / "llvm" / "bin" / "clang++"
     clang.parent.mkdir(parents=True)
     clang.write_text(f"#!/bin/sh\n{front_end}\n")
