@@ -24,6 +24,7 @@
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/ValueHandle.h"
 #include "llvm/Target/TargetMachine.h"
 
 #include "../vgc_cpu_abi.h"
@@ -107,7 +108,7 @@ class SharedMemory
 
   private:
     struct Variable {
-        llvm::Function *access;
+        llvm::WeakVH access; // null once no use is left: the optimiser deletes it then
         uint64_t size;
         uint64_t align;
         uint64_t offset;

@@ -136,10 +136,11 @@ SharedMemory::Uses SharedMemory::collect_uses() const
 {
     Uses uses;
     for (uint32_t index = 0; index < variables_.size(); index++)
-        for (llvm::User *user : variables_[index].access->users()) {
-            auto *call = llvm::cast<llvm::CallInst>(user);
-            uses[call->getFunction()][index].push_back(call);
-        }
+        if (llvm::Value *access = variables_[index].access)
+            for (llvm::User *user : access->users()) {
+                auto *call = llvm::cast<llvm::CallInst>(user);
+                uses[call->getFunction()][index].push_back(call);
+            }
     return uses;
 }
 
@@ -199,7 +200,8 @@ void SharedMemory::place(Program &program)
         if (!kernels.contains(function))
             replace(calls);
     for (const Variable &variable : variables_)
-        variable.access->eraseFromParent();
+        if (llvm::Value *access = variable.access)
+            llvm::cast<llvm::Function>(access)->eraseFromParent();
     variables_.clear();
 }
 
