@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import structlog
 
 from tests.fakes.cgroup_home import home
 from tests.protocol.hostile_guest import Guest, Guests, both_guests, vgcd_sockets
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
-from vhost_backend import log
 from vhost_backend.cgroups.limits import Limits
 from vhost_backend.config.daemon import MIB
 from vhost_backend.quarters import NOWHERE, Quarters
@@ -64,14 +62,6 @@ extern "C" __global__ void take_files(long *out, long from, long most) {
     *out = written;
 }
 """
-
-
-@pytest.fixture
-def logs() -> Iterator[io.StringIO]:
-    out = io.StringIO()
-    log.configure("console", "debug", out)
-    yield out
-    structlog.reset_defaults()
 
 
 SMALL: Final = Limits(memory_bytes=192 * MIB)

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import structlog
 
 from tests.fakes.vm import FakeVm
 from tests.limits import HANGS_AFTER_S
 from tests.protocol.hostile_guest import Guest, Guests, both_guests, vgcd, vgcd_sockets
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
-from vhost_backend import log
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.process import worker_of
 from vhost_backend.daemon.server import Daemon
@@ -52,14 +50,6 @@ extern "C" __global__ void capture_and_spin(long *out, long pid) { capture(keep,
 extern "C" __global__ void capture_and_sleep(long *out, long pid) { capture(sleep_for_ever, pid); sleep_for_ever(0); }
 extern "C" __global__ void stop(long *out, long pid) { call(234, pid, pid, 19, 0, 0, 0); for (;;) asm volatile("pause"); }
 """
-
-
-@pytest.fixture
-def logs() -> Iterator[io.StringIO]:
-    out = io.StringIO()
-    log.configure("console", "debug", out)
-    yield out
-    structlog.reset_defaults()
 
 
 @pytest.fixture

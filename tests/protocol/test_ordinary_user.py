@@ -27,9 +27,11 @@ from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
 from tests.protocol.hostile_guest import Guest
 from tests.protocol.worker_rig import needs_walls
 from vhost_backend import users
+from vhost_backend.daemon.process import worker_of
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox import launch
 from vhost_backend.users import UserRange
+from vhost_backend.worker.life import REGION_ROOM_BYTES
 
 REPOSITORY = Path(__file__).parents[2]
 NOBODY = 65534
@@ -63,7 +65,7 @@ def obstacle() -> str:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Folder of nobody's, into which every user of the host can see. Nobody has the ids `IDS`."""
+    """Folder of the user nobody, readable by every user of the host. That user has the subordinate ids `IDS`."""
     if reason := obstacle():
         pytest.skip(reason)
     with tempfile.TemporaryDirectory() as name:
@@ -75,7 +77,7 @@ def folder() -> Iterator[Path]:
 
 
 def give(folder: Path, uids: str, gids: str | None = None) -> None:
-    """Writes nobody's lines of ``/etc/subuid`` and ``/etc/subgid``."""
+    """Writes the lines of the user nobody in ``/etc/subuid`` and ``/etc/subgid``."""
     (folder / "subuid").write_text(f"{uids}\n")
     (folder / "subgid").write_text(f"{uids if gids is None else gids}\n")
 
@@ -85,7 +87,7 @@ def as_nobody(folder: Path, *argv: str) -> list[str]:
 
 
 def vgcd(folder: Path, **keys: Any) -> list[str]:
-    """Command line of nobody's daemon with two VMs, whose sockets are `folder`/a and `folder`/b."""
+    """Command line of a daemon of the user nobody with two VMs, whose sockets are `folder`/a and `folder`/b."""
     vm = {"region": REGION_BYTES, "engine": "cpu", "num_queues": 2, "sandbox": "strict"}
     vm |= {"quota": {"pes": 2, "memory": "16M"}}
     config = {"vms": {name: vm | {"socket": str(folder / name)} for name in ("a", "b")}, "log": {"format": "json"}}
@@ -122,10 +124,17 @@ def owners_of_workers(daemon: int) -> list[tuple[set[int], set[int]]]:
     return [(set(map(int, row["Uid"].split())), set(map(int, row["Gid"].split()))) for row in rows]
 
 
+def address_spaces(daemon: int) -> list[int]:
+    """Limits of the workers' address space, which the daemon has lowered."""
+    texts = [Path(f"/proc/{worker_of(launcher)}/limits").read_text() for launcher in children(daemon)]
+    return [int(number) for text in texts for number in re.findall(r"Max address space +(\d+)", text)]
+
+
 def owners_while_computing(daemon: int, folder: Path) -> list[tuple[set[int], set[int]]]:
     with ExitStack() as stack:
         guests = [Guest(stack.enter_context(FakeVm(folder / name))) for name in ("a", "b")]
         assert all(guest.computes() for guest in guests)
+        assert [limit < REGION_ROOM_BYTES for limit in address_spaces(daemon)] == [True, True]
         return owners_of_workers(daemon)
 
 

@@ -54,7 +54,7 @@ def bound_address_space(pid: int, config: VmConfig, area_bytes: int) -> None:
 
     The worker's own limit has room for any region and any engine, as it is set before either is known.
 
-    :raise OSError: the worker is gone.
+    :raise OSError: the worker is gone, or this process may not limit it.
     """
     now_bytes = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
     memory_bytes = config.quota.memory_bytes

@@ -13,7 +13,7 @@ from vhost_backend.errors import HostError
 from vhost_backend.quarters import NOWHERE
 from vhost_backend.sandbox import spawn
 
-_NO_CGROUPS: Final = "limits hold for each process of a VM, and count the memory that it has mapped, not what it uses; processor time has none"
+_NO_CGROUPS: Final = "limits hold for each process, not for a VM, and count the memory that it has mapped; nothing bounds the processors that it keeps busy"
 
 
 def house(config: DaemonConfig, lease: contextlib.ExitStack) -> DaemonConfig:

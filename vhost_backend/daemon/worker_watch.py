@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 from vhost_backend.daemon.bounds import bound_address_space
@@ -49,8 +48,7 @@ class WorkerWatch:
         self._pid = pid
         is_on_gpu = choice.gpu is not None
         if not is_on_gpu:  # a GPU's driver reserves address space for the memory of all GPUs and the host
-            with contextlib.suppress(OSError):  # the worker has just ended
-                bound_address_space(worker_of(pid), choice.config, self._vm.area_bytes)
+            self._bound_address_space(pid, choice)
         if self._pace is not None:
             self._heartbeat = self._start(link, pid, self._pace, is_on_gpu=is_on_gpu)
 
@@ -69,6 +67,14 @@ class WorkerWatch:
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
             heartbeat.stop()
+
+    def _bound_address_space(self, pid: int, choice: Choice) -> None:
+        try:
+            bound_address_space(worker_of(pid), choice.config, self._vm.area_bytes)
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # the worker has just ended
+        except OSError as error:
+            self._vm.log.warning("address_space_not_bounded", pid=pid, why=str(error))
 
     def _start(self, link: WorkerLink, pid: int, pace: Pace, *, is_on_gpu: bool) -> Heartbeat:
         deadline_ns = self._vm.config.deadline_ns

@@ -216,7 +216,7 @@ class Body(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
         A body that names several hosts' things (`ClearFaults`) has none: the handler of its route makes the requests.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: each body defines it, but for those that the docstring names
 
 
 class Verb:
