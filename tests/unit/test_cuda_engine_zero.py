@@ -56,11 +56,16 @@ def free(gpu: Direct, *addresses: int) -> None:
         assert gpu.handle.ops.free(gpu.handle, address, 1) == 0
 
 
+def settle(gpu: Direct) -> None:
+    """Waits until all fills have ended."""
+    until(gpu.pause)
+    gpu.resume()
+
+
 def go_on(gpu: Direct) -> None:
     """Lets the GPU work again, and waits until all fills have ended."""
     gpu.driver.go_on()
-    until(gpu.pause)
-    gpu.resume()
+    settle(gpu)
 
 
 def is_zero(gpu: Direct, address: int, size: int) -> bool:
@@ -202,6 +207,7 @@ def test_allocations_never_fill_the_drivers_queue() -> None:
     """The driver would block the data plane's thread, which could not end the kernel that holds the GPU."""
     with direct("queue_depth 300") as gpu:
         old = [code(gpu, ALIGN)[1] for _ in range(400)]
+        settle(gpu)
         gpu.driver.hold()
         given: list[int] = []
         while (found := code(gpu, ALIGN))[0] == 0:
