@@ -1,6 +1,7 @@
 // clang-format off: a kernel in a line or two is read at a glance
 // One kernel per feature of the language; tests/unit/test_cpu_engine.py launches them and checks what they compute.
 #include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
 #include <cuda_fp16.h>
 namespace cg = cooperative_groups;
 

@@ -98,6 +98,9 @@ class Rig:
         """
         function = self.functions[name]
         op, _keep = make_launch(function, grid, block, args, shared)
+        workspace_bytes = self.engine.handle.ops.launch_bytes(self.engine.handle, op)
+        if workspace_bytes > 0:
+            op.workspace = self.alloc(workspace_bytes)
         status = self.submit(op)
         if status != Status.OK:
             raise LaunchError(Status(status), ffi.string(op.error).decode())

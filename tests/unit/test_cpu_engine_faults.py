@@ -19,6 +19,16 @@ from virtio_proto.schema import Status
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("cpu_features.cu").read_text()
 
+GRID = r"""
+#include <cooperative_groups.h>
+extern "C" __global__ void overrun(int *out) {
+    __shared__ int cells[64];
+    cells[threadIdx.x] = 1;
+    cooperative_groups::this_grid().sync();
+    out[threadIdx.x] = ((volatile int *)cells)[64 * threadIdx.x];
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -93,3 +103,11 @@ def test_illegal_instruction(inflight: InflightMemory, image: Path) -> None:
 def test_overrun_of_shared_memory(inflight: InflightMemory, image: Path) -> None:
     box = crash(inflight, image, "shared_overrun", 8)
     assert box.text.endswith("kernel 'shared_overrun', block (0,0,0), thread (1,0,0)")
+
+
+def test_overrun_of_shared_memory_in_a_grid_that_waits(inflight: InflightMemory, tmp_path: Path) -> None:
+    """The shared memory of the other blocks is beside the block's own."""
+    image = tmp_path / "image"
+    image.write_bytes(compile_image(GRID)[0])
+    box = crash(inflight, image, "overrun", 8, "x")
+    assert box.text.endswith("kernel 'overrun', block (0,0,0), thread (1,0,0)")

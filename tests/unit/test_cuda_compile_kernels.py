@@ -106,7 +106,7 @@ def test_the_kernels_of_the_cpu_engines_tests_compile(compiler: str) -> None:
     source = in_the_repository("tests/unit/cpu_features.cu").read_text()
     for there, here in CPU_ENGINE_ONLY:
         source = source.replace(there, here)
-    source = "#include <assert.h>\n#include <stdio.h>\n#include <cooperative_groups/reduce.h>\n" + source
+    source = "#include <assert.h>\n#include <stdio.h>\n" + source
     found = {short_name(kernel.name) for kernel in parsed(source, compiler=compiler).kernels}
     assert {"saxpy", "struct_params", "scale", "apply", "bounded", "reverse_static"} <= found
 

@@ -362,5 +362,11 @@ void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req)
     }
     req->call = call;
     add_ops(req);
+    if (vgc_workspace_get(dp, req, call->launch) != 0) {
+        memcpy(req->op.error, call->launch->error, sizeof(req->op.error));
+        put_call(dp, req);
+        vgc_complete(dp, req, VGC_STATUS_OUT_OF_MEMORY, 0);
+        return;
+    }
     submit_all(dp, req);
 }

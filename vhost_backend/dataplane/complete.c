@@ -134,6 +134,7 @@ void vgc_op_init(struct vgc_req *req, struct vgc_op *op, enum vgc_op_kind kind)
     op->stream = req->request.stream;
     op->request_id = req->request.request_id;
     op->num_spans = 0;
+    op->workspace = 0;
     op->queue = (uint16_t)req->queue->index;
     op->head = req->chain.head;
     op->status = VGC_STATUS_OK;
@@ -175,6 +176,8 @@ void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op)
     struct vgc_req *req = op->owner;
     if (req->launch_op == op)
         vgc_launch_unwatch(dp, req);
+    if (VGC_UNLIKELY(req->workspace != NULL) && op->kind == VGC_OPK_LAUNCH)
+        vgc_workspace_put(dp, req);
     take_times(dp, req, op);
     if (op->kind == VGC_OPK_LAUNCH)
         req->response.aux = op->output_bytes;

@@ -10,7 +10,8 @@
  *   null_engine.c template for engines                  line.c      requests that wait for all earlier ones
  *   deadlines.c   deadlines of launches                 migration.c work goes to another worker
  *   lock.c        the mutex; clock, wake-ups, reasons   arena.c     addresses reserved for the VM
- *   query.c       QUERY
+ *   query.c       QUERY                               quota.c     the memory quota, temporary buffers
+ *   workspace.c   memory of launches while they run
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -35,7 +36,8 @@ enum {
     VGC_MAX_ALLOCATIONS = 65536, /* of a VM, globals included */
     VGC_MAX_FUNCTIONS = 65536,
     VGC_MAX_PROGRAMS = 4096,
-    VGC_MAX_CALLS = 64, /* CALLs of a VM in flight at once */
+    VGC_MAX_CALLS = 64,  /* CALLs of a VM in flight at once */
+    VGC_WORKSPACES = 32, /* streams of a VM with launches under way that need a workspace */
     VGC_CALL_OPS = 2 * VGC_MAX_CALL_ARGS + 1,
     VGC_CALL_SPANS = VGC_MAX_CHAIN + 2 * VGC_MAX_CALL_ARGS,
 };
@@ -104,6 +106,15 @@ union vgc_body {
     struct vgc_body_event event;
 };
 
+/* Device memory for running launches: of one stream, which runs them one after the other. */
+struct vgc_workspace {
+    uint64_t address;
+    uint64_t size;
+    uint32_t context; /* engine's number */
+    uint32_t stream;
+    uint32_t users; /* launches under way; 0: free entry */
+};
+
 /* A popped chain, from pop to push. Allocated in the pool. */
 struct vgc_req {
     struct vgc_req *next; /* in the free list, `parked` or the cold queue */
@@ -119,8 +130,9 @@ struct vgc_req {
     void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* acts at the line's front; NULL: leaves it when done */
     struct vgc_req *launch_prev, *launch_next;                /* in dp->launches, while launch_op is set */
     struct vgc_op *launch_op;
-    uint64_t popped_ns;         /* 0: not recorded */
-    struct vgc_request request; /* private copies: validated and used, never read again */
+    struct vgc_workspace *workspace; /* of launch_op, or NULL */
+    uint64_t popped_ns;              /* 0: not recorded */
+    struct vgc_request request;      /* private copies: validated and used, never read again */
     union vgc_body body;
     struct vgc_response response;
     struct vgc_op op;
@@ -234,7 +246,8 @@ struct vgc_dp {
     uint32_t num_allocs;
     uint32_t num_user_allocs;
     uint64_t memory_used;
-    struct vgc_temp temps[8]; /* buffers of finished CALLs, kept for later ones */
+    struct vgc_temp temps[8]; /* buffers of finished CALLs and launches, kept for later ones */
+    struct vgc_workspace workspaces[VGC_WORKSPACES];
     uint64_t temp_bytes;
 
     /* objects */
@@ -400,11 +413,15 @@ int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc);
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc);
 /* Drops every allocation of a context, or every global of a program if its index is given. */
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
+
+/* ---- quota.c ---- */
 /* Charges bytes to the quota; buffers kept for CALLs give way. -EDQUOT: too little is left. */
 int vgc_memory_charge(struct vgc_dp *dp, uint64_t bytes);
 /* Bytes charged to the quota for an allocation of `size` bytes; UINT64_MAX on overflow. */
 uint64_t vgc_charge_of(const struct vgc_dp *dp, uint64_t size);
-/* Takes device memory for a CALL, rounding *size up; -ENOMEM. */
+/* Allocates device memory, charged as `charge` bytes. -EDQUOT, -ENOMEM. */
+int vgc_memory_take(struct vgc_dp *dp, uint64_t size, uint64_t charge, uint64_t *address);
+/* Takes device memory for a CALL or a launch, rounding *size up; -ENOMEM. */
 int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address);
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size);
 void vgc_temp_drop_all(struct vgc_dp *dp);
@@ -414,6 +431,12 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req);
 /* Checks function, geometry and shared bytes; otherwise answers the request and returns NULL. */
 const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req, struct vgc_function *function,
                                           const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);
+
+/* ---- workspace.c ---- */
+/* Gives a launch the memory that its engine asks for, if any; vgc_workspace_put() takes it back when the launch has
+ * ended. 0, or -ENOMEM with op->error. */
+int vgc_workspace_get(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);
+void vgc_workspace_put(struct vgc_dp *dp, struct vgc_req *req);
 
 /* ---- deadlines.c ---- */
 void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);

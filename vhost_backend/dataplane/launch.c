@@ -80,6 +80,10 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
     req->op.shared_bytes = launch->shared_bytes;
     req->op.param_len = launch->param_len;
     req->op.params = req->params;
+    if (vgc_workspace_get(dp, req, &req->op) != 0) {
+        vgc_complete(dp, req, VGC_STATUS_OUT_OF_MEMORY, 0);
+        return;
+    }
     vgc_launch_watch(dp, req, &req->op);
     vgc_submit(dp, req, &req->op);
 }

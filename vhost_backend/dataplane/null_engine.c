@@ -22,10 +22,22 @@ static struct null_engine *self_of(struct vgc_engine *engine)
     return (struct null_engine *)engine;
 }
 
+static struct vgc_null_kernel kernel_of(const struct vgc_op *op)
+{
+    if (op->kind != VGC_OPK_LAUNCH || op->kernel->engine_private == NULL)
+        return (struct vgc_null_kernel){.behaviour = VGC_NULL_DONE};
+    return *(const struct vgc_null_kernel *)op->kernel->engine_private;
+}
+
 static enum vgc_null_behaviour behaviour_of(const struct vgc_op *op)
 {
-    bool plain = op->kind != VGC_OPK_LAUNCH || op->kernel->engine_private == NULL;
-    return plain ? VGC_NULL_DONE : *(const enum vgc_null_behaviour *)op->kernel->engine_private;
+    return kernel_of(op).behaviour;
+}
+
+static uint64_t null_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op)
+{
+    (void)engine;
+    return kernel_of(op).workspace_bytes;
 }
 
 /* ---- memory (addresses only) -------------------------------------------------------------------------------- */
@@ -218,6 +230,7 @@ static const struct vgc_engine_ops NULL_OPS = {
     .save = null_save,
     .restore = null_restore,
     .submit = null_submit,
+    .launch_bytes = null_launch_bytes,
     .poll = null_poll,
     .describe = null_describe,
     .cancel = null_cancel,

@@ -125,6 +125,7 @@ static void reset(struct vgc_req *req)
     req->in_line = false;
     req->at_front = NULL;
     req->launch_op = NULL;
+    req->workspace = NULL;
     req->popped_ns = 0;
     req->response = (struct vgc_response){0};
     req->op.error[0] = '\0';

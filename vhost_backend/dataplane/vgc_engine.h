@@ -60,6 +60,7 @@ struct vgc_op {
     uint32_t shared_bytes; /* dynamic */
     uint32_t param_len;
     const uint8_t *params; /* private copy, 16-byte aligned */
+    uint64_t workspace;    /* LAUNCH: see launch_bytes; 0: none */
     /* origin of the request, for the black box */
     uint16_t queue;
     uint16_t head;
@@ -98,6 +99,11 @@ struct vgc_engine_ops {
     /* Starts or queues an operation behind the earlier ones of its (context, stream).
      * VGC_DONE: finished already, with results in `op`. VGC_QUEUED: the engine will call vgc_engine_finish(). */
     int (*submit)(struct vgc_engine *engine, struct vgc_op *op);
+
+    /* Bytes of device memory that a LAUNCH needs while it runs, beside what it accesses. op->workspace is the address
+     * of as many, with any contents; launches of the same stream may have the same. UINT64_MAX: more than any quota.
+     * May be NULL: no launch needs memory. */
+    uint64_t (*launch_bytes)(struct vgc_engine *engine, const struct vgc_op *op);
 
     /* Does a bounded slice of the engine's work on the data-plane thread (copies, for example, or checking which
      * operations a device has finished). Called after every round over the queues. True if anything was done or there
@@ -234,7 +240,7 @@ __attribute__((noreturn)) void vgc_engine_fatal(struct vgc_engine *engine, const
  * of addresses only. A template for engines. */
 struct vgc_engine *vgc_null_engine_new(uint32_t num_pes);
 
-/* Behaviour of a null kernel; vgc_kernel.engine_private points to one. NULL: VGC_NULL_DONE. */
+/* Behaviour of a null kernel. */
 enum vgc_null_behaviour {
     VGC_NULL_DONE,    /* finished at once */
     VGC_NULL_LATER,   /* finished by the next poll */
@@ -242,6 +248,12 @@ enum vgc_null_behaviour {
     VGC_NULL_RELEASE, /* releases held launches, then like DONE */
     VGC_NULL_ASSERT,  /* fails with status ASSERT and a text */
     VGC_NULL_FAULT,   /* ends the worker with status FAULT */
+};
+
+/* Target of vgc_kernel.engine_private of a null kernel. NULL: VGC_NULL_DONE, without a workspace. */
+struct vgc_null_kernel {
+    enum vgc_null_behaviour behaviour;
+    uint64_t workspace_bytes; /* see launch_bytes */
 };
 
 #endif

@@ -2,7 +2,7 @@
 
 Its programs are texts, one declaration a line; a ``#`` starts a comment::
 
-    kernel NAME [PARAM ...] [shared=N] [max_threads=N] [behaviour=done|later|hold|release|assert|fault]
+    kernel NAME [PARAM ...] [shared=N] [max_threads=N] [workspace=N] [behaviour=done|later|hold|release|assert|fault]
     global NAME SIZE
     bytes N            bytes that the program is charged to the memory quota
 
@@ -159,9 +159,9 @@ def _is_charge(words: list[str]) -> bool:
     return len(words) == 2 and words[1].isascii() and words[1].isdigit()
 
 
-def _number(text: str, line: int) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > lib.VGC_MAX_PARAM_BYTES:
-        raise ProgramError(f"line {line}: {text!r:.40}; allowed: a number of 0..{lib.VGC_MAX_PARAM_BYTES}")
+def _number(text: str, line: int, most: int = lib.VGC_MAX_PARAM_BYTES) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        raise ProgramError(f"line {line}: {text!r:.40}; allowed: a number of 0..{most}")
     return int(text)
 
 
@@ -187,7 +187,7 @@ def _layout(sizes: list[int]) -> tuple[tuple[tuple[int, int], ...], int]:
 
 
 def _function(name: str, words: list[str], line: int, context: int) -> FunctionInfo:
-    options = {"shared": "0", "max_threads": "1024", "behaviour": "done"}
+    options = {"shared": "0", "max_threads": "1024", "workspace": "0", "behaviour": "done"}
     kinds, sizes = [], []
     for word in words:
         key, equals, value = word.partition("=")
@@ -213,6 +213,7 @@ def _function(name: str, words: list[str], line: int, context: int) -> FunctionI
         shared_bytes=shared,
         max_threads=max_threads,
         behaviour=behaviour,
+        workspace_bytes=_number(options["workspace"], line, most=_MOST_BYTES),
     )
     return FunctionInfo(f"_null_{name}", name, params, param_bytes, shared, max_threads, kernel, tuple(kinds))
 
@@ -227,6 +228,7 @@ def make_kernel(
     shared_bytes: int = 0,
     max_threads: int = 1024,
     behaviour: int = 0,
+    workspace_bytes: int = 0,
 ) -> Any:
     """Makes a ``struct vgc_kernel *`` that owns the memory it points to."""
     text = ffi.new("char[]", name.encode())
@@ -235,12 +237,12 @@ def make_kernel(
         "struct vgc_param_entry[]",
         [{"offset": offset, "size": size, "kind": kind} for (offset, size), kind in zip(params, kinds, strict=True)],
     )
-    action = ffi.new("enum vgc_null_behaviour *", behaviour)
+    private = ffi.new("struct vgc_null_kernel *", {"behaviour": behaviour, "workspace_bytes": workspace_bytes})
     kernel = ffi.new("struct vgc_kernel *")
     kernel.name = text
     kernel.param_bytes, kernel.shared_bytes, kernel.max_threads = param_bytes, shared_bytes, max_threads
     kernel.context = context
     kernel.num_params, kernel.params = len(params), entries
-    kernel.engine_private = action
-    keep_alive: Callable[[Any], tuple[Any, ...]] = lambda _: (text, entries, action)  # noqa: E731
+    kernel.engine_private = private
+    keep_alive: Callable[[Any], tuple[Any, ...]] = lambda _: (text, entries, private)  # noqa: E731
     return ffi.gc(kernel, keep_alive)

@@ -15,7 +15,7 @@
 #define __restrict__ __restrict
 #define __grid_constant__
 #define __maxnreg__(...)
-#define __cluster_dims__(...)
+#define __cluster_dims__(...) __attribute__((annotate("vgc.cluster", __VA_ARGS__)))
 #define CUDARTAPI
 #define CUDART_CB
 
@@ -38,6 +38,7 @@ __VGC_POSITION(lanemask_gt) __VGC_POSITION(lanemask_ge)
 
 /* Waits for other threads: the compiler cuts kernels at these calls (enum vgc_cpu_site_kind). */
 __device__ void __vgc_barrier();
+__device__ void __vgc_grid_barrier();
 __device__ int __vgc_barrier_reduce(int kind, int predicate);
 __device__ unsigned __vgc_warp32(int kind, unsigned mask, unsigned value, unsigned arg);
 __device__ unsigned long long __vgc_warp64(int kind, unsigned mask, unsigned long long value, unsigned arg);

@@ -5,6 +5,7 @@
  *   memory.c    device memory                   fault.c     signals: faulting kernel and thread
  *   loader.c    images                          device.c    functions for kernels: printf, assert, timers
  *   program.c   kernels and variables           position.c  calling PE, block and thread
+ *   resident.c  grids whose blocks wait for each other
  *   migration.c work to or from another worker  cpu_control.h  control system
  */
 #ifndef VGC_CPU_ENGINE_H
@@ -47,9 +48,12 @@ struct cpu_launch {
     uint32_t num_threads; /* per block */
     uint32_t batch;       /* blocks a PE takes at a time */
     atomic_ullong next_block;
-    atomic_bool stop; /* failed or cancelled: no new blocks */
-    uint32_t pes;     /* PEs that work on it; engine's lock */
-    uint64_t number;  /* sequence number within this engine */
+    size_t slot_bytes;        /* of each block in the workspace; 0: the kernel has no barriers of the grid */
+    uint32_t phase;           /* barriers of the grid that all blocks have passed; engine's lock, while no PE runs it */
+    atomic_ullong num_parked; /* blocks that have reached the next one */
+    atomic_bool stop;         /* failed or cancelled: no new blocks */
+    uint32_t pes;             /* PEs that work on it; engine's lock */
+    uint64_t number;          /* sequence number within this engine */
     atomic_uint num_leftovers;
     struct cpu_range leftovers[CPU_LEFTOVERS]; /* engine's lock */
     struct cpu_launch *next;
@@ -212,8 +216,23 @@ uint32_t cpu_warp_of(const struct cpu_pe *pe);
 
 /* schedule.c: runs a block; leaves through pe->leave_block on failure. */
 void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch);
+/* Runs a block from ctx->next on, the site of each thread (EXIT: it has ended), or from its begin. True: it has stopped
+ * at a barrier of the grid; ctx->next is where. */
+bool cpu_run_to_grid(struct cpu_pe *pe, const struct cpu_launch *launch, bool begun);
 /* Runs a region, and notes it in the PE meanwhile. */
 int32_t cpu_run_region(struct cpu_pe *pe, const struct vgc_cpu_site *site, uint32_t first, uint32_t last);
+
+/* resident.c: launches whose blocks wait for each other: all of them exist at once, each in its slot of the launch's
+ * workspace. */
+/* Bytes of a block's slot, a whole number of pages. */
+size_t cpu_slot_bytes(const struct vgc_cpu_kernel_desc *kernel, uint32_t num_threads, uint32_t dynamic_shared_bytes);
+uint64_t cpu_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op);
+/* Runs block `index` up to its next barrier of the grid, or to its end. */
+void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch, uint64_t index);
+/* No PE runs the launch, and no block can go on. True: the blocks that wait go on from here. Lock held. */
+bool cpu_next_phase(struct cpu_launch *launch);
+/* Prepares the workspace for other uses. */
+void cpu_leave_workspace(const struct cpu_launch *launch);
 
 /* warp.c: computes the results of a warp operation at `site`. `members`: lanes of the warp that take part. */
 void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t warp, uint32_t members);

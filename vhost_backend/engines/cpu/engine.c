@@ -62,6 +62,7 @@ static const struct vgc_engine_ops CPU_OPS = {
     .free = cpu_free,
     .map_region = cpu_map_region,
     .submit = cpu_submit,
+    .launch_bytes = cpu_launch_bytes,
     .poll = cpu_poll,
     .describe = cpu_describe_op,
     .cancel = cpu_cancel,

@@ -196,7 +196,10 @@ static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
             place_block(pe, launch, range.first);
             pe->unit.block = range.first;
             bool attended = vgc_ctl_attention(&pe->unit) != 0 && cpu_hook_block_begin(pe);
-            cpu_run_block(pe, launch);
+            if (launch->slot_bytes == 0)
+                cpu_run_block(pe, launch);
+            else
+                cpu_run_resident(pe, launch, range.first);
             if (attended)
                 cpu_hook_block_end(pe);
         }
@@ -225,10 +228,13 @@ static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
 static void leave_launch(struct cpu_engine *engine, struct cpu_launch *launch)
 {
     launch->pes--;
-    if (!has_blocks(launch)) {
-        if (launch->pes == 0)
+    bool has_more = has_blocks(launch);
+    if (!has_more && launch->pes == 0) {
+        has_more = cpu_next_phase(launch);
+        if (!has_more)
             cpu_launch_finished(engine, launch);
-    } else { /* for other PEs, as this one was confined */
+    }
+    if (has_more) { /* for other PEs: this one was confined, or a phase begins */
         atomic_fetch_add(&engine->work_seq, 1);
         pthread_cond_broadcast(&engine->work);
     }

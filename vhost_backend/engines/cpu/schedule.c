@@ -20,6 +20,7 @@ struct parts {
     const struct vgc_cpu_site *sites;
     uint32_t num_threads;
     uint32_t num_warps;
+    bool at_grid;              /* all live threads are at a barrier of the grid */
     uint32_t live[MAX_WARPS];  /* lanes that have not ended */
     uint32_t waits[MAX_WARPS]; /* lanes that are at a site and may not go on yet */
 };
@@ -27,6 +28,11 @@ struct parts {
 static bool is_barrier(uint32_t kind)
 {
     return kind >= VGC_SITE_BARRIER && kind <= VGC_SITE_BARRIER_OR;
+}
+
+static bool is_for_all(uint32_t kind)
+{
+    return is_barrier(kind) || kind == VGC_SITE_GRID;
 }
 
 static bool is_over_active(uint32_t kind)
@@ -128,7 +134,7 @@ static void release_groups(struct parts *parts, uint32_t warp)
         uint32_t thread = warp * VGC_CPU_WARP + lane;
         uint32_t kind = site_of(parts, thread)->kind;
         left &= left - 1;
-        if (is_barrier(kind) || is_over_active(kind))
+        if (is_for_all(kind) || is_over_active(kind))
             continue;
         uint32_t needed = (mask_of(parts, thread) | 1u << lane) & parts->live[warp];
         if ((needed & ~parts->waits[warp]) == 0 && alike(parts, warp, needed, thread) == needed)
@@ -202,7 +208,7 @@ static __attribute__((noreturn)) void deadlock(struct parts *parts)
     for (uint32_t t = parts->num_threads; t-- > 0;)
         if ((parts->live[t / VGC_CPU_WARP] >> t % VGC_CPU_WARP & 1) == 0)
             ended++;
-        else if (is_barrier(site_of(parts, t)->kind))
+        else if (is_for_all(site_of(parts, t)->kind))
             at_barrier++;
         else
             thread = t;
@@ -214,13 +220,27 @@ static __attribute__((noreturn)) void deadlock(struct parts *parts)
         thread / dim[0] % dim[1], thread / dim[0] / dim[1], mask_of(parts, thread), at_barrier, ended);
 }
 
+static bool is_live(const struct parts *parts, uint32_t thread)
+{
+    return (parts->live[thread / VGC_CPU_WARP] >> thread % VGC_CPU_WARP & 1) != 0;
+}
+
+/* True if all live threads have reached a barrier of the grid. */
+static bool is_at_grid(const struct parts *parts)
+{
+    for (uint32_t thread = 0; thread < parts->num_threads; thread++)
+        if (is_live(parts, thread) && site_of(parts, thread)->kind != VGC_SITE_GRID)
+            return false;
+    return true;
+}
+
 /* Releases the barrier: all live threads have reached it. */
 static void release_barrier(struct parts *parts)
 {
     struct vgc_cpu_ctx *ctx = &parts->pe->ctx;
     uint32_t count = 0, all = 1;
     for (uint32_t thread = 0; thread < parts->num_threads; thread++) {
-        if ((parts->live[thread / VGC_CPU_WARP] >> thread % VGC_CPU_WARP & 1) == 0)
+        if (!is_live(parts, thread))
             continue;
         if (!is_barrier(site_of(parts, thread)->kind))
             deadlock(parts);
@@ -243,48 +263,59 @@ static const struct vgc_cpu_site *together(const struct parts *parts, uint32_t *
 {
     const uint32_t *next = parts->pe->ctx.next;
     uint32_t from = 0, to;
-    while (from < parts->num_threads && (parts->live[from / VGC_CPU_WARP] >> from % VGC_CPU_WARP & 1) == 0)
+    while (from < parts->num_threads && !is_live(parts, from))
         from++;
-    for (to = from; to < parts->num_threads && (parts->live[to / VGC_CPU_WARP] >> to % VGC_CPU_WARP & 1) != 0; to++)
+    for (to = from; to < parts->num_threads && is_live(parts, to); to++)
         if (next[to] != next[from])
             return NULL;
     for (uint32_t thread = to; thread < parts->num_threads; thread++)
-        if ((parts->live[thread / VGC_CPU_WARP] >> thread % VGC_CPU_WARP & 1) != 0)
+        if (is_live(parts, thread))
             return NULL;
     *first = from;
     *last = to;
     return &parts->sites[next[from]];
 }
 
-/* Runs the block while it is apart. Returns the site where the live threads, [*first, *last), are together again and
- * may go on, NULL when all have ended. */
-static const struct vgc_cpu_site *run_apart(struct cpu_pe *pe, const struct cpu_launch *launch, uint32_t *first,
-                                            uint32_t *last)
+static void set_next(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last, uint32_t site)
+{
+    for (uint32_t thread = first; thread < last; thread++)
+        ctx->next[thread] = site;
+}
+
+/* The block's parts, by ctx->next. All live threads wait. */
+static struct parts part(struct cpu_pe *pe, const struct cpu_launch *launch)
 {
     struct parts parts = {.pe = pe, .sites = launch->kernel->sites, .num_threads = launch->num_threads};
     parts.num_warps = (parts.num_threads + VGC_CPU_WARP - 1) / VGC_CPU_WARP;
     for (uint32_t warp = 0; warp < parts.num_warps; warp++) {
         uint32_t base = warp * VGC_CPU_WARP;
         uint32_t end = base + VGC_CPU_WARP < parts.num_threads ? base + VGC_CPU_WARP : parts.num_threads;
-        parts.live[warp] = lanes_in(warp, *first, *last);
-        for (uint32_t thread = base; thread < end; thread++)
-            if ((parts.live[warp] >> thread % VGC_CPU_WARP & 1) == 0)
-                pe->ctx.next[thread] = VGC_REGION_EXIT;
+        parts.live[warp] = lanes_in(warp, 0, parts.num_threads);
         note_arrival(&parts, warp, base, end, VGC_REGION_DIVERGED);
     }
+    return parts;
+}
+
+/* Runs the block while it is apart. Returns the site where the live threads, [*first, *last), are together again and
+ * may go on, NULL when all have ended or are at a barrier of the grid. */
+static const struct vgc_cpu_site *run_apart(struct parts *parts, uint32_t *first, uint32_t *last)
+{
     for (;;) {
         uint32_t alive = 0;
-        for (uint32_t warp = 0; warp < parts.num_warps; warp++) {
-            release_groups(&parts, warp);
-            if ((parts.live[warp] & ~parts.waits[warp]) == 0)
-                release_active(&parts, warp);
-            run_warp(&parts, warp);
-            alive |= parts.live[warp];
+        for (uint32_t warp = 0; warp < parts->num_warps; warp++) {
+            release_groups(parts, warp);
+            if ((parts->live[warp] & ~parts->waits[warp]) == 0)
+                release_active(parts, warp);
+            run_warp(parts, warp);
+            alive |= parts->live[warp];
         }
         if (alive == 0)
             return NULL;
-        release_barrier(&parts);
-        const struct vgc_cpu_site *site = together(&parts, first, last);
+        parts->at_grid = is_at_grid(parts);
+        if (parts->at_grid)
+            return NULL;
+        release_barrier(parts);
+        const struct vgc_cpu_site *site = together(parts, first, last);
         if (site != NULL)
             return site;
     }
@@ -311,21 +342,16 @@ static bool is_whole(const struct vgc_cpu_site *site)
            ((site->flags & VGC_SITE_CONST_MASK) != 0 && site->mask == ~0u);
 }
 
-static void set_next(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last, uint32_t site)
-{
-    for (uint32_t thread = first; thread < last; thread++)
-        ctx->next[thread] = site;
-}
-
-void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch)
+/* Runs the block while it is together, from `site` on, and whenever it is together again; true at a barrier of the
+ * grid. */
+static bool run_together(struct cpu_pe *pe, const struct cpu_launch *launch, const struct vgc_cpu_site *site,
+                         uint32_t first, uint32_t last)
 {
     const struct vgc_cpu_site *sites = launch->kernel->sites;
-    const struct vgc_cpu_site *site = &sites[0];
-    uint32_t first = 0, last = launch->num_threads;
-    for (;;) {
+    while (site != NULL) {
         int32_t reached = cpu_run_region(pe, site, first, last);
         if (reached == VGC_REGION_EXIT)
-            return;
+            return false;
         if (reached != VGC_REGION_DIVERGED && is_whole(&sites[reached])) {
             site = &sites[reached];
             exchange_together(&pe->ctx, site, first, last);
@@ -333,8 +359,35 @@ void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch)
         }
         if (reached != VGC_REGION_DIVERGED)
             set_next(&pe->ctx, first, last, (uint32_t)reached);
-        site = run_apart(pe, launch, &first, &last);
-        if (site == NULL)
-            return;
+        set_next(&pe->ctx, 0, first, VGC_REGION_EXIT);
+        set_next(&pe->ctx, last, launch->num_threads, VGC_REGION_EXIT);
+        if (reached != VGC_REGION_DIVERGED && sites[reached].kind == VGC_SITE_GRID)
+            return true;
+        struct parts parts = part(pe, launch);
+        site = run_apart(&parts, &first, &last);
+        if (parts.at_grid)
+            return true;
     }
+    return false;
+}
+
+void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch)
+{
+    run_together(pe, launch, launch->kernel->sites, 0, launch->num_threads);
+}
+
+bool cpu_run_to_grid(struct cpu_pe *pe, const struct cpu_launch *launch, bool begun)
+{
+    const struct vgc_cpu_site *site = launch->kernel->sites;
+    uint32_t first = 0, last = launch->num_threads;
+    if (begun) {
+        struct parts parts = part(pe, launch);
+        memset(parts.waits, 0, sizeof(parts.waits));
+        site = together(&parts, &first, &last);
+        if (site == NULL)
+            site = run_apart(&parts, &first, &last);
+        if (parts.at_grid)
+            return true;
+    }
+    return run_together(pe, launch, site, first, last);
 }

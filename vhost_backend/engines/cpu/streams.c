@@ -149,6 +149,14 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
         snprintf(op->error, sizeof(op->error), "more than %d threads along one axis", INT32_MAX);
         return false;
     }
+    const struct vgc_cpu_kernel_desc *kernel = op->kernel->engine_private;
+    uint32_t num_threads = op->block[0] * op->block[1] * op->block[2];
+    size_t slot_bytes = cpu_slot_bytes(kernel, num_threads, op->shared_bytes);
+    if (slot_bytes != 0 && op->workspace == 0) {
+        op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
+        snprintf(op->error, sizeof(op->error), "no memory to run all blocks at once");
+        return false;
+    }
     struct cpu_launch *launch = new_launch(engine);
     if (launch == NULL) {
         op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
@@ -159,9 +167,10 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
     uint64_t batch = blocks / (engine->base.num_pes * UINT64_C(16));
     *launch = (struct cpu_launch){
         .op = op,
-        .kernel = op->kernel->engine_private,
+        .kernel = kernel,
         .num_blocks = blocks,
-        .num_threads = op->block[0] * op->block[1] * op->block[2],
+        .num_threads = num_threads,
+        .slot_bytes = slot_bytes,
         .number = ++engine->launches_started,
         .batch = batch < 1     ? 1
                  : batch > 256 ? 256
@@ -250,6 +259,7 @@ void cpu_launch_finished(struct cpu_engine *engine, struct cpu_launch *launch)
     while (*link != launch)
         link = &(*link)->next;
     *link = launch->next;
+    cpu_leave_workspace(launch);
     op->output_bytes = engine->outputs[op->context].len + engine->outputs[op->context].lost;
     launch->next = engine->free_launches;
     engine->free_launches = launch;

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 2,
+    VGC_CPU_ABI = 3,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -41,7 +41,8 @@ enum vgc_cpu_site_kind {
     VGC_SITE_MATCH_ALL = 12, /* result: mask, or 0 */
     VGC_SITE_ACTIVEMASK = 13,
     VGC_SITE_BALLOT_ACTIVE = 14, /* over the lanes that are at the site, for the forms without _sync */
-    VGC_SITE_KINDS = 15,
+    VGC_SITE_GRID = 15,          /* a barrier of all blocks of the grid */
+    VGC_SITE_KINDS = 16,
 };
 
 enum {
@@ -51,6 +52,11 @@ enum {
     /* the region behind the site keeps ctx->tid, exactly or to within a few neighbours */
     VGC_SITE_KEEPS_POSITION = 8,
     VGC_SITE_KEEPS_NEIGHBOUR = 16,
+};
+
+/* Flags of a kernel. */
+enum {
+    VGC_CPU_KERNEL_RESIDENT = 1, /* has sites of kind GRID: all blocks of a launch exist at once */
 };
 
 enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };
@@ -96,6 +102,8 @@ struct vgc_cpu_kernel_desc {
     uint32_t shared_bytes; /* static */
     uint32_t max_threads;  /* __launch_bounds__, or VGC_CPU_MAX_THREADS */
     uint32_t frame_bytes;  /* bytes per thread that live across sites */
+    uint32_t flags;        /* VGC_CPU_KERNEL_* */
+    uint32_t reserved;     /* 0 */
 };
 
 struct vgc_cpu_global_desc {

@@ -54,6 +54,9 @@ class TableWriter
 llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel)
 {
     std::vector<llvm::Constant *> sites, params;
+    uint32_t flags = 0;
+    for (const Kernel::Site &site : kernel.sites)
+        flags |= site.kind == VGC_SITE_GRID ? uint32_t(VGC_CPU_KERNEL_RESIDENT) : 0;
     for (const Kernel::Site &site : kernel.sites)
         sites.push_back(writer.record(
             {site.resume, writer.u32(site.kind), writer.u32(site.flags), writer.u32(site.mask), writer.u32(site.arg)}));
@@ -63,7 +66,8 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel)
     return writer.record({writer.text(kernel.name), writer.text(kernel.short_name), writer.array(sites),
                           writer.array(params), writer.u32(sites.size()), writer.u32(params.size()),
                           writer.u32(kernel.param_bytes), writer.u32(kernel.shared_bytes),
-                          writer.u32(kernel.max_threads), writer.u32(kernel.frame_bytes)});
+                          writer.u32(kernel.max_threads), writer.u32(kernel.frame_bytes), writer.u32(flags),
+                          writer.u32(0)});
 }
 
 } // namespace

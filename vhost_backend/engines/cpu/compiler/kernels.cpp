@@ -230,6 +230,16 @@ void apply_bounds(Program &program, const llvm::Function &function, const llvm::
             kernel.max_threads = uint32_t(std::min<uint64_t>(threads->getZExtValue(), VGC_CPU_MAX_THREADS));
 }
 
+/// Refuses kernels with the clusters of __cluster_dims__, unless these are of one block.
+void refuse_clusters(const llvm::Function &function, const llvm::Constant *arguments)
+{
+    for (unsigned axis = 0; arguments != nullptr && axis < 3; axis++) {
+        const auto *blocks = llvm::dyn_cast_or_null<llvm::ConstantInt>(arguments->getAggregateElement(axis));
+        if (blocks != nullptr && blocks->getZExtValue() > 1)
+            fail("kernel '" + function.getName() + "': clusters of several blocks are not supported");
+    }
+}
+
 /// Collects __device__ and __constant__ variables: those neither constant in IR nor shared (which begin undefined).
 void collect_globals(llvm::Module &module, Program &program)
 {
@@ -268,6 +278,8 @@ Program collect(llvm::Module &module)
     for_annotations(module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *arguments) {
         if (text == "vgc.bounds")
             apply_bounds(program, function, arguments);
+        if (text == "vgc.cluster")
+            refuse_clusters(function, arguments);
     });
     collect_globals(module, program);
     for (const char *name : {"llvm.global.annotations", "llvm.compiler.used", "llvm.used"})

@@ -29,6 +29,8 @@ Wait describe(llvm::CallInst &call)
     wait.call = &call;
     if (name == "__vgc_barrier") {
         wait.kind = VGC_SITE_BARRIER;
+    } else if (name == "__vgc_grid_barrier") {
+        wait.kind = VGC_SITE_GRID;
     } else if (name == "__vgc_barrier_reduce") {
         wait.kind = constant_kind(call);
         wait.value = 1;
@@ -99,8 +101,8 @@ void drop_lifetimes(llvm::Function &kernel)
 
 bool is_wait_name(llvm::StringRef name)
 {
-    return name == "__vgc_barrier" || name == "__vgc_barrier_reduce" || name == "__vgc_warp32" ||
-           name == "__vgc_warp64";
+    return name == "__vgc_barrier" || name == "__vgc_grid_barrier" || name == "__vgc_barrier_reduce" ||
+           name == "__vgc_warp32" || name == "__vgc_warp64";
 }
 
 std::vector<Wait> split_at_waits(llvm::Function &kernel)

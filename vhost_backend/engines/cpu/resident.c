@@ -1,0 +1,98 @@
+/* Resident grids: launches of kernels whose blocks wait for each other at barriers of the grid.
+ *
+ * The PEs run every block up to its first such barrier, then every block on to its second one, and so on: a phase ends
+ * when all blocks have reached the barrier or their end. Between phases the state of a block is in its slot of the
+ * launch's workspace: the site of each thread, the values that live across sites, and shared memory. Kernels keep
+ * pointers to both kinds of memory, so a block runs in its slot, whichever PE it is on. */
+#include "cpu_engine.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096, LINE = 64 };
+
+/* A slot, from its begin: `next` of each thread, frame, shared memory to the end of a page, inaccessible page. */
+struct slot {
+    size_t frame;
+    size_t shared;
+    size_t guard;
+    size_t bytes;
+};
+
+static size_t round_up(size_t size, size_t to)
+{
+    return (size + to - 1) & ~(to - 1);
+}
+
+static struct slot lay_out(const struct vgc_cpu_kernel_desc *kernel, uint32_t num_threads, uint32_t dynamic_bytes)
+{
+    size_t stride = round_up(num_threads, 64);
+    size_t shared = kernel->shared_bytes + round_up(dynamic_bytes, 256);
+    struct slot slot;
+    slot.frame = round_up(num_threads * sizeof(uint32_t), LINE);
+    slot.guard = round_up(slot.frame + kernel->frame_bytes * stride + round_up(shared, 256), PAGE);
+    slot.shared = (slot.guard - shared) & ~(size_t)255;
+    slot.bytes = slot.guard + CPU_GUARD;
+    return slot;
+}
+
+size_t cpu_slot_bytes(const struct vgc_cpu_kernel_desc *kernel, uint32_t num_threads, uint32_t dynamic_shared_bytes)
+{
+    return (kernel->flags & VGC_CPU_KERNEL_RESIDENT) == 0 ? 0
+                                                          : lay_out(kernel, num_threads, dynamic_shared_bytes).bytes;
+}
+
+uint64_t cpu_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op)
+{
+    (void)engine;
+    uint64_t slot =
+        cpu_slot_bytes(op->kernel->engine_private, op->block[0] * op->block[1] * op->block[2], op->shared_bytes);
+    uint64_t bytes;
+    if (slot == 0)
+        return 0;
+    uint64_t blocks = (uint64_t)op->grid[0] * op->grid[1];
+    if (__builtin_mul_overflow(blocks, op->grid[2], &blocks) || __builtin_mul_overflow(blocks, slot, &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
+
+void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch, uint64_t index)
+{
+    struct vgc_cpu_ctx *ctx = &pe->ctx;
+    struct slot slot = lay_out(launch->kernel, launch->num_threads, launch->op->shared_bytes);
+    uint8_t *base = (uint8_t *)(uintptr_t)launch->op->workspace + index * slot.bytes;
+    uint32_t *next = (uint32_t *)(void *)base;
+    bool begun = launch->phase != 0;
+    if (!begun) /* without the guard if the kernel has no memory for one more mapping */
+        (void)mprotect(base + slot.guard, CPU_GUARD, PROT_NONE);
+    else if (next[0] == UINT32_MAX)
+        return;
+    else
+        memcpy(ctx->next, next, launch->num_threads * sizeof(*next));
+    ctx->frame = base + slot.frame;
+    ctx->shared = base + slot.shared;
+    ctx->dynamic_shared = ctx->shared + launch->kernel->shared_bytes;
+    if (cpu_run_to_grid(pe, launch, begun)) {
+        memcpy(next, ctx->next, launch->num_threads * sizeof(*next));
+        atomic_fetch_add(&launch->num_parked, 1);
+    } else {
+        next[0] = UINT32_MAX; /* the block has ended */
+    }
+}
+
+bool cpu_next_phase(struct cpu_launch *launch)
+{
+    if (atomic_load(&launch->num_parked) == 0 || atomic_load(&launch->stop))
+        return false;
+    launch->phase++;
+    atomic_store(&launch->num_parked, 0);
+    atomic_store(&launch->next_block, 0);
+    return true;
+}
+
+void cpu_leave_workspace(const struct cpu_launch *launch)
+{
+    if (launch->slot_bytes != 0)
+        (void)mprotect((void *)(uintptr_t)launch->op->workspace, launch->num_blocks * launch->slot_bytes,
+                       PROT_READ | PROT_WRITE);
+}
