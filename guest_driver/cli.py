@@ -38,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
         "--block", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]", help="threads of a block (default: 1)"
     )
     run.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
+    run.add_argument(
+        "--cooperative", action="store_true", help="run all blocks at once, for kernels that wait for the grid"
+    )
     run.add_argument("--arg", action="append", default=[], metavar="SPEC", help="one per parameter, see above")
     run.add_argument("--option", action="append", default=[], help="compiler option, such as --option=-DN=3")
     run.add_argument(

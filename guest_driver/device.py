@@ -305,6 +305,7 @@ class Device:
         block: Extent,
         args: Sequence[Any] = (),
         shared_bytes: int = 0,
+        cooperative: bool = False,
         stream: Stream | None = None,
     ) -> Job | Timing:
         """Runs a kernel by name on buffers of the guest in one round trip: sends inputs, runs it, returns outputs.
@@ -316,7 +317,7 @@ class Device:
         """
         function = self._function(name)
         packed, keep = _call_args(function, args)
-        where = geometry(grid, block, shared_bytes, stream)
+        where = geometry(grid, block, shared_bytes, stream, cooperative)
         device, word = self._handle.pointer, ffi.new("char[]", function.linker_name.encode())
         done = job.run_kernel(
             self._handle,

@@ -34,13 +34,14 @@ def extents(what: str, given: Extent) -> tuple[int, int, int]:
     return x, y, z
 
 
-def geometry(grid: Extent, block: Extent, shared_bytes: int, stream: Stream | None) -> Any:
+def geometry(grid: Extent, block: Extent, shared_bytes: int, stream: Stream | None, cooperative: bool = False) -> Any:
     """Geometry of a launch, as libvgc's struct."""
     fields = ffi.new("struct vgc_geometry *")
     fields.grid = extents("grid", grid)
     fields.block = extents("block", block)
     fields.shared_bytes = shared_bytes
     fields.stream = 0 if stream is None else stream.number
+    fields.flags = lib.VGC_LAUNCH_COOPERATIVE if cooperative else 0
     return fields
 
 
@@ -82,32 +83,39 @@ class Function:
             raise TypeError(f"{self.name}[grid, block, shared_bytes=0, stream=None]: two to four values")
         return Configured(self, *geometry)
 
-    def launch(self, grid: Extent, block: Extent, *values: Any, shared_bytes: int = 0) -> Timing:
-        """Runs the kernel and waits for it.
+    def launch(
+        self, grid: Extent, block: Extent, *values: Any, shared_bytes: int = 0, cooperative: bool = False
+    ) -> Timing:
+        """Runs the kernel and waits for it. A kernel whose blocks wait for each other takes `cooperative` on GPUs.
 
         :raise TypeError: an argument does not fit its parameter.
         :raise errors.VgcError: the launch failed.
         """
-        done = self._start(grid, block, shared_bytes, None, values)
+        done = self._start(geometry(grid, block, shared_bytes, None, cooperative), values, asynchronous=False)
         assert not isinstance(done, job.Job)
         return done
 
-    def launch_async(self, grid: Extent, block: Extent, *values: Any, stream: Stream, shared_bytes: int = 0) -> Job:
+    def launch_async(
+        self,
+        grid: Extent,
+        block: Extent,
+        *values: Any,
+        stream: Stream,
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+    ) -> Job:
         """Sends the kernel to a stream and returns at once."""
-        done = self._start(grid, block, shared_bytes, stream, values)
+        done = self._start(geometry(grid, block, shared_bytes, stream, cooperative), values, asynchronous=True)
         assert isinstance(done, job.Job)
         return stream.track(done)
 
-    def _start(
-        self, grid: Extent, block: Extent, shared_bytes: int, stream: Stream | None, values: tuple[Any, ...]
-    ) -> Job | Timing:
+    def _start(self, where: Any, values: tuple[Any, ...], *, asynchronous: bool) -> Job | Timing:
         self._program.check_loaded()
         params = arguments.pack_all(self.name, self.params, self.param_bytes, values)
-        where = geometry(grid, block, shared_bytes, stream)
         return job.run_kernel(
             self._program.handle,
             lambda out: lib.vgc_launch_packed(self._pointer, where, params, len(params), out),
-            asynchronous=stream is not None,
+            asynchronous=asynchronous,
             keep=(values, self),
         )
 

@@ -169,7 +169,13 @@ def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
     where = f"on {' and '.join(device.sides.names) if isinstance(device, ShadowDevice) else device.info().engine_name}"
     timing = steps.timed(
         "launch",
-        lambda: kernel.launch(arguments.grid, arguments.block, *values, shared_bytes=arguments.shared),
+        lambda: kernel.launch(
+            arguments.grid,
+            arguments.block,
+            *values,
+            shared_bytes=arguments.shared,
+            cooperative=arguments.cooperative,
+        ),
         where,
     )
     if isinstance(device, ShadowDevice):

@@ -97,7 +97,9 @@ class ShadowFunction:
         grid, block, shared_bytes = (*geometry, 0)[:3]
         return lambda *values: self.launch(grid, block, *values, shared_bytes=shared_bytes)
 
-    def launch(self, grid: Extent, block: Extent, *values: Any, shared_bytes: int = 0) -> Timing:
+    def launch(
+        self, grid: Extent, block: Extent, *values: Any, shared_bytes: int = 0, cooperative: bool = False
+    ) -> Timing:
         """Runs the kernel on one device after the other; returns the primary's timing.
 
         :raise TypeError: an argument is memory of one device only, or does not fit its parameter.
@@ -111,8 +113,8 @@ class ShadowFunction:
             array.launched.append(self.name)
         return self.sides.both(
             f"launch of {self.name}",
-            lambda: self.primary.launch(grid, block, *ours, shared_bytes=shared_bytes),
-            lambda: self.shadow.launch(grid, block, *theirs, shared_bytes=shared_bytes),
+            lambda: self.primary.launch(grid, block, *ours, shared_bytes=shared_bytes, cooperative=cooperative),
+            lambda: self.shadow.launch(grid, block, *theirs, shared_bytes=shared_bytes, cooperative=cooperative),
         )[0]
 
 

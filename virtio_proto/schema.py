@@ -122,6 +122,12 @@ class DeviceFeature(IntFlag):
     BINARY_PROGRAMS = 1 << 3
 
 
+class LaunchFlag(IntFlag):
+    """Bits of ``flags`` in a ``LAUNCH`` and a ``CALL``."""
+
+    COOPERATIVE = 1 << 0  # all blocks run at once, so that the kernel may wait for its grid
+
+
 class ProgramKind(IntEnum):
     """Format of the program in ``PROGRAM_LOAD``. All but source need ``DeviceFeature.BINARY_PROGRAMS``."""
 
@@ -163,6 +169,7 @@ ENUMS: Final[tuple[type[IntEnum | IntFlag], ...]] = (
     EngineKind,
     Health,
     DeviceFeature,
+    LaunchFlag,
     ProgramKind,
     QueryKind,
     ParamKind,
@@ -293,7 +300,7 @@ BODY_LAUNCH = _wire(
     "block" / Array(3, u32),
     "shared_bytes" / u32,
     "param_len" / u32,
-    "reserved" / u32,
+    "flags" / u32 * "enum vgc_launch_flag",
 )
 BODY_CALL = _wire(
     "vgc_body_call",
@@ -305,7 +312,7 @@ BODY_CALL = _wire(
     "name_len" / u32,
     "num_args" / u32,
     "value_len" / u32,
-    "reserved" / u32,
+    "flags" / u32 * "enum vgc_launch_flag",
 )
 CALL_ARG = _wire("vgc_call_arg", "Argument of a CALL.", "kind" / u32, "reserved" / u32, "size" / u64)
 BODY_EVENT = _wire("vgc_body_event", "EVENT_*", "event" / u32, "reserved" / u32)

@@ -68,6 +68,8 @@ enum vgc_arg_direction {
     VGC_ARG_INOUT = 3,
 };
 
+enum { VGC_LAUNCH_COOPERATIVE = 1 }; /* all blocks run at once, so that the kernel may wait for its grid */
+
 struct vgc_device;
 struct vgc_program;
 struct vgc_function;
@@ -160,6 +162,7 @@ struct vgc_geometry {
     uint32_t block[3];
     uint32_t shared_bytes; /* dynamic shared memory */
     uint32_t stream;
+    uint32_t flags; /* VGC_LAUNCH_* */
 };
 
 struct vgc_arg {

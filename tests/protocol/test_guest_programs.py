@@ -117,6 +117,34 @@ def test_run_executes_one_kernel(host: GuestHost, tmp_path: Path) -> None:
     assert "copy out" in done.stdout
 
 
+GRID = """
+#include <cooperative_groups.h>
+extern "C" __global__ void rotate(int *cells) {
+    int cell = cells[(blockIdx.x + 1) % gridDim.x];
+    cooperative_groups::this_grid().sync();
+    cells[blockIdx.x] = cell;
+}
+extern "C" __global__ void large(int *cells) {
+    __shared__ int kept[10000];
+    kept[0] = cells[blockIdx.x];
+    cooperative_groups::this_grid().sync();
+    cells[blockIdx.x] = kept[0];
+}
+"""
+
+
+def test_run_of_a_kernel_that_waits_for_its_grid(host: GuestHost, tmp_path: Path) -> None:
+    (tmp_path / "grid.cu").write_text(GRID)
+    np.save(tmp_path / "cells.npy", np.arange(5000, dtype=np.int32))
+    argument = ("--arg", f"inout:{tmp_path}/cells.npy:{tmp_path}/out.npy")
+    done = vgc(host, "run", tmp_path / "grid.cu", "--kernel", "rotate", "--grid", "5000", "--cooperative", *argument)
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(np.load(tmp_path / "out.npy"), np.roll(np.arange(5000), -1))
+    done = vgc(host, "run", tmp_path / "grid.cu", "--kernel", "large", "--grid", "5000", "--cooperative", *argument)
+    assert done.returncode != 0
+    assert "bytes to run all blocks at once" in done.stderr
+
+
 def test_run_shows_what_the_kernel_prints(host: GuestHost, tmp_path: Path) -> None:
     (tmp_path / "hello.cu").write_text('__global__ void hello() { printf("hello from %d\\n", threadIdx.x); }')
     done = vgc(host, "run", tmp_path / "hello.cu", "--kernel", "hello", "--block", "2")

@@ -92,6 +92,18 @@ ACCESS_FIELD(location_type, location.type);
 ACCESS_FIELD(location_id, location.id);
 ACCESS_FIELD(flags, flags);
 
+#define CONFIG_FIELD(ours, theirs) SAME(offsetof(struct drv_launch_config, ours), offsetof(CUlaunchConfig, theirs))
+SAME(sizeof(struct drv_launch_config), sizeof(CUlaunchConfig));
+CONFIG_FIELD(grid, gridDimX);
+CONFIG_FIELD(block, blockDimX);
+CONFIG_FIELD(shared_bytes, sharedMemBytes);
+CONFIG_FIELD(stream, hStream);
+CONFIG_FIELD(attributes, attrs);
+CONFIG_FIELD(num_attributes, numAttrs);
+SAME(DRV_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+SAME(sizeof(struct drv_launch_attribute), sizeof(CUlaunchAttribute));
+SAME(offsetof(struct drv_launch_attribute, value), offsetof(CUlaunchAttribute, value));
+
 /* Types: a pointer to ours must be a pointer to theirs. Enumerations are unsigned ints to the compiler. */
 #define FUNCTION(name, parameters)                                                                                     \
     _Static_assert(__builtin_types_compatible_p(__typeof__(drv_result(*) parameters), __typeof__(&name)),              \

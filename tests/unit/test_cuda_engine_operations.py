@@ -12,7 +12,7 @@ import pytest
 from tests.unit.cuda_direct import Direct, direct, gpu, text, words
 from tests.unit.cuda_rig import MIB
 from vhost_backend._dataplane import ffi, lib
-from virtio_proto.schema import Status
+from virtio_proto.schema import LaunchFlag, Status
 
 __all__ = ["gpu", "words"]
 
@@ -322,3 +322,29 @@ def test_a_pause_stops_an_operation_between_its_steps(words: Direct) -> None:
     assert words.driver.count("cuMemcpyDtoDAsync_v2") == before
     words.resume()
     words.wait(move)
+
+
+# ---- cooperative launches ------------------------------------------------------------------------
+
+
+def test_a_cooperative_launch_is_one_of_the_driver(gpu: Direct) -> None:
+    before = gpu.driver.count("cuLaunchKernelEx")
+    launch = gpu.launch("empty", grid=[2, 3, 1], block=[32, 1, 1], flags=LaunchFlag.COOPERATIVE)
+    gpu.wait(launch)
+    assert gpu.driver.count("cuLaunchKernelEx") == before + 1
+    gpu.wait(gpu.launch("empty"))
+    assert gpu.driver.count("cuLaunchKernelEx") == before + 1
+
+
+def test_a_cooperative_launch_has_its_parameters(gpu: Direct) -> None:
+    address = gpu.alloc(20)
+    params = struct.pack("<QI", address, 5)
+    gpu.wait(gpu.launch("add_one", params, flags=LaunchFlag.COOPERATIVE))
+    assert gpu.read(address, 20) == b"\1\0\0\0" * 5
+
+
+def test_more_blocks_than_the_gpu_holds_at_once_are_refused(gpu: Direct) -> None:
+    launch = gpu.launch("empty", grid=[1 << 20, 1, 1], flags=LaunchFlag.COOPERATIVE)
+    gpu.wait(launch, status=Status.LAUNCH_FAILED)
+    assert "COOPERATIVE_LAUNCH_TOO_LARGE" in text(launch)
+    gpu.wait(gpu.launch("empty", grid=[1 << 20, 1, 1]))

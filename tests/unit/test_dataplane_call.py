@@ -157,7 +157,7 @@ def test_arguments_must_match_function_and_chain(
     [
         {"name_len": 0},
         {"function": 7},
-        {"reserved": 1},
+        {"flags": 2},
         {"name_len": WIRE["MAX_NAME"] + 1},
         {"name_len": (1 << 32) - 1},
         {"num_args": WIRE["MAX_CALL_ARGS"] + 1},

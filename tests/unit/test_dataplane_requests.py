@@ -20,7 +20,7 @@ from vhost_backend.sandbox import memfd
 from vhost_backend.worker.plane import DataPlaneError
 from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Program
 from virtio_proto import schema
-from virtio_proto.schema import Opcode, ParamKind, Status
+from virtio_proto.schema import LaunchFlag, Opcode, ParamKind, Status
 
 TEXT_ROOM = 1024
 LAUNCH = {"grid": [1, 1, 1], "block": [1, 1, 1]}
@@ -307,6 +307,15 @@ def test_variables_of_a_program_can_be_copied_to_but_not_freed(rig: Rig) -> None
 
 
 # ---- launches --------------------------------------------------------------------------------------
+
+
+def test_unknown_flags_of_a_launch_are_refused(rig: Rig) -> None:
+    context = rig.context()
+    body = LAUNCH | {"function": rig.load(context, "kernel k")["k"]}
+    rig.ok(Opcode.LAUNCH, body | {"flags": int(LaunchFlag.COOPERATIVE)}, context=context)
+    for flags in (2, 3, 1 << 31):
+        status, said = refused(rig, Opcode.LAUNCH, body | {"flags": flags}, context=context)
+        assert (status, said) == (Status.BAD_REQUEST, f"flags are {flags:#x}; allowed: 0, 0x1")
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

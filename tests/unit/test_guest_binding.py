@@ -231,6 +231,18 @@ def test_int_for_a_float_parameter_arrives_as_a_float(dev: vgc.Device, fake: Fak
     assert launch.rest[:8] == np.int32(1024).tobytes() + np.float32(2).tobytes()
 
 
+def test_cooperative_launches_and_calls_say_so(dev: vgc.Device, fake: FakeDevice) -> None:
+    x = dev.empty(4)
+    kernel = dev.compile("source").saxpy
+    stream = dev.stream()
+    for cooperative in (False, True):
+        kernel.launch(1, 1, 1, 2.0, x, x, cooperative=cooperative)
+        kernel.launch_async(1, 1, 1, 2.0, x, x, stream=stream, cooperative=cooperative).wait()
+        dev.call("saxpy", grid=1, block=1, args=[1, 2.0, x, x], cooperative=cooperative)
+    flags = [ask.body.flags for ask in fake.seen if ask.opcode in (Opcode.LAUNCH, Opcode.CALL) and ask.body is not None]
+    assert flags == [0, 0, 0, 1, 1, 1]
+
+
 @pytest.mark.parametrize("geometry", [1, (1,), (1, 1, 0, None, 5)])
 def test_geometry_of_the_wrong_form_is_refused(dev: vgc.Device, geometry: Any) -> None:
     with pytest.raises(TypeError, match="two to four values"):

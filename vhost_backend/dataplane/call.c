@@ -34,11 +34,13 @@ static bool is_out(const struct vgc_call_arg *arg)
 static bool check_body(struct vgc_dp *dp, struct vgc_req *req)
 {
     const struct vgc_body_call *body = &req->body.call;
-    if (body->reserved != 0 || body->name_len > VGC_MAX_NAME || body->num_args > VGC_MAX_CALL_ARGS ||
-        body->value_len > VGC_MAX_PARAM_BYTES || (body->function == 0) == (body->name_len == 0)) {
+    if (!vgc_launch_flags_check(dp, req, body->flags))
+        return false;
+    if (body->name_len > VGC_MAX_NAME || body->num_args > VGC_MAX_CALL_ARGS || body->value_len > VGC_MAX_PARAM_BYTES ||
+        (body->function == 0) == (body->name_len == 0)) {
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST,
                  "function %u, name of %u bytes, %u arguments, %u value bytes; allowed: one of function and name, "
-                 "at most %d, %d, %d, reserved 0",
+                 "at most %d, %d, %d",
                  body->function, body->name_len, body->num_args, body->value_len, VGC_MAX_NAME, VGC_MAX_CALL_ARGS,
                  VGC_MAX_PARAM_BYTES);
         return false;
@@ -246,6 +248,7 @@ static void add_launch(struct vgc_req *req)
     memcpy(op->grid, body->grid, sizeof(op->grid));
     memcpy(op->block, body->block, sizeof(op->block));
     op->shared_bytes = body->shared_bytes;
+    op->flags = body->flags;
     op->param_len = req->call->kernel->param_bytes;
     op->params = req->params;
     req->call->launch = op;

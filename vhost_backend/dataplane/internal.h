@@ -429,6 +429,8 @@ void vgc_temp_drop_all(struct vgc_dp *dp);
 /* ---- launch.c ---- */
 void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req);
 /* Checks function, geometry and shared bytes; otherwise answers the request and returns NULL. */
+/* Both answer the request if they find a mistake. */
+bool vgc_launch_flags_check(struct vgc_dp *dp, struct vgc_req *req, uint32_t flags);
 const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req, struct vgc_function *function,
                                           const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);
 

@@ -23,6 +23,14 @@ static uint32_t max_threads_of(const struct vgc_kernel *kernel)
     return limited ? kernel->max_threads : VGC_MAX_BLOCK_THREADS;
 }
 
+bool vgc_launch_flags_check(struct vgc_dp *dp, struct vgc_req *req, uint32_t flags)
+{
+    if ((flags & ~(uint32_t)VGC_LAUNCH_FLAG_COOPERATIVE) == 0)
+        return true;
+    vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "flags are %#x; allowed: 0, %#x", flags, VGC_LAUNCH_FLAG_COOPERATIVE);
+    return false;
+}
+
 const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req, struct vgc_function *function,
                                           const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes)
 {
@@ -51,11 +59,8 @@ const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req
 void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
 {
     const struct vgc_body_launch *launch = &req->body.launch;
-    if (launch->reserved != 0) {
-        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved is %#x; allowed: 0", launch->reserved);
-        return;
-    }
-    if (!vgc_expect_trailing(dp, req, sizeof(*launch), launch->param_len))
+    if (!vgc_launch_flags_check(dp, req, launch->flags) ||
+        !vgc_expect_trailing(dp, req, sizeof(*launch), launch->param_len))
         return;
     struct vgc_function *function = vgc_function_find(dp, launch->function, vgc_context_number(dp, req->context));
     if (function == NULL) {
@@ -78,6 +83,7 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
     memcpy(req->op.grid, launch->grid, sizeof(req->op.grid));
     memcpy(req->op.block, launch->block, sizeof(req->op.block));
     req->op.shared_bytes = launch->shared_bytes;
+    req->op.flags = launch->flags;
     req->op.param_len = launch->param_len;
     req->op.params = req->params;
     if (vgc_workspace_get(dp, req, &req->op) != 0) {

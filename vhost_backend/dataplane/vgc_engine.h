@@ -60,6 +60,7 @@ struct vgc_op {
     uint32_t shared_bytes; /* dynamic */
     uint32_t param_len;
     const uint8_t *params; /* private copy, 16-byte aligned */
+    uint32_t flags;        /* LAUNCH: enum vgc_launch_flag */
     uint64_t workspace;    /* LAUNCH: see launch_bytes; 0: none */
     /* origin of the request, for the black box */
     uint16_t queue;

@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0x47aee04f4881088cull
+#define VGC_WIRE_FINGERPRINT 0x3cd9038066a32f53ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -96,6 +96,11 @@ enum vgc_health {
 #define VGC_F_EVENTS 0x2ull
 #define VGC_F_REGION_ADDRESS 0x4ull
 #define VGC_F_BINARY_PROGRAMS 0x8ull
+
+/* Bits of ``flags`` in a ``LAUNCH`` and a ``CALL``. */
+enum vgc_launch_flag {
+    VGC_LAUNCH_FLAG_COOPERATIVE = 0x1,
+};
 
 /* Format of the program in ``PROGRAM_LOAD``. All but source need ``DeviceFeature.BINARY_PROGRAMS``. */
 enum vgc_program_kind {
@@ -238,7 +243,7 @@ struct vgc_body_launch {
     uint32_t block[3];
     uint32_t shared_bytes;
     uint32_t param_len;
-    uint32_t reserved;
+    uint32_t flags; /* enum vgc_launch_flag */
 };
 
 /* CALL; then `name_len` name bytes, `num_args` vgc_call_arg, `value_len` value bytes, IN/INOUT payloads. */
@@ -250,7 +255,7 @@ struct vgc_body_call {
     uint32_t name_len;
     uint32_t num_args;
     uint32_t value_len;
-    uint32_t reserved;
+    uint32_t flags; /* enum vgc_launch_flag */
 };
 
 /* Argument of a CALL. */
@@ -398,7 +403,7 @@ _Static_assert(offsetof(struct vgc_body_launch, grid) == 4, "vgc_body_launch.gri
 _Static_assert(offsetof(struct vgc_body_launch, block) == 16, "vgc_body_launch.block");
 _Static_assert(offsetof(struct vgc_body_launch, shared_bytes) == 28, "vgc_body_launch.shared_bytes");
 _Static_assert(offsetof(struct vgc_body_launch, param_len) == 32, "vgc_body_launch.param_len");
-_Static_assert(offsetof(struct vgc_body_launch, reserved) == 36, "vgc_body_launch.reserved");
+_Static_assert(offsetof(struct vgc_body_launch, flags) == 36, "vgc_body_launch.flags");
 _Static_assert(sizeof(struct vgc_body_call) == 48, "vgc_body_call");
 _Static_assert(offsetof(struct vgc_body_call, function) == 0, "vgc_body_call.function");
 _Static_assert(offsetof(struct vgc_body_call, grid) == 4, "vgc_body_call.grid");
@@ -407,7 +412,7 @@ _Static_assert(offsetof(struct vgc_body_call, shared_bytes) == 28, "vgc_body_cal
 _Static_assert(offsetof(struct vgc_body_call, name_len) == 32, "vgc_body_call.name_len");
 _Static_assert(offsetof(struct vgc_body_call, num_args) == 36, "vgc_body_call.num_args");
 _Static_assert(offsetof(struct vgc_body_call, value_len) == 40, "vgc_body_call.value_len");
-_Static_assert(offsetof(struct vgc_body_call, reserved) == 44, "vgc_body_call.reserved");
+_Static_assert(offsetof(struct vgc_body_call, flags) == 44, "vgc_body_call.flags");
 _Static_assert(sizeof(struct vgc_call_arg) == 16, "vgc_call_arg");
 _Static_assert(offsetof(struct vgc_call_arg, kind) == 0, "vgc_call_arg.kind");
 _Static_assert(offsetof(struct vgc_call_arg, reserved) == 4, "vgc_call_arg.reserved");

@@ -20,6 +20,8 @@ static int check_geometry(const struct vgc_device *device, const struct vgc_geom
     if (grid[0] > INT32_MAX || grid[1] > UINT16_MAX || grid[2] > UINT16_MAX)
         return vgc_fail(VGC_INVALID_ARGUMENT, "grid (%u, %u, %u); allowed: up to (2147483647, 65535, 65535)", grid[0],
                         grid[1], grid[2]);
+    if ((geometry->flags & ~(uint32_t)VGC_LAUNCH_COOPERATIVE) != 0)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "launch flags %#x; allowed: 0, VGC_LAUNCH_COOPERATIVE", geometry->flags);
     uint32_t limit = VGC_MIN(max_threads, (uint32_t)VGC_MAX_BLOCK_THREADS);
     if (threads > limit)
         return vgc_fail(VGC_RESOURCES_EXHAUSTED,
@@ -47,7 +49,11 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
     if (result != VGC_OK)
         return result;
     struct vgc_body_launch body = {
-        .function = function->entry->id, .shared_bytes = geometry->shared_bytes, .param_len = param_bytes};
+        .function = function->entry->id,
+        .shared_bytes = geometry->shared_bytes,
+        .param_len = param_bytes,
+        .flags = geometry->flags,
+    };
     memcpy(body.grid, geometry->grid, sizeof(body.grid));
     memcpy(body.block, geometry->block, sizeof(body.block));
     (void)vgc_message_put(&message, &body, sizeof(body));
@@ -152,7 +158,8 @@ static void put_head(const struct call *call, struct vgc_message *message, const
     struct vgc_body_call body = {.shared_bytes = geometry->shared_bytes,
                                  .name_len = (uint32_t)strlen(name),
                                  .num_args = call->num_args,
-                                 .value_len = (uint32_t)call->value_bytes};
+                                 .value_len = (uint32_t)call->value_bytes,
+                                 .flags = geometry->flags};
     memcpy(body.grid, geometry->grid, sizeof(body.grid));
     memcpy(body.block, geometry->block, sizeof(body.block));
     (void)vgc_message_put(message, &body, sizeof(body));

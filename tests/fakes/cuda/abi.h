@@ -163,6 +163,26 @@ typedef struct CUdevResource_st {
     };
 } CUdevResource;
 
+enum { CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2 };
+
+typedef struct CUlaunchAttribute_st {
+    unsigned int id;
+    char pad[4];
+    union {
+        int cooperative;
+        char bytes[64];
+    } value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig_st {
+    unsigned int gridDimX, gridDimY, gridDimZ;
+    unsigned int blockDimX, blockDimY, blockDimZ;
+    unsigned int sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned int numAttrs;
+} CUlaunchConfig;
+
 typedef struct CUmemLocation_st {
     int type;
     int id;

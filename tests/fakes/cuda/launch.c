@@ -122,22 +122,60 @@ static CUresult submit(struct fake_call *call, struct fake_launch *launch, struc
     return result;
 }
 
+static CUresult launch_named(struct fake_call *call, struct fake_launch sized, CUfunction handle, CUstream on,
+                             void **params, void **extra, char name[FAKE_NAME])
+{
+    struct fake_function *function = fake_handle_get(handle, FAKE_FUNCTION);
+    if (!function)
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct fake_launch *launch = malloc(sizeof *launch);
+    if (!launch)
+        abort();
+    *launch = sized;
+    snprintf(name, FAKE_NAME, "%s", function->name);
+    return submit(call, launch, function, on, params, extra);
+}
+
 FAKE_API CUresult cuLaunchKernel(CUfunction handle, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
                                  unsigned int by, unsigned int bz, unsigned int shared, CUstream on, void **params,
                                  void **extra)
 {
     FAKE_CALL(FAKE_CURRENT);
-    struct fake_function *function = result ? NULL : fake_handle_get(handle, FAKE_FUNCTION);
-    if (!result && !function)
-        result = CUDA_ERROR_INVALID_HANDLE;
     char name[FAKE_NAME] = "";
-    if (!result) {
-        struct fake_launch *launch = calloc(1, sizeof *launch);
-        if (!launch)
-            abort();
-        *launch = (struct fake_launch){.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
-        snprintf(name, sizeof name, "%s", function->name);
-        result = submit(&call, launch, function, on, params, extra);
-    }
+    struct fake_launch sized = {.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
+    if (!result)
+        result = launch_named(&call, sized, handle, on, params, extra, name);
     FAKE_LEAVE("%s, grid=%u,%u,%u, block=%u,%u,%u, shared=%u, %p", name, gx, gy, gz, bx, by, bz, shared, (void *)on);
+}
+
+/* Blocks that a multiprocessor holds at once, for cooperative launches. */
+enum { RESIDENT_BLOCKS = 2 };
+
+/* Takes the attribute of cooperative launches only. */
+static CUresult check_attributes(const CUlaunchConfig *config, const struct fake_context *context)
+{
+    uint64_t blocks = (uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ;
+    for (unsigned int i = 0; i < config->numAttrs; i++) {
+        if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+            fake_misuse("launch attribute %u, which the fake does not know", (unsigned int)config->attrs[i].id);
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        if (config->attrs[i].value.cooperative && blocks > (uint64_t)RESIDENT_BLOCKS * context->sms)
+            return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    }
+    return CUDA_SUCCESS;
+}
+
+FAKE_API CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle, void **params, void **extra)
+{
+    FAKE_CALL(FAKE_CURRENT);
+    char name[FAKE_NAME] = "";
+    struct fake_launch sized = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+                                .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+                                .shared = config->sharedMemBytes};
+    if (!result)
+        result = check_attributes(config, call.context);
+    if (!result)
+        result = launch_named(&call, sized, handle, config->hStream, params, extra, name);
+    FAKE_LEAVE("%s, grid=%u,%u,%u, attributes=%u", name, sized.grid[0], sized.grid[1], sized.grid[2], config->numAttrs);
 }

@@ -22,6 +22,7 @@ typedef unsigned long long drv_physical; /* CUmemGenericAllocationHandle */
 struct CUmemPoolProps_st;                /* see struct drv_pool_props */
 struct CUmemAllocationProp_st;           /* see struct drv_physical_props */
 struct CUmemAccessDesc_st;               /* see struct drv_access */
+struct CUlaunchConfig_st;                /* see struct drv_launch_config */
 
 enum {
     DRV_SUCCESS = 0,
@@ -79,6 +80,7 @@ enum {
     DRV_LAUNCH_PARAM_END = 0,
     DRV_LAUNCH_PARAM_POINTER = 1,
     DRV_LAUNCH_PARAM_SIZE = 2,
+    DRV_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
 };
 
 /* CUmemPoolProps */
@@ -111,6 +113,26 @@ struct drv_access {
     uint32_t location_type;
     int32_t location_id;
     uint32_t flags;
+};
+
+/* CUlaunchAttribute */
+struct drv_launch_attribute {
+    uint32_t id;
+    uint32_t reserved;
+    union {
+        int cooperative;
+        uint8_t bytes[64];
+    } value;
+};
+
+/* CUlaunchConfig */
+struct drv_launch_config {
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared_bytes;
+    drv_stream stream;
+    struct drv_launch_attribute *attributes;
+    uint32_t num_attributes;
 };
 
 /* Functions that the engine calls: X(exported name, parameters). */
@@ -177,7 +199,8 @@ struct drv_access {
     X(cuFuncSetAttribute, (drv_function function, unsigned int attribute, int value))                                  \
     X(cuLaunchKernel, (drv_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,           \
                        unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,    \
-                       drv_stream stream, void **params, void **extra))
+                       drv_stream stream, void **params, void **extra))                                                \
+    X(cuLaunchKernelEx, (const struct CUlaunchConfig_st *config, drv_function function, void **params, void **extra))
 
 #define DRV_MEMBER(name, parameters) drv_result(*name) parameters;
 struct cuda_driver {

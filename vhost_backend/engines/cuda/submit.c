@@ -80,6 +80,22 @@ static drv_result fill(const struct cuda_engine *engine, drv_stream stream, cons
 
 /* ---- launches ----------------------------------------------------------------------------------------------- */
 
+static drv_result launch_cooperative(const struct cuda_engine *engine, drv_stream stream, const struct vgc_op *op,
+                                     void **extra)
+{
+    struct drv_launch_attribute cooperative = {.id = DRV_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
+    struct drv_launch_config config = {
+        .grid = {op->grid[0], op->grid[1], op->grid[2]},
+        .block = {op->block[0], op->block[1], op->block[2]},
+        .shared_bytes = op->shared_bytes,
+        .stream = stream,
+        .attributes = &cooperative,
+        .num_attributes = 1,
+    };
+    return engine->driver.cuLaunchKernelEx((const struct CUlaunchConfig_st *)(const void *)&config,
+                                           cuda_kernel_of(op)->function, NULL, extra);
+}
+
 /* Launches a kernel; the driver copies the parameters before it returns. */
 static drv_result launch(const struct cuda_engine *engine, drv_stream stream, const struct vgc_op *op)
 {
@@ -88,6 +104,8 @@ static drv_result launch(const struct cuda_engine *engine, drv_stream stream, co
         (void *)DRV_LAUNCH_PARAM_POINTER, (void *)(uintptr_t)op->params, (void *)DRV_LAUNCH_PARAM_SIZE, &size,
         (void *)DRV_LAUNCH_PARAM_END,
     };
+    if ((op->flags & VGC_LAUNCH_FLAG_COOPERATIVE) != 0)
+        return launch_cooperative(engine, stream, op, size == 0 ? NULL : extra);
     return engine->driver.cuLaunchKernel(cuda_kernel_of(op)->function, op->grid[0], op->grid[1], op->grid[2],
                                          op->block[0], op->block[1], op->block[2], op->shared_bytes, stream, NULL,
                                          size == 0 ? NULL : extra);
