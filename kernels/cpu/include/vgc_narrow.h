@@ -1,0 +1,144 @@
+/* Rounding to 16-bit formats, in all directions. */
+#pragma once
+#include "cuda_runtime.h"
+
+#define __VGC_HD__ static __host__ __device__ __forceinline__
+
+enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
+enum __vgc_rounding { __VGC_RN, __VGC_RZ, __VGC_RD, __VGC_RU };
+
+/* A float that rounds to every format of at most 22 bits as `x` does: inexact results get an odd last bit. */
+__VGC_HD__ float __vgc_odd(double x) {
+    const float near = (float)x;
+    const double error = x - (double)near;
+    const unsigned bits = __builtin_bit_cast(unsigned, near);
+    const unsigned step = (error > 0) == (bits >> 31 == 0) ? 1u : -1u;
+    return (bits & 1) == 0 && (error > 0 || error < 0) ? __builtin_bit_cast(float, bits + step) : near;
+}
+/* A double that rounds to every format of at most 51 bits as the integer does. */
+__VGC_HD__ double __vgc_odd(long long x) {
+    const long long coarse = (x & ~0xfffll) | ((x & 0xfff) != 0 ? 0x800 : 0);
+    return (double)(x >= -(1ll << 53) && x <= 1ll << 53 ? x : coarse);
+}
+__VGC_HD__ double __vgc_odd(unsigned long long x) {
+    const unsigned long long coarse = (x & ~0xfffull) | ((x & 0xfff) != 0 ? 0x800 : 0);
+    return (double)(x <= 1ull << 53 ? x : coarse);
+}
+
+/* Formats: the bits of a float rounded to nearest, and the float of bits. */
+struct __vgc_binary16 {
+    static __host__ __device__ __forceinline__ unsigned short narrow(float x) {
+        return x == x ? __builtin_bit_cast(unsigned short, (_Float16)x) : (unsigned short)0x7fff;
+    }
+    static __host__ __device__ __forceinline__ float widen(unsigned short bits) {
+        return (float)__builtin_bit_cast(_Float16, bits);
+    }
+    /* A double holds the exact product, and the sum with it wherever its last bits count. */
+    static __host__ __device__ __forceinline__ float fma(float a, float b, float c) {
+#pragma clang fp contract(off)
+        return __vgc_odd((double)a * (double)b + (double)c);
+    }
+    static constexpr unsigned short one = 0x3c00, infinity = 0x7c00;
+};
+struct __vgc_bfloat16 {
+    static __host__ __device__ __forceinline__ unsigned short narrow(float x) {
+        const unsigned bits = __builtin_bit_cast(unsigned, x);
+        const unsigned rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        return (unsigned short)(x == x ? rounded : 0x7fff);
+    }
+    static __host__ __device__ __forceinline__ float widen(unsigned short bits) {
+        return __builtin_bit_cast(float, (unsigned)bits << 16);
+    }
+    /* The product is exact; the error of the sum [Knuth: TwoSum] decides about its last bit. */
+    static __host__ __device__ __forceinline__ float fma(float a, float b, float c) {
+#pragma clang fp contract(off) reassociate(off)
+        const double product = (double)a * (double)b, sum = product + (double)c;
+        const double part = sum - product, error = (product - (sum - part)) + ((double)c - part);
+        const unsigned long long bits = __builtin_bit_cast(unsigned long long, sum);
+        const unsigned long long step = (error > 0) == (bits >> 63 == 0) ? 1ull : -1ull;
+        const bool inexact = (bits & 1) == 0 && (error > 0 || error < 0);
+        return __vgc_odd(inexact ? __builtin_bit_cast(double, bits + step) : sum);
+    }
+    static constexpr unsigned short one = 0x3f80, infinity = 0x7f80;
+};
+
+template <class Format, __vgc_rounding mode> __VGC_HD__ unsigned short __vgc_narrow(float x) {
+    const unsigned short near = Format::narrow(x);
+    const float back = Format::widen(near);
+    const bool negative = near >> 15 != 0;
+    const bool above = back > x, below = back < x;
+    if (mode == __VGC_RZ)
+        return (unsigned short)(near - (negative ? below : above));
+    if (mode == __VGC_RD)
+        return (unsigned short)(above ? (negative ? near + 1 : near - 1) : near);
+    if (mode == __VGC_RU)
+        return (unsigned short)(below ? (negative ? near - 1 : near + 1) : near);
+    return near;
+}
+template <class Format, __vgc_rounding mode> __VGC_HD__ unsigned short __vgc_narrow(double x) {
+    return __vgc_narrow<Format, mode>(__vgc_odd(x));
+}
+template <class Format, __vgc_rounding mode> __VGC_HD__ unsigned short __vgc_narrow(int x) {
+    return __vgc_narrow<Format, mode>((double)x);
+}
+template <class Format, __vgc_rounding mode> __VGC_HD__ unsigned short __vgc_narrow(unsigned x) {
+    return __vgc_narrow<Format, mode>((double)x);
+}
+template <class Format, __vgc_rounding mode> __VGC_HD__ unsigned short __vgc_narrow(long long x) {
+    return __vgc_narrow<Format, mode>(__vgc_odd(x));
+}
+template <class Format, __vgc_rounding mode> __VGC_HD__ unsigned short __vgc_narrow(unsigned long long x) {
+    return __vgc_narrow<Format, mode>(__vgc_odd(x));
+}
+
+template <__vgc_rounding mode> __VGC_HD__ float __vgc_integral(float x) {
+    return mode == __VGC_RN   ? __builtin_rintf(x)
+           : mode == __VGC_RD ? __builtin_floorf(x)
+           : mode == __VGC_RU ? __builtin_ceilf(x)
+                              : __builtin_truncf(x);
+}
+/* Out of range becomes the nearest value. Not-a-number becomes 0, or the highest bit alone where `To` has 64 bits. */
+template <class To, __vgc_rounding mode> __VGC_HD__ To __vgc_to_integer(float x) {
+    const To value = (To)__vgc_integral<mode>(x);
+    return sizeof(To) == 8 && x != x ? (To)(1ull << 63) : value;
+}
+
+/* Arithmetic of a format. */
+template <class Format> struct __vgc_arithmetic {
+    typedef unsigned short bits;
+#define __VGC_OPERATION(name, op)                                                                                                      \
+    static __host__ __device__ __forceinline__ bits name(bits a, bits b) {                                                             \
+        _Pragma("clang fp contract(off)") return Format::narrow(Format::widen(a) op Format::widen(b));                                 \
+    }
+    __VGC_OPERATION(add, +) __VGC_OPERATION(sub, -) __VGC_OPERATION(mul, *) __VGC_OPERATION(div, /)
+#undef __VGC_OPERATION
+    static __host__ __device__ __forceinline__ bits fma(bits a, bits b, bits c) {
+        return Format::narrow(Format::fma(Format::widen(a), Format::widen(b), Format::widen(c)));
+    }
+    static __host__ __device__ __forceinline__ bool nan(bits a) { return (a & 0x7fff) > Format::infinity; }
+    /* Between 0 and 1, not-a-number as 0. */
+    static __host__ __device__ __forceinline__ bits saturate(bits a) {
+        return nan(a) || a >> 15 != 0 ? (bits)0 : a > Format::one ? Format::one : a;
+    }
+    static __host__ __device__ __forceinline__ bits relu(bits a) { return nan(a) ? (bits)0x7fff : a >> 15 != 0 ? (bits)0 : a; }
+    /* -0 is less than +0. */
+    static __host__ __device__ __forceinline__ bits lesser(bits a, bits b) {
+        const float x = Format::widen(a), y = Format::widen(b);
+        return x < y ? a : y < x ? b : (bits)(a | b);
+    }
+    static __host__ __device__ __forceinline__ bits greater(bits a, bits b) {
+        const float x = Format::widen(a), y = Format::widen(b);
+        return x > y ? a : y > x ? b : (bits)(a & b);
+    }
+    static __host__ __device__ __forceinline__ bits min(bits a, bits b) {
+        return nan(a) ? (nan(b) ? (bits)0x7fff : b) : nan(b) ? a : lesser(a, b);
+    }
+    static __host__ __device__ __forceinline__ bits max(bits a, bits b) {
+        return nan(a) ? (nan(b) ? (bits)0x7fff : b) : nan(b) ? a : greater(a, b);
+    }
+    static __host__ __device__ __forceinline__ bits min_nan(bits a, bits b) { return nan(a) || nan(b) ? (bits)0x7fff : lesser(a, b); }
+    static __host__ __device__ __forceinline__ bits max_nan(bits a, bits b) { return nan(a) || nan(b) ? (bits)0x7fff : greater(a, b); }
+};
+
+struct __half;
+struct __nv_bfloat16;
