@@ -21,7 +21,7 @@ PACKAGES: Final = {
     "clang-19": "the CPU engine compiles CUDA with it",
     "llvm-19-dev": "the CPU engine's compiler is built on it",
     "lld-19": "links compiled kernels",
-    "libclang-rt-19-dev": "sanitizers and libFuzzer",
+    "libclang-rt-19-dev": "functions that compiled kernels call; sanitizers and libFuzzer",
     "clang-format-19": "make check",
     "git": "lists the sources to check and to mirror",
     "gcc": "C extension modules",

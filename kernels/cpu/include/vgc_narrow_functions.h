@@ -34,13 +34,7 @@ struct __align__(2) __VGC_T {
     __VGC_TO(unsigned) __VGC_TO(long) __VGC_TO(unsigned long) __VGC_TO(long long) __VGC_TO(unsigned long long)
 #undef __VGC_TO
 
-    __host__ __device__ __forceinline__ __VGC_T &operator=(const __VGC_RAW &raw) { __x = raw.x; return *this; }
     __host__ __device__ __forceinline__ volatile __VGC_T &operator=(const __VGC_RAW &raw) volatile { __x = raw.x; return *this; }
-#define __VGC_ASSIGN(type)                                                                                                             \
-    __host__ __device__ __forceinline__ __VGC_T &operator=(type x) { __x = __VGC_T(x).__x; return *this; }
-    __VGC_ASSIGN(float) __VGC_ASSIGN(double) __VGC_ASSIGN(short) __VGC_ASSIGN(unsigned short) __VGC_ASSIGN(int) __VGC_ASSIGN(unsigned)
-    __VGC_ASSIGN(long) __VGC_ASSIGN(unsigned long) __VGC_ASSIGN(long long) __VGC_ASSIGN(unsigned long long)
-#undef __VGC_ASSIGN
 };
 
 struct __align__(4) __VGC_T2 {
@@ -49,7 +43,6 @@ struct __align__(4) __VGC_T2 {
     __VGC_T2() = default;
     __host__ __device__ __forceinline__ constexpr __VGC_T2(const __VGC_T &a, const __VGC_T &b) : x(a), y(b) {}
     __host__ __device__ __forceinline__ __VGC_T2(const __VGC_RAW2 &raw) : x(__VGC_RAW{raw.x}), y(__VGC_RAW{raw.y}) {}
-    __host__ __device__ __forceinline__ __VGC_T2 &operator=(const __VGC_RAW2 &raw) { return *this = __VGC_T2(raw); }
     __host__ __device__ __forceinline__ operator __VGC_RAW2() const { return {x.__x, y.__x}; }
 };
 

@@ -45,13 +45,6 @@ static int refuse(struct loader *loader, const char *reason, const char *what)
 
 /* ---- symbols ------------------------------------------------------------------------------------------------ */
 
-/* Functions of libgcc; only their addresses are used. */
-extern void __truncdfhf2(void);
-extern void __divti3(void);
-extern void __modti3(void);
-extern void __udivti3(void);
-extern void __umodti3(void);
-
 struct import {
     const char *name;
     uintptr_t address;

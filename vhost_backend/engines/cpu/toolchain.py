@@ -17,7 +17,9 @@ INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cpu" / "include"
 CONTROL_DIR: Final = HERE.parents[2] / "kernels" / "control"
 """Headers of the control system; kernels may include those in its folder ``include``."""
 LLVM_DIR: Final = Path("/usr/lib/llvm-19")
-_LLVM_FILES: Final = ("bin/clang++", "bin/ld.lld", "lib/clang/19/include")
+_LIBRARY: Final = "lib/clang/19/lib/linux/libclang_rt.builtins-x86_64.a"
+"""Functions for operations that the processor does not have, such as divisions of 128 bits; linked into images."""
+_LLVM_FILES: Final = ("bin/clang++", "bin/ld.lld", "lib/clang/19/include", _LIBRARY)
 """Files below `LLVM_DIR` that ``vgc-cpucc`` uses."""
 
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
@@ -30,6 +32,8 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
     """
     if not COMPILER.exists():
         raise HostError(f"{COMPILER} is missing", hint="python -m tools.build")
+    if not (LLVM_DIR / _LIBRARY).exists():
+        raise HostError(f"{LLVM_DIR / _LIBRARY} is missing", hint="apt-get install libclang-rt-19-dev")
     argv: tuple[str | Path, ...] = (
         COMPILER,
         "--llvm",
@@ -69,6 +73,7 @@ def _visible() -> tuple[Bind, ...]:
 def identity() -> str:
     """Digest of everything besides source and options that determines an image: compiler, headers, this host's CPU."""
     digest = hashlib.sha256(COMPILER.read_bytes())
+    digest.update((LLVM_DIR / _LIBRARY).read_bytes())
     for header in sorted([*INCLUDE_DIR.rglob("*"), *CONTROL_DIR.rglob("*.h")]):
         if header.is_file():
             digest.update(header.read_bytes())

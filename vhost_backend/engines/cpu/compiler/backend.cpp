@@ -1,20 +1,17 @@
-// Optimisation pipelines, the white list of symbols, code generation.
+// Optimisation pipelines, code generation.
 #include "compiler.h"
 #include "crash.h"
 
 #include <set>
 
 #include "llvm/ADT/SCCIterator.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Analysis/CallGraph.h"
 #include "llvm/Analysis/LazyCallGraph.h"
 #include "llvm/Analysis/LoopInfo.h"
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/PassInstrumentation.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
@@ -65,17 +62,6 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, sccs, modules);
     build(builder).run(module, modules);
-}
-
-/// True for symbols that an image may import; the runtime resolves exactly these (loader.c).
-bool is_allowed_symbol(llvm::StringRef name)
-{
-    static const llvm::StringSet<> allowed = {
-#define VGC_CPU_SYMBOL(name) #name,
-#include "../vgc_cpu_symbols.h"
-#undef VGC_CPU_SYMBOL
-    };
-    return allowed.contains(name);
 }
 
 } // namespace
@@ -167,7 +153,9 @@ void simplify(llvm::Module &module, llvm::TargetMachine &machine)
 
 void optimise(llvm::Module &module, llvm::TargetMachine &machine)
 {
-    llvm::internalizeModule(module, [](const llvm::GlobalValue &value) { return value.getName() == "vgc_cpu_image"; });
+    llvm::internalizeModule(module, [](const llvm::GlobalValue &value) {
+        return value.getName() == "vgc_cpu_image" || value.hasHiddenVisibility();
+    });
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
         llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
         llvm::FunctionPassManager after; // turns arrays that vectorised loops over lanes leave into registers
@@ -180,25 +168,6 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
         return passes;
     });
     lower_block_atomics(module);
-}
-
-void check_symbols(const std::string &object)
-{
-    auto file = llvm::object::ObjectFile::createObjectFile(object);
-    if (!file)
-        fail("cannot read " + object + ": " + llvm::toString(file.takeError()));
-    bool failed = false;
-    for (const llvm::object::SymbolRef &symbol : file->getBinary()->symbols()) {
-        const uint32_t flags = llvm::cantFail(symbol.getFlags());
-        const llvm::StringRef name = llvm::cantFail(symbol.getName());
-        if (!(flags & llvm::object::SymbolRef::SF_Undefined) || name.empty() || is_allowed_symbol(name))
-            continue;
-        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name)
-                     << "' is not defined, and not a function that kernels may call\n";
-        failed = true;
-    }
-    if (failed)
-        fail("undefined symbols");
 }
 
 namespace

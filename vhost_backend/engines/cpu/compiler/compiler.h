@@ -9,7 +9,8 @@
 //   guards.cpp     takes bounds checks out of these loops
 //   lanes.cpp      turns these loops inside out if they contain loops; lockstep.h lists the files of this step
 //   image.cpp      emits the table that the runtime reads
-//   backend.cpp    optimisation, code, link
+//   backend.cpp    optimisation, code
+//   symbols.cpp    the functions that code may call: the runtime's and compiler-rt's
 // main.cpp takes them one after the other; diagnostics.cpp says what went wrong.
 // crash.cpp reports failures of the compiler itself.
 #pragma once
@@ -135,8 +136,14 @@ std::unique_ptr<llvm::TargetMachine> host_machine();
 void simplify(llvm::Module &module, llvm::TargetMachine &machine);
 void optimise(llvm::Module &module, llvm::TargetMachine &machine);
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object);
-/// Refuses an object that imports symbols which the runtime does not provide.
-void check_symbols(const std::string &object);
+/// Refuses an object with undefined symbols which neither the runtime nor compiler-rt provides.
+void check_symbols(const Options &options, const std::string &object);
+/// Refuses an image that imports symbols which the runtime does not provide.
+void check_imports(const std::string &image);
+/// Defines the functions that compiler-rt calls when it finds an error of its own: they end the launch.
+void define_aborts(llvm::Module &module);
+/// compiler-rt's functions, which LLVM calls for operations that the processor does not have; linked into the image.
+std::string library(const Options &options);
 
 /// Values of threadIdx, blockIdx, blockDim and gridDim at a place in the code.
 struct ThreadView {

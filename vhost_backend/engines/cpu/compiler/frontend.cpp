@@ -197,7 +197,9 @@ void link_image(const Options &options, const std::string &object)
              "-z",
              "max-page-size=4096",
              "--build-id=none",
+             "--exclude-libs=ALL",
              object,
+             library(options),
              "-o",
              options.output}))
         fail("linking failed");

@@ -48,6 +48,7 @@ void compile(const Options &options)
     form_regions(*module, program);
     note_step("the table of kernels");
     emit_table(*module, program);
+    define_aborts(*module);
     verify(*module, "region formation");
     if (!options.dump_ir.empty())
         dump(*module, options.dump_ir + ".before");
@@ -60,9 +61,10 @@ void compile(const Options &options)
     note_step("the link");
     if (context.getDiagHandlerPtr()->HasErrors)
         fail("the code generator found errors");
-    check_symbols(object);
+    check_symbols(options, object);
     link_image(options, object);
     unlink(object.c_str());
+    check_imports(options.output);
 }
 
 } // namespace

@@ -1,0 +1,102 @@
+// The functions that compiled code may call: the runtime's, by a white list, and compiler-rt's, which are linked
+// statically.
+#include "compiler.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/Object/Archive.h"
+#include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace vgc
+{
+namespace
+{
+
+/// True for symbols that an image may import; the runtime resolves exactly these (loader.c).
+bool is_allowed_symbol(llvm::StringRef name)
+{
+    static const llvm::StringSet<> allowed = {
+#define VGC_CPU_SYMBOL(name) #name,
+#include "../vgc_cpu_symbols.h"
+#undef VGC_CPU_SYMBOL
+    };
+    return allowed.contains(name);
+}
+
+llvm::StringSet<> names_in(const std::string &path)
+{
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer)
+        fail("cannot read " + path + ": " + buffer.getError().message() + " (apt-get install libclang-rt-19-dev)");
+    auto archive = llvm::object::Archive::create(**buffer);
+    if (!archive)
+        fail("cannot read " + path + ": " + llvm::toString(archive.takeError()));
+    llvm::StringSet<> names;
+    for (const llvm::object::Archive::Symbol &symbol : (*archive)->symbols())
+        names.insert(symbol.getName());
+    return names;
+}
+
+/// Names the undefined ones of `symbols` that are not in `provided`; returns whether there are any.
+template <typename Symbols> bool refuse_undefined(const Symbols &symbols, const llvm::StringSet<> &provided)
+{
+    bool failed = false;
+    for (const llvm::object::SymbolRef &symbol : symbols) {
+        const uint32_t flags = llvm::cantFail(symbol.getFlags());
+        const llvm::StringRef name = llvm::cantFail(symbol.getName());
+        if (!(flags & llvm::object::SymbolRef::SF_Undefined) || name.empty() || is_allowed_symbol(name) ||
+            provided.contains(name))
+            continue;
+        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name)
+                     << "' is not defined, and not a function that kernels may call\n";
+        failed = true;
+    }
+    return failed;
+}
+
+} // namespace
+
+std::string library(const Options &options)
+{
+    return options.llvm + "/lib/clang/19/lib/linux/libclang_rt.builtins-x86_64.a";
+}
+
+void define_aborts(llvm::Module &module)
+{
+    for (const char *name : {"__stack_chk_fail", "__compilerrt_abort_impl"}) {
+        if (llvm::Function *others = module.getFunction(name))
+            others->setName("guest." + llvm::Twine(name));
+        auto *function =
+            llvm::Function::Create(llvm::FunctionType::get(llvm::Type::getVoidTy(module.getContext()), false),
+                                   llvm::GlobalValue::ExternalLinkage, name, module);
+        function->setVisibility(llvm::GlobalValue::HiddenVisibility);
+        llvm::IRBuilder<> builder(llvm::BasicBlock::Create(module.getContext(), "", function));
+        builder.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
+        builder.CreateUnreachable();
+    }
+}
+
+void check_symbols(const Options &options, const std::string &object)
+{
+    auto file = llvm::object::ObjectFile::createObjectFile(object);
+    if (!file)
+        fail("cannot read " + object + ": " + llvm::toString(file.takeError()));
+    if (refuse_undefined(file->getBinary()->symbols(), names_in(library(options))))
+        fail("undefined symbols");
+}
+
+void check_imports(const std::string &image)
+{
+    auto file = llvm::object::ObjectFile::createObjectFile(image);
+    if (!file)
+        fail("cannot read " + image + ": " + llvm::toString(file.takeError()));
+    const auto *elf = llvm::cast<llvm::object::ELFObjectFileBase>(file->getBinary());
+    if (refuse_undefined(elf->getDynamicSymbolIterators(), {}))
+        fail("undefined symbols");
+}
+
+} // namespace vgc
