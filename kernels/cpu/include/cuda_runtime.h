@@ -1,4 +1,5 @@
-/* Device-side CUDA C++ of the CPU engine. The compiler includes it before every source. */
+/* Device-side CUDA C++ of the CPU engine. The compiler includes it before every source, and then vgc_texture.h and
+ * vgc_surface.h if the source has the name of a function in them. */
 #pragma once
 #include "vgc_builtins.h"
 #include "vector_types.h"
@@ -6,6 +7,7 @@
 #include "vgc_atomics.h"
 #include "vgc_math.h"
 #include "vgc_misc.h"
+#include "texture_types.h"
 
 /* Lets `<<< >>>` in host code parse (it is not compiled), so that it instantiates kernel templates. */
 typedef struct CUstream_st *cudaStream_t;

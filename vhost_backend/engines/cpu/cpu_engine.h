@@ -7,6 +7,7 @@
  *   program.c   kernels and variables           position.c  calling PE, block and thread
  *   resident.c  grids whose blocks wait for each other
  *   migration.c work to or from another worker  cpu_control.h  control system
+ *   texture.c   sampling, for kernels
  */
 #ifndef VGC_CPU_ENGINE_H
 #define VGC_CPU_ENGINE_H
@@ -19,6 +20,7 @@
 
 #include "cdef.h"
 #include "kernels/control/modules.h"
+#include "kernels/cpu/include/vgc_texture_layout.h"
 #include "vgc_cpu_abi.h"
 
 enum {
@@ -249,6 +251,12 @@ __attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const c
 __attribute__((noreturn)) void __vgc_trap(void);
 uint64_t __vgc_globaltimer(void);
 extern __thread struct vgc_cpu_ctx *vgc_cpu_current __attribute__((tls_model("initial-exec")));
+
+/* texture.c, for kernels. Ends the launch if `texture` is not the address of a texture's descriptor. */
+void __vgc_texture_sample(unsigned long long texture, const struct vgc_sample *sample, unsigned *channels);
+/* Address for an access of `size` bytes outside of a surface; 0: the access has no effect. Ends the launch if it must
+ * not happen. */
+unsigned long long __vgc_surface_outside(unsigned long long surface, int x, int y, int z, unsigned size, int mode);
 
 /* fault.c */
 int cpu_faults_install(void);

@@ -13,6 +13,9 @@ VGC_CPU_SYMBOL(__vgc_printf)
 VGC_CPU_SYMBOL(__vgc_assert_fail)
 VGC_CPU_SYMBOL(__vgc_trap)
 VGC_CPU_SYMBOL(__vgc_globaltimer)
+/* textures (texture.c) */
+VGC_CPU_SYMBOL(__vgc_texture_sample)
+VGC_CPU_SYMBOL(__vgc_surface_outside)
 /* the control system (hooks.c) */
 VGC_CPU_SYMBOL(__vgc_ctl_level)
 VGC_CPU_SYMBOL(__vgc_ctl_emit)

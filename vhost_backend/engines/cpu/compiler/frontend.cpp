@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IRReader/IRReader.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -121,6 +122,35 @@ std::string write_instantiations(const Options &options)
     return path;
 }
 
+/// True if the text has an identifier that may be, or may be pasted together to, the name of a texture or surface
+/// function.
+bool names_texture_function(llvm::StringRef text)
+{
+    for (llvm::StringRef prefix : {"tex", "surf"})
+        for (size_t at = text.find(prefix); at != llvm::StringRef::npos; at = text.find(prefix, at + 1)) {
+            const llvm::StringRef rest = text.drop_front(at + prefix.size());
+            if (at > 0 && (llvm::isAlnum(text[at - 1]) || text[at - 1] == '_'))
+                continue;
+            if (rest.starts_with("1D") || rest.starts_with("2D") || rest.starts_with("3D") ||
+                rest.starts_with("Cubemap") || rest.ltrim().starts_with("##"))
+                return true;
+        }
+    return false;
+}
+
+/// True if the program may use textures or surfaces: their headers are too slow to be included always.
+bool uses_textures(const Options &options)
+{
+    for (const auto *words : {&options.clang, &options.name_expressions})
+        for (const std::string &word : *words) {
+            const bool defines = llvm::StringRef(word).starts_with("-D");
+            if (names_texture_function(defines ? llvm::StringRef(word).split('=').second : llvm::StringRef(word)))
+                return true;
+        }
+    const auto source = llvm::MemoryBuffer::getFile(options.input);
+    return source && names_texture_function((*source)->getBuffer());
+}
+
 std::vector<std::string> clang_command(const Options &options, const std::string &input, const std::string &bitcode)
 {
     std::vector<std::string> command = {options.llvm + "/bin/clang++",
@@ -153,6 +183,8 @@ std::vector<std::string> clang_command(const Options &options, const std::string
                                    "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-strict-return",
                                    "-fno-strict-float-cast-overflow", "-fno-stack-protector", "-fno-color-diagnostics",
                                    "-Xclang", "-disable-llvm-passes", "-Xclang", "-debug-info-kind=standalone"});
+    if (uses_textures(options))
+        command.insert(command.end(), {"-include", "vgc_texture.h", "-include", "vgc_surface.h"});
     command.insert(command.end(), options.clang.begin(), options.clang.end());
     command.insert(command.end(), {"-emit-llvm", "-c", input, "-o", bitcode});
     return command;

@@ -240,6 +240,26 @@ void refuse_clusters(const llvm::Function &function, const llvm::Constant *argum
     }
 }
 
+/// True for texture<...> and surface<...>, whose first member is that of texture_types.h.
+bool is_reference(const llvm::GlobalVariable &variable)
+{
+    for (auto *type = llvm::dyn_cast<llvm::StructType>(variable.getValueType()); type != nullptr;) {
+        if (type->hasName() && type->getName().starts_with("struct.__vgc_bound"))
+            return true;
+        type = type->getNumElements() == 0 ? nullptr : llvm::dyn_cast<llvm::StructType>(type->getElementType(0));
+    }
+    return false;
+}
+
+/// Makes texture and surface references variables that begin with zeroes: clang leaves them undefined.
+void clear_references(llvm::Module &module)
+{
+    for (llvm::GlobalVariable &variable : module.globals())
+        if (variable.hasInitializer() && llvm::isa<llvm::UndefValue>(variable.getInitializer()) &&
+            is_reference(variable))
+            variable.setInitializer(llvm::Constant::getNullValue(variable.getValueType()));
+}
+
 /// Collects __device__ and __constant__ variables: those neither constant in IR nor shared (which begin undefined).
 void collect_globals(llvm::Module &module, Program &program)
 {
@@ -281,6 +301,7 @@ Program collect(llvm::Module &module)
         if (text == "vgc.cluster")
             refuse_clusters(function, arguments);
     });
+    clear_references(module);
     collect_globals(module, program);
     for (const char *name : {"llvm.global.annotations", "llvm.compiler.used", "llvm.used"})
         if (llvm::GlobalVariable *list = module.getGlobalVariable(name))
