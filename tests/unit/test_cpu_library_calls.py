@@ -38,11 +38,11 @@ EXPORT floats_from_wide(const long long *in, double *out) {
     double *o = out + 6 * threadIdx.x;
     o[0] = a; o[1] = (uwide)a; o[2] = (float)a; o[3] = (float)(uwide)a; o[4] = (double)(_Float16)(double)a; o[5] = (double)(_Float16)(float)a;
 }
-EXPORT c_complex(const float2 *x, const double2 *y, float2 *fo, double2 *o) {
+EXPORT c_complex(const float2 *x, const double2 *y, float2 *singles, double2 *o) {
     const int i = threadIdx.x;
     float _Complex a, b; __real__ a = x[2 * i].x; __imag__ a = x[2 * i].y; __real__ b = x[2 * i + 1].x; __imag__ b = x[2 * i + 1].y;
     float _Complex p = a * b, q = a / b;
-    fo[2 * i] = make_float2(__real__ p, __imag__ p); fo[2 * i + 1] = make_float2(__real__ q, __imag__ q);
+    singles[2 * i] = make_float2(__real__ p, __imag__ p); singles[2 * i + 1] = make_float2(__real__ q, __imag__ q);
     double _Complex c, d; __real__ c = y[2 * i].x; __imag__ c = y[2 * i].y; __real__ d = y[2 * i + 1].x; __imag__ d = y[2 * i + 1].y;
     double _Complex r = c * d, s = c / d;
     o[2 * i] = make_double2(__real__ r, __imag__ r); o[2 * i + 1] = make_double2(__real__ s, __imag__ s);
@@ -155,10 +155,10 @@ def test_complex_numbers_of_c(gpu: Rig) -> None:
     x = rng.normal(size=(64, 4))
     x[0] = [1e300, 1e300, 1e300, -1e300]
     f = np.where(np.abs(x) > 1e30, 1e30, x).astype(np.float32)
-    fo, o = gpu.array((64, 4), np.float32), gpu.array((64, 4), np.float64)
-    gpu.launch("c_complex", 1, 64, gpu.array((64, 4), np.float32, f), gpu.array((64, 4), np.float64, x), fo, o)
+    singles, o = gpu.array((64, 4), np.float32), gpu.array((64, 4), np.float64)
+    gpu.launch("c_complex", 1, 64, gpu.array((64, 4), np.float32, f), gpu.array((64, 4), np.float64, x), singles, o)
     for i in range(1, 64):
-        for values, got, near in ((f[i], fo[i], 1e-5), (x[i], o[i], 1e-14)):
+        for values, got, near in ((f[i], singles[i], 1e-5), (x[i], o[i], 1e-14)):
             a, b = complex(*values[:2]), complex(*values[2:])
             assert complex(*got[:2]) == pytest.approx(a * b, rel=near)
             assert complex(*got[2:]) == pytest.approx(a / b, rel=near)
