@@ -17,6 +17,7 @@ SOURCE = """
 extern "C" __device__ unsigned odd(unsigned a, unsigned b);
 extern "C" __global__ void fine(unsigned *p) { p[0] = 1; }
 extern "C" __global__ void broken(unsigned *p) { p[1] = odd(p[0], 2); }
+extern "C" __global__ void later(unsigned *p) { p[2] = 7; }
 """
 
 

@@ -170,34 +170,6 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
     lower_block_atomics(module);
 }
 
-namespace
-{
-
-/// Notes which function the code generator works on: its passes run function by function.
-class NoteFunction : public llvm::FunctionPass
-{
-  public:
-    NoteFunction() : FunctionPass(ID)
-    {
-    }
-    bool runOnFunction(llvm::Function &function) override
-    {
-        note_function(function.getName());
-        return false;
-    }
-    void getAnalysisUsage(llvm::AnalysisUsage &usage) const override
-    {
-        usage.setPreservesAll();
-    }
-
-  private:
-    static char ID;
-};
-
-char NoteFunction::ID = 0;
-
-} // namespace
-
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object)
 {
     std::error_code error;
@@ -205,7 +177,6 @@ void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::str
     if (error)
         fail("cannot write " + object + ": " + error.message());
     llvm::legacy::PassManager passes;
-    passes.add(new NoteFunction);
     if (machine.addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile))
         fail("internal: no code generator");
     passes.run(module);

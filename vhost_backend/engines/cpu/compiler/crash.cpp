@@ -10,11 +10,14 @@
 
 #include <unistd.h>
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/PrettyStackTrace.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace vgc
 {
@@ -58,6 +61,23 @@ llvm::StringMap<std::string> &places()
     return map;
 }
 
+/// Notes the function that the code generator works on. Its passes leave an entry each on LLVM's stack of notes.
+void note_code_generator()
+{
+    using Entry = llvm::PrettyStackTraceEntry;
+    for (auto *entry = static_cast<const Entry *>(llvm::SavePrettyStackState()); entry != nullptr;
+         entry = entry->getNextEntry()) {
+        llvm::SmallString<1024> text;
+        llvm::raw_svector_ostream out(text);
+        entry->print(out);
+        const auto [before, name] = llvm::StringRef(text).split(" on function '@");
+        if (!name.empty()) {
+            note_function(name.take_front(name.find('\'')).trim('"'));
+            return;
+        }
+    }
+}
+
 [[noreturn]] void report(const char *what, const char *detail)
 {
     Line line;
@@ -73,11 +93,13 @@ void on_signal(int number)
                        : number == SIGILL  ? "SIGILL"
                        : number == SIGFPE  ? "SIGFPE"
                                            : "SIGTRAP";
+    note_code_generator();
     report("a defect of the compiler: ", name);
 }
 
 void on_fatal_error(void *, const char *reason, bool)
 {
+    note_code_generator();
     report("a defect of the compiler: ", reason);
 }
 
