@@ -18,6 +18,7 @@ from tests.unit.cuda_compile_rig import DRIVER, needs_nvcc, needs_nvrtc
 from vhost_backend.compiler import view
 from vhost_backend.compiler.job import INSIDE, CompileJob
 from vhost_backend.compiler.run import CompileLimits, run_compile
+from vhost_backend.engines.cpu.toolchain import INCLUDE_DIR
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.sandbox import build, memfd
 
@@ -35,6 +36,7 @@ HOST_FILES = (
     *(Path(name) for name in ("/root", "/home", "/tmp", "/sys", "/var", "/usr/share", "/usr/lib/python3")),
 )
 """Files and folders that compilers do not need, of the system and of this project."""
+OURS = {path.name for path in INCLUDE_DIR.iterdir()}
 EMPTY = 'extern "C" __global__ void f() {}\n'
 
 
@@ -83,6 +85,26 @@ def test_files_of_the_host_do_not_exist(compiler: str) -> None:
         for name in ("", "..", "../../../../../..")
     )
     image, log = compiled(compiler, asked + EMPTY)
+    assert "seen" not in log
+    assert image
+
+
+def test_headers_of_other_packages_do_not_exist() -> None:
+    """The C and C++ libraries' are visible; what else is installed on the host is not."""
+    shown = {bind.source for bind in job_of("cpu", EMPTY).visible}
+    others = [
+        path
+        for path in Path("/usr/include").iterdir()
+        if path not in shown and path.name not in ("c++", "x86_64-linux-gnu")
+    ]
+    others += [path for path in Path("/usr/include/x86_64-linux-gnu").iterdir() if path not in shown]
+    names = {path.name for path in others if path.suffix == ".h"}
+    names |= {f"{path.name}/{inner.name}" for path in others if path.is_dir() for inner in path.iterdir()}
+    assert names
+    asked = "".join(
+        f"#if __has_include(<{name}>)\n#error seen {name}\n#endif\n" for name in sorted(names) if name not in OURS
+    )
+    image, log = compiled("cpu", "#include <cstdio>\n#include <unistd.h>\n" + asked + EMPTY)
     assert "seen" not in log
     assert image
 

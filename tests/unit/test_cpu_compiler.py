@@ -57,17 +57,12 @@ def test_undefined_function_is_named() -> None:
     assert "'outside(int)' is not defined" in log
 
 
-@pytest.mark.parametrize("name", ["system", "open", "malloc"])
+@pytest.mark.parametrize("name", ["system", "open", "calloc"])
 def test_the_c_library_is_out_of_reach(name: str) -> None:
     log = log_of(
         f'extern "C" __device__ void *{name}(const char *);\nextern "C" __global__ void f() {{ {name}("x"); }}\n'
     )
     assert f"'{name}' is not defined, and not a function that kernels may call" in log
-
-
-@pytest.mark.parametrize("header", ["/etc/passwd", "vector", "unistd.h", "sys/socket.h"])
-def test_headers_of_the_host_are_out_of_reach(header: str) -> None:
-    assert "file not found" in log_of(f"#include <{header}>\n{EMPTY}") or header.startswith("/")
 
 
 @pytest.mark.parametrize("header", ["stdint.h", "math.h", "cstdio", "cuda_fp16.h", "cooperative_groups.h", "cfloat"])

@@ -60,7 +60,22 @@ def _compiler() -> Iterator[Finding]:
     names = ("clang-19", "clang", "cc", "gcc")
     found = next((path for name in names if (path := shutil.which(name))), None)
     hint = "apt-get install clang-19 llvm-19-dev lld-19 libclang-rt-19-dev"
+    yield from _headers()
     yield Finding("C compiler (to build with)", found is not None, found or "none", hint, optional=True)
+
+
+def _headers() -> Iterator[Finding]:
+    if importlib.util.find_spec("vhost_backend._dataplane") is None:
+        return  # without which the engine cannot be imported
+    from vhost_backend.engines.cpu import host_headers, toolchain
+
+    name = "C and C++ headers of programs"
+    try:
+        folders = host_headers.host_headers(toolchain.LLVM_DIR).folders
+    except HostError as error:
+        yield Finding(name, ok=False, text=error.text, hint=error.hint)
+    else:
+        yield Finding(name, ok=True, text=", ".join(map(str, folders)), hint=host_headers.HINT)
 
 
 def _sandbox() -> Iterator[Finding]:

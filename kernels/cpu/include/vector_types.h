@@ -57,4 +57,4 @@ __VGC_POSITION(gridDim, dim3, nctaid)
 #undef __VGC_OTHER_uint3
 #undef __VGC_OTHER_dim3
 
-#define warpSize 32
+constexpr int warpSize = 32;

@@ -9,7 +9,6 @@
 #define __managed__ __attribute__((device))
 #define __launch_bounds__(...) __attribute__((annotate("vgc.bounds", __VA_ARGS__)))
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
@@ -43,9 +42,7 @@ __device__ int __vgc_barrier_reduce(int kind, int predicate);
 __device__ unsigned __vgc_warp32(int kind, unsigned mask, unsigned value, unsigned arg);
 __device__ unsigned long long __vgc_warp64(int kind, unsigned mask, unsigned long long value, unsigned arg);
 
-/* Functions of the runtime (vhost_backend/engines/cpu/device.c). */
-__device__ int __vgc_printf(const char *format, ...);
-__device__ __attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const char *file, unsigned line, const char *function);
+/* Functions of the runtime (vhost_backend/engines/cpu/device.c); vgc_libc.h declares those of the C library. */
 __device__ __attribute__((noreturn)) void __vgc_trap();
 __device__ unsigned long long __vgc_globaltimer();
 }

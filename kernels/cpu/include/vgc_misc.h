@@ -1,20 +1,12 @@
-/* printf, assert, clocks, loads with cache hints. */
+/* Traps, clocks, loads with cache hints. */
 #pragma once
 #include "vgc_builtins.h"
 
-#define printf(...) __vgc_printf(__VA_ARGS__)
-#undef assert
-#ifdef NDEBUG
-#define assert(expression) ((void)0)
-#else
-#define assert(expression) ((expression) ? (void)0 : __vgc_assert_fail(#expression, __FILE__, __LINE__, __func__))
-#endif
 __VGC_FN__ __attribute__((noreturn)) void __trap() { __vgc_trap(); }
 __VGC_FN__ void __brkpt() {}
 __VGC_FN__ void __prof_trigger(int) {}
 
 __VGC_FN__ long long clock64() { return (long long)__builtin_readcyclecounter(); }
-__VGC_FN__ int clock() { return (int)clock64(); }
 __VGC_FN__ unsigned long long __globaltimer() { return __vgc_globaltimer(); }
 __VGC_FN__ unsigned long long __vgc_clock() { return __builtin_readcyclecounter(); }
 __VGC_FN__ void __nanosleep(unsigned) { __builtin_ia32_pause(); }

@@ -58,6 +58,18 @@ template <class T> __VGC_FN__ T __shfl_xor_sync(unsigned mask, T value, int lane
     return __vgc_shfl(__VGC_SHFL_XOR, mask, value, (unsigned)lane & 31, width);
 }
 
+/* Shuffles of CUDA before 9, among the lanes that arrive together. */
+template <class T> __VGC_FN__ T __shfl(T value, int lane, int width = 32) { return __shfl_sync(__activemask(), value, lane, width); }
+template <class T> __VGC_FN__ T __shfl_up(T value, unsigned delta, int width = 32) {
+    return __shfl_up_sync(__activemask(), value, delta, width);
+}
+template <class T> __VGC_FN__ T __shfl_down(T value, unsigned delta, int width = 32) {
+    return __shfl_down_sync(__activemask(), value, delta, width);
+}
+template <class T> __VGC_FN__ T __shfl_xor(T value, int lane, int width = 32) {
+    return __shfl_xor_sync(__activemask(), value, lane, width);
+}
+
 template <class T> __VGC_FN__ unsigned __match_any_sync(unsigned mask, T value) {
     typename __vgc_bits<sizeof(T)>::type bits;
     __builtin_memcpy(&bits, &value, sizeof(T));

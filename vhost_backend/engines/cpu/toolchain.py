@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.compiler.job import INSIDE, CompileJob
+from vhost_backend.engines.cpu.host_headers import host_headers
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.terms import Bind
 
@@ -28,7 +29,7 @@ _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "steppin
 def compile_job(options: tuple[str, ...]) -> CompileJob:
     """Job that runs ``vgc-cpucc``, which refuses unknown options.
 
-    :raise HostError: the compiler has not been built.
+    :raise HostError: the compiler has not been built, or headers are missing.
     """
     if not COMPILER.exists():
         raise HostError(f"{COMPILER} is missing", hint="python -m tools.build")
@@ -42,6 +43,7 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
         INCLUDE_DIR,
         "--include-dir",
         CONTROL_DIR / "include",
+        *(word for folder in host_headers(LLVM_DIR).folders for word in ("--system-dir", folder)),
         "--input",
         "source.cu",
         "--output",
@@ -60,12 +62,13 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
 
 @functools.cache
 def _visible() -> tuple[Bind, ...]:
-    """Compiler, its parts of LLVM, and the headers of kernels."""
+    """Compiler, its parts of LLVM, the headers of kernels, and those of the host's libraries."""
     return (
         Bind(COMPILER, INSIDE / "bin" / COMPILER.name),
         Bind(INCLUDE_DIR, INSIDE / "kernels" / "cpu" / "include"),
         Bind(CONTROL_DIR, INSIDE / "kernels" / "control"),
         *(Bind(LLVM_DIR / name, INSIDE / "llvm" / name) for name in _LLVM_FILES),
+        *host_headers(LLVM_DIR).visible,
     )
 
 
@@ -74,6 +77,7 @@ def identity() -> str:
     """Digest of everything besides source and options that determines an image: compiler, headers, this host's CPU."""
     digest = hashlib.sha256(COMPILER.read_bytes())
     digest.update((LLVM_DIR / _LIBRARY).read_bytes())
+    digest.update(host_headers(LLVM_DIR).identity.encode())
     for header in sorted([*INCLUDE_DIR.rglob("*"), *CONTROL_DIR.rglob("*.h")]):
         if header.is_file():
             digest.update(header.read_bytes())

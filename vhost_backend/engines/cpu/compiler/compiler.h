@@ -1,4 +1,5 @@
 // vgc-cpucc: CUDA C source -> an image of x86 code that the CPU engine runs. The steps, in order:
+//   source.cpp     looks at the source's text
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
 //   inline_asm.cpp turns reads of PTX special registers into calls, refuses other PTX, keeps x86
@@ -41,10 +42,12 @@ std::unique_ptr<llvm::DiagnosticHandler> diagnostics();
 struct Options {
     std::string input;
     std::string output;
-    std::string llvm = VGC_LLVM; // folder with bin/clang++, bin/ld.lld and clang's own headers
-    std::vector<std::string> include_dirs;
-    std::string dump_ir;                       // file for the final IR; for developers
-    std::vector<std::string> clang;            // the guest's options, translated for clang
+    std::string llvm = VGC_LLVM;           // folder with bin/clang++, bin/ld.lld and clang's own headers
+    std::vector<std::string> include_dirs; // device headers
+    std::vector<std::string> system_dirs;  // headers of the host's C and C++ libraries, in the order of their search
+    std::vector<std::string> program_dirs; // the program's own headers; for developers, a guest's source is one file
+    std::string dump_ir;                   // file for the final IR; for developers
+    std::vector<std::string> clang;        // the guest's options, translated for clang
     std::vector<std::string> name_expressions; // templates to instantiate
 };
 
@@ -91,6 +94,14 @@ struct Program {
     std::vector<Global> globals;
 };
 
+std::string read_source(const Options &options);
+/// True for text that a preprocessor has left, with the declarations of the C or C++ library in it.
+bool has_libraries_text(llvm::StringRef text);
+/// True for a source that may use names which nvcc takes from the host's C and C++ libraries without being asked.
+bool wants_hosts_names(const Options &options, llvm::StringRef text);
+/// Makes "<< <" and ">> >" the brackets of a launch, as nvcc reads them, and keeps all other columns; true if there
+/// were any.
+bool join_launch_brackets(std::string &text);
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options);
 void link_image(const Options &options, const std::string &object);
 

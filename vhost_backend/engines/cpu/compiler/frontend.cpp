@@ -107,15 +107,17 @@ int run(const std::vector<std::string> &command)
     return WEXITSTATUS(status);
 }
 
-/// Writes a source that instantiates the templates of --name-expression, by host variables with their addresses.
-std::string write_instantiations(const Options &options)
+/// Writes what clang parses instead of the source: `text`, and instances of the templates of --name-expression, which
+/// are host variables with their addresses. Text with a library in it is a system header, as the library is elsewhere.
+std::string write_input(const Options &options, llvm::StringRef text)
 {
-    const std::string path = options.output + ".names.cu";
+    const std::string path = options.output + ".input.cu";
     std::error_code error;
     llvm::raw_fd_ostream out(path, error);
     if (error)
         fail("cannot write " + path + ": " + error.message());
-    out << "#include \"" << options.input << "\"\n#line 1 \"name-expression\"\n";
+    out << "# 1 \"" << options.input << "\"" << (has_libraries_text(text) ? " 3\n" : "\n") << text
+        << "\n#line 1 \"name-expression\"\n";
     int index = 0;
     for (const std::string &expression : options.name_expressions)
         out << "static const auto __vgc_name_expression_" << index++ << " = &" << expression << ";\n";
@@ -151,7 +153,19 @@ bool uses_textures(const Options &options)
     return source && names_texture_function((*source)->getBuffer());
 }
 
-std::vector<std::string> clang_command(const Options &options, const std::string &input, const std::string &bitcode)
+/// Adds the folders of headers: device headers lie over those of the host's libraries; clang's own stand before the C
+/// ones.
+void add_folders(const Options &options, std::vector<std::string> &command)
+{
+    for (const std::string &folder : options.program_dirs)
+        command.insert(command.end(), {"-I", folder});
+    for (const std::vector<std::string> *folders : {&options.include_dirs, &options.system_dirs})
+        for (const std::string &folder : *folders)
+            command.insert(command.end(), {"-isystem", folder});
+}
+
+std::vector<std::string> clang_command(const Options &options, const std::string &input, const std::string &bitcode,
+                                       bool hosts_names)
 {
     std::vector<std::string> command = {options.llvm + "/bin/clang++",
                                         "-x",
@@ -173,14 +187,14 @@ std::vector<std::string> clang_command(const Options &options, const std::string
                                         "-nostdinc",
                                         "-nostdinc++",
                                         "-fno-crash-diagnostics"};
-    for (const std::string &folder : options.include_dirs)
-        command.insert(command.end(), {"-isystem", folder});
-    command.insert(command.end(), {"-isystem",
-                                   // clang's own stddef.h, stdint.h, float.h, limits.h: no header of the host is read
-                                   options.llvm + "/lib/clang/19/include", "-include", "cuda_runtime.h",
-                                   // clang 19 warns of the features that it finds itself on processors with AVX10
-                                   "-march=native", "-Wno-invalid-feature-combination", "-fPIC", "-O2", "-std=c++17",
-                                   "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-strict-return",
+    add_folders(options, command);
+    command.insert(command.end(), {"-include", "cuda_runtime.h"});
+    if (hosts_names)
+        command.insert(command.end(), {"-include", "vgc_hosted.h"});
+    command.insert(command.end(), {// clang 19 warns of the features that it finds itself on processors with AVX10
+                                   "-march=native", "-Wno-invalid-feature-combination", "-Wno-register",
+                                   "-Wno-c++11-narrowing", "-fPIC", "-O2", "-std=gnu++17", "-ffp-contract=fast",
+                                   "-fno-math-errno", "-fexceptions", "-fcxx-exceptions", "-fno-strict-return",
                                    "-fno-strict-float-cast-overflow", "-fno-stack-protector", "-fno-color-diagnostics",
                                    "-Xclang", "-disable-llvm-passes", "-Xclang", "-debug-info-kind=standalone"});
     if (uses_textures(options))
@@ -195,10 +209,11 @@ std::vector<std::string> clang_command(const Options &options, const std::string
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options)
 {
     const std::string bitcode = options.output + ".bc";
-    const bool wrapped = !options.name_expressions.empty();
-    const std::string input = wrapped ? write_instantiations(options) : options.input;
-    const int status = run(clang_command(options, input, bitcode));
-    if (wrapped)
+    std::string text = read_source(options);
+    const bool rewritten = join_launch_brackets(text) || has_libraries_text(text) || !options.name_expressions.empty();
+    const std::string input = rewritten ? write_input(options, text) : options.input;
+    const int status = run(clang_command(options, input, bitcode, wants_hosts_names(options, text)));
+    if (rewritten)
         unlink(input.c_str());
     if (status != 0)
         _exit(1); // clang has printed the reason

@@ -132,15 +132,23 @@ Options parse_options(int argc, char **argv)
         into = argv[i];
         return true;
     };
-    std::string include_dir;
+    auto folder = [&](llvm::StringRef word, llvm::StringRef name, std::vector<std::string> &into) {
+        std::string path;
+        if (!own(word, name, path))
+            return false;
+        into.push_back(path);
+        return true;
+    };
     for (; i < argc && llvm::StringRef(argv[i]) != "--"; i++) {
         const llvm::StringRef word = argv[i];
-        if (own(word, "--include-dir", include_dir))
-            options.include_dirs.push_back(include_dir);
-        else if (!own(word, "--output", options.output) && !own(word, "--dump-ir", options.dump_ir) &&
-                 !own(word, "--input", options.input) && !own(word, "--llvm", options.llvm))
-            fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... --input FILE --output FILE [--dump-ir FILE] "
-                 "[-- guest options]");
+        if (!folder(word, "--include-dir", options.include_dirs) &&
+            !folder(word, "--system-dir", options.system_dirs) &&
+            !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
+            !own(word, "--dump-ir", options.dump_ir) && !own(word, "--input", options.input) &&
+            !own(word, "--llvm", options.llvm))
+            fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
+                 "--input "
+                 "FILE --output FILE [--dump-ir FILE] [-- guest options]");
     }
     if (options.input.empty() || options.output.empty() || options.include_dirs.empty())
         fail("--include-dir, --input and --output are needed");

@@ -1,0 +1,25 @@
+/* Device functions of the C++ library: the host's headers leave alone what is declared for device code before them. */
+#pragma once
+#include "vgc_math.h"
+
+inline __device__ __attribute__((always_inline)) void *operator new(size_t, void *place) noexcept { return place; }
+inline __device__ __attribute__((always_inline)) void *operator new[](size_t, void *place) noexcept { return place; }
+inline __device__ __attribute__((always_inline)) void operator delete(void *, void *) noexcept {}
+inline __device__ __attribute__((always_inline)) void operator delete[](void *, void *) noexcept {}
+
+namespace std {
+using ::abs; using ::acos; using ::acosh; using ::asin; using ::asinh; using ::atan; using ::atan2; using ::atanh; using ::cbrt;
+using ::ceil; using ::copysign; using ::cos; using ::cosh; using ::erf; using ::erfc; using ::exp; using ::exp2; using ::expm1;
+using ::fabs; using ::fdim; using ::floor; using ::fma; using ::fmax; using ::fmin; using ::fmod; using ::frexp; using ::hypot;
+using ::ilogb; using ::isfinite; using ::isinf; using ::isnan; using ::ldexp; using ::lgamma; using ::llrint; using ::llround;
+using ::log; using ::log10; using ::log1p; using ::log2; using ::logb; using ::lrint; using ::lround; using ::modf; using ::nearbyint;
+using ::nextafter; using ::pow; using ::remainder; using ::remquo; using ::rint; using ::round; using ::scalbn; using ::signbit;
+using ::sin; using ::sinh; using ::sqrt; using ::tan; using ::tanh; using ::tgamma; using ::trunc;
+using ::memcpy; using ::memmove; using ::memset; using ::memcmp; using ::printf; using ::size_t; using ::clock; using ::clock_t;
+using ::malloc; using ::free;
+template <class T> __VGC_FN__ void swap(T &a, T &b) {
+    T old = static_cast<T &&>(a);
+    a = static_cast<T &&>(b);
+    b = static_cast<T &&>(old);
+}
+}
