@@ -1,9 +1,6 @@
 /* Functions of CUDA's runtime API that host code may call. Declarations only: host code is parsed, not compiled. */
 #pragma once
 #include "driver_types.h"
-#if __has_include("texture_types.h")
-#include "texture_types.h"
-#endif
 
 #ifdef __cplusplus
 #define __VGC_OR(value) = value
@@ -369,8 +366,10 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *minGridSize, int
 template <class T> cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, T *function, int blocks, int blockSize);
 template <class T> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, T *function, const cudaLaunchConfig_t *config);
 template <class T> cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, T *function, const cudaLaunchConfig_t *config);
+#if !__has_include("texture_types.h")
 template <class T> cudaChannelFormatDesc cudaCreateChannelDesc();
 cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind kind);
+#endif
 cudaPitchedPtr make_cudaPitchedPtr(void *memory, size_t pitch, size_t width, size_t height);
 cudaPos make_cudaPos(size_t x, size_t y, size_t z);
 cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth);

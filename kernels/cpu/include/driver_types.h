@@ -38,14 +38,6 @@
 #define cudaDeviceLmemResizeToMax 0x10
 #define cudaDeviceSyncMemops 0x80
 #define cudaDeviceMask 0xff
-#define cudaArrayDefault 0x00
-#define cudaArrayLayered 0x01
-#define cudaArraySurfaceLoadStore 0x02
-#define cudaArrayCubemap 0x04
-#define cudaArrayTextureGather 0x08
-#define cudaArrayColorAttachment 0x20
-#define cudaArraySparse 0x40
-#define cudaArrayDeferredMapping 0x80
 #define cudaIpcMemLazyEnablePeerAccess 0x01
 #define cudaMemAttachGlobal 0x01
 #define cudaMemAttachHost 0x02
@@ -218,10 +210,6 @@ typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef struct CUexternalMemory_st *cudaExternalMemory_t;
 typedef struct CUexternalSemaphore_st *cudaExternalSemaphore_t;
 typedef struct cudaGraphicsResource *cudaGraphicsResource_t;
-typedef struct cudaArray *cudaArray_t;
-typedef const struct cudaArray *cudaArray_const_t;
-typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
-typedef const struct cudaMipmappedArray *cudaMipmappedArray_const_t;
 typedef unsigned long long cudaGraphConditionalHandle;
 typedef void (*cudaHostFn_t)(void *data);
 typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, void *data);
@@ -230,6 +218,76 @@ typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
 typedef CUuuid cudaUUID_t;
+
+/* Arrays and resources are declared with textures. */
+#if __has_include("texture_types.h")
+#include "texture_types.h"
+#else
+#define cudaArrayDefault 0x00
+#define cudaArrayLayered 0x01
+#define cudaArraySurfaceLoadStore 0x02
+#define cudaArrayCubemap 0x04
+#define cudaArrayTextureGather 0x08
+#define cudaArrayColorAttachment 0x20
+#define cudaArraySparse 0x40
+#define cudaArrayDeferredMapping 0x80
+typedef struct cudaArray *cudaArray_t;
+typedef const struct cudaArray *cudaArray_const_t;
+typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
+typedef const struct cudaMipmappedArray *cudaMipmappedArray_const_t;
+enum cudaChannelFormatKind {
+    cudaChannelFormatKindSigned = 0,
+    cudaChannelFormatKindUnsigned = 1,
+    cudaChannelFormatKindFloat = 2,
+    cudaChannelFormatKindNone = 3,
+    cudaChannelFormatKindNV12 = 4
+};
+struct cudaChannelFormatDesc {
+    int x, y, z, w;
+    enum cudaChannelFormatKind f;
+};
+enum cudaResourceType {
+    cudaResourceTypeArray = 0,
+    cudaResourceTypeMipmappedArray = 1,
+    cudaResourceTypeLinear = 2,
+    cudaResourceTypePitch2D = 3
+};
+enum cudaResourceViewFormat {
+    cudaResViewFormatNone = 0,
+    cudaResViewFormatUnsignedChar1 = 1,
+    cudaResViewFormatUnsignedChar2 = 2,
+    cudaResViewFormatUnsignedChar4 = 3,
+    cudaResViewFormatFloat1 = 25,
+    cudaResViewFormatFloat2 = 26,
+    cudaResViewFormatFloat4 = 27
+};
+struct cudaResourceDesc {
+    enum cudaResourceType resType;
+    union {
+        struct {
+            cudaArray_t array;
+        } array;
+        struct {
+            cudaMipmappedArray_t mipmap;
+        } mipmap;
+        struct {
+            void *devPtr;
+            struct cudaChannelFormatDesc desc;
+            size_t sizeInBytes;
+        } linear;
+        struct {
+            void *devPtr;
+            struct cudaChannelFormatDesc desc;
+            size_t width, height, pitchInBytes;
+        } pitch2D;
+    } res;
+};
+struct cudaResourceViewDesc {
+    enum cudaResourceViewFormat format;
+    size_t width, height, depth;
+    unsigned int firstMipmapLevel, lastMipmapLevel, firstLayer, lastLayer;
+};
+#endif
 
 /* ---- devices ---- */
 
@@ -505,17 +563,6 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToDevice = 3,
     cudaMemcpyDefault = 4
 };
-enum cudaChannelFormatKind {
-    cudaChannelFormatKindSigned = 0,
-    cudaChannelFormatKindUnsigned = 1,
-    cudaChannelFormatKindFloat = 2,
-    cudaChannelFormatKindNone = 3,
-    cudaChannelFormatKindNV12 = 4
-};
-struct cudaChannelFormatDesc {
-    int x, y, z, w;
-    enum cudaChannelFormatKind f;
-};
 struct cudaPitchedPtr {
     void *ptr;
     size_t pitch, xsize, ysize;
@@ -578,47 +625,6 @@ enum cudaMemRangeAttribute {
     cudaMemRangeAttributePreferredLocation = 2,
     cudaMemRangeAttributeAccessedBy = 3,
     cudaMemRangeAttributeLastPrefetchLocation = 4
-};
-enum cudaResourceType {
-    cudaResourceTypeArray = 0,
-    cudaResourceTypeMipmappedArray = 1,
-    cudaResourceTypeLinear = 2,
-    cudaResourceTypePitch2D = 3
-};
-enum cudaResourceViewFormat {
-    cudaResViewFormatNone = 0,
-    cudaResViewFormatUnsignedChar1 = 1,
-    cudaResViewFormatUnsignedChar2 = 2,
-    cudaResViewFormatUnsignedChar4 = 3,
-    cudaResViewFormatFloat1 = 25,
-    cudaResViewFormatFloat2 = 26,
-    cudaResViewFormatFloat4 = 27
-};
-struct cudaResourceDesc {
-    enum cudaResourceType resType;
-    union {
-        struct {
-            cudaArray_t array;
-        } array;
-        struct {
-            cudaMipmappedArray_t mipmap;
-        } mipmap;
-        struct {
-            void *devPtr;
-            struct cudaChannelFormatDesc desc;
-            size_t sizeInBytes;
-        } linear;
-        struct {
-            void *devPtr;
-            struct cudaChannelFormatDesc desc;
-            size_t width, height, pitchInBytes;
-        } pitch2D;
-    } res;
-};
-struct cudaResourceViewDesc {
-    enum cudaResourceViewFormat format;
-    size_t width, height, depth;
-    unsigned int firstMipmapLevel, lastMipmapLevel, firstLayer, lastLayer;
 };
 enum cudaMemLocationType {
     cudaMemLocationTypeInvalid = 0,
