@@ -154,7 +154,7 @@ def test_nvccs_leniency(source: str, expected: list[float]) -> None:
     assert run_floats(source, "--expt-relaxed-constexpr", "--extended-lambda") == expected
 
 
-@pytest.mark.parametrize("preprocessor", ["clang++-19"])
+@pytest.mark.parametrize("preprocessor", ["g++", "clang++-19"])
 @pytest.mark.parametrize("markers", [(), ("-P",)], ids=["markers", "bare"])
 def test_text_preprocessed_elsewhere_compiles(tmp_path: Path, preprocessor: str, markers: tuple[str, ...]) -> None:
     """The text has the declarations of the C and C++ libraries in it."""

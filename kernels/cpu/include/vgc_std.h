@@ -7,6 +7,11 @@ inline __device__ __attribute__((always_inline)) void *operator new[](size_t, vo
 inline __device__ __attribute__((always_inline)) void operator delete(void *, void *) noexcept {}
 inline __device__ __attribute__((always_inline)) void operator delete[](void *, void *) noexcept {}
 
+/* For text of GCC's library that another machine has preprocessed. */
+template <template <size_t...> class Tuple> struct __vgc_indices {
+    template <class, size_t... indices> using type = Tuple<indices...>;
+};
+
 namespace std {
 using ::abs; using ::acos; using ::acosh; using ::asin; using ::asinh; using ::atan; using ::atan2; using ::atanh; using ::cbrt;
 using ::ceil; using ::copysign; using ::cos; using ::cosh; using ::erf; using ::erfc; using ::exp; using ::exp2; using ::expm1;

@@ -116,7 +116,10 @@ std::string write_input(const Options &options, llvm::StringRef text)
     llvm::raw_fd_ostream out(path, error);
     if (error)
         fail("cannot write " + path + ": " + error.message());
-    out << "# 1 \"" << options.input << "\"" << (has_libraries_text(text) ? " 3\n" : "\n") << text
+    const bool libraries = has_libraries_text(text);
+    if (libraries)
+        out << "#define __malloc__(...)\n"; // clang's attribute has no arguments
+    out << "# 1 \"" << options.input << "\"" << (libraries ? " 3\n" : "\n") << text
         << "\n#line 1 \"name-expression\"\n";
     int index = 0;
     for (const std::string &expression : options.name_expressions)
@@ -210,6 +213,7 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
 {
     const std::string bitcode = options.output + ".bc";
     std::string text = read_source(options);
+    replace_gccs_packs(text);
     const bool rewritten = join_launch_brackets(text) || has_libraries_text(text) || !options.name_expressions.empty();
     const std::string input = rewritten ? write_input(options, text) : options.input;
     const int status = run(clang_command(options, input, bitcode, wants_hosts_names(options, text)));

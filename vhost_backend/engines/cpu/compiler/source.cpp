@@ -47,7 +47,7 @@ bool includes_others(const Options &options, llvm::StringRef text)
     return false;
 }
 
-/// Length of the comment or the literal at the start of `text`; 0 if there is none.
+/// Length of the comment or the literal at the start of `text`; 0 for other text.
 size_t opaque(llvm::StringRef text)
 {
     if (text.starts_with("//"))
@@ -62,7 +62,7 @@ size_t opaque(llvm::StringRef text)
     return std::min(end + 1, text.size());
 }
 
-/// Length of "<< <" or ">> >" at the start of `text`, blanks included; 0 if there is none.
+/// Length of "<< <" or ">> >" at the start of `text`, blanks included; 0 for other text.
 size_t spaced_bracket(llvm::StringRef text)
 {
     if (!text.starts_with("<<") && !text.starts_with(">>"))
@@ -91,6 +91,18 @@ bool wants_hosts_names(const Options &options, llvm::StringRef text)
     if (has_libraries_text(text))
         return false;
     return text.contains("<<<") || text.contains("std::") || includes_others(options, text);
+}
+
+void replace_gccs_packs(std::string &text)
+{
+    static const std::pair<llvm::StringRef, llvm::StringRef> forms[] = {
+        {"integer_sequence<_Tp, __integer_pack(_Num)...>", "__make_integer_seq<integer_sequence, _Tp, _Num>"},
+        {"_Index_tuple<__integer_pack(_Num)...>",
+         "__make_integer_seq<::__vgc_indices<_Index_tuple>::template type, size_t, _Num>"},
+    };
+    for (const auto &[gcc, clang] : forms)
+        if (const size_t at = text.find(gcc.data()); at != std::string::npos)
+            text.replace(at, gcc.size(), clang.data());
 }
 
 bool join_launch_brackets(std::string &text)
