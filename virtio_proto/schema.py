@@ -37,6 +37,10 @@ LIMITS: Final[dict[str, int]] = {
     "MAX_CONTEXTS": 256,
     "MAX_STREAMS": 64,  # streams of one context, numbered from 0
     "MAX_EVENTS": 4096,  # live events of one VM
+    "MAX_ARRAYS": 1024,  # live arrays of one VM
+    "MAX_ARRAY_EXTENT": 131072,  # texels of an array along x and y
+    "MAX_ARRAY_DEPTH": 16384,  # its slices or layers
+    "MAX_LINEAR_TEXELS": 1 << 27,  # of a texture over linear memory
     "MAX_NAME": 1024,  # bytes of a function or variable name
     "MAX_PARAM_BYTES": 4096,  # bytes of a kernel's parameter block
     "MAX_CALL_ARGS": 64,
@@ -71,6 +75,12 @@ class Opcode(IntEnum):
     EVENT_DESTROY = 0x0061
     EVENT_RECORD = 0x0062
     EVENT_WAIT = 0x0063
+    ARRAY_CREATE = 0x0070
+    ARRAY_DESTROY = 0x0071
+    COPY_BOX = 0x0072
+    TEXTURE_CREATE = 0x0073
+    SURFACE_CREATE = 0x0074
+    OBJECT_DESTROY = 0x0075
 
 
 class Status(IntEnum):
@@ -120,6 +130,7 @@ class DeviceFeature(IntFlag):
     EVENTS = 1 << 1
     REGION_ADDRESS = 1 << 2  # kernels may use addresses inside the region directly (zero copy)
     BINARY_PROGRAMS = 1 << 3
+    TEXTURES = 1 << 4
 
 
 class LaunchFlag(IntFlag):
@@ -154,6 +165,50 @@ class ParamKind(IntEnum):
     OTHER = 4  # a struct, union, vector or array, or a number of some other form
 
 
+class ChannelKind(IntEnum):
+    """Type of the channels of an array's or texture's texels."""
+
+    SIGNED = 0
+    UNSIGNED = 1
+    FLOAT = 2
+
+
+class ArrayFlag(IntFlag):
+    """Bits of ``ARRAY_CREATE``'s flags."""
+
+    LAYERED = 1 << 0  # depth counts layers
+    SURFACE = 1 << 1  # surfaces may be made of it
+    CUBEMAP = 1 << 2  # depth counts faces: 6, or a multiple of 6 with LAYERED
+    GATHER = 1 << 3  # kernels gather from it
+
+
+class TextureResource(IntEnum):
+    """Source of a texture's texels."""
+
+    ARRAY = 0
+    LINEAR = 1  # device memory, fetched by index
+    PITCH = 2  # device memory, rows of texels
+
+
+class TextureFlag(IntFlag):
+    """Bits of ``TEXTURE_CREATE``'s flags."""
+
+    NORMALISED = 1 << 0  # coordinates run from 0 to 1
+    AS_FLOAT = 1 << 1  # integers of 8 and 16 bits are read as floats
+    SRGB = 1 << 2
+    LINEAR = 1 << 3  # linear filter between texels
+    LINEAR_LEVELS = 1 << 4  # linear filter between levels
+
+
+class AddressMode(IntEnum):
+    """Treatment of coordinates outside of a texture."""
+
+    WRAP = 0
+    CLAMP = 1
+    MIRROR = 2
+    BORDER = 3
+
+
 class ArgKind(IntEnum):
     """Kinds of ``CALL`` arguments, in the order of the function's parameters."""
 
@@ -173,6 +228,11 @@ ENUMS: Final[tuple[type[IntEnum | IntFlag], ...]] = (
     ProgramKind,
     QueryKind,
     ParamKind,
+    ChannelKind,
+    ArrayFlag,
+    TextureResource,
+    TextureFlag,
+    AddressMode,
     ArgKind,
 )
 
@@ -317,6 +377,73 @@ BODY_CALL = _wire(
 CALL_ARG = _wire("vgc_call_arg", "Argument of a CALL.", "kind" / u32, "reserved" / u32, "size" / u64)
 BODY_EVENT = _wire("vgc_body_event", "EVENT_*", "event" / u32, "reserved" / u32)
 
+BODY_ARRAY_CREATE = _wire(
+    "vgc_body_array_create",
+    "ARRAY_CREATE",
+    "width" / u32 * "texels",
+    "height" / u32 * "0: one-dimensional",
+    "depth" / u32 * "slices, layers or faces; 0: neither",
+    "levels" / u32 * "mipmap levels; 1: no mipmap",
+    "kind" / u32 * "enum vgc_channel_kind",
+    "bits" / u32 * "of a channel: 8, 16 or 32",
+    "channels" / u32 * "1, 2 or 4",
+    "flags" / u32 * "bits of VGC_ARRAY_FLAG_*",
+)
+BODY_ARRAY = _wire("vgc_body_array", "ARRAY_DESTROY", "array" / u32, "reserved" / u32)
+BODY_COPY_BOX = _wire(
+    "vgc_body_copy_box",
+    "COPY_BOX: rows of `width` bytes. One side, at least, is an array; the other may be device memory.",
+    "dst" / u64 * "address of the box's first byte; 0 for an array, as are pitch and slice",
+    "dst_pitch" / u64 * "bytes from row to row",
+    "dst_slice" / u64 * "bytes from slice to slice",
+    "dst_array" / u32 * "0: device memory, then the next four are 0",
+    "dst_level" / u32,
+    "dst_x" / u32 * "bytes",
+    "dst_y" / u32 * "rows",
+    "dst_z" / u32 * "slices, layers or faces",
+    "dst_reserved" / u32,
+    "src" / u64,
+    "src_pitch" / u64,
+    "src_slice" / u64,
+    "src_array" / u32,
+    "src_level" / u32,
+    "src_x" / u32,
+    "src_y" / u32,
+    "src_z" / u32,
+    "src_reserved" / u32,
+    "width" / u32 * "bytes",
+    "height" / u32,
+    "depth" / u32,
+    "reserved" / u32,
+)
+BODY_TEXTURE_CREATE = _wire(
+    "vgc_body_texture_create",
+    "TEXTURE_CREATE",
+    "resource" / u32 * "enum vgc_texture_resource",
+    "array" / u32 * "0 for device memory",
+    "address" / u64 * "0 for an array, as are the next three",
+    "pitch" / u64 * "bytes from row to row",
+    "width" / u32 * "texels",
+    "height" / u32 * "rows; 1 for linear memory",
+    "kind" / u32 * "enum vgc_channel_kind",
+    "bits" / u32 * "of a channel; 0: channels are those of the array, and kind is 0",
+    "channels" / u32,
+    "flags" / u32 * "bits of VGC_TEXTURE_FLAG_*",
+    "modes" / Array(3, u32) * "enum vgc_address_mode, along x, y and z",
+    "max_anisotropy" / u32 * "0 to 16",
+    "border" / Array(4, u32) * "IEEE 754 binary32, as are the next three",
+    "bias" / u32,
+    "min_level" / u32,
+    "max_level" / u32,
+    "first_level" / u32,
+    "num_levels" / u32 * "0: all from the first on; likewise layers",
+    "first_layer" / u32,
+    "num_layers" / u32,
+    "reserved" / u32,
+)
+BODY_SURFACE_CREATE = _wire("vgc_body_surface_create", "SURFACE_CREATE", "array" / u32, "level" / u32)
+BODY_OBJECT = _wire("vgc_body_object", "OBJECT_DESTROY", "object" / u64)
+
 PROGRAM_TABLE = _wire(
     "vgc_program_table",
     "Payload of a PROGRAM_LOAD response: this header, functions, params, globals, strings, log.",
@@ -391,6 +518,12 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     BODY_CALL,
     CALL_ARG,
     BODY_EVENT,
+    BODY_ARRAY_CREATE,
+    BODY_ARRAY,
+    BODY_COPY_BOX,
+    BODY_TEXTURE_CREATE,
+    BODY_SURFACE_CREATE,
+    BODY_OBJECT,
     PROGRAM_TABLE,
     FUNCTION_ENTRY,
     PARAM_ENTRY,
@@ -416,6 +549,12 @@ BODIES: Final[dict[Opcode, WireStruct]] = {
     Opcode.EVENT_DESTROY: BODY_EVENT,
     Opcode.EVENT_RECORD: BODY_EVENT,
     Opcode.EVENT_WAIT: BODY_EVENT,
+    Opcode.ARRAY_CREATE: BODY_ARRAY_CREATE,
+    Opcode.ARRAY_DESTROY: BODY_ARRAY,
+    Opcode.COPY_BOX: BODY_COPY_BOX,
+    Opcode.TEXTURE_CREATE: BODY_TEXTURE_CREATE,
+    Opcode.SURFACE_CREATE: BODY_SURFACE_CREATE,
+    Opcode.OBJECT_DESTROY: BODY_OBJECT,
 }
 """Body that follows the request header, by opcode; opcodes not listed have no body."""
 

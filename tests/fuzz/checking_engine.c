@@ -86,6 +86,16 @@ static void check_range(const struct checking_engine *self, uint64_t address, ui
     PROMISE(found);
 }
 
+static void checking_put_texture(struct vgc_engine *engine, const struct vgc_texture_spec *spec, uint64_t address)
+{
+    const struct checking_engine *self = self_of(engine);
+    uint64_t rows =
+        (spec->height - UINT64_C(1)) * spec->pitch + (uint64_t)spec->width * spec->channels * spec->bits / 8;
+    PROMISE(spec->width > 0 && spec->height > 0 && spec->depth > 0 && spec->layers > 0 && spec->levels > 0);
+    check_range(self, address, engine->texture_bytes);
+    check_range(self, spec->data, (spec->depth * (uint64_t)spec->layers - 1) * spec->slice + rows);
+}
+
 static void check_spans(const struct checking_engine *self, const struct vgc_op *op)
 {
     uint64_t total = 0;
@@ -112,6 +122,21 @@ static void check_launch(const struct vgc_op *op)
     PROMISE((uint64_t)op->shared_bytes + kernel->shared_bytes <= 96 << 10);
 }
 
+/* Distance from the first byte of a box to the byte behind its last one. */
+static uint64_t box_bytes(const struct vgc_box *box, uint64_t pitch, uint64_t slice)
+{
+    return (box->depth - UINT64_C(1)) * slice + (box->height - UINT64_C(1)) * pitch + box->width;
+}
+
+static void check_box(const struct checking_engine *self, const struct vgc_op *op)
+{
+    const struct vgc_box *box = &op->box;
+    PROMISE(box->width > 0 && box->height > 0 && box->depth > 0);
+    PROMISE(op->size == (uint64_t)box->width * box->height * box->depth);
+    check_range(self, op->dst, box_bytes(box, box->dst_pitch, box->dst_slice));
+    check_range(self, op->src, box_bytes(box, box->src_pitch, box->src_slice));
+}
+
 static void check(const struct checking_engine *self, const struct vgc_op *op)
 {
     PROMISE(op->context >= 1 && op->context <= VGC_MAX_CONTEXTS && op->stream < VGC_MAX_STREAMS);
@@ -134,6 +159,9 @@ static void check(const struct checking_engine *self, const struct vgc_op *op)
         PROMISE(op->unit == 1 || op->unit == 2 || op->unit == 4 || op->unit == 8);
         PROMISE(op->size % op->unit == 0);
         check_range(self, op->dst, op->size);
+        break;
+    case VGC_OPK_COPY_BOX:
+        check_box(self, op);
         break;
     case VGC_OPK_LAUNCH:
         check_launch(op);
@@ -245,6 +273,7 @@ static const struct vgc_engine_ops OPS = {
     .alloc = checking_alloc,
     .free = checking_free,
     .map_region = checking_map_region,
+    .put_texture = checking_put_texture,
     .submit = checking_submit,
     .poll = checking_poll,
     .cancel = checking_cancel,
@@ -255,8 +284,12 @@ static const struct vgc_engine_ops OPS = {
 void checking_engine_init(struct checking_engine *engine)
 {
     *engine = (struct checking_engine){
-        .base =
-            {.ops = &OPS, .num_pes = 1, .max_shared_bytes = 96 << 10, .alloc_granularity = GRANULARITY, .wake_fd = -1},
+        .base = {.ops = &OPS,
+                 .num_pes = 1,
+                 .max_shared_bytes = 96 << 10,
+                 .alloc_granularity = GRANULARITY,
+                 .texture_bytes = 128,
+                 .wake_fd = -1},
         .next_address = UINT64_C(1) << 32,
     };
 }

@@ -173,6 +173,18 @@ static uint32_t body_bytes(uint16_t opcode)
         return sizeof(struct vgc_body_launch);
     case VGC_OP_CALL:
         return sizeof(struct vgc_body_call);
+    case VGC_OP_ARRAY_CREATE:
+        return sizeof(struct vgc_body_array_create);
+    case VGC_OP_ARRAY_DESTROY:
+        return sizeof(struct vgc_body_array);
+    case VGC_OP_COPY_BOX:
+        return sizeof(struct vgc_body_copy_box);
+    case VGC_OP_TEXTURE_CREATE:
+        return sizeof(struct vgc_body_texture_create);
+    case VGC_OP_SURFACE_CREATE:
+        return sizeof(struct vgc_body_surface_create);
+    case VGC_OP_OBJECT_DESTROY:
+        return sizeof(struct vgc_body_object);
     default:
         return 0;
     }
@@ -186,10 +198,18 @@ static const uint16_t OPCODES[] = {
     VGC_OP_EVENT_CREATE, VGC_OP_EVENT_DESTROY,  VGC_OP_EVENT_RECORD,    VGC_OP_EVENT_WAIT,
 };
 
+/* Apart from the others, so that older inputs of the corpus keep their meaning. */
+static const uint16_t TEXTURE_OPCODES[] = {
+    VGC_OP_ARRAY_CREATE,   VGC_OP_ARRAY_DESTROY,  VGC_OP_COPY_BOX,
+    VGC_OP_TEXTURE_CREATE, VGC_OP_SURFACE_CREATE, VGC_OP_OBJECT_DESTROY,
+};
+
 static uint16_t take_opcode(struct input *input)
 {
     uint8_t choice = take8(input);
     size_t count = sizeof(OPCODES) / sizeof(OPCODES[0]);
+    if (choice >= 0xf0 && choice < 0xfc)
+        return TEXTURE_OPCODES[choice % 6];
     return choice < 0xf0 ? OPCODES[choice % count] : take16(input);
 }
 
@@ -223,6 +243,10 @@ static void send_request(struct state *state, struct input *input)
     for (uint32_t i = 0; i < body_bytes(request.opcode); i += 8, size += 8) {
         uint64_t word = take_word(state, input);
         memcpy(at + size, &word, sizeof(word));
+    }
+    if (request.opcode == VGC_OP_ARRAY_CREATE && !(shape & 128)) { /* a format that exists */
+        uint32_t format[3] = {VGC_CHANNEL_KIND_FLOAT, 32, 1};
+        memcpy(at + sizeof(request) + offsetof(struct vgc_body_array_create, kind), format, sizeof(format));
     }
     uint32_t trailing = shape & 8 ? take8(input) : 0;
     take_bytes(input, at + size, trailing);
@@ -335,9 +359,9 @@ static void look_at_used(struct state *state)
             memcpy(&response, state->region + buffer_of(queue, slot) + HALF, sizeof(response));
             if (opcode == VGC_OP_CONTEXT_CREATE)
                 remember(state, CONTEXT, response.value);
-            else if (opcode == VGC_OP_EVENT_CREATE)
-                remember(state, EVENT, response.value);
-            else if (opcode == VGC_OP_ALLOC)
+            else if (opcode == VGC_OP_EVENT_CREATE || opcode == VGC_OP_ARRAY_CREATE)
+                remember(state, EVENT, response.value); /* ids of either are of one form */
+            else if (opcode == VGC_OP_ALLOC || opcode == VGC_OP_TEXTURE_CREATE || opcode == VGC_OP_SURFACE_CREATE)
                 remember(state, ADDRESS, response.value);
         }
     }

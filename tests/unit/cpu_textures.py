@@ -19,7 +19,7 @@ DESCRIPTOR = np.dtype([
     ("width", "u4"), ("height", "u4"), ("depth", "u4"), ("layers", "u4"), ("pitch", "u8"), ("slice", "u8"),
     ("scale", "f4", 3), ("channels", "u1"), ("flags", "u1"), ("address", "u1", 3), ("reserved", "u1", 3),
     ("border", "f4", 4), ("bias", "f4"), ("min_level", "f4"), ("max_level", "f4"), ("levels", "u4"),
-    ("level_layers", "u4"), ("rest", "u1", 12),
+    ("level_layers", "u4"), ("rest", "u1", 24),
 ])  # fmt: skip
 """``struct vgc_texture`` of kernels/cpu/include/vgc_texture_layout.h."""
 

@@ -10,8 +10,9 @@
  *   null_engine.c template for engines                  line.c      requests that wait for all earlier ones
  *   deadlines.c   deadlines of launches                 migration.c work goes to another worker
  *   lock.c        the mutex; clock, wake-ups, reasons   arena.c     addresses reserved for the VM
- *   query.c       QUERY                               quota.c     the memory quota, temporary buffers
- *   workspace.c   memory of launches while they run
+ *   query.c       QUERY                                 quota.c     the memory quota, temporary buffers
+ *   workspace.c   memory of launches while they run     array.c     arrays, COPY_BOX
+ *   texture.c     textures and surfaces
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -80,12 +81,40 @@ struct vgc_function {
     char *short_name;
 };
 
+/* An array: an allocation whose texels lie close together, level behind level. */
+struct vgc_array {
+    uint32_t id; /* 0: free */
+    uint32_t serial;
+    uint32_t context;
+    bool dying;
+    uint64_t address;
+    struct vgc_body_array_create shape;
+};
+
+/* One level of an array, all extents 1 or more. */
+struct vgc_array_level {
+    uint64_t offset; /* bytes from the array's begin */
+    uint64_t pitch;  /* bytes from row to row */
+    uint64_t slice;  /* bytes from slice to slice, or layer to layer */
+    uint32_t width;  /* texels */
+    uint32_t height;
+    uint32_t depth; /* slices */
+    uint32_t layers;
+};
+
+enum vgc_alloc_use {
+    VGC_ALLOC_MEMORY, /* of the guest, or a variable of a program */
+    VGC_ALLOC_ARRAY,
+    VGC_ALLOC_OBJECT, /* texture or surface */
+};
+
 struct vgc_alloc {
     uint64_t address;
     uint64_t size;    /* as requested; accesses must lie within */
     uint64_t charged; /* bytes charged to the quota; 0: a global of a program */
     uint32_t context;
     uint32_t program_index; /* UINT32_MAX if not a global of a program */
+    uint8_t use;            /* enum vgc_alloc_use */
     bool dying;
 };
 
@@ -104,6 +133,12 @@ union vgc_body {
     struct vgc_body_launch launch;
     struct vgc_body_call call;
     struct vgc_body_event event;
+    struct vgc_body_array_create array_create;
+    struct vgc_body_array array;
+    struct vgc_body_copy_box copy_box;
+    struct vgc_body_texture_create texture_create;
+    struct vgc_body_surface_create surface_create;
+    struct vgc_body_object object;
 };
 
 /* Device memory for running launches: of one stream, which runs them one after the other. */
@@ -254,6 +289,7 @@ struct vgc_dp {
     struct vgc_context contexts[VGC_MAX_CONTEXTS]; /* engine's number - 1 */
     uint32_t num_contexts;
     struct vgc_event events[VGC_MAX_EVENTS];
+    struct vgc_array arrays[VGC_MAX_ARRAYS];
     struct vgc_program programs[VGC_MAX_PROGRAMS];
     uint32_t num_programs;
     uint32_t program_serial;
@@ -411,6 +447,10 @@ struct vgc_alloc *vgc_alloc_at(struct vgc_dp *dp, uint64_t address);
 /* Returns -ENOSPC if the table is full. */
 int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc);
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc);
+/* Takes memory for a request of a context, zeroed, and adds it to the table; false: it was answered. */
+bool vgc_alloc_take(struct vgc_dp *dp, struct vgc_req *req, uint64_t size, enum vgc_alloc_use use, uint64_t *address);
+/* Checks that a range lies in memory of the context; false: it does not, and the request was answered. */
+bool vgc_check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, uint64_t size);
 /* Drops every allocation of a context, or every global of a program if its index is given. */
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
 
@@ -425,6 +465,23 @@ int vgc_memory_take(struct vgc_dp *dp, uint64_t size, uint64_t charge, uint64_t 
 int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address);
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size);
 void vgc_temp_drop_all(struct vgc_dp *dp);
+
+/* ---- array.c ---- */
+void vgc_serve_array_create(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_array_destroy(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_copy_box(struct vgc_dp *dp, struct vgc_req *req);
+/* The context's array; NULL, and the request is answered, if there is no such array. */
+struct vgc_array *vgc_array_of(struct vgc_dp *dp, struct vgc_req *req, uint32_t id);
+/* Bytes of an array of this shape; 0: the shape is not allowed, with the reason in `why` (VGC_DP_WHY bytes). */
+uint64_t vgc_array_bytes(const struct vgc_body_array_create *shape, char *why);
+/* Finds a level, which exists. */
+struct vgc_array_level vgc_array_level_of(const struct vgc_body_array_create *shape, uint32_t number);
+void vgc_arrays_drop_of(struct vgc_dp *dp, uint32_t context);
+
+/* ---- texture.c ---- */
+void vgc_serve_texture_create(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_surface_create(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_object_destroy(struct vgc_dp *dp, struct vgc_req *req);
 
 /* ---- launch.c ---- */
 void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req);

@@ -79,11 +79,11 @@ static bool in_allocation(const struct vgc_dp *dp, uint32_t context, uint64_t ad
         return false;
     const struct vgc_alloc *alloc = &dp->allocs[index - 1];
     uint64_t offset = address - alloc->address;
-    return alloc->context == context && !alloc->dying && offset <= alloc->size && size <= alloc->size - offset;
+    return alloc->context == context && alloc->use == VGC_ALLOC_MEMORY && !alloc->dying && offset <= alloc->size &&
+           size <= alloc->size - offset;
 }
 
-/* Checks that a range lies in an allocation of the context; false: it does not, and the request was answered. */
-static bool check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, uint64_t size)
+bool vgc_check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, uint64_t size)
 {
     if (in_allocation(dp, vgc_context_number(dp, req->context), address, size) || in_region(dp, address, size))
         return true;
@@ -94,31 +94,36 @@ static bool check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address
 
 /* ---- requests ----------------------------------------------------------------------------------------------- */
 
-void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req)
+bool vgc_alloc_take(struct vgc_dp *dp, struct vgc_req *req, uint64_t size, enum vgc_alloc_use use, uint64_t *address)
 {
-    uint64_t size = req->body.alloc.size;
     uint64_t charge = vgc_charge_of(dp, size);
-    uint64_t address = 0;
-    if (size == 0) {
-        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "an allocation of 0 bytes; allowed: 1 or more");
-        return;
-    }
     if (dp->num_allocs == VGC_MAX_ALLOCATIONS) {
         vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%d allocations exist; that is the limit",
                  VGC_MAX_ALLOCATIONS);
-        return;
+        return false;
     }
-    if (vgc_memory_take(dp, size, charge, &address) != 0) {
+    if (vgc_memory_take(dp, size, charge, address) != 0) {
         vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY, "asked %lu bytes, %lu of %lu bytes free", (unsigned long)size,
                  (unsigned long)(dp->config.memory_bytes - dp->memory_used), (unsigned long)dp->config.memory_bytes);
-        return;
+        return false;
     }
-    vgc_alloc_insert(dp, (struct vgc_alloc){.address = address,
+    vgc_alloc_insert(dp, (struct vgc_alloc){.address = *address,
                                             .size = size,
                                             .charged = charge,
                                             .context = vgc_context_number(dp, req->context),
-                                            .program_index = UINT32_MAX});
-    vgc_complete_value(dp, req, address);
+                                            .program_index = UINT32_MAX,
+                                            .use = (uint8_t)use});
+    return true;
+}
+
+void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req)
+{
+    uint64_t size = req->body.alloc.size;
+    uint64_t address = 0;
+    if (size == 0)
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "an allocation of 0 bytes; allowed: 1 or more");
+    else if (vgc_alloc_take(dp, req, size, VGC_ALLOC_MEMORY, &address))
+        vgc_complete_value(dp, req, address);
 }
 
 static void free_now(struct vgc_dp *dp, struct vgc_req *req)
@@ -132,7 +137,7 @@ void vgc_serve_free(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_alloc *alloc = vgc_alloc_at(dp, req->body.free.address);
     if (alloc == NULL || alloc->context != vgc_context_number(dp, req->context) || alloc->charged == 0 ||
-        alloc->dying) {
+        alloc->use != VGC_ALLOC_MEMORY || alloc->dying) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ADDRESS, "%#lx is not an allocation of context %u",
                  (unsigned long)req->body.free.address, req->request.context);
         return;
@@ -168,7 +173,7 @@ void vgc_serve_copy_in(struct vgc_dp *dp, struct vgc_req *req)
 {
     const struct vgc_body_copy *copy = &req->body.copy;
     if (!check_unused(dp, req, copy->src, "src") || !vgc_expect_trailing(dp, req, sizeof(*copy), copy->size) ||
-        (copy->size != 0 && !check_range(dp, req, copy->dst, copy->size)))
+        (copy->size != 0 && !vgc_check_range(dp, req, copy->dst, copy->size)))
         return;
     uint32_t count = vgc_slice(req->chain.spans, sizeof(req->request) + sizeof(*copy), copy->size, req->payload);
     submit_copy(dp, req, VGC_OPK_COPY_IN, count);
@@ -184,7 +189,7 @@ void vgc_serve_copy_out(struct vgc_dp *dp, struct vgc_req *req)
                  (unsigned long)(req->chain.writable_len - sizeof(req->response)), (unsigned long)copy->size);
         return;
     }
-    if (copy->size != 0 && !check_range(dp, req, copy->src, copy->size))
+    if (copy->size != 0 && !vgc_check_range(dp, req, copy->src, copy->size))
         return;
     uint32_t count =
         vgc_slice(req->chain.spans + req->chain.num_readable, sizeof(req->response), copy->size, req->payload);
@@ -195,7 +200,7 @@ void vgc_serve_copy_device(struct vgc_dp *dp, struct vgc_req *req)
 {
     const struct vgc_body_copy *copy = &req->body.copy;
     if (copy->size != 0 &&
-        (!check_range(dp, req, copy->dst, copy->size) || !check_range(dp, req, copy->src, copy->size)))
+        (!vgc_check_range(dp, req, copy->dst, copy->size) || !vgc_check_range(dp, req, copy->src, copy->size)))
         return;
     submit_copy(dp, req, VGC_OPK_COPY_DEVICE, 0);
 }
@@ -218,7 +223,7 @@ void vgc_serve_fill(struct vgc_dp *dp, struct vgc_req *req)
         vgc_complete(dp, req, VGC_STATUS_OK, 0);
         return;
     }
-    if (!check_range(dp, req, fill->dst, fill->size))
+    if (!vgc_check_range(dp, req, fill->dst, fill->size))
         return;
     vgc_op_init(req, &req->op, VGC_OPK_FILL);
     req->op.dst = fill->dst;

@@ -12,6 +12,10 @@ _Static_assert(sizeof(((struct vgc_migration_state *)0)->contexts) / sizeof(stru
                "vgc_migration_state.contexts");
 _Static_assert(sizeof(((struct vgc_migration_state *)0)->events) / sizeof(struct vgc_migration_event) == VGC_MAX_EVENTS,
                "vgc_migration_state.events");
+_Static_assert(sizeof(((struct vgc_migration_state *)0)->arrays) / sizeof(struct vgc_migration_array) == VGC_MAX_ARRAYS,
+               "vgc_migration_state.arrays");
+_Static_assert(sizeof(((struct vgc_migration_array *)0)->shape) == sizeof(struct vgc_body_array_create),
+               "vgc_migration_array.shape");
 _Static_assert((int)VGC_MIGRATION_PROGRAMS == (int)VGC_MAX_PROGRAMS, "vgc_migration_state.program_serials");
 
 enum { PAGE = 4096, MAX_SERIAL = 0x7fff, POPULATED = 64 << 10, LONGEST_RUN = 1 << 20 };
@@ -72,6 +76,16 @@ uint32_t vgc_dp_num_allocs(struct vgc_dp *dp)
     return count;
 }
 
+static void save_arrays(const struct vgc_dp *dp, struct vgc_migration_state *state)
+{
+    for (uint32_t i = 0; i < VGC_MAX_ARRAYS; i++) {
+        const struct vgc_array *array = &dp->arrays[i];
+        state->arrays[i] = (struct vgc_migration_array){
+            .id = array->id, .serial = array->serial, .context = array->context, .address = array->address};
+        memcpy(state->arrays[i].shape, &array->shape, sizeof(array->shape));
+    }
+}
+
 static void save_objects(const struct vgc_dp *dp, struct vgc_migration_state *state, struct vgc_migration_alloc *allocs)
 {
     *state = (struct vgc_migration_state){.magic = VGC_MIGRATION_MAGIC,
@@ -86,12 +100,13 @@ static void save_objects(const struct vgc_dp *dp, struct vgc_migration_state *st
     for (uint32_t i = 0; i < VGC_MAX_EVENTS; i++)
         state->events[i] =
             (struct vgc_migration_event){dp->events[i].id, dp->events[i].serial, dp->events[i].context, 0};
+    save_arrays(dp, state);
     for (uint32_t i = 0; i < VGC_MAX_PROGRAMS; i++)
         state->program_serials[i] = dp->programs[i].serial;
     for (uint32_t i = 0; i < dp->num_allocs; i++)
         if (is_own(&dp->allocs[i]))
-            allocs[state->num_allocs++] =
-                (struct vgc_migration_alloc){dp->allocs[i].address, dp->allocs[i].size, dp->allocs[i].context, 0};
+            allocs[state->num_allocs++] = (struct vgc_migration_alloc){dp->allocs[i].address, dp->allocs[i].size,
+                                                                       dp->allocs[i].context, dp->allocs[i].use};
 }
 
 int vgc_dp_save(struct vgc_dp *dp, struct vgc_migration_state *state, struct vgc_migration_alloc *allocs, uint32_t room,
@@ -155,7 +170,7 @@ static int load_alloc(struct vgc_dp *dp, const struct vgc_migration_alloc *from,
 {
     uint64_t charge = vgc_charge_of(dp, from->size);
     unsigned long address = (unsigned long)from->address, size = (unsigned long)from->size;
-    if (from->size == 0 || from->address == 0 || !is_context(dp, from->context))
+    if (from->size == 0 || from->address == 0 || !is_context(dp, from->context) || from->use > VGC_ALLOC_OBJECT)
         return vgc_why(why, -EINVAL, "an allocation of %lu bytes at %#lx of context number %u", size, address,
                        from->context);
     if (charge > dp->config.memory_bytes - dp->memory_used)
@@ -172,7 +187,26 @@ static int load_alloc(struct vgc_dp *dp, const struct vgc_migration_alloc *from,
                                                    .size = from->size,
                                                    .charged = charge,
                                                    .context = from->context,
-                                                   .program_index = UINT32_MAX});
+                                                   .program_index = UINT32_MAX,
+                                                   .use = (uint8_t)from->use});
+}
+
+static int load_array(struct vgc_dp *dp, const struct vgc_migration_array *from, uint32_t index, char *why)
+{
+    struct vgc_array *array = &dp->arrays[index];
+    char fault[VGC_DP_WHY] = "";
+    *array =
+        (struct vgc_array){.id = from->id, .serial = from->serial, .context = from->context, .address = from->address};
+    if (from->id == 0 && is_id(0, from->serial, index))
+        return 0;
+    memcpy(&array->shape, from->shape, sizeof(array->shape));
+    const struct vgc_alloc *alloc = vgc_alloc_at(dp, from->address);
+    uint64_t bytes = vgc_array_bytes(&array->shape, fault);
+    if (!is_id(from->id, from->serial, index) || bytes == 0 || alloc == NULL || alloc->use != VGC_ALLOC_ARRAY ||
+        alloc->context != from->context || alloc->size != bytes)
+        return vgc_why(why, -EINVAL, "array %u of context number %u at place %u %s", from->id, from->context, index,
+                       fault);
+    return 0;
 }
 
 static int load_objects(struct vgc_dp *dp, const struct vgc_migration_state *state,
@@ -186,6 +220,8 @@ static int load_objects(struct vgc_dp *dp, const struct vgc_migration_state *sta
         error = load_events(dp, state, why);
     for (uint32_t i = 0; i < state->num_allocs && error == 0; i++)
         error = load_alloc(dp, &allocs[i], why);
+    for (uint32_t i = 0; i < VGC_MAX_ARRAYS && error == 0; i++)
+        error = load_array(dp, &state->arrays[i], i, why);
     for (uint32_t i = 0; i < VGC_MAX_PROGRAMS; i++)
         dp->programs[i].serial = state->program_serials[i] & MAX_SERIAL;
     dp->function_serial = state->function_serial & MAX_SERIAL;

@@ -40,6 +40,11 @@ static uint64_t null_launch_bytes(struct vgc_engine *engine, const struct vgc_op
     return kernel_of(op).workspace_bytes;
 }
 
+static void null_put_texture(struct vgc_engine *engine, const struct vgc_texture_spec *spec, uint64_t address)
+{
+    (void)engine, (void)spec, (void)address;
+}
+
 /* ---- memory (addresses only) -------------------------------------------------------------------------------- */
 
 static int null_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address)
@@ -229,6 +234,7 @@ static const struct vgc_engine_ops NULL_OPS = {
     .alloc_at = null_alloc_at,
     .save = null_save,
     .restore = null_restore,
+    .put_texture = null_put_texture,
     .submit = null_submit,
     .launch_bytes = null_launch_bytes,
     .poll = null_poll,
@@ -246,6 +252,7 @@ struct vgc_engine *vgc_null_engine_new(uint32_t num_pes)
     self->base.num_pes = num_pes;
     self->base.max_shared_bytes = 96 << 10;
     self->base.alloc_granularity = 4096;
+    self->base.texture_bytes = 128;
     self->base.wake_fd = -1;
     self->next_address = LOWEST_ADDRESS;
     return &self->base;

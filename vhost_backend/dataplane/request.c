@@ -38,6 +38,12 @@ static const struct operation OPERATIONS[] = {
     [VGC_OP_EVENT_DESTROY] = {vgc_serve_event_destroy, sizeof(struct vgc_body_event), NEEDS_CONTEXT},
     [VGC_OP_EVENT_RECORD] = {vgc_serve_event_record, sizeof(struct vgc_body_event), NEEDS_CONTEXT},
     [VGC_OP_EVENT_WAIT] = {vgc_serve_event_wait, sizeof(struct vgc_body_event), NEEDS_CONTEXT},
+    [VGC_OP_ARRAY_CREATE] = {vgc_serve_array_create, sizeof(struct vgc_body_array_create), NEEDS_CONTEXT},
+    [VGC_OP_ARRAY_DESTROY] = {vgc_serve_array_destroy, sizeof(struct vgc_body_array), NEEDS_CONTEXT},
+    [VGC_OP_COPY_BOX] = {vgc_serve_copy_box, sizeof(struct vgc_body_copy_box), NEEDS_CONTEXT},
+    [VGC_OP_TEXTURE_CREATE] = {vgc_serve_texture_create, sizeof(struct vgc_body_texture_create), NEEDS_CONTEXT},
+    [VGC_OP_SURFACE_CREATE] = {vgc_serve_surface_create, sizeof(struct vgc_body_surface_create), NEEDS_CONTEXT},
+    [VGC_OP_OBJECT_DESTROY] = {vgc_serve_object_destroy, sizeof(struct vgc_body_object), NEEDS_CONTEXT},
 };
 
 /* NOP: with a context it ends in order with its stream, without one at once. */

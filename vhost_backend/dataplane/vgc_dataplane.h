@@ -109,7 +109,7 @@ struct vgc_cold {
     uint64_t request_id;
     uint64_t readable_len; /* bytes, request struct and body included */
     uint64_t writable_len; /* bytes, response struct not included */
-    uint8_t body[64];      /* private copy; length by opcode */
+    uint8_t body[128];     /* private copy; length by opcode */
 };
 
 /* Takes the oldest cold request: 1; 0: no request. */
@@ -157,7 +157,7 @@ void vgc_dp_release(struct vgc_dp *dp);
 /* Number of requests that are not returned yet. Those of rings that are stopped or broken may stay for ever. */
 uint32_t vgc_dp_in_flight(struct vgc_dp *dp);
 
-enum { VGC_MIGRATION_MAGIC = 0x564D4756, VGC_MIGRATION_VERSION = 1, VGC_MIGRATION_PROGRAMS = 4096 };
+enum { VGC_MIGRATION_MAGIC = 0x564D4756, VGC_MIGRATION_VERSION = 2, VGC_MIGRATION_PROGRAMS = 4096 };
 
 struct vgc_migration_context {
     uint32_t id; /* the driver's; 0: free */
@@ -175,7 +175,16 @@ struct vgc_migration_alloc {
     uint64_t address;
     uint64_t size;    /* as the guest requested */
     uint32_t context; /* engine's number */
+    uint32_t use;     /* memory, array, object */
+};
+
+struct vgc_migration_array {
+    uint32_t id; /* 0: free */
+    uint32_t serial;
+    uint32_t context; /* engine's number */
     uint32_t reserved;
+    uint64_t address;
+    uint32_t shape[8]; /* struct vgc_body_array_create */
 };
 
 /* State of the data plane, without programs, contents of device memory and printed text. */
@@ -190,6 +199,7 @@ struct vgc_migration_state {
     uint32_t function_serial;
     struct vgc_migration_context contexts[256];
     struct vgc_migration_event events[4096];
+    struct vgc_migration_array arrays[1024];
     uint32_t program_serials[4096]; /* per table entry, so that ids are not used again too soon */
 };
 

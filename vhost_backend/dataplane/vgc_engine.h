@@ -24,6 +24,36 @@ enum vgc_op_kind {
     VGC_OPK_LAUNCH,
     VGC_OPK_EVENT_RECORD,
     VGC_OPK_EVENT_WAIT,
+    VGC_OPK_COPY_BOX, /* rows of bytes, src -> dst; the boxes do not overlap */
+};
+
+/* Part of the device memory: rows of bytes at regular distances. */
+struct vgc_box {
+    uint64_t dst_pitch; /* bytes from row to row */
+    uint64_t dst_slice; /* bytes from slice to slice */
+    uint64_t src_pitch;
+    uint64_t src_slice;
+    uint32_t width; /* bytes of a row */
+    uint32_t height;
+    uint32_t depth;
+};
+
+/* A texture or surface object over device memory. Level n + 1 lies behind all layers of level n, with half its extents
+ * and no bytes between rows. */
+struct vgc_texture_spec {
+    const struct vgc_body_texture_create *sampling; /* checked; NULL: a surface */
+    uint64_t data;
+    uint64_t pitch; /* bytes from row to row */
+    uint64_t slice; /* bytes from slice to slice, or layer to layer */
+    uint32_t width; /* texels; at least 1, as the next three */
+    uint32_t height;
+    uint32_t depth;
+    uint32_t layers;
+    uint32_t levels;
+    uint32_t level_layers; /* layers between one level and the next */
+    uint32_t kind;         /* enum vgc_channel_kind */
+    uint32_t bits;         /* of a channel */
+    uint32_t channels;
 };
 
 /* A kernel of a loaded program, with the fields that the data plane checks. Owned by the engine, valid until its
@@ -47,11 +77,12 @@ struct vgc_op {
     uint32_t stream;  /* 0..VGC_MAX_STREAMS-1 */
     uint64_t request_id;
     /* arguments: all ranges are already checked against the context's allocations */
-    uint64_t dst;   /* device address */
-    uint64_t src;   /* device address */
-    uint64_t size;  /* bytes */
-    uint64_t value; /* FILL: the pattern; EVENT_*: the event's number, 1..VGC_MAX_EVENTS */
-    uint32_t unit;  /* FILL: bytes of the pattern */
+    uint64_t dst;       /* device address */
+    uint64_t src;       /* device address */
+    uint64_t size;      /* bytes */
+    uint64_t value;     /* FILL: the pattern; EVENT_*: the event's number, 1..VGC_MAX_EVENTS */
+    uint32_t unit;      /* FILL: bytes of the pattern */
+    struct vgc_box box; /* COPY_BOX; size: bytes of all rows */
     uint32_t num_spans;
     const struct vgc_span *spans; /* COPY_*: exactly `size` bytes of guest memory, stays mapped until finish */
     const struct vgc_kernel *kernel;
@@ -132,6 +163,10 @@ struct vgc_engine_ops {
     uint32_t (*take_output)(struct vgc_engine *engine, uint32_t context, char *to, uint32_t size, uint32_t *left,
                             uint64_t *lost);
 
+    /* Writes what kernels must know of a texture or surface to the `texture_bytes` of device memory at `address`, which
+     * is then the object. No operation uses these bytes. May be NULL: the engine has no textures. */
+    void (*put_texture)(struct vgc_engine *engine, const struct vgc_texture_spec *spec, uint64_t address);
+
     /* The control system (kernels/control/). All of these may be NULL: the engine then has none. They may be called
      * from the worker's control system thread, at the same time as other functions from the data-plane thread.
      *
@@ -180,6 +215,7 @@ struct vgc_engine {
     const struct vgc_engine_ops *ops;
     uint32_t num_pes;                  /* processing elements this VM may use */
     uint32_t max_shared_bytes;         /* static + dynamic, per block */
+    uint32_t texture_bytes;            /* bytes of device memory that an object takes; see put_texture */
     uint64_t alloc_granularity;        /* power of two; sizes are rounded up to a multiple of it, and charged so */
     struct vgc_black_box *black_box;   /* of the data plane, NULL outside a worker; see vgc_engine_fatal */
     struct vgc_dp *dp;                 /* data plane that calls this engine, or NULL; see vgc_engine_enter */

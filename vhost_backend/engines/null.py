@@ -69,7 +69,7 @@ class NullEngine(Engine):
     def __init__(self, pes: int) -> None:
         self.name = "null"
         self.num_pes = pes
-        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS
+        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_TEXTURES
         self.handle = lib.vgc_null_engine_new(pes)
         if self.handle == ffi.NULL:
             raise EngineError("no memory for the null engine")

@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0x3cd9038066a32f53ull
+#define VGC_WIRE_FINGERPRINT 0xd9144cb3ea6eed26ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -21,6 +21,10 @@
 #define VGC_MAX_CONTEXTS 256
 #define VGC_MAX_STREAMS 64
 #define VGC_MAX_EVENTS 4096
+#define VGC_MAX_ARRAYS 1024
+#define VGC_MAX_ARRAY_EXTENT 131072
+#define VGC_MAX_ARRAY_DEPTH 16384
+#define VGC_MAX_LINEAR_TEXELS 134217728
 #define VGC_MAX_NAME 1024
 #define VGC_MAX_PARAM_BYTES 4096
 #define VGC_MAX_CALL_ARGS 64
@@ -52,6 +56,12 @@ enum vgc_opcode {
     VGC_OP_EVENT_DESTROY = 0x61,
     VGC_OP_EVENT_RECORD = 0x62,
     VGC_OP_EVENT_WAIT = 0x63,
+    VGC_OP_ARRAY_CREATE = 0x70,
+    VGC_OP_ARRAY_DESTROY = 0x71,
+    VGC_OP_COPY_BOX = 0x72,
+    VGC_OP_TEXTURE_CREATE = 0x73,
+    VGC_OP_SURFACE_CREATE = 0x74,
+    VGC_OP_OBJECT_DESTROY = 0x75,
 };
 
 /* Outcome of a request. Errors may carry a UTF-8 text as the response's payload. */
@@ -96,6 +106,7 @@ enum vgc_health {
 #define VGC_F_EVENTS 0x2ull
 #define VGC_F_REGION_ADDRESS 0x4ull
 #define VGC_F_BINARY_PROGRAMS 0x8ull
+#define VGC_F_TEXTURES 0x10ull
 
 /* Bits of ``flags`` in a ``LAUNCH`` and a ``CALL``. */
 enum vgc_launch_flag {
@@ -123,6 +134,45 @@ enum vgc_param_kind {
     VGC_PARAM_KIND_FLOAT = 0x2,
     VGC_PARAM_KIND_POINTER = 0x3,
     VGC_PARAM_KIND_OTHER = 0x4,
+};
+
+/* Type of the channels of an array's or texture's texels. */
+enum vgc_channel_kind {
+    VGC_CHANNEL_KIND_SIGNED = 0x0,
+    VGC_CHANNEL_KIND_UNSIGNED = 0x1,
+    VGC_CHANNEL_KIND_FLOAT = 0x2,
+};
+
+/* Bits of ``ARRAY_CREATE``'s flags. */
+enum vgc_array_flag {
+    VGC_ARRAY_FLAG_LAYERED = 0x1,
+    VGC_ARRAY_FLAG_SURFACE = 0x2,
+    VGC_ARRAY_FLAG_CUBEMAP = 0x4,
+    VGC_ARRAY_FLAG_GATHER = 0x8,
+};
+
+/* Source of a texture's texels. */
+enum vgc_texture_resource {
+    VGC_TEXTURE_RESOURCE_ARRAY = 0x0,
+    VGC_TEXTURE_RESOURCE_LINEAR = 0x1,
+    VGC_TEXTURE_RESOURCE_PITCH = 0x2,
+};
+
+/* Bits of ``TEXTURE_CREATE``'s flags. */
+enum vgc_texture_flag {
+    VGC_TEXTURE_FLAG_NORMALISED = 0x1,
+    VGC_TEXTURE_FLAG_AS_FLOAT = 0x2,
+    VGC_TEXTURE_FLAG_SRGB = 0x4,
+    VGC_TEXTURE_FLAG_LINEAR = 0x8,
+    VGC_TEXTURE_FLAG_LINEAR_LEVELS = 0x10,
+};
+
+/* Treatment of coordinates outside of a texture. */
+enum vgc_address_mode {
+    VGC_ADDRESS_MODE_WRAP = 0x0,
+    VGC_ADDRESS_MODE_CLAMP = 0x1,
+    VGC_ADDRESS_MODE_MIRROR = 0x2,
+    VGC_ADDRESS_MODE_BORDER = 0x3,
 };
 
 /* Kinds of ``CALL`` arguments, in the order of the function's parameters. */
@@ -269,6 +319,86 @@ struct vgc_call_arg {
 struct vgc_body_event {
     uint32_t event;
     uint32_t reserved;
+};
+
+/* ARRAY_CREATE */
+struct vgc_body_array_create {
+    uint32_t width; /* texels */
+    uint32_t height; /* 0: one-dimensional */
+    uint32_t depth; /* slices, layers or faces; 0: neither */
+    uint32_t levels; /* mipmap levels; 1: no mipmap */
+    uint32_t kind; /* enum vgc_channel_kind */
+    uint32_t bits; /* of a channel: 8, 16 or 32 */
+    uint32_t channels; /* 1, 2 or 4 */
+    uint32_t flags; /* bits of VGC_ARRAY_FLAG_* */
+};
+
+/* ARRAY_DESTROY */
+struct vgc_body_array {
+    uint32_t array;
+    uint32_t reserved;
+};
+
+/* COPY_BOX: rows of `width` bytes. One side, at least, is an array; the other may be device memory. */
+struct vgc_body_copy_box {
+    uint64_t dst; /* address of the box's first byte; 0 for an array, as are pitch and slice */
+    uint64_t dst_pitch; /* bytes from row to row */
+    uint64_t dst_slice; /* bytes from slice to slice */
+    uint32_t dst_array; /* 0: device memory, then the next four are 0 */
+    uint32_t dst_level;
+    uint32_t dst_x; /* bytes */
+    uint32_t dst_y; /* rows */
+    uint32_t dst_z; /* slices, layers or faces */
+    uint32_t dst_reserved;
+    uint64_t src;
+    uint64_t src_pitch;
+    uint64_t src_slice;
+    uint32_t src_array;
+    uint32_t src_level;
+    uint32_t src_x;
+    uint32_t src_y;
+    uint32_t src_z;
+    uint32_t src_reserved;
+    uint32_t width; /* bytes */
+    uint32_t height;
+    uint32_t depth;
+    uint32_t reserved;
+};
+
+/* TEXTURE_CREATE */
+struct vgc_body_texture_create {
+    uint32_t resource; /* enum vgc_texture_resource */
+    uint32_t array; /* 0 for device memory */
+    uint64_t address; /* 0 for an array, as are the next three */
+    uint64_t pitch; /* bytes from row to row */
+    uint32_t width; /* texels */
+    uint32_t height; /* rows; 1 for linear memory */
+    uint32_t kind; /* enum vgc_channel_kind */
+    uint32_t bits; /* of a channel; 0: channels are those of the array, and kind is 0 */
+    uint32_t channels;
+    uint32_t flags; /* bits of VGC_TEXTURE_FLAG_* */
+    uint32_t modes[3]; /* enum vgc_address_mode, along x, y and z */
+    uint32_t max_anisotropy; /* 0 to 16 */
+    uint32_t border[4]; /* IEEE 754 binary32, as are the next three */
+    uint32_t bias;
+    uint32_t min_level;
+    uint32_t max_level;
+    uint32_t first_level;
+    uint32_t num_levels; /* 0: all from the first on; likewise layers */
+    uint32_t first_layer;
+    uint32_t num_layers;
+    uint32_t reserved;
+};
+
+/* SURFACE_CREATE */
+struct vgc_body_surface_create {
+    uint32_t array;
+    uint32_t level;
+};
+
+/* OBJECT_DESTROY */
+struct vgc_body_object {
+    uint64_t object;
 };
 
 /* Payload of a PROGRAM_LOAD response: this header, functions, params, globals, strings, log. */
@@ -420,6 +550,68 @@ _Static_assert(offsetof(struct vgc_call_arg, size) == 8, "vgc_call_arg.size");
 _Static_assert(sizeof(struct vgc_body_event) == 8, "vgc_body_event");
 _Static_assert(offsetof(struct vgc_body_event, event) == 0, "vgc_body_event.event");
 _Static_assert(offsetof(struct vgc_body_event, reserved) == 4, "vgc_body_event.reserved");
+_Static_assert(sizeof(struct vgc_body_array_create) == 32, "vgc_body_array_create");
+_Static_assert(offsetof(struct vgc_body_array_create, width) == 0, "vgc_body_array_create.width");
+_Static_assert(offsetof(struct vgc_body_array_create, height) == 4, "vgc_body_array_create.height");
+_Static_assert(offsetof(struct vgc_body_array_create, depth) == 8, "vgc_body_array_create.depth");
+_Static_assert(offsetof(struct vgc_body_array_create, levels) == 12, "vgc_body_array_create.levels");
+_Static_assert(offsetof(struct vgc_body_array_create, kind) == 16, "vgc_body_array_create.kind");
+_Static_assert(offsetof(struct vgc_body_array_create, bits) == 20, "vgc_body_array_create.bits");
+_Static_assert(offsetof(struct vgc_body_array_create, channels) == 24, "vgc_body_array_create.channels");
+_Static_assert(offsetof(struct vgc_body_array_create, flags) == 28, "vgc_body_array_create.flags");
+_Static_assert(sizeof(struct vgc_body_array) == 8, "vgc_body_array");
+_Static_assert(offsetof(struct vgc_body_array, array) == 0, "vgc_body_array.array");
+_Static_assert(offsetof(struct vgc_body_array, reserved) == 4, "vgc_body_array.reserved");
+_Static_assert(sizeof(struct vgc_body_copy_box) == 112, "vgc_body_copy_box");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst) == 0, "vgc_body_copy_box.dst");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst_pitch) == 8, "vgc_body_copy_box.dst_pitch");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst_slice) == 16, "vgc_body_copy_box.dst_slice");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst_array) == 24, "vgc_body_copy_box.dst_array");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst_level) == 28, "vgc_body_copy_box.dst_level");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst_x) == 32, "vgc_body_copy_box.dst_x");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst_y) == 36, "vgc_body_copy_box.dst_y");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst_z) == 40, "vgc_body_copy_box.dst_z");
+_Static_assert(offsetof(struct vgc_body_copy_box, dst_reserved) == 44, "vgc_body_copy_box.dst_reserved");
+_Static_assert(offsetof(struct vgc_body_copy_box, src) == 48, "vgc_body_copy_box.src");
+_Static_assert(offsetof(struct vgc_body_copy_box, src_pitch) == 56, "vgc_body_copy_box.src_pitch");
+_Static_assert(offsetof(struct vgc_body_copy_box, src_slice) == 64, "vgc_body_copy_box.src_slice");
+_Static_assert(offsetof(struct vgc_body_copy_box, src_array) == 72, "vgc_body_copy_box.src_array");
+_Static_assert(offsetof(struct vgc_body_copy_box, src_level) == 76, "vgc_body_copy_box.src_level");
+_Static_assert(offsetof(struct vgc_body_copy_box, src_x) == 80, "vgc_body_copy_box.src_x");
+_Static_assert(offsetof(struct vgc_body_copy_box, src_y) == 84, "vgc_body_copy_box.src_y");
+_Static_assert(offsetof(struct vgc_body_copy_box, src_z) == 88, "vgc_body_copy_box.src_z");
+_Static_assert(offsetof(struct vgc_body_copy_box, src_reserved) == 92, "vgc_body_copy_box.src_reserved");
+_Static_assert(offsetof(struct vgc_body_copy_box, width) == 96, "vgc_body_copy_box.width");
+_Static_assert(offsetof(struct vgc_body_copy_box, height) == 100, "vgc_body_copy_box.height");
+_Static_assert(offsetof(struct vgc_body_copy_box, depth) == 104, "vgc_body_copy_box.depth");
+_Static_assert(offsetof(struct vgc_body_copy_box, reserved) == 108, "vgc_body_copy_box.reserved");
+_Static_assert(sizeof(struct vgc_body_texture_create) == 112, "vgc_body_texture_create");
+_Static_assert(offsetof(struct vgc_body_texture_create, resource) == 0, "vgc_body_texture_create.resource");
+_Static_assert(offsetof(struct vgc_body_texture_create, array) == 4, "vgc_body_texture_create.array");
+_Static_assert(offsetof(struct vgc_body_texture_create, address) == 8, "vgc_body_texture_create.address");
+_Static_assert(offsetof(struct vgc_body_texture_create, pitch) == 16, "vgc_body_texture_create.pitch");
+_Static_assert(offsetof(struct vgc_body_texture_create, width) == 24, "vgc_body_texture_create.width");
+_Static_assert(offsetof(struct vgc_body_texture_create, height) == 28, "vgc_body_texture_create.height");
+_Static_assert(offsetof(struct vgc_body_texture_create, kind) == 32, "vgc_body_texture_create.kind");
+_Static_assert(offsetof(struct vgc_body_texture_create, bits) == 36, "vgc_body_texture_create.bits");
+_Static_assert(offsetof(struct vgc_body_texture_create, channels) == 40, "vgc_body_texture_create.channels");
+_Static_assert(offsetof(struct vgc_body_texture_create, flags) == 44, "vgc_body_texture_create.flags");
+_Static_assert(offsetof(struct vgc_body_texture_create, modes) == 48, "vgc_body_texture_create.modes");
+_Static_assert(offsetof(struct vgc_body_texture_create, max_anisotropy) == 60, "vgc_body_texture_create.max_anisotropy");
+_Static_assert(offsetof(struct vgc_body_texture_create, border) == 64, "vgc_body_texture_create.border");
+_Static_assert(offsetof(struct vgc_body_texture_create, bias) == 80, "vgc_body_texture_create.bias");
+_Static_assert(offsetof(struct vgc_body_texture_create, min_level) == 84, "vgc_body_texture_create.min_level");
+_Static_assert(offsetof(struct vgc_body_texture_create, max_level) == 88, "vgc_body_texture_create.max_level");
+_Static_assert(offsetof(struct vgc_body_texture_create, first_level) == 92, "vgc_body_texture_create.first_level");
+_Static_assert(offsetof(struct vgc_body_texture_create, num_levels) == 96, "vgc_body_texture_create.num_levels");
+_Static_assert(offsetof(struct vgc_body_texture_create, first_layer) == 100, "vgc_body_texture_create.first_layer");
+_Static_assert(offsetof(struct vgc_body_texture_create, num_layers) == 104, "vgc_body_texture_create.num_layers");
+_Static_assert(offsetof(struct vgc_body_texture_create, reserved) == 108, "vgc_body_texture_create.reserved");
+_Static_assert(sizeof(struct vgc_body_surface_create) == 8, "vgc_body_surface_create");
+_Static_assert(offsetof(struct vgc_body_surface_create, array) == 0, "vgc_body_surface_create.array");
+_Static_assert(offsetof(struct vgc_body_surface_create, level) == 4, "vgc_body_surface_create.level");
+_Static_assert(sizeof(struct vgc_body_object) == 8, "vgc_body_object");
+_Static_assert(offsetof(struct vgc_body_object, object) == 0, "vgc_body_object.object");
 _Static_assert(sizeof(struct vgc_program_table) == 32, "vgc_program_table");
 _Static_assert(offsetof(struct vgc_program_table, num_functions) == 0, "vgc_program_table.num_functions");
 _Static_assert(offsetof(struct vgc_program_table, num_params) == 4, "vgc_program_table.num_params");

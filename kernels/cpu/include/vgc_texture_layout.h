@@ -53,7 +53,7 @@ struct vgc_texture {
     float max_level;
     unsigned levels;       /* level n + 1 follows level n; sizes are halved, and rows lie close together */
     unsigned level_layers; /* layers between one level and the next; at least 1 */
-    unsigned char rest[12];
+    unsigned char rest[24];
 };
 
 enum vgc_sample_shape { VGC_SAMPLE_1D = 1, VGC_SAMPLE_2D = 2, VGC_SAMPLE_3D = 3, VGC_SAMPLE_CUBE = 4 };

@@ -7,7 +7,7 @@
  *   program.c   kernels and variables           position.c  calling PE, block and thread
  *   resident.c  grids whose blocks wait for each other
  *   migration.c work to or from another worker  cpu_control.h  control system
- *   texture.c   sampling, for kernels
+ *   texture.c   sampling, for kernels                descriptor.c what kernels know of textures
  */
 #ifndef VGC_CPU_ENGINE_H
 #define VGC_CPU_ENGINE_H
@@ -251,6 +251,9 @@ __attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const c
 __attribute__((noreturn)) void __vgc_trap(void);
 uint64_t __vgc_globaltimer(void);
 extern __thread struct vgc_cpu_ctx *vgc_cpu_current __attribute__((tls_model("initial-exec")));
+
+/* descriptor.c */
+void cpu_put_texture(struct vgc_engine *engine, const struct vgc_texture_spec *spec, uint64_t address);
 
 /* texture.c, for kernels. Ends the launch if `texture` is not the address of a texture's descriptor. */
 void __vgc_texture_sample(unsigned long long texture, const struct vgc_sample *sample, unsigned *channels);

@@ -61,6 +61,7 @@ static const struct vgc_engine_ops CPU_OPS = {
     .alloc = cpu_alloc,
     .free = cpu_free,
     .map_region = cpu_map_region,
+    .put_texture = cpu_put_texture,
     .submit = cpu_submit,
     .launch_bytes = cpu_launch_bytes,
     .poll = cpu_poll,
@@ -101,6 +102,7 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
     engine->base.num_pes = num_pes;
     engine->base.max_shared_bytes = VGC_CPU_MAX_SHARED - CPU_ALIGN;
     engine->base.alloc_granularity = CPU_ALIGN;
+    engine->base.texture_bytes = sizeof(struct vgc_texture);
     engine->base.wake_fd = -1;
     pthread_mutex_init(&engine->lock, NULL);
     pthread_mutex_init(&engine->programs_lock, NULL);

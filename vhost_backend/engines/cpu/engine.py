@@ -42,7 +42,7 @@ class CpuEngine(Engine):
 
     def __init__(self, pes: int) -> None:
         self.num_pes = pes
-        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
+        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS | lib.VGC_F_TEXTURES
         self.name = f"CPU, {pes} PEs: {_processor()}"[:63]
         self._why = ffi.new("char[]", lib.VGC_CPU_WHY)
         self.handle = lib.vgc_cpu_engine_new(pes, self._why)

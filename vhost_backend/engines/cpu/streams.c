@@ -63,9 +63,24 @@ static void copy_device(struct vgc_op *op, uint64_t limit)
     op->progress += len;
 }
 
+/* Copies rows, at least one, until `limit` bytes are copied. */
+static void copy_box(struct vgc_op *op, uint64_t limit)
+{
+    const struct vgc_box *box = &op->box;
+    uint64_t end = op->size - op->progress < limit ? op->size : op->progress + limit;
+    while (op->progress < end) {
+        uint64_t row = op->progress / box->width;
+        uint64_t z = row / box->height;
+        uint64_t y = row % box->height;
+        memcpy(at(op->dst + z * box->dst_slice + y * box->dst_pitch),
+               at(op->src + z * box->src_slice + y * box->src_pitch), box->width);
+        op->progress += box->width;
+    }
+}
+
 static bool is_copy(const struct vgc_op *op)
 {
-    return op->kind <= VGC_OPK_FILL && op->kind != VGC_OPK_MARKER;
+    return op->kind == VGC_OPK_COPY_BOX || (op->kind <= VGC_OPK_FILL && op->kind != VGC_OPK_MARKER);
 }
 
 /* Does a slice of a copy or fill; true when it is complete. */
@@ -75,6 +90,9 @@ static bool advance_copy(struct vgc_op *op, uint64_t limit)
     switch (op->kind) {
     case VGC_OPK_COPY_DEVICE:
         copy_device(op, limit);
+        break;
+    case VGC_OPK_COPY_BOX:
+        copy_box(op, limit);
         break;
     case VGC_OPK_FILL:
         len = op->size - op->progress < limit ? op->size - op->progress : limit;

@@ -181,6 +181,8 @@ static float place(const struct level *level, int axis, float at)
 static int index_at(const struct level *level, int axis, int index)
 {
     int size = (int)level->size[axis];
+    if (size <= 0) /* a forged descriptor */
+        return -1;
     switch (mode_of(level->texture, axis)) {
     case VGC_ADDRESS_WRAP:
         return (index % size + size) % size;
