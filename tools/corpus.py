@@ -65,7 +65,7 @@ def flags_of(unit: Path, top: Path) -> tuple[list[Path], list[str]]:
             for flag, value in _FLAG.findall((folder / "Makefile").read_text(errors="replace")):
                 if flag.startswith("-I"):
                     folders += [] if value.startswith("/") else [folder / value]
-                elif "'" not in value and '"' not in value:
+                elif "'" not in value and '"' not in value and (flag == "-D" or value.startswith("c++")):
                     options.append(flag.replace("--", "-") + value)
             break
         if folder == top:

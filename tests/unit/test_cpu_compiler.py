@@ -75,7 +75,7 @@ def test_usual_headers_can_be_included(header: str) -> None:
     [
         ("-I/etc", "option '-I/etc' is not allowed"),
         ("-fplugin=/tmp/x.so", "option '-fplugin=/tmp/x.so' is not allowed"),
-        ("-std=c++98", "unknown language standard 'c++98' (allowed: c++11, c++14, c++17, c++20)"),
+        ("-std=c++98", "unknown language standard 'c++98' (allowed: c++03, c++11, c++14, c++17, c++20)"),
         ("-D", "option '-D' needs a value"),
         ("other.cu", "option 'other.cu' is not allowed"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import CompileError, LaunchError, compile_image, rig
+from vhost_backend.engines.cpu import CpuEngine
 from vhost_backend.engines.cpu.host_headers import host_headers
 from vhost_backend.engines.cpu.toolchain import LLVM_DIR
 from vhost_backend.errors import HostError
@@ -207,3 +208,15 @@ def test_missing_compiler_is_told_with_the_packages(tmp_path: Path) -> None:
     with pytest.raises(HostError) as caught:
         host_headers(tmp_path)
     assert "apt-get install" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "source", ["#  include <cmath>\n", "%:include <cmath>\n", "// std ::max\n", "// f<< <1, 1>>>\n"]
+)
+def test_only_sources_that_may_need_them_see_headers_of_the_host(source: str) -> None:
+    """Each costs a mount."""
+    seen = {bind.source for bind in host_headers(LLVM_DIR).visible}
+    jobs = [CpuEngine.compile_job("CUDA_SOURCE", text.encode(), (), {}) for text in (EMPTY, source + EMPTY)]
+    assert [bool(seen & {bind.source for bind in job.visible}) for job in jobs] == [False, True]
+    assert [any("c++" in str(word) for word in job.command(isolated=True)[2:]) for job in jobs] == [False, True]
+    assert jobs[0].identity == jobs[1].identity

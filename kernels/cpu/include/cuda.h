@@ -1,5 +1,6 @@
 /* CUDA's driver API for host code, which is parsed and not compiled: its usual types and functions. Values as published. */
 #pragma once
+#define __cuda_cuda_h__
 #include "cuda_runtime.h"
 
 #define CUDA_VERSION CUDART_VERSION

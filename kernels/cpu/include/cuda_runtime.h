@@ -1,6 +1,7 @@
 /* CUDA C++ of the CPU engine. The compiler includes it before every source, and then vgc_texture.h and vgc_surface.h if the
  * source has the name of a function in them. */
 #pragma once
+#define __CUDA_RUNTIME_H__
 #define __NVCC__ 1
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 6

@@ -1,5 +1,6 @@
 /* Functions of CUDA's runtime API that host code may call. Declarations only: host code is parsed, not compiled. */
 #pragma once
+#define __CUDA_RUNTIME_API_H__
 #include "driver_types.h"
 
 #ifdef __cplusplus

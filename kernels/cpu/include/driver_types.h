@@ -1,5 +1,7 @@
-/* Types of CUDA's runtime API: errors, properties of devices, copies, streams, graphs, memory pools. Values as published. */
+/* Types of CUDA's runtime API: errors, properties of devices, copies, streams, graphs, memory pools. Values as published.
+ * Programs ask for the macros that tell of CUDA's headers. */
 #pragma once
+#define __DRIVER_TYPES_H__
 #include "vector_types.h"
 #include <limits.h>
 #include <stddef.h>

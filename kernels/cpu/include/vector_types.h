@@ -1,5 +1,6 @@
 /* dim3 and the built-in vector types, with their alignments. */
 #pragma once
+#define __VECTOR_TYPES_H__
 #include "vgc_builtins.h"
 
 #define __VGC_VECTORS(type, name, align2, align4)                                                                                        \

@@ -126,13 +126,13 @@ class CpuEngine(Engine):
     @staticmethod
     def compile_job(
         kind: str,
-        source: bytes,  # noqa: ARG004  the job is the same for any source
+        source: bytes,
         options: tuple[str, ...],
         settings: Mapping[str, str],  # noqa: ARG004  the engine has no settings
     ) -> CompileJob:
         if kind != "CUDA_SOURCE":
             raise ValueError(f"the cpu engine does not compile {kind}; allowed: CUDA_SOURCE")
-        return toolchain.compile_job(options)
+        return toolchain.compile_job(options, source)
 
     def _reason(self) -> str:
         return _text(self._why)

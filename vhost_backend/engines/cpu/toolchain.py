@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +24,15 @@ _LIBRARY: Final = "lib/clang/19/lib/linux/libclang_rt.builtins-x86_64.a"
 _LLVM_FILES: Final = ("bin/clang++", "bin/ld.lld", "lib/clang/19/include", _LIBRARY)
 """Files below `LLVM_DIR` that ``vgc-cpucc`` uses."""
 
+_HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
+"""What sources have that may need headers of the host: ``source.cpp`` looks closer."""
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
-def compile_job(options: tuple[str, ...]) -> CompileJob:
+def compile_job(options: tuple[str, ...], source: bytes | None = None) -> CompileJob:
     """Job that runs ``vgc-cpucc``, which refuses unknown options.
+
+    :param source: a source that cannot ask for headers of the host is compiled without them, as each costs a mount.
 
     :raise HostError: the compiler has not been built, or headers are missing.
     """
@@ -35,6 +40,9 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
         raise HostError(f"{COMPILER} is missing", hint="python -m tools.build")
     if not (LLVM_DIR / _LIBRARY).exists():
         raise HostError(f"{LLVM_DIR / _LIBRARY} is missing", hint="apt-get install libclang-rt-19-dev")
+    headers = host_headers(LLVM_DIR)
+    hosted = source is None or _HOSTED.search(source) is not None
+    folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
     argv: tuple[str | Path, ...] = (
         COMPILER,
         "--llvm",
@@ -43,7 +51,7 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
         INCLUDE_DIR,
         "--include-dir",
         CONTROL_DIR / "include",
-        *(word for folder in host_headers(LLVM_DIR).folders for word in ("--system-dir", folder)),
+        *(word for folder in folders for word in ("--system-dir", folder)),
         "--input",
         "source.cu",
         "--output",
@@ -55,20 +63,19 @@ def compile_job(options: tuple[str, ...]) -> CompileJob:
         argv=argv,
         input_name="source.cu",
         output_name="image",
-        visible=_visible(),
+        visible=(*_visible(), *(headers.visible if hosted else ())),
         identity=identity(),
     )
 
 
 @functools.cache
 def _visible() -> tuple[Bind, ...]:
-    """Compiler, its parts of LLVM, the headers of kernels, and those of the host's libraries."""
+    """Compiler, its parts of LLVM, and the headers of kernels."""
     return (
         Bind(COMPILER, INSIDE / "bin" / COMPILER.name),
         Bind(INCLUDE_DIR, INSIDE / "kernels" / "cpu" / "include"),
         Bind(CONTROL_DIR, INSIDE / "kernels" / "control"),
         *(Bind(LLVM_DIR / name, INSIDE / "llvm" / name) for name in _LLVM_FILES),
-        *host_headers(LLVM_DIR).visible,
     )
 
 

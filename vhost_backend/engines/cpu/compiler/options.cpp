@@ -6,7 +6,7 @@ namespace
 {
 
 const char *const ALLOWED =
-    "-D, -U, -O0..-O3, -std=c++11..c++20, --use_fast_math, -lineinfo, --name-expression=, -w; ignored: -arch, "
+    "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -lineinfo, --name-expression=, -w; ignored: -arch, "
     "--gpu-architecture, --maxrregcount, -fmad, -default-device, -rdc=false, -G, -g, --use-nvcc, --extended-lambda, "
     "--expt-relaxed-constexpr, --diag-suppress=";
 
@@ -21,6 +21,14 @@ bool is_ignored(llvm::StringRef option)
                                    "-maxrregcount=",
                                    "-lineinfo",
                                    "--generate-line-info",
+                                   "-m64",
+                                   "-Xcompiler",
+                                   "--compiler-options=",
+                                   "-cudart=",
+                                   "--cudart=",
+                                   "-Wno-deprecated-gpu-targets",
+                                   "-default-stream=",
+                                   "--default-stream=",
                                    "-default-device",
                                    "--device-as-default-execution-space",
                                    "-G",
@@ -65,14 +73,15 @@ bool takes_value(llvm::StringRef option)
 {
     return option == "-arch" || option == "--gpu-architecture" || option == "-code" || option == "-gencode" ||
            option == "-maxrregcount" || option == "--maxrregcount" || option == "-D" || option == "-U" ||
-           option == "-Xptxas" || option == "-diag-suppress" || option == "--diag-suppress" ||
+           option == "-Xptxas" || option == "-Xcompiler" || option == "--compiler-options" || option == "-cudart" ||
+           option == "--cudart" || option == "-diag-suppress" || option == "--diag-suppress" ||
            option == "--define-macro" || option == "--undefine-macro" || option == "-std" || option == "--std" ||
            option == "--name-expression";
 }
 
 bool is_standard(llvm::StringRef name)
 {
-    return name == "c++11" || name == "c++14" || name == "c++17" || name == "c++20";
+    return name == "c++03" || name == "c++11" || name == "c++14" || name == "c++17" || name == "c++20";
 }
 
 /// Adds a guest option and its value, which may have been a separate word.
@@ -86,8 +95,9 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
         options.name_expressions.push_back(value.str());
     else if (option == "-std" || option == "--std") {
         if (!is_standard(value))
-            fail("unknown language standard '" + value + "' (allowed: c++11, c++14, c++17, c++20)");
-        options.clang.push_back(("-std=" + value).str());
+            fail("unknown language standard '" + value + "' (allowed: c++03, c++11, c++14, c++17, c++20)");
+        // the device headers need C++11
+        options.clang.push_back(("-std=" + (value == "c++03" ? "c++11" : value)).str());
     } else if (option == "--use_fast_math" || option == "-use_fast_math")
         options.clang.insert(options.clang.end(), {"-freciprocal-math", "-fapprox-func", "-D__USE_FAST_MATH__=1"});
     else if (option == "--fmad=false" || option == "-fmad=false")
