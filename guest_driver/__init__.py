@@ -51,6 +51,7 @@ from guest_driver.memory import DeviceArray, DeviceMemory
 from guest_driver.program import Function, Program
 from guest_driver.shadow import ShadowArray, ShadowDevice
 from guest_driver.stream import Event, Stream
+from guest_driver.texture import KernelObject, TextureArray
 
 __all__ = [
     "BadRequest",
@@ -74,6 +75,7 @@ __all__ = [
     "Job",
     "KernelAssert",
     "KernelFault",
+    "KernelObject",
     "LaunchFailed",
     "NoAnswer",
     "NoContext",
@@ -90,6 +92,7 @@ __all__ = [
     "ShadowMismatch",
     "Stream",
     "SystemFailure",
+    "TextureArray",
     "Timeout",
     "Timing",
     "Unsupported",

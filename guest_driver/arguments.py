@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from guest_driver.memory import DeviceMemory
+from guest_driver.texture import KernelObject
 
 POINTER_BYTES: Final = 8
 _FLOAT_FORMATS: Final = {2: "<e", 4: "<f", 8: "<d"}
@@ -129,6 +130,14 @@ def _float_bytes(value: float, size: int) -> bytes:
         raise TypeError(f"{value} does not fit a float of {size} bytes") from None
 
 
+def _object_bytes(value: KernelObject, param: Param) -> bytes:
+    if not value.is_alive:
+        raise ValueError("this texture or surface was freed")
+    if param.kind not in (ParamKind.INTEGER, ParamKind.UNKNOWN):
+        raise _refusal(value, param)
+    return value.number.to_bytes(POINTER_BYTES, "little")
+
+
 def _memory_bytes(value: DeviceMemory, param: Param) -> bytes:
     if param.kind is not _POINTER and param.kind is not _UNKNOWN:
         raise _refusal(value, param)
@@ -162,6 +171,8 @@ def pack(value: Any, param: Param) -> bytes:
     kind = param.kind
     if isinstance(value, DeviceMemory):
         data = _memory_bytes(value, param)
+    elif isinstance(value, KernelObject):
+        data = _object_bytes(value, param)
     elif isinstance(value, int) and kind is not _OTHER:
         data = _float_bytes(value, param.size) if kind is _FLOAT else _int_bytes(int(value), param.size)
     elif type(value) is float and (kind is _FLOAT or kind is _UNKNOWN):

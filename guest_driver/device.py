@@ -16,6 +16,7 @@ from guest_driver.memory import DeviceArray, DeviceMemory, buffer_of
 from guest_driver.output import Output
 from guest_driver.program import Extent, Function, Program, geometry
 from guest_driver.stream import Event, Stream
+from guest_driver.texture import Edge, KernelObject, TextureArray, edges_of, texture_of
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -244,6 +245,44 @@ class Device:
         copy = self.empty(array.shape, array.dtype)
         copy.set(array)
         return copy
+
+    def texture_array(self, shape: int | Sequence[int], dtype: DTypeLike = "float32", **kinds: Any) -> TextureArray:
+        """Allocates an array for textures and surfaces: see `TextureArray`."""
+        return TextureArray(self._handle, shape, dtype, **kinds)
+
+    def texture(
+        self,
+        source: TextureArray | DeviceMemory,
+        *,
+        edge: Edge = "clamp",
+        linear: bool = False,
+        normalised: bool = False,
+        as_float: bool = False,
+        srgb: bool = False,
+        linear_levels: bool = False,
+        border: Sequence[float] = (0, 0, 0, 0),
+        levels: tuple[float, float] = (0, 1000),
+        bias: float = 0,
+        dtype: DTypeLike | None = None,
+        channels: int = 1,
+        pitch: tuple[int, int, int] | None = None,
+    ) -> KernelObject:
+        """Makes a texture object of an array or of device memory.
+
+        :param normalised: coordinates run from 0 to 1. :param as_float: integers of 8 and 16 bits are read as floats.
+        :param levels: smallest and largest level of detail.
+        :param dtype: type of the channels in memory, and `channels` their number; an array has its own.
+        :param pitch: width and height in texels, and bytes from row to row, of a texture over memory; without it, its
+            texels are fetched by index.
+        """
+        flags = lib.VGC_TEXTURE_NORMALISED * normalised + lib.VGC_TEXTURE_AS_FLOAT * as_float
+        flags += lib.VGC_TEXTURE_SRGB * srgb + lib.VGC_TEXTURE_LINEAR * linear
+        flags += lib.VGC_TEXTURE_LINEAR_LEVELS * linear_levels
+        form: dict[str, Any] = {"flags": flags, "edges": edges_of(edge), "border": list(border), "bias": bias}
+        form |= {"min_level": levels[0], "max_level": levels[1]}
+        if not isinstance(source, TextureArray):
+            form["channels"] = channels
+        return texture_of(self._handle, source, form, dtype, pitch)
 
     def region_buffer(self, nbytes: int) -> Any:
         """Allocates a writable buffer in the shared region, which the host maps too: copies need no staging."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from guest_driver.handle import Handle
     from guest_driver.job import Job, Timing
     from guest_driver.stream import Stream
+    from guest_driver.texture import KernelObject
 
 Extent: TypeAlias = int | Sequence[int]
 """Size of a grid or a block: one to three numbers."""
@@ -155,6 +156,7 @@ class Program:
         self.log = text(lib.vgc_program_log(self._pointer))
         self._unload = handle.on_collect(self, lib.vgc_program_unload, self._pointer)
         self._functions: dict[str, Function] = {}
+        self._bound: dict[str, KernelObject] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -217,7 +219,17 @@ class Program:
         check(lib.vgc_program_global(self._pointer, name.encode(), address, size))
         return Variable(name, int(address[0]), int(size[0]))
 
+    def bind(self, name: str, bound: KernelObject) -> None:
+        """Binds a texture or surface reference (``texture<float, 2> name``) to an object, and keeps that alive.
+
+        :raise errors.NotFound: the program has no such variable.
+        """
+        self.check_loaded()
+        check(lib.vgc_reference_bind(self.handle.pointer, self._pointer, name.encode(), bound.number, 0))
+        self._bound[name] = bound
+
     def unload(self) -> None:
         """Unloads the program; a second call does nothing. Its kernels must not be used again."""
         self._functions.clear()
+        self._bound.clear()
         self._unload()

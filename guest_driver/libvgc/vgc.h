@@ -75,6 +75,7 @@ struct vgc_program;
 struct vgc_function;
 struct vgc_event;
 struct vgc_job;
+struct vgc_array;
 
 /* A device whose other side is in a process of this machine: file descriptors instead of PCI (tests,
  * benchmarks). The file descriptors stay the caller's and must outlive the device handle. */
@@ -196,6 +197,70 @@ struct vgc_param {
     uint32_t reserved;
 };
 
+enum vgc_channel_type { VGC_CHANNEL_SIGNED = 0, VGC_CHANNEL_UNSIGNED = 1, VGC_CHANNEL_FLOAT = 2 };
+
+enum vgc_array_bits {
+    VGC_ARRAY_LAYERED = 1, /* depth counts layers */
+    VGC_ARRAY_SURFACE = 2, /* surfaces may be made of it */
+    VGC_ARRAY_CUBEMAP = 4, /* depth counts faces: 6, or a multiple of 6 with LAYERED */
+    VGC_ARRAY_GATHER = 8,
+};
+
+enum vgc_texture_bits {
+    VGC_TEXTURE_NORMALISED = 1, /* coordinates run from 0 to 1 */
+    VGC_TEXTURE_AS_FLOAT = 2,   /* integers of 8 and 16 bits are read as floats */
+    VGC_TEXTURE_SRGB = 4,
+    VGC_TEXTURE_LINEAR = 8,         /* filter between texels */
+    VGC_TEXTURE_LINEAR_LEVELS = 16, /* filter between levels */
+};
+
+enum vgc_texture_edge { VGC_EDGE_WRAP = 0, VGC_EDGE_CLAMP = 1, VGC_EDGE_MIRROR = 2, VGC_EDGE_BORDER = 3 };
+
+struct vgc_array_shape {
+    uint32_t width;    /* texels */
+    uint32_t height;   /* 0: one-dimensional */
+    uint32_t depth;    /* slices, layers or faces; 0: neither */
+    uint32_t levels;   /* of a mipmap; 1: no mipmap */
+    uint32_t kind;     /* enum vgc_channel_type */
+    uint32_t bits;     /* of a channel: 8, 16, 32 */
+    uint32_t channels; /* 1, 2, 4 */
+    uint32_t flags;    /* enum vgc_array_bits */
+};
+
+/* One side of a copy: a place in an array, or device memory. */
+struct vgc_side {
+    const struct vgc_array *array; /* NULL: device memory */
+    uint64_t address;              /* of device memory, as are the next two; 0 for an array */
+    uint64_t pitch;                /* bytes from row to row */
+    uint64_t slice;                /* bytes from slice to slice */
+    uint32_t level;                /* of an array, as are the next three; 0 for device memory */
+    uint32_t x;                    /* bytes */
+    uint32_t y;
+    uint32_t z;
+};
+
+struct vgc_texture_form {
+    const struct vgc_array *array; /* NULL: device memory */
+    uint64_t address;              /* of device memory, as are the next three; 0 for an array */
+    uint64_t pitch;                /* bytes from row to row; 0: linear memory, for fetches by index */
+    uint32_t width;                /* texels */
+    uint32_t height;
+    uint32_t kind; /* enum vgc_channel_type */
+    uint32_t bits; /* of a channel; 0: channels are those of the array, and kind is 0 */
+    uint32_t channels;
+    uint32_t flags;    /* enum vgc_texture_bits */
+    uint32_t edges[3]; /* enum vgc_texture_edge, along x, y, z */
+    uint32_t max_anisotropy;
+    float border[4];
+    float bias; /* of the level of detail; so are the next two */
+    float min_level;
+    float max_level;
+    uint32_t first_level;
+    uint32_t num_levels; /* 0: all from the first on; likewise layers */
+    uint32_t first_layer;
+    uint32_t num_layers;
+};
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 VGC_API const char *vgc_version(void);
@@ -239,6 +304,23 @@ VGC_API int vgc_region_alloc(struct vgc_device *device, uint64_t size, void **po
 VGC_API void vgc_region_free(struct vgc_device *device, void *pointer);
 /* Where kernels see `pointer`, for engines that can reach the region (VGC_UNSUPPORTED otherwise). */
 VGC_API int vgc_region_address(struct vgc_device *device, const void *pointer, uint64_t *address);
+
+/* ---- arrays, textures, surfaces ------------------------------------------------------------- */
+
+/* Arrays hold texels for textures and surfaces; a new one holds zeroes. VGC_UNSUPPORTED: this device has none. */
+VGC_API int vgc_array_create(struct vgc_device *device, const struct vgc_array_shape *shape, struct vgc_array **array);
+VGC_API int vgc_array_destroy(struct vgc_array *array);
+/* Copies `depth` slices of `height` rows of `width` bytes. One side, at least, is an array. */
+VGC_API int vgc_copy_box(struct vgc_device *device, const struct vgc_side *dst, const struct vgc_side *src,
+                         uint32_t width, uint32_t height, uint32_t depth, uint32_t stream, struct vgc_job **job);
+/* Objects are the 64 bits that kernels take as cudaTextureObject_t and cudaSurfaceObject_t. They must be destroyed
+ * before their array or memory. */
+VGC_API int vgc_texture_create(struct vgc_device *device, const struct vgc_texture_form *form, uint64_t *object);
+VGC_API int vgc_surface_create(struct vgc_array *array, uint32_t level, uint64_t *object);
+VGC_API int vgc_object_destroy(struct vgc_device *device, uint64_t object);
+/* Binds a texture or surface reference of a program, a variable, to an object, in the stream's order. */
+VGC_API int vgc_reference_bind(struct vgc_device *device, struct vgc_program *program, const char *name,
+                               uint64_t object, uint32_t stream);
 
 /* ---- programs ------------------------------------------------------------------------------- */
 

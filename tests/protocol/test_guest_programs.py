@@ -66,6 +66,12 @@ def test_matrices_are_multiplied(host: GuestHost) -> None:
     assert "right" in done.stdout
 
 
+def test_picture_is_rotated_by_a_texture(host: GuestHost) -> None:
+    done = host.python(EXAMPLES / "rotate.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "right" in done.stdout
+
+
 @pytest.mark.parametrize("library", ["libvgc.a", "libvgc.so"])
 def test_c_program_links_the_driver(host: GuestHost, tmp_path: Path, library: str) -> None:
     program, built = tmp_path / "saxpy", LIBVGC / "build" / library

@@ -122,6 +122,7 @@ static struct vgc_device *new_device(const struct vgc_options *options)
     (void)pthread_mutex_init(&device->heap_mutex, NULL);
     (void)pthread_mutex_init(&device->queues_mutex, NULL);
     (void)pthread_mutex_init(&device->ledger.mutex, NULL);
+    (void)pthread_mutex_init(&device->objects.mutex, NULL);
     return device;
 }
 
@@ -133,12 +134,14 @@ static void free_device(struct vgc_device *device, bool quiet)
     vgc_state_close(device, quiet);
     vgc_heap_close(device);
     vgc_ledger_clear(&device->ledger);
+    vgc_ledger_clear(&device->objects);
     if (device->transport != NULL)
         device->transport->ops->close(device->transport);
     (void)pthread_mutex_destroy(&device->state_mutex);
     (void)pthread_mutex_destroy(&device->heap_mutex);
     (void)pthread_mutex_destroy(&device->queues_mutex);
     (void)pthread_mutex_destroy(&device->ledger.mutex);
+    (void)pthread_mutex_destroy(&device->objects.mutex);
     free(device);
 }
 
@@ -248,6 +251,7 @@ int vgc_reset(struct vgc_device *device)
     struct vgc_client *self = vgc_state_self(device);
     atomic_fetch_sub(&device->state->memory_bytes, atomic_exchange(&self->memory_bytes, 0));
     vgc_ledger_clear(&device->ledger);
+    vgc_ledger_clear(&device->objects);
     atomic_store(&device->streams, 1);
     device->epoch++;
     device->context = 0;

@@ -289,6 +289,7 @@ struct vgc_device {
     struct vgc_queue *shared_queue;
     struct vgc_queue *queues[VGC_MAX_QUEUES];
     struct vgc_ledger ledger;
+    struct vgc_ledger objects; /* textures and surfaces, all of size 1 */
 
     uint32_t context;
     uint32_t epoch; /* +1 at every vgc_reset */
