@@ -72,7 +72,7 @@ class LaunchFailed(VgcError):
 
 
 class KernelFault(VgcError):
-    """A kernel accessed unmapped memory, divided by zero or overflowed its stack."""
+    """A kernel accessed unmapped memory or overflowed its stack."""
 
     result = 11
 

@@ -367,7 +367,7 @@ def test_types_convert_as_in_cuda() -> None:
     template <class T, class T2> __host__ __device__ double all(T x) {
         float f = x; double d = x; int i = x; long long l = x; bool b = x; unsigned char c = (unsigned char)x;
         T g(1), h = 2u, k = 3.0f, m = 4.0, n = 5ll, o = (short)6, p = 7ul; g = 8; g = 2.5; g = 3.0f; g += h; ++g; g--; -g; +g;
-        g = {}; g = h; T2 v(g, h), w = v; w = {}; w = v; v += w; v = v * w - v / w; if (v == w || v != w || v < w) v = -v; ++v; --v;
+        T none; none = {}; T2 v(g, h), w; w = {}; w = v; v += w; v = v * w - v / w; if (v == w || v != w || v < w) v = -v; ++v; --v;
         return f + d + i + l + b + c + float(k + m + n + o + p) + float(v.x * v.y) + (x ? 1 : 0) + (g > h);
     }
     double host(float x) { return all<half, half2>(x) + all<nv_bfloat16, nv_bfloat162>(x) + float(__float2half_rz(x)); }

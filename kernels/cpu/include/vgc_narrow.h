@@ -2,28 +2,7 @@
 #pragma once
 #include "cuda_runtime.h"
 
-#define __VGC_HD__ static __host__ __device__ __forceinline__
-
 enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
-enum __vgc_rounding { __VGC_RN, __VGC_RZ, __VGC_RD, __VGC_RU };
-
-/* A float that rounds to every format of at most 22 bits as `x` does: inexact results get an odd last bit. */
-__VGC_HD__ float __vgc_odd(double x) {
-    const float near = (float)x;
-    const double error = x - (double)near;
-    const unsigned bits = __builtin_bit_cast(unsigned, near);
-    const unsigned step = (error > 0) == (bits >> 31 == 0) ? 1u : -1u;
-    return (bits & 1) == 0 && (error > 0 || error < 0) ? __builtin_bit_cast(float, bits + step) : near;
-}
-/* A double that rounds to every format of at most 51 bits as the integer does. */
-__VGC_HD__ double __vgc_odd(long long x) {
-    const long long coarse = (x & ~0xfffll) | ((x & 0xfff) != 0 ? 0x800 : 0);
-    return (double)(x >= -(1ll << 53) && x <= 1ll << 53 ? x : coarse);
-}
-__VGC_HD__ double __vgc_odd(unsigned long long x) {
-    const unsigned long long coarse = (x & ~0xfffull) | ((x & 0xfff) != 0 ? 0x800 : 0);
-    return (double)(x <= 1ull << 53 ? x : coarse);
-}
 
 /* Formats: the bits of a float rounded to nearest, and the float of bits. */
 struct __vgc_binary16 {
@@ -49,15 +28,11 @@ struct __vgc_bfloat16 {
     static __host__ __device__ __forceinline__ float widen(unsigned short bits) {
         return __builtin_bit_cast(float, (unsigned)bits << 16);
     }
-    /* The product is exact; the error of the sum [Knuth: TwoSum] decides about its last bit. */
+    /* The product is exact; the error of the sum decides about its last bit. */
     static __host__ __device__ __forceinline__ float fma(float a, float b, float c) {
-#pragma clang fp contract(off) reassociate(off)
+#pragma clang fp contract(off)
         const double product = (double)a * (double)b, sum = product + (double)c;
-        const double part = sum - product, error = (product - (sum - part)) + ((double)c - part);
-        const unsigned long long bits = __builtin_bit_cast(unsigned long long, sum);
-        const unsigned long long step = (error > 0) == (bits >> 63 == 0) ? 1ull : -1ull;
-        const bool inexact = (bits & 1) == 0 && (error > 0 || error < 0);
-        return __vgc_odd(inexact ? __builtin_bit_cast(double, bits + step) : sum);
+        return __vgc_odd(__vgc_odd(sum, __vgc_sum_error(product, (double)c, sum)));
     }
     static constexpr unsigned short one = 0x3f80, infinity = 0x7f80;
 };

@@ -3,6 +3,8 @@
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
 //   inline_asm.cpp turns reads of PTX special registers into calls, refuses other PTX, keeps x86
+//   undefined.cpp  gives operations that C++ leaves undefined the results that they have on a GPU
+//   denormals.cpp  with -ftz=true: flushes denormal floats to zero
 //   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
 //   block_atomics.cpp  makes atomics on shared memory plain instructions
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads; region.h
@@ -49,6 +51,7 @@ struct Options {
     std::string dump_ir;                   // file for the final IR; for developers
     std::vector<std::string> clang;        // the guest's options, translated for clang
     std::vector<std::string> name_expressions; // templates to instantiate
+    bool flush_denormals = false;              // -ftz=true
 };
 
 /// Reads the command line; refuses every option that is not on the white list.
@@ -109,6 +112,10 @@ void link_image(const Options &options, const std::string &object);
 
 Program collect(llvm::Module &module);
 void lower_inline_asm(llvm::Module &module);
+/// Gives operations that are undefined in C++ the results that they have on a GPU.
+void define_results(llvm::Module &module);
+/// Makes operations on floats take and give zeroes for denormal numbers.
+void flush_denormals(llvm::Module &module);
 
 /// Attribute of the functions whose calls stand for shared variables.
 inline constexpr char SHARED_VARIABLE[] = "vgc-shared-variable";

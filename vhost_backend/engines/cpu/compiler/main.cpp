@@ -38,11 +38,14 @@ void compile(const Options &options)
 
     Program program = collect(*module);
     lower_inline_asm(*module);
+    define_results(*module);
     note_places(*module);
     llvm::StripDebugInfo(*module);
     SharedMemory shared(*module);
     prepare_inlining(*module, program);
     simplify(*module, *machine);
+    if (options.flush_denormals)
+        flush_denormals(*module);
     note_step("the placement of shared variables");
     shared.place(program);
     form_regions(*module, program);

@@ -6,8 +6,9 @@ namespace
 {
 
 const char *const ALLOWED =
-    "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -lineinfo, --name-expression=, -w; ignored: -arch, "
-    "--gpu-architecture, --maxrregcount, -fmad, -default-device, -rdc=false, -G, -g, --use-nvcc, --extended-lambda, "
+    "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
+    "--name-expression=, -w; ignored: -arch, --gpu-architecture, --maxrregcount, -default-device, -rdc=false, -G, -g, "
+    "--use-nvcc, --extended-lambda, "
     "--expt-relaxed-constexpr, --diag-suppress=";
 
 bool is_ignored(llvm::StringRef option)
@@ -40,16 +41,8 @@ bool is_ignored(llvm::StringRef option)
                                    "--ptxas-options",
                                    "-restrict",
                                    "--restrict",
-                                   "--fmad=true",
-                                   "-fmad=true",
                                    "--extra-device-vectorization",
                                    "-extra-device-vectorization",
-                                   "--ftz=",
-                                   "-ftz=",
-                                   "--prec-sqrt=",
-                                   "-prec-sqrt=",
-                                   "--prec-div=",
-                                   "-prec-div=",
                                    "--use-nvcc",
                                    "-extended-lambda",
                                    "--extended-lambda",
@@ -69,12 +62,20 @@ bool is_ignored(llvm::StringRef option)
     return false;
 }
 
+/// Options for the arithmetic of floats, whose value is true or false.
+bool is_arithmetic(llvm::StringRef option)
+{
+    if (option.starts_with("--"))
+        option = option.drop_front();
+    return option == "-ftz" || option == "-fmad" || option == "-prec-div" || option == "-prec-sqrt";
+}
+
 bool takes_value(llvm::StringRef option)
 {
-    return option == "-arch" || option == "--gpu-architecture" || option == "-code" || option == "-gencode" ||
-           option == "-maxrregcount" || option == "--maxrregcount" || option == "-D" || option == "-U" ||
-           option == "-Xptxas" || option == "-Xcompiler" || option == "--compiler-options" || option == "-cudart" ||
-           option == "--cudart" || option == "-diag-suppress" || option == "--diag-suppress" ||
+    return is_arithmetic(option) || option == "-arch" || option == "--gpu-architecture" || option == "-code" ||
+           option == "-gencode" || option == "-maxrregcount" || option == "--maxrregcount" || option == "-D" ||
+           option == "-U" || option == "-Xptxas" || option == "-Xcompiler" || option == "--compiler-options" ||
+           option == "-cudart" || option == "--cudart" || option == "-diag-suppress" || option == "--diag-suppress" ||
            option == "--define-macro" || option == "--undefine-macro" || option == "-std" || option == "--std" ||
            option == "--name-expression";
 }
@@ -82,6 +83,17 @@ bool takes_value(llvm::StringRef option)
 bool is_standard(llvm::StringRef name)
 {
     return name == "c++03" || name == "c++11" || name == "c++14" || name == "c++17" || name == "c++20";
+}
+
+/// Divisions and square roots are exact: -prec-div=false and -prec-sqrt=false, which allow errors, change nothing.
+void set_arithmetic(Options &options, llvm::StringRef option, llvm::StringRef value)
+{
+    if (value != "true" && value != "false")
+        fail("unknown value '" + value + "' of option '" + option + "' (allowed: true, false)");
+    if (option.ends_with("ftz"))
+        options.flush_denormals = value == "true";
+    else if (option.ends_with("fmad"))
+        options.clang.push_back(value == "true" ? "-ffp-contract=fast" : "-ffp-contract=off");
 }
 
 /// Adds a guest option and its value, which may have been a separate word.
@@ -98,10 +110,11 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
             fail("unknown language standard '" + value + "' (allowed: c++03, c++11, c++14, c++17, c++20)");
         // the device headers need C++11
         options.clang.push_back(("-std=" + (value == "c++03" ? "c++11" : value)).str());
-    } else if (option == "--use_fast_math" || option == "-use_fast_math")
-        options.clang.insert(options.clang.end(), {"-freciprocal-math", "-fapprox-func", "-D__USE_FAST_MATH__=1"});
-    else if (option == "--fmad=false" || option == "-fmad=false")
-        options.clang.push_back("-ffp-contract=off");
+    } else if (option == "--use_fast_math" || option == "-use_fast_math") {
+        options.clang.insert(options.clang.end(), {"-ffp-contract=fast", "-D__USE_FAST_MATH__=1"});
+        options.flush_denormals = true;
+    } else if (is_arithmetic(option))
+        set_arithmetic(options, option, value);
     else if (option == "-w" || option == "--disable-warnings")
         options.clang.push_back("-w");
     else if (!takes_value(option) && !is_ignored(option))
@@ -125,6 +138,11 @@ void split_joined(llvm::StringRef word, llvm::StringRef &option, llvm::StringRef
             value = word.drop_front(prefix.size());
             return;
         }
+    if (const auto [name, rest] = word.split('='); is_arithmetic(name) && word.contains('=')) {
+        option = name;
+        value = rest;
+        return;
+    }
     complete = !takes_value(word);
 }
 

@@ -1,0 +1,156 @@
+"""Results of operations that are undefined in C++: those of a GPU, as the table in the engine's README says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import Rig, compile_image, rig
+
+INTEGERS: Final[dict[str, tuple[str, Any]]] = {
+    "s32": ("int", np.int32),
+    "u32": ("unsigned", np.uint32),
+    "s64": ("long long", np.int64),
+    "u64": ("unsigned long long", np.uint64),
+}
+FLOATS: Final[dict[str, tuple[str, Any]]] = {"f32": ("float", np.float32), "f64": ("double", np.float64)}
+
+
+def source() -> str:
+    parts = []
+    for name, (c, _dtype) in INTEGERS.items():
+        parts.append(
+            f'extern "C" __global__ void {name}(const {c} *a, const {c} *b, const int *n, {c} *o) {{\n'
+            f"    const int i = threadIdx.x; o += 4 * i;\n"
+            f"    o[0] = a[i] / b[i]; o[1] = a[i] % b[i]; o[2] = a[i] << n[i]; o[3] = a[i] >> n[i];\n}}\n"
+        )
+        for short, (real, _dtype) in FLOATS.items():
+            parts.append(
+                f'extern "C" __global__ void {short}_{name}(const {real} *x, {c} *o) {{ o[threadIdx.x] = ({c})x[threadIdx.x]; }}\n'
+            )
+    parts.append(
+        'extern "C" __global__ void extremes(const float *a, const float *b, float *o) {\n'
+        "    const int i = threadIdx.x; o[4 * i] = fminf(a[i], b[i]); o[4 * i + 1] = fmaxf(a[i], b[i]);\n"
+        "    o[4 * i + 2] = (float)fmin((double)a[i], (double)b[i]); o[4 * i + 3] = max(a[i], b[i]);\n}\n"
+        'extern "C" __global__ void constants(int *o, int zero) { o[0] = 5 / zero; o[1] = zero ? 1 : 7 % zero; o[2] = 1 << (zero + 40); }\n'
+        'extern "C" __global__ void outside(const int *in, int *o) { o[threadIdx.x] = __shfl_sync(0xffffu, in[threadIdx.x], 20); }\n'
+    )
+    return "".join(parts)
+
+
+@pytest.fixture(scope="module")
+def image() -> bytes:
+    return compile_image(source(), ("-w",))[0]
+
+
+@pytest.fixture
+def gpu(image: bytes) -> Iterator[Rig]:
+    with rig(pes=1) as made:
+        made.load_image(image)
+        yield made
+
+
+def run(gpu: Rig, name: str, out: Any, times: int, *inputs: Any) -> Any:
+    arrays = [gpu.array(len(values), values.dtype, values) for values in inputs]
+    result = gpu.array((len(inputs[0]), times), out)
+    gpu.launch(name, 1, len(inputs[0]), *arrays, result)
+    return result
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers(gpu: Rig, name: str) -> None:
+    """Division by zero gives ones. The least number by -1 is itself. Shifts by too much leave zeroes, or the sign."""
+    dtype = INTEGERS[name][1]
+    limits = np.iinfo(dtype)
+    rows = [
+        (a, b, n)
+        for a in (7, limits.max, limits.min)
+        for b in (0, 3, -1)
+        for n in (0, limits.bits - 1, limits.bits, 100, -1)
+    ]
+    a, b = (np.array([row[i] % (1 << limits.bits) for row in rows], np.uint64).astype(dtype) for i in (0, 1))
+    n = np.array([row[2] for row in rows])
+    got = run(gpu, name, dtype, 4, a, b, n.astype(np.int32))
+    for row, x, y, by in zip(got, a, b, n, strict=True):
+        assert [int(v) for v in row] == [
+            int(np.uint64(v % (1 << 64)).astype(dtype)) for v in defined(int(x), int(y), int(by), limits)
+        ]
+
+
+def defined(a: int, b: int, by: int, limits: Any) -> list[int]:
+    quotient = -1 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    rest = -1 if b == 0 else a - quotient * b
+    fits = 0 <= by < limits.bits
+    return [quotient, rest, a << by if fits else 0, a >> by if fits else (-1 if a < 0 else 0)]
+
+
+@pytest.mark.parametrize("to", INTEGERS)
+@pytest.mark.parametrize("from_", FLOATS)
+def test_conversions_of_floats(gpu: Rig, from_: str, to: str) -> None:
+    """Saturated. Not-a-number becomes 0 from float to 32 bits, otherwise the highest bit."""
+    dtype, real = INTEGERS[to][1], FLOATS[from_][1]
+    limits = np.iinfo(dtype)
+    x = np.array(
+        [
+            0,
+            -0.0,
+            1.9,
+            -1.9,
+            2.0**31,
+            -(2.0**31) - 1,
+            2.0**32,
+            2.0**63,
+            2.0**64,
+            -(2.0**63),
+            1e30,
+            -1e30,
+            np.inf,
+            -np.inf,
+            np.nan,
+            -np.nan,
+        ],
+        real,
+    )
+    got = [int(v) for v in run(gpu, f"{from_}_{to}", dtype, 1, x)[:, 0]]
+    of_nan = 0 if (from_, limits.bits) == ("f32", 32) else int(np.uint64(1 << (limits.bits - 1)).astype(dtype))
+    wanted = [
+        of_nan if np.isnan(v) else min(max(int(v) if np.isfinite(v) else int(np.sign(v)) << 70, limits.min), limits.max)
+        for v in x
+    ]
+    assert got == wanted
+
+
+def test_minimum_and_maximum_take_the_number(gpu: Rig) -> None:
+    a, b = np.array([np.nan, 1, np.nan, 2, -np.inf], np.float32), np.array([1, np.nan, np.nan, 3, np.nan], np.float32)
+    got = run(gpu, "extremes", np.float32, 4, a, b)
+    assert np.array_equal(got[:, 0], np.fmin(a, b), equal_nan=True)
+    assert np.array_equal(got[:, 2], np.fmin(a, b), equal_nan=True)
+    assert np.array_equal(got[:, 1], np.fmax(a, b), equal_nan=True)
+    assert np.array_equal(got[:, 3], np.fmax(a, b), equal_nan=True)
+
+
+def test_what_the_optimiser_sees_is_defined_too(gpu: Rig) -> None:
+    out = gpu.array(3, np.int32)
+    gpu.launch("constants", 1, 1, out, np.int32(0))
+    assert list(out) == [-1, -1, 0]
+
+
+def test_division_by_literal_zero() -> None:
+    source = 'extern "C" __global__ void f(int *x, unsigned long long *y) { x[0] = x[1] / 0; y[0] = y[1] % 0; x[2] = x[3] << 40; }\n'
+    with rig(pes=1) as gpu:
+        gpu.load(source, ("-w",))
+        x, y = gpu.array(4, np.int32, 5), gpu.array(2, np.uint64, 6)
+        gpu.launch("f", 1, 1, x, y)
+        assert list(x) == [-1, 5, 0, 5]
+        assert list(y) == [2**64 - 1, 6]
+
+
+def test_shuffle_from_a_lane_outside_of_the_mask(gpu: Rig) -> None:
+    """A lane that does not take part gives no value of its own: one's own is taken."""
+    values = gpu.array(16, np.int32, np.arange(16) + 100)
+    out = gpu.array(16, np.int32)
+    gpu.launch("outside", 1, 16, values, out)
+    assert list(out) == list(range(100, 116))
