@@ -20,6 +20,7 @@ OLDEST_PYTHON: Final = (3, 11)
 PACKAGES: Final = {
     "clang-19": "the CPU engine compiles CUDA with it",
     "llvm-19-dev": "the CPU engine's compiler is built on it",
+    "libclang-19-dev": "its plug-in for clang is built on it",
     "lld-19": "links compiled kernels",
     "libclang-rt-19-dev": "functions that compiled kernels call; sanitizers and libFuzzer",
     "clang-format-19": "make check",

@@ -116,13 +116,6 @@ def test_launch_syntax_instantiates_templates() -> None:
         assert x[0] == 7
 
 
-def test_ptx_is_refused_with_its_line() -> None:
-    log = log_of(
-        'extern "C" __global__ void f(unsigned *x) {\n    asm("bfe.u32 %0, %1, 3, 5;" : "=r"(x[0]) : "r"(x[1]));\n}\n'
-    )
-    assert 'source.cu:2: inline PTX "bfe.u32 $0, $1, 3, 5;" is not supported' in log
-
-
 def test_assembly_that_is_neither_x86_nor_ptx_is_an_error() -> None:
     assert "error" in log_of('extern "C" __global__ void f() { asm volatile("nonsense %eax"); }\n')
 

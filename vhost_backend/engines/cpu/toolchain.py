@@ -15,6 +15,8 @@ from vhost_backend.sandbox.terms import Bind
 
 HERE: Final = Path(__file__).resolve().parent
 COMPILER: Final = HERE / "compiler" / "build" / "vgc-cpucc"
+CLANG_PLUGIN: Final = COMPILER.with_name("vgc-clang.so")
+"""Plug-in with which clang takes the constraints of inline PTX."""
 INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cpu" / "include"
 CONTROL_DIR: Final = HERE.parents[2] / "kernels" / "control"
 """Headers of the control system; kernels may include those in its folder ``include``."""
@@ -36,8 +38,9 @@ def compile_job(options: tuple[str, ...], source: bytes | None = None) -> Compil
 
     :raise HostError: the compiler has not been built, or headers are missing.
     """
-    if not COMPILER.exists():
-        raise HostError(f"{COMPILER} is missing", hint="python -m tools.build")
+    for program in (COMPILER, CLANG_PLUGIN):
+        if not program.exists():
+            raise HostError(f"{program} is missing", hint="python -m tools.build")
     if not (LLVM_DIR / _LIBRARY).exists():
         raise HostError(f"{LLVM_DIR / _LIBRARY} is missing", hint="apt-get install libclang-rt-19-dev")
     headers = host_headers(LLVM_DIR)
@@ -47,6 +50,8 @@ def compile_job(options: tuple[str, ...], source: bytes | None = None) -> Compil
         COMPILER,
         "--llvm",
         LLVM_DIR,
+        "--plugin",
+        CLANG_PLUGIN,
         "--include-dir",
         INCLUDE_DIR,
         "--include-dir",
@@ -73,6 +78,7 @@ def _visible() -> tuple[Bind, ...]:
     """Compiler, its parts of LLVM, and the headers of kernels."""
     return (
         Bind(COMPILER, INSIDE / "bin" / COMPILER.name),
+        Bind(CLANG_PLUGIN, INSIDE / "bin" / CLANG_PLUGIN.name),
         Bind(INCLUDE_DIR, INSIDE / "kernels" / "cpu" / "include"),
         Bind(CONTROL_DIR, INSIDE / "kernels" / "control"),
         *(Bind(LLVM_DIR / name, INSIDE / "llvm" / name) for name in _LLVM_FILES),
@@ -82,7 +88,7 @@ def _visible() -> tuple[Bind, ...]:
 @functools.cache
 def identity() -> str:
     """Digest of everything besides source and options that determines an image: compiler, headers, this host's CPU."""
-    digest = hashlib.sha256(COMPILER.read_bytes())
+    digest = hashlib.sha256(COMPILER.read_bytes() + CLANG_PLUGIN.read_bytes())
     digest.update((LLVM_DIR / _LIBRARY).read_bytes())
     digest.update(host_headers(LLVM_DIR).identity.encode())
     for header in sorted([*INCLUDE_DIR.rglob("*"), *CONTROL_DIR.rglob("*.h")]):

@@ -2,7 +2,7 @@
 //   source.cpp     looks at the source's text
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
-//   inline_asm.cpp turns reads of PTX special registers into calls, refuses other PTX, keeps x86
+//   inline_asm.cpp turns inline PTX into IR (ptx/; clang_plugin/ makes clang take it), keeps x86
 //   undefined.cpp  gives operations that C++ leaves undefined the results that they have on a GPU
 //   denormals.cpp  with -ftz=true: flushes denormal floats to zero
 //   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
@@ -44,6 +44,7 @@ std::unique_ptr<llvm::DiagnosticHandler> diagnostics();
 struct Options {
     std::string input;
     std::string output;
+    std::string plugin;                    // clang's plug-in for inline PTX
     std::string llvm = VGC_LLVM;           // folder with bin/clang++, bin/ld.lld and clang's own headers
     std::vector<std::string> include_dirs; // device headers
     std::vector<std::string> system_dirs;  // headers of the host's C and C++ libraries, in the order of their search

@@ -190,6 +190,8 @@ std::vector<std::string> clang_command(const Options &options, const std::string
                                         "-nostdinc",
                                         "-nostdinc++",
                                         "-fno-crash-diagnostics"};
+    if (!options.plugin.empty())
+        command.push_back("-fplugin=" + options.plugin);
     add_folders(options, command);
     command.insert(command.end(), {"-include", "cuda_runtime.h"});
     if (hosts_names)

@@ -173,8 +173,8 @@ Options parse_options(int argc, char **argv)
             !folder(word, "--system-dir", options.system_dirs) &&
             !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
             !own(word, "--dump-ir", options.dump_ir) && !own(word, "--input", options.input) &&
-            !own(word, "--llvm", options.llvm))
-            fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
+            !own(word, "--llvm", options.llvm) && !own(word, "--plugin", options.plugin))
+            fail("usage: vgc-cpucc [--llvm DIR] [--plugin FILE] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
                  "--input "
                  "FILE --output FILE [--dump-ir FILE] [-- guest options]");
     }

@@ -10,6 +10,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/Support/Alignment.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Local.h"
 
 namespace vgc
 {
@@ -89,9 +90,25 @@ void mark_thread_indices(llvm::Function &kernel)
     }
 }
 
+/// Makes calls of __vgc_exit, which ends a thread, returns of the kernel.
+void return_from_exits(llvm::Function &kernel)
+{
+    std::vector<llvm::Instruction *> exits;
+    for (llvm::Instruction &instruction : llvm::instructions(kernel))
+        if (is_call_of(&instruction, "__vgc_exit"))
+            exits.push_back(&instruction);
+    for (llvm::Instruction *exit : exits) {
+        llvm::changeToUnreachable(exit->getNextNode());
+        llvm::IRBuilder<>(exit).CreateRetVoid();
+        exit->getNextNode()->eraseFromParent();
+        exit->eraseFromParent();
+    }
+}
+
 void form_kernel(Kernel &kernel)
 {
     llvm::Function &function = *kernel.function;
+    return_from_exits(function);
     llvm::EliminateUnreachableBlocks(function);
     mark_thread_indices(function);
     const std::vector<Wait> waits = split_at_waits(function);
@@ -120,7 +137,8 @@ void check_no_waits(const llvm::Module &module)
             for (const llvm::User *user : function.users())
                 if (const auto *call = llvm::dyn_cast<llvm::CallInst>(user))
                     fail("'" + call->getFunction()->getName() +
-                         "' waits for other threads, but is recursive or called through a pointer: barriers and warp "
+                         "' waits for other threads, but is recursive or called through a pointer: "
+                         "barriers and warp "
                          "operations are "
                          "possible in functions that can be inlined into the kernel");
 }
@@ -134,6 +152,8 @@ void form_regions(llvm::Module &module, Program &program)
         form_kernel(kernel);
     }
     check_no_waits(module);
+    if (const llvm::Function *exit = module.getFunction("__vgc_exit"); exit != nullptr && !exit->use_empty())
+        fail("the PTX instruction 'exit' is in a function that is recursive or called through a pointer");
     for (llvm::Function &function : module)
         if (!function.isDeclaration())
             lower_positions_by_context(function);

@@ -1,0 +1,158 @@
+// Plug-in for clang: lets it take inline PTX while it compiles for x86. The letters of PTX constraints (h: 16 bits,
+// f: float, d: double, q: 128 bits, C: text) are unknown for x86, or mean a single register there, and clang refuses
+// the statement or its types. They are replaced by letters of x86 that take such values, one for each, so that
+// ../ptx/statement.cpp knows what they were. Statements in x86 assembly are left as they are.
+//
+// Tokens are changed on their way from the preprocessor to the parser: macros are expanded then, and messages still
+// show the source as it was written.
+#include "../ptx/dialect.h"
+
+#include "clang/AST/ASTConsumer.h"
+#include "clang/Frontend/CompilerInstance.h"
+#include "clang/Frontend/FrontendPluginRegistry.h"
+#include "clang/Lex/LiteralSupport.h"
+#include "clang/Lex/Preprocessor.h"
+
+namespace
+{
+
+/// Letter of x86 for a PTX constraint's letter.
+char letter_for_x86(char letter)
+{
+    switch (letter) {
+    case 'h':
+        return 'R';
+    case 'f':
+        return 'x';
+    case 'd':
+        return 'v';
+    case 'C':
+        return 'Q';
+    default:
+        return letter; // r, l, q and n are letters of x86, too
+    }
+}
+
+/// Follows the tokens of asm statements.
+class Constraints
+{
+  public:
+    explicit Constraints(clang::Preprocessor &preprocessor) : preprocessor_(preprocessor)
+    {
+    }
+
+    /// Takes the next token that the parser will get; changes it if it is a constraint of PTX.
+    void take(clang::Token &token)
+    {
+        if (token.is(clang::tok::kw_asm)) {
+            text_.clear();
+            state_ = AFTER_KEYWORD;
+        } else if (state_ == AFTER_KEYWORD) {
+            if (token.is(clang::tok::l_paren))
+                state_ = TEXT;
+            else if (!token.isOneOf(clang::tok::kw_volatile, clang::tok::kw_inline))
+                state_ = OUTSIDE;
+        } else if (state_ == TEXT) {
+            take_text(token);
+        } else if (state_ == OPERANDS) {
+            take_operand(token);
+        }
+    }
+
+  private:
+    enum State { OUTSIDE, AFTER_KEYWORD, TEXT, OPERANDS };
+
+    void take_text(const clang::Token &token)
+    {
+        if (clang::tok::isStringLiteral(token.getKind()))
+            text_.push_back(token);
+        else if (token.isOneOf(clang::tok::colon, clang::tok::coloncolon) && is_ptx()) {
+            state_ = OPERANDS;
+            depth_ = 0;
+            section_ = 0;
+            count_section(token);
+        } else {
+            state_ = OUTSIDE;
+        }
+    }
+
+    bool is_ptx()
+    {
+        if (text_.empty())
+            return false;
+        const clang::StringLiteralParser literal(text_, preprocessor_, clang::StringLiteralEvalMethod::Unevaluated);
+        const std::string_view text(literal.GetString());
+        return !literal.hadError && (vgc::ptx::is_ptx(text) || vgc::ptx::is_blank(text));
+    }
+
+    void count_section(const clang::Token &token)
+    {
+        section_ += token.is(clang::tok::coloncolon) ? 2 : 1;
+        if (section_ > 2)
+            state_ = OUTSIDE; // clobbers
+    }
+
+    void take_operand(clang::Token &token)
+    {
+        if (token.isOneOf(clang::tok::l_paren, clang::tok::l_brace, clang::tok::l_square))
+            depth_++;
+        else if (token.isOneOf(clang::tok::r_paren, clang::tok::r_brace, clang::tok::r_square))
+            state_ = depth_-- == 0 ? OUTSIDE : state_;
+        else if (depth_ == 0 && token.isOneOf(clang::tok::colon, clang::tok::coloncolon))
+            count_section(token);
+        else if (depth_ == 0 && token.is(clang::tok::string_literal))
+            replace(token);
+        else if (token.is(clang::tok::eof))
+            state_ = OUTSIDE;
+    }
+
+    void replace(clang::Token &token)
+    {
+        const std::string before = preprocessor_.getSpelling(token);
+        std::string after = before;
+        for (char &letter : after)
+            letter = letter_for_x86(letter);
+        if (after == before || before[0] != '"')
+            return;
+        char *spelling = static_cast<char *>(preprocessor_.getPreprocessorAllocator().Allocate(after.size() + 1, 1));
+        memcpy(spelling, after.c_str(), after.size() + 1);
+        token.setLiteralData(spelling);
+        token.setLength(unsigned(after.size()));
+        token.clearFlag(clang::Token::NeedsCleaning);
+    }
+
+    clang::Preprocessor &preprocessor_;
+    llvm::SmallVector<clang::Token, 4> text_;
+    State state_ = OUTSIDE;
+    unsigned depth_ = 0;
+    unsigned section_ = 0;
+};
+
+class Action : public clang::PluginASTAction
+{
+  protected:
+    std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance &compiler, llvm::StringRef) override
+    {
+        clang::Preprocessor &preprocessor = compiler.getPreprocessor();
+        auto constraints = std::make_shared<Constraints>(preprocessor);
+        preprocessor.setTokenWatcher([constraints](const clang::Token &token) {
+            constraints->take(const_cast<clang::Token &>(token)); // the parser reads this object after the call
+        });
+        return std::make_unique<clang::ASTConsumer>();
+    }
+
+    bool ParseArgs(const clang::CompilerInstance &, const std::vector<std::string> &) override
+    {
+        return true;
+    }
+
+    ActionType getActionType() override
+    {
+        return AddBeforeMainAction;
+    }
+};
+
+} // namespace
+
+static clang::FrontendPluginRegistry::Add<Action> registration("vgc-constraints",
+                                                               "takes the constraints of inline PTX");

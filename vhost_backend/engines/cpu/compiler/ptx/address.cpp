@@ -1,0 +1,69 @@
+#include "address.h"
+
+namespace vgc::ptx
+{
+
+Space take_space(Instruction &i)
+{
+    if (!i.take_one({"shared", "shared::cta", "shared::cluster"}).empty())
+        return Space::SHARED;
+    if (i.take("global"))
+        return Space::GLOBAL;
+    if (i.take("local"))
+        return Space::LOCAL;
+    if (i.take("const"))
+        return Space::CONSTANT;
+    if (!i.take_one({"param", "param::entry", "param::func"}).empty())
+        return Space::PARAMETER;
+    return Space::GENERIC;
+}
+
+llvm::Value *shared_base(Instruction &i)
+{
+    return i.low.call_builtin("__vgc_shared", i.b.getPtrTy());
+}
+
+llvm::Value *pointer(Instruction &i, size_t index, Space space)
+{
+    const Operand &operand = i.operand(index);
+    if (operand.kind != Operand::ADDRESS || operand.parts.size() != 1)
+        i.low.fail(operand.at, "expected an address in brackets");
+    const Operand &base = operand.parts[0];
+    if (base.kind != Operand::NAME && base.kind != Operand::ARGUMENT && base.kind != Operand::INTEGER)
+        i.low.fail(base.at, "expected a register or a number");
+    const unsigned width = i.low.width_of(base);
+    llvm::Value *address = i.low.bits(base, space == Space::SHARED && width == 32 ? 32 : 64);
+    llvm::Value *result = space == Space::SHARED ? i.b.CreateGEP(i.b.getInt8Ty(), shared_base(i),
+                                                                 i.b.CreateZExt(address, i.b.getInt64Ty()))
+                                                 : i.b.CreateIntToPtr(address, i.b.getPtrTy());
+    if (operand.offset == 0)
+        return result;
+    return i.b.CreateGEP(i.b.getInt8Ty(), result, i.b.getInt64(uint64_t(operand.offset)));
+}
+
+void take_cache_hints(Instruction &i)
+{
+    i.take_one({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
+    i.take("nc");
+    i.take_all("L1::");
+    i.take_all("L2::");
+    i.take("level::eviction_priority");
+    i.take("unified");
+}
+
+llvm::AtomicOrdering take_ordering(Instruction &i)
+{
+    const llvm::StringRef order = i.take_one({"relaxed", "acquire", "release", "acq_rel", "sc", "mmio"});
+    if (order == "mmio")
+        i.take("relaxed");
+    i.take_one({"cta", "cluster", "gpu", "gl", "sys"});
+    if (order.empty() || order == "weak")
+        return llvm::AtomicOrdering::NotAtomic;
+    return order == "acquire"   ? llvm::AtomicOrdering::Acquire
+           : order == "release" ? llvm::AtomicOrdering::Release
+           : order == "acq_rel" ? llvm::AtomicOrdering::AcquireRelease
+           : order == "sc"      ? llvm::AtomicOrdering::SequentiallyConsistent
+                                : llvm::AtomicOrdering::Monotonic;
+}
+
+} // namespace vgc::ptx

@@ -1,0 +1,15 @@
+// Tells PTX from x86 assembly. Shared by the compiler and the plug-in that clang loads.
+#pragma once
+
+#include <string_view>
+
+namespace vgc::ptx
+{
+
+/// True if the text of an asm statement is PTX: its first statement has an instruction's dotted name, a guard, a
+/// directive of PTX, or is a block. x86 mnemonics have no dots.
+bool is_ptx(std::string_view text);
+/// True if the text has no statement: it stands for both.
+bool is_blank(std::string_view text);
+
+} // namespace vgc::ptx

@@ -1,0 +1,407 @@
+#include "lowering.h"
+
+#include "../compiler.h"
+#include "special.h"
+
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+
+namespace vgc::ptx
+{
+
+Lowering::Lowering(llvm::CallInst &call, std::string where, CarryFlags &carry, Emit emit)
+    : b(call.getContext()), call_(call), where_(std::move(where)), carry_(carry), emit_(emit)
+{
+    llvm::BasicBlock *head = call.getParent();
+    tail_ = llvm::SplitBlock(head, &call);
+    head->getTerminator()->eraseFromParent();
+    b.SetInsertPoint(head);
+}
+
+void Lowering::fail(Position at, const llvm::Twine &message) const
+{
+    const std::string line = at.line > 1 ? "line " + std::to_string(at.line) + ", " : "";
+    vgc::fail(where_ + "inline PTX, " + line + "column " + llvm::Twine(at.column) + ": " + message);
+}
+
+llvm::AllocaInst *Lowering::local(llvm::Type *type)
+{
+    llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+    llvm::IRBuilder<> at_entry(&entry, entry.begin());
+    llvm::AllocaInst *slot = at_entry.CreateAlloca(type);
+    b.CreateStore(llvm::Constant::getNullValue(type), slot);
+    return slot;
+}
+
+/// Makes cells of the outputs, in their order, and of the inputs.
+void Lowering::take_operands()
+{
+    const auto *assembly = llvm::cast<llvm::InlineAsm>(call_.getCalledOperand());
+    const auto constraints = assembly->ParseConstraints();
+    unsigned argument = 0;
+    for (const llvm::InlineAsm::ConstraintInfo &constraint : constraints) {
+        if (constraint.Type == llvm::InlineAsm::isClobber || constraint.Type == llvm::InlineAsm::isLabel)
+            continue;
+        if (constraint.isIndirect)
+            vgc::fail(where_ + "inline PTX: operands in memory are not possible (constraints: h, r, l, q, f, d, n, C)");
+        Cell cell;
+        if (constraint.Type == llvm::InlineAsm::isOutput) {
+            llvm::Type *type = call_.getType();
+            if (const auto *results = llvm::dyn_cast<llvm::StructType>(type))
+                type = results->getElementType(outputs_);
+            outputs_++;
+            cell.bits = unsigned(call_.getModule()->getDataLayout().getTypeSizeInBits(type));
+            cell.slot = local(b.getIntNTy(cell.bits));
+        } else {
+            take_input(argument++, constraint, cell);
+        }
+        arguments_.push_back(cell);
+    }
+}
+
+void Lowering::take_input(unsigned argument, const llvm::InlineAsm::ConstraintInfo &constraint, Cell &cell)
+{
+    llvm::Value *value = call_.getArgOperand(argument);
+    const std::string code = constraint.Codes.empty() ? "" : constraint.Codes[0];
+    if (auto *constant = llvm::dyn_cast<llvm::ConstantInt>(value);
+        constant != nullptr && (code == "n" || code == "i")) {
+        cell.constant = constant;
+        return;
+    }
+    if (value->getType()->isPointerTy())
+        value = b.CreatePtrToInt(value, b.getInt64Ty());
+    const unsigned bits = unsigned(call_.getModule()->getDataLayout().getTypeSizeInBits(value->getType()));
+    value = b.CreateBitCast(value, b.getIntNTy(bits));
+    unsigned output;
+    if (!llvm::StringRef(code).getAsInteger(10, output) && output < arguments_.size()) {
+        cell = arguments_[output]; // the second half of a "+r"
+        b.CreateStore(b.CreateZExtOrTrunc(value, b.getIntNTy(cell.bits)), cell.slot);
+        return;
+    }
+    cell.bits = bits;
+    cell.slot = local(value->getType());
+    b.CreateStore(value, cell.slot);
+}
+
+/// Replaces the call's result by the values of the outputs.
+void Lowering::give_results()
+{
+    llvm::Value *result = nullptr;
+    auto load = [&](unsigned index, llvm::Type *type) -> llvm::Value * {
+        llvm::Value *value = b.CreateLoad(b.getIntNTy(arguments_[index].bits), arguments_[index].slot);
+        return type->isPointerTy() ? b.CreateIntToPtr(value, type) : b.CreateBitCast(value, type);
+    };
+    if (auto *results = llvm::dyn_cast<llvm::StructType>(call_.getType())) {
+        result = llvm::PoisonValue::get(results);
+        for (unsigned i = 0; i < outputs_; i++)
+            result = b.CreateInsertValue(result, load(i, results->getElementType(i)), i);
+    } else if (outputs_ == 1) {
+        result = load(0, call_.getType());
+    }
+    if (result != nullptr)
+        call_.replaceAllUsesWith(result);
+}
+
+void Lowering::run(const std::vector<Statement> &statements)
+{
+    take_operands();
+    lower_all(statements);
+    b.CreateBr(tail_);
+    b.SetInsertPoint(&call_);
+    give_results();
+    call_.eraseFromParent();
+}
+
+llvm::BasicBlock *Lowering::new_block(const llvm::Twine &name)
+{
+    return llvm::BasicBlock::Create(b.getContext(), name, tail_->getParent(), tail_);
+}
+
+void Lowering::jump(llvm::BasicBlock *to)
+{
+    b.CreateBr(to);
+    b.SetInsertPoint(new_block("ptx.after"));
+}
+
+void Lowering::lower_all(const std::vector<Statement> &statements)
+{
+    scopes_.emplace_back();
+    labels_.emplace_back();
+    for (const Statement &statement : statements)
+        if (statement.kind == Statement::LABEL) {
+            llvm::BasicBlock *&block = labels_.back()[statement.name];
+            if (block != nullptr)
+                fail(statement.at, "label '" + statement.name + "' is there twice");
+            block = new_block("ptx." + statement.name);
+        }
+    for (const Statement &statement : statements)
+        lower_one(statement);
+    scopes_.pop_back();
+    labels_.pop_back();
+}
+
+void Lowering::lower_one(const Statement &statement)
+{
+    switch (statement.kind) {
+    case Statement::BLOCK:
+        return lower_all(statement.body);
+    case Statement::REGISTERS:
+        return declare(statement);
+    case Statement::LABEL: {
+        llvm::BasicBlock *block = labels_.back()[statement.name];
+        b.CreateBr(block);
+        b.SetInsertPoint(block);
+        return;
+    }
+    case Statement::INSTRUCTION:
+        return lower_guarded(statement);
+    }
+}
+
+void Lowering::lower_guarded(const Statement &statement)
+{
+    if (!statement.guard)
+        return emit_(*this, statement);
+    llvm::BasicBlock *guarded = new_block("ptx.guarded"), *after = new_block("ptx.next");
+    b.CreateCondBr(predicate(*statement.guard), guarded, after);
+    b.SetInsertPoint(guarded);
+    emit_(*this, statement);
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+}
+
+void Lowering::declare(const Statement &statement)
+{
+    unsigned count = 1;
+    llvm::StringRef name = statement.modifiers.back();
+    if (statement.modifiers.size() == 2)
+        count = statement.modifiers[0] == "v2" ? 2 : statement.modifiers[0] == "v4" ? 4 : 0;
+    const std::optional<Type> type = type_named(name);
+    if (!type || count == 0 || statement.modifiers.size() > 2)
+        fail(statement.at, "'." + name + "' is no type of registers");
+    for (const Registers &registers : statement.registers)
+        for (unsigned i = 0; i < std::max(1u, registers.count); i++)
+            for (unsigned element = 0; element < count; element++) {
+                std::string full = registers.name + (registers.count > 0 ? std::to_string(i) : "");
+                if (count > 1)
+                    full += std::string(".") + "xyzw"[element];
+                Cell &cell = scopes_.back()[full];
+                if (cell.slot != nullptr)
+                    fail(statement.at, "register '" + full + "' is declared twice");
+                cell = {local(b.getIntNTy(type->width())), type->width(), nullptr};
+            }
+}
+
+llvm::BasicBlock *Lowering::label(const Operand &operand)
+{
+    if (operand.kind != Operand::NAME)
+        fail(operand.at, "expected a label");
+    for (size_t i = labels_.size(); i-- > 0;)
+        if (auto found = labels_[i].find(operand.name); found != labels_[i].end())
+            return found->second;
+    fail(operand.at, "there is no label '" + operand.name + "' in this asm statement");
+}
+
+Cell *Lowering::find(const Operand &operand)
+{
+    if (operand.kind == Operand::ARGUMENT)
+        return operand.bits < arguments_.size() ? &arguments_[operand.bits] : nullptr;
+    for (size_t i = scopes_.size(); operand.kind == Operand::NAME && i-- > 0;)
+        if (auto found = scopes_[i].find(operand.name); found != scopes_[i].end())
+            return &found->second;
+    return nullptr;
+}
+
+Cell &Lowering::cell_of(const Operand &operand)
+{
+    if (Cell *cell = find(operand))
+        return *cell;
+    if (operand.kind == Operand::ARGUMENT)
+        fail(operand.at, "the asm statement has no operand %" + llvm::Twine(operand.bits));
+    if (operand.kind == Operand::NAME)
+        fail(operand.at, "register '" + operand.name + "' is not declared");
+    fail(operand.at, "expected a register");
+}
+
+unsigned Lowering::width_of(const Operand &operand)
+{
+    if (operand.kind == Operand::VECTOR) {
+        unsigned bits = 0;
+        for (const Operand &part : operand.parts)
+            bits += width_of(part);
+        return bits;
+    }
+    const Cell *cell = find(operand);
+    return cell == nullptr ? 0 : cell->bits;
+}
+
+llvm::Value *Lowering::literal(const Operand &operand, unsigned width)
+{
+    uint64_t bits = operand.bits;
+    if (operand.kind == Operand::FLOAT64 && width == 32)
+        bits = llvm::bit_cast<uint32_t>(float(llvm::bit_cast<double>(bits)));
+    if (operand.kind == Operand::FLOAT32 && width == 64)
+        bits = llvm::bit_cast<uint64_t>(double(llvm::bit_cast<float>(uint32_t(bits))));
+    if (operand.inverted)
+        fail(operand.at, "'!' before a number");
+    return llvm::ConstantInt::get(b.getContext(), llvm::APInt(64, bits).sextOrTrunc(width));
+}
+
+/// Value of a special register; null if the name is unknown.
+llvm::Value *Lowering::read_special(llvm::StringRef name)
+{
+    const Special special = special_named(name);
+    llvm::Value *time = nullptr, *threads = b.getInt32(1);
+    switch (special.kind) {
+    case Special::UNKNOWN:
+        return nullptr;
+    case Special::BUILTIN:
+        return call_builtin(special.builtin, b.getInt32Ty());
+    case Special::CONSTANT:
+        return b.getInt32(special.constant);
+    case Special::CYCLES:
+        time = b.CreateIntrinsic(llvm::Intrinsic::readcyclecounter, {}, {});
+        break;
+    case Special::TIMER:
+        time = call_builtin("__vgc_globaltimer", b.getInt64Ty());
+        break;
+    case Special::WARPS:
+        for (const char *extent : {"__vgc_ntid_x", "__vgc_ntid_y", "__vgc_ntid_z"})
+            threads = b.CreateMul(threads, call_builtin(extent, b.getInt32Ty()));
+        return b.CreateLShr(b.CreateAdd(threads, b.getInt32(31)), 5);
+    }
+    return special.upper_half ? b.CreateLShr(time, 32) : time;
+}
+
+llvm::Value *Lowering::bits(const Operand &operand, unsigned width)
+{
+    if (operand.kind == Operand::INTEGER || operand.kind == Operand::FLOAT32 || operand.kind == Operand::FLOAT64)
+        return literal(operand, width);
+    if (operand.kind == Operand::VECTOR) { // the first element is the lowest
+        llvm::Value *whole = llvm::ConstantInt::get(b.getIntNTy(width), 0);
+        const unsigned part = width / unsigned(operand.parts.size());
+        for (unsigned i = 0; i < operand.parts.size(); i++)
+            whole =
+                b.CreateOr(whole, b.CreateShl(b.CreateZExt(bits(operand.parts[i], part), whole->getType()), i * part));
+        return whole;
+    }
+    if (find(operand) == nullptr && operand.kind == Operand::NAME && operand.name[0] == '%')
+        if (llvm::Value *special = read_special(llvm::StringRef(operand.name).drop_front()))
+            return b.CreateZExtOrTrunc(special, b.getIntNTy(width));
+    const Cell &cell = cell_of(operand);
+    if (cell.constant != nullptr)
+        return llvm::ConstantInt::get(b.getContext(), cell.constant->getValue().sextOrTrunc(width));
+    if (cell.bits < width)
+        fail(operand.at,
+             "the operand has " + llvm::Twine(cell.bits) + " bits, the instruction takes " + llvm::Twine(width));
+    if (operand.inverted && cell.bits != 1)
+        fail(operand.at, "'!' before an operand that is no predicate");
+    llvm::Value *value = b.CreateLoad(b.getIntNTy(cell.bits), cell.slot);
+    return b.CreateTrunc(operand.inverted ? b.CreateNot(value) : value, b.getIntNTy(width));
+}
+
+llvm::Value *Lowering::value(const Operand &operand, Type type)
+{
+    if (type.is_float() && type.lanes == 1 && operand.kind == Operand::INTEGER)
+        fail(operand.at, "expected a float, not an integer");
+    return bits(operand, type.width());
+}
+
+std::vector<llvm::Value *> Lowering::lanes(const Operand &operand, Type type)
+{
+    llvm::Value *whole = value(operand, type);
+    std::vector<llvm::Value *> values;
+    for (unsigned i = 0; i < type.lanes; i++)
+        values.push_back(
+            widen(b, b.CreateTrunc(b.CreateLShr(whole, i * type.bits), b.getIntNTy(type.bits)), type.lane()));
+    return values;
+}
+
+void Lowering::write_lanes(const Operand &operand, llvm::ArrayRef<llvm::Value *> values, Type type)
+{
+    llvm::Type *all = b.getIntNTy(type.width());
+    llvm::Value *whole = llvm::ConstantInt::get(all, 0);
+    for (unsigned i = 0; i < type.lanes; i++)
+        whole = b.CreateOr(whole, b.CreateShl(b.CreateZExt(narrow(b, values[i], type.lane()), all), i * type.bits));
+    write(operand, whole, type);
+}
+
+llvm::Value *Lowering::predicate(const Operand &operand)
+{
+    if (operand.kind == Operand::INTEGER)
+        return b.getInt1(operand.bits != 0);
+    if (width_of(operand) != 1)
+        fail(operand.at, "expected a predicate");
+    return bits(operand, 1);
+}
+
+void Lowering::write(const Operand &operand, llvm::Value *value, Type type)
+{
+    if (operand.kind == Operand::SINK)
+        return;
+    if (operand.kind == Operand::VECTOR) {
+        const unsigned part = type.width() / unsigned(operand.parts.size());
+        for (unsigned i = 0; i < operand.parts.size(); i++)
+            write(operand.parts[i], b.CreateTrunc(b.CreateLShr(value, i * part), b.getIntNTy(part)),
+                  {Type::BITS, part, 1});
+        return;
+    }
+    const Cell &cell = cell_of(operand);
+    if (cell.slot == nullptr || operand.inverted)
+        fail(operand.at, "expected a register to write to");
+    if (cell.bits < type.width())
+        fail(operand.at,
+             "the result has " + llvm::Twine(type.width()) + " bits, its register " + llvm::Twine(cell.bits));
+    llvm::Type *into = b.getIntNTy(cell.bits);
+    b.CreateStore(type.is_signed() && type.lanes == 1 ? b.CreateSExt(value, into) : b.CreateZExt(value, into),
+                  cell.slot);
+}
+
+void Lowering::write_predicate(const Operand &operand, llvm::Value *value)
+{
+    if (operand.kind != Operand::SINK && width_of(operand) != 1)
+        fail(operand.at, "expected a predicate");
+    write(operand, value, {Type::PREDICATE, 1, 1});
+}
+
+llvm::Value *Lowering::carry()
+{
+    llvm::AllocaInst *&flag = carry_[call_.getFunction()];
+    if (flag == nullptr) {
+        llvm::BasicBlock &entry = call_.getFunction()->getEntryBlock();
+        llvm::IRBuilder<> at_entry(&entry, entry.begin());
+        flag = at_entry.CreateAlloca(b.getInt1Ty());
+        at_entry.CreateStore(b.getFalse(), flag);
+    }
+    return b.CreateLoad(b.getInt1Ty(), flag);
+}
+
+void Lowering::set_carry(llvm::Value *value)
+{
+    carry();
+    b.CreateStore(value, carry_[call_.getFunction()]);
+}
+
+void Lowering::end_thread(llvm::StringRef builtin)
+{
+    llvm::cast<llvm::CallInst>(call_builtin(builtin, b.getVoidTy()))->setDoesNotReturn();
+    b.CreateUnreachable();
+    b.SetInsertPoint(new_block("ptx.after"));
+}
+
+llvm::Value *Lowering::call_builtin(llvm::StringRef name, llvm::Type *result, llvm::ArrayRef<llvm::Value *> arguments)
+{
+    std::vector<llvm::Type *> types;
+    for (llvm::Value *argument : arguments)
+        types.push_back(argument->getType());
+    llvm::FunctionCallee callee =
+        call_.getModule()->getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));
+    auto *function = llvm::cast<llvm::Function>(callee.getCallee());
+    if (is_position_name(name))
+        function->setDoesNotAccessMemory();
+    else if (name.starts_with("__vgc_warp") || name.starts_with("__vgc_barrier"))
+        function->setConvergent();
+    function->setDoesNotThrow();
+    return b.CreateCall(callee, arguments);
+}
+
+} // namespace vgc::ptx

@@ -1,0 +1,96 @@
+// Lowering of the statements of one asm statement to IR: its registers, labels and operands.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/Instructions.h"
+
+#include "syntax.h"
+#include "types.h"
+
+namespace vgc::ptx
+{
+
+/// An operand of the asm statement, or a register.
+struct Cell {
+    llvm::AllocaInst *slot = nullptr;
+    unsigned bits = 0;
+    llvm::ConstantInt *constant = nullptr; // instead of a slot: operand with the constraint n
+};
+
+/// Carry flags: one variable per function, as instructions of one asm statement may read what another wrote.
+using CarryFlags = std::map<llvm::Function *, llvm::AllocaInst *>;
+
+class Lowering
+{
+  public:
+    /// Emits one instruction.
+    using Emit = void (*)(Lowering &low, const Statement &statement);
+
+    /// `where` is the place in the CUDA source, for errors.
+    Lowering(llvm::CallInst &call, std::string where, CarryFlags &carry, Emit emit);
+    /// Replaces the call by the IR of the statements.
+    void run(const std::vector<Statement> &statements);
+
+    /// Ends the compilation with an error at a place in the statement's text.
+    [[noreturn]] void fail(Position at, const llvm::Twine &message) const;
+
+    /// Value of an operand as an integer of `width` bits.
+    llvm::Value *bits(const Operand &operand, unsigned width);
+    /// The same for the type's width.
+    llvm::Value *value(const Operand &operand, Type type);
+    /// Lanes of an operand of a float type, as floats to calculate with (see widen).
+    std::vector<llvm::Value *> lanes(const Operand &operand, Type type);
+    llvm::Value *predicate(const Operand &operand);
+    /// Writes an integer to a register: extended by the type's sign if the register is wider.
+    void write(const Operand &operand, llvm::Value *value, Type type);
+    void write_lanes(const Operand &operand, llvm::ArrayRef<llvm::Value *> values, Type type);
+    void write_predicate(const Operand &operand, llvm::Value *value);
+    /// Bits of the register that an operand names; 0 for literals and `_`.
+    unsigned width_of(const Operand &operand);
+
+    llvm::Value *carry();
+    void set_carry(llvm::Value *value);
+
+    /// Block of a label; `at` names it in an error.
+    llvm::BasicBlock *label(const Operand &operand);
+    /// Ends the running block with a jump; what follows begins a new one.
+    void jump(llvm::BasicBlock *to);
+    /// Calls a builtin that does not return.
+    void end_thread(llvm::StringRef builtin);
+    llvm::BasicBlock *new_block(const llvm::Twine &name);
+    llvm::AllocaInst *local(llvm::Type *type);
+    /// Calls a builtin of the engine by name.
+    llvm::Value *call_builtin(llvm::StringRef name, llvm::Type *result, llvm::ArrayRef<llvm::Value *> arguments = {});
+
+    llvm::IRBuilder<> b;
+
+  private:
+    using Scope = std::map<std::string, Cell>;
+    using Labels = std::map<std::string, llvm::BasicBlock *>;
+    void take_operands();
+    void take_input(unsigned argument, const llvm::InlineAsm::ConstraintInfo &constraint, Cell &cell);
+    void give_results();
+    void lower_all(const std::vector<Statement> &statements);
+    void lower_one(const Statement &statement);
+    void lower_guarded(const Statement &statement);
+    void declare(const Statement &statement);
+    Cell *find(const Operand &operand);
+    Cell &cell_of(const Operand &operand);
+    llvm::Value *read_special(llvm::StringRef name);
+    llvm::Value *literal(const Operand &operand, unsigned width);
+
+    llvm::CallInst &call_;
+    std::string where_;
+    CarryFlags &carry_;
+    Emit emit_;
+    llvm::BasicBlock *tail_;
+    std::vector<Cell> arguments_; // by number
+    unsigned outputs_ = 0;
+    std::vector<Scope> scopes_;
+    std::vector<Labels> labels_;
+};
+
+} // namespace vgc::ptx

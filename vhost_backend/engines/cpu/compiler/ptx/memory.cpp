@@ -1,0 +1,156 @@
+// Loads, stores, addresses, hints for caches.
+#include "address.h"
+#include "forms.h"
+#include "math.h"
+
+#include "../../vgc_cpu_abi.h"
+
+namespace vgc::ptx
+{
+namespace
+{
+
+using llvm::Value;
+
+/// Takes what loads and stores have in common.
+struct Access {
+    explicit Access(Instruction &i)
+        : is_volatile(i.take("volatile")), ordering(take_ordering(i)), space((i.take("weak"), take_space(i)))
+    {
+        take_cache_hints(i);
+        const llvm::StringRef vector = i.take_one({"v2", "v4", "v8"});
+        count = vector.empty() ? 1 : unsigned(vector[1] - '0');
+        type = i.need_type();
+    }
+    bool is_volatile;
+    llvm::AtomicOrdering ordering;
+    Space space;
+    unsigned count;
+    Type type;
+
+    llvm::Align align() const
+    {
+        return llvm::Align(ordering == llvm::AtomicOrdering::NotAtomic ? 1 : type.bits / 8);
+    }
+};
+
+const Operand &element(Instruction &i, const Operand &operand, unsigned index, unsigned count)
+{
+    if (count == 1 && operand.kind != Operand::VECTOR)
+        return operand;
+    if (operand.kind != Operand::VECTOR || operand.parts.size() != count)
+        i.low.fail(operand.at, "expected " + llvm::Twine(count) + " registers in braces");
+    return operand.parts[index];
+}
+
+void lower_load(Instruction &i)
+{
+    Builder &b = i.b;
+    const Access access(i);
+    Value *from = pointer(i, 1, access.space);
+    for (unsigned n = 0; n < access.count; n++) {
+        Value *place = b.CreateConstGEP1_64(b.getInt8Ty(), from, n * access.type.width() / 8);
+        llvm::LoadInst *load =
+            b.CreateAlignedLoad(b.getIntNTy(access.type.width()), place, access.align(), access.is_volatile);
+        load->setOrdering(access.ordering == llvm::AtomicOrdering::Release ? llvm::AtomicOrdering::Monotonic
+                                                                           : access.ordering);
+        i.low.write(element(i, i.operand(0), n, access.count), load, access.type);
+    }
+}
+
+void lower_store(Instruction &i)
+{
+    Builder &b = i.b;
+    const Access access(i);
+    Value *to = pointer(i, 0, access.space);
+    for (unsigned n = 0; n < access.count; n++) {
+        Value *value = i.low.bits(element(i, i.operand(1), n, access.count), access.type.width());
+        Value *place = b.CreateConstGEP1_64(b.getInt8Ty(), to, n * access.type.width() / 8);
+        llvm::StoreInst *store = b.CreateAlignedStore(value, place, access.align(), access.is_volatile);
+        store->setOrdering(access.ordering == llvm::AtomicOrdering::Acquire ? llvm::AtomicOrdering::Monotonic
+                                                                            : access.ordering);
+    }
+}
+
+/// prefetch, discard and applypriority: nothing that a program can see.
+void lower_hint(Instruction &i)
+{
+    take_space(i);
+    take_cache_hints(i);
+    i.take_one({"L1", "L2", "tensormap"});
+    if (i.operand(0).kind != Operand::ADDRESS)
+        i.low.fail(i.operand(0).at, "expected an address in brackets");
+}
+
+void lower_create_policy(Instruction &i)
+{
+    i.take_one({"fractional", "range", "cvt"});
+    i.take("global");
+    take_cache_hints(i);
+    const Type type = i.need_type();
+    i.low.write(i.operand(0), i.b.getInt64(0), type);
+}
+
+void lower_cvta(Instruction &i)
+{
+    Builder &b = i.b;
+    const bool to_space = i.take("to");
+    const Space space = take_space(i);
+    const Type type = i.need_type();
+    if (type.bits != 64 || space == Space::GENERIC)
+        i.refuse();
+    Value *address = i.in(1, type);
+    if (space == Space::SHARED) {
+        Value *base = b.CreatePtrToInt(shared_base(i), b.getInt64Ty());
+        address = to_space ? b.CreateSub(address, base) : b.CreateAdd(address, base);
+    }
+    i.low.write(i.operand(0), address, type);
+}
+
+/// isspacep: shared memory is known by its address; what is not shared counts as global.
+void lower_isspacep(Instruction &i)
+{
+    Builder &b = i.b;
+    const Space space = take_space(i);
+    Value *address = i.low.bits(i.operand(1), 64);
+    Value *offset = b.CreateSub(address, b.CreatePtrToInt(shared_base(i), b.getInt64Ty()));
+    Value *is_shared = b.CreateICmpULT(offset, b.getInt64(VGC_CPU_MAX_SHARED));
+    Value *result = space == Space::SHARED   ? is_shared
+                    : space == Space::GLOBAL ? b.CreateNot(is_shared)
+                                             : static_cast<Value *>(b.getFalse());
+    i.low.write_predicate(i.operand(0), result);
+}
+
+/// mapa and getctarank: each block is a cluster of its own.
+void lower_cluster_address(Instruction &i)
+{
+    const Space space = take_space(i);
+    const Type type = i.need_type();
+    if (i.mnemonic() == "getctarank")
+        return i.low.write(i.operand(0), i.b.getInt32(0), {Type::UNSIGNED, 32, 1});
+    (void)space;
+    i.low.write(i.operand(0), i.in(1, type), type);
+}
+
+} // namespace
+
+llvm::ArrayRef<Form> memory_forms()
+{
+    static const Form forms[] = {
+        {"ld", 2, 3, lower_load},
+        {"ldu", 2, 2, lower_load},
+        {"st", 2, 3, lower_store},
+        {"prefetch", 1, 1, lower_hint},
+        {"prefetchu", 1, 1, lower_hint},
+        {"discard", 2, 2, lower_hint},
+        {"applypriority", 2, 2, lower_hint},
+        {"createpolicy", 1, 4, lower_create_policy},
+        {"cvta", 2, 2, lower_cvta},
+        {"isspacep", 2, 2, lower_isspacep},
+        {"mapa", 3, 3, lower_cluster_address},
+        {"getctarank", 2, 2, lower_cluster_address},
+    };
+    return forms;
+}
+
+} // namespace vgc::ptx

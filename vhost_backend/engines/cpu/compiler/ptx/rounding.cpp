@@ -1,0 +1,232 @@
+#include "rounding.h"
+
+namespace vgc::ptx
+{
+namespace
+{
+
+using llvm::Value;
+
+llvm::Type *integer_of(Builder &b, Value *value)
+{
+    return b.getIntNTy(value->getType()->getScalarSizeInBits());
+}
+
+Value *zero_like(Value *value)
+{
+    return llvm::ConstantFP::get(value->getType(), 0.0);
+}
+
+Value *fused(Builder &b, Value *left, Value *right, Value *addend)
+{
+    return b.CreateIntrinsic(llvm::Intrinsic::fma, {left->getType()}, {left, right, addend});
+}
+
+Value *is_infinite(Builder &b, Value *value)
+{
+    Value *size = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
+    return b.CreateFCmpOEQ(size, llvm::ConstantFP::getInfinity(value->getType()));
+}
+
+/// The next value up or down; not for the infinity or the zero on that side.
+Value *step(Builder &b, Value *value, bool up)
+{
+    llvm::Type *integer = integer_of(b, value);
+    Value *bits = b.CreateBitCast(value, integer), *one = llvm::ConstantInt::get(integer, 1);
+    Value *away = b.CreateAdd(bits, one), *back = b.CreateSub(bits, one);
+    Value *positive = b.CreateFCmpOGT(value, zero_like(value));
+    Value *moved = up ? b.CreateSelect(positive, away, back) : b.CreateSelect(positive, back, away);
+    Value *least = llvm::ConstantInt::get(integer, 1);
+    if (!up)
+        least = b.CreateOr(least, b.CreateShl(least, integer->getIntegerBitWidth() - 1));
+    moved = b.CreateSelect(b.CreateFCmpOEQ(value, zero_like(value)), least, moved);
+    return b.CreateBitCast(moved, value->getType());
+}
+
+/// The sign of what overflow cut off: an infinite result of finite operands is too large.
+Value *missing_after_overflow(Builder &b, Value *result, Value *missing, llvm::ArrayRef<Value *> operands)
+{
+    Value *overflow = is_infinite(b, result);
+    for (Value *operand : operands)
+        overflow = b.CreateAnd(overflow, b.CreateNot(is_infinite(b, operand)));
+    return b.CreateSelect(overflow, b.CreateFNeg(result), missing);
+}
+
+bool is_double(Value *value)
+{
+    return value->getType()->isDoubleTy();
+}
+
+Value *to_double(Builder &b, Value *value)
+{
+    return b.CreateFPExt(value, b.getDoubleTy());
+}
+
+/// Sums that are exactly zero are negative if rounded downward, unless both parts are +0.
+Value *sign_of_zero(Builder &b, Value *sum, Value *left, Value *right, Rounding rounding)
+{
+    if (rounding != Rounding::DOWN)
+        return sum;
+    llvm::Type *integer = integer_of(b, sum);
+    Value *signs = b.CreateOr(b.CreateBitCast(left, integer), b.CreateBitCast(right, integer));
+    Value *negative = b.CreateICmpSLT(signs, llvm::ConstantInt::get(integer, 0));
+    Value *zero = b.CreateSelect(negative, llvm::ConstantFP::getNegativeZero(sum->getType()), zero_like(sum));
+    return b.CreateSelect(b.CreateFCmpOEQ(sum, zero_like(sum)), zero, sum);
+}
+
+} // namespace
+
+Inexact exact_sum(Builder &b, Value *left, Value *right)
+{
+    Value *sum = b.CreateFAdd(left, right), *part = b.CreateFSub(sum, left);
+    Value *lost = b.CreateFAdd(b.CreateFSub(left, b.CreateFSub(sum, part)), b.CreateFSub(right, part));
+    return {sum, lost};
+}
+
+Inexact exact_fma(Builder &b, Value *left, Value *right, Value *addend)
+{
+    Value *result = fused(b, left, right, addend);
+    Value *product = b.CreateFMul(left, right);
+    Value *product_error = fused(b, left, right, b.CreateFNeg(product));
+    const Inexact first = exact_sum(b, addend, product_error);
+    const Inexact second = exact_sum(b, product, first.nearest);
+    Value *rest = b.CreateFAdd(b.CreateFSub(second.nearest, result), second.missing);
+    return {result, b.CreateFAdd(rest, first.missing)};
+}
+
+Value *move(Builder &b, Inexact result, Rounding rounding)
+{
+    Value *nearest = result.nearest, *zero = zero_like(result.missing);
+    Value *above = b.CreateFCmpOGT(result.missing, zero), *below = b.CreateFCmpOLT(result.missing, zero);
+    Value *positive = b.CreateFCmpOGT(nearest, zero_like(nearest));
+    Value *negative = b.CreateFCmpOLT(nearest, zero_like(nearest));
+    switch (rounding) {
+    case Rounding::NEAREST:
+        return nearest;
+    case Rounding::UP:
+        return b.CreateSelect(above, step(b, nearest, true), nearest);
+    case Rounding::DOWN:
+        return b.CreateSelect(below, step(b, nearest, false), nearest);
+    case Rounding::ZERO:
+        nearest = b.CreateSelect(b.CreateAnd(positive, below), step(b, nearest, false), nearest);
+        return b.CreateSelect(b.CreateAnd(negative, above), step(b, result.nearest, true), nearest);
+    }
+    return nearest;
+}
+
+Value *shorten(Builder &b, Inexact wide, Rounding rounding)
+{
+    Value *nearest = b.CreateFPTrunc(wide.nearest, b.getFloatTy());
+    if (rounding == Rounding::NEAREST)
+        return nearest;
+    Value *missing = b.CreateFSub(wide.nearest, to_double(b, nearest));
+    missing = b.CreateSelect(b.CreateFCmpOEQ(missing, zero_like(missing)), wide.missing, missing);
+    return move(b, {nearest, missing}, rounding);
+}
+
+Value *round_to_odd(Builder &b, Inexact result)
+{
+    llvm::Type *integer = integer_of(b, result.nearest);
+    Value *bits = b.CreateBitCast(result.nearest, integer);
+    Value *one = llvm::ConstantInt::get(integer, 1), *none = llvm::ConstantInt::get(integer, 0);
+    Value *zero = zero_like(result.missing);
+    Value *even = b.CreateICmpEQ(b.CreateAnd(bits, one), none);
+    Value *inexact = b.CreateFCmpONE(result.missing, zero);
+    Value *further = b.CreateICmpEQ(b.CreateFCmpOGT(result.missing, zero),
+                                    b.CreateFCmpOGT(result.nearest, zero_like(result.nearest)));
+    Value *odd = b.CreateSelect(further, b.CreateAdd(bits, one), b.CreateSub(bits, one));
+    Value *sign = b.CreateAnd(b.CreateBitCast(result.missing, integer_of(b, result.missing)),
+                              llvm::APInt::getSignMask(result.missing->getType()->getScalarSizeInBits()));
+    sign = b.CreateLShr(sign, sign->getType()->getIntegerBitWidth() - integer->getIntegerBitWidth());
+    Value *least = b.CreateOr(b.CreateZExtOrTrunc(sign, integer), one);
+    odd = b.CreateSelect(b.CreateFCmpOEQ(result.nearest, zero_like(result.nearest)), least, odd);
+    return b.CreateBitCast(b.CreateSelect(b.CreateAnd(even, inexact), odd, bits), result.nearest->getType());
+}
+
+Value *add(Builder &b, Value *left, Value *right, Rounding rounding)
+{
+    if (rounding == Rounding::NEAREST)
+        return b.CreateFAdd(left, right);
+    Value *sum;
+    if (is_double(left)) {
+        const Inexact wide = exact_sum(b, left, right);
+        sum = move(b, {wide.nearest, missing_after_overflow(b, wide.nearest, wide.missing, {left, right})}, rounding);
+    } else {
+        sum = shorten(b, exact_sum(b, to_double(b, left), to_double(b, right)), rounding);
+    }
+    return sign_of_zero(b, sum, left, right, rounding);
+}
+
+Value *multiply_floats(Builder &b, Value *left, Value *right, Rounding rounding)
+{
+    if (rounding == Rounding::NEAREST)
+        return b.CreateFMul(left, right);
+    if (!is_double(left)) {
+        Value *product = b.CreateFMul(to_double(b, left), to_double(b, right));
+        return shorten(b, {product, zero_like(product)}, rounding);
+    }
+    Value *product = b.CreateFMul(left, right), *missing = fused(b, left, right, b.CreateFNeg(product));
+    return move(b, {product, missing_after_overflow(b, product, missing, {left, right})}, rounding);
+}
+
+Value *fma(Builder &b, Value *left, Value *right, Value *addend, Rounding rounding)
+{
+    if (rounding == Rounding::NEAREST)
+        return fused(b, left, right, addend);
+    if (!is_double(left)) {
+        Value *product = b.CreateFMul(to_double(b, left), to_double(b, right));
+        Value *result = shorten(b, exact_sum(b, product, to_double(b, addend)), rounding);
+        return sign_of_zero(b, result, b.CreateFMul(left, right), addend, rounding);
+    }
+    const Inexact wide = exact_fma(b, left, right, addend);
+    Value *missing = missing_after_overflow(b, wide.nearest, wide.missing, {left, right, addend});
+    Value *result = move(b, {wide.nearest, missing}, rounding);
+    return sign_of_zero(b, result, b.CreateFMul(left, right), addend, rounding);
+}
+
+Value *divide(Builder &b, Value *left, Value *right, Rounding rounding)
+{
+    if (rounding == Rounding::NEAREST)
+        return b.CreateFDiv(left, right);
+    const bool wide = is_double(left);
+    Value *dividend = wide ? left : to_double(b, left), *divisor = wide ? right : to_double(b, right);
+    Value *quotient = b.CreateFDiv(dividend, divisor);
+    Value *missing = fused(b, b.CreateFNeg(quotient), divisor, dividend);
+    Value *negative = b.CreateFCmpOLT(divisor, zero_like(divisor));
+    missing = b.CreateSelect(negative, b.CreateFNeg(missing), missing);
+    missing = b.CreateSelect(is_infinite(b, divisor), b.CreateFMul(dividend, divisor), missing);
+    if (!wide)
+        return shorten(b, {quotient, missing}, rounding);
+    Value *by_zero = b.CreateFCmpOEQ(divisor, zero_like(divisor));
+    missing = b.CreateSelect(by_zero, zero_like(missing), //
+                             missing_after_overflow(b, quotient, missing, {left}));
+    return move(b, {quotient, missing}, rounding);
+}
+
+Value *square_root(Builder &b, Value *value, Rounding rounding)
+{
+    Value *wide = rounding == Rounding::NEAREST || is_double(value) ? value : to_double(b, value);
+    Value *root = b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, wide);
+    if (rounding == Rounding::NEAREST)
+        return root;
+    const Inexact result{root, fused(b, b.CreateFNeg(root), root, wide)};
+    return is_double(value) ? move(b, result, rounding) : shorten(b, result, rounding);
+}
+
+Value *from_integer(Builder &b, Value *value, bool is_signed, llvm::Type *type, Rounding rounding)
+{
+    auto convert = [&](Value *integer, bool with_sign, llvm::Type *to) {
+        return with_sign ? b.CreateSIToFP(integer, to) : b.CreateUIToFP(integer, to);
+    };
+    if (rounding == Rounding::NEAREST)
+        return convert(value, is_signed, type);
+    value = extend(b, value, 64, is_signed);
+    Value *high = is_signed ? b.CreateAShr(value, 32) : b.CreateLShr(value, 32);
+    Value *low = convert(b.CreateAnd(value, number_like(value, 0xffffffff)), false, b.getDoubleTy());
+    high =
+        b.CreateFMul(convert(high, is_signed, b.getDoubleTy()), llvm::ConstantFP::get(b.getDoubleTy(), 4294967296.0));
+    const Inexact sum = exact_sum(b, high, low);
+    return type->isDoubleTy() ? move(b, sum, rounding) : shorten(b, sum, rounding);
+}
+
+} // namespace vgc::ptx
