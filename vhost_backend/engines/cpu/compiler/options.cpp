@@ -174,7 +174,8 @@ Options parse_options(int argc, char **argv)
             !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
             !own(word, "--dump-ir", options.dump_ir) && !own(word, "--input", options.input) &&
             !own(word, "--llvm", options.llvm) && !own(word, "--plugin", options.plugin))
-            fail("usage: vgc-cpucc [--llvm DIR] [--plugin FILE] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
+            fail("usage: vgc-cpucc [--llvm DIR] [--plugin FILE] --include-dir DIR... [--system-dir DIR]... "
+                 "[--program-dir DIR]... "
                  "--input "
                  "FILE --output FILE [--dump-ir FILE] [-- guest options]");
     }
