@@ -140,6 +140,20 @@ def test_whole_texels_are_read_at_once(
         assert np.array_equal(got, np.array([model.sample([p["x"], p["y"]]) for p in places])[:, :width])
 
 
+@pytest.mark.parametrize("sample", [cpu_textures.NEAREST, cpu_textures.OTHER])
+def test_fetches_in_loops(gpu: Rig, random: np.random.Generator, sample: int) -> None:
+    texels = _texels(random, np.float32, (1, 1, 5, 200, 1)).round(2)
+    out = gpu.array(PLACES, np.float32)
+    gpu.launch("sums", 2, 32, out, cpu_textures.texture(gpu, Model([texels]), sample), np.int32(5))
+    rows = texels[0, 0, :, :, 0].astype(np.float64)
+    expected = []
+    for i in range(PLACES):
+        total = sum((k + 1) * rows[:, i + k].sum() for k in range(i % 7 + 1))
+        halves = [i >> shift for shift in range(8) if i >> shift]
+        expected.append(total - sum(rows[0, j] for j in halves))
+    _close(out, np.array(expected), 50)
+
+
 def test_fewer_channels_than_the_texture_has(gpu: Rig, random: np.random.Generator) -> None:
     model = Model([_texels(random, "u1", (1, 1, 6, 9, 4))])
     places = _places(random, model)

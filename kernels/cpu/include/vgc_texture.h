@@ -4,7 +4,8 @@
 #include "texture_types.h"
 #include "vgc_texture_layout.h"
 
-extern "C" __device__ void __vgc_texture_sample(unsigned long long texture, const struct vgc_sample *sample, unsigned *channels);
+/* `pure`, so that loops around it may compute what they need of a descriptor once. */
+extern "C" __device__ __attribute__((pure)) struct vgc_channels __vgc_texture_sample(unsigned long long texture, const struct vgc_sample *sample);
 
 /* Value of a texel from its channels, which the runtime gives as 32-bit numbers. */
 template <class T> __VGC_FN__ T __vgc_channel(unsigned value) { return (T)value; }
@@ -31,16 +32,20 @@ template <class T, int mode> struct __vgc_read { typedef T type; };
 template <class T> struct __vgc_read<T, cudaReadModeNormalizedFloat> { typedef decltype(__vgc_as_float(T())) type; };
 
 template <class T> __VGC_FN__ T __vgc_sampled(unsigned long long texture, const struct vgc_sample &sample) {
-    unsigned channels[4];
-    __vgc_texture_sample(texture, &sample, channels);
+    const struct vgc_channels channels = __vgc_texture_sample(texture, &sample);
+    const unsigned bits[4] = {__builtin_bit_cast(unsigned, channels.value[0]), __builtin_bit_cast(unsigned, channels.value[1]),
+                              __builtin_bit_cast(unsigned, channels.value[2]), __builtin_bit_cast(unsigned, channels.value[3])};
     T value;
-    __vgc_texel(channels, value);
+    __vgc_texel(bits, value);
     return value;
 }
 
-/* True if the texture's texels are values of T in memory, and are sampled in this way. */
+/* True if the texture's texels are values of T in memory, and are sampled in this way (VGC_SAMPLE_OTHER: in any way). The
+ * descriptor's first bytes are read as one number, which stores of other types cannot change: loops check it once. */
 template <class T> __VGC_FN__ bool __vgc_is_raw(const struct vgc_texture *texture, unsigned char sample) {
-    return texture->magic == VGC_TEXTURE_MAGIC && texture->raw == sizeof(T) && texture->sample == sample;
+    const unsigned long long key = VGC_TEXTURE_MAGIC | (unsigned long long)sizeof(T) << 32, how = (unsigned long long)sample << 40;
+    const unsigned long long mask = sample == VGC_SAMPLE_OTHER ? 0xffffffffffull : 0xffffffffffffull;
+    return (*(const unsigned long long *)texture & mask) == (key | how);
 }
 
 __VGC_FN__ int __vgc_clamped(int index, unsigned size) { return index < 0 ? 0 : index < (int)size ? index : (int)size - 1; }
@@ -65,7 +70,7 @@ __VGC_FN__ float __vgc_linear_2d(const struct vgc_texture *t, __vgc_pair x, __vg
 
 template <class T> __VGC_FN__ T __vgc_fetch(unsigned long long object, int x) {
     const auto *t = (const struct vgc_texture *)object;
-    if (t->magic == VGC_TEXTURE_MAGIC && t->raw == sizeof(T))
+    if (__vgc_is_raw<T>(t, VGC_SAMPLE_OTHER))
         return (unsigned)x < t->width ? __vgc_load<T>(t, x, 0, 0) : T{};
     return __vgc_sampled<T>(object, {VGC_SAMPLE_1D, VGC_SAMPLE_FETCH, {}, x});
 }

@@ -65,7 +65,7 @@ enum vgc_sample_how {
     VGC_SAMPLE_GATHER = 4, /* channel `layer` of the four texels that a linear filter would use */
 };
 
-/* Arguments of the runtime's sampling function. */
+/* Arguments of the runtime's sampling function, and its result: floats, or the bits of 32-bit integers. */
 struct vgc_sample {
     int shape; /* enum vgc_sample_shape */
     int how;   /* enum vgc_sample_how */
@@ -74,6 +74,9 @@ struct vgc_sample {
     float detail;
     float dx[3]; /* derivatives of `at` */
     float dy[3];
+};
+struct vgc_channels {
+    float value[4];
 };
 
 #endif

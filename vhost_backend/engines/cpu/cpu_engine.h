@@ -256,7 +256,7 @@ extern __thread struct vgc_cpu_ctx *vgc_cpu_current __attribute__((tls_model("in
 void cpu_put_texture(struct vgc_engine *engine, const struct vgc_texture_spec *spec, uint64_t address);
 
 /* texture.c, for kernels. Ends the launch if `texture` is not the address of a texture's descriptor. */
-void __vgc_texture_sample(unsigned long long texture, const struct vgc_sample *sample, unsigned *channels);
+struct vgc_channels __vgc_texture_sample(unsigned long long texture, const struct vgc_sample *sample);
 /* Address for an access of `size` bytes outside of a surface; 0: the access has no effect. Ends the launch if it must
  * not happen. */
 unsigned long long __vgc_surface_outside(unsigned long long surface, int x, int y, int z, unsigned size, int mode);

@@ -103,9 +103,10 @@ static int32_t integer_channel(const struct vgc_texture *texture, const uint8_t 
 
 static float normalised_channel(const struct vgc_texture *texture, int32_t integer, int channel)
 {
+    bool is_short = texture->bits == 16;
     if (texture->kind == VGC_CHANNEL_SIGNED)
-        return fmaxf((float)integer / (float)((1 << (texture->bits - 1)) - 1), -1);
-    float value = (float)integer / (float)((1 << texture->bits) - 1);
+        return fmaxf((float)integer / (is_short ? INT16_MAX : INT8_MAX), -1);
+    float value = (float)integer / (is_short ? UINT16_MAX : UINT8_MAX);
     return (texture->flags & VGC_TEXTURE_SRGB) != 0 && texture->bits == 8 && channel < 3 ? linear_of_srgb(value)
                                                                                          : value;
 }
@@ -142,12 +143,20 @@ static struct texel read_texel(const struct vgc_texture *texture, const uint8_t 
     return texel;
 }
 
+/* Integer of a border's colour, which need not be one of the channel's type. */
+static int32_t integer_of(float value, uint32_t kind)
+{
+    double least = kind == VGC_CHANNEL_UNSIGNED ? 0 : INT32_MIN;
+    double most = kind == VGC_CHANNEL_UNSIGNED ? UINT32_MAX : INT32_MAX;
+    return (int32_t)(int64_t)fmin(fmax(value, least), most);
+}
+
 static struct texel border_of(const struct vgc_texture *texture)
 {
     struct texel texel;
     for (int channel = 0; channel < 4; channel++) {
         texel.value[channel] = channel < texture->channels ? texture->border[channel] : 0;
-        texel.integer[channel] = (int32_t)texel.value[channel];
+        texel.integer[channel] = integer_of(texel.value[channel], texture->kind);
     }
     return texel;
 }
@@ -371,12 +380,14 @@ static struct texel sample_any(const struct vgc_texture *texture, const struct v
     return sample_levels(texture, detail, axes, sample->at, bounded_layer(texture, sample->layer));
 }
 
-void __vgc_texture_sample(unsigned long long object, const struct vgc_sample *sample, unsigned *channels)
+struct vgc_channels __vgc_texture_sample(unsigned long long object, const struct vgc_sample *sample)
 {
+    struct vgc_channels channels;
     const struct vgc_texture *texture = texture_of(object);
     struct texel texel = sample_any(texture, sample);
-    memcpy(channels, gives_integers(texture) ? (const void *)texel.integer : (const void *)texel.value,
-           4 * sizeof(*channels));
+    memcpy(&channels, gives_integers(texture) ? (const void *)texel.integer : (const void *)texel.value,
+           sizeof(channels));
+    return channels;
 }
 
 static int64_t clamped(int64_t at, int64_t most)

@@ -58,7 +58,7 @@ bool calls_out(const llvm::SetVector<llvm::BasicBlock *> &blocks)
                 continue;
             const llvm::Function *callee = call->getCalledFunction();
             if (callee == nullptr ||
-                (!callee->isIntrinsic() && !is_wait_name(callee->getName()) && !callee->doesNotAccessMemory()))
+                (!callee->isIntrinsic() && !is_wait_name(callee->getName()) && !callee->onlyReadsMemory()))
                 return true;
         }
     return false;
