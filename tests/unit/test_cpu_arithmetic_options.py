@@ -73,7 +73,7 @@ def test_denormals_are_kept(options: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("options", [("-ftz=true",), ("--ftz", "true"), ("--use_fast_math",), ("-use_fast_math",)])
 def test_denormals_become_zero(options: tuple[str, ...]) -> None:
-    """As operands and as results, with their sign, of floats only. What is only moved is kept."""
+    """Operands and results of operations on floats are flushed, with their sign. Moved values are kept."""
     out = run(options, "tiny", np.float32, 19, *VALUES)
     assert list(out[:9]) == [0, 0, 0, 0, 0, 1, 0, 0, 0]
     assert np.signbit(out[4])

@@ -75,7 +75,7 @@ __VGC_FN__ unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
 __VGC_DOT(int, int, signed char, short, char4, short2)
 __VGC_DOT(unsigned, unsigned, unsigned char, unsigned short, uchar4, ushort2)
 #undef __VGC_DOT
-/* Position of the bit that is number `offset` from `base` on, downwards if `offset` is negative; all ones if there is none. */
+/* Position of the bit that is number `offset` from `base` on, downwards if `offset` is negative; all ones beyond the last. */
 __VGC_FN__ unsigned __fns(unsigned mask, unsigned base, int offset) {
     if (offset == 0)
         return mask >> (base & 31) & 1 ? base : ~0u;
@@ -113,11 +113,14 @@ __VGC_FN__ double max(double a, double b) { return __builtin_fmax(a, b); }
 __VGC_MIXED(int, unsigned, unsigned) __VGC_MIXED(int, long long, long long) __VGC_MIXED(int, unsigned long long, unsigned long long)
 __VGC_MIXED(unsigned, unsigned long long, unsigned long long) __VGC_MIXED(float, double, double) __VGC_MIXED(int, float, float)
 __VGC_MIXED(int, double, double) __VGC_MIXED(int, long, long) __VGC_MIXED(int, unsigned long, unsigned long)
+__VGC_MIXED(long long, unsigned long long, unsigned long long) __VGC_MIXED(long, unsigned long, unsigned long)
 __VGC_MIXED(unsigned, unsigned long, unsigned long) __VGC_MIXED(unsigned, float, float)
 #undef __VGC_MIXED
 __VGC_FN__ unsigned umin(unsigned a, unsigned b) { return min(a, b); }
 __VGC_FN__ unsigned umax(unsigned a, unsigned b) { return max(a, b); }
 __VGC_FN__ long long llmin(long long a, long long b) { return min(a, b); }
+__VGC_FN__ unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
+__VGC_FN__ unsigned long long ullmax(unsigned long long a, unsigned long long b) { return max(a, b); }
 __VGC_FN__ long long llmax(long long a, long long b) { return max(a, b); }
 __VGC_FN__ int abs(int x) { return x < 0 ? -x : x; }
 __VGC_FN__ long abs(long x) { return x < 0 ? -x : x; }

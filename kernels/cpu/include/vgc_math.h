@@ -33,7 +33,7 @@
     __VGC_FN__ double name(double x, double y) { return __builtin_##name(x, y); }                                                      \
     __VGC_FN__ float name(float x, float y) { return __builtin_##name##f(x, y); }
 __VGC_1(acos) __VGC_1(acosh) __VGC_1(asin) __VGC_1(asinh) __VGC_1(atan) __VGC_1(atanh) __VGC_1(ceil) __VGC_1(cos)
-__VGC_1(cosh) __VGC_1(erf) __VGC_1(erfc) __VGC_1(exp) __VGC_1(exp2) __VGC_1(exp10) __VGC_1(expm1) __VGC_1(fabs) __VGC_1(floor)
+__VGC_1(cosh) __VGC_1(erf) __VGC_1(erfc) __VGC_1(exp) __VGC_1(exp2) __VGC_1(expm1) __VGC_1(fabs) __VGC_1(floor)
 __VGC_1(lgamma) __VGC_1(log) __VGC_1(log10) __VGC_1(log1p) __VGC_1(log2) __VGC_1(logb) __VGC_1(nearbyint) __VGC_1(rint)
 __VGC_1(round) __VGC_1(sin) __VGC_1(sinh) __VGC_1(sqrt) __VGC_1(tan) __VGC_1(tanh) __VGC_1(tgamma) __VGC_1(trunc)
 __VGC_2(atan2) __VGC_2(copysign) __VGC_2(fdim) __VGC_2(fmax) __VGC_2(fmin) __VGC_2(fmod) __VGC_2(hypot) __VGC_2(nextafter)

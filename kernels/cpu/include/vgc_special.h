@@ -118,16 +118,16 @@ __VGC_FN__ double __vgc_times_pi(double x, double *rest) {
     return product;
 }
 __VGC_FN__ void sincospi(double x, double *sine, double *cosine) {
-    const double halves = __builtin_rint(2 * x), part = __builtin_fma(halves, -0.5, x);
+    const double within = x - 2 * __builtin_rint(x / 2); /* -1 to 1 */
+    const double halves = __builtin_rint(2 * within), part = within - halves / 2;
     double rest;
     const double angle = __vgc_times_pi(part, &rest), s = __builtin_sin(angle), c = __builtin_cos(angle);
     const double fine_s = __builtin_fma(c, rest, s), fine_c = __builtin_fma(-s, rest, c);
-    const double turn = halves - 4 * __builtin_rint(halves / 4); /* -2 to 2 */
-    const bool swap = turn == 1 || turn == -1;
+    const bool swap = halves == 1 || halves == -1, back = halves == 2 || halves == -2;
     const double a = swap ? fine_c : fine_s, b = swap ? fine_s : fine_c;
     const bool whole = part == 0 && !swap;
-    *sine = whole ? __builtin_copysign(0.0, x) : turn == -1 || turn == 2 || turn == -2 ? -a : a;
-    *cosine = part == 0 && swap ? 0.0 : turn == 1 || turn == 2 || turn == -2 ? -b : b;
+    *sine = whole ? __builtin_copysign(0.0, x) : halves == -1 || back ? -a : a;
+    *cosine = part == 0 && swap ? 0.0 : halves == 1 || back ? -b : b;
 }
 __VGC_FN__ double sinpi(double x) {
     double sine, cosine;
@@ -149,6 +149,16 @@ __VGC_FN__ void sincospif(float x, float *sine, float *cosine) {
 }
 __VGC_FN__ void sincosf(float x, float *sine, float *cosine) { *sine = __builtin_sinf(x); *cosine = __builtin_cosf(x); }
 __VGC_FN__ void sincos(double x, double *sine, double *cosine) { *sine = __builtin_sin(x); *cosine = __builtin_cos(x); }
+
+/* ---- exponentials ---- */
+
+/* The C library's exp10 has errors of two units in the last place. */
+__VGC_FN__ double exp10(double x) {
+    const double ln10 = 2.3025850929940459011, power = x * ln10, near = __builtin_exp(power);
+    const double rest = __builtin_fma(x, ln10, -power) - 2.1707562233822493508e-16 * x;
+    return near == 0 || near == __builtin_inf() ? near : __builtin_fma(near, rest, near);
+}
+__VGC_FN__ float exp10f(float x) { return __builtin_exp10f(x); }
 
 /* ---- the error function's relatives ---- */
 
@@ -279,7 +289,7 @@ __VGC_FN__ float cyl_bessel_i1f(float x) { return (float)__vgc_bessel_i(1, (doub
 
 #define __VGC_1(name)                                                                                                                  \
     __VGC_FN__ float name(float x) { return name##f(x); }
-__VGC_1(cbrt) __VGC_1(rcbrt) __VGC_1(rsqrt) __VGC_1(sinpi) __VGC_1(cospi) __VGC_1(erfcx) __VGC_1(normcdf) __VGC_1(erfinv)
+__VGC_1(exp10) __VGC_1(cbrt) __VGC_1(rcbrt) __VGC_1(rsqrt) __VGC_1(sinpi) __VGC_1(cospi) __VGC_1(erfcx) __VGC_1(normcdf) __VGC_1(erfinv)
 __VGC_1(erfcinv) __VGC_1(normcdfinv) __VGC_1(cyl_bessel_i0) __VGC_1(cyl_bessel_i1)
 #undef __VGC_1
 __VGC_FN__ void sincospi(float x, float *sine, float *cosine) { sincospif(x, sine, cosine); }
