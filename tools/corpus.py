@@ -22,7 +22,9 @@ from typing import Final
 
 from tools.common import die, say
 
-_FLAG: Final = re.compile(r"(?<!\S)(-I\s*|-D|--?std=)([^\s$]+)")
+_ASSIGNMENT: Final = re.compile(r"^\s*(\w+)\s*[:?]?=[ \t]*(.*?)\s*$", re.MULTILINE)
+_VARIABLE: Final = re.compile(r"\$[({](\w+)[)}]")
+_FLAG: Final = re.compile(r"(?<![^\s=])(-I\s*|-D|--?std=)([^\s$]+)")
 _INCLUDED: Final = re.compile(r'^\s*#\s*include\s*["<]([^">]*?)([^"/>]+\.cu)[">]', re.MULTILINE)
 _ERROR: Final = re.compile(r"error: (.*)")
 _NO_KERNEL: Final = "defines no kernel"
@@ -62,7 +64,7 @@ def flags_of(unit: Path, top: Path) -> tuple[list[Path], list[str]]:
     folders, options = [unit.parent], []
     for folder in unit.parents:
         if (folder / "Makefile").exists():
-            for flag, value in _FLAG.findall((folder / "Makefile").read_text(errors="replace")):
+            for flag, value in _FLAG.findall(_expanded((folder / "Makefile").read_text(errors="replace"))):
                 if flag.startswith("-I"):
                     folders += [] if value.startswith("/") else [folder / value]
                 elif "'" not in value and '"' not in value and (flag == "-D" or value.startswith("c++")):
@@ -71,6 +73,12 @@ def flags_of(unit: Path, top: Path) -> tuple[list[Path], list[str]]:
         if folder == top:
             break
     return [path for path in dict.fromkeys(folders) if path.is_dir()], list(dict.fromkeys(options))
+
+
+def _expanded(makefile: str) -> str:
+    """Text of a Makefile with its variables replaced, the last value of each counting; those of the environment are empty."""
+    values = dict(_ASSIGNMENT.findall(makefile))
+    return _VARIABLE.sub(lambda name: values.get(name[1], ""), makefile)
 
 
 def cause_of(log: str) -> tuple[str, str]:

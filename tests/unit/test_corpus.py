@@ -20,7 +20,10 @@ def write(path: Path, text: str) -> None:
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """Programs: two good units, one without kernels, two that fail for one cause."""
-    write(tmp_path / "good/Makefile", "CFLAGS := -O3 -std=c++14 -DWIDTH=3 -I./inc -I/usr/elsewhere\n")
+    write(
+        tmp_path / "good/Makefile",
+        "INC = inc\nSIZE ?= 3\nCFLAGS := -O3 -std=c++14 -DWIDTH=$(SIZE)\nCFLAGS +=-I./$(INC) -I/usr/elsewhere -std=c99\n",
+    )
     write(tmp_path / "good/main.cu", '#include <vector>\n#include "sizes.h"\n#include "part.cu"\n' + KERNEL.format("f"))
     write(tmp_path / "good/part.cu", KERNEL.format("g"))
     write(tmp_path / "good/inc/sizes.h", "#pragma once\n")

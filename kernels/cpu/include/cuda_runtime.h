@@ -6,6 +6,7 @@
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 6
 #define __CUDACC_VER_BUILD__ 20
+#define CUDART_VERSION 12060
 #include "vgc_builtins.h"
 #include "vector_types.h"
 #include "vgc_libc.h"
@@ -14,5 +15,7 @@
 #include "vgc_math.h"
 #include "vgc_misc.h"
 #include "texture_types.h"
+#ifndef __VGC_NO_API__ /* the compiler defines it for a source that cannot name the API */
 #include "cuda_runtime_api.h"
+#endif
 #include "vgc_std.h"

@@ -2,6 +2,8 @@
 #pragma once
 #define __CUDA_RUNTIME_API_H__
 #include "driver_types.h"
+#undef CUDART_VERSION
+#define CUDART_VERSION 12060
 
 #ifdef __cplusplus
 #define __VGC_OR(value) = value

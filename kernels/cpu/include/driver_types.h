@@ -3,10 +3,8 @@
 #pragma once
 #define __DRIVER_TYPES_H__
 #include "vector_types.h"
-#include <limits.h>
 #include <stddef.h>
 
-#define CUDART_VERSION 12060
 #define CUDA_IPC_HANDLE_SIZE 64
 #define cudaHostAllocDefault 0x00
 #define cudaHostAllocPortable 0x01

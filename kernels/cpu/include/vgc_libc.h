@@ -2,6 +2,7 @@
  * host's headers, for device code as functions of their own. Types that the host's headers define are left to these. */
 #pragma once
 #include "vgc_builtins.h"
+#include <limits.h>
 #include <stddef.h>
 
 typedef unsigned int uint;

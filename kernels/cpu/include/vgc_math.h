@@ -41,7 +41,6 @@ __VGC_2(pow) __VGC_2(remainder)
 #undef __VGC_1
 #undef __VGC_2
 
-__VGC_FN__ float powf(float x, int n) { return __builtin_powf(x, (float)n); }
 __VGC_FN__ float pow(float x, int n) { return __builtin_powf(x, (float)n); }
 __VGC_FN__ double pow(double x, int n) { return __builtin_pow(x, (double)n); }
 __VGC_FN__ float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }

@@ -27,7 +27,7 @@ _LLVM_FILES: Final = ("bin/clang++", "bin/ld.lld", "lib/clang/19/include", _LIBR
 """Files below `LLVM_DIR` that ``vgc-cpucc`` uses."""
 
 _HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
-"""What sources have that may need headers of the host: ``source.cpp`` looks closer."""
+"""Words without which a source needs no header of the host; ``source.cpp`` looks closer."""
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 

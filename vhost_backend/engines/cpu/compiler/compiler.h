@@ -101,6 +101,8 @@ struct Program {
 std::string read_source(const Options &options);
 /// True for text that a preprocessor has left, with the declarations of the C or C++ library in it.
 bool has_libraries_text(llvm::StringRef text);
+/// False for a source that cannot use CUDA's API for host code, whose declarations then need not be read.
+bool may_name_api(llvm::StringRef text);
 /// Replaces a builtin of GCC in its C++ library's text by clang's.
 void replace_gccs_packs(std::string &text);
 /// True for a source that may use names which nvcc takes from the host's C and C++ libraries without being asked.

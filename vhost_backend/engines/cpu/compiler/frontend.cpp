@@ -168,7 +168,7 @@ void add_folders(const Options &options, std::vector<std::string> &command)
 }
 
 std::vector<std::string> clang_command(const Options &options, const std::string &input, const std::string &bitcode,
-                                       bool hosts_names)
+                                       llvm::StringRef text)
 {
     std::vector<std::string> command = {options.llvm + "/bin/clang++",
                                         "-x",
@@ -194,8 +194,10 @@ std::vector<std::string> clang_command(const Options &options, const std::string
         command.push_back("-fplugin=" + options.plugin);
     add_folders(options, command);
     command.insert(command.end(), {"-include", "cuda_runtime.h"});
-    if (hosts_names)
+    if (wants_hosts_names(options, text))
         command.insert(command.end(), {"-include", "vgc_hosted.h"});
+    if (!may_name_api(text))
+        command.push_back("-D__VGC_NO_API__=1");
     command.insert(command.end(), {// clang 19 warns of the features that it finds itself on processors with AVX10
                                    "-march=native", "-Wno-invalid-feature-combination", "-Wno-register",
                                    "-Wno-c++11-narrowing", "-fPIC", "-O2", "-std=gnu++17", "-ffp-contract=fast",
@@ -218,7 +220,7 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
     replace_gccs_packs(text);
     const bool rewritten = join_launch_brackets(text) || has_libraries_text(text) || !options.name_expressions.empty();
     const std::string input = rewritten ? write_input(options, text) : options.input;
-    const int status = run(clang_command(options, input, bitcode, wants_hosts_names(options, text)));
+    const int status = run(clang_command(options, input, bitcode, text));
     if (rewritten)
         unlink(input.c_str());
     if (status != 0)

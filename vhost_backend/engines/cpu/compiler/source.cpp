@@ -93,6 +93,11 @@ bool wants_hosts_names(const Options &options, llvm::StringRef text)
     return text.contains("<<<") || text.contains("std::") || includes_others(options, text);
 }
 
+bool may_name_api(llvm::StringRef text)
+{
+    return text.contains("cuda") || text.contains("<<<") || text.contains("include") || has_libraries_text(text);
+}
+
 void replace_gccs_packs(std::string &text)
 {
     static const std::pair<llvm::StringRef, llvm::StringRef> forms[] = {
