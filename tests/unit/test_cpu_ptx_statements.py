@@ -110,15 +110,17 @@ EXPORT carried(unsigned *x) { // the flag lives from one statement to the next
     asm volatile("addc.u32 %0, %1, 0;" : "=r"(x[1]) : "r"(5));
 }
 EXPORT specials(unsigned *x) {
-    unsigned r[10]; u64 clock;
+    unsigned r[11]; u64 clock;
     asm("mov.u32 %0, %%tid.x;" : "=r"(r[0])); asm("mov.u32 %0, %%ntid.y;" : "=r"(r[1]));
     asm("mov.u32 %0, %%nwarpid;" : "=r"(r[2])); asm("mov.u32 %0, %%lanemask_lt;" : "=r"(r[3]));
     asm("mov.u32 %0, %%nctaid.x;" : "=r"(r[4])); asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(r[5]));
     asm("mov.u32 %0, %%smid;" : "=r"(r[6])); asm("mov.u32 %0, %%gridid;" : "=r"(r[7]));
     asm("mov.u32 %0, WARP_SZ;" : "=r"(r[8])); asm("add.u32 %0, %%laneid, %%warpid;" : "=r"(r[9]));
+    asm("add.u32 %0, %lanemask_eq, %tid.z;" : "=r"(r[10]));
+    asm volatile("{ .reg .u32 %r1; mov.u32 %r1, %tid.x; }");
     asm volatile("mov.u64 %0, %%clock64;" : "=l"(clock));
-    for (int i = 0; i < 10; i++) x[i * 64 + threadIdx.x] = r[i];
-    x[640] = clock != 0;
+    for (int i = 0; i < 11; i++) x[i * 64 + threadIdx.x] = r[i];
+    x[704] = clock != 0;
 }
 EXPORT stops(int *x) { *x = 1; if (threadIdx.x == 3) asm("trap;"); }
 """
@@ -215,14 +217,15 @@ def test_carry_lives_from_one_statement_to_the_next(gpu: Rig) -> None:
 
 
 def test_special_registers(gpu: Rig) -> None:
-    x = gpu.array(641, np.uint32)
+    x = gpu.array(705, np.uint32)
     gpu.launch("specials", 1, 64, x)
-    values = x[:640].reshape(10, 64).tolist()
+    values = x[:704].reshape(11, 64).tolist()
     assert values[0] == list(range(64))
     assert values[3] == [(1 << t % 32) - 1 for t in range(64)]
+    assert values[10] == [1 << t % 32 for t in range(64)]
     assert values[9] == [t % 32 + t // 32 for t in range(64)]
     assert [row[0] for row in values[4:6] + values[7:9]] == [1, 1, 0, 32]
-    assert (values[1][0], values[2][0], x[640]) == (1, 2, 1)
+    assert (values[1][0], values[2][0], x[704]) == (1, 2, 1)
     assert values[6][0] in {0, 1}
 
 

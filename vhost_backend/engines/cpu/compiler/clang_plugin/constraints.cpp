@@ -1,6 +1,7 @@
 // Plug-in for clang: lets it take inline PTX while it compiles for x86. The letters of PTX constraints (h: 16 bits,
 // f: float, d: double, q: 128 bits, C: text) are unknown for x86, or mean a single register there, and clang refuses
-// the statement or its types. They are replaced by letters of x86 that take such values, one for each, so that
+// the statement or its types; so it does registers with one percent sign. They are replaced by letters of x86 that take
+// such values, one for each, so that
 // ../ptx/statement.cpp knows what they were. Statements in x86 assembly are left as they are.
 //
 // Tokens are changed on their way from the preprocessor to the parser: macros are expanded then, and messages still
@@ -62,11 +63,13 @@ class Constraints
   private:
     enum State { OUTSIDE, AFTER_KEYWORD, TEXT, OPERANDS };
 
-    void take_text(const clang::Token &token)
+    void take_text(clang::Token &token)
     {
-        if (clang::tok::isStringLiteral(token.getKind()))
+        if (clang::tok::isStringLiteral(token.getKind())) {
             text_.push_back(token);
-        else if (token.isOneOf(clang::tok::colon, clang::tok::coloncolon) && is_ptx()) {
+            if (is_ptx())
+                escape_registers(token);
+        } else if (token.isOneOf(clang::tok::colon, clang::tok::coloncolon) && is_ptx()) {
             state_ = OPERANDS;
             depth_ = 0;
             section_ = 0;
@@ -83,6 +86,23 @@ class Constraints
         const clang::StringLiteralParser literal(text_, preprocessor_, clang::StringLiteralEvalMethod::Unevaluated);
         const std::string_view text(literal.GetString());
         return !literal.hadError && (vgc::ptx::is_ptx(text) || vgc::ptx::is_blank(text));
+    }
+
+    /// Doubles the percent sign of `%tid.x`: nvcc takes it alone, too.
+    void escape_registers(clang::Token &token)
+    {
+        const std::string before = preprocessor_.getSpelling(token);
+        std::string after;
+        for (size_t i = 0; i < before.size(); i++) {
+            after += before[i];
+            if (before[i] != '%' || i + 1 == before.size())
+                continue;
+            if (before[i + 1] == '%')
+                after += before[++i];
+            else if (llvm::isAlpha(before[i + 1]))
+                after += '%';
+        }
+        respell(token, before, after);
     }
 
     void count_section(const clang::Token &token)
@@ -112,6 +132,11 @@ class Constraints
         std::string after = before;
         for (char &letter : after)
             letter = letter_for_x86(letter);
+        respell(token, before, after);
+    }
+
+    void respell(clang::Token &token, const std::string &before, const std::string &after)
+    {
         if (after == before || before[0] != '"')
             return;
         char *spelling = static_cast<char *>(preprocessor_.getPreprocessorAllocator().Allocate(after.size() + 1, 1));

@@ -1,5 +1,7 @@
 #include "rounding.h"
 
+#include "llvm/IR/InlineAsm.h"
+
 namespace vgc::ptx
 {
 namespace
@@ -72,6 +74,43 @@ Value *sign_of_zero(Builder &b, Value *sum, Value *left, Value *right, Rounding 
     Value *negative = b.CreateICmpSLT(signs, llvm::ConstantInt::get(integer, 0));
     Value *zero = b.CreateSelect(negative, llvm::ConstantFP::getNegativeZero(sum->getType()), zero_like(sum));
     return b.CreateSelect(b.CreateFCmpOEQ(sum, zero_like(sum)), zero, sum);
+}
+
+bool has_fma(Builder &b)
+{
+    const llvm::Attribute features = b.GetInsertBlock()->getParent()->getFnAttribute("target-features");
+    return features.isStringAttribute() && features.getValueAsString().contains("+fma,");
+}
+
+/// Runs an instruction of x86 on doubles with another direction of rounding. What is missing to a result of f64 cannot
+/// be calculated where it is too small for f64.
+Value *with_direction(Builder &b, const std::string &instruction, llvm::ArrayRef<Value *> operands, Rounding rounding)
+{
+    const unsigned modes[] = {0, 3, 1, 2}; // bits 13 and 14 of MXCSR, by Rounding
+    llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+    llvm::AllocaInst *controls[2];
+    std::vector<llvm::Type *> types;
+    std::vector<Value *> arguments(operands);
+    std::string constraints = "=&x";
+    for (Value *operand : operands) {
+        types.push_back(operand->getType());
+        constraints += ",x";
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        controls[i] = llvm::IRBuilder<>(&entry, entry.begin()).CreateAlloca(b.getInt32Ty());
+        b.CreateStore(b.getInt32(0x1f80 | (i == 0 ? modes[int(rounding)] << 13 : 0)), controls[i]);
+        types.push_back(b.getPtrTy());
+        arguments.push_back(controls[i]);
+        constraints += ",*m";
+    }
+    const std::string first = std::to_string(operands.size() + 1), last = std::to_string(operands.size() + 2);
+    const std::string text = "ldmxcsr $" + first + "; " + instruction + "; ldmxcsr $" + last;
+    llvm::FunctionType *type = llvm::FunctionType::get(b.getDoubleTy(), types, false);
+    llvm::CallInst *call = b.CreateCall(llvm::InlineAsm::get(type, text, constraints, true), arguments);
+    for (unsigned i = 0; i < 2; i++)
+        call->addParamAttr(unsigned(operands.size()) + i,
+                           llvm::Attribute::get(b.getContext(), llvm::Attribute::ElementType, b.getInt32Ty()));
+    return call;
 }
 
 } // namespace
@@ -161,56 +200,50 @@ Value *multiply_floats(Builder &b, Value *left, Value *right, Rounding rounding)
 {
     if (rounding == Rounding::NEAREST)
         return b.CreateFMul(left, right);
-    if (!is_double(left)) {
-        Value *product = b.CreateFMul(to_double(b, left), to_double(b, right));
-        return shorten(b, {product, zero_like(product)}, rounding);
-    }
-    Value *product = b.CreateFMul(left, right), *missing = fused(b, left, right, b.CreateFNeg(product));
-    return move(b, {product, missing_after_overflow(b, product, missing, {left, right})}, rounding);
+    if (is_double(left))
+        return with_direction(b, "movapd $1, $0; mulsd $2, $0", {left, right}, rounding);
+    Value *product = b.CreateFMul(to_double(b, left), to_double(b, right));
+    return shorten(b, {product, zero_like(product)}, rounding);
 }
 
 Value *fma(Builder &b, Value *left, Value *right, Value *addend, Rounding rounding)
 {
     if (rounding == Rounding::NEAREST)
         return fused(b, left, right, addend);
-    if (!is_double(left)) {
-        Value *product = b.CreateFMul(to_double(b, left), to_double(b, right));
-        Value *result = shorten(b, exact_sum(b, product, to_double(b, addend)), rounding);
-        return sign_of_zero(b, result, b.CreateFMul(left, right), addend, rounding);
+    if (is_double(left)) {
+        if (has_fma(b))
+            return with_direction(b, "movapd $1, $0; vfmadd213sd $3, $2, $0", {left, right, addend}, rounding);
+        const Inexact wide = exact_fma(b, left, right, addend);
+        Value *missing = missing_after_overflow(b, wide.nearest, wide.missing, {left, right, addend});
+        return move(b, {wide.nearest, missing}, rounding);
     }
-    const Inexact wide = exact_fma(b, left, right, addend);
-    Value *missing = missing_after_overflow(b, wide.nearest, wide.missing, {left, right, addend});
-    Value *result = move(b, {wide.nearest, missing}, rounding);
-    return sign_of_zero(b, result, b.CreateFMul(left, right), addend, rounding);
+    Value *product = b.CreateFMul(to_double(b, left), to_double(b, right));
+    const Inexact wide = exact_sum(b, product, to_double(b, addend));
+    Value *signs = sign_of_zero(b, wide.nearest, product, to_double(b, addend), rounding);
+    return shorten(b, {signs, wide.missing}, rounding);
 }
 
 Value *divide(Builder &b, Value *left, Value *right, Rounding rounding)
 {
     if (rounding == Rounding::NEAREST)
         return b.CreateFDiv(left, right);
-    const bool wide = is_double(left);
-    Value *dividend = wide ? left : to_double(b, left), *divisor = wide ? right : to_double(b, right);
+    if (is_double(left))
+        return with_direction(b, "movapd $1, $0; divsd $2, $0", {left, right}, rounding);
+    Value *dividend = to_double(b, left), *divisor = to_double(b, right);
     Value *quotient = b.CreateFDiv(dividend, divisor);
-    Value *missing = fused(b, b.CreateFNeg(quotient), divisor, dividend);
+    Value *missing = fused(b, b.CreateFNeg(quotient), divisor, dividend); // NaN at infinities and zeroes
     Value *negative = b.CreateFCmpOLT(divisor, zero_like(divisor));
-    missing = b.CreateSelect(negative, b.CreateFNeg(missing), missing);
-    missing = b.CreateSelect(is_infinite(b, divisor), b.CreateFMul(dividend, divisor), missing);
-    if (!wide)
-        return shorten(b, {quotient, missing}, rounding);
-    Value *by_zero = b.CreateFCmpOEQ(divisor, zero_like(divisor));
-    missing = b.CreateSelect(by_zero, zero_like(missing), //
-                             missing_after_overflow(b, quotient, missing, {left}));
-    return move(b, {quotient, missing}, rounding);
+    return shorten(b, {quotient, b.CreateSelect(negative, b.CreateFNeg(missing), missing)}, rounding);
 }
 
 Value *square_root(Builder &b, Value *value, Rounding rounding)
 {
-    Value *wide = rounding == Rounding::NEAREST || is_double(value) ? value : to_double(b, value);
-    Value *root = b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, wide);
     if (rounding == Rounding::NEAREST)
-        return root;
-    const Inexact result{root, fused(b, b.CreateFNeg(root), root, wide)};
-    return is_double(value) ? move(b, result, rounding) : shorten(b, result, rounding);
+        return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, value);
+    if (is_double(value))
+        return with_direction(b, "sqrtsd $1, $0", {value}, rounding);
+    Value *wide = to_double(b, value), *root = b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, wide);
+    return shorten(b, {root, fused(b, b.CreateFNeg(root), root, wide)}, rounding);
 }
 
 Value *from_integer(Builder &b, Value *value, bool is_signed, llvm::Type *type, Rounding rounding)

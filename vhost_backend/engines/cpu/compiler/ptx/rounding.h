@@ -1,5 +1,5 @@
-// Arithmetic with a direction of rounding, in plain IR: the result to the nearest is moved by one place where the
-// error of that rounding, which is known exactly, says so.
+// Arithmetic with a direction of rounding. f32, in plain IR: the result to the nearest is moved by one place where the
+// error of that rounding, which is known exactly, says so. f64, apart from sums: by the processor's mode.
 #pragma once
 
 #include "math.h"

@@ -59,6 +59,8 @@ std::string text_of(const llvm::CallInst &call)
         const char c = rest.front();
         rest = rest.drop_front();
         if (c != '$' || rest.empty()) {
+            if (c == '%') // in a text without operands the sign is still double
+                rest.consume_front("%");
             text += c;
         } else if (const size_t sign = llvm::StringRef("$(|)").find(rest.front()); sign != llvm::StringRef::npos) {
             text += "${|}"[sign];

@@ -1,0 +1,194 @@
+"""Matrices that a warp holds together, and video instructions, in PTX on the CPU engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import Rig, rig
+from tests.unit.ptx_rig import Case, signed, wrong_results
+
+SOURCE = r"""
+#define EXPORT extern "C" __global__ void
+#define LANE int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4; (void)g; (void)t
+__device__ unsigned pair(const unsigned short *p) { return p[0] | (unsigned)p[1] << 16; }
+__device__ unsigned shared_offset(const void *p) {
+    unsigned offset;
+    asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(offset) : "l"(p));
+    return offset;
+}
+// A has rows, B columns, one after the other
+EXPORT halves(const unsigned short *a, const unsigned short *b, const float *c, float *d, int type) {
+    LANE;
+    unsigned A[4], B[2];
+    float C[4], D[4];
+    for (int i = 0; i < 4; i++) A[i] = pair(a + (g + i % 2 * 8) * 16 + t * 2 + i / 2 * 8);
+    for (int i = 0; i < 2; i++) B[i] = pair(b + g * 16 + t * 2 + i * 8);
+    for (int i = 0; i < 4; i++) C[i] = c[(g + i / 2 * 8) * 8 + t * 2 + i % 2];
+#define MMA(types) \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col" types " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};" \
+                 : "=f"(D[0]), "=f"(D[1]), "=f"(D[2]), "=f"(D[3]) : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), \
+                   "r"(B[0]), "r"(B[1]), "f"(C[0]), "f"(C[1]), "f"(C[2]), "f"(C[3]))
+    if (type) MMA(".f32.bf16.bf16.f32"); else MMA(".f32.f16.f16.f32");
+    for (int i = 0; i < 4; i++) d[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = D[i];
+}
+EXPORT through_shared(const unsigned short *a, const unsigned short *b, unsigned short *d) { // f16 sums; b by rows
+    LANE;
+    __shared__ unsigned short A[16 * 16], B[16 * 8], D[16 * 8];
+    for (int i = lane; i < 256; i += 32) A[i] = a[i];
+    for (int i = lane; i < 128; i += 32) B[i] = b[i];
+    __syncwarp();
+    unsigned x[4], y[2], z[2] = {0, 0};
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(shared_offset(A + lane % 16 * 16 + lane / 16 * 8)) : "memory");
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(y[0]), "=r"(y[1]) : "r"(shared_offset(B + lane % 16 * 8)) : "memory");
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, {%0,%1};"
+                 : "+r"(z[0]), "+r"(z[1]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1,%2};"
+                 :: "r"(shared_offset(D + lane % 16 * 8)), "r"(z[0]), "r"(z[1]) : "memory");
+    for (int i = lane; i < 128; i += 32) d[i] = D[i];
+}
+EXPORT tf32(const unsigned *a, const unsigned *b, float *d) {
+    LANE;
+    float D[4];
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+                 : "=f"(D[0]), "=f"(D[1]), "=f"(D[2]), "=f"(D[3])
+                 : "r"(a[g * 8 + t]), "r"(a[(g + 8) * 8 + t]), "r"(a[g * 8 + t + 4]), "r"(a[(g + 8) * 8 + t + 4]),
+                   "r"(b[g * 8 + t]), "r"(b[g * 8 + t + 4]), "f"(0.0f));
+    for (int i = 0; i < 4; i++) d[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = D[i];
+}
+EXPORT bytes(const unsigned *a, const unsigned *b, int *d) { // four bytes in a word
+    LANE;
+    int D[4] = {1, 1, 1, 1};
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(D[0]), "+r"(D[1]), "+r"(D[2]), "+r"(D[3])
+                 : "r"(a[g * 8 + t]), "r"(a[(g + 8) * 8 + t]), "r"(a[g * 8 + t + 4]), "r"(a[(g + 8) * 8 + t + 4]),
+                   "r"(b[g * 8 + t]), "r"(b[g * 8 + t + 4]));
+    for (int i = 0; i < 4; i++) d[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = D[i];
+}
+EXPORT doubles(const double *a, const double *b, double *d) {
+    LANE;
+    double D[2] = {0.5, 0.5};
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+d"(D[0]), "+d"(D[1]) : "d"(a[g * 4 + t]), "d"(b[g * 4 + t]));
+    d[g * 8 + t * 2] = D[0]; d[g * 8 + t * 2 + 1] = D[1];
+}
+EXPORT transposed(const unsigned *a, unsigned *d) {
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(d[threadIdx.x]) : "r"(a[threadIdx.x]));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Rig]:
+    with rig(pes=2) as running:
+        running.load(SOURCE)
+        yield running
+
+
+def put(gpu: Rig, values: Any) -> Any:
+    array = gpu.array(values.size, values.dtype)
+    array[:] = values.reshape(-1)
+    return array
+
+
+def small(*shape: int) -> Any:
+    """Numbers whose products and sums are exact in all formats."""
+    return np.random.default_rng(3).integers(-4, 5, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("bfloat", [0, 1])
+def test_mma_of_halves(gpu: Rig, bfloat: int) -> None:
+    a, b, c = small(16, 16), small(8, 16), small(16, 8)
+    bits = [
+        (x.view(np.uint32) >> 16).astype(np.uint16) if bfloat else x.astype(np.float16).view(np.uint16) for x in (a, b)
+    ]
+    d = gpu.array(128, np.float32)
+    gpu.launch("halves", 1, 64, put(gpu, bits[0]), put(gpu, bits[1]), put(gpu, c), d, np.int32(bfloat))
+    assert (d.reshape(16, 8) == a @ b.T + c).all()
+
+
+def test_matrices_in_shared_memory(gpu: Rig) -> None:
+    a, b = small(16, 16), small(16, 8)
+    bits = [put(gpu, x.astype(np.float16).view(np.uint16)) for x in (a, b)]
+    d = gpu.array(128, np.uint16)
+    gpu.launch("through_shared", 1, 32, *bits, d)
+    assert (d.view(np.float16).reshape(16, 8) == a @ b).all()
+
+
+def test_mma_of_tf32_ignores_the_lowest_bits(gpu: Rig) -> None:
+    a, b = small(16, 8), small(8, 8)
+    d = gpu.array(128, np.float32)
+    gpu.launch("tf32", 1, 32, put(gpu, a.view(np.uint32) | 0x1FFF), put(gpu, b.view(np.uint32)), d)
+    expected = (a.view(np.uint32) | 0x1FFF) & 0xFFFFE000
+    assert (d.reshape(16, 8) == expected.view(np.float32) @ b.T).all()
+
+
+def test_mma_of_bytes(gpu: Rig) -> None:
+    random = np.random.default_rng(5)
+    a, b = random.integers(-128, 128, (16, 32)).astype(np.int8), random.integers(0, 256, (8, 32)).astype(np.uint8)
+    d = gpu.array(128, np.int32)
+    gpu.launch("bytes", 1, 32, put(gpu, a.view(np.uint32)), put(gpu, b.view(np.uint32)), d)
+    assert (d.reshape(16, 8) == a.astype(np.int32) @ b.astype(np.int32).T + 1).all()
+
+
+def test_mma_of_doubles(gpu: Rig) -> None:
+    a, b = small(8, 4).astype(np.float64) / 3, small(8, 4).astype(np.float64)
+    d = gpu.array(64, np.float64)
+    gpu.launch("doubles", 1, 32, put(gpu, a), put(gpu, b), d)
+    assert np.allclose(d.reshape(8, 8), a @ b.T + 0.5, rtol=1e-15)
+
+
+def test_movmatrix_transposes(gpu: Rig) -> None:
+    a = np.arange(64, dtype=np.uint16).reshape(8, 8)
+    d = gpu.array(32, np.uint32)
+    gpu.launch("transposed", 1, 32, put(gpu, a.view(np.uint32)), d)
+    assert (d.view(np.uint16).reshape(8, 8) == a.T).all()
+
+
+def video(lanes: int, kind: str, operation: Any, *, add: bool = False, sat: bool = False) -> Any:
+    bits = 32 // lanes
+
+    def reference(a: int, b: int, c: int) -> int:
+        total, packed = c, 0
+        for lane in range(lanes):
+            x, y = (value >> lane * bits & ((1 << bits) - 1) for value in (a, b))
+            if kind == "s32":
+                x, y = signed(x, bits), signed(y, bits)
+            value = operation(x, y)
+            total += value
+            low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind == "s32" else (0, (1 << bits) - 1)
+            value = max(low, min(high, value)) if sat else value
+            packed |= (value & ((1 << bits) - 1)) << lane * bits
+        return total if add else packed
+
+    return reference
+
+
+OPERATIONS = {
+    "vadd": lambda x, y: x + y,
+    "vsub": lambda x, y: x - y,
+    "vavrg": lambda x, y: x + y + 1 >> 1,
+    "vmin": min,
+    "vmax": max,
+    "vabsdiff": lambda x, y: abs(x - y),
+}
+
+
+def video_cases() -> Iterator[Case]:
+    columns = [(0, 0x80FF7F01, 0x12345678, 0xFFFFFFFF, 0x01020380), (0x7F80FF01, 0xFFFFFFFF, 5), (0, 7)]
+    for name, operation in OPERATIONS.items():
+        for lanes in (2, 4):
+            for kind in ("u32", "s32"):
+                for suffix, add, sat in ((".add", True, False), ("", False, False), (".sat", False, True)):
+                    text = f"{name}{lanes}.{kind}.{kind}.{kind}{suffix} %0, %1, %2, %3;"
+                    yield Case(text, ("u32",) * 4, video(lanes, kind, operation, add=add, sat=sat), columns)
+
+
+def test_video_instructions() -> None:
+    assert wrong_results(list(video_cases())) == []
