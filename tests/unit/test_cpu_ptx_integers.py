@@ -97,6 +97,12 @@ def special_arithmetic() -> Iterator[Case]:
         yield Case(f"mul24.lo.{name} %0, %1, %2;", (name,) * 3, lambda a, b, name=name: parts24(name, a, b))
         yield Case(f"mul24.hi.{name} %0, %1, %2;", (name,) * 3, lambda a, b, name=name: parts24(name, a, b) >> 16)
         yield Case(f"mad24.lo.{name} %0, %1, %2, %3;", (name,) * 4, lambda a, b, c, name=name: parts24(name, a, b) + c)
+    yield Case("add.sat.u32 %0, %1, %2;", ("u32",) * 3, lambda a, b: min(WORD, a + b))
+    yield Case(
+        "sub.sat.s16x2 %0, %1, %2;",
+        ("b32",) * 3,
+        lambda a, b: by_halves(a, b, lambda x, y: max(-32768, min(32767, signed(x, 16) - signed(y, 16)))),
+    )
     yield Case("add.u16x2 %0, %1, %2;", ("b32",) * 3, lambda a, b: by_halves(a, b, lambda x, y: x + y))
     yield Case(
         "min.s16x2 %0, %1, %2;",

@@ -53,7 +53,7 @@ void take_cache_hints(Instruction &i)
 
 llvm::AtomicOrdering take_ordering(Instruction &i)
 {
-    const llvm::StringRef order = i.take_one({"relaxed", "acquire", "release", "acq_rel", "sc", "mmio"});
+    const llvm::StringRef order = i.take_one({"mmio", "relaxed", "acquire", "release", "acq_rel", "sc"});
     if (order == "mmio")
         i.take("relaxed");
     i.take_one({"cta", "cluster", "gpu", "gl", "sys"});

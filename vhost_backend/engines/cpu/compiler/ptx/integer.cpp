@@ -39,6 +39,13 @@ Value *add_with_carry(Instruction &i, Value *left, Value *right, bool subtract, 
     return b.CreateTrunc(sum, left->getType());
 }
 
+Value *add_saturated(Builder &b, Type type, Value *left, Value *right, bool subtract)
+{
+    if (type.is_signed())
+        return b.CreateBinaryIntrinsic(subtract ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::sadd_sat, left, right);
+    return b.CreateBinaryIntrinsic(subtract ? llvm::Intrinsic::usub_sat : llvm::Intrinsic::uadd_sat, left, right);
+}
+
 void lower_add(Instruction &i)
 {
     const llvm::StringRef name = i.mnemonic();
@@ -51,10 +58,9 @@ void lower_add(Instruction &i)
     Value *left = i.in(1, type), *right = i.in(2, type), *sum;
     if (use || note)
         sum = add_with_carry(i, left, right, subtract, use, note);
-    else if (saturate && type.bits == 32 && type.is_signed())
-        sum = b.CreateBinaryIntrinsic(subtract ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::sadd_sat, left, right);
     else if (saturate)
-        i.refuse();
+        sum =
+            by_lanes(b, type, left, right, [&](Value *l, Value *r) { return add_saturated(b, type, l, r, subtract); });
     else
         sum = by_lanes(b, type, left, right,
                        [&](Value *l, Value *r) { return subtract ? b.CreateSub(l, r) : b.CreateAdd(l, r); });
