@@ -117,8 +117,6 @@ __VGC_FN__ void *memcpy(void *to, const void *from, size_t bytes) { return __bui
 __VGC_FN__ void *memmove(void *to, const void *from, size_t bytes) { return __builtin_memmove(to, from, bytes); }
 __VGC_FN__ void *memset(void *to, int value, size_t bytes) { return __builtin_memset(to, value, bytes); }
 __VGC_FN__ int memcmp(const void *a, const void *b, size_t bytes) { return __builtin_memcmp(a, b, bytes); }
-__VGC_FN__ float nanf(const char *) { return __builtin_nanf(""); }
-__VGC_FN__ double nan(const char *) { return __builtin_nan(""); }
 __VGC_FN__ clock_t clock() { return (clock_t)__builtin_readcyclecounter(); }
 
 #undef assert
