@@ -223,8 +223,11 @@ class Program:
         """Binds a texture or surface reference (``texture<float, 2> name``) to an object, and keeps that alive.
 
         :raise errors.NotFound: the program has no such variable.
+        :raise ValueError: the object was freed.
         """
         self.check_loaded()
+        if not bound.is_alive:
+            raise ValueError("this texture or surface was freed")
         check(lib.vgc_reference_bind(self.handle.pointer, self._pointer, name.encode(), bound.number, 0))
         self._bound[name] = bound
 

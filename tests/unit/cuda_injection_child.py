@@ -20,7 +20,7 @@ from tests.limits import ANSWERS_WITHIN_S
 from tests.unit.cuda_rig import CUDA_LIMITS, IMAGE, ONE_THREAD, check_driver, fake_driver, plane
 from tests.unit.plane_rig import Rig, function_ids
 from vhost_backend.errors import EngineError
-from virtio_proto.schema import Opcode, ProgramKind, Status
+from virtio_proto.schema import LaunchFlag, Opcode, ProgramKind, Status
 
 NAMES: Final = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 214: "CUDA_ERROR_ECC_UNCORRECTABLE"}
 ERRORS: Final = tuple(NAMES)
@@ -118,8 +118,9 @@ class Session:
                 ("add_one", struct.pack("<QI", address, 10)),
                 ("slow", struct.pack("<QI", address, 1)),
             ):
-                body = {**ONE_THREAD, "function": functions[name], "param_len": len(params)}
-                self.submit(Opcode.LAUNCH, body, params, context=context, stream=stream)
+                for flags in (0, LaunchFlag.COOPERATIVE):
+                    body = {"function": functions[name], "param_len": len(params), "flags": int(flags)}
+                    self.submit(Opcode.LAUNCH, {**ONE_THREAD, **body}, params, context=context, stream=stream)
         self.settle()
 
     def events(self, context: int) -> None:

@@ -173,7 +173,7 @@ def video(lanes: int, kind: str, operation: Any, *, add: bool = False, sat: bool
 OPERATIONS = {
     "vadd": lambda x, y: x + y,
     "vsub": lambda x, y: x - y,
-    "vavrg": lambda x, y: x + y + 1 >> 1,
+    "vavrg": lambda x, y: x + y + (x + y >= 0) >> 1,
     "vmin": min,
     "vmax": max,
     "vabsdiff": lambda x, y: abs(x - y),

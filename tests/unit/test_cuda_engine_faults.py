@@ -102,6 +102,7 @@ UNSEEN_END: Final = {
 
 FATAL_ANYWAY: Final = {
     "cuLaunchKernel",
+    "cuLaunchKernelEx",
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",

@@ -227,7 +227,8 @@ static bool check_memory(struct vgc_dp *dp, struct vgc_req *req, const struct si
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "level, x, y and z of device memory must be 0");
         return false;
     }
-    if ((box->height > 1 && side->pitch < box->width) || (box->depth > 1 && side->slice / box->height < side->pitch)) {
+    if ((box->height > 1 && side->pitch < box->width) || (box->depth > 1 && side->slice / box->height < side->pitch) ||
+        (box->depth > 1 && side->slice < box->width)) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "rows of %u bytes overlap with pitch %lu and slice %lu",
                  box->width, (unsigned long)side->pitch, (unsigned long)side->slice);
         return false;

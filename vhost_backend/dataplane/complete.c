@@ -177,7 +177,7 @@ void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op)
     if (req->launch_op == op)
         vgc_launch_unwatch(dp, req);
     if (VGC_UNLIKELY(req->workspace != NULL) && op->kind == VGC_OPK_LAUNCH)
-        vgc_workspace_put(dp, req);
+        vgc_workspace_put(dp, req, op);
     take_times(dp, req, op);
     if (op->kind == VGC_OPK_LAUNCH)
         req->response.aux = op->output_bytes;

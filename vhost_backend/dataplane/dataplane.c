@@ -11,7 +11,7 @@
 
 enum {
     SPIN_CHECK = 64,            /* idle rounds between two readings of the clock */
-    BUSY_CHECK = 4096,          /* busy rounds between two checks of deadlines */
+    BUSY_CHECK = 512,           /* busy rounds between two checks of deadlines */
     UNKICKED_POLL_NS = 1000000, /* polling interval of a ring without kick eventfd */
     MAX_SLEEP_NS = 1000000000,  /* longest sleep while launches run */
 };

@@ -148,6 +148,7 @@ struct vgc_workspace {
     uint32_t context; /* engine's number */
     uint32_t stream;
     uint32_t users; /* launches under way; 0: free entry */
+    bool is_spoilt; /* must be freed after its last user */
 };
 
 /* A popped chain, from pop to push. Allocated in the pool. */
@@ -464,6 +465,8 @@ int vgc_memory_take(struct vgc_dp *dp, uint64_t size, uint64_t charge, uint64_t 
 /* Takes device memory for a CALL or a launch, rounding *size up; -ENOMEM. */
 int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address);
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size);
+/* Like vgc_temp_put(), for memory that is not to be used again. */
+void vgc_temp_free(struct vgc_dp *dp, uint64_t address, uint64_t size);
 void vgc_temp_drop_all(struct vgc_dp *dp);
 
 /* ---- array.c ---- */
@@ -495,7 +498,7 @@ const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req
 /* Gives a launch the memory that its engine asks for, if any; vgc_workspace_put() takes it back when the launch has
  * ended. 0, or -ENOMEM with op->error. */
 int vgc_workspace_get(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);
-void vgc_workspace_put(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_workspace_put(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_op *op);
 
 /* ---- deadlines.c ---- */
 void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);

@@ -191,6 +191,15 @@ static int load_alloc(struct vgc_dp *dp, const struct vgc_migration_alloc *from,
                                                    .use = (uint8_t)from->use});
 }
 
+/* True if an array before `index` lies at the address. */
+static bool is_taken(const struct vgc_dp *dp, uint64_t address, uint32_t index)
+{
+    for (uint32_t i = 0; i < index; i++)
+        if (dp->arrays[i].id != 0 && dp->arrays[i].address == address)
+            return true;
+    return false;
+}
+
 static int load_array(struct vgc_dp *dp, const struct vgc_migration_array *from, uint32_t index, char *why)
 {
     struct vgc_array *array = &dp->arrays[index];
@@ -203,7 +212,7 @@ static int load_array(struct vgc_dp *dp, const struct vgc_migration_array *from,
     const struct vgc_alloc *alloc = vgc_alloc_at(dp, from->address);
     uint64_t bytes = vgc_array_bytes(&array->shape, fault);
     if (!is_id(from->id, from->serial, index) || bytes == 0 || alloc == NULL || alloc->use != VGC_ALLOC_ARRAY ||
-        alloc->context != from->context || alloc->size != bytes)
+        alloc->context != from->context || alloc->size != bytes || is_taken(dp, from->address, index))
         return vgc_why(why, -EINVAL, "array %u of context number %u at place %u %s", from->id, from->context, index,
                        fault);
     return 0;

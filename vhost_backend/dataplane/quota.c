@@ -56,10 +56,10 @@ int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address)
     return vgc_memory_take(dp, *size, vgc_charge_of(dp, *size), address);
 }
 
-static void temp_free(struct vgc_dp *dp, struct vgc_temp temp)
+void vgc_temp_free(struct vgc_dp *dp, uint64_t address, uint64_t size)
 {
-    dp->engine->ops->free(dp->engine, temp.address, temp.size);
-    dp->memory_used -= vgc_charge_of(dp, temp.size);
+    dp->engine->ops->free(dp->engine, address, size);
+    dp->memory_used -= vgc_charge_of(dp, size);
 }
 
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size)
@@ -72,14 +72,14 @@ void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size)
             return;
         }
     }
-    temp_free(dp, temp);
+    vgc_temp_free(dp, address, size);
 }
 
 void vgc_temp_drop_all(struct vgc_dp *dp)
 {
     for (size_t i = 0; i < sizeof(dp->temps) / sizeof(dp->temps[0]); i++) {
         if (dp->temps[i].address != 0)
-            temp_free(dp, dp->temps[i]);
+            vgc_temp_free(dp, dp->temps[i].address, dp->temps[i].size);
         dp->temps[i] = (struct vgc_temp){0};
     }
 }

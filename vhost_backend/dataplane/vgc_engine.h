@@ -133,8 +133,10 @@ struct vgc_engine_ops {
     int (*submit)(struct vgc_engine *engine, struct vgc_op *op);
 
     /* Bytes of device memory that a LAUNCH needs while it runs, beside what it accesses. op->workspace is the address
-     * of as many, with any contents; launches of the same stream may have the same. UINT64_MAX: more than any quota.
-     * May be NULL: no launch needs memory. */
+     * of as many, with any contents; launches of the same stream may have the same. The engine sets it to 0 if the
+     * memory cannot be used for anything else afterwards. UINT64_MAX: more than any quota. May be NULL: no launch needs
+     * memory.
+     */
     uint64_t (*launch_bytes)(struct vgc_engine *engine, const struct vgc_op *op);
 
     /* Does a bounded slice of the engine's work on the data-plane thread (copies, for example, or checking which

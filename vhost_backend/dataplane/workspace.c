@@ -14,7 +14,8 @@ static struct vgc_workspace *find(struct vgc_dp *dp, uint32_t context, uint32_t 
         struct vgc_workspace *workspace = &dp->workspaces[i];
         if (workspace->users == 0)
             free_entry = workspace;
-        else if (workspace->context == context && workspace->stream == stream && workspace->size >= size)
+        else if (workspace->context == context && workspace->stream == stream && workspace->size >= size &&
+                 !workspace->is_spoilt)
             return workspace;
     }
     return free_entry;
@@ -51,10 +52,15 @@ int vgc_workspace_get(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
     return 0;
 }
 
-void vgc_workspace_put(struct vgc_dp *dp, struct vgc_req *req)
+void vgc_workspace_put(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_op *op)
 {
     struct vgc_workspace *workspace = req->workspace;
     req->workspace = NULL;
-    if (workspace != NULL && --workspace->users == 0)
+    workspace->is_spoilt |= op->workspace == 0;
+    if (--workspace->users != 0)
+        return;
+    if (workspace->is_spoilt)
+        vgc_temp_free(dp, workspace->address, workspace->size);
+    else
         vgc_temp_put(dp, workspace->address, workspace->size);
 }

@@ -261,8 +261,9 @@ int vgc_program_unload(struct vgc_program *program)
     if (program == NULL)
         return VGC_OK;
     bool stale = program->epoch != program->device->epoch;
+    bool asks = !stale && vgc_check_usable(program->device) == VGC_OK; /* quotas count for all processes of the VM */
     int result = stale ? VGC_OK : unload(program->device, program->id);
-    if (!stale)
+    if (asks)
         vgc_quota_give(program->device, program->table->memory_bytes);
     free_program(program);
     return result;

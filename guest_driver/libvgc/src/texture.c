@@ -88,7 +88,10 @@ int vgc_array_destroy(struct vgc_array *array)
     int result = VGC_OK;
     if (array == NULL)
         return VGC_OK;
-    if (array->epoch == array->device->epoch) {
+    bool is_current = array->epoch == array->device->epoch;
+    if (is_current)
+        result = vgc_check_usable(array->device);
+    if (is_current && result == VGC_OK) {
         struct vgc_body_array body = {.array = array->id};
         result = ask(array->device, VGC_OP_ARRAY_DESTROY, &body, sizeof(body), &response);
         vgc_quota_give(array->device, array->charged);

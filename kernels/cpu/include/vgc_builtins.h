@@ -35,6 +35,9 @@ __VGC_POSITION(lanemask_eq) __VGC_POSITION(lanemask_lt) __VGC_POSITION(lanemask_
 __VGC_POSITION(lanemask_gt) __VGC_POSITION(lanemask_ge)
 #undef __VGC_POSITION
 
+/* Begin of the block's shared memory. */
+__device__ __attribute__((const)) void *__vgc_shared();
+
 /* Waits for other threads: the compiler cuts kernels at these calls (enum vgc_cpu_site_kind). */
 __device__ void __vgc_barrier();
 __device__ void __vgc_grid_barrier();

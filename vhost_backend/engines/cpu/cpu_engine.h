@@ -233,7 +233,9 @@ uint64_t cpu_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op);
 void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch, uint64_t index);
 /* No PE runs the launch, and no block can go on. True: the blocks that wait go on from here. Lock held. */
 bool cpu_next_phase(struct cpu_launch *launch);
-/* Prepares the workspace for other uses. */
+/* Makes all of a workspace writable, which an earlier launch may have left with guards; false: without memory. */
+bool cpu_enter_workspace(const struct vgc_op *op, uint64_t size);
+/* Prepares the workspace for other uses; sets op->workspace to 0 if it must not have any. */
 void cpu_leave_workspace(const struct cpu_launch *launch);
 
 /* warp.c: computes the results of a warp operation at `site`. `members`: lanes of the warp that take part. */

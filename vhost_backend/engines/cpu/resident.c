@@ -9,7 +9,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, LINE = 64 };
+enum {
+    PAGE = 4096,
+    LINE = 64,
+    MOST_GUARDED = 4096, /* blocks: a guard takes two of the process's mappings, of which there are 65530 */
+};
 
 /* A slot, from its begin: `next` of each thread, frame, shared memory to the end of a page, inaccessible page. */
 struct slot {
@@ -56,6 +60,20 @@ uint64_t cpu_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op)
     return bytes;
 }
 
+/* Takes up where each thread of a block waits. Kernels may have written there: a site that does not exist ends the
+ * launch. */
+static void take_up(struct cpu_pe *pe, const struct cpu_launch *launch, const uint32_t *next)
+{
+    uint32_t num_sites = launch->kernel->num_sites;
+    for (uint32_t thread = 0; thread < launch->num_threads; thread++) {
+        uint32_t site = next[thread];
+        if (site >= num_sites)
+            cpu_fail_launch(pe, VGC_STATUS_FAULT, "kernel '%s' has overwritten the state of block (%u,%u,%u)",
+                            launch->kernel->name, pe->ctx.block_idx[0], pe->ctx.block_idx[1], pe->ctx.block_idx[2]);
+        pe->ctx.next[thread] = site;
+    }
+}
+
 void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch, uint64_t index)
 {
     struct vgc_cpu_ctx *ctx = &pe->ctx;
@@ -63,12 +81,12 @@ void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch, uint64_t ind
     uint8_t *base = (uint8_t *)(uintptr_t)launch->op->workspace + index * slot.bytes;
     uint32_t *next = (uint32_t *)(void *)base;
     bool begun = launch->phase != 0;
-    if (!begun) /* without the guard if the kernel has no memory for one more mapping */
-        (void)mprotect(base + slot.guard, CPU_GUARD, PROT_NONE);
-    else if (next[0] == UINT32_MAX)
+    if (begun && next[0] == UINT32_MAX)
         return;
-    else
-        memcpy(ctx->next, next, launch->num_threads * sizeof(*next));
+    if (begun)
+        take_up(pe, launch, next);
+    else if (launch->num_blocks <= MOST_GUARDED) /* overruns are not found without memory for one more mapping */
+        (void)mprotect(base + slot.guard, CPU_GUARD, PROT_NONE);
     ctx->frame = base + slot.frame;
     ctx->shared = base + slot.shared;
     ctx->dynamic_shared = ctx->shared + launch->kernel->shared_bytes;
@@ -90,9 +108,18 @@ bool cpu_next_phase(struct cpu_launch *launch)
     return true;
 }
 
+static bool make_writable(const struct vgc_op *op, uint64_t size)
+{
+    return mprotect((void *)(uintptr_t)op->workspace, size, PROT_READ | PROT_WRITE) == 0;
+}
+
+bool cpu_enter_workspace(const struct vgc_op *op, uint64_t size)
+{
+    return make_writable(op, size);
+}
+
 void cpu_leave_workspace(const struct cpu_launch *launch)
 {
-    if (launch->slot_bytes != 0)
-        (void)mprotect((void *)(uintptr_t)launch->op->workspace, launch->num_blocks * launch->slot_bytes,
-                       PROT_READ | PROT_WRITE);
+    if (launch->slot_bytes != 0 && !make_writable(launch->op, launch->num_blocks * launch->slot_bytes))
+        launch->op->workspace = 0;
 }

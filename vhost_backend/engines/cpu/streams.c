@@ -63,12 +63,19 @@ static void copy_device(struct vgc_op *op, uint64_t limit)
     op->progress += len;
 }
 
-/* Copies rows, at least one, until `limit` bytes are copied. */
+/* Cost of a box's row in bytes of a plain copy: each may touch a page of its own. */
+static uint64_t row_cost(const struct vgc_box *box)
+{
+    enum { LEAST = 1024 };
+    return box->width > LEAST ? box->width : LEAST;
+}
+
+/* Copies rows, at least one, that cost up to about `limit` bytes. */
 static void copy_box(struct vgc_op *op, uint64_t limit)
 {
     const struct vgc_box *box = &op->box;
-    uint64_t end = op->size - op->progress < limit ? op->size : op->progress + limit;
-    while (op->progress < end) {
+    uint64_t cost = row_cost(box);
+    for (uint64_t spent = 0; spent < limit && op->progress < op->size; spent += cost) {
         uint64_t row = op->progress / box->width;
         uint64_t z = row / box->height;
         uint64_t y = row % box->height;
@@ -168,9 +175,10 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
         return false;
     }
     const struct vgc_cpu_kernel_desc *kernel = op->kernel->engine_private;
+    uint64_t blocks = (uint64_t)op->grid[0] * op->grid[1] * op->grid[2];
     uint32_t num_threads = op->block[0] * op->block[1] * op->block[2];
     size_t slot_bytes = cpu_slot_bytes(kernel, num_threads, op->shared_bytes);
-    if (slot_bytes != 0 && op->workspace == 0) {
+    if (slot_bytes != 0 && (op->workspace == 0 || !cpu_enter_workspace(op, blocks * slot_bytes))) {
         op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
         snprintf(op->error, sizeof(op->error), "no memory to run all blocks at once");
         return false;
@@ -181,7 +189,6 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
         snprintf(op->error, sizeof(op->error), "no memory for a launch");
         return false;
     }
-    uint64_t blocks = (uint64_t)op->grid[0] * op->grid[1] * op->grid[2];
     uint64_t batch = blocks / (engine->base.num_pes * UINT64_C(16));
     *launch = (struct cpu_launch){
         .op = op,
@@ -299,7 +306,8 @@ static void number_event(struct cpu_engine *engine, struct vgc_op *op)
 
 static bool is_short(const struct vgc_op *op)
 {
-    return is_copy(op) && op->size <= CPU_INLINE_COPY;
+    uint64_t cost = op->kind == VGC_OPK_COPY_BOX ? op->size / op->box.width * row_cost(&op->box) : op->size;
+    return is_copy(op) && cost <= CPU_INLINE_COPY;
 }
 
 int cpu_submit(struct vgc_engine *base, struct vgc_op *op)

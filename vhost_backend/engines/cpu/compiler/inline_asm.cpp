@@ -24,11 +24,11 @@ std::string where(const llvm::Instruction &instruction)
 }
 
 /// Lowers PTX, and assembly without text that has results; keeps the rest.
-void lower(llvm::CallInst &call, ptx::CarryFlags &carry)
+void lower(llvm::CallInst &call)
 {
     const std::string text = ptx::text_of(call);
     if (ptx::is_ptx(text) || (ptx::is_blank(text) && !call.getType()->isVoidTy()))
-        ptx::lower(call, where(call), carry);
+        ptx::lower(call, where(call));
 }
 
 /// Refuses jumps to addresses of labels: regions are copies of the code that the addresses are of.
@@ -51,9 +51,8 @@ void lower_inline_asm(llvm::Module &module)
             if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction); call != nullptr && call->isInlineAsm())
                 calls.push_back(call);
         }
-    ptx::CarryFlags carry;
     for (llvm::CallInst *call : calls)
-        lower(*call, carry);
+        lower(*call);
     if (!module.getModuleInlineAsm().empty())
         fail("assembly outside of functions is not allowed");
 }

@@ -1,5 +1,6 @@
 #include "compiler.h"
 #include "crash.h"
+#include "ptx/carry.h"
 
 #include <unistd.h>
 
@@ -44,6 +45,7 @@ void compile(const Options &options)
     SharedMemory shared(*module);
     prepare_inlining(*module, program);
     simplify(*module, *machine);
+    ptx::place_carry_flags(*module);
     if (options.flush_denormals)
         flush_denormals(*module);
     note_step("the placement of shared variables");

@@ -54,6 +54,12 @@ size_t opaque(llvm::StringRef text)
         return std::min(text.find('\n'), text.size());
     if (text.starts_with("/*"))
         return std::min(text.find("*/", 2), text.size() - 2) + 2;
+    if (text.starts_with("R\"")) {
+        const size_t open = text.find('(');
+        const std::string close = ")" + text.slice(2, std::min(open, text.size())).str() + "\"";
+        const size_t end = text.find(close);
+        return end == llvm::StringRef::npos ? text.size() : end + close.size();
+    }
     if (text[0] != '"' && text[0] != '\'')
         return 0;
     size_t end = 1;
@@ -117,7 +123,8 @@ bool join_launch_brackets(std::string &text)
         const llvm::StringRef rest = llvm::StringRef(text).drop_front(at);
         if (const size_t length = opaque(rest)) {
             at += length;
-        } else if (const size_t spaced = spaced_bracket(rest)) {
+        } else if (const size_t spaced = spaced_bracket(rest);
+                   spaced != 0 && !llvm::StringRef(text).take_front(at).rtrim().ends_with("operator")) {
             std::swap(text[at + 2], text[at + spaced - 1]);
             at += spaced;
             joined = true;

@@ -82,6 +82,8 @@ Value *apply(Instruction &i, llvm::StringRef operation, Value *place, Value *val
     if (type.is_float() && type.bits == 16 && operation != "exch")
         return update_halves(i, operation, place, value, type, ordering);
     if (type.is_float() && operation == "add") {
+        if (type.lanes != 1)
+            i.refuse();
         llvm::Type *real = type.bits == 64 ? b.getDoubleTy() : b.getFloatTy();
         Value *old = b.CreateAtomicRMW(AtomicRMWInst::FAdd, place, b.CreateBitCast(value, real), align, ordering);
         return b.CreateBitCast(old, value->getType());

@@ -163,7 +163,8 @@ void lower_float_to_float(Instruction &i, Type to, Type from, llvm::StringRef wh
 {
     Builder &b = i.b;
     const bool sat = i.take("sat"), relu = i.take("relu");
-    i.take("satfinite");
+    if (i.take("satfinite"))
+        i.refuse();
     Value *value = flush(b, i.low.lanes(i.operand(1), from)[0], from, ftz);
     if (!whole.empty()) {
         const llvm::Intrinsic::ID round = whole == "rni"   ? llvm::Intrinsic::rint
@@ -189,7 +190,8 @@ bool lower_packed_halves(Instruction &i, Type to, Rounding rounding)
         return false;
     Builder &b = i.b;
     const bool relu = i.take("relu");
-    i.take("satfinite");
+    if (i.take("satfinite"))
+        i.refuse();
     const Type from = i.need_type();
     if (from.bits != 32)
         i.refuse();
@@ -267,7 +269,8 @@ void lower_cvt(Instruction &i)
         return;
     if (i.take("tf32")) {
         const llvm::StringRef rounding = i.need_one({"rna", "rn", "rz"});
-        i.take("satfinite");
+        if (i.take("satfinite"))
+            i.refuse();
         const Type from = i.need_type();
         return i.low.write(i.operand(0), to_tf32(i, i.low.lanes(i.operand(1), from)[0], rounding), from);
     }

@@ -17,13 +17,14 @@ void lower_copy(Instruction &i)
     i.need_one({"ca", "cg"});
     i.need_one({"shared", "shared::cta"});
     i.need_one({"global"});
+    const bool has_policy = i.take("L2::cache_hint"); // the last operand
     take_cache_hints(i);
     Value *to = pointer(i, 0, Space::SHARED), *from = pointer(i, 1, Space::GLOBAL);
     const uint64_t size = i.number(2);
     if (size != 4 && size != 8 && size != 16)
         i.fail("it copies 4, 8 or 16 bytes");
     llvm::Type *all = b.getIntNTy(unsigned(size) * 8);
-    if (i.size() == 3) {
+    if (i.size() == (has_policy ? 4 : 3)) {
         b.CreateAlignedStore(b.CreateAlignedLoad(all, from, llvm::Align(1)), to, llvm::Align(1));
         return;
     }

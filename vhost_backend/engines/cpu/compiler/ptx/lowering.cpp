@@ -1,5 +1,7 @@
 #include "lowering.h"
 
+#include "carry.h"
+
 #include "../compiler.h"
 #include "special.h"
 
@@ -8,8 +10,8 @@
 namespace vgc::ptx
 {
 
-Lowering::Lowering(llvm::CallInst &call, std::string where, CarryFlags &carry, Emit emit)
-    : b(call.getContext()), call_(call), where_(std::move(where)), carry_(carry), emit_(emit)
+Lowering::Lowering(llvm::CallInst &call, std::string where, Emit emit)
+    : b(call.getContext()), call_(call), where_(std::move(where)), emit_(emit)
 {
     llvm::BasicBlock *head = call.getParent();
     tail_ = llvm::SplitBlock(head, &call);
@@ -272,13 +274,21 @@ llvm::Value *Lowering::read_special(llvm::StringRef name)
     return special.upper_half ? b.CreateLShr(time, 32) : time;
 }
 
+unsigned Lowering::part_of(const Operand &vector, unsigned width) const
+{
+    const unsigned count = unsigned(vector.parts.size()), part = width / count;
+    if (part < 8 || part * count != width || !llvm::isPowerOf2_32(part))
+        fail(vector.at, "a vector of " + llvm::Twine(count) + " in " + llvm::Twine(width) + " bits");
+    return part;
+}
+
 llvm::Value *Lowering::bits(const Operand &operand, unsigned width)
 {
     if (operand.kind == Operand::INTEGER || operand.kind == Operand::FLOAT32 || operand.kind == Operand::FLOAT64)
         return literal(operand, width);
     if (operand.kind == Operand::VECTOR) { // the first element is the lowest
         llvm::Value *whole = llvm::ConstantInt::get(b.getIntNTy(width), 0);
-        const unsigned part = width / unsigned(operand.parts.size());
+        const unsigned part = part_of(operand, width);
         for (unsigned i = 0; i < operand.parts.size(); i++)
             whole =
                 b.CreateOr(whole, b.CreateShl(b.CreateZExt(bits(operand.parts[i], part), whole->getType()), i * part));
@@ -339,7 +349,7 @@ void Lowering::write(const Operand &operand, llvm::Value *value, Type type)
     if (operand.kind == Operand::SINK)
         return;
     if (operand.kind == Operand::VECTOR) {
-        const unsigned part = type.width() / unsigned(operand.parts.size());
+        const unsigned part = part_of(operand, type.width());
         for (unsigned i = 0; i < operand.parts.size(); i++)
             write(operand.parts[i], b.CreateTrunc(b.CreateLShr(value, i * part), b.getIntNTy(part)),
                   {Type::BITS, part, 1});
@@ -365,20 +375,18 @@ void Lowering::write_predicate(const Operand &operand, llvm::Value *value)
 
 llvm::Value *Lowering::carry()
 {
-    llvm::AllocaInst *&flag = carry_[call_.getFunction()];
-    if (flag == nullptr) {
-        llvm::BasicBlock &entry = call_.getFunction()->getEntryBlock();
-        llvm::IRBuilder<> at_entry(&entry, entry.begin());
-        flag = at_entry.CreateAlloca(b.getInt1Ty());
-        at_entry.CreateStore(b.getFalse(), flag);
-    }
-    return b.CreateLoad(b.getInt1Ty(), flag);
+    return b.CreateCall(carry_reader(*call_.getModule()));
 }
 
 void Lowering::set_carry(llvm::Value *value)
 {
-    carry();
-    b.CreateStore(value, carry_[call_.getFunction()]);
+    b.CreateCall(carry_writer(*call_.getModule()), value);
+}
+
+bool Lowering::clobbers_memory() const
+{
+    const auto *assembly = llvm::cast<llvm::InlineAsm>(call_.getCalledOperand());
+    return llvm::StringRef(assembly->getConstraintString()).contains("~{memory}");
 }
 
 void Lowering::end_thread(llvm::StringRef builtin)

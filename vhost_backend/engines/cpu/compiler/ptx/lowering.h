@@ -20,9 +20,6 @@ struct Cell {
     llvm::ConstantInt *constant = nullptr; // instead of a slot: operand with the constraint n
 };
 
-/// Carry flags: one variable per function, as instructions of one asm statement may read what another wrote.
-using CarryFlags = std::map<llvm::Function *, llvm::AllocaInst *>;
-
 class Lowering
 {
   public:
@@ -30,7 +27,7 @@ class Lowering
     using Emit = void (*)(Lowering &low, const Statement &statement);
 
     /// `where` is the place in the CUDA source, for errors.
-    Lowering(llvm::CallInst &call, std::string where, CarryFlags &carry, Emit emit);
+    Lowering(llvm::CallInst &call, std::string where, Emit emit);
     /// Replaces the call by the IR of the statements.
     void run(const std::vector<Statement> &statements);
 
@@ -51,8 +48,11 @@ class Lowering
     /// Bits of the register that an operand names; 0 for literals and `_`.
     unsigned width_of(const Operand &operand);
 
+    /// The carry flag. Statements read what others wrote, also in functions that are inlined later: see carry.cpp.
     llvm::Value *carry();
     void set_carry(llvm::Value *value);
+    /// True if the asm statement says that it changes memory, so that it must read memory each time.
+    bool clobbers_memory() const;
 
     /// Block of a label; `at` names it in an error.
     llvm::BasicBlock *label(const Operand &operand);
@@ -81,10 +81,11 @@ class Lowering
     Cell &cell_of(const Operand &operand);
     llvm::Value *read_special(llvm::StringRef name);
     llvm::Value *literal(const Operand &operand, unsigned width);
+    /// Width of each element of a vector operand that has `width` bits.
+    unsigned part_of(const Operand &vector, unsigned width) const;
 
     llvm::CallInst &call_;
     std::string where_;
-    CarryFlags &carry_;
     Emit emit_;
     llvm::BasicBlock *tail_;
     std::vector<Cell> arguments_; // by number

@@ -96,7 +96,7 @@ Product read_product(Instruction &i)
     sizes.substr(sizes.find('k') + 1).getAsInteger(10, product.depth);
     i.need_one({"row"});
     i.need_one({"col"});
-    i.take("satfinite");
+    const bool saturates = i.take("satfinite");
     product.tf32 = i.take("tf32") && i.take("tf32");
     product.result = i.need_type();
     if (product.tf32) {
@@ -110,8 +110,11 @@ Product read_product(Instruction &i)
     const bool known = (product.left.bits == 64 || (product.rows == 16 && (product.tf32 || product.left.bits < 32))) &&
                        addend.kind == product.result.kind && addend.bits == product.result.bits &&
                        product.left.bits == product.right.bits && product.along_depth() > 0 &&
-                       product.left.is_float() == product.right.is_float();
-    if (!known)
+                       product.left.is_float() == product.right.is_float() &&
+                       product.left.is_float() == product.result.is_float() && product.result.lanes == 1 &&
+                       (product.left.bits == 64) == (product.result.bits == 64) &&
+                       (product.result.is_float() || product.result.bits == 32);
+    if (!known || saturates)
         i.refuse();
     return product;
 }

@@ -15,8 +15,10 @@ using llvm::Value;
 /// Takes what loads and stores have in common.
 struct Access {
     explicit Access(Instruction &i)
-        : is_volatile(i.take("volatile")), ordering(take_ordering(i)), space((i.take("weak"), take_space(i)))
+        : is_volatile(i.take("volatile") || i.low.clobbers_memory()), ordering(take_ordering(i)),
+          space((i.take("weak"), take_space(i)))
     {
+        is_volatile |= i.take("cv");
         take_cache_hints(i);
         const llvm::StringRef vector = i.take_one({"v2", "v4", "v8"});
         count = vector.empty() ? 1 : unsigned(vector[1] - '0');

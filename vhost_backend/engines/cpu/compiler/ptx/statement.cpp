@@ -72,10 +72,10 @@ std::string text_of(const llvm::CallInst &call)
     return text;
 }
 
-void lower(llvm::CallInst &call, const std::string &where, CarryFlags &carry)
+void lower(llvm::CallInst &call, const std::string &where)
 {
     const std::string text = text_of(call);
-    Lowering lowering(call, where, carry, lower_instruction);
+    Lowering lowering(call, where, lower_instruction);
     const auto parsed = parse(text);
     if (const Problem *problem = std::get_if<Problem>(&parsed))
         lowering.fail(problem->at, problem->text + ", in \"" + text + "\"");

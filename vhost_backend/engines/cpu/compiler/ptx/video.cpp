@@ -17,8 +17,11 @@ Value *operate(Builder &b, llvm::StringRef name, Value *left, Value *right)
         return b.CreateAdd(left, right);
     if (name == "vsub")
         return b.CreateSub(left, right);
-    if (name == "vavrg") // half of the sum, rounded up
-        return b.CreateAShr(b.CreateAdd(b.CreateAdd(left, right), number_like(left, 1)), 1);
+    if (name == "vavrg") { // half of the sum, rounded away from 0
+        Value *sum = b.CreateAdd(left, right);
+        Value *positive = b.CreateICmpSGE(sum, number_like(sum, 0));
+        return b.CreateAShr(b.CreateAdd(sum, b.CreateZExt(positive, sum->getType())), 1);
+    }
     if (name == "vmin")
         return minimum(b, left, right, true);
     if (name == "vmax")
