@@ -20,7 +20,7 @@ from tests.unit.cpu_rig import Shape
 from virtio_proto.schema import LIMITS
 
 SOURCE: Final = Path(__file__).resolve().parents[1] / "unit" / "cpu_features.cu"
-NOT_FOR_GPUS: Final = ("x86_assembly", "illegal")
+NOT_FOR_GPUS: Final = ("x86_assembly", "illegal", "divide")
 """Kernels of the source that are x86 assembly."""
 
 PRELUDE: Final = """#include <assert.h>
