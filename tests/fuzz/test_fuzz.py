@@ -79,8 +79,8 @@ PLANTED_BUGS: Final = {
     "memory of another size": (
         "dataplane",
         "vhost_backend/dataplane/memory.c",
-        "offset <= alloc->size && size <= alloc->size - offset",
-        "offset <= alloc->size && size <= alloc->size",
+        "size <= alloc->size - offset",
+        "size <= alloc->size",
     ),
     "block of any size": (
         "dataplane",

@@ -55,7 +55,10 @@ HEADERS: Final = (
 
 CPU_ENGINE_ONLY: Final = (
     ('asm volatile("ud2")', "__trap()"),
-    ('asm("idivl %2" : "+a"(quotient), "+d"(rest) : "r"(by - (int)threadIdx.x));', "rest = quotient /= by - threadIdx.x;"),
+    (
+        'asm("idivl %2" : "+a"(quotient), "+d"(rest) : "r"(by - (int)threadIdx.x));',
+        "rest = quotient /= by - threadIdx.x;",
+    ),
     ("__globaltimer()", "clock64()"),
     ('asm volatile("addq $41, %0" : "+r"(r));', "r += 41;"),
 )
