@@ -107,6 +107,10 @@ def test_references_are_bound_by_name(dev: vgc.Device, program: vgc.Program) -> 
     assert out.get()[0] == 2 * 8 + 1
     with pytest.raises(vgc.NotFound):
         program.bind("unbound", dev.texture(array))
+    freed = dev.texture(array)
+    freed.free()
+    with pytest.raises(ValueError, match="was freed"):
+        program.bind("bound", freed)
 
 
 def test_arrays_use_the_quota_until_they_are_freed(dev: vgc.Device) -> None:

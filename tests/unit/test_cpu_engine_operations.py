@@ -43,7 +43,7 @@ class Queue:
             self.finished.append(op)
         return op
 
-    def op(self, kind: int, **where: int) -> Any:
+    def op(self, kind: int, **where: Any) -> Any:
         op = ffi.new("struct vgc_op *")
         op.kind = kind
         for name in where.keys() - {"context", "stream"}:
@@ -142,6 +142,20 @@ def test_copy_on_the_device_may_overlap(queue: Queue, shift: int) -> None:
     base = memory.ctypes.data + 100
     queue.wait(queue.op(lib.VGC_OPK_COPY_DEVICE, src=base, dst=base + shift, size=size))
     assert np.array_equal(memory[100 + shift : 100 + shift + size], expected)
+
+
+def test_boxes_of_narrow_rows_are_copied_in_pieces(queue: Queue) -> None:
+    """Each row may touch a page of its own: the bytes alone do not tell how long it takes."""
+    rows, pitch = 2000, 4096
+    source = queue.gpu.array((rows, pitch), np.uint8, np.arange(rows)[:, None] % 251)
+    column = queue.gpu.array(rows, np.uint8)
+    box = {"dst_pitch": 1, "src_pitch": pitch, "width": 1, "height": rows, "depth": 1}
+    op = queue.op(lib.VGC_OPK_COPY_BOX, dst=column.ctypes.data, src=source.ctypes.data, size=rows, box=box)
+    assert op not in queue.finished
+    queue.poll()
+    assert 0 < op.progress < rows
+    queue.wait(op)
+    assert np.array_equal(column, source[:, 0])
 
 
 @pytest.mark.parametrize("shift", [-100, 100, 6 * MIB])

@@ -89,6 +89,13 @@ EXPORT trap_later(int *out) {
     cg::this_grid().sync();
     out[blockIdx.x] = 1;
 }
+EXPORT overwrites(unsigned *out) { // the next block's slot lies behind the page behind shared memory
+    __shared__ unsigned cells[64];
+    cells[threadIdx.x] = 1;
+    cg::this_grid().sync();
+    if (blockIdx.x == 0 && threadIdx.x == 0) *(volatile unsigned *)((char *)cells + 256 + 4096) = 77777;
+    out[threadIdx.x] = cells[threadIdx.x];
+}
 EXPORT many_grids(unsigned *out) {
     cg::multi_grid_group all = cg::this_multi_grid();
     all.sync();
@@ -233,6 +240,14 @@ def test_grid_ends_with_a_block_that_fails(gpu: Rig) -> None:
         gpu.launch("trap_later", 30, 32, out)
     assert not out.any()
     gpu.launch("many_grids", 4, 32, out)
+
+
+def test_state_that_a_kernel_overwrites_ends_its_launch(image: bytes) -> None:
+    with rig(pes=1) as alone:
+        alone.load_image(image)
+        with pytest.raises(LaunchError, match=r"'overwrites' has overwritten the state of block \(1,0,0\)") as failed:
+            alone.launch("overwrites", 2, 64, alone.array(64, np.uint32))
+    assert failed.value.status is Status.FAULT
 
 
 def test_engine_without_memory_for_all_blocks_refuses(gpu: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,8 +15,10 @@ from tests.unit.cpu_rig import compile_image
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from tests.unit.test_migration_transfer import ARENA, loaded, saved
 from tests.unit.texture_reference import BORDER, CLAMP, MIRROR, WRAP, Model
+from vhost_backend._dataplane import ffi
 from vhost_backend.engines.base import Engine
 from vhost_backend.engines.cpu import CpuEngine
+from vhost_backend.worker.plane import DataPlaneError
 from virtio_proto.schema import ArrayFlag, Opcode, TextureFlag, TextureResource
 
 SOURCE = """
@@ -302,3 +305,19 @@ def test_arrays_and_objects_are_migrated(image: bytes, random: np.random.Generat
             assert np.allclose(got, [model.sample(place[:2]) for place in places], atol=1e-3)
         guest.ok(Opcode.OBJECT_DESTROY, {"object": kept["texture"]})
         guest.ok(Opcode.ARRAY_DESTROY, {"array": kept["array"]})
+
+
+def test_migrated_arrays_that_share_memory_are_refused(image: bytes, random: np.random.Generator) -> None:
+    """The worker that saved them may have been captured by its guest's code."""
+
+    def work(rig: Rig) -> None:
+        guest = Guest.begin(rig, image)
+        for _ in range(2):
+            guest.array([_texels(random, 1, 1, 4, 16, 1)])
+
+    entry, offset = ffi.sizeof("struct vgc_migration_array"), ffi.offsetof("struct vgc_migration_array", "address")
+    with saved(make_engine, work) as file:
+        first = file.manifest["objects_at"] + ffi.offsetof("struct vgc_migration_state", "arrays")
+        file.put(first + entry + offset, os.pread(file.fd, 8, first + offset))
+        with pytest.raises(DataPlaneError, match="array"), loaded(make_engine, file.fd):
+            pass

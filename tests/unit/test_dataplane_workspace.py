@@ -20,6 +20,7 @@ kernel larger behaviour=hold workspace={2 * BYTES}
 kernel too_large workspace={QUOTA + 1}
 kernel endless workspace={(1 << 64) - 1}
 kernel release behaviour=release
+kernel spoils behaviour=spoil workspace={BYTES}
 """
 
 
@@ -91,6 +92,14 @@ def test_a_larger_launch_gets_a_larger_one(vm: Vm) -> None:
 def test_kept_workspaces_give_way_to_allocations(vm: Vm) -> None:
     settled(vm, vm.launch("held"))
     vm.rig.ok(Opcode.ALLOC, {"size": QUOTA - vm.before}, context=vm.context)
+
+
+def test_a_spoilt_workspace_is_not_kept(vm: Vm) -> None:
+    assert vm.status(vm.launch("spoils")) is Status.OK
+    assert vm.used() == 0
+    pending = [vm.launch("held"), vm.launch("spoils"), vm.launch("held")]
+    settled(vm, *pending)
+    assert vm.used() == 0
 
 
 @pytest.mark.parametrize("name", ["too_large", "endless"])

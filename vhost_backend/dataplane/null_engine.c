@@ -114,6 +114,9 @@ static void run(struct vgc_engine *engine, struct vgc_op *op)
     case VGC_NULL_RELEASE:
         self_of(engine)->released = true;
         break;
+    case VGC_NULL_SPOIL:
+        op->workspace = 0;
+        break;
     default:
         break;
     }

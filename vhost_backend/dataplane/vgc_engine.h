@@ -287,6 +287,7 @@ enum vgc_null_behaviour {
     VGC_NULL_RELEASE, /* releases held launches, then like DONE */
     VGC_NULL_ASSERT,  /* fails with status ASSERT and a text */
     VGC_NULL_FAULT,   /* ends the worker with status FAULT */
+    VGC_NULL_SPOIL,   /* like DONE; its workspace cannot be used again */
 };
 
 /* Target of vgc_kernel.engine_private of a null kernel. NULL: VGC_NULL_DONE, without a workspace. */

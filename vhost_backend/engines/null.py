@@ -2,7 +2,7 @@
 
 Its programs are texts, one declaration a line; a ``#`` starts a comment::
 
-    kernel NAME [PARAM ...] [shared=N] [max_threads=N] [workspace=N] [behaviour=done|later|hold|release|assert|fault]
+    kernel NAME [PARAM ...] [shared=N] [max_threads=N] [workspace=N] [behaviour=done|later|hold|release|assert|fault|spoil]
     global NAME SIZE
     bytes N            bytes that the program is charged to the memory quota
 
@@ -38,7 +38,8 @@ from vhost_backend.sandbox.terms import Bind
 from virtio_proto.schema import ParamKind
 
 BEHAVIOURS: Final[dict[str, int]] = {
-    name: getattr(lib, f"VGC_NULL_{name.upper()}") for name in ("done", "later", "hold", "release", "assert", "fault")
+    name: getattr(lib, f"VGC_NULL_{name.upper()}")
+    for name in ("done", "later", "hold", "release", "assert", "fault", "spoil")
 }
 _KINDS: Final[dict[str, ParamKind]] = {
     "i": ParamKind.INTEGER,
