@@ -35,7 +35,7 @@ class Part:
     def argv(self, sanitize: str) -> list[str]:
         if self.script.endswith(".py"):
             return [sys.executable, "-m", self.script.removesuffix(".py").replace("/", ".")]
-        make = ["make", "--silent", "--no-print-directory", "-C", self.script]
+        make = ["make", "--silent", "--no-print-directory", f"-j{os.cpu_count() or 1}", "-C", self.script]
         return [*make, "SANITIZE=1", "BUILD=build"] if sanitize else make
 
 
