@@ -96,7 +96,7 @@ static uint32_t mask_of(const struct parts *parts, uint32_t thread)
     return (site->flags & VGC_SITE_CONST_MASK) != 0 ? site->mask : parts->pe->ctx.mask[thread];
 }
 
-/* Lanes of `among` that are at an operation of the same kind and mask as `thread`. */
+/* Lanes of `among` that are at an operation of the same kind, work and mask as `thread`. */
 static uint32_t alike(const struct parts *parts, uint32_t warp, uint32_t among, uint32_t thread)
 {
     uint32_t found = 0;
@@ -104,6 +104,7 @@ static uint32_t alike(const struct parts *parts, uint32_t warp, uint32_t among, 
         uint32_t lane = (uint32_t)__builtin_ctz(left);
         uint32_t other = warp * VGC_CPU_WARP + lane;
         if (site_of(parts, other)->kind == site_of(parts, thread)->kind &&
+            site_of(parts, other)->work == site_of(parts, thread)->work &&
             mask_of(parts, other) == mask_of(parts, thread))
             found |= 1u << lane;
     }

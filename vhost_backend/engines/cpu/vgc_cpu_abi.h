@@ -15,13 +15,14 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 3,
+    VGC_CPU_ABI = 4,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
     VGC_CPU_MAX_SHARED = 96 * 1024, /* static + dynamic */
     VGC_CPU_MAX_SITES = 4096,
     VGC_CPU_MAX_FRAME = 64 * 1024, /* bytes per thread that live across sites */
+    VGC_CPU_ROOM = 40,             /* bytes of a thread's room: its part of a product of matrices */
 };
 
 /* Operation that threads at a site wait for. 32- and 64-bit kinds differ in the arrays of their operands. */
@@ -42,7 +43,8 @@ enum vgc_cpu_site_kind {
     VGC_SITE_ACTIVEMASK = 13,
     VGC_SITE_BALLOT_ACTIVE = 14, /* over the lanes that are at the site, for the forms without _sync */
     VGC_SITE_GRID = 15,          /* a barrier of all blocks of the grid */
-    VGC_SITE_KINDS = 16,
+    VGC_SITE_PRODUCT = 16,       /* of matrices: work() on the rooms of the whole warp */
+    VGC_SITE_KINDS = 17,
 };
 
 enum {
@@ -70,10 +72,11 @@ typedef int32_t (*vgc_cpu_region_fn)(struct vgc_cpu_ctx *ctx, uint32_t first, ui
 /* kernel->sites[0] is the kernel's entry. */
 struct vgc_cpu_site {
     vgc_cpu_region_fn resume;
-    uint32_t kind;  /* enum vgc_cpu_site_kind */
-    uint32_t flags; /* VGC_SITE_* */
-    uint32_t mask;  /* if CONST_MASK */
-    uint32_t arg;   /* if CONST_ARG: lane | (width - 1) << 8 */
+    uint32_t kind;                /* enum vgc_cpu_site_kind */
+    uint32_t flags;               /* VGC_SITE_* */
+    uint32_t mask;                /* if CONST_MASK */
+    uint32_t arg;                 /* if CONST_ARG: lane | (width - 1) << 8; of PRODUCT: offset of the rooms' slot */
+    void (*work)(uint8_t *rooms); /* if PRODUCT */
 };
 
 /* A struct vgc_param_entry of the wire format, with the kinds of its enum vgc_param_kind. */

@@ -1,6 +1,8 @@
 /* Warp operations: the result of each lane when a group of lanes of a warp has come together. */
 #include "cpu_engine.h"
 
+#include <string.h>
+
 static uint32_t arg_of(const struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t thread)
 {
     return (site->flags & VGC_SITE_CONST_ARG) != 0 ? site->arg : ctx->arg[thread];
@@ -109,6 +111,15 @@ static void vote(struct vgc_cpu_ctx *ctx, uint32_t base, uint32_t members, uint3
         ctx->result32[base + (uint32_t)__builtin_ctz(left)] = result;
 }
 
+/* Lanes that have ended, and those behind the block's end, take part with zeroes. */
+static void multiply(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t base, uint32_t members)
+{
+    uint8_t *rooms = ctx->frame + (size_t)site->arg * ctx->stride + (size_t)base * VGC_CPU_ROOM;
+    for (uint32_t missing = ~members; missing != 0; missing &= missing - 1)
+        memset(rooms + (size_t)__builtin_ctz(missing) * VGC_CPU_ROOM, 0, VGC_CPU_ROOM);
+    site->work(rooms);
+}
+
 void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t warp, uint32_t members)
 {
     uint32_t base = warp * VGC_CPU_WARP;
@@ -125,6 +136,9 @@ void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint
     case VGC_SITE_MATCH_ANY:
     case VGC_SITE_MATCH_ALL:
         match(ctx, site, base, members);
+        break;
+    case VGC_SITE_PRODUCT:
+        multiply(ctx, site, base, members);
         break;
     default:
         if (members != ~0u || !shuffle_whole(ctx, site, base))

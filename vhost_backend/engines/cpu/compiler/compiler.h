@@ -83,6 +83,7 @@ struct Kernel {
         uint32_t flags;
         uint32_t mask;
         uint32_t arg;
+        llvm::Function *work = nullptr;
     };
     std::vector<Site> sites;
     uint32_t frame_bytes = 0;

@@ -24,6 +24,12 @@ class TableWriter
     {
         return llvm::ConstantInt::get(llvm::Type::getInt64Ty(context_), value);
     }
+    llvm::Constant *function(llvm::Function *value)
+    {
+        if (value == nullptr)
+            return llvm::ConstantPointerNull::get(llvm::PointerType::get(context_, 0));
+        return value;
+    }
     llvm::Constant *text(llvm::StringRef value)
     {
         return variable(llvm::ConstantDataArray::getString(context_, value), ".text");
@@ -58,8 +64,8 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel)
     for (const Kernel::Site &site : kernel.sites)
         flags |= site.kind == VGC_SITE_GRID ? uint32_t(VGC_CPU_KERNEL_RESIDENT) : 0;
     for (const Kernel::Site &site : kernel.sites)
-        sites.push_back(writer.record(
-            {site.resume, writer.u32(site.kind), writer.u32(site.flags), writer.u32(site.mask), writer.u32(site.arg)}));
+        sites.push_back(writer.record({site.resume, writer.u32(site.kind), writer.u32(site.flags),
+                                       writer.u32(site.mask), writer.u32(site.arg), writer.function(site.work)}));
     for (const Param &param : kernel.params)
         params.push_back(
             writer.record({writer.u32(param.offset), writer.u32(param.size), writer.u32(param.kind), writer.u32(0)}));

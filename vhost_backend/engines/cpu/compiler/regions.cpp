@@ -36,9 +36,9 @@ Slots lay_out(const std::vector<llvm::AllocaInst *> &allocas, Kernel &kernel)
 
 /// Describes a wait for the runtime. Reads the call's operands, so it must be called before the kernel's body is
 /// removed.
-Kernel::Site describe_site(const Wait &wait)
+Kernel::Site describe_site(const Wait &wait, const Slots &slots, llvm::AllocaInst *room)
 {
-    Kernel::Site site{nullptr, wait.kind, wait.wide ? uint32_t(VGC_SITE_WIDE) : 0, 0, 0};
+    Kernel::Site site{nullptr, wait.kind, wait.wide ? uint32_t(VGC_SITE_WIDE) : 0, 0, 0, nullptr};
     auto constant = [&](int index, uint32_t flag, uint32_t &into) {
         const auto *value =
             index < 0 ? nullptr : llvm::dyn_cast<llvm::ConstantInt>(wait.call->getArgOperand(unsigned(index)));
@@ -49,6 +49,10 @@ Kernel::Site describe_site(const Wait &wait)
     };
     constant(wait.mask, VGC_SITE_CONST_MASK, site.mask);
     constant(wait.arg, VGC_SITE_CONST_ARG, site.arg);
+    if (wait.work >= 0) {
+        site.work = llvm::cast<llvm::Function>(wait.call->getArgOperand(unsigned(wait.work)));
+        site.arg = uint32_t(slots.lookup(room).offset);
+    }
     return site;
 }
 
@@ -111,14 +115,15 @@ void form_kernel(Kernel &kernel)
     return_from_exits(function);
     llvm::EliminateUnreachableBlocks(function);
     mark_thread_indices(function);
+    llvm::AllocaInst *room = make_room(function);
     const std::vector<Wait> waits = split_at_waits(function);
     std::vector<llvm::AllocaInst *> kept;
     if (!waits.empty())
         kept = keep_across_waits(function, waits);
     const Slots slots = lay_out(kept, kernel);
-    kernel.sites.push_back({nullptr, VGC_SITE_ENTRY, 0, 0, 0});
+    kernel.sites.push_back({nullptr, VGC_SITE_ENTRY, 0, 0, 0, nullptr});
     for (const Wait &wait : waits)
-        kernel.sites.push_back(describe_site(wait));
+        kernel.sites.push_back(describe_site(wait, slots, room));
     for (size_t i = 0; i < kernel.sites.size(); i++) {
         RegionBuilder builder(kernel, slots, waits, i);
         kernel.sites[i].resume = builder.build();

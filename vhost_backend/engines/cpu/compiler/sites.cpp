@@ -34,6 +34,10 @@ Wait describe(llvm::CallInst &call)
     } else if (name == "__vgc_barrier_reduce") {
         wait.kind = constant_kind(call);
         wait.value = 1;
+    } else if (name == "__vgc_warp_product") {
+        wait.kind = VGC_SITE_PRODUCT;
+        wait.mask = 0;
+        wait.work = 1;
     } else {
         wait.kind = constant_kind(call);
         wait.wide = name == "__vgc_warp64";
@@ -102,7 +106,27 @@ void drop_lifetimes(llvm::Function &kernel)
 bool is_wait_name(llvm::StringRef name)
 {
     return name == "__vgc_barrier" || name == "__vgc_grid_barrier" || name == "__vgc_barrier_reduce" ||
-           name == "__vgc_warp32" || name == "__vgc_warp64";
+           name == "__vgc_warp32" || name == "__vgc_warp64" || name == "__vgc_warp_product";
+}
+
+llvm::AllocaInst *make_room(llvm::Function &kernel)
+{
+    llvm::Function *builtin = kernel.getParent()->getFunction("__vgc_room");
+    llvm::AllocaInst *room = nullptr;
+    if (builtin == nullptr)
+        return nullptr;
+    for (llvm::User *user : llvm::make_early_inc_range(builtin->users())) {
+        auto *call = llvm::cast<llvm::CallInst>(user);
+        if (call->getFunction() != &kernel)
+            continue;
+        if (room == nullptr) {
+            llvm::IRBuilder<> b(&*kernel.getEntryBlock().begin());
+            room = b.CreateAlloca(llvm::ArrayType::get(b.getInt64Ty(), VGC_CPU_ROOM / 8), nullptr, "room");
+        }
+        call->replaceAllUsesWith(room);
+        call->eraseFromParent();
+    }
+    return room;
 }
 
 std::vector<Wait> split_at_waits(llvm::Function &kernel)

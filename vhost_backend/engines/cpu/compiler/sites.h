@@ -19,10 +19,14 @@ struct Wait {
     int mask = -1;
     int value = -1;
     int arg = -1;
+    int work = -1;
 };
 
 /// True for functions whose calls are waits.
 bool is_wait_name(llvm::StringRef name);
+/// Makes calls of __vgc_room, where a thread keeps its part of a product, an alloca of the kernel; nullptr if there is
+/// none.
+llvm::AllocaInst *make_room(llvm::Function &kernel);
 /// Splits the kernel at its waits.
 std::vector<Wait> split_at_waits(llvm::Function &kernel);
 /// True or false, for 64 or 32 bits, if the instruction is a call of __vgc_result, at the begin of a `resume` block.

@@ -404,7 +404,7 @@ llvm::Value *Lowering::call_builtin(llvm::StringRef name, llvm::Type *result, ll
     llvm::FunctionCallee callee =
         call_.getModule()->getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));
     auto *function = llvm::cast<llvm::Function>(callee.getCallee());
-    if (is_position_name(name))
+    if (is_position_name(name) || name == "__vgc_room")
         function->setDoesNotAccessMemory();
     else if (name.starts_with("__vgc_warp") || name.starts_with("__vgc_barrier"))
         function->setConvergent();

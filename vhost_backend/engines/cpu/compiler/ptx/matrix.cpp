@@ -1,10 +1,9 @@
 // Matrices that a warp holds together: mma, ldmatrix, stmatrix, movmatrix.
 //
-// In the fragments of the PTX ISA, lane 4 g + t has elements of row g (of A, C and D) or column g (of B). A lane
-// collects the two rows and the two columns that its results need by shuffles, and calculates alone.
+// In the fragments of the PTX ISA, lane 4 g + t has elements of row g (of A, C and D) or column g (of B).
 #include "address.h"
 #include "forms.h"
-#include "math.h"
+#include "product.h"
 #include "warp.h"
 
 namespace vgc::ptx
@@ -14,28 +13,6 @@ namespace
 
 using llvm::Value;
 using Registers = std::vector<Value *>;
-
-/// Shape and types of a product of matrices.
-struct Product {
-    unsigned rows, columns, depth;
-    unsigned bits;    // of an element of A and B
-    Type left, right; // types of the elements
-    bool tf32;
-    Type result;
-    unsigned per_register() const
-    {
-        return bits < 32 ? 32 / bits : 1;
-    }
-    unsigned register_bits() const
-    {
-        return std::max(32u, bits);
-    }
-    /// Registers that hold what a lane has of the depth of one row or column.
-    unsigned along_depth() const
-    {
-        return depth / (4 * per_register());
-    }
-};
 
 Value *mask_of_warp(Instruction &i)
 {
@@ -50,39 +27,6 @@ const Operand &part(Instruction &i, size_t operand, unsigned index, unsigned cou
     if (all.kind != Operand::VECTOR || all.parts.size() != count)
         i.low.fail(all.at, "expected " + llvm::Twine(count) + " registers in braces");
     return all.parts[index];
-}
-
-/// Elements along the depth of a row or column whose registers the lanes from 4 * `group` on have.
-Registers collect(Instruction &i, const Product &product, const Registers &own, Value *group, Type element)
-{
-    Builder &b = i.b;
-    const unsigned step = product.per_register();
-    Registers elements(product.depth);
-    for (unsigned t = 0; t < 4; t++) {
-        Value *from = b.CreateAdd(b.CreateShl(group, 2), b.getInt32(t));
-        for (unsigned n = 0; n < own.size(); n++) {
-            Value *found = value_of_lane(i, mask_of_warp(i), own[n], from);
-            for (unsigned e = 0; e < step; e++) {
-                Value *bits = b.CreateTrunc(b.CreateLShr(found, e * product.bits % product.register_bits()),
-                                            b.getIntNTy(product.bits));
-                if (product.tf32)
-                    bits = b.CreateAnd(bits, 0xffffe000);
-                elements[n * 4 * step + t * step + e] =
-                    element.is_float() ? widen(b, bits, element) : extend(b, bits, 32, element.is_signed());
-            }
-        }
-    }
-    return elements;
-}
-
-Value *dot(Instruction &i, const Product &product, const Registers &left, const Registers &right, Value *sum)
-{
-    Builder &b = i.b;
-    for (unsigned k = 0; k < product.depth; k++)
-        sum = product.left.is_float()
-                  ? b.CreateIntrinsic(llvm::Intrinsic::fma, {sum->getType()}, {left[k], right[k], sum})
-                  : b.CreateAdd(sum, b.CreateMul(left[k], right[k]));
-    return sum;
 }
 
 Product read_product(Instruction &i)
@@ -119,44 +63,35 @@ Product read_product(Instruction &i)
     return product;
 }
 
-/// The lane's elements of D: rows g and g + 8, columns 2 t and 2 t + 1.
+/// Each lane leaves its registers in its room; the warp's product is made when all have come.
 void lower_mma(Instruction &i)
 {
     Builder &b = i.b;
     const Product product = read_product(i);
-    const unsigned halves = product.rows / 8, along = product.along_depth();
-    Value *lane = lane_number(i), *group = b.CreateLShr(lane, 2), *pair = b.CreateShl(b.CreateAnd(lane, 3), 1);
-    Registers rows[2], columns[2];
-    for (unsigned half = 0; half < halves; half++) {
-        Registers own;
-        for (unsigned n = 0; n < along; n++)
-            own.push_back(i.low.bits(part(i, 1, n * halves + half, along * halves), product.register_bits()));
-        rows[half] = collect(i, product, own, group, product.left);
-    }
-    Registers own;
-    for (unsigned n = 0; n < along; n++)
-        own.push_back(i.low.bits(part(i, 2, n, along), product.register_bits()));
-    for (unsigned n = 0; n < 2; n++)
-        columns[n] = collect(i, product, own, b.CreateAdd(pair, b.getInt32(n)), product.right);
-    const bool packed = product.result.bits == 16;
-    const unsigned registers = packed ? halves : 2 * halves;
-    const Type type = packed ? Type{product.result.kind, 16, 2} : product.result;
-    for (unsigned half = 0; half < halves; half++) {
-        Registers sums;
-        for (unsigned n = 0; n < 2; n++) {
-            const Operand &from = part(i, 3, packed ? half : 2 * half + n, registers);
-            Value *addend = type.is_float() ? i.low.lanes(from, type)[packed ? n : 0] : i.low.bits(from, 32);
-            sums.push_back(dot(i, product, rows[half], columns[n], addend));
+    Value *room = i.low.call_builtin("__vgc_room", b.getPtrTy());
+    uint64_t offset = 0;
+    auto place = [&](unsigned bits) {
+        Value *address = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), room, offset);
+        offset += bits / 8;
+        return address;
+    };
+    auto leave = [&](size_t operand, unsigned count, unsigned bits) {
+        for (unsigned n = 0; n < count; n++) {
+            Value *value = i.low.bits(part(i, operand, n, count), bits);
+            b.CreateAlignedStore(value, place(bits), llvm::Align(4));
         }
-        for (unsigned n = 0; n < (packed ? 1u : 2u); n++) {
-            const Operand &to = part(i, 0, packed ? half : 2 * half + n, registers);
-            if (packed)
-                i.low.write_lanes(to, sums, type);
-            else if (type.is_float())
-                i.low.write_lanes(to, {sums[n]}, type);
-            else
-                i.low.write(to, sums[n], type);
-        }
+    };
+    leave(1, product.left_registers(), product.register_bits());
+    leave(2, product.right_registers(), product.register_bits());
+    const uint64_t sums = offset;
+    leave(3, product.sum_registers(), product.sum_bits());
+    i.low.call_builtin("__vgc_warp_product", b.getVoidTy(),
+                       {mask_of_warp(i), warp_product(*b.GetInsertBlock()->getParent(), product)});
+    offset = sums;
+    for (unsigned n = 0; n < product.sum_registers(); n++) {
+        llvm::Type *type = b.getIntNTy(product.sum_bits());
+        Value *sum = b.CreateAlignedLoad(type, place(product.sum_bits()), llvm::Align(4));
+        i.low.write(part(i, 0, n, product.sum_registers()), sum, {Type::BITS, product.sum_bits(), 1});
     }
 }
 
