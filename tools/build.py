@@ -68,10 +68,7 @@ PARTS: Final = (
             "vhost_backend/engines/cpu/vgc_cpu_abi.h",
             "vhost_backend/engines/cpu/vgc_cpu_symbols.h",
         ),
-        (
-            "vhost_backend/engines/cpu/compiler/build/vgc-cpucc",
-            "vhost_backend/engines/cpu/compiler/build/vgc-clang.so",
-        ),
+        ("vhost_backend/engines/cpu/compiler/build/vgc-cpucc",),
     ),
     Part(
         "sandbox launcher",

@@ -18,10 +18,13 @@ from tools.common import REPOSITORY, die, say
 VENV: Final = REPOSITORY / ".venv"
 OLDEST_PYTHON: Final = (3, 11)
 PACKAGES: Final = {
-    "clang-19": "the CPU engine compiles CUDA with it",
-    "llvm-19-dev": "the CPU engine's compiler is built on it",
-    "libclang-19-dev": "its plug-in for clang is built on it",
-    "lld-19": "links compiled kernels",
+    "clang-19": "compiles the CPU engine's compiler; headers of kernels",
+    "llvm-19-dev": "code generator in that compiler",
+    "libclang-19-dev": "front end in it",
+    "liblld-19-dev": "linker in it",
+    "lld-19": "links it",
+    "zlib1g-dev": "library of LLVM",
+    "libzstd-dev": "library of LLVM",
     "libclang-rt-19-dev": "functions that compiled kernels call; sanitizers and libFuzzer",
     "clang-format-19": "make check",
     "git": "lists the sources to check and to mirror",

@@ -117,6 +117,14 @@ def test_compiler_log_reaches_the_guest(program: Program) -> None:
     assert "undeclared" in reply.text
 
 
+@pytest.mark.parametrize("planted", [b"#pragma clang __debug crash\n", b"int x = " + b"~" * 100000 + b"1;\n"])
+def test_crash_of_the_compiler_is_told_with_its_place(program: Program, planted: bytes) -> None:
+    reply = program.load(b"\n" + planted + SOURCE)
+    assert reply.status == Status.COMPILE_FAILED
+    assert re.search(r"a defect of the compiler: SIG[A-Z]+, at source\.cu:2:\d+", reply.text)
+    assert program.load(SOURCE + b"// again").status == Status.OK
+
+
 def test_kernel_that_faults_is_named_and_its_worker_replaced(program: Program) -> None:
     reply = program.launch("stray", struct.pack("<Q", program.buffer))
     assert reply.status == Status.FAULT

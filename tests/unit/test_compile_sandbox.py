@@ -162,6 +162,19 @@ def test_fork_bomb_is_bounded_and_leaves_nothing() -> None:
     assert "Resource temporarily unavailable" in outcome.log
 
 
+def test_compiler_that_needs_no_other_program_starts_none() -> None:
+    source = """
+        import os, threading
+        thread = threading.Thread(target=print, args=("a thread",))
+        thread.start()
+        thread.join()
+        os.fork()
+    """
+    outcome = run(replace(hostile_job(), is_alone=True), source)
+    assert "a thread" in outcome.log
+    assert "PermissionError: [Errno 1] Operation not permitted" in outcome.log
+
+
 def test_nothing_survives_the_compiler() -> None:
     token = f"survivor-{os.getpid()}"
     outcome = hostile(f"""

@@ -12,7 +12,7 @@ from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import CompileError, LaunchError, compile_image, rig
 from vhost_backend.engines.cpu import CpuEngine
 from vhost_backend.engines.cpu.host_headers import host_headers
-from vhost_backend.engines.cpu.toolchain import LLVM_DIR
+from vhost_backend.engines.cpu.toolchain import COMPILER, LLVM_DIR
 from vhost_backend.errors import HostError
 from virtio_proto.schema import Status
 
@@ -197,7 +197,7 @@ def test_kernel_without_headers_reads_none_of_the_host() -> None:
 
 
 def test_folders_of_headers_are_in_the_order_of_their_search() -> None:
-    found = host_headers(LLVM_DIR)
+    found = host_headers(COMPILER, LLVM_DIR)
     cmath = next(place for place, folder in enumerate(found.folders) if (folder / "cmath").exists())
     libc = next(place for place, folder in enumerate(found.folders) if (folder / "features.h").exists())
     assert cmath < libc
@@ -206,7 +206,7 @@ def test_folders_of_headers_are_in_the_order_of_their_search() -> None:
 
 def test_missing_compiler_is_told_with_the_packages(tmp_path: Path) -> None:
     with pytest.raises(HostError) as caught:
-        host_headers(tmp_path)
+        host_headers(tmp_path / "vgc-cpucc", LLVM_DIR)
     assert "apt-get install" in (caught.value.hint or "")
 
 
@@ -215,7 +215,7 @@ def test_missing_compiler_is_told_with_the_packages(tmp_path: Path) -> None:
 )
 def test_only_sources_that_may_need_them_see_headers_of_the_host(source: str) -> None:
     """Each costs a mount."""
-    seen = {bind.source for bind in host_headers(LLVM_DIR).visible}
+    seen = {bind.source for bind in host_headers(COMPILER, LLVM_DIR).visible}
     jobs = [CpuEngine.compile_job("CUDA_SOURCE", text.encode(), (), {}) for text in (EMPTY, source + EMPTY)]
     assert [bool(seen & {bind.source for bind in job.visible}) for job in jobs] == [False, True]
     assert [any("c++" in str(word) for word in job.command(isolated=True)[2:]) for job in jobs] == [False, True]

@@ -40,6 +40,8 @@ class CompileJob:
     visible: tuple[Bind, ...]
     """Files and folders of the host that the compiler sees, besides the libraries of programs among them."""
     identity: str
+    is_alone: bool = False
+    """The compiler starts no other program."""
 
     def command(self, *, isolated: bool) -> tuple[str, ...]:
         """Command as the compiler's process gets it: with its own names of files, or the host's if it is not isolated."""

@@ -40,7 +40,7 @@ that poll would not end within its limits."""
 _WEIGHT: Final = USUAL_WEIGHT // 4
 """Weight of compilers in control groups, beside the worker of the VM."""
 _CPUS: Final = 2
-"""Processors that one run may keep busy: a compiler and its linker."""
+"""Processors that one run may keep busy: some compilers run their parts side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _launch_spec(
         limits=_resource_limits(limits),
         timeout_ms=int(limits.wall_seconds * 1000),
         work=WorkFiles(limits.work_bytes, source_fd, job.input_name, image_fd, job.output_name, limits.image_bytes),
-        filter_fd=None if mode == "off" else _filter_fd(),
+        filter_fd=None if mode == "off" else _filter_fd(job.is_alone),
         log_fd=log_fd,
         oom_score=_OOM_SCORE,
         quarters=quarters,
@@ -182,9 +182,9 @@ def _environment(directory: str | None) -> dict[str, str]:
 
 
 @functools.cache
-def _filter_fd() -> int:
+def _filter_fd(is_alone: bool) -> int:
     """System call filter of compilers, made once: every launcher reads the same file."""
-    return memfd.sealed("vgc-compile-filter", seccomp.assemble(compile_policy()))
+    return memfd.sealed("vgc-compile-filter", seccomp.assemble(compile_policy(is_alone=is_alone)))
 
 
 def _read_log(fd: int, max_bytes: int) -> str:

@@ -59,7 +59,7 @@ def _compiler() -> Iterator[Finding]:
     yield Finding("CPU engine's compiler", COMPILER.exists(), str(COMPILER), _BUILD_HINT)
     names = ("clang-19", "clang", "cc", "gcc")
     found = next((path for name in names if (path := shutil.which(name))), None)
-    hint = "apt-get install clang-19 llvm-19-dev libclang-19-dev lld-19 libclang-rt-19-dev"
+    hint = "apt-get install clang-19 llvm-19-dev libclang-19-dev liblld-19-dev lld-19 zlib1g-dev libzstd-dev"
     yield from _headers()
     yield Finding("C compiler (to build with)", found is not None, found or "none", hint, optional=True)
 
@@ -71,7 +71,7 @@ def _headers() -> Iterator[Finding]:
 
     name = "C and C++ headers of programs"
     try:
-        folders = host_headers.host_headers(toolchain.LLVM_DIR).folders
+        folders = host_headers.host_headers(COMPILER, toolchain.LLVM_DIR).folders
     except HostError as error:
         yield Finding(name, ok=False, text=error.text, hint=error.hint)
     else:

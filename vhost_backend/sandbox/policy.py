@@ -49,13 +49,17 @@ _PATHS: Final = _names("""
     open openat creat stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat
     getdents getdents64 getcwd chdir fchdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2
     chmod fchmod fchmodat umask utime utimes utimensat truncate fallocate fsync fdatasync flock fadvise64
-    statfs fstatfs sendfile copy_file_range pipe pipe2
+    statfs fstatfs
 """)
 
-_PROCESSES: Final = _names("""
-    fork vfork execve wait4 waitid kill tgkill tkill getpgid getpgrp setpgid getsid setsid getpriority
-    set_tid_address arch_prctl getrlimit setrlimit prlimit64 capget alarm setitimer getitimer
-    sched_setaffinity sched_getparam sched_getscheduler madvise mmap
+_PROCESS: Final = _names("""
+    execve tgkill getpriority set_tid_address arch_prctl getrlimit setrlimit prlimit64 alarm setitimer getitimer
+    sched_getparam sched_getscheduler madvise mmap
+""")
+
+_CHILDREN: Final = _names("""
+    fork vfork wait4 waitid kill tkill getpgid getpgrp setpgid getsid setsid capget sched_setaffinity
+    sendfile copy_file_range pipe pipe2
 """)
 
 # From the kernel: linux/sched.h
@@ -131,11 +135,16 @@ def _kill_hostile() -> dict[str, Action]:
     return dict.fromkeys(sorted(HOSTILE), Action.KILL)
 
 
-def compile_policy() -> Policy:
-    """Policy of compilers, linkers and the scripts around them: files, processes, memory. No sockets."""
+def compile_policy(*, is_alone: bool) -> Policy:
+    """Policy of compilers: files, memory, threads. No sockets.
+
+    One that `is_alone` starts no process; others run linkers, and scripts around them. ``execve`` starts the compiler.
+    """
+    new = _CLONE_NEW | _CLONE_UNTRACED_OR_PTRACE | _CLONE_PARENT
     rules: dict[str, Action | Clauses] = {
-        **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, *_PATHS, *_PROCESSES),
-        "clone": _only_if(Check(0, 0, _CLONE_NEW | _CLONE_UNTRACED_OR_PTRACE | _CLONE_PARENT)),
+        **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, *_PATHS, *_PROCESS),
+        **_allow(*(() if is_alone else _CHILDREN)),
+        "clone": _only_if(Check(0, _THREAD, _THREAD | new) if is_alone else Check(0, 0, new)),
         "clone3": Action.ENOSYS,
         "fcntl": _one_of(1, (*_FCNTL, _F_SETFL, *_F_LOCKS)),
         "ioctl": _one_of(1, _IOCTL),

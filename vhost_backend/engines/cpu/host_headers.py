@@ -1,6 +1,6 @@
 """Headers of the host's C and C++ libraries, over which the device headers lie, as nvcc takes a host compiler's.
 
-Clang says in which folders it looks for headers. Of these, compilers see what belongs to the C and C++ libraries alone: no
+The compiler, which has clang in it, says in which folders clang looks for headers. Of these, compilers see what belongs to the C and C++ libraries alone: no
 header tells a guest what else is installed on the host.
 """
 
@@ -18,10 +18,8 @@ from vhost_backend.compiler.job import INSIDE
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.terms import Bind
 
-HINT: Final = "apt-get install clang-19 g++ libc6-dev"
+HINT: Final = "apt-get install libclang-common-19-dev g++ libc6-dev"
 _ASK_S: Final = 60
-_BEGIN: Final = "#include <...> search starts here:"
-_END: Final = "End of search list."
 _VERSIONS: Final = ("bits/c++config.h", "features.h")
 """Headers that tell the version of their library."""
 _C_FOLDERS: Final = ("arpa", "asm", "asm-generic", "bits", "gnu", "linux", "net", "netinet", "sys")
@@ -49,12 +47,12 @@ class HostHeaders:
 
 
 @functools.cache
-def host_headers(llvm: Path) -> HostHeaders:
-    """Asks clang where the headers are.
+def host_headers(compiler: Path, llvm: Path) -> HostHeaders:
+    """Asks ``vgc-cpucc`` where the headers are.
 
-    :raise HostError: clang cannot be run, or finds no headers of C or C++.
+    :raise HostError: it cannot be run, or finds no headers of C or C++.
     """
-    folders = tuple(_search_list(llvm))
+    folders = tuple(_search_list(compiler, llvm))
     cxx = [folder for folder in folders if (folder / "bits" / "c++config.h").exists() or (folder / "cmath").exists()]
     libc = [folder for folder in folders if folder.name == "include" and not folder.is_relative_to(llvm)]
     libc += [folder for folder in folders if folder.parent in libc and folder not in cxx]
@@ -67,15 +65,14 @@ def host_headers(llvm: Path) -> HostHeaders:
     return HostHeaders(tuple(seen), visible, _identity(paths, seen))
 
 
-def _search_list(llvm: Path) -> Iterator[Path]:
-    argv: list[str | Path] = [llvm / "bin" / "clang++", "-E", "-v", "-nocudainc", "-x", "c++", "/dev/null"]
+def _search_list(compiler: Path, llvm: Path) -> Iterator[Path]:
+    argv: list[str | Path] = [compiler, "--host-headers", "--llvm", llvm]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_ASK_S)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostError(f"clang cannot be asked for its headers: {error}", HINT) from error
-    _before, _begin, rest = done.stderr.partition(_BEGIN)
-    listed = [Path(line.strip()).resolve() for line in rest.partition(_END)[0].splitlines() if line.strip()]
-    return (path for path in dict.fromkeys(listed) if not path.is_relative_to("/usr/local"))
+        raise HostError(f"the compiler cannot be asked for its headers: {error}", HINT) from error
+    listed = dict.fromkeys(Path(line).resolve() for line in done.stdout.splitlines())
+    return (path for path in listed if path.exists() and not path.is_relative_to("/usr/local"))
 
 
 def _of_libc(folder: Path) -> Iterator[Path]:

@@ -15,15 +15,13 @@ from vhost_backend.sandbox.terms import Bind
 
 HERE: Final = Path(__file__).resolve().parent
 COMPILER: Final = HERE / "compiler" / "build" / "vgc-cpucc"
-CLANG_PLUGIN: Final = COMPILER.with_name("vgc-clang.so")
-"""Plug-in with which clang takes the constraints of inline PTX."""
 INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cpu" / "include"
 CONTROL_DIR: Final = HERE.parents[2] / "kernels" / "control"
 """Headers of the control system; kernels may include those in its folder ``include``."""
 LLVM_DIR: Final = Path("/usr/lib/llvm-19")
 _LIBRARY: Final = "lib/clang/19/lib/linux/libclang_rt.builtins-x86_64.a"
 """Functions for operations that the processor does not have, such as divisions of 128 bits; linked into images."""
-_LLVM_FILES: Final = ("bin/clang++", "bin/ld.lld", "lib/clang/19/include", _LIBRARY)
+_LLVM_FILES: Final = ("lib/clang/19/include", _LIBRARY)
 """Files below `LLVM_DIR` that ``vgc-cpucc`` uses."""
 
 _HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
@@ -38,20 +36,17 @@ def compile_job(options: tuple[str, ...], source: bytes | None = None) -> Compil
 
     :raise HostError: the compiler has not been built, or headers are missing.
     """
-    for program in (COMPILER, CLANG_PLUGIN):
-        if not program.exists():
-            raise HostError(f"{program} is missing", hint="python -m tools.build")
+    if not COMPILER.exists():
+        raise HostError(f"{COMPILER} is missing", hint="python -m tools.build")
     if not (LLVM_DIR / _LIBRARY).exists():
         raise HostError(f"{LLVM_DIR / _LIBRARY} is missing", hint="apt-get install libclang-rt-19-dev")
-    headers = host_headers(LLVM_DIR)
+    headers = host_headers(COMPILER, LLVM_DIR)
     hosted = source is None or _HOSTED.search(source) is not None
     folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
     argv: tuple[str | Path, ...] = (
         COMPILER,
         "--llvm",
         LLVM_DIR,
-        "--plugin",
-        CLANG_PLUGIN,
         "--include-dir",
         INCLUDE_DIR,
         "--include-dir",
@@ -70,6 +65,7 @@ def compile_job(options: tuple[str, ...], source: bytes | None = None) -> Compil
         output_name="image",
         visible=(*_visible(), *(headers.visible if hosted else ())),
         identity=identity(),
+        is_alone=True,
     )
 
 
@@ -78,7 +74,6 @@ def _visible() -> tuple[Bind, ...]:
     """Compiler, its parts of LLVM, and the headers of kernels."""
     return (
         Bind(COMPILER, INSIDE / "bin" / COMPILER.name),
-        Bind(CLANG_PLUGIN, INSIDE / "bin" / CLANG_PLUGIN.name),
         Bind(INCLUDE_DIR, INSIDE / "kernels" / "cpu" / "include"),
         Bind(CONTROL_DIR, INSIDE / "kernels" / "control"),
         *(Bind(LLVM_DIR / name, INSIDE / "llvm" / name) for name in _LLVM_FILES),
@@ -88,9 +83,9 @@ def _visible() -> tuple[Bind, ...]:
 @functools.cache
 def identity() -> str:
     """Digest of everything besides source and options that determines an image: compiler, headers, this host's CPU."""
-    digest = hashlib.sha256(COMPILER.read_bytes() + CLANG_PLUGIN.read_bytes())
+    digest = hashlib.sha256(COMPILER.read_bytes())
     digest.update((LLVM_DIR / _LIBRARY).read_bytes())
-    digest.update(host_headers(LLVM_DIR).identity.encode())
+    digest.update(host_headers(COMPILER, LLVM_DIR).identity.encode())
     for header in sorted([*INCLUDE_DIR.rglob("*"), *CONTROL_DIR.rglob("*.h")]):
         if header.is_file():
             digest.update(header.read_bytes())

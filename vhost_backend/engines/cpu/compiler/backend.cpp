@@ -68,9 +68,8 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
 
 std::unique_ptr<llvm::TargetMachine> host_machine()
 {
-    const std::string triple = "x86_64-pc-linux-gnu";
     std::string error;
-    const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+    const llvm::Target *target = llvm::TargetRegistry::lookupTarget(TRIPLE, error);
     if (target == nullptr)
         fail(error);
     llvm::SubtargetFeatures features;
@@ -80,7 +79,7 @@ std::unique_ptr<llvm::TargetMachine> host_machine()
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
     options.FunctionSections = true;
     return std::unique_ptr<llvm::TargetMachine>(
-        target->createTargetMachine(triple, llvm::sys::getHostCPUName(), features.getString(), options,
+        target->createTargetMachine(TRIPLE, llvm::sys::getHostCPUName(), features.getString(), options,
                                     llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 

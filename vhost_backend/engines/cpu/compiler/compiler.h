@@ -1,8 +1,8 @@
 // vgc-cpucc: CUDA C source -> an image of x86 code that the CPU engine runs. The steps, in order:
-//   source.cpp     looks at the source's text
+//   source.cpp     looks at the source's text (source.h)
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
-//   inline_asm.cpp turns inline PTX into IR (ptx/; clang_plugin/ makes clang take it), keeps x86
+//   inline_asm.cpp turns inline PTX into IR (ptx/), keeps x86
 //   undefined.cpp  gives operations that C++ leaves undefined the results that they have on a GPU
 //   denormals.cpp  with -ftz=true: flushes denormal floats to zero
 //   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
@@ -14,8 +14,10 @@
 //   image.cpp      emits the table that the runtime reads
 //   backend.cpp    optimisation, code
 //   symbols.cpp    the functions that code may call: the runtime's and compiler-rt's
-// main.cpp takes them one after the other; diagnostics.cpp says what went wrong.
-// crash.cpp reports failures of the compiler itself.
+//   link.cpp       lld makes the image
+// main.cpp takes them one after the other; options.cpp reads the command line, host_headers.cpp says where headers are,
+// diagnostics.cpp says what went wrong.
+// crash.cpp reports failures of the compiler itself. targets.cpp keeps what is not for x86 out of the program.
 #pragma once
 
 #include <map>
@@ -41,22 +43,10 @@ namespace vgc
 /// Shows LLVM's errors in the same style.
 std::unique_ptr<llvm::DiagnosticHandler> diagnostics();
 
-struct Options {
-    std::string input;
-    std::string output;
-    std::string plugin;                    // clang's plug-in for inline PTX
-    std::string llvm = VGC_LLVM;           // folder with bin/clang++, bin/ld.lld and clang's own headers
-    std::vector<std::string> include_dirs; // device headers
-    std::vector<std::string> system_dirs;  // headers of the host's C and C++ libraries, in the order of their search
-    std::vector<std::string> program_dirs; // the program's own headers; for developers, a guest's source is one file
-    std::string dump_ir;                   // file for the final IR; for developers
-    std::vector<std::string> clang;        // the guest's options, translated for clang
-    std::vector<std::string> name_expressions; // templates to instantiate
-    bool flush_denormals = false;              // -ftz=true
-};
+/// Whom code is for.
+inline constexpr char TRIPLE[] = "x86_64-pc-linux-gnu";
 
-/// Reads the command line; refuses every option that is not on the white list.
-Options parse_options(int argc, char **argv);
+struct Options; // options.h
 
 /// A parameter of the source, and the IR arguments that carry it.
 struct Param {
@@ -99,19 +89,9 @@ struct Program {
     std::vector<Global> globals;
 };
 
-std::string read_source(const Options &options);
-/// True for text that a preprocessor has left, with the declarations of the C or C++ library in it.
-bool has_libraries_text(llvm::StringRef text);
-/// False for a source that cannot use CUDA's API for host code, whose declarations then need not be read.
-bool may_name_api(llvm::StringRef text);
-/// Replaces a builtin of GCC in its C++ library's text by clang's.
-void replace_gccs_packs(std::string &text);
-/// True for a source that may use names which nvcc takes from the host's C and C++ libraries without being asked.
-bool wants_hosts_names(const Options &options, llvm::StringRef text);
-/// Makes "<< <" and ">> >" the brackets of a launch, as nvcc reads them, and keeps all other columns; true if there
-/// were any.
-bool join_launch_brackets(std::string &text);
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options);
+/// Prints the folders in which clang finds the headers of the host's C and C++ libraries, in the order of its search.
+void print_host_headers(const Options &options);
 void link_image(const Options &options, const std::string &object);
 
 Program collect(llvm::Module &module);

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "llvm/ADT/SmallString.h"
@@ -24,7 +27,8 @@ namespace vgc
 namespace
 {
 
-const size_t STACK_BYTES = 64 << 10; // of the handler: the compiler's own may have overflowed
+const size_t STACK_BYTES = 256 << 10; // of the handler: the compiler's own may have overflowed
+const size_t RESERVE_BYTES = 8 << 20; // to say where memory ran out
 const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 
 /// Text of limited length; safe in signal handlers.
@@ -61,8 +65,9 @@ llvm::StringMap<std::string> &places()
     return map;
 }
 
-/// Notes the function that the code generator works on. Its passes leave an entry each on LLVM's stack of notes.
-void note_code_generator()
+/// Notes what clang or the code generator is at. Both leave entries on LLVM's stack of notes, the newest first: clang's
+/// parser and its emission of IR with the place in the source, passes with their function.
+void note_entries()
 {
     using Entry = llvm::PrettyStackTraceEntry;
     for (auto *entry = static_cast<const Entry *>(llvm::SavePrettyStackState()); entry != nullptr;
@@ -75,6 +80,12 @@ void note_code_generator()
             note_function(name.take_front(name.find('\'')).trim('"'));
             return;
         }
+        if (text.str().contains(':')) {
+            subject = Line();
+            while (text.back() == '\n')
+                text.pop_back();
+            subject << ", at " << text.c_str();
+        }
     }
 }
 
@@ -85,26 +96,48 @@ void note_code_generator()
     line.end();
 }
 
+volatile sig_atomic_t is_late;
+
+[[noreturn]] void report_lateness()
+{
+    report("the compiler took too much processor time", "");
+}
+
 void on_signal(int number)
 {
+    if (is_late) // it came in the middle of something, which the notes of the place may have needed
+        report_lateness();
     const char *name = number == SIGSEGV   ? "SIGSEGV"
                        : number == SIGABRT ? "SIGABRT"
                        : number == SIGBUS  ? "SIGBUS"
                        : number == SIGILL  ? "SIGILL"
                        : number == SIGFPE  ? "SIGFPE"
                                            : "SIGTRAP";
-    note_code_generator();
+    note_entries();
     report("a defect of the compiler: ", name);
+}
+
+void on_late(int)
+{
+    is_late = 1;
+    note_entries();
+    report_lateness();
 }
 
 void on_fatal_error(void *, const char *reason, bool)
 {
-    note_code_generator();
+    note_entries();
     report("a defect of the compiler: ", reason);
 }
 
+void *reserve;
+
 void on_out_of_memory()
 {
+    if (reserve != nullptr) { // else memory has run out again, in the next line
+        free(std::exchange(reserve, nullptr));
+        note_entries();
+    }
     report("the compiler ran out of memory", "");
 }
 
@@ -122,6 +155,14 @@ void report_crashes()
     action.sa_flags = int(SA_ONSTACK | SA_RESETHAND);
     for (const int number : SIGNALS)
         sigaction(number, &action, nullptr);
+    action.sa_handler = on_late;
+    sigaction(SIGXCPU, &action, nullptr);
+    rlimit time;
+    if (getrlimit(RLIMIT_CPU, &time) == 0 && time.rlim_max != RLIM_INFINITY && time.rlim_max > 1) {
+        time.rlim_cur = time.rlim_max - 1; // the kernel kills at the limit itself
+        setrlimit(RLIMIT_CPU, &time);
+    }
+    reserve = malloc(RESERVE_BYTES); // nothing is written to it
     std::set_new_handler(on_out_of_memory);
     llvm::install_fatal_error_handler(on_fatal_error);
     llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { on_out_of_memory(); });

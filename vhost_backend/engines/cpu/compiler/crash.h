@@ -1,4 +1,4 @@
-// Reports of the compiler's own failures: signals, assertions and fatal errors of LLVM, lack of memory.
+// Reports of the compiler's own failures: signals, assertions and fatal errors of LLVM, lack of memory or time.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

@@ -1,9 +1,11 @@
 #include "compiler.h"
 #include "crash.h"
+#include "options.h"
 #include "ptx/carry.h"
 
 #include <unistd.h>
 
+#include "clang/Basic/Stack.h"
 #include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/TargetSelect.h"
@@ -77,10 +79,15 @@ void compile(const Options &options)
 
 int main(int argc, char **argv)
 {
+    clang::noteBottomOfStack(); // clang goes on with another stack before this one ends
     vgc::report_crashes();
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::InitializeNativeTargetAsmParser();
-    vgc::compile(vgc::parse_options(argc, argv));
-    return 0;
+    const vgc::Options options = vgc::parse_options(argc, argv);
+    if (options.host_headers)
+        vgc::print_host_headers(options);
+    else
+        vgc::compile(options);
+    _exit(0); // without freeing anything
 }

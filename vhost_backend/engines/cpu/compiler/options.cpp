@@ -1,3 +1,4 @@
+#include "options.h"
 #include "compiler.h"
 
 namespace vgc
@@ -169,16 +170,19 @@ Options parse_options(int argc, char **argv)
     };
     for (; i < argc && llvm::StringRef(argv[i]) != "--"; i++) {
         const llvm::StringRef word = argv[i];
-        if (!folder(word, "--include-dir", options.include_dirs) &&
-            !folder(word, "--system-dir", options.system_dirs) &&
-            !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
-            !own(word, "--dump-ir", options.dump_ir) && !own(word, "--input", options.input) &&
-            !own(word, "--llvm", options.llvm) && !own(word, "--plugin", options.plugin))
-            fail("usage: vgc-cpucc [--llvm DIR] [--plugin FILE] --include-dir DIR... [--system-dir DIR]... "
-                 "[--program-dir DIR]... "
-                 "--input "
-                 "FILE --output FILE [--dump-ir FILE] [-- guest options]");
+        if (word == "--host-headers")
+            options.host_headers = true;
+        else if (!folder(word, "--include-dir", options.include_dirs) &&
+                 !folder(word, "--system-dir", options.system_dirs) &&
+                 !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
+                 !own(word, "--dump-ir", options.dump_ir) && !own(word, "--input", options.input) &&
+                 !own(word, "--llvm", options.llvm))
+            fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
+                 "--input FILE --output FILE [--dump-ir FILE] [-- guest options]; vgc-cpucc --host-headers [--llvm "
+                 "DIR]");
     }
+    if (options.host_headers)
+        return options;
     if (options.input.empty() || options.output.empty() || options.include_dirs.empty())
         fail("--include-dir, --input and --output are needed");
     for (i++; i < argc; i++) {

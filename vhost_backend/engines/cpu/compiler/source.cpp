@@ -1,6 +1,8 @@
 // A look at the source's text before clang parses it: which names it expects to find declared, and how launches are
 // written.
+#include "source.h"
 #include "compiler.h"
+#include "options.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -77,6 +79,22 @@ size_t spaced_bracket(llvm::StringRef text)
     return next != llvm::StringRef::npos && next > 2 && text[next] == text[0] ? next + 1 : 0;
 }
 
+/// True if the text has an identifier that may be, or may be pasted together to, the name of a texture or surface
+/// function.
+bool names_texture_function(llvm::StringRef text)
+{
+    for (llvm::StringRef prefix : {"tex", "surf"})
+        for (size_t at = text.find(prefix); at != llvm::StringRef::npos; at = text.find(prefix, at + 1)) {
+            const llvm::StringRef rest = text.drop_front(at + prefix.size());
+            if (at > 0 && (llvm::isAlnum(text[at - 1]) || text[at - 1] == '_'))
+                continue;
+            if (rest.starts_with("1D") || rest.starts_with("2D") || rest.starts_with("3D") ||
+                rest.starts_with("Cubemap") || rest.ltrim().starts_with("##"))
+                return true;
+        }
+    return false;
+}
+
 } // namespace
 
 std::string read_source(const Options &options)
@@ -104,6 +122,17 @@ bool may_name_api(llvm::StringRef text)
     return text.contains("cuda") || text.contains("<<<") || text.contains("include") || has_libraries_text(text);
 }
 
+bool uses_textures(const Options &options, llvm::StringRef text)
+{
+    for (const auto *words : {&options.clang, &options.name_expressions})
+        for (const std::string &word : *words) {
+            const bool defines = llvm::StringRef(word).starts_with("-D");
+            if (names_texture_function(defines ? llvm::StringRef(word).split('=').second : llvm::StringRef(word)))
+                return true;
+        }
+    return names_texture_function(text);
+}
+
 void replace_gccs_packs(std::string &text)
 {
     static const std::pair<llvm::StringRef, llvm::StringRef> forms[] = {
@@ -116,9 +145,8 @@ void replace_gccs_packs(std::string &text)
             text.replace(at, gcc.size(), clang.data());
 }
 
-bool join_launch_brackets(std::string &text)
+void join_launch_brackets(std::string &text)
 {
-    bool joined = false;
     for (size_t at = 0; at < text.size();) {
         const llvm::StringRef rest = llvm::StringRef(text).drop_front(at);
         if (const size_t length = opaque(rest)) {
@@ -127,12 +155,10 @@ bool join_launch_brackets(std::string &text)
                    spaced != 0 && !llvm::StringRef(text).take_front(at).rtrim().ends_with("operator")) {
             std::swap(text[at + 2], text[at + spaced - 1]);
             at += spaced;
-            joined = true;
         } else {
             at++;
         }
     }
-    return joined;
 }
 
 } // namespace vgc

@@ -1,6 +1,7 @@
 // The functions that compiled code may call: the runtime's, by a white list, and compiler-rt's, which are linked
 // statically.
 #include "compiler.h"
+#include "options.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Demangle/Demangle.h"

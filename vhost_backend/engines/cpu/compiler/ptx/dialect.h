@@ -1,4 +1,4 @@
-// Tells PTX from x86 assembly. Shared by the compiler and the plug-in that clang loads.
+// Tells PTX from x86 assembly.
 #pragma once
 
 #include <string_view>

@@ -1,19 +1,20 @@
-// Plug-in for clang: lets it take inline PTX while it compiles for x86. The letters of PTX constraints (h: 16 bits,
+// clang takes inline PTX while it compiles for x86. The letters of PTX constraints (h: 16 bits,
 // f: float, d: double, q: 128 bits, C: text) are unknown for x86, or mean a single register there, and clang refuses
 // the statement or its types; so it does registers with one percent sign. They are replaced by letters of x86 that take
-// such values, one for each, so that
-// ../ptx/statement.cpp knows what they were. Statements in x86 assembly are left as they are.
+// such values, one for each, so that statement.cpp knows what they were. Statements in x86 assembly are left as they
+// are.
 //
 // Tokens are changed on their way from the preprocessor to the parser: macros are expanded then, and messages still
 // show the source as it was written.
-#include "../ptx/dialect.h"
+#include "constraints.h"
+#include "dialect.h"
 
-#include "clang/AST/ASTConsumer.h"
-#include "clang/Frontend/CompilerInstance.h"
-#include "clang/Frontend/FrontendPluginRegistry.h"
 #include "clang/Lex/LiteralSupport.h"
 #include "clang/Lex/Preprocessor.h"
+#include "llvm/ADT/StringExtras.h"
 
+namespace vgc::ptx
+{
 namespace
 {
 
@@ -85,7 +86,7 @@ class Constraints
             return false;
         const clang::StringLiteralParser literal(text_, preprocessor_, clang::StringLiteralEvalMethod::Unevaluated);
         const std::string_view text(literal.GetString());
-        return !literal.hadError && (vgc::ptx::is_ptx(text) || vgc::ptx::is_blank(text));
+        return !literal.hadError && (vgc::ptx::is_ptx(text) || is_blank(text));
     }
 
     /// Doubles the percent sign of `%tid.x`: nvcc takes it alone, too.
@@ -153,31 +154,14 @@ class Constraints
     unsigned section_ = 0;
 };
 
-class Action : public clang::PluginASTAction
-{
-  protected:
-    std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance &compiler, llvm::StringRef) override
-    {
-        clang::Preprocessor &preprocessor = compiler.getPreprocessor();
-        auto constraints = std::make_shared<Constraints>(preprocessor);
-        preprocessor.setTokenWatcher([constraints](const clang::Token &token) {
-            constraints->take(const_cast<clang::Token &>(token)); // the parser reads this object after the call
-        });
-        return std::make_unique<clang::ASTConsumer>();
-    }
-
-    bool ParseArgs(const clang::CompilerInstance &, const std::vector<std::string> &) override
-    {
-        return true;
-    }
-
-    ActionType getActionType() override
-    {
-        return AddBeforeMainAction;
-    }
-};
-
 } // namespace
 
-static clang::FrontendPluginRegistry::Add<Action> registration("vgc-constraints",
-                                                               "takes the constraints of inline PTX");
+void translate_constraints(clang::Preprocessor &preprocessor)
+{
+    auto constraints = std::make_shared<Constraints>(preprocessor);
+    preprocessor.setTokenWatcher([constraints](const clang::Token &token) {
+        constraints->take(const_cast<clang::Token &>(token)); // the parser reads this object after the call
+    });
+}
+
+} // namespace vgc::ptx

@@ -1,0 +1,43 @@
+// The link of an image, by lld.
+#include "compiler.h"
+#include "options.h"
+
+#include "lld/Common/Driver.h"
+#include "llvm/Support/raw_ostream.h"
+
+LLD_HAS_DRIVER(elf)
+
+namespace vgc
+{
+
+void link_image(const Options &options, const std::string &object)
+{
+    const std::string compiler_rt = library(options);
+    const char *const arguments[] = {"ld.lld",
+                                     "--threads=1",
+                                     "-shared",
+                                     "-Bsymbolic",
+                                     "--gc-sections",
+                                     "--strip-all",
+                                     "--hash-style=sysv",
+                                     "-z",
+                                     "now",
+                                     "-z",
+                                     "norelro",
+                                     "-z",
+                                     "noexecstack",
+                                     "-z",
+                                     "separate-code",
+                                     "-z",
+                                     "max-page-size=4096",
+                                     "--build-id=none",
+                                     "--exclude-libs=ALL",
+                                     object.c_str(),
+                                     compiler_rt.c_str(),
+                                     "-o",
+                                     options.output.c_str()};
+    if (!lld::elf::link(arguments, llvm::outs(), llvm::errs(), false, false))
+        fail("linking failed");
+}
+
+} // namespace vgc

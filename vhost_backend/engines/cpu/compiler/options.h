@@ -1,0 +1,27 @@
+// The command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace vgc
+{
+
+struct Options {
+    std::string input;
+    std::string output;
+    std::string llvm = VGC_LLVM;           // folder with clang's own headers and compiler-rt
+    std::vector<std::string> include_dirs; // device headers
+    std::vector<std::string> system_dirs;  // headers of the host's C and C++ libraries, in the order of their search
+    std::vector<std::string> program_dirs; // the program's own headers; for developers, a guest's source is one file
+    std::string dump_ir;                   // file for the final IR; for developers
+    std::vector<std::string> clang;        // the guest's options, translated for clang
+    std::vector<std::string> name_expressions; // templates to instantiate
+    bool flush_denormals = false;              // -ftz=true
+    bool host_headers = false;                 // print where the headers of the host are, and compile nothing
+};
+
+/// Reads the command line; refuses every option that is not on the white list.
+Options parse_options(int argc, char **argv);
+
+} // namespace vgc
