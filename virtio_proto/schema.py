@@ -42,7 +42,7 @@ LIMITS: Final[dict[str, int]] = {
     "MAX_ARRAY_DEPTH": 16384,  # its slices or layers
     "MAX_LINEAR_TEXELS": 1 << 27,  # of a texture over linear memory
     "MAX_NAME": 1024,  # bytes of a function or variable name
-    "MAX_PARAM_BYTES": 4096,  # bytes of a kernel's parameter block
+    "MAX_PARAM_BYTES": 32764,  # bytes of a kernel's parameter block, as CUDA 12.1 and newer allow
     "MAX_CALL_ARGS": 64,
     "MAX_SOURCE_BYTES": 16 << 20,
     "MAX_OPTIONS_BYTES": 16 << 10,

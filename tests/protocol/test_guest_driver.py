@@ -35,6 +35,11 @@ extern "C" __global__ void hello(int count) {
     for (int i = 0; i < count; i++) printf("hällo %d from thread %d\n", i, threadIdx.x);
 }
 extern "C" __global__ void hello_and_fail() { printf("before\n"); assert(threadIdx.x == 1); }
+struct Table { unsigned char rows[32000]; };
+extern "C" __global__ void look_up(const Table table, int n, const int *at, unsigned char *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = table.rows[at[i]];
+}
 extern "C" __global__ void stray(int *data) { data[1ll << 40] = 1; }
 extern "C" __global__ void forever(volatile int *data) { while (data[0] != 1) {} }
 """
@@ -75,6 +80,24 @@ def test_numbers_are_converted_to_the_kernels_parameters(dev: vgc.Device) -> Non
     assert np.array_equal(on_the_guest, 3 * np.arange(8))
     with pytest.raises(TypeError, match="argument 1 of saxpy: a buffer, but the parameter is a float of 4 bytes"):
         dev.call("saxpy", grid=1, block=8, args=[8, vgc.In(b"1234"), x, y])
+
+
+def test_parameters_too_large_for_a_slot_arrive_in_launches_and_calls(dev: vgc.Device) -> None:
+    look_up = dev.compile(SOURCE).look_up
+    rng = np.random.default_rng(5)
+    index = rng.integers(0, 32000, 500).astype(np.int32)
+    on_device, outs = dev.to_device(index), [dev.zeros(500, "uint8") for _ in range(8)]
+    tables = [rng.integers(0, 256, 32000).astype(np.uint8) for _ in outs]
+    with dev.stream() as stream:
+        for table, out in zip(tables, outs, strict=True):
+            look_up[2, 256, 0, stream](table.tobytes(), 500, on_device, out)
+        stream.synchronize()
+    for table, out in zip(tables, outs, strict=True):
+        assert np.array_equal(out.get(), table[index])
+    on_the_guest = np.zeros(500, np.uint8)
+    args = [tables[0].tobytes(), 500, vgc.In(index), vgc.Out(on_the_guest)]
+    dev.call("look_up", grid=2, block=256, args=args)
+    assert np.array_equal(on_the_guest, tables[0][index])
 
 
 def test_shared_memory_templates_and_variables(dev: vgc.Device) -> None:

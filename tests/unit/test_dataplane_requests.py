@@ -647,7 +647,7 @@ def test_requests_beyond_the_queue_depth_are_refused_on_every_queue() -> None:
         (((0, 8),), (), 4),
         (((8, 4),), (), 8),
         ((((1 << 32) - 1, 1),), (), 8),
-        ((), (), 4097),
+        ((), (), 32765),
         (((0, 4),), (ParamKind.OTHER + 1,), 4),
         (((0, 4),), (ParamKind.POINTER,), 4),
     ],

@@ -30,7 +30,31 @@ static int check_geometry(const struct vgc_device *device, const struct vgc_geom
     return VGC_OK;
 }
 
+/* Largest block of parameters, or values of a call, that lies in a slot beside the rest of the request. */
+enum { IN_SLOT = 4096 };
+
 /* ---- launches ------------------------------------------------------------------------------- */
+
+/* Begins a launch; its parameters lie in memory of their own if they are too large for a slot. */
+static int begin_launch(struct vgc_message *message, struct vgc_device *device, const struct vgc_geometry *geometry,
+                        const void *params, uint32_t param_bytes, bool wait)
+{
+    uint8_t *staging = NULL;
+    if (param_bytes > IN_SLOT) {
+        int result = vgc_check_usable(device);
+        if (result == VGC_OK)
+            result = vgc_alloc_or_reap(device, param_bytes, &staging);
+        if (result != VGC_OK)
+            return result;
+        memcpy(staging, params, param_bytes);
+    }
+    int result = vgc_message_begin(message, device, VGC_OP_LAUNCH, geometry->stream, wait);
+    if (result == VGC_OK)
+        message->job->staging = staging;
+    else if (staging != NULL)
+        (void)vgc_heap_free(device, staging);
+    return result;
+}
 
 int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *geometry, const void *params,
                       uint32_t param_bytes, struct vgc_job **job)
@@ -45,7 +69,7 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
         return vgc_fail(VGC_INVALID_ARGUMENT, "%s takes %u bytes of parameters, not %u", function->short_name,
                         function->entry->param_bytes, param_bytes);
     struct vgc_message message;
-    result = vgc_message_begin(&message, device, VGC_OP_LAUNCH, geometry->stream, job == NULL);
+    result = begin_launch(&message, device, geometry, params, param_bytes, job == NULL);
     if (result != VGC_OK)
         return result;
     struct vgc_body_launch body = {
@@ -57,7 +81,10 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
     memcpy(body.grid, geometry->grid, sizeof(body.grid));
     memcpy(body.block, geometry->block, sizeof(body.block));
     (void)vgc_message_put(&message, &body, sizeof(body));
-    (void)vgc_message_put(&message, params, param_bytes); /* at most VGC_MAX_PARAM_BYTES: there is room */
+    if (message.job->staging == NULL)
+        (void)vgc_message_put(&message, params, param_bytes); /* at most IN_SLOT: there is room */
+    else
+        (void)vgc_message_readable(&message, message.job->staging, param_bytes); /* one descriptor */
     return vgc_job_run(&message, job);
 }
 
@@ -87,10 +114,14 @@ static bool writes(const struct vgc_arg *arg)
     return arg->direction == VGC_ARG_OUT || arg->direction == VGC_ARG_INOUT;
 }
 
+static uint64_t heap_size(uint64_t size)
+{
+    return (size + VGC_HEAP_ALIGN - 1) / VGC_HEAP_ALIGN * VGC_HEAP_ALIGN;
+}
+
 static uint64_t staged_size(const struct vgc_device *device, const struct vgc_arg *arg)
 {
-    bool staged = !vgc_in_region(device, arg->data, arg->size);
-    return staged ? (arg->size + VGC_HEAP_ALIGN - 1) / VGC_HEAP_ALIGN * VGC_HEAP_ALIGN : 0;
+    return vgc_in_region(device, arg->data, arg->size) ? 0 : heap_size(arg->size);
 }
 
 struct call {
@@ -99,6 +130,7 @@ struct call {
     uint32_t num_args;
     uint32_t num_outputs; /* staged ones */
     uint64_t value_bytes;
+    bool values_staged; /* more than a slot has room for */
     uint64_t staging_bytes;
     uint8_t *staging;
     uint64_t staged; /* bytes of staging handed out */
@@ -128,6 +160,8 @@ static int check_args(struct call *call)
     if (call->value_bytes > VGC_MAX_PARAM_BYTES)
         return vgc_fail(VGC_INVALID_ARGUMENT, "%llu bytes of values; allowed: %d",
                         (unsigned long long)call->value_bytes, VGC_MAX_PARAM_BYTES);
+    call->values_staged = call->value_bytes > IN_SLOT;
+    call->staging_bytes += call->values_staged ? heap_size(call->value_bytes) : 0;
     return VGC_OK;
 }
 
@@ -168,14 +202,29 @@ static void put_head(const struct call *call, struct vgc_message *message, const
         struct vgc_call_arg arg = {.kind = call->args[i].direction, .size = call->args[i].size};
         (void)vgc_message_put(message, &arg, sizeof(arg));
     }
-    for (uint32_t i = 0; i < call->num_args; i++)
+    for (uint32_t i = 0; i < call->num_args && !call->values_staged; i++)
         if (call->args[i].direction == VGC_ARG_VALUE)
             (void)vgc_message_put(message, call->args[i].data, call->args[i].size);
 }
 
+/* Adds values that are too large for the slot; buffers follow. */
+static int add_values(struct call *call, struct vgc_message *message)
+{
+    uint8_t *staging = next_staging(call, heap_size(call->value_bytes));
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < call->num_args; i++) {
+        const struct vgc_arg *arg = &call->args[i];
+        if (arg->direction != VGC_ARG_VALUE || arg->size == 0)
+            continue;
+        memcpy(staging + offset, arg->data, arg->size);
+        offset += arg->size;
+    }
+    return vgc_message_readable(message, staging, call->value_bytes);
+}
+
 static int add_buffers(struct call *call, struct vgc_message *message)
 {
-    int result = VGC_OK;
+    int result = call->values_staged ? add_values(call, message) : VGC_OK;
     for (uint32_t i = 0; i < call->num_args && result == VGC_OK; i++) {
         const struct vgc_arg *arg = &call->args[i];
         if (!reads(arg))
@@ -225,7 +274,7 @@ static int begin_call(struct call *call, struct vgc_message *message, const char
 }
 
 _Static_assert(sizeof(struct vgc_request) + sizeof(struct vgc_body_call) + VGC_MAX_NAME +
-                       VGC_MAX_CALL_ARGS * sizeof(struct vgc_call_arg) + VGC_MAX_PARAM_BYTES <=
+                       VGC_MAX_CALL_ARGS * sizeof(struct vgc_call_arg) + IN_SLOT <=
                    VGC_SLOT_REQUEST_BYTES,
                "the largest CALL head fits a slot");
 

@@ -12,7 +12,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
-#define __grid_constant__
+#define __grid_constant__ __attribute__((annotate("vgc.grid_constant")))
 #define __maxnreg__(...)
 #define __cluster_dims__(...) __attribute__((annotate("vgc.cluster", __VA_ARGS__)))
 #define CUDARTAPI

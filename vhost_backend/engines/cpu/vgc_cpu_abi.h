@@ -20,6 +20,7 @@ enum {
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
     VGC_CPU_MAX_SHARED = 96 * 1024, /* static + dynamic */
+    VGC_CPU_MAX_PARAMS = 32764,     /* bytes */
     VGC_CPU_MAX_SITES = 4096,
     VGC_CPU_MAX_FRAME = 64 * 1024, /* bytes per thread that live across sites */
     VGC_CPU_ROOM = 40,             /* bytes of a thread's room: its part of a product of matrices */

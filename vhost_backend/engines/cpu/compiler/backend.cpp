@@ -83,7 +83,8 @@ std::unique_ptr<llvm::TargetMachine> host_machine()
                                     llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
-/// Gives each thread its own copy of a struct that is passed in memory; the shared original is only read.
+/// Gives each thread its own copy of a struct that is passed in memory, unless it is __grid_constant__; the shared
+/// original is only read.
 static void copy_memory_params(const Kernel &kernel)
 {
     llvm::IRBuilder<> builder(&*kernel.function->getEntryBlock().getFirstInsertionPt());
@@ -91,10 +92,12 @@ static void copy_memory_params(const Kernel &kernel)
         if (param.passing != Param::MEMORY)
             continue;
         llvm::Argument *argument = kernel.function->getArg(param.first_arg);
+        argument->removeAttr(llvm::Attribute::ByVal);
+        if (param.is_grid_constant)
+            continue;
         llvm::AllocaInst *copy = builder.CreateAlloca(llvm::ArrayType::get(builder.getInt8Ty(), param.size));
         copy->setAlignment(llvm::Align(16));
         argument->replaceAllUsesWith(copy);
-        argument->removeAttr(llvm::Attribute::ByVal);
         argument->addAttr(llvm::Attribute::NoAlias);
         argument->addAttr(llvm::Attribute::ReadOnly);
         builder.CreateMemCpy(copy, llvm::Align(16), argument, llvm::MaybeAlign(), param.size);

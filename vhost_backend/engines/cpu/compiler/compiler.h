@@ -56,6 +56,7 @@ struct Param {
     unsigned first_arg;
     unsigned num_args;
     vgc_cpu_param_kind kind;
+    bool is_grid_constant; // all threads use the one in the launch's parameters
 };
 
 struct Kernel {

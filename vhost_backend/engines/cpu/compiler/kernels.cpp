@@ -6,6 +6,7 @@
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Support/Alignment.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
@@ -166,7 +167,7 @@ void collect_params(Kernel &kernel)
             fail("kernel '" + kernel.name + "': parameter " + llvm::Twine(i) + " is a reference");
         offset = llvm::alignTo(offset, align);
         param.offset = uint32_t(offset);
-        offset += param.size;
+        offset += type->getSizeInBits() / 8;
         param.kind = kind_of(type);
         match_arguments(function, type, arg, param);
         arg += param.num_args;
@@ -175,9 +176,9 @@ void collect_params(Kernel &kernel)
     kernel.param_bytes = uint32_t(offset);
     if (arg != function.arg_size())
         fail("internal: parameters of kernel '" + kernel.name + "' do not match its code");
-    if (offset > 4096)
-        fail("kernel '" + kernel.name + "' has " + llvm::Twine(offset) +
-             " bytes of parameters, at most 4096 are possible");
+    if (offset > VGC_CPU_MAX_PARAMS)
+        fail("kernel '" + kernel.name + "' has " + llvm::Twine(offset) + " bytes of parameters, at most " +
+             llvm::Twine(int(VGC_CPU_MAX_PARAMS)) + " are possible");
 }
 
 std::string unqualified(llvm::StringRef name)
@@ -228,6 +229,27 @@ void apply_bounds(Program &program, const llvm::Function &function, const llvm::
     for (Kernel &kernel : program.kernels)
         if (kernel.function == &function && threads != nullptr && threads->getZExtValue() > 0)
             kernel.max_threads = uint32_t(std::min<uint64_t>(threads->getZExtValue(), VGC_CPU_MAX_THREADS));
+}
+
+/// Notes parameters that are __grid_constant__, and removes all annotations of variables.
+void apply_grid_constants(Program &program, llvm::Module &module)
+{
+    llvm::SmallVector<llvm::CallInst *> notes;
+    for (llvm::Function &function : module)
+        if (function.getIntrinsicID() == llvm::Intrinsic::var_annotation)
+            for (llvm::User *user : function.users())
+                notes.push_back(llvm::cast<llvm::CallInst>(user));
+    for (llvm::CallInst *note : notes) {
+        llvm::StringRef text;
+        const auto *argument = llvm::dyn_cast<llvm::Argument>(note->getArgOperand(0)->stripPointerCasts());
+        if (argument != nullptr && llvm::getConstantStringInfo(note->getArgOperand(1), text) &&
+            text == "vgc.grid_constant")
+            for (Kernel &kernel : program.kernels)
+                for (Param &param : kernel.params)
+                    param.is_grid_constant |= kernel.function == argument->getParent() && param.num_args == 1 &&
+                                              param.first_arg == argument->getArgNo();
+        note->eraseFromParent();
+    }
 }
 
 /// Refuses kernels with the clusters of __cluster_dims__, unless these are of one block.
@@ -301,6 +323,7 @@ Program collect(llvm::Module &module)
         if (text == "vgc.cluster")
             refuse_clusters(function, arguments);
     });
+    apply_grid_constants(program, module);
     clear_references(module);
     collect_globals(module, program);
     for (const char *name : {"llvm.global.annotations", "llvm.compiler.used", "llvm.used"})

@@ -1,0 +1,84 @@
+"""Parameters of kernels: blocks of up to 32,764 bytes, structs by value, `__grid_constant__`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import CompileError, Rig, compile_image, rig
+from virtio_proto.schema import LIMITS
+
+LONGEST = LIMITS["MAX_PARAM_BYTES"]
+
+SOURCE = r"""
+struct Table { int row[8000]; };
+struct Whole { char bytes[32764]; };
+__device__ int *kept;
+
+extern "C" __global__ void pick(Table table, const int *index, int *out) {
+    out[threadIdx.x] = table.row[index[threadIdx.x]];
+}
+extern "C" __global__ void change(Table table, const int *index, int *out) { // a copy of each thread's own
+    int at = index[threadIdx.x];
+    table.row[at] += threadIdx.x;
+    __syncthreads();
+    int *row = table.row;
+    for (int i = 0; i < 8000; i += 1000) row[i] += 1;
+    out[threadIdx.x] = row[at];
+}
+extern "C" __global__ void last(const __grid_constant__ Whole whole) { ((volatile int *)kept)[0] = whole.bytes[32763]; }
+__device__ const int *row_of(const Table &table, int i) { return &table.row[i]; }
+extern "C" __global__ void constant(const __grid_constant__ Table table, const int *index, const int **out, int *same) {
+    out[threadIdx.x] = row_of(table, 0);
+    __syncthreads();
+    same[threadIdx.x] = out[0][index[threadIdx.x]];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Rig]:
+    with rig() as made:
+        made.load(SOURCE)
+        yield made
+
+
+TABLE = np.random.default_rng(1).integers(0, 1 << 20, 8000).astype(np.int32)
+INDEX = np.arange(0, 8000, 125).astype(np.int32)
+
+
+def test_a_table_that_is_passed_by_value_is_read_at_any_index(gpu: Rig) -> None:
+    out = gpu.array(64, np.int32)
+    gpu.launch("pick", 1, 64, TABLE.tobytes(), gpu.array(64, np.int32, INDEX), out)
+    assert np.array_equal(out, TABLE[INDEX])
+
+
+def test_each_thread_changes_its_own_copy(gpu: Rig) -> None:
+    out = gpu.array(64, np.int32)
+    gpu.launch("change", 1, 64, TABLE.tobytes(), gpu.array(64, np.int32, INDEX), out)
+    assert np.array_equal(out, TABLE[INDEX] + np.arange(64) + (INDEX % 1000 == 0))
+
+
+def test_the_last_byte_of_the_longest_block_arrives(gpu: Rig) -> None:
+    out = gpu.array(1, np.int32)
+    gpu.variable("kept").view(np.uint64)[:] = out.ctypes.data
+    gpu.launch("last", 1, 1, bytes(LONGEST - 1) + b"\7")
+    assert gpu.functions["last"].param_bytes == LONGEST
+    assert out[0] == 7
+
+
+def test_a_grid_constant_is_one_object_of_all_threads(gpu: Rig) -> None:
+    addresses, same = gpu.array(128, np.uint64), gpu.array(128, np.int32)
+    index = gpu.array(128, np.int32, np.arange(128))
+    gpu.launch("constant", 1, 128, TABLE.tobytes(), index, addresses, same)
+    assert len(set(addresses)) == 1
+    assert np.array_equal(same, TABLE[:128])
+
+
+@pytest.mark.parametrize("parameters", ["Whole a, char b", "char a, double b, Whole c", "Huge a"])
+def test_longer_blocks_are_refused(parameters: str) -> None:
+    types = "struct Whole { char bytes[32764]; }; struct Huge { char bytes[1 << 30]; };"
+    with pytest.raises(CompileError, match=f"bytes of parameters, at most {LONGEST} are possible"):
+        compile_image(f"{types} __global__ void k({parameters}) {{}}")
