@@ -185,9 +185,9 @@ def test_printf_and_assert_of_the_c_library_are_the_engines() -> None:
         assert gpu.take_output()[0] == "0 x\n1 x\n"
 
 
-def test_device_memory_of_the_c_library_is_refused_by_name() -> None:
-    with pytest.raises(CompileError, match="'malloc' is not defined, and not a function that kernels may call"):
-        compile_image(kernel("*(void **)out = malloc(4);"))
+def test_functions_that_are_only_declared_are_refused_by_name() -> None:
+    with pytest.raises(CompileError, match="'elsewhere' is not defined, and not a function that kernels may call"):
+        compile_image(kernel("out[t] = elsewhere();", 'extern "C" __device__ int elsewhere();'))
 
 
 def test_kernel_without_headers_reads_none_of_the_host() -> None:

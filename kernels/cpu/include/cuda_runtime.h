@@ -10,6 +10,7 @@
 #include "vgc_builtins.h"
 #include "vector_types.h"
 #include "vgc_libc.h"
+#include "vgc_heap.h"
 #include "vgc_sync.h"
 #include "vgc_atomics.h"
 #include "vgc_math.h"

@@ -29,8 +29,6 @@ void *malloc(size_t bytes) __VGC_QUIET;
 void *calloc(size_t count, size_t bytes) __VGC_QUIET;
 void *realloc(void *memory, size_t bytes) __VGC_QUIET;
 void free(void *memory) __VGC_QUIET;
-__device__ void *malloc(size_t bytes);
-__device__ void free(void *memory);
 __attribute__((noreturn)) void exit(int status) __VGC_QUIET;
 __attribute__((noreturn)) void abort() __VGC_QUIET;
 int abs(int x) __VGC_QUIET;

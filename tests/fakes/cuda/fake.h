@@ -13,7 +13,7 @@
 
 enum {
     FAKE_MAX_DEVICES = 8,
-    FAKE_MAX_STACK = 16,    /* contexts pushed in one thread */
+    FAKE_MAX_STACK = 16,     /* contexts pushed in one thread */
     FAKE_MAX_PARAMS = 32764, /* bytes of kernel parameters */
     FAKE_NAME = 256,
     FAKE_LIMITS = 16,

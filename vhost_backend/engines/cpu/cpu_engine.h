@@ -8,6 +8,7 @@
  *   resident.c  grids whose blocks wait for each other
  *   migration.c work to or from another worker  cpu_control.h  control system
  *   texture.c   sampling, for kernels                descriptor.c what kernels know of textures
+ *   heap.c      malloc() of kernels
  */
 #ifndef VGC_CPU_ENGINE_H
 #define VGC_CPU_ENGINE_H
@@ -237,6 +238,11 @@ bool cpu_next_phase(struct cpu_launch *launch);
 bool cpu_enter_workspace(const struct vgc_op *op, uint64_t size);
 /* Prepares the workspace for other uses; sets op->workspace to 0 if it must not have any. */
 void cpu_leave_workspace(const struct cpu_launch *launch);
+
+/* heap.c: a heap is a variable of `heap_bytes` that begins with zeroes. */
+/* NULL: no room. The block lies at a multiple of `align`, a power of two, and of 16. */
+void *__vgc_heap_allocate(void *heap, uint64_t heap_bytes, uint64_t bytes, uint64_t align);
+void __vgc_heap_release(void *heap, uint64_t heap_bytes, void *memory);
 
 /* warp.c: computes the results of a warp operation at `site`. `members`: lanes of the warp that take part. */
 void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t warp, uint32_t members);

@@ -26,6 +26,10 @@ enum {
     VGC_CPU_ROOM = 40,             /* bytes of a thread's room: its part of a product of matrices */
 };
 
+/* Bytes of the heap of malloc(), whole pages and what describes them included. */
+#define VGC_CPU_MIN_HEAP (UINT64_C(64) << 10)
+#define VGC_CPU_MAX_HEAP (UINT64_C(1) << 40)
+
 /* Operation that threads at a site wait for. 32- and 64-bit kinds differ in the arrays of their operands. */
 enum vgc_cpu_site_kind {
     VGC_SITE_ENTRY = 0,

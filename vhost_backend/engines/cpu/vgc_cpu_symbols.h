@@ -13,6 +13,9 @@ VGC_CPU_SYMBOL(__vgc_printf)
 VGC_CPU_SYMBOL(__vgc_assert_fail)
 VGC_CPU_SYMBOL(__vgc_trap)
 VGC_CPU_SYMBOL(__vgc_globaltimer)
+/* memory of kernels (heap.c) */
+VGC_CPU_SYMBOL(__vgc_heap_allocate)
+VGC_CPU_SYMBOL(__vgc_heap_release)
 /* textures (texture.c) */
 VGC_CPU_SYMBOL(__vgc_texture_sample)
 VGC_CPU_SYMBOL(__vgc_surface_outside)

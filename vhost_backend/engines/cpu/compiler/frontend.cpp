@@ -107,7 +107,7 @@ Words clang_arguments(const Options &options, llvm::StringRef text)
                                "-fhalf-no-semantic-interposition", "-mconstructor-aliases", "-funwind-tables=2",
                                "-debug-info-kind=standalone", "-debugger-tuning=gdb"});
     words.insert(words.end(), {"-fno-strict-return", "-ffp-contract=fast", "-fno-rounding-math",
-                               "-fno-strict-float-cast-overflow", "-vectorize-loops", "-vectorize-slp"});
+                               "-fno-strict-float-cast-overflow", "-fcheck-new", "-vectorize-loops", "-vectorize-slp"});
     // clang 19 warns of the features that it finds itself on processors with AVX10
     words.insert(words.end(), {"-Wno-unknown-cuda-version", "-Wno-invalid-feature-combination", "-Wno-register",
                                "-Wno-c++11-narrowing"});

@@ -294,6 +294,8 @@ void collect_globals(llvm::Module &module, Program &program)
         std::string name = variable.getName().str();
         if (variable.hasInternalLinkage() && !expressions.empty())
             name = expressions[0]->getVariable()->getName().str();
+        if (name == "__vgc_heap") // of malloc(), which is not the guest's
+            continue;
         variable.setExternallyInitialized(true);
         program.globals.push_back({&variable, name});
     }

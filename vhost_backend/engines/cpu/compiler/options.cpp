@@ -8,7 +8,8 @@ namespace
 
 const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
-    "--name-expression=, -w; ignored: -arch, --gpu-architecture, --maxrregcount, -default-device, -rdc=false, -G, -g, "
+    "--name-expression=, --malloc-heap-size=, -w; ignored: -arch, --gpu-architecture, --maxrregcount, -default-device, "
+    "-rdc=false, -G, -g, "
     "--use-nvcc, --extended-lambda, "
     "--expt-relaxed-constexpr, --diag-suppress=";
 
@@ -78,7 +79,7 @@ bool takes_value(llvm::StringRef option)
            option == "-U" || option == "-Xptxas" || option == "-Xcompiler" || option == "--compiler-options" ||
            option == "-cudart" || option == "--cudart" || option == "-diag-suppress" || option == "--diag-suppress" ||
            option == "--define-macro" || option == "--undefine-macro" || option == "-std" || option == "--std" ||
-           option == "--name-expression";
+           option == "--name-expression" || option == "--malloc-heap-size";
 }
 
 bool is_standard(llvm::StringRef name)
@@ -97,6 +98,16 @@ void set_arithmetic(Options &options, llvm::StringRef option, llvm::StringRef va
         options.clang.push_back(value == "true" ? "-ffp-contract=fast" : "-ffp-contract=off");
 }
 
+/// Sets the size of the heap of malloc(), in bytes.
+void set_heap(Options &options, llvm::StringRef value)
+{
+    uint64_t bytes = 0;
+    if (value.getAsInteger(10, bytes) || bytes < VGC_CPU_MIN_HEAP || bytes > VGC_CPU_MAX_HEAP)
+        fail("--malloc-heap-size=" + value + " (allowed: " + llvm::Twine(uint64_t(VGC_CPU_MIN_HEAP)) + " to " +
+             llvm::Twine(uint64_t(VGC_CPU_MAX_HEAP)) + " bytes)");
+    options.clang.push_back("-D__VGC_HEAP_BYTES__=" + std::to_string(bytes) + "ull");
+}
+
 /// Adds a guest option and its value, which may have been a separate word.
 void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef value)
 {
@@ -104,6 +115,8 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
         options.clang.push_back(("-D" + value).str());
     else if (option == "-U" || option == "--undefine-macro")
         options.clang.push_back(("-U" + value).str());
+    else if (option == "--malloc-heap-size")
+        set_heap(options, value);
     else if (option == "--name-expression")
         options.name_expressions.push_back(value.str());
     else if (option == "-std" || option == "--std") {
@@ -133,7 +146,8 @@ void split_joined(llvm::StringRef word, llvm::StringRef &option, llvm::StringRef
             value = word.drop_front(prefix.size());
             return;
         }
-    for (llvm::StringRef prefix : {"-std=", "--std=", "--define-macro=", "--undefine-macro=", "--name-expression="})
+    for (llvm::StringRef prefix :
+         {"-std=", "--std=", "--define-macro=", "--undefine-macro=", "--name-expression=", "--malloc-heap-size="})
         if (word.starts_with(prefix)) {
             option = prefix.drop_back();
             value = word.drop_front(prefix.size());
