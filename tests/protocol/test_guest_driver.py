@@ -100,6 +100,33 @@ def test_parameters_too_large_for_a_slot_arrive_in_launches_and_calls(dev: vgc.D
     assert np.array_equal(on_the_guest, tables[0][index])
 
 
+NESTED = r"""
+struct Node { Node *next; int value; };
+__device__ Node *head;
+extern "C" __global__ void push(int base) {
+    Node *node = new Node{nullptr, base + (int)threadIdx.x};
+    if (node == nullptr) return;
+    unsigned long long old = (unsigned long long)head, seen;
+    do { seen = old; node->next = (Node *)seen; } while ((old = atomicCAS((unsigned long long *)&head, seen, (unsigned long long)node)) != seen);
+}
+extern "C" __global__ void fan_out(int n) { if ((int)threadIdx.x < n) push<<<1, 32>>>(32 * threadIdx.x); }
+extern "C" __global__ void collect(int *values, int *count) {
+    while (head != nullptr) { Node *node = head; head = node->next; values[(*count)++] = node->value; delete node; }
+}
+"""
+
+
+def test_kernels_take_memory_and_launch_kernels(dev: vgc.Device) -> None:
+    before = dev.usage().memory_used_bytes
+    program = dev.compile(NESTED, ["--malloc-heap-size=1000000"])
+    assert 1_000_000 < dev.usage().memory_used_bytes - before < 40 * MIB
+    values, count = dev.zeros(256, "int32"), dev.zeros(1, "int32")
+    program.fan_out[1, 64](8)
+    program.collect[1, 1](values, count)
+    assert count.get()[0] == 256
+    assert sorted(values.get()) == list(range(256))
+
+
 def test_shared_memory_templates_and_variables(dev: vgc.Device) -> None:
     program = dev.compile(SOURCE)
     source, out = dev.to_device(np.arange(64, dtype=np.int32)), dev.empty(64, "int32")

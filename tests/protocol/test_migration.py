@@ -58,6 +58,13 @@ extern "C" __global__ void spin(volatile int *flag) { while (*flag == 0) {} }
 extern "C" __global__ void say(int number) { printf("said %d\n", number); }
 """
 
+HEAP = rb"""
+struct Box { int value; __device__ Box(int v) : value(v) {} __device__ virtual int opened() { return 2 * value; } };
+__device__ Box *box;
+extern "C" __global__ void take(Box **out) { *out = box = new Box(21); }
+extern "C" __global__ void open(int *out) { *out = box->opened(); delete box; box = new Box(*out); }
+"""
+
 
 @dataclass
 class Scene:
@@ -178,6 +185,21 @@ def test_memory_programs_ids_and_variables_are_migrated(scene: Scene) -> None:
     assert scene.ok(Opcode.FUNCTION_LOOKUP, {"program": 0, "name_len": 4}, b"bump", writable_len=500).value
     scene.ok(Opcode.FREE, {"address": large})
     assert scene.alloc(3 << 20) not in {small, out}
+
+
+def test_the_heap_of_a_program_is_migrated_and_closed_to_copies(scene: Scene) -> None:
+    scene.functions = scene.load(HEAP)
+    out = scene.alloc(8)
+    scene.launch("take", struct.pack("<Q", out))
+    (block,) = struct.unpack("<Q", scene.read(out, 8))
+    body = {"src": block, "size": 4}
+    refused = scene.vm.driver.request(Opcode.COPY_OUT, body, context=scene.context, writable_len=500)
+    assert refused.status is Status.INVALID_ADDRESS
+    for value in (42, 84):
+        report = scene.migrate(1)
+        assert report.ok, report.text
+        scene.launch("open", struct.pack("<Q", out))
+        assert struct.unpack("<i", scene.read(out, 4)) == (value,)
 
 
 def test_ids_that_are_free_again_do_not_come_back_sooner(scene: Scene) -> None:

@@ -29,6 +29,11 @@ extern "C" __global__ void overrun(int *out) {
 }
 """
 
+CHILDREN = r"""
+extern "C" __global__ void child(int *x, int who) { if (threadIdx.x == who) x[1 << 28] = blockIdx.x; }
+extern "C" __global__ void parent(int *x, int who) { if (threadIdx.x == 3) child<<<4, 32>>>(x, who); }
+"""
+
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -93,6 +98,13 @@ def test_stack_overflow(inflight: InflightMemory, image: Path) -> None:
     box = crash(inflight, image, "overflow", 4, "x")
     assert box.text.startswith("stack overflow 0x")
     assert box.text.endswith("kernel 'overflow', block (0,0,0), thread (0,0,0)")
+
+
+def test_fault_of_a_grid_that_a_kernel_launched_names_it(inflight: InflightMemory, tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(compile_image(CHILDREN)[0])
+    box = crash(inflight, image, "parent", 8, "x", "21")
+    assert box.text.endswith("kernel 'child', block (0,0,0), thread (21,0,0)")
 
 
 def test_illegal_instruction(inflight: InflightMemory, image: Path) -> None:

@@ -19,4 +19,7 @@
 #ifndef __VGC_NO_API__ /* the compiler defines it for a source that cannot name the API */
 #include "cuda_runtime_api.h"
 #endif
+#ifdef __VGC_LAUNCHES__
+#include "vgc_launch.h"
+#endif
 #include "vgc_std.h"

@@ -3,7 +3,11 @@
 
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
+#ifdef __VGC_LAUNCHES__ /* device code launches kernels, which clang refuses: launches are calls here, see vgc_launch.h */
+#define __global__ __attribute__((host)) __attribute__((device)) __attribute__((used)) __attribute__((annotate("vgc.kernel")))
+#else
 #define __global__ __attribute__((global)) __attribute__((annotate("vgc.kernel")))
+#endif
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
 #define __managed__ __attribute__((device))

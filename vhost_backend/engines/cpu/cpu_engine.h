@@ -8,7 +8,8 @@
  *   resident.c  grids whose blocks wait for each other
  *   migration.c work to or from another worker  cpu_control.h  control system
  *   texture.c   sampling, for kernels                descriptor.c what kernels know of textures
- *   heap.c      malloc() of kernels
+ *   children.c  grids that kernels launch       heap.c      malloc() of kernels
+ *   grid.c      grids that wait for another's end; a block on a PE
  */
 #ifndef VGC_CPU_ENGINE_H
 #define VGC_CPU_ENGINE_H
@@ -35,6 +36,9 @@ enum {
     CPU_COPY_SLICE = 256 << 10,  /* bytes per poll: faster than larger slices, and short enough for other requests */
     CPU_LEFTOVERS = 8,           /* ranges of blocks per launch that confined PEs have left to other PEs */
     CPU_FIRMWARE_SLOTS = 2,
+    CPU_MAX_DEPTH = 24,           /* of grids that launch grids */
+    CPU_MAX_TAILS = 2048,         /* grids that wait for the end of the one that launched them */
+    CPU_MAX_TAIL_BYTES = 1 << 20, /* of their parameters */
 };
 
 /* Range of blocks that a PE has taken but not run. */
@@ -43,10 +47,35 @@ struct cpu_range {
     uint64_t last; /* exclusive */
 };
 
-/* A launch, from its turn in the stream to its end. */
+/* Kernel with geometry and parameters: all that a launch says. */
+struct cpu_grid {
+    const struct vgc_cpu_kernel_desc *kernel;
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared_bytes; /* dynamic */
+    const uint8_t *params; /* kernel->param_bytes, 16-byte aligned */
+};
+
+/* A grid that begins when the grid that launched it has ended. */
+struct cpu_tail {
+    struct cpu_tail *next;
+    struct cpu_grid grid;
+    _Alignas(16) uint8_t params[];
+};
+
+/* Grids that a grid has launched behind itself, first come first served; engine's lock. */
+struct cpu_tails {
+    struct cpu_tail *first;
+    struct cpu_tail *last;
+    uint32_t count;
+    size_t param_bytes;
+};
+
+/* A launch, from its turn in the stream to its end; or a grid that a kernel has launched (`op` is then its root's). */
 struct cpu_launch {
     struct vgc_op *op;
-    const struct vgc_cpu_kernel_desc *kernel;
+    struct cpu_grid what;
+    const struct vgc_cpu_kernel_desc *kernel; /* what.kernel */
     uint64_t num_blocks;
     uint32_t num_threads; /* per block */
     uint32_t batch;       /* blocks a PE takes at a time */
@@ -54,6 +83,9 @@ struct cpu_launch {
     size_t slot_bytes;        /* of each block in the workspace; 0: the kernel has no barriers of the grid */
     uint32_t phase;           /* barriers of the grid that all blocks have passed; engine's lock, while no PE runs it */
     atomic_ullong num_parked; /* blocks that have reached the next one */
+    struct cpu_tails tails;   /* launched by `what`, to run behind it */
+    struct cpu_tails later;   /* launched by those before, to run behind these */
+    struct cpu_tail *running; /* `what` was one of them */
     atomic_bool stop;         /* failed or cancelled: no new blocks */
     uint32_t pes;             /* PEs that work on it; engine's lock */
     uint64_t number;          /* sequence number within this engine */
@@ -67,7 +99,11 @@ struct __attribute__((aligned(64))) cpu_pe {
     struct cpu_engine *engine;
     pthread_t thread;
     _Atomic(struct cpu_launch *) launch; /* launch that the PE works on */
-    uint8_t *shared;                     /* VGC_CPU_MAX_SHARED bytes and a guard page */
+    struct cpu_launch *inner;            /* grid whose block runs: `launch`, or what its kernels have launched */
+    uint32_t depth;                      /* 0: inner == launch */
+    int launch_error;                    /* cudaError_t of the last launch that a kernel tried */
+    struct cpu_level *levels[CPU_MAX_DEPTH];
+    uint8_t *shared; /* VGC_CPU_MAX_SHARED bytes and a guard page */
     uint8_t *frame;
     size_t frame_bytes;
     void *signal_stack;
@@ -238,6 +274,32 @@ bool cpu_next_phase(struct cpu_launch *launch);
 bool cpu_enter_workspace(const struct vgc_op *op, uint64_t size);
 /* Prepares the workspace for other uses; sets op->workspace to 0 if it must not have any. */
 void cpu_leave_workspace(const struct cpu_launch *launch);
+
+/* grid.c */
+/* Sets everything that follows from `what`; launches count blocks in batches for `num_pes` elements. */
+void cpu_launch_set(struct cpu_launch *launch, const struct cpu_grid *what, uint32_t num_pes);
+/* Lets a grid wait for the end of the one that the launch is; false: too many wait. */
+bool cpu_add_tail(struct cpu_engine *engine, struct cpu_launch *launch, const struct cpu_grid *what);
+/* All blocks have ended. True: the launch is now the next grid that waited for that. */
+bool cpu_next_tail(struct cpu_launch *launch, uint32_t num_pes);
+void cpu_drop_tails(struct cpu_launch *launch);
+/* Makes the PE's context that of the launch; false: without memory. */
+bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch);
+void cpu_place_block(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t index);
+bool cpu_reserve_frame(struct cpu_pe *pe, size_t needed);
+void cpu_drop_frame(struct cpu_pe *pe);
+
+/* children.c: grids that kernels launch run on the PE that launches them, at once or behind the grid that does. */
+/* Leaves all grids that kernels have launched on the PE, and gives their memory back. */
+void cpu_leave_children(struct cpu_pe *pe);
+/* Most bytes that a PE takes for grids that kernels launch, whose frames have up to `frame_bytes`. */
+uint64_t cpu_children_bytes(size_t frame_bytes);
+struct cpu_dim {
+    uint32_t x, y, z;
+};
+void __vgc_launch(struct cpu_dim grid, struct cpu_dim block, uint64_t shared_bytes, uint64_t stream, uint32_t kernel,
+                  const void *params);
+int __vgc_launch_error(int clear);
 
 /* heap.c: a heap is a variable of `heap_bytes` that begins with zeroes. */
 /* NULL: no room. The block lies at a multiple of `align`, a power of two, and of 16. */

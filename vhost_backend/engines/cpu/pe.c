@@ -50,14 +50,6 @@ static void answer_kick(struct cpu_pe *pe)
     pthread_mutex_lock(&pe->engine->lock);
 }
 
-static void drop_frame(struct cpu_pe *pe)
-{
-    if (pe->frame != NULL)
-        cpu_unmap_guarded(pe->frame, pe->frame_bytes, CPU_GUARD);
-    pe->frame = NULL;
-    pe->frame_bytes = 0;
-}
-
 void cpu_pes_bound_frames(struct cpu_engine *engine, size_t most)
 {
     pthread_mutex_lock(&engine->lock);
@@ -77,7 +69,7 @@ static struct cpu_launch *join_launch(struct cpu_pe *pe)
     bool spun = false;
     while (!engine->closing) {
         if (pe->frame_bytes > CPU_FRAME_BYTES && pe->frame_bytes > engine->frame_most)
-            drop_frame(pe);
+            cpu_drop_frame(pe);
         bool confined = atomic_load_explicit(&pe->confined, memory_order_relaxed);
         struct cpu_launch *launch = confined ? NULL : pick(engine);
         if (launch != NULL) {
@@ -105,46 +97,6 @@ static struct cpu_launch *join_launch(struct cpu_pe *pe)
 }
 
 /* ---- running blocks ----------------------------------------------------------------------------------------- */
-
-static void place_block(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t index)
-{
-    const uint32_t *grid = launch->op->grid;
-    pe->ctx.block_idx[0] = (uint32_t)(index % grid[0]);
-    pe->ctx.block_idx[1] = (uint32_t)(index / grid[0] % grid[1]);
-    pe->ctx.block_idx[2] = (uint32_t)(index / grid[0] / grid[1]);
-}
-
-/* Makes room for the values that threads keep across waits. */
-static bool reserve_frame(struct cpu_pe *pe, size_t needed)
-{
-    if (needed <= pe->frame_bytes)
-        return true;
-    needed = needed < CPU_FRAME_BYTES ? CPU_FRAME_BYTES : needed;
-    uint8_t *frame = cpu_map_guarded(needed, CPU_GUARD);
-    if (frame == NULL)
-        return false;
-    drop_frame(pe);
-    pe->frame = frame;
-    pe->frame_bytes = needed;
-    return true;
-}
-
-static bool prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
-{
-    const struct vgc_op *op = launch->op;
-    struct vgc_cpu_ctx *ctx = &pe->ctx;
-    size_t shared = launch->kernel->shared_bytes + ((op->shared_bytes + 255u) & ~255u);
-    ctx->stride = (launch->num_threads + 63) & ~63u;
-    if (!reserve_frame(pe, (size_t)launch->kernel->frame_bytes * ctx->stride))
-        return false;
-    ctx->frame = pe->frame;
-    ctx->shared = pe->shared + ((VGC_CPU_MAX_SHARED - shared) & ~(size_t)255); /* ends at the guard page */
-    ctx->dynamic_shared = ctx->shared + launch->kernel->shared_bytes;
-    ctx->params = op->params;
-    memcpy(ctx->block_dim, op->block, sizeof(ctx->block_dim));
-    memcpy(ctx->grid_dim, op->grid, sizeof(ctx->grid_dim));
-    return true;
-}
 
 /* Takes blocks: first those that other PEs have left, then new ones; an empty range if all are taken. */
 static struct cpu_range take_blocks(struct cpu_engine *engine, struct cpu_launch *launch)
@@ -193,7 +145,7 @@ static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
     while (has_blocks(launch) && !atomic_load_explicit(&pe->confined, memory_order_relaxed)) {
         struct cpu_range range = take_blocks(pe->engine, launch);
         for (; goes_on(pe, launch, range); range.first++) {
-            place_block(pe, launch, range.first);
+            cpu_place_block(pe, launch, range.first);
             pe->unit.block = range.first;
             bool attended = vgc_ctl_attention(&pe->unit) != 0 && cpu_hook_block_begin(pe);
             if (launch->slot_bytes == 0)
@@ -209,8 +161,10 @@ static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
 static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
 {
     atomic_store(&pe->launch, launch);
+    pe->inner = launch;
+    pe->launch_error = 0;
     cpu_hook_join(pe, launch);
-    if (!prepare(pe, launch)) {
+    if (!cpu_prepare(pe, launch)) {
         pthread_mutex_lock(&pe->engine->lock);
         launch->op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
         snprintf(launch->op->error, sizeof(launch->op->error), "no memory for the threads of kernel '%s'",
@@ -221,6 +175,7 @@ static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
         run_blocks(pe, launch);
     }
     pe->in_kernel = false;
+    cpu_leave_children(pe);
     cpu_hook_leave(pe);
     atomic_store(&pe->launch, NULL);
 }
@@ -230,7 +185,7 @@ static void leave_launch(struct cpu_engine *engine, struct cpu_launch *launch)
     launch->pes--;
     bool has_more = has_blocks(launch);
     if (!has_more && launch->pes == 0) {
-        has_more = cpu_next_phase(launch);
+        has_more = cpu_next_phase(launch) || cpu_next_tail(launch, engine->base.num_pes);
         if (!has_more)
             cpu_launch_finished(engine, launch);
     }
@@ -271,7 +226,9 @@ static void free_pe(struct cpu_pe *pe)
         cpu_unmap_guarded(pe->shared, VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
     if (pe->signal_stack != NULL)
         cpu_unmap_guarded(pe->signal_stack, CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
-    drop_frame(pe);
+    cpu_drop_frame(pe);
+    for (uint32_t depth = 0; depth < CPU_MAX_DEPTH; depth++)
+        free(pe->levels[depth]);
 }
 
 /* Starts a thread that takes only signals raised by its own code. */
@@ -301,7 +258,7 @@ static int start_pe(struct cpu_engine *engine, uint32_t index)
     cpu_control_join(pe);
     pe->shared = cpu_map_guarded(VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
     pe->signal_stack = cpu_map_guarded(CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
-    if (pe->shared == NULL || pe->signal_stack == NULL || !reserve_frame(pe, CPU_FRAME_BYTES) ||
+    if (pe->shared == NULL || pe->signal_stack == NULL || !cpu_reserve_frame(pe, CPU_FRAME_BYTES) ||
         start_thread(pe) != 0) {
         free_pe(pe);
         return -1;

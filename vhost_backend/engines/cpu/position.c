@@ -27,7 +27,7 @@ void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size)
 {
     const uint32_t *block = pe->ctx.block_idx;
     uint32_t thread[3] = {pe->ctx.tid[0], pe->ctx.tid[1], pe->ctx.tid[2]};
-    const struct cpu_launch *launch = atomic_load(&pe->launch);
+    const struct cpu_launch *launch = pe->inner;
     const char *name = launch != NULL ? launch->kernel->name : "?";
     uint32_t flags = pe->site != NULL ? pe->site->flags : 0;
     const char *more = (flags & VGC_SITE_KEEPS_NEIGHBOUR) != 0 ? " or one of the next" : "";

@@ -199,7 +199,9 @@ const uint8_t *vgc_cpu_program_image(const struct vgc_cpu_program *program, uint
 uint64_t vgc_cpu_program_bytes(const struct vgc_cpu_program *program)
 {
     size_t frame = program->frame_bytes > CPU_FRAME_BYTES ? (program->frame_bytes + 4095) & ~(size_t)4095 : 0;
-    return cpu_elf_bytes(&program->elf) + frame * program->engine->base.num_pes;
+    bool launches = program->image->num_kernels != 0 && (program->image->kernels[0].flags & VGC_CPU_KERNEL_LAUNCHES);
+    uint64_t children = launches ? cpu_children_bytes(program->frame_bytes) : 0;
+    return cpu_elf_bytes(&program->elf) + (frame + children) * program->engine->base.num_pes;
 }
 
 uint64_t vgc_cpu_program_base(const struct vgc_cpu_program *program)

@@ -77,7 +77,7 @@ static void take_up(struct cpu_pe *pe, const struct cpu_launch *launch, const ui
 void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch, uint64_t index)
 {
     struct vgc_cpu_ctx *ctx = &pe->ctx;
-    struct slot slot = lay_out(launch->kernel, launch->num_threads, launch->op->shared_bytes);
+    struct slot slot = lay_out(launch->kernel, launch->num_threads, launch->what.shared_bytes);
     uint8_t *base = (uint8_t *)(uintptr_t)launch->op->workspace + index * slot.bytes;
     uint32_t *next = (uint32_t *)(void *)base;
     bool begun = launch->phase != 0;

@@ -217,8 +217,8 @@ static __attribute__((noreturn)) void deadlock(struct parts *parts)
         parts->pe, VGC_STATUS_DEADLOCK,
         "kernel '%s': threads of block (%u,%u,%u) wait for each other: thread (%u,%u,%u) for warp lanes 0x%08x, "
         "%u threads at barriers, %u ended",
-        atomic_load(&parts->pe->launch)->kernel->name, block[0], block[1], block[2], thread % dim[0],
-        thread / dim[0] % dim[1], thread / dim[0] / dim[1], mask_of(parts, thread), at_barrier, ended);
+        parts->pe->inner->kernel->name, block[0], block[1], block[2], thread % dim[0], thread / dim[0] % dim[1],
+        thread / dim[0] / dim[1], mask_of(parts, thread), at_barrier, ended);
 }
 
 static bool is_live(const struct parts *parts, uint32_t thread)

@@ -189,18 +189,11 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
         snprintf(op->error, sizeof(op->error), "no memory for a launch");
         return false;
     }
-    uint64_t batch = blocks / (engine->base.num_pes * UINT64_C(16));
-    *launch = (struct cpu_launch){
-        .op = op,
-        .kernel = kernel,
-        .num_blocks = blocks,
-        .num_threads = num_threads,
-        .slot_bytes = slot_bytes,
-        .number = ++engine->launches_started,
-        .batch = batch < 1     ? 1
-                 : batch > 256 ? 256
-                               : (uint32_t)batch,
-    };
+    struct cpu_grid what = {.kernel = kernel, .shared_bytes = op->shared_bytes, .params = op->params};
+    memcpy(what.grid, op->grid, sizeof(what.grid));
+    memcpy(what.block, op->block, sizeof(what.block));
+    *launch = (struct cpu_launch){.op = op, .slot_bytes = slot_bytes, .number = ++engine->launches_started};
+    cpu_launch_set(launch, &what, engine->base.num_pes);
     op->engine_private = launch;
     __atomic_store_n(&op->start_ns, cpu_now_ns(), __ATOMIC_RELAXED);
     offer(engine, launch);
@@ -285,6 +278,7 @@ void cpu_launch_finished(struct cpu_engine *engine, struct cpu_launch *launch)
         link = &(*link)->next;
     *link = launch->next;
     cpu_leave_workspace(launch);
+    cpu_drop_tails(launch);
     op->output_bytes = engine->outputs[op->context].len + engine->outputs[op->context].lost;
     launch->next = engine->free_launches;
     engine->free_launches = launch;

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 4,
+    VGC_CPU_ABI = 5,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -64,6 +64,7 @@ enum {
 /* Flags of a kernel. */
 enum {
     VGC_CPU_KERNEL_RESIDENT = 1, /* has sites of kind GRID: all blocks of a launch exist at once */
+    VGC_CPU_KERNEL_LAUNCHES = 2, /* its image launches kernels */
 };
 
 enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };
@@ -111,7 +112,7 @@ struct vgc_cpu_kernel_desc {
     uint32_t max_threads;  /* __launch_bounds__, or VGC_CPU_MAX_THREADS */
     uint32_t frame_bytes;  /* bytes per thread that live across sites */
     uint32_t flags;        /* VGC_CPU_KERNEL_* */
-    uint32_t reserved;     /* 0 */
+    uint32_t index;        /* in the image's table */
 };
 
 struct vgc_cpu_global_desc {

@@ -16,6 +16,9 @@ VGC_CPU_SYMBOL(__vgc_globaltimer)
 /* memory of kernels (heap.c) */
 VGC_CPU_SYMBOL(__vgc_heap_allocate)
 VGC_CPU_SYMBOL(__vgc_heap_release)
+/* launches (children.c) */
+VGC_CPU_SYMBOL(__vgc_launch)
+VGC_CPU_SYMBOL(__vgc_launch_error)
 /* textures (texture.c) */
 VGC_CPU_SYMBOL(__vgc_texture_sample)
 VGC_CPU_SYMBOL(__vgc_surface_outside)

@@ -2,6 +2,7 @@
 //   source.cpp     looks at the source's text (source.h)
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
+//   launches.cpp   makes launches in device code calls of the runtime
 //   inline_asm.cpp turns inline PTX into IR (ptx/), keeps x86
 //   undefined.cpp  gives operations that C++ leaves undefined the results that they have on a GPU
 //   denormals.cpp  with -ftz=true: flushes denormal floats to zero
@@ -96,6 +97,8 @@ void print_host_headers(const Options &options);
 void link_image(const Options &options, const std::string &object);
 
 Program collect(llvm::Module &module);
+/// Makes launches in device code, which source.cpp has rewritten, calls of the runtime.
+void lower_launches(llvm::Module &module, const Program &program);
 void lower_inline_asm(llvm::Module &module);
 /// Gives operations that are undefined in C++ the results that they have on a GPU.
 void define_results(llvm::Module &module);

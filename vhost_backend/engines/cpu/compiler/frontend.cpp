@@ -91,6 +91,8 @@ void add_headers(const Options &options, llvm::StringRef text, Words &words)
         words.insert(words.end(), {"-include", "vgc_hosted.h"});
     if (!may_name_api(text))
         words.push_back("-D__VGC_NO_API__=1");
+    if (text.contains("__vgc_configure("))
+        words.insert(words.end(), {"-D__VGC_LAUNCHES__=1", "-fgpu-exclude-wrong-side-overloads"});
     if (uses_textures(options, text))
         words.insert(words.end(), {"-include", "vgc_texture.h", "-include", "vgc_surface.h"});
 }
@@ -134,6 +136,8 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
     std::string text = read_source(options);
     replace_gccs_packs(text);
     join_launch_brackets(text);
+    if (launches_in_device_code(text))
+        text = rewrite_launches(text);
     const Words words = clang_arguments(options, text);
     std::vector<const char *> arguments;
     for (const std::string &word : words)

@@ -57,10 +57,10 @@ class TableWriter
     llvm::LLVMContext &context_;
 };
 
-llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel)
+llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel, uint32_t index, bool launches)
 {
     std::vector<llvm::Constant *> sites, params;
-    uint32_t flags = 0;
+    uint32_t flags = launches ? uint32_t(VGC_CPU_KERNEL_LAUNCHES) : 0;
     for (const Kernel::Site &site : kernel.sites)
         flags |= site.kind == VGC_SITE_GRID ? uint32_t(VGC_CPU_KERNEL_RESIDENT) : 0;
     for (const Kernel::Site &site : kernel.sites)
@@ -73,7 +73,7 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel)
                           writer.array(params), writer.u32(sites.size()), writer.u32(params.size()),
                           writer.u32(kernel.param_bytes), writer.u32(kernel.shared_bytes),
                           writer.u32(kernel.max_threads), writer.u32(kernel.frame_bytes), writer.u32(flags),
-                          writer.u32(0)});
+                          writer.u32(index)});
 }
 
 } // namespace
@@ -82,8 +82,9 @@ void emit_table(llvm::Module &module, const Program &program)
 {
     TableWriter writer(module);
     std::vector<llvm::Constant *> kernels, globals;
+    const bool launches = module.getFunction("__vgc_launch") != nullptr;
     for (const Kernel &kernel : program.kernels)
-        kernels.push_back(kernel_record(writer, kernel));
+        kernels.push_back(kernel_record(writer, kernel, uint32_t(kernels.size()), launches));
     for (const Global &global : program.globals) {
         const uint64_t size = module.getDataLayout().getTypeAllocSize(global.variable->getValueType());
         globals.push_back(writer.record({writer.text(global.name), global.variable, writer.u64(size)}));

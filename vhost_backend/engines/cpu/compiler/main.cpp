@@ -40,6 +40,7 @@ void compile(const Options &options)
     module->setDataLayout(machine->createDataLayout());
 
     Program program = collect(*module);
+    lower_launches(*module, program);
     lower_inline_asm(*module);
     define_results(*module);
     note_places(*module);

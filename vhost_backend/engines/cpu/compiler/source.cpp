@@ -95,7 +95,122 @@ bool names_texture_function(llvm::StringRef text)
     return false;
 }
 
+bool may_launch(llvm::StringRef text)
+{
+    return text.contains("<<<") || text.contains("__vgc_configure(");
+}
+
+bool is_name(char c)
+{
+    return llvm::isAlnum(c) || c == '_';
+}
+
+bool has_word(llvm::StringRef text, llvm::StringRef word)
+{
+    for (size_t at = text.find(word); at != llvm::StringRef::npos; at = text.find(word, at + 1))
+        if ((at == 0 || !is_name(text[at - 1])) &&
+            (at + word.size() == text.size() || !is_name(text[at + word.size()])))
+            return true;
+    return false;
+}
+
+/// Length of the directive of the preprocessor at the start of a line.
+size_t directive(llvm::StringRef line)
+{
+    size_t end = line.find('\n');
+    while (end != llvm::StringRef::npos && end > 0 && line[end - 1] == '\\')
+        end = line.find('\n', end + 1);
+    return std::min(end, line.size());
+}
+
+/// Position of the first `end` in `text` from `at` on that is not in brackets, or npos.
+size_t find_outside(llvm::StringRef text, size_t at, llvm::StringRef end)
+{
+    for (int depth = 0; at < text.size();) {
+        const llvm::StringRef rest = text.drop_front(at);
+        if (const size_t length = opaque(rest)) {
+            at += length;
+            continue;
+        }
+        if (depth == 0 && rest.starts_with(end))
+            return at;
+        depth += llvm::StringRef("([{").contains(rest[0]) ? 1 : llvm::StringRef(")]}").contains(rest[0]) ? -1 : 0;
+        if (depth < 0)
+            return llvm::StringRef::npos;
+        at++;
+    }
+    return llvm::StringRef::npos;
+}
+
+/// Position behind blanks and comments.
+size_t skip_blanks(llvm::StringRef text, size_t at)
+{
+    while (at < text.size()) {
+        const llvm::StringRef rest = text.drop_front(at);
+        const bool comment = rest.starts_with("//") || rest.starts_with("/*");
+        if (!comment && !llvm::isSpace(rest[0]))
+            break;
+        at += comment ? opaque(rest) : 1;
+    }
+    return at;
+}
+
 } // namespace
+
+bool launches_in_device_code(llvm::StringRef text)
+{
+    if (!text.contains("<<<"))
+        return false;
+    size_t header = 0; // begin of what may be a function's declaration
+    int depth = 0, device = -1;
+    for (size_t at = 0; at < text.size();) {
+        const llvm::StringRef rest = text.drop_front(at);
+        const bool begins_line = text.take_front(at).rtrim(" \t").ends_with("\n") || at == 0;
+        if (const size_t length = begins_line && rest[0] == '#' ? directive(rest) : opaque(rest)) {
+            at += length;
+            header = rest[0] == '#' ? at : header;
+            continue;
+        }
+        if (device >= 0 && rest.starts_with("<<<"))
+            return true;
+        if (rest[0] == '{') {
+            const llvm::StringRef declaration = text.slice(header, at);
+            if (device < 0 && (has_word(declaration, "__global__") || has_word(declaration, "__device__")))
+                device = depth;
+            depth++;
+        } else if (rest[0] == '}' && --depth == device) {
+            device = -1;
+        }
+        if (llvm::StringRef("{};").contains(rest[0]))
+            header = at + 1;
+        at++;
+    }
+    return false;
+}
+
+std::string rewrite_launches(llvm::StringRef text)
+{
+    std::string written;
+    for (size_t at = 0; at < text.size();) {
+        const llvm::StringRef rest = text.drop_front(at);
+        size_t length = opaque(rest);
+        if (length == 0 && rest.starts_with("<<<")) {
+            const size_t close = find_outside(text, at + 3, ">>>");
+            const size_t open = close == llvm::StringRef::npos ? close : skip_blanks(text, close + 3);
+            const size_t end = open < text.size() && text[open] == '(' ? find_outside(text, open + 1, ")") : text.npos;
+            if (end != llvm::StringRef::npos) {
+                written += text.slice(open, end + 1).str() + ", __vgc_configure(" + text.slice(at + 3, close).str() +
+                           text.slice(close + 3, open).str() + ")";
+                at = end + 1;
+                continue;
+            }
+        }
+        length = std::max<size_t>(length, 1);
+        written += rest.take_front(length);
+        at += length;
+    }
+    return written;
+}
 
 std::string read_source(const Options &options)
 {
@@ -114,12 +229,12 @@ bool wants_hosts_names(const Options &options, llvm::StringRef text)
 {
     if (has_libraries_text(text))
         return false;
-    return text.contains("<<<") || text.contains("std::") || includes_others(options, text);
+    return may_launch(text) || text.contains("std::") || includes_others(options, text);
 }
 
 bool may_name_api(llvm::StringRef text)
 {
-    return text.contains("cuda") || text.contains("<<<") || text.contains("include") || has_libraries_text(text);
+    return text.contains("cuda") || may_launch(text) || text.contains("include") || has_libraries_text(text);
 }
 
 bool uses_textures(const Options &options, llvm::StringRef text)
