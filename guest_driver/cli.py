@@ -43,6 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--arg", action="append", default=[], metavar="SPEC", help="one per parameter, see above")
     run.add_argument("--option", action="append", default=[], help="compiler option, such as --option=-DN=3")
+    checks = run.add_argument_group("on the software GPU alone")
+    checks.add_argument("--memcheck", action="store_true", help="report accesses outside of arrays, by line and index")
+    checks.add_argument("--initcheck", action="store_true", help="report reads of memory that was never written")
+    checks.add_argument("--racecheck", action="store_true", help="report missing barriers of shared memory, by lines")
+    checks.add_argument(
+        "--lockstep", action="store_true", help="warps go in step, for programs that rely on it without __syncwarp()"
+    )
     run.add_argument(
         "--shadow", metavar="ADDRESS", help="run the kernel on this device too; fail if the results differ"
     )

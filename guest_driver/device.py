@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ENGINES: Final = {0: "null", 1: "cpu", 2: "cuda"}
 HEALTH: Final = {0: "starting", 1: "ready", 2: "recovering", 3: "failed"}
 SOURCE_KINDS: Final = {"cuda": 1, "ptx": 2, "cubin": 3, "fatbin": 4}
+CHECKS: Final = {"memory": "--memcheck", "initialisation": "--initcheck", "races": "--racecheck"}
+"""Options of the software GPU's compiler, by the errors that checked programs report."""
 MAX_DEVICES: Final = 32
 
 
@@ -300,13 +302,29 @@ class Device:
 
     # ---- running ---------------------------------------------------------------------------------
 
-    def compile(self, source: str | bytes, options: Sequence[str] = (), kind: str = "cuda") -> Program:
+    def compile(
+        self,
+        source: str | bytes,
+        options: Sequence[str] = (),
+        kind: str = "cuda",
+        *,
+        checks: Sequence[str] = (),
+        lockstep: bool = False,
+    ) -> Program:
         """Has the host compile and load a program; or load ``kind="ptx"``, ``"cubin"``, ``"fatbin"`` if the engine can.
 
         It stays loaded until `Program.unload`, `reset` or `close`, even without references: `call` finds it by name.
 
+        :param checks: errors for which the software GPU looks when kernels run (`CHECKS`); a launch in which it finds some
+          fails. Other engines refuse checks and lockstep.
+        :param lockstep: warps go in step, for programs that rely on it without ``__syncwarp()``.
+
         :raise errors.CompileError: the program does not compile; `log` has the compiler's output.
         """
+        unknown = [name for name in checks if name not in CHECKS]
+        if unknown:
+            raise errors.InvalidArgument(f"check {unknown[0]!r}; allowed: {', '.join(CHECKS)}")
+        options = [*options, *(CHECKS[name] for name in checks), *(("--lockstep",) if lockstep else ())]
         if kind not in SOURCE_KINDS:
             raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
         data = source.encode() if isinstance(source, str) else source

@@ -35,6 +35,9 @@ Without the last file name only a summary of an output is printed.
 PROGRAM_KINDS: Final = {".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin"}
 """Program kinds by file suffix; other files are CUDA source."""
 
+CHECKS: Final = ("memcheck", "initcheck", "racecheck", "lockstep")
+"""Flags of the command line that are options of the software GPU's compiler."""
+
 SCALARS: Final = {"int": "int32", "uint": "uint32", "long": "int64", "float": "float32", "double": "float64"}
 
 
@@ -157,7 +160,8 @@ def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
     steps = Steps()
     source = arguments.file.read_bytes()
     program_kind = PROGRAM_KINDS.get(arguments.file.suffix, "cuda")
-    program = steps.timed("compile", lambda: device.compile(source, arguments.option, program_kind), "on the host")
+    options = [*arguments.option, *(f"--{name}" for name in CHECKS if getattr(arguments, name))]
+    program = steps.timed("compile", lambda: device.compile(source, options, program_kind), "on the host")
     kernel = program[arguments.kernel]
     check(kernel, parsed)
 

@@ -324,6 +324,8 @@ VGC_API int vgc_reference_bind(struct vgc_device *device, struct vgc_program *pr
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
+/* Options are nvcc's; the software GPU also has --memcheck, --initcheck, --racecheck (launches that access memory
+ * wrongly fail with VGC_FAULT and a text that names line, array and thread) and --lockstep (warps go in step). */
 VGC_API int vgc_program_load(struct vgc_device *device, int kind, const void *source, uint64_t size,
                              const char *const *options, uint32_t num_options, struct vgc_program **program);
 VGC_API int vgc_program_unload(struct vgc_program *program);

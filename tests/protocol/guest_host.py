@@ -56,13 +56,15 @@ class GuestHost:
 
 
 @contextmanager
-def guest_host(folder: Path, deadline_ns: int = NO_DEADLINE_NS) -> Iterator[GuestHost]:
+def guest_host(
+    folder: Path, deadline_ns: int = NO_DEADLINE_NS, engine: EngineConfig | None = None
+) -> Iterator[GuestHost]:
     """Two processing elements, 64 MiB of device memory, launches of any length unless told otherwise."""
     vm = VmConfig(
         "a",
         vm_uuid("a"),
         folder / "a",
-        engine=EngineConfig("cpu"),
+        engine=engine or EngineConfig("cpu"),
         quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
         deadline_ns=deadline_ns,
         num_queues=4,

@@ -129,6 +129,7 @@ OPTIONS: dict[str, Scalar] = {
     "hooks": "on",
     "binaries": True,
     "heap": MIB,
+    "lockstep": True,
     "unknown": 1,
 }
 
@@ -218,7 +219,7 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {engine: {options: {driver: [1]}}}}", "options.driver is a list"),
         (
             "vms: {a: {engine: {kind: cpu, options: {threads: 3}}}}",
-            "a.engine.options.threads is not a key; allowed: nothing",
+            "a.engine.options.threads is not a key; allowed: lockstep",
         ),
         ("vms: {a: {sandbox: 'off'}}", "strict or best-effort or permissive"),
         ("vms: {a: {cache_domain: '/x'}}", "vms.a.cache_domain is '/x'; allowed: 1 to 63 of A-Z a-z 0-9 _ . -"),
@@ -254,8 +255,8 @@ def test_unreadable_file_is_explained(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", ["5", "[1]"])
 def test_options_are_refused_for_an_engine_without_options(options: str) -> None:
-    with pytest.raises(ConfigError, match=r"vms\.a\.engine\.options is .*; allowed: nothing, the engine cpu has no"):
-        config.parse(f"vms: {{a: {{engine: {{kind: cpu, options: {options}}}}}}}")
+    with pytest.raises(ConfigError, match=r"vms\.a\.engine\.options is .*; allowed: nothing, the engine null has no"):
+        config.parse(f"vms: {{a: {{engine: {{kind: 'null', options: {options}}}}}}}")
 
 
 @pytest.mark.parametrize("prefix", ["GPU", "MIG"])

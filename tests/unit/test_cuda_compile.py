@@ -142,6 +142,15 @@ def test_unsafe_options_are_refused(option: str, reason: str, compiler: str) -> 
     assert reason in log_of(EMPTY, option, compiler=compiler)
 
 
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [(f"--{name}check", "compute-sanitizer") for name in ("mem", "init", "race")] + [("--lockstep", "__syncwarp")],
+)
+def test_checks_of_the_software_gpu_are_refused_with_the_reason(option: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"option '{option}' is for the software GPU, not for a GPU: .*{reason}"):
+        toolchain.compile_job("CUDA_SOURCE", b"", (option,), {})
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_harmless_options_are_accepted(compiler: str) -> None:
     words = "-arch=sm_70 -arch sm_80 -gencode arch=compute_80,code=sm_80 --maxrregcount=32 -O3 -lineinfo -std=c++14"

@@ -187,6 +187,12 @@ def test_other_engines_probe_no_driver(kind: EngineName) -> None:
     assert host.asked == []
 
 
+def test_lockstep_is_a_setting_of_the_compiler() -> None:
+    choice = Host(TWO).choose(vm("cpu", lockstep=True))
+    assert (named(choice), choice.target.settings) == (("cpu", {}), (("lockstep", "on"),))
+    assert Host(TWO).choose(vm("cpu", lockstep=False)).target.settings == ()
+
+
 @pytest.mark.parametrize("device", [1, UUIDS[1], UUIDS[1].replace("GPU", "gpu")])
 def test_named_gpu_is_taken(device: Scalar) -> None:
     assert Host(TWO).choose(vm("cuda", device=device)).gpu == gpu(1)

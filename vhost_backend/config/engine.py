@@ -130,9 +130,10 @@ _CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "binaries": _flag,
     "heap": scaled(SIZE_UNITS, 64 * KIB, 64 * GIB, "a size such as 8M, from 64K to 64G"),
 }
+_CPU_OPTIONS: Final[Mapping[str, Parser[Any]]] = {"lockstep": _flag}
 ENGINE_OPTIONS: Final[Mapping[EngineName, Mapping[str, Parser[Any]]]] = {
     "auto": _CUDA_OPTIONS,
-    "cpu": {},
+    "cpu": _CPU_OPTIONS,
     "null": {},
     "cuda": _CUDA_OPTIONS,
 }

@@ -242,10 +242,11 @@ def _is_meant(gpu: Gpu, wanted: Scalar) -> bool:
 
 
 def _plain(config: VmConfig, kind: EngineName, why: str = "") -> Choice:
-    """Choice of an engine without devices. Options of `auto` are dropped, as they are for GPUs."""
-    engine = EngineConfig(kind, config.engine.options if kind == config.engine.kind else {})
+    """Choice of an engine without devices, whose options are settings of its compiler or the worker's. Options of `auto` are dropped, as they are for GPUs."""
+    options = dict(config.engine.options) if kind == config.engine.kind else {}
+    settings = (("lockstep", "on"),) if options.pop("lockstep", False) else ()
     pes = config.quota.pes or os.cpu_count() or 1
-    return Choice(replace(config, engine=engine), Target(kind), pes, why=why)
+    return Choice(replace(config, engine=EngineConfig(kind, options)), Target(kind, settings), pes, why=why)
 
 
 def compiler_problem(arch: str, driver: str, compiler: str) -> str | None:

@@ -7,6 +7,7 @@
  *   program.c   kernels and variables           position.c  calling PE, block and thread
  *   resident.c  grids whose blocks wait for each other
  *   migration.c work to or from another worker  cpu_control.h  control system
+ *   bounds.c    extents of device memory         cpu_check.h  checked programs
  *   texture.c   sampling, for kernels                descriptor.c what kernels know of textures
  *   children.c  grids that kernels launch       heap.c      malloc() of kernels
  *   grid.c      grids that wait for another's end; a block on a PE
@@ -71,6 +72,25 @@ struct cpu_tails {
     size_t param_bytes;
 };
 
+struct cpu_findings;
+struct cpu_checks;
+struct cpu_bound;
+
+struct cpu_extent {
+    uint64_t first;
+    uint64_t size;
+};
+
+/* Extents that kernels may access, by address. */
+struct cpu_bounds {
+    pthread_mutex_t lock; /* protects all below */
+    struct cpu_bound *all;
+    size_t count;
+    size_t room;
+    uint32_t trackers;        /* loaded programs that are checked for reads of memory that was never written */
+    atomic_ullong generation; /* changes when an extent goes */
+};
+
 /* A launch, from its turn in the stream to its end; or a grid that a kernel has launched (`op` is then its root's). */
 struct cpu_launch {
     struct vgc_op *op;
@@ -89,6 +109,7 @@ struct cpu_launch {
     atomic_bool stop;         /* failed or cancelled: no new blocks */
     uint32_t pes;             /* PEs that work on it; engine's lock */
     uint64_t number;          /* sequence number within this engine */
+    struct cpu_findings *findings; /* of a checked program; engine's lock; NULL: none */
     atomic_uint num_leftovers;
     struct cpu_range leftovers[CPU_LEFTOVERS]; /* engine's lock */
     struct cpu_launch *next;
@@ -107,7 +128,9 @@ struct __attribute__((aligned(64))) cpu_pe {
     uint8_t *frame;
     size_t frame_bytes;
     void *signal_stack;
-    uint8_t *stack_low; /* lowest address of the stack, to recognise overflows */
+    uint8_t *stack_low;        /* lowest address of the stack, to recognise overflows */
+    struct cpu_checks *checks; /* NULL before the first launch of a checked kernel */
+    bool is_checked;           /* the running launch is of one */
     /* the running region call, to find a faulting thread */
     const struct vgc_cpu_site *site;
     uint32_t first;
@@ -178,6 +201,8 @@ struct cpu_engine {
     struct cpu_event events[VGC_MAX_EVENTS + 1];
     struct vgc_op *waiting; /* EVENT_WAITs at the head of their stream, linked by engine_private */
     struct cpu_output outputs[VGC_MAX_CONTEXTS + 1];
+    struct cpu_bounds bounds;
+    uint64_t region;    /* where the guest's region is, or 0 */
     struct cpu_pe *pes; /* array of num_pes */
     uint32_t started_pes;
     uint64_t launches_started;
@@ -210,6 +235,30 @@ void cpu_unmap_device(struct cpu_engine *engine, uint8_t *base, size_t size);
  * of CPU_GUARD; NULL without memory. */
 uint8_t *cpu_map_guarded(size_t size, size_t guard);
 void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard);
+
+/* bounds.c */
+/* False: no memory to note it. `is_fresh`: nothing has written there. */
+bool cpu_bounds_add(struct cpu_engine *engine, uint64_t first, uint64_t size, bool is_fresh);
+void cpu_bounds_remove(struct cpu_engine *engine, uint64_t first);
+void cpu_bounds_free(struct cpu_engine *engine);
+/* The extent that has the address; false: no extent has it. */
+bool cpu_bounds_find(struct cpu_engine *engine, uint64_t address, struct cpu_extent *extent);
+bool cpu_bounds_nearest(struct cpu_engine *engine, uint64_t address, struct cpu_extent *extent);
+/* More, or fewer, programs want to know what was written. */
+void cpu_bounds_track(struct cpu_engine *engine, int programs);
+void cpu_bounds_written(struct cpu_engine *engine, uint64_t address, uint64_t size);
+/* A kernel runs that does not tell what it writes. */
+void cpu_bounds_all_written(struct cpu_engine *engine);
+bool cpu_bounds_is_written(struct cpu_engine *engine, uint64_t address, uint64_t size);
+
+/* report.c */
+/* Frees what was found in a launch, and completes the launch's error. Lock held. */
+void cpu_findings_end(struct cpu_launch *launch);
+
+/* race.c: a checked block begins; its threads, or a warp's, have waited for each other. */
+void cpu_race_block(struct cpu_pe *pe);
+void cpu_race_barrier(struct cpu_pe *pe);
+void cpu_race_warp(struct cpu_pe *pe, uint32_t warp, uint32_t members);
 
 /* migration.c */
 int64_t cpu_save(struct vgc_engine *engine, uint64_t address, uint64_t size, uint8_t *to);
@@ -288,6 +337,7 @@ bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch);
 void cpu_place_block(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t index);
 bool cpu_reserve_frame(struct cpu_pe *pe, size_t needed);
 void cpu_drop_frame(struct cpu_pe *pe);
+void cpu_drop_checks(struct cpu_pe *pe);
 
 /* children.c: grids that kernels launch run on the PE that launches them, at once or behind the grid that does. */
 /* Leaves all grids that kernels have launched on the PE, and gives their memory back. */
@@ -313,6 +363,10 @@ void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint
 /* Ends the PE's launch with a status and a text (printf format), and leaves the block. */
 __attribute__((noreturn, format(printf, 3, 4))) void cpu_fail_launch(struct cpu_pe *pe, enum vgc_status status,
                                                                      const char *format, ...);
+/* Sets the launch's status and text, if it has none yet; true if it had none. The launch goes on. */
+bool cpu_note_error(struct cpu_pe *pe, enum vgc_status status, const char *text);
+/* Appends to the output of the running kernel's program; -1 if it does not fit. */
+int cpu_print(struct cpu_pe *pe, const char *text, uint32_t length);
 int __vgc_printf(const char *format, ...);
 uint32_t cpu_take_output(struct vgc_engine *engine, uint32_t context, char *to, uint32_t size, uint32_t *left,
                          uint64_t *lost);

@@ -16,17 +16,17 @@ uint64_t __vgc_globaltimer(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* Sets the launch's status and text, if it has not failed before. */
-static void set_error(struct cpu_pe *pe, enum vgc_status status, const char *text)
+bool cpu_note_error(struct cpu_pe *pe, enum vgc_status status, const char *text)
 {
     struct cpu_launch *launch = atomic_load(&pe->launch);
     pthread_mutex_lock(&pe->engine->lock);
-    if (launch->op->status == VGC_STATUS_OK) {
+    bool is_first = launch->op->status == VGC_STATUS_OK;
+    if (is_first) {
         launch->op->status = status;
         memcpy(launch->op->error, text, strlen(text) + 1);
     }
     pthread_mutex_unlock(&pe->engine->lock);
-    atomic_store(&launch->stop, true);
+    return is_first;
 }
 
 static enum vgc_ctl_fault fault_of(enum vgc_status status)
@@ -48,7 +48,8 @@ void cpu_fail_launch(struct cpu_pe *pe, enum vgc_status status, const char *form
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    set_error(pe, status, text);
+    cpu_note_error(pe, status, text);
+    atomic_store(&atomic_load(&pe->launch)->stop, true);
     cpu_hook_fault(pe, fault_of(status), text);
     _longjmp(pe->leave_block, 1);
 }
@@ -88,6 +89,12 @@ static int append_output(struct cpu_engine *engine, uint32_t context, const char
     return fits ? len : -1;
 }
 
+int cpu_print(struct cpu_pe *pe, const char *text, uint32_t length)
+{
+    cpu_hook_print(pe, text, length);
+    return append_output(pe->engine, atomic_load(&pe->launch)->op->context, text, (int)length);
+}
+
 int __vgc_printf(const char *format, ...)
 {
     struct cpu_pe *pe = cpu_current_pe();
@@ -99,8 +106,7 @@ int __vgc_printf(const char *format, ...)
     if (len < 0)
         return -1;
     len = len < (int)sizeof(text) ? len : (int)sizeof(text) - 1;
-    cpu_hook_print(pe, text, (uint32_t)len);
-    return append_output(pe->engine, atomic_load(&pe->launch)->op->context, text, len);
+    return cpu_print(pe, text, (uint32_t)len);
 }
 
 uint32_t cpu_take_output(struct vgc_engine *base, uint32_t context, char *to, uint32_t size, uint32_t *left,

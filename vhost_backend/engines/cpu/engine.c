@@ -2,13 +2,19 @@
 #include "cpu_control.h"
 
 #include <cpuid.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int cpu_map_region(struct vgc_engine *engine, uint8_t *host, uint64_t size, uint64_t *address)
 {
-    (void)engine, (void)size;
+    struct cpu_engine *cpu = cpu_engine_of(engine);
+    if (cpu->region != 0)
+        cpu_bounds_remove(cpu, cpu->region);
+    cpu->region = (uintptr_t)host;
+    if (host != NULL && !cpu_bounds_add(cpu, cpu->region, size, false))
+        return -ENOMEM;
     *address = (uint64_t)(uintptr_t)host;
     return 0;
 }
@@ -36,6 +42,8 @@ static void free_engine(struct cpu_engine *engine)
     }
     cpu_firmware_stop(engine);
     cpu_control_detach(engine);
+    cpu_bounds_free(engine);
+    pthread_mutex_destroy(&engine->bounds.lock);
     pthread_mutex_destroy(&engine->programs_lock);
     pthread_mutex_destroy(&engine->lock);
     pthread_cond_destroy(&engine->work);
@@ -106,6 +114,7 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
     engine->base.wake_fd = -1;
     pthread_mutex_init(&engine->lock, NULL);
     pthread_mutex_init(&engine->programs_lock, NULL);
+    pthread_mutex_init(&engine->bounds.lock, NULL);
     cpu_firmware_start(engine);
     pthread_cond_init(&engine->work, NULL);
     return &engine->base;

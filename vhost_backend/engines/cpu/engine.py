@@ -36,7 +36,7 @@ def _processor() -> str:
 
 
 class CpuEngine(Engine):
-    """Engine that runs blocks on threads of this process. Takes no options."""
+    """Engine that runs blocks on threads of this process. Takes no options: those of a VM are for the compiler."""
 
     kind: ClassVar[str] = "cpu"
 
@@ -128,11 +128,11 @@ class CpuEngine(Engine):
         kind: str,
         source: bytes,
         options: tuple[str, ...],
-        settings: Mapping[str, str],  # noqa: ARG004  the engine has no settings
+        settings: Mapping[str, str],
     ) -> CompileJob:
         if kind != "CUDA_SOURCE":
             raise ValueError(f"the cpu engine does not compile {kind}; allowed: CUDA_SOURCE")
-        return toolchain.compile_job(options, source)
+        return toolchain.compile_job(options, source, lockstep=settings.get("lockstep") == "on")
 
     def _reason(self) -> str:
         return _text(self._why)

@@ -1,4 +1,5 @@
 /* A launch on its way: what is launched, with the grids that wait for its end, and a block of it on a PE. */
+#include "cpu_check.h"
 #include "cpu_engine.h"
 
 #include <stdlib.h>
@@ -126,6 +127,29 @@ bool cpu_reserve_frame(struct cpu_pe *pe, size_t needed)
     return true;
 }
 
+/* Makes room for what checked kernels note. */
+static bool reserve_checks(struct cpu_pe *pe, const struct cpu_launch *launch)
+{
+    bool is_shared_noted = (launch->kernel->flags & (VGC_CPU_KERNEL_RACECHECK | VGC_CPU_KERNEL_INITCHECK)) != 0;
+    size_t needed = is_shared_noted ? (size_t)launch->kernel->shared_bytes + launch->what.shared_bytes : 0;
+    if (pe->checks == NULL)
+        pe->checks = calloc(1, sizeof(*pe->checks));
+    if (pe->checks == NULL || needed <= pe->checks->num_cells)
+        return pe->checks != NULL;
+    free(pe->checks->cells);
+    pe->checks->cells = calloc(needed, sizeof(*pe->checks->cells));
+    pe->checks->num_cells = pe->checks->cells != NULL ? needed : 0;
+    return pe->checks->cells != NULL;
+}
+
+void cpu_drop_checks(struct cpu_pe *pe)
+{
+    if (pe->checks != NULL)
+        free(pe->checks->cells);
+    free(pe->checks);
+    pe->checks = NULL;
+}
+
 bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
 {
     const struct cpu_grid *what = &launch->what;
@@ -133,6 +157,9 @@ bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
     size_t shared = launch->kernel->shared_bytes + ((what->shared_bytes + 255u) & ~255u);
     ctx->stride = (launch->num_threads + 63) & ~63u;
     if (!cpu_reserve_frame(pe, (size_t)launch->kernel->frame_bytes * ctx->stride))
+        return false;
+    pe->is_checked = (launch->kernel->flags & VGC_CPU_KERNEL_CHECKS) != 0;
+    if (pe->is_checked && !reserve_checks(pe, launch))
         return false;
     ctx->frame = pe->frame;
     ctx->shared = pe->shared + ((VGC_CPU_MAX_SHARED - shared) & ~(size_t)255); /* ends at the guard page */

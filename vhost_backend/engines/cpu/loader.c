@@ -3,6 +3,7 @@
  * The worker has no file system, hence no dlopen(). An image is guest code in any case: the checks only recognise
  * broken images, the sandbox confines the code. */
 #define _GNU_SOURCE
+#include "cpu_check.h"
 #include "cpu_control.h"
 
 #include <elf.h>

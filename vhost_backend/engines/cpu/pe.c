@@ -1,5 +1,6 @@
 /* Processing elements: threads that take blocks of the oldest launch that has blocks left. */
 #define _GNU_SOURCE
+#include "cpu_check.h"
 #include "cpu_control.h"
 
 #include <sched.h>
@@ -227,6 +228,7 @@ static void free_pe(struct cpu_pe *pe)
     if (pe->signal_stack != NULL)
         cpu_unmap_guarded(pe->signal_stack, CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
     cpu_drop_frame(pe);
+    cpu_drop_checks(pe);
     for (uint32_t depth = 0; depth < CPU_MAX_DEPTH; depth++)
         free(pe->levels[depth]);
 }

@@ -58,9 +58,20 @@ static void bound_frames(struct cpu_engine *engine)
     cpu_pes_bound_frames(engine, most);
 }
 
+/* 1 if a kernel is checked for reads of memory that was never written, else 0. */
+static int tracks(const struct vgc_cpu_program *program)
+{
+    for (uint32_t i = 0; i < program->image->num_kernels; i++)
+        if ((program->image->kernels[i].flags & VGC_CPU_KERNEL_INITCHECK) != 0)
+            return 1;
+    return 0;
+}
+
 static void add(struct vgc_cpu_program *program)
 {
     struct cpu_engine *engine = program->engine;
+    (void)cpu_bounds_add(engine, (uintptr_t)program->elf.base, program->elf.mapped, false);
+    cpu_bounds_track(engine, tracks(program));
     pthread_mutex_lock(&engine->programs_lock);
     program->next = engine->programs;
     engine->programs = program;
@@ -71,6 +82,8 @@ static void add(struct vgc_cpu_program *program)
 static void take_out(struct vgc_cpu_program *program)
 {
     struct cpu_engine *engine = program->engine;
+    cpu_bounds_remove(engine, (uintptr_t)program->elf.base);
+    cpu_bounds_track(engine, -tracks(program));
     pthread_mutex_lock(&engine->programs_lock);
     struct vgc_cpu_program **link = &engine->programs;
     while (*link != program)

@@ -37,7 +37,7 @@ static bool is_for_all(uint32_t kind)
 
 static bool is_over_active(uint32_t kind)
 {
-    return kind == VGC_SITE_ACTIVEMASK || kind == VGC_SITE_BALLOT_ACTIVE;
+    return kind == VGC_SITE_ACTIVEMASK || kind == VGC_SITE_BALLOT_ACTIVE || kind == VGC_SITE_STEP;
 }
 
 /* Lanes of a warp within threads [first, last). */
@@ -111,6 +111,11 @@ static uint32_t alike(const struct parts *parts, uint32_t warp, uint32_t among, 
     return found;
 }
 
+static bool orders_memory(uint32_t kind)
+{
+    return kind == VGC_SITE_SYNCWARP || kind == VGC_SITE_STEP;
+}
+
 /* Executes the operation of a group of lanes, which may be at different sites of the same kind. */
 static void exchange_group(struct parts *parts, uint32_t warp, uint32_t members)
 {
@@ -123,6 +128,8 @@ static void exchange_group(struct parts *parts, uint32_t warp, uint32_t members)
             ctx->arg[thread] = site_of(parts, thread)->arg;
     }
     common.flags &= VGC_SITE_WIDE;
+    if (parts->pe->is_checked && orders_memory(common.kind))
+        cpu_race_warp(parts->pe, warp, members);
     cpu_exchange(ctx, &common, warp, members);
     parts->waits[warp] &= ~members;
 }
@@ -144,21 +151,28 @@ static void release_groups(struct parts *parts, uint32_t warp)
     }
 }
 
-/* Releases lanes at the same site of an operation over the active lanes. */
+/* The first site, in the kernel's order, of an operation over the active lanes that lanes wait at; 0: no lane does. */
+static uint32_t first_active(const struct parts *parts, uint32_t warp)
+{
+    uint32_t first = 0;
+    for (uint32_t left = parts->waits[warp]; left != 0; left &= left - 1) {
+        uint32_t site = parts->pe->ctx.next[warp * VGC_CPU_WARP + (uint32_t)__builtin_ctz(left)];
+        if (is_over_active(parts->sites[site].kind) && (first == 0 || site < first))
+            first = site;
+    }
+    return first;
+}
+
+/* Releases lanes at the same site of an operation over the active lanes: those that are behind all others. */
 static void release_active(struct parts *parts, uint32_t warp)
 {
-    for (uint32_t left = parts->waits[warp]; left != 0; left &= left - 1) {
-        uint32_t base = warp * VGC_CPU_WARP;
-        uint32_t site = parts->pe->ctx.next[base + (uint32_t)__builtin_ctz(left)];
-        uint32_t members = 0;
-        if (!is_over_active(parts->sites[site].kind))
-            continue;
-        for (uint32_t others = parts->waits[warp]; others != 0; others &= others - 1)
-            if (parts->pe->ctx.next[base + (uint32_t)__builtin_ctz(others)] == site)
-                members |= 1u << (uint32_t)__builtin_ctz(others);
+    uint32_t base = warp * VGC_CPU_WARP;
+    uint32_t site = first_active(parts, warp), members = 0;
+    for (uint32_t left = parts->waits[warp]; left != 0; left &= left - 1)
+        if (parts->pe->ctx.next[base + (uint32_t)__builtin_ctz(left)] == site)
+            members |= 1u << (uint32_t)__builtin_ctz(left);
+    if (site != 0)
         exchange_group(parts, warp, members);
-        return;
-    }
 }
 
 /* Notes the sites that a warp's lanes in [first, last) have reached. */
@@ -257,6 +271,8 @@ static void release_barrier(struct parts *parts)
                                                                : count != 0;
     }
     memset(parts->waits, 0, sizeof(parts->waits));
+    if (parts->pe->is_checked)
+        cpu_race_barrier(parts->pe);
 }
 
 /* Site at which the block is together again: all live threads are neighbours there; otherwise NULL. */
@@ -324,13 +340,23 @@ static const struct vgc_cpu_site *run_apart(struct parts *parts, uint32_t *first
 
 /* ---- the block together ------------------------------------------------------------------------------------- */
 
+/* Notes for a checked program that the block, or each of its warps, has waited. */
+static void note_wait(struct cpu_pe *pe, uint32_t kind, uint32_t first, uint32_t last)
+{
+    if (is_barrier(kind))
+        cpu_race_barrier(pe);
+    else if (orders_memory(kind))
+        for (uint32_t warp = first / VGC_CPU_WARP; warp * VGC_CPU_WARP < last; warp++)
+            cpu_race_warp(pe, warp, lanes_in(warp, first, last));
+}
+
 static void exchange_together(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t first, uint32_t last)
 {
     if (is_barrier(site->kind)) {
         barrier_together(ctx, site->kind, first, last);
         return;
     }
-    if (site->kind == VGC_SITE_SYNCWARP)
+    if (site->kind == VGC_SITE_SYNCWARP || site->kind == VGC_SITE_STEP)
         return;
     for (uint32_t warp = first / VGC_CPU_WARP; warp * VGC_CPU_WARP < last; warp++)
         cpu_exchange(ctx, site, warp, lanes_in(warp, first, last));
@@ -355,6 +381,8 @@ static bool run_together(struct cpu_pe *pe, const struct cpu_launch *launch, con
             return false;
         if (reached != VGC_REGION_DIVERGED && is_whole(&sites[reached])) {
             site = &sites[reached];
+            if (pe->is_checked)
+                note_wait(pe, site->kind, first, last);
             exchange_together(&pe->ctx, site, first, last);
             continue;
         }
@@ -374,6 +402,8 @@ static bool run_together(struct cpu_pe *pe, const struct cpu_launch *launch, con
 
 void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch)
 {
+    if (pe->is_checked)
+        cpu_race_block(pe);
     run_together(pe, launch, launch->kernel->sites, 0, launch->num_threads);
 }
 
@@ -381,6 +411,8 @@ bool cpu_run_to_grid(struct cpu_pe *pe, const struct cpu_launch *launch, bool be
 {
     const struct vgc_cpu_site *site = launch->kernel->sites;
     uint32_t first = 0, last = launch->num_threads;
+    if (pe->is_checked)
+        cpu_race_block(pe);
     if (begun) {
         struct parts parts = part(pe, launch);
         memset(parts.waits, 0, sizeof(parts.waits));

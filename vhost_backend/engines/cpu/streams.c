@@ -90,8 +90,20 @@ static bool is_copy(const struct vgc_op *op)
     return op->kind == VGC_OPK_COPY_BOX || (op->kind <= VGC_OPK_FILL && op->kind != VGC_OPK_MARKER);
 }
 
+/* Bytes from op->dst to the end of what the operation writes. */
+static uint64_t reach_of(const struct vgc_op *op)
+{
+    const struct vgc_box *box = &op->box;
+    if (op->kind == VGC_OPK_COPY_OUT || op->size == 0)
+        return 0;
+    if (op->kind != VGC_OPK_COPY_BOX)
+        return op->size;
+    uint64_t rows = op->size / box->width;
+    return (rows / box->height - 1) * box->dst_slice + (box->height - 1) * box->dst_pitch + box->width;
+}
+
 /* Does a slice of a copy or fill; true when it is complete. */
-static bool advance_copy(struct vgc_op *op, uint64_t limit)
+static bool advance_copy(struct cpu_engine *engine, struct vgc_op *op, uint64_t limit)
 {
     uint64_t len;
     switch (op->kind) {
@@ -109,6 +121,8 @@ static bool advance_copy(struct vgc_op *op, uint64_t limit)
     default:
         copy_spans(op, limit);
     }
+    if (op->progress == op->size)
+        cpu_bounds_written(engine, op->dst, reach_of(op));
     return op->progress == op->size;
 }
 
@@ -195,6 +209,8 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
     *launch = (struct cpu_launch){.op = op, .slot_bytes = slot_bytes, .number = ++engine->launches_started};
     cpu_launch_set(launch, &what, engine->base.num_pes);
     op->engine_private = launch;
+    if ((kernel->flags & VGC_CPU_KERNEL_INITCHECK) == 0)
+        cpu_bounds_all_written(engine);
     __atomic_store_n(&op->start_ns, cpu_now_ns(), __ATOMIC_RELAXED);
     offer(engine, launch);
     return true;
@@ -279,6 +295,7 @@ void cpu_launch_finished(struct cpu_engine *engine, struct cpu_launch *launch)
     *link = launch->next;
     cpu_leave_workspace(launch);
     cpu_drop_tails(launch);
+    cpu_findings_end(launch);
     op->output_bytes = engine->outputs[op->context].len + engine->outputs[op->context].lost;
     launch->next = engine->free_launches;
     engine->free_launches = launch;
@@ -315,7 +332,7 @@ int cpu_submit(struct vgc_engine *base, struct vgc_op *op)
     bool idle = stream->head == NULL;
     if (idle && is_short(op)) {
         pthread_mutex_unlock(&engine->lock);
-        while (!advance_copy(op, op->size))
+        while (!advance_copy(engine, op, op->size))
             ;
         return VGC_DONE;
     }
@@ -343,7 +360,7 @@ bool cpu_poll(struct vgc_engine *base)
     pthread_mutex_unlock(&engine->lock);
     if (op->start_ns == 0)
         op->start_ns = cpu_now_ns();
-    bool complete = advance_copy(op, CPU_COPY_SLICE);
+    bool complete = advance_copy(engine, op, CPU_COPY_SLICE);
     if (!complete)
         return true;
     pthread_mutex_lock(&engine->lock);

@@ -29,9 +29,10 @@ _HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
-def compile_job(options: tuple[str, ...], source: bytes | None = None) -> CompileJob:
+def compile_job(options: tuple[str, ...], source: bytes | None = None, *, lockstep: bool = False) -> CompileJob:
     """Job that runs ``vgc-cpucc``, which refuses unknown options.
 
+    :param lockstep: the VM's programs are compiled with ``--lockstep``.
     :param source: a source that cannot ask for headers of the host is compiled without them, as each costs a mount.
 
     :raise HostError: the compiler has not been built, or headers are missing.
@@ -58,13 +59,14 @@ def compile_job(options: tuple[str, ...], source: bytes | None = None) -> Compil
         "image",
         "--",
         *options,
+        *(("--lockstep",) if lockstep else ()),
     )
     return CompileJob(
         argv=argv,
         input_name="source.cu",
         output_name="image",
         visible=(*_visible(), *(headers.visible if hosted else ())),
-        identity=identity(),
+        identity=identity() + (" lockstep" if lockstep else ""),
         is_alone=True,
     )
 

@@ -49,7 +49,8 @@ enum vgc_cpu_site_kind {
     VGC_SITE_BALLOT_ACTIVE = 14, /* over the lanes that are at the site, for the forms without _sync */
     VGC_SITE_GRID = 15,          /* a barrier of all blocks of the grid */
     VGC_SITE_PRODUCT = 16,       /* of matrices: work() on the rooms of the whole warp */
-    VGC_SITE_KINDS = 17,
+    VGC_SITE_STEP = 17,          /* between accesses to memory of a warp that goes in step, over the active lanes */
+    VGC_SITE_KINDS = 18,
 };
 
 enum {
@@ -63,8 +64,13 @@ enum {
 
 /* Flags of a kernel. */
 enum {
-    VGC_CPU_KERNEL_RESIDENT = 1, /* has sites of kind GRID: all blocks of a launch exist at once */
-    VGC_CPU_KERNEL_LAUNCHES = 2, /* its image launches kernels */
+    VGC_CPU_KERNEL_RESIDENT = 1,  /* has sites of kind GRID: all blocks of a launch exist at once */
+    VGC_CPU_KERNEL_LAUNCHES = 16, /* its image launches kernels */
+    /* calls __vgc_check before accesses to memory (vgc_cpu_checks.h) */
+    VGC_CPU_KERNEL_MEMCHECK = 2,
+    VGC_CPU_KERNEL_INITCHECK = 4,
+    VGC_CPU_KERNEL_RACECHECK = 8,
+    VGC_CPU_KERNEL_CHECKS = 14,
 };
 
 enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };

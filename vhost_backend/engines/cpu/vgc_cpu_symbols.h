@@ -19,6 +19,8 @@ VGC_CPU_SYMBOL(__vgc_heap_release)
 /* launches (children.c) */
 VGC_CPU_SYMBOL(__vgc_launch)
 VGC_CPU_SYMBOL(__vgc_launch_error)
+/* checked accesses (check.c) */
+VGC_CPU_SYMBOL(__vgc_check)
 /* textures (texture.c) */
 VGC_CPU_SYMBOL(__vgc_texture_sample)
 VGC_CPU_SYMBOL(__vgc_surface_outside)

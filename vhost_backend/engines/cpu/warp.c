@@ -125,6 +125,7 @@ void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint
     uint32_t base = warp * VGC_CPU_WARP;
     switch (site->kind) {
     case VGC_SITE_SYNCWARP:
+    case VGC_SITE_STEP:
         break;
     case VGC_SITE_BALLOT:
     case VGC_SITE_BALLOT_ACTIVE:

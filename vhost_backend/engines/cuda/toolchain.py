@@ -33,6 +33,15 @@ COMPILERS: Final = ("auto", "nvrtc", "nvcc")
 USE_NVCC: Final = "--use-nvcc"
 """Option of a guest for sources that NVRTC does not compile."""
 
+_SANITIZER: Final = "NVIDIA's compute-sanitizer checks programs there, where they run on their own"
+_ELSEWHERE: Final = {
+    "--memcheck": _SANITIZER,
+    "--initcheck": _SANITIZER,
+    "--racecheck": _SANITIZER,
+    "--lockstep": "lanes of a warp wait for one another with __syncwarp() there",
+}
+"""Options of the software GPU's compiler, with the reason why a GPU's programs cannot have them."""
+
 HOOKS: Final = ("on", "off")
 """Values of the setting ``hooks``: whether programs are compiled with the control system's hooks."""
 
@@ -73,6 +82,9 @@ def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Ma
     """
     if kind not in _INPUTS:
         raise ValueError(f"the CUDA engine does not compile {kind}; allowed: {', '.join(_INPUTS)}")
+    for option in options:
+        if option in _ELSEWHERE:
+            raise ValueError(f"option '{option}' is for the software GPU, not for a GPU: {_ELSEWHERE[option]}")
     if settings["hooks"] not in HOOKS:
         raise ValueError(f"hooks {settings['hooks']!r} is unknown; allowed: {', '.join(HOOKS)}")
     tool = _choose(kind, source, options, settings)

@@ -16,6 +16,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
@@ -135,6 +136,16 @@ void prepare_inlining(llvm::Module &module, const Program &program)
                 if (auto *call = llvm::dyn_cast<llvm::CallInst>(user))
                     call->removeFnAttr(llvm::Attribute::Convergent);
         }
+}
+
+void inline_all(llvm::Module &module, llvm::TargetMachine &machine)
+{
+    run_pipeline(module, machine, [](llvm::PassBuilder &) {
+        llvm::ModulePassManager passes;
+        passes.addPass(llvm::AlwaysInlinerPass());
+        passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
+        return passes;
+    });
 }
 
 void simplify(llvm::Module &module, llvm::TargetMachine &machine)

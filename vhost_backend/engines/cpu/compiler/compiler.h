@@ -7,6 +7,8 @@
 //   undefined.cpp  gives operations that C++ leaves undefined the results that they have on a GPU
 //   denormals.cpp  with -ftz=true: flushes denormal floats to zero
 //   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
+//   checks.cpp     with --memcheck and the like: has the runtime check accesses to memory
+//   warp_order.cpp  lets warps wait between accesses to memory whose order counts
 //   block_atomics.cpp  makes atomics on shared memory plain instructions
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads; region.h
 //                  lists the files of this step
@@ -79,6 +81,7 @@ struct Kernel {
     };
     std::vector<Site> sites;
     uint32_t frame_bytes = 0;
+    uint32_t flags = 0; // VGC_CPU_KERNEL_*
 };
 
 struct Global {
@@ -131,6 +134,17 @@ class SharedMemory
     std::vector<Variable> variables_;
 };
 
+/// True for the calls that stand for shared memory.
+bool is_shared_object(const llvm::Value *object);
+/// True for functions whose calls are waits for other threads.
+bool is_wait_name(llvm::StringRef name);
+/// Keeps the optimiser from merging and moving accesses to memory that other threads see, until `order_warps`. All that
+/// can be inlined must be.
+void pin_accesses(llvm::Module &module);
+/// Lets the warps of the program's kernels wait between accesses whose order counts: volatile ones to shared memory, or
+/// with `lockstep` all.
+void order_warps(llvm::Module &module, const Program &program, bool lockstep);
+
 /// Mark atomics on shared memory while variables are known by name; turn marked ones into plain instructions.
 void mark_block_atomics(llvm::Module &module);
 void lower_block_atomics(llvm::Module &module);
@@ -141,6 +155,8 @@ void form_regions(llvm::Module &module, Program &program);
 void emit_table(llvm::Module &module, const Program &program);
 
 std::unique_ptr<llvm::TargetMachine> host_machine();
+/// Inlines what `prepare_inlining` has marked, and makes local variables registers.
+void inline_all(llvm::Module &module, llvm::TargetMachine &machine);
 void simplify(llvm::Module &module, llvm::TargetMachine &machine);
 void optimise(llvm::Module &module, llvm::TargetMachine &machine);
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object);

@@ -60,7 +60,7 @@ class TableWriter
 llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel, uint32_t index, bool launches)
 {
     std::vector<llvm::Constant *> sites, params;
-    uint32_t flags = launches ? uint32_t(VGC_CPU_KERNEL_LAUNCHES) : 0;
+    uint32_t flags = kernel.flags | (launches ? uint32_t(VGC_CPU_KERNEL_LAUNCHES) : 0);
     for (const Kernel::Site &site : kernel.sites)
         flags |= site.kind == VGC_SITE_GRID ? uint32_t(VGC_CPU_KERNEL_RESIDENT) : 0;
     for (const Kernel::Site &site : kernel.sites)

@@ -1,4 +1,4 @@
-#include "compiler.h"
+#include "checks.h"
 #include "crash.h"
 #include "options.h"
 #include "ptx/carry.h"
@@ -41,16 +41,30 @@ void compile(const Options &options)
 
     Program program = collect(*module);
     lower_launches(*module, program);
+    if (options.checks != 0 && module->getFunction("__vgc_launch") != nullptr)
+        fail("kernels that launch kernels cannot be checked: compile without --memcheck, --initcheck and --racecheck");
     lower_inline_asm(*module);
     define_results(*module);
     note_places(*module);
-    llvm::StripDebugInfo(*module);
+    if (options.checks != 0)
+        name_objects(*module);
+    else
+        llvm::StripDebugInfo(*module);
     SharedMemory shared(*module);
     prepare_inlining(*module, program);
+    if (options.lockstep) {
+        inline_all(*module, *machine);
+        pin_accesses(*module);
+    }
     simplify(*module, *machine);
     ptx::place_carry_flags(*module);
     if (options.flush_denormals)
         flush_denormals(*module);
+    order_warps(*module, program, options.lockstep);
+    if (options.checks != 0) {
+        check_accesses(*module, program, options.checks);
+        llvm::StripDebugInfo(*module);
+    }
     note_step("the placement of shared variables");
     shared.place(program);
     form_regions(*module, program);

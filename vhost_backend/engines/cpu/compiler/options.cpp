@@ -8,8 +8,8 @@ namespace
 
 const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
-    "--name-expression=, --malloc-heap-size=, -w; ignored: -arch, --gpu-architecture, --maxrregcount, -default-device, "
-    "-rdc=false, -G, -g, "
+    "--name-expression=, --malloc-heap-size=, -w, --lockstep, --memcheck, --initcheck, --racecheck; ignored: -arch, "
+    "--gpu-architecture, --maxrregcount, -default-device, -rdc=false, -G, -g, "
     "--use-nvcc, --extended-lambda, "
     "--expt-relaxed-constexpr, --diag-suppress=";
 
@@ -131,6 +131,14 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
         set_arithmetic(options, option, value);
     else if (option == "-w" || option == "--disable-warnings")
         options.clang.push_back("-w");
+    else if (option == "--lockstep")
+        options.lockstep = true;
+    else if (option == "--memcheck")
+        options.checks |= VGC_CPU_KERNEL_MEMCHECK;
+    else if (option == "--initcheck")
+        options.checks |= VGC_CPU_KERNEL_INITCHECK;
+    else if (option == "--racecheck")
+        options.checks |= VGC_CPU_KERNEL_RACECHECK;
     else if (!takes_value(option) && !is_ignored(option))
         fail("option '" + option + "' is not allowed (allowed: " + ALLOWED + ")");
 }

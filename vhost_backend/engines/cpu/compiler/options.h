@@ -1,6 +1,7 @@
 // The command line.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct Options {
     std::vector<std::string> clang;        // the guest's options, translated for clang
     std::vector<std::string> name_expressions; // templates to instantiate
     bool flush_denormals = false;              // -ftz=true
+    bool lockstep = false;                     // --lockstep
+    uint32_t checks = 0;                       // VGC_CPU_KERNEL_*CHECK, by --memcheck, --initcheck, --racecheck
     bool host_headers = false;                 // print where the headers of the host are, and compile nothing
 };
 

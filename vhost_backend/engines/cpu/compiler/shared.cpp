@@ -45,13 +45,13 @@ llvm::Function *declare_address(llvm::Module &module, llvm::StringRef name)
 
 /// Declares the function whose calls stand for a variable. Each variable has its own, without arguments: the optimiser
 /// merges calls of one function whose arguments differ.
-llvm::Function *declare_access(llvm::Module &module, const llvm::GlobalVariable &variable)
+llvm::Function *declare_access(llvm::Module &module, const llvm::GlobalVariable &variable, uint64_t size)
 {
     auto *type = llvm::FunctionType::get(llvm::PointerType::get(module.getContext(), 0), false);
     auto *function =
         llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, variable.getName() + ".shared", module);
     promise_constant(*function);
-    function->addFnAttr(SHARED_VARIABLE);
+    function->addFnAttr(SHARED_VARIABLE, std::to_string(size)); // 0: dynamic
     return function;
 }
 
@@ -124,7 +124,7 @@ SharedMemory::SharedMemory(llvm::Module &module) : module_(module)
     for (llvm::GlobalVariable *variable : found) {
         const uint64_t size = layout.getTypeAllocSize(variable->getValueType());
         const uint64_t align = layout.getPreferredAlign(variable).value();
-        llvm::Function *access = declare_access(module, *variable);
+        llvm::Function *access = declare_access(module, *variable, size);
         variables_.push_back({access, size, std::max<uint64_t>(align, 16), 0, is_dynamic(*variable)});
         replace_uses(*variable, *access);
         variable->eraseFromParent();

@@ -2,7 +2,11 @@
 
 #include "liveness.h"
 
+#include "llvm/ADT/PostOrderIterator.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/CFG.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -31,6 +35,8 @@ Wait describe(llvm::CallInst &call)
         wait.kind = VGC_SITE_BARRIER;
     } else if (name == "__vgc_grid_barrier") {
         wait.kind = VGC_SITE_GRID;
+    } else if (name == "__vgc_step") {
+        wait.kind = VGC_SITE_STEP;
     } else if (name == "__vgc_barrier_reduce") {
         wait.kind = constant_kind(call);
         wait.value = 1;
@@ -103,10 +109,46 @@ void drop_lifetimes(llvm::Function &kernel)
 
 } // namespace
 
+namespace
+{
+
+/// Appends the blocks of a loop, or of the function for null, to `ordered`: in reverse post-order, but those of an
+/// inner loop together, before the code behind it.
+void order_blocks(const std::vector<llvm::BasicBlock *> &blocks, const llvm::LoopInfo &loops, const llvm::Loop *level,
+                  llvm::SetVector<llvm::BasicBlock *> &ordered)
+{
+    for (llvm::BasicBlock *block : blocks) {
+        if (ordered.contains(block) || (level != nullptr && !level->contains(block)))
+            continue;
+        const llvm::Loop *inner = loops.getLoopFor(block);
+        if (inner == level) {
+            ordered.insert(block);
+            continue;
+        }
+        while (inner->getParentLoop() != level)
+            inner = inner->getParentLoop();
+        order_blocks(blocks, loops, inner, ordered);
+    }
+}
+
+/// Blocks in an order in which threads at an earlier one have more of the kernel before them: those that are ahead wait
+/// for these (../schedule.c).
+llvm::SetVector<llvm::BasicBlock *> ordered_blocks(llvm::Function &kernel)
+{
+    const llvm::ReversePostOrderTraversal<llvm::Function *> order(&kernel);
+    const llvm::DominatorTree dominators(kernel);
+    const llvm::LoopInfo loops(dominators);
+    llvm::SetVector<llvm::BasicBlock *> ordered;
+    order_blocks({order.begin(), order.end()}, loops, nullptr, ordered);
+    return ordered;
+}
+
+} // namespace
+
 bool is_wait_name(llvm::StringRef name)
 {
     return name == "__vgc_barrier" || name == "__vgc_grid_barrier" || name == "__vgc_barrier_reduce" ||
-           name == "__vgc_warp32" || name == "__vgc_warp64" || name == "__vgc_warp_product";
+           name == "__vgc_step" || name == "__vgc_warp32" || name == "__vgc_warp64" || name == "__vgc_warp_product";
 }
 
 llvm::AllocaInst *make_room(llvm::Function &kernel)
@@ -132,11 +174,12 @@ llvm::AllocaInst *make_room(llvm::Function &kernel)
 std::vector<Wait> split_at_waits(llvm::Function &kernel)
 {
     std::vector<Wait> waits;
-    for (llvm::Instruction &instruction : llvm::instructions(kernel))
-        if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-            call != nullptr && call->getCalledFunction() != nullptr &&
-            is_wait_name(call->getCalledFunction()->getName()))
-            waits.push_back(describe(*call));
+    for (llvm::BasicBlock *block : ordered_blocks(kernel))
+        for (llvm::Instruction &instruction : *block)
+            if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+                call != nullptr && call->getCalledFunction() != nullptr &&
+                is_wait_name(call->getCalledFunction()->getName()))
+                waits.push_back(describe(*call));
     if (waits.size() + 1 > VGC_CPU_MAX_SITES)
         fail("kernel '" + kernel.getName() + "' has too many barriers and warp operations");
     for (Wait &wait : waits) {

@@ -22,8 +22,6 @@ struct Wait {
     int work = -1;
 };
 
-/// True for functions whose calls are waits.
-bool is_wait_name(llvm::StringRef name);
 /// Makes calls of __vgc_room, where a thread keeps its part of a product, an alloca of the kernel; nullptr if there is
 /// none.
 llvm::AllocaInst *make_room(llvm::Function &kernel);

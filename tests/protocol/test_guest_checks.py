@@ -1,0 +1,103 @@
+"""Checks of programs as a guest asks for them: by `vgc run`, in Python, by the VM's configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.protocol.guest_host import GuestHost, guest_host
+from vhost_backend.config.daemon import EngineConfig
+
+SOURCE = """
+extern "C" __global__ void rows(const float *image, float *out, int cols) {
+    out[threadIdx.x] = image[(int)threadIdx.x - cols];
+}
+extern "C" __global__ void reverse(int *o) {
+    __shared__ int s[32];
+    s[threadIdx.x] = threadIdx.x;
+    o[threadIdx.x] = s[31 - threadIdx.x];
+}
+"""
+
+PYTHON = f"""
+import numpy as np
+import guest_driver as vgc
+device = vgc.Device()
+program = device.compile({SOURCE!r}, checks=("memory", "races"))
+image, out = device.to_device(np.ones(64, "float32")), device.zeros(64)
+try:
+    program.rows[1, 64](image, out, 16)
+except vgc.errors.KernelFault as error:
+    print("caught", error)
+print(out.get()[14:18])
+program.rows[1, 64](image, out, 0)
+print(out.get().sum())
+print(device.compile({SOURCE!r}, lockstep=True).reverse[1, 32](device.zeros(32, "int32")) is not None)
+try:
+    device.compile({SOURCE!r}, checks=("leaks",))
+except vgc.errors.InvalidArgument as error:
+    print("refused", error)
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
+    with guest_host(tmp_path_factory.mktemp("host")) as host:
+        yield host
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "checked.cu"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_memcheck_names_array_index_and_line(host: GuestHost, source: Path) -> None:
+    words = [
+        "--kernel",
+        "rows",
+        "--block",
+        "64",
+        "--arg",
+        "rand:float32:64",
+        "--arg",
+        "out:float32:64",
+        "--arg",
+        "int:16",
+    ]
+    plain = host.python("-m", "guest_driver", "run", source, *words)
+    assert "memcheck" not in plain.stdout + plain.stderr
+    done = host.python("-m", "guest_driver", "run", "--memcheck", source, *words)
+    assert done.returncode == 1
+    found = re.search(r"memcheck: source.cu:3:\d+: read of 4 bytes at 0x\w+, (.*), in kernel 'rows'", done.stderr)
+    assert found is not None, done.stderr
+    assert found[1] == "64 bytes before the array of 256 bytes that 'image' points to, index -16"
+
+
+def test_racecheck_and_lockstep(host: GuestHost, source: Path) -> None:
+    words = [str(source), *["--kernel", "reverse", "--block", "32", "--arg", "out:int32:32:"]]
+    words[-1] += str(source.with_suffix(".npy"))
+    done = host.python("-m", "guest_driver", "run", "--racecheck", *words)
+    assert done.returncode == 1
+    assert re.search("racecheck: source.cu:[78]:.*conflicts with .* source.cu:[78]:.*no __syncwarp", done.stderr)
+    assert host.python("-m", "guest_driver", "run", "--racecheck", "--lockstep", *words).returncode == 0
+
+
+def test_python_programs_ask_for_checks(host: GuestHost) -> None:
+    done = host.python("-c", PYTHON)
+    assert done.returncode == 0, done.stderr
+    caught, edge, total, ran, refused = (line for line in done.stdout.splitlines() if not line.startswith("memcheck"))
+    assert caught.startswith("caught FAULT: memcheck: source.cu:3:")
+    assert (edge, total, ran) == ("[0. 0. 1. 1.]", "64.0", "True")
+    assert "races" in refused
+
+
+def test_vm_in_lockstep(tmp_path: Path, source: Path) -> None:
+    with guest_host(tmp_path, engine=EngineConfig("cpu", {"lockstep": True})) as host:
+        words = f"run --racecheck {source} --kernel reverse --block 32 --arg out:int32:32".split()
+        done = host.python("-m", "guest_driver", *words)
+        assert done.returncode == 0, done.stderr

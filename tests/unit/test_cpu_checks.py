@@ -1,0 +1,380 @@
+"""--memcheck, --initcheck and --racecheck on the CPU engine: what is reported, where, and what is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import LaunchError, Rig, rig
+from vhost_backend._dataplane import ffi, lib
+from virtio_proto.schema import Status
+
+MEMORY = r"""
+__device__ int table[8];
+struct Image { float *pixels; int cols; };
+__device__ int get(const int *p, int i) {
+    return p[i]; // get
+}
+__device__ __noinline__ int sum(const int *p, int n) {
+    return n == 0 ? 0 : p[n - 1] + sum(p, n - 1); // sum
+}
+extern "C" __global__ void row_before(const float *image, float *out, int cols) {
+    int t = threadIdx.x;
+    out[t] = image[t - cols]; // row_before
+}
+extern "C" __global__ void behind(int *a, int n) {
+    if (threadIdx.x == 3 && blockIdx.x == 1)
+        a[n + 2] = 1; // behind
+}
+extern "C" __global__ void tile(int *a, int n) {
+    __shared__ int first[64], second[64];
+    second[threadIdx.x] = 7;
+    first[threadIdx.x + n] = threadIdx.x; // tile
+    __syncthreads();
+    a[threadIdx.x] = second[threadIdx.x];
+}
+extern "C" __global__ void dynamic(int *a) {
+    extern __shared__ int room[];
+    room[threadIdx.x + 1] = 2; // dynamic
+    a[threadIdx.x] = room[threadIdx.x];
+}
+extern "C" __global__ void own(int *a, int n) {
+    int mine[8];
+    for (int i = 0; i < 8; i++) mine[i] = a[i];
+    a[threadIdx.x] = mine[n]; // own
+}
+extern "C" __global__ void variable(int *a, int n) { a[0] = table[n]; /* variable */ }
+extern "C" __global__ void inlined(int *a, int n) { a[0] = get(a, n); }
+extern "C" __global__ void recursive(int *a, int n) { a[0] = sum(a, n); }
+extern "C" __global__ void jump(int *a, long distance) { a[distance] = 5; /* jump */ }
+extern "C" __global__ void fields(Image image) { image.pixels[image.cols] = 1; /* fields */ }
+extern "C" __global__ void atomic(int *a, int n) { atomicAdd(&a[n], 1); /* atomic */ }
+struct Large { int a[20]; };
+extern "C" __global__ void copies(Large *to, const Large *from, int n) { to[0] = from[n]; /* copies */ }
+extern "C" __global__ void null(int *a) { int *p = a ? (int *)8 : a; *p = 1; /* null */ }
+extern "C" __global__ void many(int *a, int n) {
+    a[n] = 1; a[n + 1] += 2;
+    a[n + 2] = 3;
+}
+extern "C" __global__ void twenty(int *a, int n) {
+    a[n] = 1; a[n + 1] = 1; a[n + 2] = 1; a[n + 3] = 1; a[n + 4] = 1; a[n + 5] = 1; a[n + 6] = 1; a[n + 7] = 1; a[n + 8] = 1; a[n + 9] = 1;
+    a[n + 10] = 1; a[n + 11] = 1; a[n + 12] = 1; a[n + 13] = 1; a[n + 14] = 1; a[n + 15] = 1; a[n + 16] = 1; a[n + 17] = 1; a[n + 18] = 1;
+}
+extern "C" __global__ void good(int *a, const int *b, Image image, int n) {
+    __shared__ int s[32];
+    int few[4] = {1, 2, 3, 4}, *p = n > 2 ? few : &table[1];
+    s[threadIdx.x] = b[threadIdx.x] + table[threadIdx.x & 7] + p[n & 3];
+    __syncthreads();
+    int *q = threadIdx.x & 1 ? s : a;
+    a[32 + threadIdx.x] = s[31 - threadIdx.x] + q[threadIdx.x] + sum(b, n);
+    atomicAdd(&a[0], 1);
+    image.pixels[image.cols - 1] = 2;
+}
+"""
+
+
+def line_of(source: str, mark: str) -> int:
+    return next(
+        number for number, line in enumerate(source.splitlines(), 1) if f"// {mark}" in line or f"/* {mark}" in line
+    )
+
+
+def failure(gpu: Rig, name: str, *args: Any, block: int = 32, grid: int = 2, shared: int = 0) -> str:
+    with pytest.raises(LaunchError) as error:
+        gpu.launch(name, grid, block, *args, shared=shared)
+    assert error.value.status == Status.FAULT
+    return str(error.value)
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Rig]:
+    with rig() as gpu:
+        gpu.load(MEMORY, ("--memcheck",))
+        yield gpu
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("row_before", 16, r"read of 4 bytes at 0x\w+, 64 bytes before the array of 256 bytes that 'image' points to, index -16"),
+        ("behind", 64, "write of 4 bytes at .*, 8 bytes behind the end of the array of 256 bytes that 'a' points to, index 66"),
+        ("tile", 40, "write of 4 bytes at .*, 0 bytes behind the end of shared array 'tile::first' of 256 bytes, index 64"),
+        ("dynamic", None, "write of 4 bytes at .*, 0 bytes behind the end of dynamic shared array 'room' of 128 bytes, index 32"),
+        ("own", 9, "read of 4 bytes at .*, 4 bytes behind the end of local variable 'mine' of 32 bytes, index 9"),
+        ("own", -1, "read of 4 bytes at .*, 4 bytes before local variable 'mine' of 32 bytes, index -1"),
+        ("variable", 11, "read of 4 bytes at .*, 12 bytes behind the end of variable 'table' of 32 bytes, index 11"),
+        ("atomic", 64, "atomic operation of 4 bytes at .*, 0 bytes behind the end of the array of 256 bytes"),
+        ("null", None, "write of 4 bytes at 0x8, .* before an array"),
+    ],
+)  # fmt: skip
+def test_access_outside_of_its_array_is_reported(memory: Rig, name: str, given: int | None, wanted: str) -> None:
+    a, out = memory.array(64, np.int32, 1), memory.array(64, np.int32)
+    extra = () if given is None else (np.int32(given),)
+    args = (a, out, *extra) if name == "row_before" else (a, *extra)
+    text = failure(memory, name, *args, shared=128 if name == "dynamic" else 0)
+    assert re.match(f"memcheck: source.cu:{line_of(MEMORY, name)}:\\d+: {wanted}", text), text
+    assert f"in kernel '{name}', block (" in text
+    assert memory.take_output()[0].startswith(text.partition(";")[0])
+
+
+def test_report_names_block_and_thread(memory: Rig) -> None:
+    text = failure(memory, "behind", memory.array(64, np.int32), np.int32(64))
+    assert "block (1,0,0), thread (3,0,0)" in text
+
+
+def test_wrong_loads_give_zero_and_wrong_stores_have_no_effect(memory: Rig) -> None:
+    x, out, near = memory.array(64, np.float32, 2), memory.array(64, np.float32), memory.array(64, np.int32, 9)
+    failure(memory, "row_before", x, out, np.int32(16), block=64, grid=1)
+    assert out.tolist() == [0.0] * 16 + [2.0] * 48
+    distance = (near.ctypes.data - x.ctypes.data) // 4
+    text = failure(memory, "jump", x, np.int64(distance))
+    assert (near == 9).all(), "another array is not the one that the address was derived from"
+    assert f"index {distance}" in text
+
+
+def test_line_is_that_of_the_access(memory: Rig) -> None:
+    a = memory.array(64, np.int32)
+    assert f"source.cu:{line_of(MEMORY, 'get')}:" in failure(memory, "inlined", a, np.int32(70))
+    assert f"source.cu:{line_of(MEMORY, 'sum')}:" in failure(memory, "recursive", a, np.int32(66))
+
+
+def test_pointers_in_structs_and_copies_of_structs(memory: Rig) -> None:
+    pixels = memory.array(10, np.float32)
+    image = int(pixels.ctypes.data).to_bytes(8, "little") + (12).to_bytes(8, "little")
+    text = failure(memory, "fields", image)
+    assert re.search(f"source.cu:{line_of(MEMORY, 'fields')}:.* 8 bytes behind the end of .*of 40 bytes", text)
+    to, source = memory.array(20, np.int32, 3), memory.array(40, np.int32, 4)
+    text = failure(memory, "copies", to, source, np.int32(2), block=1, grid=1)
+    assert re.search(f"source.cu:{line_of(MEMORY, 'copies')}:.*read of ", text)
+
+
+def test_every_place_is_reported_once_and_too_many_end_the_launch(memory: Rig) -> None:
+    a = memory.array(64, np.int32)
+    memory.take_output()
+    assert "; 3 more in the program's output" in failure(memory, "many", a, np.int32(64))
+    assert memory.take_output()[0].count("memcheck: ") == 4
+    assert "15 more in the program's output, and the launch was stopped" in failure(memory, "twenty", a, np.int32(64))
+    assert memory.take_output()[0].count("memcheck: ") == 16
+
+
+def test_correct_kernel_computes_and_reports_nothing(memory: Rig) -> None:
+    a, b, pixels = memory.array(64, np.int32), memory.array(32, np.int32, range(32)), memory.array(10, np.float32)
+    image = int(pixels.ctypes.data).to_bytes(8, "little") + (10).to_bytes(8, "little")
+    memory.take_output()
+    memory.launch("good", 1, 32, a, b, image, np.int32(5))
+    lanes = np.arange(32)
+    wanted = 31 - lanes + 2 + np.where(lanes % 2 == 1, lanes + 2, 0) + 10
+    assert (a[33:] - wanted[1:]).tolist() == [0] * 31
+    assert a[0] == 32
+    assert pixels[9] == 2
+    assert memory.take_output()[0] == ""
+
+
+RACES = r"""
+extern "C" __global__ void reduce(const int *x, int *o, int skipped) {
+    __shared__ int s[128];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    for (int half = 64; half > 0; half /= 2) {
+        if (t < half)
+            s[t] += s[t + half]; // reduce
+        if (half != skipped) __syncthreads();
+    }
+    if (t == 0) o[0] = s[0];
+}
+extern "C" __global__ void reverse(int *o, int sync, unsigned mask) {
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    s[t] = t; // store
+    if (sync) __syncwarp(mask);
+    o[t] = s[31 - t]; // load
+}
+extern "C" __global__ void early(int *o) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    s[t] = 0;
+    __syncthreads();
+    o[t] = s[t ^ 32]; // read_first
+    s[t] = t; // write_last
+}
+extern "C" __global__ void both(int *o) {
+    __shared__ int s;
+    s = threadIdx.x; // both
+    __syncthreads();
+    o[threadIdx.x] = s;
+}
+extern "C" __global__ void count(int *o) {
+    __shared__ int n;
+    if (threadIdx.x == 0) n = 0; // clear
+    atomicAdd(&n, 1); // add
+    __syncthreads();
+    o[threadIdx.x] = n;
+}
+extern "C" __global__ void bytes(int *o) {
+    __shared__ unsigned char s[64];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    o[threadIdx.x] = s[63 - threadIdx.x];
+}
+extern "C" __global__ void pairs(int *o) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    unsigned quad = 0xfu << (t % 32 / 4 * 4);
+    s[t] = t;
+    __syncwarp(quad);
+    int v = s[t ^ 1];
+    __syncwarp(0xffffffff);
+    s[t ^ 31] = v;
+    __syncwarp();
+    o[t] = s[t];
+}
+extern "C" __global__ void fine(int *o, int n) {
+    __shared__ int s[64], count, flag;
+    int t = threadIdx.x;
+    if (t == 0) count = 0;
+    flag = 1;
+    __syncthreads();
+    atomicAdd(&count, 1);
+    s[t] = t;
+    if (__syncthreads_or(t == 3))
+        for (int i = 0; i < n; i++) {
+            int v = s[(t + 1) % 64];
+            __syncthreads();
+            s[t] = v;
+            __syncthreads();
+        }
+    volatile int *last = s;
+    if (t < 32) { last[t] += last[t + 32]; last[t] += last[t + 16]; last[t] += last[t + 8]; last[t] += last[t + 4]; last[t] += last[t + 2]; last[t] += last[t + 1]; }
+    __syncthreads();
+    o[t] = s[0] + count + flag;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def races() -> Iterator[Rig]:
+    with rig() as gpu:
+        gpu.load(RACES, ("--racecheck",))
+        yield gpu
+
+
+def raced(gpu: Rig, name: str, threads: int, *args: Any) -> str:
+    gpu.take_output()
+    failure(gpu, name, *args, block=threads, grid=1)
+    return gpu.take_output()[0]
+
+
+def test_missing_barrier_is_reported_with_both_lines(races: Rig) -> None:
+    x, out = races.array(128, np.int32, 1), races.array(128, np.int32)
+    races.launch("reduce", 1, 128, x, out, np.int32(0))
+    assert out[0] == 128
+    line = line_of(RACES, "reduce")
+    text = raced(races, "reduce", 128, x, out, np.int32(64))
+    assert re.search(
+        rf"racecheck: source.cu:{line}:\d+: write of 'reduce::s' .* by thread \(\d+,0,0\) conflicts with the read at "
+        rf"source.cu:{line}:\d+ by thread \(\d+,0,0\): no barrier between them, in kernel 'reduce', block \(0,0,0\)",
+        text,
+    )
+    assert "no __syncwarp() between them" in raced(races, "reduce", 128, x, out, np.int32(16))
+
+
+def test_lanes_that_do_not_wait_for_each_other(races: Rig) -> None:
+    out = races.array(32, np.int32)
+    races.launch("reverse", 1, 32, out, np.int32(1), np.uint32(0xFFFFFFFF))
+    text = raced(races, "reverse", 32, out, np.int32(0), np.uint32(0))
+    assert {f":{line_of(RACES, mark)}:" in text for mark in ("store", "load")} == {True}
+    assert "no __syncwarp()" in text
+
+
+def test_conflict_does_not_depend_on_the_order_of_execution(races: Rig) -> None:
+    out = races.array(64, np.int32)
+    text = raced(races, "early", 64, out)
+    assert {f":{line_of(RACES, mark)}:" in text for mark in ("read_first", "write_last")} == {True}
+    assert f":{line_of(RACES, 'both')}:" in raced(races, "both", 64, out)
+    text = raced(races, "count", 64, out)
+    assert {f":{line_of(RACES, mark)}:" in text for mark in ("clear", "add")} == {True}
+
+
+@pytest.mark.parametrize("name", ["bytes", "pairs", "fine"])
+def test_correct_kernels_have_no_races(races: Rig, name: str) -> None:
+    out = races.array(64, np.int32)
+    races.launch(name, 3, 64, out, *((np.int32(3),) if name == "fine" else ()))
+    assert races.take_output()[0] == ""
+    assert out[5] == {"bytes": 1, "pairs": 5 ^ 31 ^ 1, "fine": 2016 + 64 + 1}[name]
+
+
+def test_programs_in_lockstep_race_between_warps_only() -> None:
+    with rig() as gpu:
+        gpu.load(RACES, ("--racecheck", "--lockstep"))
+        out = gpu.array(64, np.int32)
+        gpu.launch("reverse", 1, 32, out, np.int32(0), np.uint32(0))
+        assert out[:32].tolist() == list(range(31, -1, -1))
+        assert "no barrier between them" in failure(gpu, "early", out, block=64)
+
+
+UNWRITTEN = r"""
+extern "C" __global__ void part(const int *a, int *o) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    if (t < 40) s[t] = a[t];
+    __syncthreads();
+    o[t] = s[t]; // part
+}
+extern "C" __global__ void use(int *fresh, int *o) { o[threadIdx.x] = fresh[threadIdx.x]; /* use */ }
+extern "C" __global__ void set(int *fresh, int n) { if (threadIdx.x < n) fresh[threadIdx.x] = 1; }
+extern "C" __global__ void add(int *fresh) { atomicAdd(&fresh[threadIdx.x], 1); /* add */ }
+"""
+
+
+def fill(gpu: Rig, array: Any, size: int) -> None:
+    op = ffi.new("struct vgc_op *")
+    op.kind, op.context, op.dst, op.size, op.value, op.unit = lib.VGC_OPK_FILL, 1, array.ctypes.data, size, 1, 4
+    assert gpu.submit(op) == Status.OK
+
+
+def test_reads_of_memory_that_was_never_written() -> None:
+    with rig() as gpu:
+        before = gpu.array(64, np.int32)
+        gpu.load(UNWRITTEN, ("--initcheck",))
+        fresh, out = gpu.array(64, np.int32), gpu.array(64, np.int32)
+        gpu.launch("use", 1, 64, before, out)  # allocated before the program was loaded: not known
+        text = failure(gpu, "use", fresh, out, block=64)
+        assert re.match(rf"initcheck: source.cu:{line_of(UNWRITTEN, 'use')}:\d+: read of 4 bytes at .* 'fresh'", text)
+        gpu.launch("set", 1, 64, fresh, np.int32(63))
+        assert "thread (63,0,0)" in failure(gpu, "use", fresh, out, block=64)
+        fill(gpu, fresh, 256)
+        gpu.launch("use", 1, 64, fresh, out)
+        assert "atomic operation" not in failure(gpu, "add", gpu.array(64, np.int32), block=1)
+        text = failure(gpu, "part", fresh, out, block=64)
+        assert re.match(rf"initcheck: source.cu:{line_of(UNWRITTEN, 'part')}:.* 'part::s' \(byte 160 of", text)
+
+
+def test_kernels_of_other_programs_may_write_anything() -> None:
+    with rig() as gpu:
+        gpu.load(UNWRITTEN, ("--initcheck",))
+        fresh, out = gpu.array(64, np.int32), gpu.array(64, np.int32)
+        use = gpu.functions["use"]
+        gpu.load(UNWRITTEN)
+        gpu.launch("set", 1, 64, fresh, np.int32(64))
+        gpu.functions["use"] = use
+        gpu.launch("use", 1, 64, fresh, out)
+
+
+def test_all_checks_together_accept_correct_kernels() -> None:
+    with rig() as gpu:
+        gpu.load(RACES, ("--memcheck", "--racecheck", "--initcheck"))
+        out = gpu.array(64, np.int32)
+        gpu.launch("fine", 2, 64, out, np.int32(3))
+        assert out[0] == 2016 + 64 + 1
+
+
+def test_kernels_without_checks_call_nothing() -> None:
+    from tests.unit.cpu_rig import compile_image
+
+    assert b"__vgc_check\0" in compile_image(RACES, ("--racecheck",))[0]
+    assert b"__vgc_check\0" not in compile_image(RACES)[0]
