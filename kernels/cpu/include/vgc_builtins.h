@@ -45,6 +45,7 @@ __device__ __attribute__((const)) void *__vgc_shared();
 /* Waits for other threads: the compiler cuts kernels at these calls (enum vgc_cpu_site_kind). */
 __device__ void __vgc_barrier();
 __device__ void __vgc_grid_barrier();
+__device__ void __vgc_yield();
 __device__ int __vgc_barrier_reduce(int kind, int predicate);
 __device__ unsigned __vgc_warp32(int kind, unsigned mask, unsigned value, unsigned arg);
 __device__ unsigned long long __vgc_warp64(int kind, unsigned mask, unsigned long long value, unsigned arg);
@@ -52,6 +53,7 @@ __device__ unsigned long long __vgc_warp64(int kind, unsigned mask, unsigned lon
 /* Functions of the runtime (vhost_backend/engines/cpu/device.c); vgc_libc.h declares those of the C library. */
 __device__ __attribute__((noreturn)) void __vgc_trap();
 __device__ unsigned long long __vgc_globaltimer();
+__device__ unsigned long long __vgc_mbarrier_arrive(unsigned long long *barrier, unsigned count, unsigned dropped, int bytes);
 }
 
 enum {

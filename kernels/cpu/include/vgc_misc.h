@@ -9,7 +9,8 @@ __VGC_FN__ void __prof_trigger(int) {}
 __VGC_FN__ long long clock64() { return (long long)__builtin_readcyclecounter(); }
 __VGC_FN__ unsigned long long __globaltimer() { return __vgc_globaltimer(); }
 __VGC_FN__ unsigned long long __vgc_clock() { return __builtin_readcyclecounter(); }
-__VGC_FN__ void __nanosleep(unsigned) { __builtin_ia32_pause(); }
+/* Sleeps as long as other threads of the block can go on. */
+__VGC_FN__ void __nanosleep(unsigned) { __vgc_yield(); }
 
 #define __VGC_LOAD(name)                                                                                                               \
     template <class T> __VGC_FN__ T name(const T *address) { return *address; }

@@ -376,6 +376,9 @@ __attribute__((noreturn)) void __vgc_trap(void);
 uint64_t __vgc_globaltimer(void);
 extern __thread struct vgc_cpu_ctx *vgc_cpu_current __attribute__((tls_model("initial-exec")));
 
+/* mbarrier.c, for kernels */
+uint64_t __vgc_mbarrier_arrive(uint64_t *barrier, uint32_t count, uint32_t dropped, int32_t bytes);
+
 /* descriptor.c */
 void cpu_put_texture(struct vgc_engine *engine, const struct vgc_texture_spec *spec, uint64_t address);
 

@@ -4,8 +4,8 @@
  * region runs once over all of them. Otherwise the block is *apart* and runs one warp at a time: `next` is the site of
  * each thread, `waits` tells whether it may go on. A warp operation is complete when all live threads of its mask are
  * at an operation of the same kind with the same mask; an operation over the active lanes, when nothing else in the
- * warp can go on; a barrier, when all live threads of the block are at a barrier. If nothing can go on, the block is
- * deadlocked.
+ * warp can go on; a yield, when no thread of the block can go on otherwise; a barrier, when all live threads of the
+ * block are at a barrier. If nothing can go on, the block is deadlocked.
  */
 #include "cpu_engine.h"
 
@@ -142,7 +142,7 @@ static void release_groups(struct parts *parts, uint32_t warp)
         uint32_t thread = warp * VGC_CPU_WARP + lane;
         uint32_t kind = site_of(parts, thread)->kind;
         left &= left - 1;
-        if (is_for_all(kind) || is_over_active(kind))
+        if (is_for_all(kind) || is_over_active(kind) || kind == VGC_SITE_YIELD)
             continue;
         uint32_t needed = (mask_of(parts, thread) | 1u << lane) & parts->live[warp];
         if ((needed & ~parts->waits[warp]) == 0 && alike(parts, warp, needed, thread) == needed)
@@ -240,6 +240,23 @@ static bool is_live(const struct parts *parts, uint32_t thread)
     return (parts->live[thread / VGC_CPU_WARP] >> thread % VGC_CPU_WARP & 1) != 0;
 }
 
+/* Releases all threads that have yielded; false if no thread has. They may wait for another block. */
+static bool release_yields(struct parts *parts)
+{
+    bool found = false;
+    for (uint32_t warp = 0; warp < parts->num_warps; warp++)
+        for (uint32_t left = parts->waits[warp]; left != 0; left &= left - 1) {
+            uint32_t lane = (uint32_t)__builtin_ctz(left);
+            if (site_of(parts, warp * VGC_CPU_WARP + lane)->kind == VGC_SITE_YIELD) {
+                parts->waits[warp] &= ~(1u << lane);
+                found = true;
+            }
+        }
+    if (found)
+        __builtin_ia32_pause();
+    return found;
+}
+
 /* True if all live threads have reached a barrier of the grid. */
 static bool is_at_grid(const struct parts *parts)
 {
@@ -328,10 +345,12 @@ static const struct vgc_cpu_site *run_apart(struct parts *parts, uint32_t *first
         }
         if (alive == 0)
             return NULL;
-        parts->at_grid = is_at_grid(parts);
-        if (parts->at_grid)
-            return NULL;
-        release_barrier(parts);
+        if (!release_yields(parts)) {
+            parts->at_grid = is_at_grid(parts);
+            if (parts->at_grid)
+                return NULL;
+            release_barrier(parts);
+        }
         const struct vgc_cpu_site *site = together(parts, first, last);
         if (site != NULL)
             return site;
@@ -358,6 +377,10 @@ static void exchange_together(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site
     }
     if (site->kind == VGC_SITE_SYNCWARP || site->kind == VGC_SITE_STEP)
         return;
+    if (site->kind == VGC_SITE_YIELD) {
+        __builtin_ia32_pause();
+        return;
+    }
     for (uint32_t warp = first / VGC_CPU_WARP; warp * VGC_CPU_WARP < last; warp++)
         cpu_exchange(ctx, site, warp, lanes_in(warp, first, last));
 }
@@ -366,7 +389,7 @@ static void exchange_together(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site
 static bool is_whole(const struct vgc_cpu_site *site)
 {
     return is_barrier(site->kind) || is_over_active(site->kind) || site->kind == VGC_SITE_SYNCWARP ||
-           ((site->flags & VGC_SITE_CONST_MASK) != 0 && site->mask == ~0u);
+           site->kind == VGC_SITE_YIELD || ((site->flags & VGC_SITE_CONST_MASK) != 0 && site->mask == ~0u);
 }
 
 /* Runs the block while it is together, from `site` on, and whenever it is together again; true at a barrier of the

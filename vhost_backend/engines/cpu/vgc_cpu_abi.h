@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 5,
+    VGC_CPU_ABI = 6,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -50,7 +50,8 @@ enum vgc_cpu_site_kind {
     VGC_SITE_GRID = 15,          /* a barrier of all blocks of the grid */
     VGC_SITE_PRODUCT = 16,       /* of matrices: work() on the rooms of the whole warp */
     VGC_SITE_STEP = 17,          /* between accesses to memory of a warp that goes in step, over the active lanes */
-    VGC_SITE_KINDS = 18,
+    VGC_SITE_YIELD = 18,         /* lets all other threads of the block go on first */
+    VGC_SITE_KINDS = 19,
 };
 
 enum {

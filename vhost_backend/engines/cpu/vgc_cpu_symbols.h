@@ -21,6 +21,8 @@ VGC_CPU_SYMBOL(__vgc_launch)
 VGC_CPU_SYMBOL(__vgc_launch_error)
 /* checked accesses (check.c) */
 VGC_CPU_SYMBOL(__vgc_check)
+/* barriers in shared memory (mbarrier.c) */
+VGC_CPU_SYMBOL(__vgc_mbarrier_arrive)
 /* textures (texture.c) */
 VGC_CPU_SYMBOL(__vgc_texture_sample)
 VGC_CPU_SYMBOL(__vgc_surface_outside)

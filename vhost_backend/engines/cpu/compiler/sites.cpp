@@ -37,6 +37,8 @@ Wait describe(llvm::CallInst &call)
         wait.kind = VGC_SITE_GRID;
     } else if (name == "__vgc_step") {
         wait.kind = VGC_SITE_STEP;
+    } else if (name == "__vgc_yield") {
+        wait.kind = VGC_SITE_YIELD;
     } else if (name == "__vgc_barrier_reduce") {
         wait.kind = constant_kind(call);
         wait.value = 1;
@@ -148,7 +150,8 @@ llvm::SetVector<llvm::BasicBlock *> ordered_blocks(llvm::Function &kernel)
 bool is_wait_name(llvm::StringRef name)
 {
     return name == "__vgc_barrier" || name == "__vgc_grid_barrier" || name == "__vgc_barrier_reduce" ||
-           name == "__vgc_step" || name == "__vgc_warp32" || name == "__vgc_warp64" || name == "__vgc_warp_product";
+           name == "__vgc_step" || name == "__vgc_warp32" || name == "__vgc_warp64" || name == "__vgc_warp_product" ||
+           name == "__vgc_yield";
 }
 
 llvm::AllocaInst *make_room(llvm::Function &kernel)

@@ -4,8 +4,6 @@
 #include "math.h"
 #include "warp.h"
 
-#include "llvm/IR/IntrinsicsX86.h"
-
 namespace vgc::ptx
 {
 namespace
@@ -97,7 +95,7 @@ void lower_fence(Instruction &i)
 void lower_nanosleep(Instruction &i)
 {
     i.need_type();
-    i.b.CreateIntrinsic(llvm::Intrinsic::x86_sse2_pause, {}, {});
+    i.low.call_builtin("__vgc_yield", i.b.getVoidTy());
 }
 
 void lower_bra(Instruction &i)

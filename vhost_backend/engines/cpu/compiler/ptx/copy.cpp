@@ -2,6 +2,7 @@
 #include "address.h"
 #include "forms.h"
 #include "math.h"
+#include "mbarrier.h"
 
 namespace vgc::ptx
 {
@@ -37,9 +38,23 @@ void lower_copy(Instruction &i)
                    b.CreateZExt(minimum(b, count, b.getInt32(uint32_t(size)), false), b.getInt64Ty()));
 }
 
+/// cp.async.mbarrier.arrive: an arrival when the thread's copies are complete, and they are. Without .noinc, the phase
+/// expects one more for it: nothing changes.
+void lower_arrival(Instruction &i)
+{
+    i.need_one({"arrive"});
+    i.need_one({"b64"});
+    const bool counts = i.take("noinc");
+    Value *place = pointer(i, 0, take_space(i));
+    if (counts)
+        arrive_at(i, place, i.b.getInt32(1), i.b.getInt32(0), i.b.getInt32(0));
+}
+
 void lower_cp(Instruction &i)
 {
     i.need_one({"async"});
+    if (i.take("mbarrier"))
+        return lower_arrival(i);
     if (i.take_one({"commit_group", "wait_all", "wait_group"}).empty())
         lower_copy(i);
 }
