@@ -18,6 +18,8 @@ from tests.unit.cuda_compile_rig import DRIVER, needs_nvcc, needs_nvrtc
 from vhost_backend.compiler import view
 from vhost_backend.compiler.job import INSIDE, CompileJob
 from vhost_backend.compiler.run import CompileLimits, run_compile
+from vhost_backend.engines.cpu.cccl import HINT as CCCL_HINT
+from vhost_backend.engines.cpu.cccl import cccl
 from vhost_backend.engines.cpu.toolchain import INCLUDE_DIR
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.sandbox import build, memfd
@@ -107,6 +109,20 @@ def test_headers_of_other_packages_do_not_exist() -> None:
     image, log = compiled("cpu", "#include <cstdio>\n#include <unistd.h>\n" + asked + EMPTY)
     assert "seen" not in log
     assert image
+
+
+@pytest.mark.skipif(cccl() is None, reason=f"CUB is not installed: {CCCL_HINT}")
+def test_cub_is_seen_without_its_neighbours() -> None:
+    """NVIDIA's wheels have the libraries beside headers that are not for guests."""
+    source = "#include <cub/block/block_reduce.cuh>\n"
+    names = ("cudaEGL.h", "../cudaEGL.h", "../cuda_egl_interop.h", "../nvrtc.h", "../../lib", "../../../__init__.py")
+    asked = "".join(
+        f"#if __has_include(<{name}>) || __has_include(<cub/../{name}>)\n#error seen {name}\n#endif\n" for name in names
+    )
+    image, log = compiled("cpu", source + asked + EMPTY)
+    assert "seen" not in log
+    assert image
+    assert not told_of_the_host(image, log)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -23,6 +23,7 @@ from tests.waiting import sleeps_for_good, threads_of, until
 from vhost_backend import cli, sockets
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
+from vhost_backend.engines.cpu.cccl import Cccl
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.sandbox.terms import SandboxError
 from virtio_proto.schema import FINGERPRINT, Health, Opcode, Status
@@ -385,6 +386,21 @@ def test_doctor_says_what_is_missing(capsys: pytest.CaptureFixture[str], monkeyp
     assert "missing  CPU engine's compiler: /nowhere" in out
     assert "absent   QEMU: no qemu-system-x86_64 in PATH" in out
     assert "to get it: " in out
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_doctor_looks_for_cub(
+    is_there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Cccl(tmp_path, "3.0.1", (), "")
+    monkeypatch.setattr("vhost_backend.engines.cpu.cccl.cccl", lambda: found if is_there else None)
+    cli.main(["doctor"])
+    out = capsys.readouterr().out
+    if is_there:
+        assert f"ok       CUB, Thrust and libcu++: 3.0.1, in {tmp_path}\n" in out
+    else:
+        assert "absent   CUB, Thrust and libcu++: none; programs for the CPU engine cannot include them\n" in out
+        assert "to get it: pip install nvidia-cuda-cccl\n" in out
 
 
 # ---- listening -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,12 +34,14 @@ class LaunchError(Exception):
         super().__init__(text)
 
 
-def compile_image(source: str, options: Sequence[str] = ()) -> tuple[bytes, str]:
+def compile_image(
+    source: str, options: Sequence[str] = (), settings: Mapping[str, str] | None = None
+) -> tuple[bytes, str]:
     """The image and the compiler's log.
 
     :raise CompileError: it does not compile.
     """
-    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), tuple(options), {})
+    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), tuple(options), settings or {})
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / job.input_name).write_text(source)
         done = subprocess.run(job.argv, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)

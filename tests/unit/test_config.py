@@ -130,6 +130,7 @@ OPTIONS: dict[str, Scalar] = {
     "binaries": True,
     "heap": MIB,
     "lockstep": True,
+    "cccl": "auto",
     "unknown": 1,
 }
 
@@ -218,8 +219,16 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {engine: {options: {x: [1]}}}}", "options.x is not a key"),
         ("vms: {a: {engine: {options: {driver: [1]}}}}", "options.driver is a list"),
         (
+            "vms: {a: {engine: {kind: 'null', options: {threads: 3}}}}",
+            "a.engine.options.threads is not a key; allowed: nothing",
+        ),
+        (
             "vms: {a: {engine: {kind: cpu, options: {threads: 3}}}}",
-            "a.engine.options.threads is not a key; allowed: lockstep",
+            "a.engine.options.threads is not a key; allowed: cccl, lockstep",
+        ),
+        (
+            "vms: {a: {engine: {kind: cpu, options: {cccl: there}}}}",
+            "a.engine.options.cccl is 'there'; allowed: auto, off, or the folder",
         ),
         ("vms: {a: {sandbox: 'off'}}", "strict or best-effort or permissive"),
         ("vms: {a: {cache_domain: '/x'}}", "vms.a.cache_domain is '/x'; allowed: 1 to 63 of A-Z a-z 0-9 _ . -"),
@@ -255,8 +264,16 @@ def test_unreadable_file_is_explained(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", ["5", "[1]"])
 def test_options_are_refused_for_an_engine_without_options(options: str) -> None:
-    with pytest.raises(ConfigError, match=r"vms\.a\.engine\.options is .*; allowed: nothing, the engine null has no"):
+    with pytest.raises(ConfigError, match=r"vms\.a\.engine\.options is .*; allowed: nothing, the engine null has"):
         config.parse(f"vms: {{a: {{engine: {{kind: 'null', options: {options}}}}}}}")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("auto", "auto"), ("off", "off"), ("'off'", "off"), ("/opt/x", "/opt/x")]
+)
+def test_folder_of_libraries(written: str, meant: str) -> None:
+    parsed = config.parse(f"vms: {{a: {{engine: {{kind: cpu, options: {{cccl: {written}}}}}}}}}")
+    assert parsed.vms[0].engine.options == {"cccl": meant}
 
 
 @pytest.mark.parametrize("prefix", ["GPU", "MIG"])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import Rig, compile_image, rig
+from tests.unit.cpu_rig import LaunchError, Rig, compile_image, rig
+from virtio_proto.schema import Status
 
 SOURCE = r"""
 #include <cuda_fp16.h>
@@ -25,6 +26,17 @@ EXPORT warp_exchange(int *out, int rounds) { // only __syncwarp stands between a
         cells[t] = next;
     }
     out[t] = cells[t];
+}
+EXPORT numbered_barriers(int *out, int count) {
+    __shared__ int cells[64];
+    int t = threadIdx.x;
+    cells[t] = t;
+    __barrier_sync(3);
+    int other = cells[63 - t];
+    __barrier_sync_count(1, count);
+    cells[t] = other;
+    __syncthreads();
+    out[t] = cells[(t + 1) % 64];
 }
 EXPORT warp_exchange_of_some(int *out) {
     __shared__ volatile int cells[32];
@@ -147,6 +159,15 @@ def test_atomics_of_two_bytes(gpu: Rig) -> None:
     assert list(cell) == [3 * 256, 0], "the neighbour is left alone"
     assert list(sums) == [128, 0]
     assert list(pairs) == [256, 64]
+
+
+def test_barriers_with_numbers(gpu: Rig) -> None:
+    out = gpu.array(64, np.int32)
+    gpu.launch("numbered_barriers", 1, 64, out, np.int32(64))
+    assert (out == (63 - (np.arange(64) + 1) % 64)).all()
+    with pytest.raises(LaunchError) as caught:
+        gpu.launch("numbered_barriers", 1, 64, out, np.int32(32))
+    assert caught.value.status == Status.FAULT
 
 
 def test_fences_order_stores(gpu: Rig) -> None:

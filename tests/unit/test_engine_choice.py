@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from vhost_backend.compiler.job import Target
 from vhost_backend.config.daemon import EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.config.engine import EngineName
 from vhost_backend.daemon import engines as daemon_engines
@@ -107,6 +108,19 @@ def test_programs_get_hooks_if_there_is_a_control_system(
     choice = Host(TWO, has_control=has_control).choose(vm("cuda", **options))
     assert dict(choice.target.settings)["hooks"] == hooks
     assert "hooks" not in choice.config.engine.options  # the worker compiles nothing
+
+
+@pytest.mark.parametrize("kind", ["cpu", "auto"])
+def test_folder_of_libraries_goes_to_the_compilation(kind: EngineName) -> None:
+    choice = Host(NO_GPU).choose(vm(kind, cccl="/opt/cccl"))
+    assert named(choice) == ("cpu", {})
+    assert choice.target == Target("cpu", (("cccl", "/opt/cccl"),))
+
+
+def test_folder_of_libraries_is_not_for_gpus() -> None:
+    choice = Host(TWO).choose(vm("auto", cccl="/opt/cccl"))
+    assert named(choice) == ("cuda", {"device": UUIDS[0]})
+    assert "cccl" not in dict(choice.target.settings)
 
 
 NO_PTXAS = "no ptxas for nvrtc of CUDA 13.0; pip install 'nvidia-cuda-nvcc==13.0.*'"

@@ -120,6 +120,16 @@ def _unparsed(_problems: Problems, _path: str, at: Located) -> Located:
     return at
 
 
+def _libraries(problems: Problems, path: str, at: Located) -> str | None:
+    """Folder of CUB, Thrust and libcu++."""
+    if at.value in ("auto", False, "off"):  # off is false to YAML
+        return "auto" if at.value == "auto" else "off"
+    if isinstance(at.value, str) and at.value.startswith("/"):
+        return at.value
+    problems.add(at, path, "auto, off, or the folder that has cub, cuda, nv and thrust")
+    return None
+
+
 _CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "device": _device,
     "driver": _driver,
@@ -130,11 +140,11 @@ _CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "binaries": _flag,
     "heap": scaled(SIZE_UNITS, 64 * KIB, 64 * GIB, "a size such as 8M, from 64K to 64G"),
 }
-_CPU_OPTIONS: Final[Mapping[str, Parser[Any]]] = {"lockstep": _flag}
+_CPU_OPTIONS: Final[Mapping[str, Parser[Any]]] = {"cccl": _libraries, "lockstep": _flag}
 ENGINE_OPTIONS: Final[Mapping[EngineName, Mapping[str, Parser[Any]]]] = {
-    "auto": _CUDA_OPTIONS,
+    "auto": {**_CUDA_OPTIONS, "cccl": _libraries},
     "cpu": _CPU_OPTIONS,
     "null": {},
     "cuda": _CUDA_OPTIONS,
 }
-"""Options of each engine. Those of ``auto`` apply if it finds a GPU."""
+"""Options of each engine. Those of ``auto`` apply to the engine that it chooses."""

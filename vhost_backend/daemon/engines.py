@@ -171,6 +171,7 @@ class Engines:
         if unseen and config.engine.options.get("hooks") == "on":
             raise EngineError(f"'hooks: on' cannot be had: {unseen}; or set 'hooks: auto', which does without")
         options = dict(config.engine.options)
+        options.pop("cccl", None)  # the CPU engine's
         settings = {
             "arch": gpu.arch,
             "driver": found.driver_version,
@@ -242,11 +243,15 @@ def _is_meant(gpu: Gpu, wanted: Scalar) -> bool:
 
 
 def _plain(config: VmConfig, kind: EngineName, why: str = "") -> Choice:
-    """Choice of an engine without devices, whose options are settings of its compiler or the worker's. Options of `auto` are dropped, as they are for GPUs."""
+    """Choice of an engine without devices. Options of `auto` for GPUs are dropped, and those of compilation go there."""
     options = dict(config.engine.options) if kind == config.engine.kind else {}
-    settings = (("lockstep", "on"),) if options.pop("lockstep", False) else ()
+    options.pop("cccl", None)
+    settings = [("lockstep", "on")] if options.pop("lockstep", False) else []
+    libraries = config.engine.options.get("cccl") if kind == "cpu" else None
+    if libraries is not None:
+        settings.append(("cccl", str(libraries)))
     pes = config.quota.pes or os.cpu_count() or 1
-    return Choice(replace(config, engine=EngineConfig(kind, options)), Target(kind, settings), pes, why=why)
+    return Choice(replace(config, engine=EngineConfig(kind, options)), Target(kind, tuple(settings)), pes, why=why)
 
 
 def compiler_problem(arch: str, driver: str, compiler: str) -> str | None:

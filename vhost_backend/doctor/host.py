@@ -67,7 +67,7 @@ def _compiler() -> Iterator[Finding]:
 def _headers() -> Iterator[Finding]:
     if importlib.util.find_spec("vhost_backend._dataplane") is None:
         return  # without which the engine cannot be imported
-    from vhost_backend.engines.cpu import host_headers, toolchain
+    from vhost_backend.engines.cpu import cccl, host_headers, toolchain
 
     name = "C and C++ headers of programs"
     try:
@@ -76,6 +76,11 @@ def _headers() -> Iterator[Finding]:
         yield Finding(name, ok=False, text=error.text, hint=error.hint)
     else:
         yield Finding(name, ok=True, text=", ".join(map(str, folders)), hint=host_headers.HINT)
+    libraries = cccl.cccl()
+    text = "none; programs for the CPU engine cannot include them"
+    if libraries is not None:
+        text = f"{libraries.version or 'found'}, in {libraries.folder}"
+    yield Finding("CUB, Thrust and libcu++", libraries is not None, text, cccl.HINT, optional=True)
 
 
 def _sandbox() -> Iterator[Finding]:

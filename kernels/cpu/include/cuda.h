@@ -218,13 +218,24 @@ typedef enum CUjitInputType_enum {
     CU_JIT_INPUT_OBJECT = 3,
     CU_JIT_INPUT_LIBRARY = 4
 } CUjitInputType;
-typedef enum CUmemAllocationType_enum { CU_MEM_ALLOCATION_TYPE_INVALID = 0, CU_MEM_ALLOCATION_TYPE_PINNED = 1 } CUmemAllocationType;
+typedef enum CUmemAllocationType_enum {
+    CU_MEM_ALLOCATION_TYPE_INVALID = 0,
+    CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+    CU_MEM_ALLOCATION_TYPE_MANAGED = 2
+} CUmemAllocationType;
 typedef enum CUmemAllocationHandleType_enum {
     CU_MEM_HANDLE_TYPE_NONE = 0,
     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
     CU_MEM_HANDLE_TYPE_WIN32 = 2
 } CUmemAllocationHandleType;
-typedef enum CUmemLocationType_enum { CU_MEM_LOCATION_TYPE_INVALID = 0, CU_MEM_LOCATION_TYPE_DEVICE = 1 } CUmemLocationType;
+typedef enum CUmemLocationType_enum {
+    CU_MEM_LOCATION_TYPE_INVALID = 0,
+    CU_MEM_LOCATION_TYPE_NONE = 0,
+    CU_MEM_LOCATION_TYPE_DEVICE = 1,
+    CU_MEM_LOCATION_TYPE_HOST = 2,
+    CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
+    CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4
+} CUmemLocationType;
 typedef enum CUmemAccess_flags_enum {
     CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
     CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
@@ -404,3 +415,4 @@ CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resource
 CUresult cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resources, CUstream stream);
 CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource);
 }
+#include "vgc_driver_api.h"

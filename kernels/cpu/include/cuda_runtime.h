@@ -7,6 +7,7 @@
 #define __CUDACC_VER_MINOR__ 6
 #define __CUDACC_VER_BUILD__ 20
 #define CUDART_VERSION 12060
+#define __CUDA_ARCH_LIST__ __CUDA_ARCH__
 #include "vgc_builtins.h"
 #include "vector_types.h"
 #include "vgc_libc.h"

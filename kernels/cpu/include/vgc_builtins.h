@@ -8,10 +8,10 @@
 #else
 #define __global__ __attribute__((global)) __attribute__((annotate("vgc.kernel")))
 #endif
-#define __shared__ __attribute__((shared))
+#define __shared__ __attribute__((shared)) __attribute__((vgc_shared))
 #define __constant__ __attribute__((constant))
 #define __managed__ __attribute__((device))
-#define __launch_bounds__(...) __attribute__((annotate("vgc.bounds", __VA_ARGS__)))
+#define __launch_bounds__(...) __attribute__((annotate("vgc.bounds", __vgc_bounds(__VA_ARGS__))))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
@@ -26,6 +26,9 @@
 #define __VGC_FN__ static __device__ __forceinline__
 
 typedef __SIZE_TYPE__ size_t;
+
+/* Most threads of a block, of the arguments of __launch_bounds__. */
+__host__ __device__ constexpr unsigned __vgc_bounds(unsigned threads, unsigned = 0, unsigned = 0) { return threads; }
 
 extern "C" {
 /* Position of the running thread. `const`, as it never changes within a thread: loops over threads compute it. */

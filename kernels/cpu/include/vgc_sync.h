@@ -6,6 +6,14 @@ __VGC_FN__ void __syncthreads() { __vgc_barrier(); }
 __VGC_FN__ int __syncthreads_count(int predicate) { return __vgc_barrier_reduce(__VGC_BARRIER_COUNT, predicate); }
 __VGC_FN__ int __syncthreads_and(int predicate) { return __vgc_barrier_reduce(__VGC_BARRIER_AND, predicate); }
 __VGC_FN__ int __syncthreads_or(int predicate) { return __vgc_barrier_reduce(__VGC_BARRIER_OR, predicate); }
+/* Barriers with a number; one for other threads than the whole block traps. */
+__VGC_FN__ void __barrier_sync(unsigned) { __vgc_barrier(); }
+__VGC_FN__ void __barrier_sync_count(unsigned, unsigned count) {
+    const unsigned threads = __vgc_ntid_x() * __vgc_ntid_y() * __vgc_ntid_z();
+    if (count != threads && count != ((threads + 31) & ~31u))
+        __vgc_trap();
+    __vgc_barrier();
+}
 __VGC_FN__ void __syncwarp(unsigned mask = 0xffffffffu) { __vgc_warp32(__VGC_SYNCWARP, mask, 0, 0); }
 
 __VGC_FN__ void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }

@@ -17,7 +17,7 @@ from vhost_backend.engines.base import (
     ProgramError,
     ProgramPlace,
 )
-from vhost_backend.engines.cpu import toolchain
+from vhost_backend.engines.cpu import cccl, toolchain
 from vhost_backend.errors import EngineError
 
 _PAGE_BYTES: Final = 4096
@@ -51,8 +51,9 @@ class CpuEngine(Engine):
 
     @classmethod
     def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane enforces both
-        if options:
-            raise EngineError(f"the cpu engine has no options, but got {', '.join(sorted(options))}")
+        unknown = options.keys() - {"cccl"}  # which is for the compiler
+        if unknown:
+            raise EngineError(f"the cpu engine has the option cccl alone, but got {', '.join(sorted(unknown))}")
         return cls(pes)
 
     def start(self) -> None:
@@ -132,7 +133,9 @@ class CpuEngine(Engine):
     ) -> CompileJob:
         if kind != "CUDA_SOURCE":
             raise ValueError(f"the cpu engine does not compile {kind}; allowed: CUDA_SOURCE")
-        return toolchain.compile_job(options, source, lockstep=settings.get("lockstep") == "on")
+        return toolchain.compile_job(
+            options, source, settings.get("cccl", cccl.AUTO), lockstep=settings.get("lockstep") == "on"
+        )
 
     def _reason(self) -> str:
         return _text(self._why)

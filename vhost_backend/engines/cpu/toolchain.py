@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.compiler.job import INSIDE, CompileJob
+from vhost_backend.engines.cpu import cccl
 from vhost_backend.engines.cpu.host_headers import host_headers
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.terms import Bind
@@ -29,11 +30,14 @@ _HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
-def compile_job(options: tuple[str, ...], source: bytes | None = None, *, lockstep: bool = False) -> CompileJob:
+def compile_job(
+    options: tuple[str, ...], source: bytes | None = None, libraries: str = cccl.AUTO, *, lockstep: bool = False
+) -> CompileJob:
     """Job that runs ``vgc-cpucc``, which refuses unknown options.
 
     :param lockstep: the VM's programs are compiled with ``--lockstep``.
     :param source: a source that cannot ask for headers of the host is compiled without them, as each costs a mount.
+    :param libraries: folder of CUB, Thrust and libcu++, "auto" or "off".
 
     :raise HostError: the compiler has not been built, or headers are missing.
     """
@@ -44,6 +48,10 @@ def compile_job(options: tuple[str, ...], source: bytes | None = None, *, lockst
     headers = host_headers(COMPILER, LLVM_DIR)
     hosted = source is None or _HOSTED.search(source) is not None
     folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
+    named = hosted and (source is None or cccl.names_cccl(source))
+    nvidias = cccl.cccl(libraries) if named else None
+    if nvidias is not None:
+        folders.insert(0, nvidias.folder)
     argv: tuple[str | Path, ...] = (
         COMPILER,
         "--llvm",
@@ -65,8 +73,10 @@ def compile_job(options: tuple[str, ...], source: bytes | None = None, *, lockst
         argv=argv,
         input_name="source.cu",
         output_name="image",
-        visible=(*_visible(), *(headers.visible if hosted else ())),
-        identity=identity() + (" lockstep" if lockstep else ""),
+        visible=(*_visible(), *(headers.visible if hosted else ()), *(nvidias.visible if nvidias else ())),
+        identity=" ".join(
+            (identity(), *((nvidias.identity,) if nvidias else ()), *(("lockstep",) if lockstep else ()))
+        ),
         is_alone=True,
     )
 

@@ -1,5 +1,5 @@
 // vgc-cpucc: CUDA C source -> an image of x86 code that the CPU engine runs. The steps, in order:
-//   source.cpp     looks at the source's text (source.h)
+//   source.cpp     looks at the source's text (source.h); libraries.cpp at those that it includes and the host lacks
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
 //   launches.cpp   makes launches in device code calls of the runtime

@@ -113,7 +113,7 @@ Words clang_arguments(const Options &options, llvm::StringRef text)
     // clang 19 warns of the features that it finds itself on processors with AVX10
     words.insert(words.end(), {"-Wno-unknown-cuda-version", "-Wno-invalid-feature-combination", "-Wno-register",
                                "-Wno-c++11-narrowing"});
-    words.insert(words.end(), {"-U", "__CUDA_ARCH__", "-D", "__CUDA_ARCH__=700", "-D", "__CUDACC__=1", "-D",
+    words.insert(words.end(), {"-U", "__CUDA_ARCH__", "-D", "__CUDA_ARCH__=800", "-D", "__CUDACC__=1", "-D",
                                "__VGC_CPU__=1", "-D", "__GCC_HAVE_DWARF2_CFI_ASM=1"});
     add_folders(options, words);
     add_headers(options, text, words);
@@ -153,8 +153,10 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
     compiler.createDiagnostics();
     Emission emission(context);
     context.setDiscardValueNames(true);
-    if (!compiler.ExecuteAction(emission))
+    if (!compiler.ExecuteAction(emission)) {
+        advise_on_libraries(options, text);
         _exit(1);
+    }
     context.setDiscardValueNames(false);
     return emission.take_module();
 }

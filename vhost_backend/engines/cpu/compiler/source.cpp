@@ -14,21 +14,6 @@ namespace vgc
 namespace
 {
 
-/// Name in an #include directive; empty for other lines.
-llvm::StringRef included(llvm::StringRef line)
-{
-    line = line.ltrim();
-    if (!line.consume_front("#"))
-        return "";
-    line = line.ltrim();
-    if (!line.consume_front("include"))
-        return "";
-    line = line.ltrim();
-    if (line.empty() || (line[0] != '<' && line[0] != '"'))
-        return "";
-    return line.drop_front().take_until([](char c) { return c == '>' || c == '"'; });
-}
-
 bool is_device_header(const Options &options, llvm::StringRef name)
 {
     return llvm::any_of(options.include_dirs, [&](const std::string &folder) {
@@ -210,6 +195,20 @@ std::string rewrite_launches(llvm::StringRef text)
         at += length;
     }
     return written;
+}
+
+llvm::StringRef included(llvm::StringRef line)
+{
+    line = line.ltrim();
+    if (!line.consume_front("#"))
+        return "";
+    line = line.ltrim();
+    if (!line.consume_front("include"))
+        return "";
+    line = line.ltrim();
+    if (line.empty() || (line[0] != '<' && line[0] != '"'))
+        return "";
+    return line.drop_front().take_until([](char c) { return c == '>' || c == '"'; });
 }
 
 std::string read_source(const Options &options)

@@ -11,6 +11,10 @@ namespace vgc
 struct Options;
 
 std::string read_source(const Options &options);
+/// Name in a line with an #include directive; empty for other lines.
+llvm::StringRef included(llvm::StringRef line);
+/// Says how a host gets a library that `text`, which does not compile, includes and the host lacks.
+void advise_on_libraries(const Options &options, llvm::StringRef text);
 /// True for text that a preprocessor has left, with the declarations of the C or C++ library in it.
 bool has_libraries_text(llvm::StringRef text);
 /// False for a source that cannot use CUDA's API for host code, whose declarations then need not be read.

@@ -11,7 +11,7 @@ namespace vgc::ptx
 namespace
 {
 
-/// Text of operand `number` if its constraint is C (a constant array of characters), which clang_plugin/ made Q.
+/// Text of operand `number` if its constraint is C (a constant array of characters), which constraints.cpp made Q.
 bool text_operand(const llvm::CallInst &call, unsigned number, std::string &text)
 {
     const auto *assembly = llvm::cast<llvm::InlineAsm>(call.getCalledOperand());

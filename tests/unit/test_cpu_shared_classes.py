@@ -1,0 +1,70 @@
+"""Shared variables of classes, which nobody constructs or destroys, and other declarations that clang takes less of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import CompileError, compile_image, rig
+
+SOURCE = r"""
+struct Guard {
+    int x;
+    __device__ ~Guard() { x = -1; }
+};
+template <class T> struct Box { T inner[2]; }; // has a destructor by its member
+struct Policy {
+    struct { int threads; } block;
+};
+constexpr Policy policy(int n) { return Policy{{n * 32}}; }
+
+template <int N> __global__ void __launch_bounds__(int(policy(N).block.threads), 2) f(int *out) {
+    __shared__ Guard some[N], one;
+    __shared__ Box<Guard> first;
+    __shared__ Box<int> plain;
+    if (threadIdx.x == 0) {
+        one.x = 5;
+        for (int i = 0; i < N; i++) some[i].x = 10 * i;
+        first.inner[1].x = 7;
+        plain.inner[0] = 9;
+    }
+    __syncthreads();
+    {
+        Guard local{3}; // whose destructor runs
+        out[4 + threadIdx.x] = local.x;
+    }
+    out[threadIdx.x] = threadIdx.x == 0 ? one.x : threadIdx.x == 1 ? some[N - 1].x
+                     : threadIdx.x == 2 ? first.inner[1].x : plain.inner[0];
+}
+template __global__ void f<3>(int *);
+
+struct Watched {
+    int *place;
+    __device__ ~Watched() { *place = 8; }
+};
+__global__ void destroys(int *out) { Watched watched{out}; }
+"""
+
+
+def test_shared_objects_have_no_destructors() -> None:
+    with rig(pes=1) as gpu:
+        functions = gpu.load(SOURCE).functions
+        assert [function.max_threads for function in functions if function.short_name == "f"] == [96]
+        out = gpu.array(8, np.int32)
+        gpu.launch("f", 1, 4, out)
+        assert out.tolist() == [5, 20, 7, 9, 3, 3, 3, 3]
+
+
+def test_other_objects_have_destructors() -> None:
+    with rig(pes=1) as gpu:
+        gpu.load(SOURCE)
+        out = gpu.array(1, np.int32)
+        gpu.launch("destroys", 1, 1, out)
+        assert out[0] == 8
+
+
+@pytest.mark.parametrize("size", ["", "[2]"])
+def test_shared_object_that_needs_its_constructor_is_refused(size: str) -> None:
+    source = f"struct A {{ int x = 3; }};\n__global__ void f(int *out) {{ __shared__ A a{size}; *out = 1; }}\n"
+    with pytest.raises(CompileError, match=r"source.cu:2:.*: error: initialization is not supported for __shared__"):
+        compile_image(source)

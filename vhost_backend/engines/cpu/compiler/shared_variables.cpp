@@ -1,0 +1,43 @@
+// Shared variables of classes that need no constructor but have a destructor, such as libcu++'s barriers. nvcc takes
+// them, and never calls the destructor; clang refuses them unless they are said to have no initial value.
+#include "clang/AST/ASTContext.h"
+#include "clang/AST/DeclCXX.h"
+#include "clang/Sema/ParsedAttr.h"
+#include "clang/Sema/Sema.h"
+
+namespace
+{
+
+/// The attribute that __shared__ gives variables beside CUDA's own (kernels/cpu/include/vgc_builtins.h).
+class SharedVariable : public clang::ParsedAttrInfo
+{
+  public:
+    SharedVariable()
+    {
+        static constexpr Spelling SPELLINGS[] = {{clang::ParsedAttr::AS_GNU, "vgc_shared"}};
+        Spellings = SPELLINGS;
+    }
+
+    bool diagAppertainsToDecl(clang::Sema &, const clang::ParsedAttr &, const clang::Decl *) const override
+    {
+        return true;
+    }
+
+    AttrHandling handleDeclAttribute(clang::Sema &sema, clang::Decl *decl, const clang::ParsedAttr &) const override
+    {
+        auto *variable = llvm::dyn_cast<clang::VarDecl>(decl);
+        if (variable == nullptr || variable->hasExternalStorage())
+            return AttributeApplied;
+        const clang::QualType type = sema.Context.getBaseElementType(variable->getType());
+        const clang::CXXRecordDecl *record = type->getAsCXXRecordDecl();
+        if (record != nullptr && !record->isDependentType() && sema.isCompleteType(variable->getLocation(), type) &&
+            record->hasTrivialDefaultConstructor() && !record->hasTrivialDestructor())
+            variable->addAttr(clang::LoaderUninitializedAttr::CreateImplicit(sema.Context));
+        return AttributeApplied;
+    }
+};
+
+} // namespace
+
+static clang::ParsedAttrInfoRegistry::Add<SharedVariable> registration("vgc-shared",
+                                                                       "shared variables as nvcc has them");
