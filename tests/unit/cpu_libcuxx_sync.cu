@@ -1,5 +1,4 @@
 // libcu++: atomics and barriers of all scopes, semaphores, latches, copies, pipelines.
-#include <cooperative_groups.h>
 #include <cuda/atomic>
 #include <cuda/barrier>
 #include <cuda/latch>
@@ -7,6 +6,9 @@
 #include <cuda/ptx>
 #include <cuda/semaphore>
 #include <cuda/std/atomic>
+// behind libcu++, which declares classes of theirs
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
 
 #define EXPORT extern "C" __global__ void
 

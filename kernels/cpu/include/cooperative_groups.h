@@ -17,6 +17,7 @@ template <class T, class Shuffle> __VGC_FN__ T __vgc_shuffle_words(const T &valu
 }
 
 namespace cooperative_groups {
+namespace __v1 { // where libcu++ declares some of these classes, too
 
 enum class thread_scope { thread_scope_thread, thread_scope_block, thread_scope_cluster, thread_scope_device, thread_scope_system };
 
@@ -312,4 +313,6 @@ __VGC_FN__ auto invoke_one_broadcast(const Group &group, Function &&function, Ar
     return group.shfl(result, 0);
 }
 
+} // namespace __v1
+using namespace __v1;
 } // namespace cooperative_groups

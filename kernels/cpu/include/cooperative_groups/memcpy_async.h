@@ -2,6 +2,12 @@
 #pragma once
 #include "../cooperative_groups.h"
 
+/* libcu++'s own, where this has been and is */
+#if __has_include(<cuda/__barrier/aligned_size.h>)
+#include <cuda/__barrier/aligned_size.h>
+#elif __has_include(<cuda/__memory/aligned_size.h>)
+#include <cuda/__memory/aligned_size.h>
+#else
 namespace cuda {
 /* A number of bytes that is a multiple of Alignment, as the addresses are. */
 template <size_t Alignment> struct aligned_size_t {
@@ -11,8 +17,10 @@ template <size_t Alignment> struct aligned_size_t {
     __VGC_METHOD__ constexpr operator size_t() const { return value; }
 };
 } // namespace cuda
+#endif
 
 namespace cooperative_groups {
+namespace __v1 {
 
 /* Copies `bytes` bytes, each thread every num_threads()-th piece of 16. */
 template <class Group> __VGC_FN__ void __vgc_copy(const Group &group, void *to, const void *from, size_t bytes) {
@@ -33,4 +41,6 @@ __VGC_FN__ void memcpy_async(const Group &group, To *to, const ToLayout &to_coun
 template <class Group> __VGC_FN__ void wait(const Group &group) { group.sync(); }
 template <unsigned Stage, class Group> __VGC_FN__ void wait_prior(const Group &group) { group.sync(); }
 
+} // namespace __v1
+using namespace __v1;
 } // namespace cooperative_groups

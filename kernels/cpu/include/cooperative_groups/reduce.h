@@ -3,6 +3,7 @@
 #include "../cooperative_groups.h"
 
 namespace cooperative_groups {
+namespace __v1 {
 
 template <class T> struct plus { __VGC_METHOD__ T operator()(T a, T b) const { return a + b; } };
 template <class T> struct less { __VGC_METHOD__ T operator()(T a, T b) const { return b < a ? b : a; } };
@@ -42,4 +43,6 @@ __VGC_FN__ void reduce_store_async(const Group &group, Atomic &atomic, T value, 
         atomic.store(total);
 }
 
+} // namespace __v1
+using namespace __v1;
 } // namespace cooperative_groups

@@ -3,6 +3,7 @@
 #include "reduce.h"
 
 namespace cooperative_groups {
+namespace __v1 {
 
 template <class Group, class T, class Operation> __VGC_FN__ T inclusive_scan(const Group &group, T value, Operation &&operation) {
     const unsigned rank = (unsigned)group.thread_rank(), size = (unsigned)group.num_threads();
@@ -56,4 +57,6 @@ template <class Group, class Atomic, class T> __VGC_FN__ T exclusive_scan_update
     return exclusive_scan_update(group, atomic, value, plus<T>());
 }
 
+} // namespace __v1
+using namespace __v1;
 } // namespace cooperative_groups
