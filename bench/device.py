@@ -182,15 +182,29 @@ class Device:
         prepared.check()
         return elapsed
 
+    def run_all(self, prepared: Prepared) -> float:
+        """Sends prepared requests in order, as fast as the queue takes them, and sleeps until the last is done;
+        returns the time in ns.
+
+        :raise RequestError: a request is answered with an error.
+        """
+        elapsed = self.driver.stream(prepared.native)
+        prepared.check()
+        return elapsed
+
     def upload(self, array: npt.NDArray[Any], staging: Span) -> int:
         """Copies `array` to new device memory through `staging`, piece by piece; returns its address."""
+        address = self.alloc(array.nbytes)
+        self.fill(address, array, staging)
+        return address
+
+    def fill(self, address: int, array: npt.NDArray[Any], staging: Span) -> None:
+        """Copies `array` to device memory at `address` through `staging`, piece by piece."""
         data = array.reshape(-1).view(np.uint8)
-        address = self.alloc(len(data))
         for begin in range(0, len(data), staging[1]):
             part = data[begin : begin + staging[1]]
             self.driver.view(staging[0], len(part))[:] = part
             self.run(self.copy_in(address + begin, (staging[0], len(part))))
-        return address
 
     def download(self, address: int, array: npt.NDArray[Any], staging: Span) -> None:
         """Fills `array` from device memory at `address`."""

@@ -139,6 +139,12 @@ class Driver:
         check(lib.vgcb_batch(self._queue, requests, len(requests), elapsed), "batch")
         return float(elapsed[0])
 
+    def stream(self, requests: Any) -> float:
+        """Measures the time (ns) of all `requests`, sent in order as fast as the ring takes them; the driver sleeps."""
+        elapsed = ffi.new("uint64_t *")
+        check(lib.vgcb_stream(self._queue, requests, len(requests), elapsed), "stream of requests")
+        return float(elapsed[0])
+
     def throughput(self, requests: Any, from_ns: int, until_ns: int) -> float:
         """Measures requests per second between two times of :func:`clock_ns`, with all `requests` in flight."""
         done = ffi.new("uint64_t *")

@@ -33,8 +33,8 @@ class PlainCpp:
         :raise ArithmeticError: the result is wrong.
         """
         arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in work.arguments]
-        function = getattr(self._library, f"base_{work.baseline}")
-        native = [self._argument(a) for a in arguments]  # these keep the buffers alive
+        function = self.function(work.baseline)
+        native = [self.argument(a) for a in arguments]  # these keep the buffers alive
         function(*native, threads)
         work.verify(np.asarray(arguments[work.result]), "plain C++")
 
@@ -45,11 +45,15 @@ class PlainCpp:
 
         return run
 
-    def _argument(self, value: Any) -> Any:
+    def function(self, baseline: str) -> Any:
+        return getattr(self._library, f"base_{baseline}")
+
+    def argument(self, value: Any) -> Any:
+        """An argument of a function: a number, or a pointer that must not outlive the array."""
         if not isinstance(value, np.ndarray):
             return value.item()
-        kind = {np.dtype(np.float32): "float", np.dtype(np.uint8): "uint8_t", np.dtype(np.uint32): "uint32_t"}
-        return self.ffi.from_buffer(f"{kind[value.dtype]}[]", value)
+        kind = "float" if value.dtype == np.float32 else f"{value.dtype}_t"
+        return self.ffi.from_buffer(f"{kind}[]", value)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from bench.executors import PlainCpp
 from bench.opencl import OpenCl
 from bench.peer import Peer
 from bench.processes import BackendError
-from bench.results import SkipRow
+from bench.results import Samples, SkipRow
 from bench.stats import attempt
 from bench.vgcd import OurDevice
 
@@ -50,6 +50,7 @@ class Lab:
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-bench-")))
         self._staging: dict[Device, Span] = {}
         self._pocl: OpenCl | SkipRow | None = None
+        self.trios: dict[str, tuple[Samples | SkipRow, Samples | SkipRow, Samples | SkipRow]] = {}
         self._devices: dict[str, OurDevice | SkipRow] = {}
         self.cuda = CudaLab(self.folder, self._stack, driver, nvml=nvml, smoke=smoke)
 

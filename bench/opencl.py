@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import cffi
@@ -33,6 +34,8 @@ handle clCreateBuffer(handle context, uint64_t flags, size_t size, void *host, i
 int clReleaseMemObject(handle buffer);
 int clEnqueueReadBuffer(handle queue, handle buffer, unsigned blocking, size_t offset, size_t size, void *to,
                         unsigned num_events, void *events, handle *event);
+int clEnqueueWriteBuffer(handle queue, handle buffer, unsigned blocking, size_t offset, size_t size, const void *from,
+                         unsigned num_events, void *events, handle *event);
 int clEnqueueNDRangeKernel(handle queue, handle kernel, unsigned dimensions, size_t *offset, size_t *global_size,
                            size_t *local_size, unsigned num_events, void *events, handle *event);
 int clFinish(handle queue);
@@ -65,6 +68,16 @@ class Buffer:
 
 
 Argument = Buffer | np.generic
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Kernel object with its arguments set, and its sizes as OpenCL takes them."""
+
+    kernel: Any
+    dimensions: int
+    global_size: Any
+    local_size: Any
 
 
 class OpenCl:
@@ -145,8 +158,17 @@ class OpenCl:
         )
         self._check("clEnqueueReadBuffer", code)
 
-    def run(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *arguments: Argument) -> None:
-        """Runs `kernel` over `global_size` work-items and waits for it."""
+    def write(self, buffer: Buffer, contents: npt.NDArray[Any]) -> None:
+        source = self._ffi.from_buffer(contents)
+        code = self._cl.clEnqueueWriteBuffer(
+            self._queue, buffer.handle, 1, 0, contents.nbytes, source, 0, self._null, self._null
+        )
+        self._check("clEnqueueWriteBuffer", code)
+
+    def prepare(
+        self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *arguments: Argument
+    ) -> Launch:
+        """Sets a kernel's arguments; it must have no others while the launch is used."""
         for index, argument in enumerate(arguments):
             if isinstance(argument, Buffer):
                 value: Any = self._ffi.new("handle *", argument.handle)
@@ -155,8 +177,25 @@ class OpenCl:
                 value, size = self._ffi.from_buffer(argument.tobytes()), argument.nbytes
             self._check("clSetKernelArg", self._cl.clSetKernelArg(kernel, index, size, value))
         sizes = [self._ffi.new("size_t[]", list(counts)) for counts in (global_size, local_size)]
-        code = self._cl.clEnqueueNDRangeKernel(
-            self._queue, kernel, len(global_size), self._null, *sizes, 0, self._null, self._null
-        )
-        self._check("clEnqueueNDRangeKernel", code)
+        return Launch(kernel, len(global_size), *sizes)
+
+    def run_all(self, launches: Sequence[Launch]) -> None:
+        """Enqueues launches in order and waits for them."""
+        for launch in launches:
+            code = self._cl.clEnqueueNDRangeKernel(
+                self._queue,
+                launch.kernel,
+                launch.dimensions,
+                self._null,
+                launch.global_size,
+                launch.local_size,
+                0,
+                self._null,
+                self._null,
+            )
+            self._check("clEnqueueNDRangeKernel", code)
         self._check("clFinish", self._cl.clFinish(self._queue))
+
+    def run(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *arguments: Argument) -> None:
+        """Runs `kernel` over `global_size` work-items and waits for it."""
+        self.run_all([self.prepare(kernel, global_size, local_size, *arguments)])

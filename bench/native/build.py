@@ -21,11 +21,12 @@ from virtio_proto import build_vring, codegen
 HERE = Path(__file__).resolve().parent
 LOOPS = tuple(HERE / name for name in ("queue.c", "bare.c", "gpu.c"))
 HEADERS = tuple(HERE / name for name in ("vgcb.h", "gpu.h", "clock.h"))
-KERNELS = HERE / "kernels.cpp"
+KERNELS = tuple(HERE / name for name in ("kernels.cpp", "programs.cpp", "transformer.cpp"))
+KERNEL_HEADERS = (HERE / "team.h",)
 LIBRARY = HERE / "libbaseline.so"
 EXTENSION = HERE / f"_loops{sysconfig.get_config_var('EXT_SUFFIX')}"
 CXX_FLAGS = (
-    *("-O3", "-march=native", "-fno-math-errno", "-std=c++17", "-Wall", "-Wextra", "-Werror"),
+    *("-O3", "-march=native", "-fno-math-errno", "-std=c++20", "-Wall", "-Wextra", "-Werror"),
     # clang 19 warns of the features that it names itself on processors with AVX10; other compilers do not know the warning
     *("-Wno-unknown-warning-option", "-Wno-invalid-feature-combination"),
 )
@@ -36,6 +37,23 @@ void base_matmul(uint64_t n, const float *a, const float *b, float *c, unsigned 
 void base_reduce(uint64_t n, const float *x, float *sum, unsigned threads);
 void base_nbody(uint64_t n, const float *body, float *out, unsigned threads);
 void base_histogram(uint64_t n, const uint8_t *data, uint32_t *bins, unsigned threads);
+void base_bfs(uint32_t nodes, const uint32_t *starts, const uint32_t *targets, int32_t *distance, unsigned threads);
+void base_nw(const int32_t *similarity, int32_t *score, int32_t width, int32_t penalty, unsigned threads);
+void base_gaussian(int32_t n, float *a, float *b, unsigned threads);
+void base_lud(float *a, int32_t n, unsigned threads);
+void base_hotspot(int32_t n, const float *power, float *cells, float *other, int32_t steps, unsigned threads);
+void base_lavamd(int32_t side, float alpha, const float *particles, float *forces, unsigned threads);
+void base_scan(uint32_t n, const uint32_t *in, uint32_t *out, unsigned threads);
+void base_transpose(int32_t n, const float *in, float *out, unsigned threads);
+void base_spmv(uint32_t rows, const uint32_t *starts, const uint32_t *columns, const float *values, const float *x,
+               float *y, unsigned threads);
+void base_transformer_block(const float *in, const float *gain, const float *to_qkv, const float *to_out,
+                            const float *to_hidden, const float *from_hidden, float *normal, float *qkv, float *attended,
+                            float *middle, float *hidden, float *out, unsigned threads);
+void base_transformer_block_bf16(const uint16_t *in, const uint16_t *gain, const uint16_t *to_qkv,
+                                 const uint16_t *to_out, const uint16_t *to_hidden, const uint16_t *from_hidden,
+                                 uint16_t *normal, uint16_t *qkv, uint16_t *attended, uint16_t *middle, uint16_t *hidden,
+                                 uint16_t *out, unsigned threads);
 """
 
 
@@ -73,7 +91,7 @@ def compiler() -> str:
 
 def _build_library() -> None:
     fresh = LIBRARY.with_suffix(".new")
-    command = [compiler(), *CXX_FLAGS, "-shared", "-fPIC", "-pthread", "-o", str(fresh), str(KERNELS)]
+    command = [compiler(), *CXX_FLAGS, "-shared", "-fPIC", "-pthread", "-o", str(fresh), *map(str, KERNELS)]
     subprocess.run(command, check=True)
     fresh.rename(LIBRARY)
 
@@ -103,7 +121,7 @@ def _build_stale() -> None:
     ring_headers = build_vring.INCLUDE_DIR.glob("*.h")
     if _is_stale(EXTENSION, (*LOOPS, *HEADERS, *build_vring.SOURCES, *ring_headers)):
         build_vring.compile_beside(ffibuilder(), HERE)
-    if _is_stale(LIBRARY, (KERNELS,)):
+    if _is_stale(LIBRARY, (*KERNELS, *KERNEL_HEADERS)):
         _build_library()
 
 

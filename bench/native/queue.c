@@ -238,6 +238,58 @@ int vgcb_batch(struct vgcb_queue *queue, const struct vgcb_request *requests, ui
 
 enum { REST_NS = 20000 };
 
+/* Takes all used chains; the number, or a negative errno. */
+static int drain_all(struct vgcb_queue *queue)
+{
+    void *token = NULL;
+    uint32_t len = 0;
+    int taken = 0;
+    for (int got; (got = vgc_vq_take(&queue->vq, &token, &len)) != 0; taken++) {
+        if (got < 0) {
+            return got;
+        }
+    }
+    return taken;
+}
+
+int vgcb_stream(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t count, uint64_t *ns_out)
+{
+    uint32_t sent = 0;
+    uint32_t done = 0;
+    vgc_vq_disable_call(&queue->vq);
+    uint64_t start = vgcb_now_ns();
+    uint64_t progress_ns = start;
+    while (done < count) {
+        int rc = 0;
+        while (sent < count && (rc = publish(queue, &requests[sent], queue)) == 0) {
+            sent++;
+        }
+        rc = rc == -ENOSPC ? 0 : rc;
+        rc = rc != 0 ? rc : kick_if_asked(queue);
+        int taken = rc != 0 ? rc : drain_all(queue);
+        if (taken < 0) {
+            return taken;
+        }
+        done += (uint32_t)taken;
+        uint64_t now = vgcb_now_ns();
+        if (taken > 0) {
+            progress_ns = now;
+        } else if (now - progress_ns > VGCB_PATIENCE_NS) {
+            return -ETIMEDOUT;
+        } else if (sent == count && done == count - 1) {
+            rc = sleep_for_one(queue, VGCB_PATIENCE_NS);
+            if (rc != 0) {
+                return rc;
+            }
+            done++;
+        } else {
+            vgcb_rest(REST_NS);
+        }
+    }
+    *ns_out = vgcb_now_ns() - start;
+    return 0;
+}
+
 /* Requests in flight, and requests that wait to be sent again. */
 struct pool {
     const struct vgcb_request *idle[VGC_MAX_QUEUE_SIZE];

@@ -51,6 +51,9 @@ int vgcb_pipelined(struct vgcb_queue *queue, const struct vgcb_request *requests
 /* Measures all requests, in order and in flight at once, while the driver spins; *ns_out is the time of all. */
 int vgcb_batch(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t count, uint64_t *ns_out);
 
+/* Sends all requests in order, as fast as the ring has room, and sleeps until the last is done. */
+int vgcb_stream(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t count, uint64_t *ns_out);
+
 /* Keeps `depth` requests in flight until until_ns, then waits for the last. *done: number that ended between from_ns
  * and until_ns. Rests a little whenever none has ended, so that many drivers leave the CPUs to devices. */
 int vgcb_throughput(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t depth, uint64_t from_ns,

@@ -8,6 +8,7 @@ MODULES = (
     "null",
     "copy",
     "compute",
+    "programs",
     "compile",
     "footprint",
     "start",

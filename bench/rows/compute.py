@@ -12,11 +12,14 @@ from bench import workloads
 from bench.executors import on_device, on_pocl
 from bench.lab import Lab
 from bench.registry import Outcome, row
-from bench.results import outcome
+from bench.results import Goal, Samples, SkipRow, outcome
 from bench.stats import Subject, alternate, attempt
 from bench.workloads import KERNELS, Workload
 
 STAGING_BYTES: Final = 64 << 20
+
+Trio = tuple[Samples | SkipRow, Samples | SkipRow, Samples | SkipRow]
+"""Figures of plain C++, PoCL and our device."""
 
 
 @row("launch_us_p50", "launch_us_p99")
@@ -39,15 +42,29 @@ def launch(lab: Lab) -> Iterator[Outcome]:
     yield outcome("launch_us_p99", float(np.median(p99)), "us", "lower")
 
 
-def _compare(lab: Lab, work: Workload) -> Iterator[Outcome]:
+def measured(lab: Lab, name: str, *sides: Subject | SkipRow) -> Trio:
+    """Measures plain C++, PoCL and our device in turns; the lab keeps the samples for the geometric means."""
+    theirs, peers, own = alternate(lab.samples(15, 5), *sides)
+    lab.trios[name] = (theirs, peers, own)
+    return lab.trios[name]
+
+
+def measure(lab: Lab, work: Workload) -> Trio:
+    """Measures a workload on all three sides."""
     with ExitStack() as prepared:
         cpp = lab.cpp.prepare(work, lab.threads)
         pocl = attempt(lambda: prepared.enter_context(on_pocl(lab.pocl(), work)))
         ours = attempt(lambda: prepared.enter_context(_on_ours(lab, work)))
-        theirs, peers, own = alternate(lab.samples(15, 5), cpp, pocl, ours)
-    yield outcome(work.name, own, "ms", "lower", theirs, against=f"plain C++, {lab.threads} threads")
-    yield outcome(f"{work.name}_beside_pocl", own, "ms", "lower", peers, against=f"PoCL, {lab.threads} threads")
-    yield outcome(f"pocl_{work.name}", peers, "ms", "lower", theirs, against=f"plain C++, {lab.threads} threads")
+        return measured(lab, work.name, cpp, pocl, ours)
+
+
+def outcomes(lab: Lab, name: str, trio: Trio, goal: Goal | None = None) -> Iterator[Outcome]:
+    """Lines of a workload or program; `goal` is that beside PoCL."""
+    theirs, peers, own = trio
+    cpp, pocl = f"plain C++, {lab.threads} threads", f"PoCL, {lab.threads} threads"
+    yield outcome(name, own, "ms", "lower", theirs, against=cpp)
+    yield outcome(f"{name}_beside_pocl", own, "ms", "lower", peers, against=pocl, goal=goal)
+    yield outcome(f"pocl_{name}", peers, "ms", "lower", theirs, against=cpp)
 
 
 def _on_ours(lab: Lab, work: Workload) -> AbstractContextManager[Subject]:
@@ -59,8 +76,8 @@ def _register(make: Callable[[], Workload]) -> None:
     name = make.__name__
 
     @row(name, f"{name}_beside_pocl", f"pocl_{name}")
-    def measure(lab: Lab) -> Iterator[Outcome]:
-        return _compare(lab, make())
+    def compare(lab: Lab) -> Iterator[Outcome]:
+        yield from outcomes(lab, name, measure(lab, make()))
 
 
 for _make in workloads.ALL:

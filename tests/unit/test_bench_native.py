@@ -13,14 +13,17 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from bench import workloads
+from bench import program_executors, programs, workloads
 from bench.driver import nanoseconds
 from bench.executors import PlainCpp, on_pocl
 from bench.native.loops import ffi, lib
 from bench.opencl import OpenCl
 from bench.placement import apart, device_cpus, driver_cpu
+from bench.program_executors import plain_cpp
+from bench.programs import Program
 from bench.results import SkipRow
 from bench.workloads import Workload
+from tests.unit.cpu_rig import rig
 
 RING = 16
 GPA, UVA = 0x1000_0000, 0x2000_0000
@@ -55,6 +58,56 @@ def test_opencl_kernel_agrees_with_numpy(name: str) -> None:
         pytest.skip(str(reason))
     with on_pocl(pocl, SMALL[name]()):  # raises when it does not
         pass
+
+
+PROGRAMS: dict[str, Callable[[], Program]] = {
+    "bfs": lambda: programs.bfs(1000),
+    "nw": lambda: programs.nw(128),
+    "gaussian": lambda: programs.gaussian(37),
+    "lud": lambda: programs.lud(64),
+    "hotspot": lambda: programs.hotspot(48, 2),
+    "lavamd": lambda: programs.lavamd(2),
+    "scan": lambda: programs.scan(1 << 12),
+    "transpose": lambda: programs.transpose(96),
+    "spmv": lambda: programs.spmv(1000),
+    "transformer_block": programs.transformer_block,
+    "transformer_block_bf16": programs.transformer_block_bf16,
+}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_plain_cpp_program_agrees_with_numpy(name: str, threads: int) -> None:
+    plain_cpp(PlainCpp(), PROGRAMS[name](), threads)()  # raises when it does not, also after a run
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_opencl_program_agrees_with_numpy(name: str) -> None:
+    try:
+        pocl = OpenCl(threads=2)
+    except SkipRow as reason:
+        pytest.skip(str(reason))
+    with program_executors.on_pocl(pocl, PROGRAMS[name]()):  # raises when it does not
+        pass
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_agrees_with_numpy_on_the_cpu_engine(name: str) -> None:
+    program = PROGRAMS[name]()
+    with rig() as gpu:
+        gpu.load(program.text("cu"))
+        arrays = {key: gpu.array(array.shape, array.dtype, array) for key, array in program.arrays.items()}
+        for step in program.steps:
+            arguments = [arrays[a] if isinstance(a, str) else a for a in step.arguments]
+            gpu.launch(step.kernel, step.grid, step.block, *arguments)
+        for key, expected in program.expected.items():
+            program.verify(key, arrays[key][: expected.size], "the engine")
+
+
+def test_wrong_result_of_a_program_is_detected() -> None:
+    program = PROGRAMS["spmv"]()
+    with pytest.raises(ArithmeticError, match="spmv: y by nobody is off by"):
+        program.verify("y", np.zeros(1000, np.float32), "nobody")
 
 
 def test_wrong_result_is_detected() -> None:
