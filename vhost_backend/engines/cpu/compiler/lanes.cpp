@@ -43,6 +43,8 @@ class Lockstep : private LaneCode
         find_uniform();
         widen_indices();
         find_uniform();
+        if (!is_worth_it())
+            return false;
         find_pieces();
         if (pieces_.size() > MAX_PIECES)
             return false;

@@ -1,6 +1,7 @@
 // The layers of turning a loop over threads inside out (explained in lanes.cpp), each built on the one before:
 //   LaneBody       lane_body.cpp      decides which code may run in lockstep
 //   UniformValues  lane_uniform.cpp   values that are the same in all lanes, and strides of addresses between lanes
+//                  lane_gain.cpp      whether lockstep is worth it
 //   LanePieces     lane_pieces.cpp    the pieces of the code, and the values that lanes carry between them
 //   LaneCode       lane_code.cpp      the new code: groups of lanes, choice of the next piece
 //                  lane_loop.cpp      a piece's loop over lanes, which the optimiser vectorises
@@ -17,6 +18,7 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/Dominators.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/Transforms/Utils/ValueMapper.h"
 
 namespace vgc
@@ -74,6 +76,8 @@ class UniformValues : protected LaneBody
     /// Computes indices in 64 bits that were computed in 32 bits and then extended, since those are consecutive only if
     /// they do not wrap between lanes. A signed index that wraps would jump across 4 GiB, which no array allows.
     void widen_indices();
+    /// False for code that is faster thread by thread.
+    bool is_worth_it() const;
 
     llvm::SmallPtrSet<const llvm::Instruction *, 32> uniform_;
     bool streams_ = false; // lanes walk through memory from different starts with the same step
@@ -87,6 +91,13 @@ class UniformValues : protected LaneBody
     /// Difference of a 32-bit value between neighbouring lanes; none if it is not constant. `checked`: only if it is
     /// known not to wrap.
     std::optional<int64_t> growth(const llvm::Value *value, bool checked, unsigned depth = 0) const;
+    /// Difference of a number or an address (in bytes) between neighbouring lanes; none if it is not constant.
+    std::optional<int64_t> stride(const llvm::Value *value, unsigned depth = 0) const;
+    std::optional<int64_t> address_stride(const llvm::GetElementPtrInst &address, unsigned depth) const;
+    /// True for a load or store of elements that are neither the same for all lanes nor side by side.
+    bool is_scattered(const llvm::Instruction &access) const;
+    /// True if all lanes that enter the loop leave it together.
+    bool has_common_rounds(const llvm::Loop &loop) const;
     /// Value, extended to 64 bits.
     llvm::Value *extended(llvm::Value *value, llvm::CastInst &cast);
 };
