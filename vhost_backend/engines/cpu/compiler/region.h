@@ -76,7 +76,7 @@ class RegionLoops : public RegionReach
     std::set<uint32_t> sites_;
     ThreadView view_{};
     bool has_locals_ = false;
-    llvm::BasicBlock *entry_, *row_, *thread_, *latch_, *row_end_, *exit_;
+    llvm::BasicBlock *entry_, *inside_, *row_, *thread_, *latch_, *row_end_, *exit_;
     llvm::PHINode *row_x_ = nullptr, *x_ = nullptr, *next_ = nullptr;
     llvm::Value *row_limit_ = nullptr;
 

@@ -54,6 +54,7 @@ void RegionLoops::make_blocks()
 {
     for (auto [block, name] :
          std::initializer_list<std::pair<llvm::BasicBlock **, const char *>>{{&entry_, "entry"},
+                                                                             {&inside_, "inside"},
                                                                              {&row_, "row"},
                                                                              {&thread_, "thread"},
                                                                              {&latch_, "latch"},
@@ -80,6 +81,8 @@ void RegionLoops::emit_entry()
     for (auto &[alloca, slot] : slots_)
         slot_base_[alloca] = builder_.CreateGEP(builder_.getInt8Ty(), frame_,
                                                 builder_.CreateMul(stride_, builder_.getInt64(slot.offset)));
+    builder_.CreateCondBr(builder_.CreateICmpEQ(region_->getArg(1), builder_.getInt32(0)), row_, inside_);
+    builder_.SetInsertPoint(inside_); // the divisions take longer than a small block
     llvm::Value *row = builder_.CreateUDiv(region_->getArg(1), view_.block_dim[0]);
     first_x_ = builder_.CreateSub(region_->getArg(1), builder_.CreateMul(row, view_.block_dim[0]));
     first_z_ = builder_.CreateUDiv(row, view_.block_dim[1]);
@@ -111,18 +114,22 @@ void RegionLoops::emit_rows()
 {
     builder_.SetInsertPoint(row_);
     llvm::Type *u32 = builder_.getInt32Ty();
-    row_first_ = builder_.CreatePHI(u32, 2, "row.first"); // linear index of the row's first thread in the range
-    row_x_ = builder_.CreatePHI(u32, 2, "row.x");
-    view_.tid[1] = row_y_ = builder_.CreatePHI(u32, 2, "tid.y");
-    view_.tid[2] = row_z_ = builder_.CreatePHI(u32, 2, "tid.z");
-    row_first_->addIncoming(region_->getArg(1), entry_);
-    row_x_->addIncoming(first_x_, entry_);
-    row_y_->addIncoming(first_y_, entry_);
-    row_z_->addIncoming(first_z_, entry_);
-    row_all_ = builder_.CreatePHI(u32, 2, "sites.and");
-    row_any_ = builder_.CreatePHI(u32, 2, "sites.or");
-    row_all_->addIncoming(builder_.getInt32(~0u), entry_);
-    row_any_->addIncoming(builder_.getInt32(0), entry_);
+    row_first_ = builder_.CreatePHI(u32, 3, "row.first"); // linear index of the row's first thread in the range
+    row_x_ = builder_.CreatePHI(u32, 3, "row.x");
+    view_.tid[1] = row_y_ = builder_.CreatePHI(u32, 3, "tid.y");
+    view_.tid[2] = row_z_ = builder_.CreatePHI(u32, 3, "tid.z");
+    row_first_->addIncoming(region_->getArg(1), inside_);
+    row_x_->addIncoming(first_x_, inside_);
+    row_y_->addIncoming(first_y_, inside_);
+    row_z_->addIncoming(first_z_, inside_);
+    for (llvm::PHINode *position : {row_first_, row_x_, row_y_, row_z_})
+        position->addIncoming(builder_.getInt32(0), entry_);
+    row_all_ = builder_.CreatePHI(u32, 3, "sites.and");
+    row_any_ = builder_.CreatePHI(u32, 3, "sites.or");
+    for (llvm::BasicBlock *before : {entry_, inside_}) {
+        row_all_->addIncoming(builder_.getInt32(~0u), before);
+        row_any_->addIncoming(builder_.getInt32(0), before);
+    }
     llvm::Value *left = builder_.CreateSub(region_->getArg(2), row_first_);
     llvm::Value *room = builder_.CreateSub(view_.block_dim[0], row_x_);
     row_count_ = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, room);
