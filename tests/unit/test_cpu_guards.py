@@ -41,6 +41,30 @@ extern "C" __global__ void widened(unsigned base, unsigned n, unsigned char *out
     unsigned long long i = base + threadIdx.x; /* wraps before it is widened */
     if (i < n) out[threadIdx.x] = 1;
 }
+extern "C" __global__ void offsets(unsigned up, unsigned down, const int *in, int *out) {
+    int i = threadIdx.x + up - down; /* the sum may wrap, the index does not */
+    out[threadIdx.x] = in[i];
+}
+extern "C" __global__ void twice_up(unsigned up, unsigned again, const int *in, int *out) {
+    int i = threadIdx.x + up + again;
+    out[threadIdx.x] = in[i];
+}
+extern "C" __global__ void narrow(unsigned base, const int *in, int *out) {
+    out[threadIdx.x] = in[(unsigned short)(base + threadIdx.x)];
+}
+extern "C" __global__ void hashes(int rounds, long long *out) {
+    long long sum = 0;
+    for (int k = 0; k < rounds; k++)
+        sum += (int)(threadIdx.x * 2654435761u + k);
+    out[threadIdx.x] = sum;
+}
+extern "C" __global__ void ragged(const int *starts, const int *columns, const float *x, float *out) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int k = starts[row]; k < starts[row + 1]; k++)
+        sum += x[columns[k]];
+    out[row] = sum;
+}
 extern "C" __global__ void early_return(int n, int *out) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x >= n - 1 || y >= n || x < 1)
@@ -111,3 +135,37 @@ def test_guard_behind_a_barrier(gpu: Rig, size: int) -> None:
     out = gpu.array(64, np.int32, -1)
     gpu.launch("after_barrier", 1, 64, np.int32(size), out)
     assert (out == [i + 1 if i < size - 1 else -1 for i in range(64)]).all()
+
+
+@pytest.mark.parametrize("up", [0, 5, 1 << 31, (1 << 32) - 7])
+def test_sums_of_an_index_may_wrap(gpu: Rig, up: int) -> None:
+    values, out = gpu.array(64, np.int32, np.arange(64)), gpu.array(BLOCK, np.int32)
+    gpu.launch("offsets", 1, BLOCK, np.uint32((up + 3) % (1 << 32)), np.uint32(up), values, out)
+    assert out.tolist() == list(range(3, BLOCK + 3))
+    gpu.launch("twice_up", 1, BLOCK, np.uint32(up), np.uint32((9 - up) % (1 << 32)), values, out)
+    assert out.tolist() == list(range(9, BLOCK + 9))
+
+
+def test_narrow_index_wraps_between_neighbours(gpu: Rig) -> None:
+    values, out = gpu.array(1 << 16, np.int32, np.arange(1 << 16)), gpu.array(BLOCK, np.int32)
+    gpu.launch("narrow", 1, BLOCK, np.uint32((1 << 16) - 20), values, out)
+    assert out.tolist() == [((1 << 16) - 20 + i) % (1 << 16) for i in range(BLOCK)]
+
+
+def test_extended_value_that_is_no_index_wraps(gpu: Rig) -> None:
+    out = gpu.array(BLOCK, np.int64)
+    gpu.launch("hashes", 1, BLOCK, np.int32(3), out)
+    threads = np.arange(BLOCK, dtype=np.uint64)
+    sums = [(threads * 2654435761 + k).astype(np.uint32).view(np.int32).astype(np.int64) for k in range(3)]
+    assert out.tolist() == sum(sums).tolist()
+
+
+def test_loops_of_different_lengths_over_scattered_memory(gpu: Rig) -> None:
+    random = np.random.default_rng(1)
+    counts = random.integers(0, 9, 2 * BLOCK)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    columns, x = random.integers(0, 50, starts[-1]).astype(np.int32), random.integers(0, 9, 50).astype(np.float32)
+    out = gpu.array(2 * BLOCK, np.float32)
+    arrays = [gpu.array(len(a), a.dtype, a) for a in (starts, columns, x)]
+    gpu.launch("ragged", 2, BLOCK, *arrays, out)
+    assert out.tolist() == [float(np.sum(x[columns[a:b]])) for a, b in itertools.pairwise(starts)]

@@ -4,7 +4,13 @@
 //
 // A comparison qualifies if one side is the same for the whole row and the other grows by 1 from thread to thread. If
 // the values first, first + 1, ..., last do not overflow and both ends pass the comparison, all values pass it.
+//
+// Indices are widened the same way: a[i] with an int i is consecutive only if i does not wrap within the row, which the
+// optimiser cannot know. The address is computed from the row's first index, in 64 bits: a signed index that wraps
+// between neighbours would jump across 4 GiB, which no array allows.
 #include "guards.h"
+
+#include "liveness.h"
 
 #include <optional>
 
@@ -43,6 +49,22 @@ class RowGuards
                 return relax(compare, side);
     }
 
+    /// Makes the index of an address, extended from 32 bits, a sum of the first thread's and the distance from it.
+    void widen(llvm::SExtInst &cast)
+    {
+        if (!cast.getType()->isIntegerTy(64) || !cast.getOperand(0)->getType()->isIntegerTy(32) ||
+            growth(cast.getOperand(0), 0) != 1 || cast.use_empty())
+            return;
+        for (const llvm::User *user : cast.users())
+            if (!llvm::isa<llvm::GetElementPtrInst>(user))
+                return;
+        llvm::Value *first = builder_.CreateSExt(at(first_, cast.getOperand(0)), cast.getType());
+        llvm::Value *origin = builder_.CreateSub(first, builder_.CreateZExt(row_.first_x, cast.getType()));
+        llvm::IRBuilder<> here(&cast);
+        cast.replaceAllUsesWith(here.CreateAdd(here.CreateZExt(row_.x, cast.getType()), origin));
+        cast.eraseFromParent();
+    }
+
   private:
     using Ends = llvm::DenseMap<llvm::Value *, llvm::Value *>;
 
@@ -61,6 +83,8 @@ class RowGuards
             return 0;
         if (depth == MAX_DEPTH)
             return std::nullopt;
+        if (instruction->getType()->isIntegerTy() && instruction->getType()->getIntegerBitWidth() < MIN_BITS)
+            return std::nullopt; // wraps within a row
         auto of = [&](unsigned operand) { return growth(instruction->getOperand(operand), depth + 1); };
         switch (instruction->getOpcode()) {
         case llvm::Instruction::ZExt:
@@ -71,11 +95,12 @@ class RowGuards
             return of(0) && of(1) ? std::optional(*of(0) + *of(1)) : std::nullopt;
         case llvm::Instruction::Sub:
             return of(0) && of(1) ? std::optional(*of(0) - *of(1)) : std::nullopt;
-        case llvm::Instruction::Mul:
-        case llvm::Instruction::Shl:
-            return of(0) == 0 && of(1) == 0 ? std::optional(0) : std::nullopt;
         default:
-            return std::nullopt;
+            return is_pure(*instruction) &&
+                           llvm::all_of(instruction->operands(),
+                                        [&](const llvm::Value *operand) { return growth(operand, depth + 1) == 0; })
+                       ? std::optional(0)
+                       : std::nullopt;
         }
     }
 
@@ -129,9 +154,16 @@ void hoist_guards(const ThreadRow &row, llvm::ArrayRef<llvm::BasicBlock *> body)
         for (llvm::Instruction &instruction : *block)
             if (auto *compare = llvm::dyn_cast<llvm::ICmpInst>(&instruction))
                 compares.push_back(compare);
+    llvm::SmallVector<llvm::SExtInst *, 8> indices;
+    for (llvm::BasicBlock *block : body)
+        for (llvm::Instruction &instruction : *block)
+            if (auto *cast = llvm::dyn_cast<llvm::SExtInst>(&instruction))
+                indices.push_back(cast);
     RowGuards guards(row, body);
     for (llvm::ICmpInst *compare : compares)
         guards.relax(*compare);
+    for (llvm::SExtInst *index : indices)
+        guards.widen(*index);
 }
 
 } // namespace vgc

@@ -152,6 +152,10 @@ void UniformValues::widen_indices()
             const bool is_signed = llvm::isa<llvm::SExtInst>(cast);
             if (growth(cast->getOperand(0), !is_signed).value_or(0) == 0)
                 continue;
+            if (is_signed && !llvm::all_of(cast->users(), [](const llvm::User *user) {
+                    return llvm::isa<llvm::GetElementPtrInst>(user);
+                }))
+                continue; // other values may wrap
             builder_.SetInsertPoint(cast);
             cast->replaceAllUsesWith(extended(cast->getOperand(0), *cast));
             cast->eraseFromParent();
