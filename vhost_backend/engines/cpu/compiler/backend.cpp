@@ -1,6 +1,8 @@
 // Optimisation pipelines, code generation.
 #include "compiler.h"
 #include "crash.h"
+#include "effort.h"
+#include "work.h"
 
 #include <set>
 
@@ -11,6 +13,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/PassInstrumentation.h"
+#include "llvm/IR/PassTimingInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
@@ -52,6 +55,7 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
     tuning.LoopInterleaving = true;
     llvm::PassInstrumentationCallbacks callbacks;
     callbacks.registerBeforeNonSkippedPassCallback(note_subject);
+    const std::unique_ptr<llvm::TimePassesHandler> times = time_passes(callbacks);
     llvm::PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
     llvm::LoopAnalysisManager loops;
     llvm::FunctionAnalysisManager functions;
@@ -129,6 +133,7 @@ void prepare_inlining(llvm::Module &module, const Program &program)
         function.removeFnAttr(llvm::Attribute::NoInline);
         function.addFnAttr(llvm::Attribute::AlwaysInline);
     }
+    limit_inlining(module);
     for (llvm::Function &function : module)
         if (is_position_name(function.getName())) {
             function.removeFnAttr(llvm::Attribute::Convergent);
@@ -150,6 +155,7 @@ void inline_all(llvm::Module &module, llvm::TargetMachine &machine)
 
 void simplify(llvm::Module &module, llvm::TargetMachine &machine)
 {
+    limit_unrolling();
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
         llvm::ModulePassManager passes =
             builder.buildModuleSimplificationPipeline(llvm::OptimizationLevel::O2, llvm::ThinOrFullLTOPhase::None);
@@ -169,6 +175,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
     llvm::internalizeModule(module, [](const llvm::GlobalValue &value) {
         return value.getName() == "vgc_cpu_image" || value.hasHiddenVisibility();
     });
+    limit_effort(module);
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
         llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
         llvm::FunctionPassManager after; // turns arrays that vectorised loops over lanes leave into registers
@@ -185,6 +192,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
 
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object)
 {
+    limit_scheduling();
     std::error_code error;
     llvm::raw_fd_ostream out(object, error);
     if (error)
@@ -193,6 +201,7 @@ void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::str
     if (machine.addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile))
         fail("internal: no code generator");
     passes.run(module);
+    llvm::reportAndResetTimings();
 }
 
 } // namespace vgc

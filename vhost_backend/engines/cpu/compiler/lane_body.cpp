@@ -15,6 +15,8 @@ namespace vgc
 namespace
 {
 
+const size_t COST_BY_LANE = 48; // instructions: a branch, the operation and moves for each lane of a vector
+
 bool is_lane_type(const llvm::Type *type)
 {
     return type->isPointerTy() || type->isFloatTy() || type->isDoubleTy() || type->isHalfTy() ||
@@ -43,6 +45,12 @@ bool is_vectorisable(const llvm::Instruction &instruction)
     return is_lane_type(instruction.getType()) &&
            llvm::isa<llvm::PHINode, llvm::BinaryOperator, llvm::UnaryOperator, llvm::CastInst, llvm::CmpInst,
                      llvm::SelectInst, llvm::GetElementPtrInst, llvm::FreezeInst>(instruction);
+}
+
+/// True for divisions, which the processor does not have for vectors of integers.
+bool is_done_by_lane(const llvm::Instruction &instruction)
+{
+    return instruction.isIntDivRem() && !llvm::isa<llvm::Constant>(instruction.getOperand(1));
 }
 
 /// True for an atomic update whose result is unused: no thread can wait for another thread through it.
@@ -86,6 +94,15 @@ bool LaneBody::analyse()
             if (is_annotation(instruction))
                 instruction.eraseFromParent();
     return true;
+}
+
+size_t LaneBody::vector_size(const Blocks &blocks)
+{
+    size_t sum = 0;
+    for (const llvm::BasicBlock *block : blocks)
+        for (const llvm::Instruction &instruction : *block)
+            sum += is_done_by_lane(instruction) ? COST_BY_LANE : 1;
+    return sum;
 }
 
 bool LaneBody::accept(const llvm::BasicBlock &block)

@@ -8,6 +8,15 @@
 
 namespace vgc
 {
+namespace
+{
+
+// Instructions of a piece that is interleaved: a larger one keeps the processor busy by itself. With few lanes the
+// limit is higher, as their values can only live in registers if nothing is left of the loop.
+const size_t MAX_INTERLEAVED = 300;
+const size_t MAX_INTERLEAVED_STREAM = 100;
+
+} // namespace
 
 /// Values that a lane brings into a piece and takes out of it, kept in local variables in between. They are loaded and
 /// stored for all lanes, whether these run the piece or not, so that the arrays can live in registers.
@@ -97,6 +106,30 @@ class LaneCode::Carried
     llvm::Value *next_ = nullptr;
 };
 
+llvm::SmallPtrSet<const llvm::Instruction *, 16> LaneCode::used_of_thread(const Piece &piece) const
+{
+    llvm::SmallPtrSet<const llvm::Instruction *, 16> used;
+    std::vector<const llvm::Instruction *> work;
+    auto look = [&](const llvm::Instruction &user) {
+        for (const llvm::Value *operand : user.operands())
+            if (const auto *value = llvm::dyn_cast<llvm::Instruction>(operand);
+                value != nullptr && value->getParent() == loop_.thread && !llvm::isa<llvm::PHINode>(value) &&
+                used.insert(value).second)
+                work.push_back(value);
+    };
+    for (const llvm::BasicBlock *part : piece.blocks)
+        for (const llvm::Instruction &instruction : *part)
+            look(instruction);
+    for (const llvm::Instruction &instruction : *loop_.latch)
+        look(instruction);
+    while (!work.empty()) {
+        const llvm::Instruction *value = work.back();
+        work.pop_back();
+        look(*value);
+    }
+    return used;
+}
+
 void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, bool together)
 {
     Piece &piece = pieces_[number];
@@ -112,8 +145,9 @@ void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, bool 
     for (auto entry : known)
         values[entry.first] = static_cast<llvm::Value *>(entry.second);
     values[loop_.x] = builder_.CreateAdd(first_, lane, "x", true, true);
+    const llvm::SmallPtrSet<const llvm::Instruction *, 16> used = used_of_thread(piece);
     for (llvm::Instruction &instruction : *loop_.thread)
-        if (!llvm::isa<llvm::PHINode, llvm::StoreInst>(instruction) && !instruction.isTerminator())
+        if (used.contains(&instruction))
             copy(instruction, values);
     Carried carried(*this, piece, lane, together);
     carried.load(values);
@@ -126,7 +160,7 @@ void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, bool 
     llvm::Value *following = builder_.CreateAdd(lane, builder_.getInt32(1), "", true, true);
     lane->addIncoming(following, end);
     llvm::BranchInst *again = builder_.CreateCondBr(builder_.CreateICmpULT(following, last_lane_), head, piece.after);
-    again->setMetadata(llvm::LLVMContext::MD_loop, vectorise());
+    again->setMetadata(llvm::LLVMContext::MD_loop, vectorise(piece));
 }
 
 void LaneCode::clone_piece(Piece &piece, llvm::ValueToValueMapTy &values, llvm::BasicBlock *body, llvm::BasicBlock *end,
@@ -214,7 +248,13 @@ void LaneCode::copy_latch(llvm::ValueToValueMapTy &values)
     }
 }
 
-llvm::MDNode *LaneCode::vectorise()
+unsigned LaneCode::interleaving(const Piece &piece) const
+{
+    const size_t limit = lanes_ > LANES ? MAX_INTERLEAVED_STREAM : MAX_INTERLEAVED;
+    return vector_size(piece.blocks) > limit ? 1 : std::min(4u, lanes_ / vector_width());
+}
+
+llvm::MDNode *LaneCode::vectorise(const Piece &piece)
 {
     auto number = [&](const char *name, unsigned value) {
         return llvm::MDNode::get(
@@ -228,7 +268,7 @@ llvm::MDNode *LaneCode::vectorise()
         llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), loop_.access_group});
     llvm::MDNode *node = llvm::MDNode::getDistinct(
         context_, {nullptr, parallel, enable, no_unroll, number("llvm.loop.vectorize.width", vector_width()),
-                   number("llvm.loop.interleave.count", std::min(4u, lanes_ / vector_width()))});
+                   number("llvm.loop.interleave.count", interleaving(piece))});
     node->replaceOperandWith(0, node);
     return node;
 }

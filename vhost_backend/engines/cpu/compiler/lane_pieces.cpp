@@ -8,6 +8,17 @@
 
 namespace vgc
 {
+namespace
+{
+
+const unsigned MAX_PIECES = 64;
+const unsigned FEW_PIECES = 12;
+const unsigned MAX_COPIES = 4;      // of each instruction, on average, that pieces have
+const size_t MIN_COPIED = 4000;     // instructions; fewer may be copied more often
+const unsigned COST_OF_CARRIED = 6; // instructions for a value that a lane brings into a piece
+const unsigned COST_OF_PIECE = 40;  // instructions around a piece
+
+} // namespace
 
 void LanePieces::order_blocks(const llvm::Loop *level, std::vector<llvm::BasicBlock *> &ordered)
 {
@@ -28,17 +39,73 @@ void LanePieces::order_blocks(const llvm::Loop *level, std::vector<llvm::BasicBl
     }
 }
 
-void LanePieces::find_pieces()
+bool LanePieces::find_pieces()
 {
     std::vector<llvm::BasicBlock *> ordered;
     order_blocks(threads_, ordered);
+    Blocks starts;
     for (llvm::BasicBlock *block : ordered)
-        if (starts_piece(block)) {
+        if (starts_piece(block))
+            starts.insert(block);
+    cut(ordered, starts);
+    size_t body = 0;
+    for (const llvm::BasicBlock *block : body_)
+        body += block->size();
+    const size_t limit = std::max<size_t>(MIN_COPIED, MAX_COPIES * body);
+    if (size() > limit) {
+        add_joins(starts);
+        cut(ordered, starts);
+    }
+    return pieces_.size() <= MAX_PIECES && size() <= limit && (pieces_.size() <= FEW_PIECES || carried() <= limit);
+}
+
+void LanePieces::cut(const std::vector<llvm::BasicBlock *> &ordered, const Blocks &starts)
+{
+    pieces_.clear();
+    numbers_.clear();
+    for (llvm::BasicBlock *block : ordered)
+        if (starts.contains(block)) {
             numbers_[block] = unsigned(pieces_.size());
             pieces_.push_back({block, {}});
         }
     for (Piece &piece : pieces_)
         fill(piece);
+}
+
+size_t LanePieces::size() const
+{
+    size_t sum = 0;
+    for (const Piece &piece : pieces_)
+        for (const llvm::BasicBlock *block : piece.blocks)
+            sum += block->size();
+    return sum;
+}
+
+size_t LanePieces::carried() const
+{
+    const Liveness liveness(function_);
+    size_t sum = 0;
+    for (const Piece &piece : pieces_) {
+        std::set<unsigned> live;
+        liveness.collect(*piece.start, live);
+        for (const unsigned number : live)
+            sum += in_body(liveness.value(number)) && !is_uniform(liveness.value(number)) ? 1 : 0;
+    }
+    return sum * COST_OF_CARRIED + pieces_.size() * COST_OF_PIECE;
+}
+
+void LanePieces::add_joins(Blocks &starts) const
+{
+    llvm::DenseMap<const llvm::BasicBlock *, size_t> first; // piece that has a block
+    for (size_t i = 0; i < pieces_.size(); i++)
+        for (llvm::BasicBlock *block : pieces_[i].blocks)
+            first.try_emplace(block, i);
+    for (const Piece &piece : pieces_)
+        for (llvm::BasicBlock *block : piece.blocks)
+            for (llvm::BasicBlock *from : llvm::predecessors(block))
+                if (const auto found = first.find(from), mine = first.find(block);
+                    found != first.end() && !leaves(block) && found->second != mine->second)
+                    starts.insert(block);
 }
 
 bool LanePieces::leaves(llvm::BasicBlock *successor) const

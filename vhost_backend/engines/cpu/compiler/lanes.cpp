@@ -21,9 +21,7 @@ namespace vgc
 namespace
 {
 
-const unsigned LANES = 32;            // the values that they carry fit into vector registers
-const unsigned STREAMING_LANES = 256; // their loads are long enough to be prefetched
-const unsigned MAX_PIECES = 64;
+const size_t MAX_BODY = 8000; // size as vectors of code that is vectorised
 
 class Lockstep : private LaneCode
 {
@@ -34,7 +32,7 @@ class Lockstep : private LaneCode
 
     bool run()
     {
-        if (!analyse())
+        if (!analyse() || vector_size(body_) > MAX_BODY)
             return false;
         split_inductions();
         if (has_atomics_ && !streams_)
@@ -43,10 +41,7 @@ class Lockstep : private LaneCode
         find_uniform();
         widen_indices();
         find_uniform();
-        if (!is_worth_it())
-            return false;
-        find_pieces();
-        if (pieces_.size() > MAX_PIECES)
+        if (!is_worth_it() || !find_pieces())
             return false;
         demote();
         emit();

@@ -24,9 +24,11 @@
 namespace vgc
 {
 
-const unsigned LANE_STEP = 64;      // numbers of lanes in loops are multiples of this
-const unsigned DONE = 255;          // piece number of lanes that have reached the latch
-const unsigned MAX_RECOMPUTED = 12; // most instructions of an expression that is computed again
+const unsigned LANES = 32;            // the values that they carry fit into vector registers
+const unsigned STREAMING_LANES = 256; // their loads are long enough to be prefetched
+const unsigned LANE_STEP = 64;        // numbers of lanes in loops are multiples of this
+const unsigned DONE = 255;            // piece number of lanes that have reached the latch
+const unsigned MAX_RECOMPUTED = 12;   // most instructions of an expression that is computed again
 
 using Blocks = llvm::SetVector<llvm::BasicBlock *>;
 
@@ -42,6 +44,9 @@ class LaneBody
     /// True if the body may run in lockstep; its loops are then in a regular shape.
     bool analyse();
 
+    /// Estimated number of instructions of the blocks' code as vectors: operations without vectors are done lane by
+    /// lane.
+    static size_t vector_size(const Blocks &blocks);
     bool in_body(const llvm::Value *value) const;
     bool is_header(llvm::BasicBlock *block) const;
     bool starts_piece(llvm::BasicBlock *block) const;
@@ -119,7 +124,8 @@ class LanePieces : protected UniformValues
   protected:
     using UniformValues::UniformValues;
 
-    void find_pieces();
+    /// False if the pieces together are too large.
+    bool find_pieces();
     bool leaves(llvm::BasicBlock *successor) const;
     /// Moves values that lanes carry from piece to piece into slots in memory, unless it is cheaper to compute them
     /// again.
@@ -135,6 +141,14 @@ class LanePieces : protected UniformValues
     /// Sorts blocks in reverse post-order, with the blocks of a loop together.
     void order_blocks(const llvm::Loop *level, std::vector<llvm::BasicBlock *> &ordered);
     void fill(Piece &piece);
+    /// Makes pieces of `starts` in the order of `ordered`.
+    void cut(const std::vector<llvm::BasicBlock *> &ordered, const Blocks &starts);
+    /// Instructions of all pieces together; code that several pieces lead to is part of each.
+    size_t size() const;
+    /// Instructions with which pieces load and store the values that lanes carry.
+    size_t carried() const;
+    /// Adds the blocks where code of several pieces comes together.
+    void add_joins(Blocks &starts) const;
     bool is_recomputable(const llvm::Value *value, unsigned &budget) const;
     llvm::Value *recompute(llvm::Value *value, llvm::Instruction *before);
     /// Replaces a phi at a piece's start by stores in front of it and a load.
@@ -191,6 +205,8 @@ class LaneCode : protected LanePieces
     // lane_loop.cpp
     /// Emits the loop over lanes. `together`: the lanes' next piece is set behind the loop.
     void emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, bool together);
+    /// Instructions at a thread's begin that the piece, or the latch behind it, uses.
+    llvm::SmallPtrSet<const llvm::Instruction *, 16> used_of_thread(const Piece &piece) const;
     void clone_piece(Piece &piece, llvm::ValueToValueMapTy &values, llvm::BasicBlock *body, llvm::BasicBlock *end,
                      Carried &carried, bool together);
     /// Emits the end of a cloned block. Exits of the piece set the lane's next piece.
@@ -200,7 +216,9 @@ class LaneCode : protected LanePieces
                               llvm::BasicBlock *end, Carried &carried);
     /// Copies the latch's address computation and store of ctx->next.
     void copy_latch(llvm::ValueToValueMapTy &values);
-    llvm::MDNode *vectorise();
+    llvm::MDNode *vectorise(const Piece &piece);
+    /// Number of vectors that an iteration of the loop over lanes works on.
+    unsigned interleaving(const Piece &piece) const;
     /// Number of 32-bit lanes of a vector register of this host.
     unsigned vector_width() const;
 

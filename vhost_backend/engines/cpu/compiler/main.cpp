@@ -2,6 +2,7 @@
 #include "crash.h"
 #include "options.h"
 #include "ptx/carry.h"
+#include "work.h"
 
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ void compile(const Options &options)
     auto module = run_front_end(context, options);
     module->setDataLayout(machine->createDataLayout());
 
+    note_work("parsed", *module);
     Program program = collect(*module);
     lower_launches(*module, program);
     if (options.checks != 0 && module->getFunction("__vgc_launch") != nullptr)
@@ -57,6 +59,7 @@ void compile(const Options &options)
         pin_accesses(*module);
     }
     simplify(*module, *machine);
+    note_work("simplified", *module);
     ptx::place_carry_flags(*module);
     if (options.flush_denormals)
         flush_denormals(*module);
@@ -72,9 +75,11 @@ void compile(const Options &options)
     emit_table(*module, program);
     define_aborts(*module);
     verify(*module, "region formation");
+    note_work("regions", *module);
     if (!options.dump_ir.empty())
         dump(*module, options.dump_ir + ".before");
     optimise(*module, *machine);
+    note_work("optimised", *module);
     if (!options.dump_ir.empty())
         dump(*module, options.dump_ir);
 

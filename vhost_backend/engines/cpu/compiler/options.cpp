@@ -1,5 +1,6 @@
 #include "options.h"
 #include "compiler.h"
+#include "work.h"
 
 namespace vgc
 {
@@ -175,6 +176,8 @@ Options parse_options(int argc, char **argv)
 {
     Options options;
     int i = 1;
+    std::string work;
+    bool times = false;
     auto own = [&](llvm::StringRef word, llvm::StringRef name, std::string &into) {
         if (word != name)
             return false;
@@ -182,6 +185,10 @@ Options parse_options(int argc, char **argv)
             fail(name + " needs a value");
         into = argv[i];
         return true;
+    };
+    auto flag = [](llvm::StringRef word, llvm::StringRef name, bool &into) {
+        into |= word == name;
+        return word == name;
     };
     auto folder = [&](llvm::StringRef word, llvm::StringRef name, std::vector<std::string> &into) {
         std::string path;
@@ -197,11 +204,12 @@ Options parse_options(int argc, char **argv)
         else if (!folder(word, "--include-dir", options.include_dirs) &&
                  !folder(word, "--system-dir", options.system_dirs) &&
                  !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
-                 !own(word, "--dump-ir", options.dump_ir) && !own(word, "--input", options.input) &&
+                 !own(word, "--dump-ir", options.dump_ir) && !own(word, "--work", work) &&
+                 !flag(word, "--time-passes", times) && !own(word, "--input", options.input) &&
                  !own(word, "--llvm", options.llvm))
             fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
-                 "--input FILE --output FILE [--dump-ir FILE] [-- guest options]; vgc-cpucc --host-headers [--llvm "
-                 "DIR]");
+                 "--input FILE --output FILE [--dump-ir FILE] [--work FILE] [--time-passes] [-- guest options]; "
+                 "vgc-cpucc --host-headers [--llvm DIR]");
     }
     if (options.host_headers)
         return options;
@@ -218,6 +226,7 @@ Options parse_options(int argc, char **argv)
         }
         add_guest_option(options, option, value);
     }
+    report_work(work, times);
     return options;
 }
 

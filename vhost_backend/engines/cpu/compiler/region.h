@@ -41,6 +41,7 @@ class RegionReach
     llvm::SmallPtrSet<llvm::BasicBlock *, 16> wait_blocks_;
     llvm::BasicBlock *source_;
     llvm::SetVector<llvm::BasicBlock *> blocks_;
+    llvm::SmallPtrSet<const llvm::AllocaInst *, 16> locals_; // that the code uses
 };
 
 /// Function and loops of a region. The body sets `sites_`, `has_locals_` and `next_`.
@@ -128,6 +129,7 @@ class RegionBuilder : public RegionLoops
     void relax_guards();
 
     llvm::SmallVector<llvm::BasicBlock *, 16> clones_;
+    llvm::SmallPtrSet<const llvm::Value *, 16> kept_; // addresses of slots that only the compiler's own code accesses
 };
 
 } // namespace vgc

@@ -47,7 +47,7 @@ void RegionBuilder::move_allocas(llvm::BasicBlock &block)
         if (auto *alloca = llvm::dyn_cast<llvm::AllocaInst>(&instruction)) {
             auto *copy = llvm::cast<llvm::AllocaInst>(values_[alloca]);
             if (slots_.contains(alloca)) {
-                values_[alloca] = slot_address_[alloca];
+                values_[alloca] = slot_address_.lookup(alloca);
                 copy->eraseFromParent();
             } else if (copy->isStaticAlloca() || llvm::isa<llvm::ConstantInt>(copy->getArraySize())) {
                 copy->moveBefore(&*entry_->begin());
@@ -129,16 +129,16 @@ void RegionBuilder::replace_stand_ins()
 bool RegionBuilder::is_slot_access(const llvm::Instruction &instruction) const
 {
     const llvm::Value *address = llvm::getLoadStorePointerOperand(&instruction);
-    for (const auto &[alloca, slot] : slots_)
-        if (alloca->getName().starts_with("kept") && address == slot_address_.lookup(alloca))
-            return true;
-    return false;
+    return address != nullptr && kept_.contains(address);
 }
 
 /// Annotates the loop: threads do not access the same memory between waits (that would be a race), and the kernel's own
 /// accesses never touch the frame.
 void RegionBuilder::annotate()
 {
+    for (const auto &[alloca, address] : slot_address_)
+        if (alloca->getName().starts_with("kept"))
+            kept_.insert(address);
     for (llvm::BasicBlock *clone : clones_)
         for (llvm::Instruction &instruction : *clone) {
             if (!instruction.mayReadOrWriteMemory())

@@ -79,8 +79,9 @@ void RegionLoops::emit_entry()
     for (const Param &param : kernel_.params)
         load_param(param);
     for (auto &[alloca, slot] : slots_)
-        slot_base_[alloca] = builder_.CreateGEP(builder_.getInt8Ty(), frame_,
-                                                builder_.CreateMul(stride_, builder_.getInt64(slot.offset)));
+        if (locals_.contains(alloca))
+            slot_base_[alloca] = builder_.CreateGEP(builder_.getInt8Ty(), frame_,
+                                                    builder_.CreateMul(stride_, builder_.getInt64(slot.offset)));
     builder_.CreateCondBr(builder_.CreateICmpEQ(region_->getArg(1), builder_.getInt32(0)), row_, inside_);
     builder_.SetInsertPoint(inside_); // the divisions take longer than a small block
     llvm::Value *row = builder_.CreateUDiv(region_->getArg(1), view_.block_dim[0]);
@@ -153,6 +154,8 @@ void RegionLoops::emit_thread_begin()
     if (keeps_position())
         store_position();
     for (auto &[alloca, slot] : slots_) {
+        if (!locals_.contains(alloca))
+            continue;
         llvm::Value *offset = builder_.CreateMul(linear64_, builder_.getInt64(slot.size));
         slot_address_[alloca] = builder_.CreateInBoundsGEP(builder_.getInt8Ty(), slot_base_[alloca], offset);
         values_[alloca] = slot_address_[alloca];

@@ -72,6 +72,11 @@ RegionReach::RegionReach(Kernel &kernel, const std::vector<Wait> &waits, size_t 
         wait_blocks_.insert(wait.block);
     source_ = site == 0 ? &kernel.function->getEntryBlock() : waits[site - 1].resume;
     blocks_ = reachable(source_, wait_blocks_);
+    for (const llvm::BasicBlock *block : blocks_)
+        for (const llvm::Instruction &instruction : *block)
+            for (const llvm::Value *operand : instruction.operands())
+                if (const auto *local = llvm::dyn_cast<llvm::AllocaInst>(operand))
+                    locals_.insert(local);
 }
 
 bool RegionReach::keeps_position() const

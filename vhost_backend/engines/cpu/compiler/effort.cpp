@@ -1,0 +1,148 @@
+// The optimiser and the code generator take more than linear time for large functions, and copy code (unrolling,
+// unswitching, vectorising, inlining) the more, the more there is. The limits here are far above hand-written kernels.
+#include "effort.h"
+
+#include "compiler.h"
+#include "sites.h"
+
+#include <set>
+
+#include "llvm/ADT/SCCIterator.h"
+#include "llvm/Analysis/CallGraph.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace vgc
+{
+namespace
+{
+
+// numbers of instructions
+const size_t MAX_INLINED = 30000;   // of a function with all that is inlined into it, before any optimisation
+const size_t SMALL = 300;           // functions that limits never concern
+const size_t LARGE = 4000;          // a function that is optimised for size: nothing is unrolled or unswitched
+const size_t ENORMOUS = 12000;      // a function that is not vectorised either
+const size_t LARGE_PROGRAM = 50000; // a program whose functions are all optimised for size
+const unsigned MAX_UNROLLED = 4096; // of a loop with #pragma unroll; LLVM's own limit is four times as many
+const unsigned MAX_SCHEDULED = 200; // accesses of memory in a block that the schedulers compare with one another
+
+void set_option(const char *name, unsigned value)
+{
+    auto &options = llvm::cl::getRegisteredOptions();
+    if (const auto found = options.find(name); found != options.end())
+        static_cast<llvm::cl::opt<unsigned> *>(found->second)->setValue(value);
+}
+
+/// Functions that wait for other threads, or end one, themselves or in functions that they call.
+std::set<const llvm::Function *> waiting(const llvm::Module &module)
+{
+    std::set<const llvm::Function *> found;
+    std::vector<const llvm::Function *> work;
+    for (const llvm::Function &function : module)
+        if (is_wait_name(function.getName()) || function.getName() == "__vgc_exit")
+            work.push_back(&function);
+    while (!work.empty()) {
+        const llvm::Function *callee = work.back();
+        work.pop_back();
+        for (const llvm::User *user : callee->users())
+            if (const auto *call = llvm::dyn_cast<llvm::CallInst>(user);
+                call != nullptr && found.insert(call->getFunction()).second)
+                work.push_back(call->getFunction());
+    }
+    return found;
+}
+
+class InlinedSizes
+{
+  public:
+    explicit InlinedSizes(llvm::Module &module) : waiting_(waiting(module))
+    {
+    }
+
+    /// Takes a function whose callees have been taken.
+    void take(llvm::Function &function)
+    {
+        size_t own = function.getInstructionCount();
+        llvm::MapVector<llvm::Function *, size_t> calls;
+        for (llvm::Instruction &instruction : llvm::instructions(function))
+            if (const auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+                call != nullptr && call->getCalledFunction() != nullptr && is_inlined(*call->getCalledFunction()))
+                calls[call->getCalledFunction()]++;
+        size_t sum = own;
+        for (const auto &[callee, count] : calls)
+            sum += count * sizes_[callee];
+        while (sum > MAX_INLINED) {
+            llvm::Function *heaviest = nullptr;
+            for (const auto &[callee, count] : calls)
+                if (may_stay(*callee) &&
+                    (heaviest == nullptr || count * sizes_[callee] > calls[heaviest] * sizes_[heaviest]))
+                    heaviest = callee;
+            if (heaviest == nullptr)
+                break;
+            heaviest->removeFnAttr(llvm::Attribute::AlwaysInline);
+            heaviest->addFnAttr(llvm::Attribute::NoInline);
+            sum -= calls[heaviest] * sizes_[heaviest];
+        }
+        sizes_[&function] = sum;
+    }
+
+  private:
+    static bool is_inlined(const llvm::Function &function)
+    {
+        return function.hasFnAttribute(llvm::Attribute::AlwaysInline) && !function.isDeclaration();
+    }
+    bool may_stay(const llvm::Function &function)
+    {
+        return is_inlined(function) && !waiting_.contains(&function) && sizes_[&function] > SMALL;
+    }
+
+    const std::set<const llvm::Function *> waiting_;
+    llvm::DenseMap<const llvm::Function *, size_t> sizes_;
+};
+
+} // namespace
+
+void limit_inlining(llvm::Module &module)
+{
+    llvm::CallGraph graph(module);
+    InlinedSizes sizes(module);
+    for (auto component = llvm::scc_begin(&graph); !component.isAtEnd(); ++component)
+        for (const llvm::CallGraphNode *node : *component)
+            if (llvm::Function *function = node->getFunction(); function != nullptr && !function->isDeclaration())
+                sizes.take(*function);
+}
+
+void limit_unrolling()
+{
+    set_option("pragma-unroll-threshold", MAX_UNROLLED);
+}
+
+void limit_scheduling()
+{
+    set_option("dag-maps-huge-region", MAX_SCHEDULED);
+    set_option("dag-maps-reduction-size", MAX_SCHEDULED / 2);
+}
+
+void limit_effort(llvm::Module &module)
+{
+    size_t program = 0;
+    for (const llvm::Function &function : module)
+        program += function.getInstructionCount();
+    for (llvm::Function &function : module) {
+        const size_t size = function.getInstructionCount();
+        if (size <= SMALL || (size <= LARGE && program <= LARGE_PROGRAM))
+            continue;
+        function.addFnAttr(llvm::Attribute::OptimizeForSize);
+        if (size > ENORMOUS)
+            function.addFnAttr(llvm::Attribute::NoImplicitFloat); // neither kind of vectoriser takes these
+        if (size > LARGE)
+            llvm::errs() << "vgc-cpucc: remark: '" << function.getName() << "' has " << size << " instructions and is "
+                         << (size > ENORMOUS ? "neither unrolled nor vectorised\n" : "not unrolled\n");
+    }
+    if (program > LARGE_PROGRAM)
+        llvm::errs() << "vgc-cpucc: remark: the program has " << program
+                     << " instructions; its larger functions are not unrolled\n";
+}
+
+} // namespace vgc
