@@ -157,7 +157,7 @@ def test_extended_value_that_is_no_index_wraps(gpu: Rig) -> None:
     gpu.launch("hashes", 1, BLOCK, np.int32(3), out)
     threads = np.arange(BLOCK, dtype=np.uint64)
     sums = [(threads * 2654435761 + k).astype(np.uint32).view(np.int32).astype(np.int64) for k in range(3)]
-    assert out.tolist() == sum(sums).tolist()
+    assert out.tolist() == np.sum(sums, axis=0).tolist()
 
 
 def test_loops_of_different_lengths_over_scattered_memory(gpu: Rig) -> None:

@@ -51,9 +51,8 @@ class CpuEngine(Engine):
 
     @classmethod
     def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane enforces both
-        unknown = options.keys() - {"cccl"}  # which is for the compiler
-        if unknown:
-            raise EngineError(f"the cpu engine has the option cccl alone, but got {', '.join(sorted(unknown))}")
+        if options:
+            raise EngineError(f"the cpu engine has no options, but got {', '.join(sorted(options))}")
         return cls(pes)
 
     def start(self) -> None:
