@@ -42,6 +42,7 @@ lint: build
 	$(PYTHON) -m mypy
 	$(C_FILES) | xargs -r clang-format-19 --dry-run --Werror
 	$(PYTHON) -m virtio_proto.codegen --check
+	$(PYTHON) -m tools.support --check
 	$(PYTHON) -m tools.web.lint
 	git ls-files -z | xargs -0 -r $(PYTHON) -m codespell_lib
 	$(PYTHON) -m tools.docstrings
