@@ -35,6 +35,17 @@ extern "C" __global__ void parent(int *x, int who) { if (threadIdx.x == 3) child
 """
 
 
+LEAPS = r"""
+__device__ int leap(int depth) {
+    volatile int frame[15000];
+    frame[depth % 7] = depth;
+    const int below = depth ? leap(depth - 1) : 0;
+    return frame[depth % 7] + below;
+}
+extern "C" __global__ void leaps(int *x, int depth) { x[0] = leap(depth); }
+"""
+
+
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("faults") / "image"
@@ -98,6 +109,14 @@ def test_stack_overflow(inflight: InflightMemory, image: Path) -> None:
     box = crash(inflight, image, "overflow", 4, "x")
     assert box.text.startswith("stack overflow 0x")
     assert box.text.endswith("kernel 'overflow', block (0,0,0), thread (0,0,0)")
+
+
+@pytest.mark.parametrize("depth", [18, 40, 300])
+def test_stack_overflow_of_large_frames(inflight: InflightMemory, tmp_path: Path, depth: int) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(compile_image(LEAPS)[0])
+    box = crash(inflight, image, "leaps", 1, "x", str(depth))
+    assert box.text.startswith("stack overflow 0x")
 
 
 def test_fault_of_a_grid_that_a_kernel_launched_names_it(inflight: InflightMemory, tmp_path: Path) -> None:

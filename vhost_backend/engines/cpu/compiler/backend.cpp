@@ -69,6 +69,14 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
     build(builder).run(module, modules);
 }
 
+/// Has functions touch each page of a large frame in its order: none jumps over the page behind the stack.
+void probe_stacks(llvm::Module &module)
+{
+    for (llvm::Function &function : module)
+        if (!function.isDeclaration())
+            function.addFnAttr("probe-stack", "inline-asm");
+}
+
 } // namespace
 
 std::unique_ptr<llvm::TargetMachine> host_machine()
@@ -193,6 +201,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object)
 {
     limit_scheduling();
+    probe_stacks(module);
     std::error_code error;
     llvm::raw_fd_ostream out(object, error);
     if (error)
