@@ -55,6 +55,27 @@ def test_shared_objects_have_no_destructors() -> None:
         assert out.tolist() == [5, 20, 7, 9, 3, 3, 3, 3]
 
 
+def test_alignment_behind_the_keyword() -> None:
+    with rig(pes=1) as gpu:
+        gpu.load(r"""
+struct alignas(8) Pair { float x, y; };
+extern __shared__ alignas(32) unsigned char rest[];
+__global__ void f(int *out) {
+    __shared__ char byte;
+    __shared__ alignas(64) char wide[3];
+    static __shared__ alignas(Pair) char pair[sizeof(Pair)];
+    alignas(32) float local[2] = {1, 2};
+    byte = 1;
+    const void *all[] = {wide, pair, rest, local};
+    const int sizes[] = {64, 8, 32, 32};
+    for (int i = 0; i < 4; i++) out[i] = (unsigned long long)all[i] % sizes[i] + byte;
+}
+""")
+        out = gpu.array(4, np.int32)
+        gpu.launch("f", 1, 1, out, shared=64)
+        assert out.tolist() == [1, 1, 1, 1]
+
+
 def test_other_objects_have_destructors() -> None:
     with rig(pes=1) as gpu:
         gpu.load(SOURCE)

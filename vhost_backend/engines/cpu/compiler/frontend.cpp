@@ -1,6 +1,7 @@
 #include "compiler.h"
 #include "options.h"
 #include "ptx/constraints.h"
+#include "shared_variables.h"
 #include "source.h"
 
 #include <unistd.h>
@@ -34,7 +35,12 @@ class Emission : public clang::ASTFrontendAction
     std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance &compiler,
                                                           llvm::StringRef file) override
     {
-        ptx::translate_constraints(compiler.getPreprocessor());
+        compiler.getPreprocessor().setTokenWatcher([translate = ptx::constraints_translator(compiler.getPreprocessor()),
+                                                    alignment = SharedAlignment()](const clang::Token &token) mutable {
+            auto &parsed = const_cast<clang::Token &>(token); // clang reads this object after the call
+            translate(parsed);
+            alignment.take(parsed);
+        });
         generator_ = clang::CreateLLVMCodeGen(compiler.getDiagnostics(), file, &compiler.getVirtualFileSystem(),
                                               compiler.getHeaderSearchOpts(), compiler.getPreprocessorOpts(),
                                               compiler.getCodeGenOpts(), context_);

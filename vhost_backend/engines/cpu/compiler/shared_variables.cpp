@@ -1,5 +1,7 @@
 // Shared variables of classes that need no constructor but have a destructor, such as libcu++'s barriers. nvcc takes
 // them, and never calls the destructor; clang refuses them unless they are said to have no initial value.
+#include "shared_variables.h"
+
 #include "clang/AST/ASTContext.h"
 #include "clang/AST/DeclCXX.h"
 #include "clang/Sema/ParsedAttr.h"
@@ -38,6 +40,24 @@ class SharedVariable : public clang::ParsedAttrInfo
 };
 
 } // namespace
+
+namespace vgc
+{
+
+void SharedAlignment::take(clang::Token &token)
+{
+    const clang::IdentifierInfo *name = token.isAnyIdentifier() ? token.getIdentifierInfo() : nullptr;
+    if (name != nullptr && name->isStr("vgc_shared"))
+        seen_ = 1;
+    else if (seen_ > 0 && seen_ < 3 && token.is(clang::tok::r_paren))
+        seen_++;
+    else if (seen_ == 3 && token.is(clang::tok::kw_alignas))
+        token.setKind(clang::tok::kw__Alignas);
+    else
+        seen_ = 0;
+}
+
+} // namespace vgc
 
 static clang::ParsedAttrInfoRegistry::Add<SharedVariable> registration("vgc-shared",
                                                                        "shared variables as nvcc has them");

@@ -156,12 +156,10 @@ class Constraints
 
 } // namespace
 
-void translate_constraints(clang::Preprocessor &preprocessor)
+std::function<void(clang::Token &)> constraints_translator(clang::Preprocessor &preprocessor)
 {
     auto constraints = std::make_shared<Constraints>(preprocessor);
-    preprocessor.setTokenWatcher([constraints](const clang::Token &token) {
-        constraints->take(const_cast<clang::Token &>(token)); // the parser reads this object after the call
-    });
+    return [constraints](clang::Token &token) { constraints->take(token); };
 }
 
 } // namespace vgc::ptx
