@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools import corpus
+from vhost_backend.engines.cpu.toolchain import COMPILER
 
 KERNEL = "__global__ void {}(int *x) {{ *x = WIDTH; }}\n"
 
@@ -63,7 +64,11 @@ def test_crash_of_the_compiler_is_told_by_the_exit_status(
     programs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crashing = programs / "crashing"
-    write(crashing, "#!/bin/sh\necho 'vgc-cpucc: error: a defect of the compiler: SIGSEGV' >&2\nexit 1\n")
+    write(
+        crashing,
+        f'#!/bin/sh\n[ "$1" = --host-headers ] && exec {COMPILER} "$@"\n'
+        "echo 'vgc-cpucc: error: a defect of the compiler: SIGSEGV' >&2\nexit 1\n",
+    )
     crashing.chmod(0o755)
     monkeypatch.setattr("vhost_backend.engines.cpu.toolchain.COMPILER", crashing)
     monkeypatch.setattr("vhost_backend.engines.cpu.toolchain.identity", str)

@@ -67,6 +67,8 @@ __global__ void align(unsigned long long *out) {
 __global__ void stray(char *p) { free(p); }
 __global__ void inside() { char *p = (char *)malloc(64); free(p + 1); }
 __global__ void twice() { char *p = (char *)malloc(100000); free(p); free(p); }
+__global__ void twice_small() { char *p = (char *)malloc(64), *q = (char *)malloc(64); free(p); free(p); free(q); }
+__global__ void never_given() { char *p = (char *)malloc(64); free(p + 640); }
 __global__ void spoil() { // writes where the heap keeps its lists, and goes on
     char *p = (char *)malloc(16);
     for (char *at = (char *)((unsigned long long)p & ~4095ull) - 40000; at < p + 4080; at += 8) *(long long *)at = -1;
@@ -139,7 +141,9 @@ def test_calloc_gives_zeroes(gpu: Rig) -> None:
     assert list(out) == [0] * 1000 + [1]
 
 
-@pytest.mark.parametrize(("kernel", "arguments"), [("stray", 1), ("inside", 0), ("twice", 0)])
+@pytest.mark.parametrize(
+    ("kernel", "arguments"), [("stray", 1), ("inside", 0), ("twice", 0), ("twice_small", 0), ("never_given", 0)]
+)
 def test_what_malloc_has_not_given_cannot_be_freed(gpu: Rig, kernel: str, arguments: int) -> None:
     with pytest.raises(
         LaunchError, match=rf"free\(\) of 0x[0-9a-f]+, which malloc.* in kernel '{kernel}', block"
@@ -244,5 +248,5 @@ def test_the_heap_is_no_variable_of_the_program() -> None:
 
 @pytest.mark.parametrize("size", ["", "x", "65535", "-1", str(1 << 41), "99999999999999999999999"])
 def test_impossible_sizes_of_the_heap_are_refused(size: str) -> None:
-    with pytest.raises(CompileError, match=r"--malloc-heap-size=.* \(allowed: 65536 to 1099511627776 bytes\)"):
+    with pytest.raises(CompileError, match=r"--malloc-heap-size=.* \(allowed: 65536 to 1073741824 bytes\)"):
         compile_image("__global__ void k() {}", [f"--malloc-heap-size={size}"])

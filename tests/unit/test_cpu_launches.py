@@ -94,6 +94,15 @@ EXPORT deeper(int *depths) {
     cudaError_t peeked = cudaPeekAtLastError(), error = cudaGetLastError();
     if (error != cudaSuccess) { depths[1] = error; depths[2] = peeked; depths[3] = cudaGetLastError(); }
 }
+EXPORT separated(int *out, int n) {
+    if (n < 1'000) { out[0] = 0x1'F; }
+    add<<<1, 1'0>>>(out, 1); // '
+}
+EXPORT careless() { careless<<<1, 2000>>>(); } // an error that it does not look at
+EXPORT unconcerned(int *errors) {
+    careless<<<1, 1>>>();
+    errors[blockIdx.x] = cudaGetLastError();
+}
 EXPORT stacked(int *depths) {
     volatile char kept[60000];
     kept[depths[0]++] = 1;
@@ -215,6 +224,18 @@ def test_depth_is_limited(gpu: Rig) -> None:
     depths = gpu.array(4, np.int32)
     gpu.launch("deeper", 1, 1, depths)
     assert list(depths) == [25, 65, 65, 0]
+
+
+def test_numbers_with_separators(gpu: Rig) -> None:
+    out = gpu.array(12, np.int32)
+    gpu.launch("separated", 1, 1, out, np.int32(5))
+    assert list(out) == [0x20, *[1] * 9, 0, 0]
+
+
+def test_errors_are_those_of_the_grid_that_launched(gpu: Rig) -> None:
+    errors = gpu.array(4, np.int32, -1)
+    gpu.launch("unconcerned", 4, 1, errors)
+    assert list(errors) == [0, 0, 0, 0]
 
 
 def test_grids_that_need_too_much_stack_are_not_launched(gpu: Rig) -> None:

@@ -28,6 +28,13 @@ extern "C" __global__ void change(Table table, const int *index, int *out) { // 
     for (int i = 0; i < 8000; i += 1000) row[i] += 1;
     out[threadIdx.x] = row[at];
 }
+struct alignas(64) Wide { float v[32]; };
+extern "C" __global__ void wide(const __grid_constant__ Wide constant, Wide own, float *out, int i) {
+    Wide copy = constant, changed = own;
+    changed.v[i] += threadIdx.x;
+    __syncthreads();
+    for (int k = 0; k < 32; k++) out[threadIdx.x * 64 + k] = copy.v[k], out[threadIdx.x * 64 + 32 + k] = changed.v[k];
+}
 extern "C" __global__ void last(const __grid_constant__ Whole whole) { ((volatile int *)kept)[0] = whole.bytes[32763]; }
 __device__ const int *row_of(const Table &table, int i) { return &table.row[i]; }
 extern "C" __global__ void constant(const __grid_constant__ Table table, const int *index, const int **out, int *same) {
@@ -43,6 +50,15 @@ def gpu() -> Iterator[Rig]:
     with rig() as made:
         made.load(SOURCE)
         yield made
+
+
+def test_structs_with_an_alignment_of_their_own(gpu: Rig) -> None:
+    values = np.arange(64, dtype=np.float32)
+    out = gpu.array((16, 64), np.float32)
+    gpu.launch("wide", 1, 16, values[:32].tobytes(), values[32:].tobytes(), out, np.int32(3))
+    expected = np.tile(values, (16, 1))
+    expected[:, 35] += np.arange(16)
+    assert np.array_equal(out, expected)
 
 
 TABLE = np.random.default_rng(1).integers(0, 1 << 20, 8000).astype(np.int32)

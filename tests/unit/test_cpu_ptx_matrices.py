@@ -78,6 +78,18 @@ EXPORT doubles(const double *a, const double *b, double *d) {
                  : "+d"(D[0]), "+d"(D[1]) : "d"(a[g * 4 + t]), "d"(b[g * 4 + t]));
     d[g * 8 + t * 2] = D[0]; d[g * 8 + t * 2 + 1] = D[1];
 }
+EXPORT deep_doubles(const double *a, const double *b, double *d) { // 16 x 16, 16 x 8
+    LANE;
+    double D[4] = {0.5, 0.5, 0.5, 0.5}, A[8], B[4];
+    for (int i = 0; i < 8; i++) A[i] = a[(g + i % 2 * 8) * 16 + i / 2 * 4 + t];
+    for (int i = 0; i < 4; i++) B[i] = b[g * 16 + i * 4 + t];
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, "
+                 "{%12,%13,%14,%15}, {%0,%1,%2,%3};"
+                 : "+d"(D[0]), "+d"(D[1]), "+d"(D[2]), "+d"(D[3])
+                 : "d"(A[0]), "d"(A[1]), "d"(A[2]), "d"(A[3]), "d"(A[4]), "d"(A[5]), "d"(A[6]), "d"(A[7]),
+                   "d"(B[0]), "d"(B[1]), "d"(B[2]), "d"(B[3]));
+    for (int i = 0; i < 4; i++) d[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = D[i];
+}
 EXPORT transposed(const unsigned *a, unsigned *d) {
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(d[threadIdx.x]) : "r"(a[threadIdx.x]));
 }
@@ -142,6 +154,13 @@ def test_mma_of_doubles(gpu: Rig) -> None:
     d = gpu.array(64, np.float64)
     gpu.launch("doubles", 1, 32, put(gpu, a), put(gpu, b), d)
     assert np.allclose(d.reshape(8, 8), a @ b.T + 0.5, rtol=1e-15)
+
+
+def test_mma_of_many_doubles(gpu: Rig) -> None:
+    a, b = small(16, 16).astype(np.float64) / 3, small(8, 16).astype(np.float64)
+    d = gpu.array((16, 8), np.float64)
+    gpu.launch("deep_doubles", 1, 32, put(gpu, a), put(gpu, b), d)
+    assert np.allclose(d, a @ b.T + 0.5, rtol=1e-14)
 
 
 def test_movmatrix_transposes(gpu: Rig) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import CompileError, Rig, compile_image, rig
+from tests.unit.cpu_rig import CompileError, LaunchError, Rig, compile_image, rig
+from virtio_proto.schema import Status
 
 SOURCE = r"""
 #define EXPORT extern "C" __global__ void
@@ -140,6 +141,10 @@ EXPORT naps(int *out) { // threads that sleep until another has written
     out[threadIdx.x] = 2 * threadIdx.x;
     turn = threadIdx.x - 1;
 }
+EXPORT naps_for_another_block(volatile int *flag) {
+    if (blockIdx.x == 0) __trap();
+    while (*flag == 0) __nanosleep(20);
+}
 EXPORT naps_of_ptx(int *out) { // some threads are at a barrier, some have ended
     __shared__ volatile int ready;
     const int t = threadIdx.x;
@@ -208,6 +213,12 @@ def test_sleeping_threads_beside_waiting_and_ended_ones(gpu: Rig) -> None:
     out = gpu.array(32, np.int32, -1)
     gpu.launch("naps_of_ptx", 1, 32, out)
     assert out.tolist() == [-1 if t % 3 == 1 else 10 for t in range(32)]
+
+
+def test_launches_end_while_threads_sleep(gpu: Rig) -> None:
+    with pytest.raises(LaunchError) as caught:
+        gpu.launch("naps_for_another_block", 64, 32, gpu.array(1, np.int32))
+    assert caught.value.status is Status.FAULT
 
 
 @pytest.mark.parametrize(

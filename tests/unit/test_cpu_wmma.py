@@ -97,6 +97,11 @@ extern "C" __global__ void saturated(const signed char *a, const signed char *b,
     wmma::mma_sync(z, x, y, z, on);
     wmma::store_matrix_sync(h, z, 16, wmma::mem_row_major);
 }
+extern "C" __global__ void transposed(float *tile) {
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> all;
+    wmma::load_matrix_sync(all, tile, 16, wmma::mem_row_major);
+    wmma::store_matrix_sync(tile, all, 16, wmma::mem_col_major);
+}
 extern "C" __global__ void rounded(const float *x, float *y) { y[threadIdx.x] = wmma::__float_to_tf32(x[threadIdx.x]); }
 """)
     return "".join(parts)
@@ -169,6 +174,12 @@ def test_saturation(device: Rig, on: int) -> None:
     assert (exact > 0x7FFFFFFF).any()
     assert np.array_equal(out, np.minimum(exact, 0x7FFFFFFF) if on else exact.astype(np.uint32).view(np.int32))
     assert (halves == (65504 if on else np.inf)).all()
+
+
+def test_matrices_are_stored_when_all_lanes_have_loaded(device: Rig) -> None:
+    tile = device.array((16, 16), np.float32, np.arange(256).reshape(16, 16))
+    device.launch("transposed", (1,), (32,), tile)
+    assert np.array_equal(tile, np.arange(256).reshape(16, 16).T)
 
 
 def test_tf32_rounds_to_the_nearest(device: Rig) -> None:

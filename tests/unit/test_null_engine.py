@@ -49,7 +49,7 @@ def load(text: str) -> LoadedProgram:
         "global g",
         "global g many",
         "kernel k -1",
-        "kernel k 5000",
+        "kernel k 40000",
         "kernel k x4",
         "kernel k f",
         "kernel k f3",

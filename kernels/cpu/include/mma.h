@@ -116,6 +116,7 @@ __VGC_FN__ void load_matrix_sync(fragment<accumulator, m, n, k, T> &to, const T 
 }
 template <int m, int n, int k, class T>
 __VGC_FN__ void store_matrix_sync(T *to, const fragment<accumulator, m, n, k, T> &from, unsigned stride, layout_t layout) {
+    __syncwarp();
 #pragma unroll
     for (int i = 0; i < from.num_elements; i++)
         to[from.index(i, stride, layout)] = from.x[i];

@@ -23,7 +23,17 @@ __VGC_FN__ const char *cudaGetErrorString(cudaError_t error) {
     default: return "unrecognized error code";
     }
 }
-__VGC_FN__ const char *cudaGetErrorName(cudaError_t error) { return cudaGetErrorString(error); }
+__VGC_FN__ const char *cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
+    case cudaErrorLaunchMaxDepthExceeded: return "cudaErrorLaunchMaxDepthExceeded";
+    case cudaErrorLaunchPendingCountExceeded: return "cudaErrorLaunchPendingCountExceeded";
+    case cudaErrorNotSupported: return "cudaErrorNotSupported";
+    default: return "unrecognized error code";
+    }
+}
 __VGC_FN__ cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 __VGC_FN__ cudaError_t __cudaDeviceSynchronizeDeprecationAvoidance() { return cudaSuccess; }
 __VGC_FN__ cudaError_t cudaRuntimeGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }

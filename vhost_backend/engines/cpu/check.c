@@ -144,6 +144,10 @@ static void report_miss(struct cpu_pe *pe, uint64_t address, uint64_t base, uint
 static void check_written(struct cpu_pe *pe, uint64_t address, uint64_t bytes, const struct vgc_cpu_access *access)
 {
     char where[256];
+    struct cpu_extent own;
+    if (find_own(pe, address,
+                 &own)) /* stores to locals are not noted; those of a resident block lie in an allocation */
+        return;
     if ((access->flags & (VGC_ACCESS_READ | VGC_ACCESS_COPY)) == VGC_ACCESS_READ &&
         !cpu_bounds_is_written(pe->engine, address, bytes) && cpu_is_new_finding(pe, access, access)) {
         cpu_describe(pe, where, sizeof(where));

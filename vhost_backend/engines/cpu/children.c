@@ -31,6 +31,7 @@ struct cpu_level {
     uint32_t first;
     uint32_t last;
     struct cpu_launch *parent;
+    int launch_error; /* the parent's */
     struct cpu_launch child;
     /* of the child while the parent runs, of the parent while the child runs */
     uint8_t *shared;
@@ -67,6 +68,7 @@ static void enter(struct cpu_pe *pe, struct cpu_level *level)
     level->first = pe->first;
     level->last = pe->last;
     level->parent = pe->inner;
+    level->launch_error = pe->launch_error;
     level->child = (struct cpu_launch){.op = pe->inner->op, .number = pe->inner->number};
     swap_memory(pe, level);
     pe->depth++;
@@ -80,6 +82,7 @@ static void leave(struct cpu_pe *pe, struct cpu_level *level)
     pe->first = level->first;
     pe->last = level->last;
     pe->inner = level->parent;
+    pe->launch_error = level->launch_error;
     pe->depth--;
 }
 
@@ -98,6 +101,7 @@ static bool run_grids(struct cpu_pe *pe, struct cpu_launch *grid, const struct c
             if (atomic_load_explicit(&root->stop, memory_order_relaxed))
                 _longjmp(pe->leave_block, 1);
             cpu_place_block(pe, grid, block);
+            pe->launch_error = NO_ERROR;
             cpu_run_block(pe, grid);
         }
     } while (cpu_next_tail(grid, 1));

@@ -86,10 +86,10 @@ void cpu_put_texture(struct vgc_engine *engine, const struct vgc_texture_spec *s
                                .slice = spec->slice,
                                .levels = spec->levels,
                                .level_layers = spec->level_layers};
-    (void)engine;
     if (is_surface)
         made.raw = (unsigned char)(spec->channels * spec->bits / 8);
     else
         describe_sampling(&made, spec);
     memcpy((void *)(uintptr_t)address, &made, sizeof(made));
+    cpu_bounds_written(cpu_engine_of(engine), address, sizeof(made));
 }

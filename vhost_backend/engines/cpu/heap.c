@@ -33,7 +33,8 @@ struct page {
     uint32_t first;  /* offset of the first free block in the page, + 1 */
     uint32_t before; /* in the shard's list */
     uint32_t next;
-    uint32_t run; /* RUN: pages */
+    uint32_t run;                               /* RUN: pages */
+    uint64_t given[(PAGE >> LEAST_SHIFT) / 64]; /* BLOCKS: bit i: a block that was given begins at 2^LEAST_SHIFT i */
 };
 
 struct shard {
@@ -174,7 +175,10 @@ static void *take_block(const struct view *view, struct shard *shard, uint32_t n
     page->used++;
     if (page->first == 0 && (page->fresh + 1u) * size > PAGE)
         unlist(view, shard, number);
-    return offset <= PAGE - size ? base + offset : NULL;
+    if (offset > PAGE - size)
+        return NULL;
+    page->given[offset >> LEAST_SHIFT >> 6] |= UINT64_C(1) << (offset >> LEAST_SHIFT & 63);
+    return base + offset;
 }
 
 static void *allocate_small(const struct view *view, uint32_t class)
@@ -232,8 +236,10 @@ static void free_block(const struct view *view, uint32_t number, const uint8_t *
     if (class >= CLASSES || offset % (UINT32_C(1) << (class + LEAST_SHIFT)) != 0)
         refuse(memory);
     take(&shard->lock);
-    bool known = page->kind == PAGE_OF_BLOCKS && page->used != 0;
+    uint64_t *given = &page->given[offset >> LEAST_SHIFT >> 6], bit = UINT64_C(1) << (offset >> LEAST_SHIFT & 63);
+    bool known = page->kind == PAGE_OF_BLOCKS && page->used != 0 && (*given & bit) != 0;
     if (known) {
+        *given &= ~bit;
         memcpy(view->base + (uint64_t)number * PAGE + offset, &page->first, sizeof(page->first));
         page->first = offset + 1;
         if (!page->listed)

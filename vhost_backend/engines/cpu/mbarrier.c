@@ -1,5 +1,5 @@
 /* Barrier objects in shared memory. Only threads of one block use an object, one after the other. */
-#include "cpu_engine.h"
+#include "cpu_check.h"
 #include "vgc_cpu_mbarrier.h"
 
 static uint64_t field(uint64_t value, uint32_t bits)
@@ -19,6 +19,8 @@ uint64_t __vgc_mbarrier_arrive(uint64_t *barrier, uint32_t count, uint32_t dropp
     if (pending == 0 && waited == 0) {
         pending = expected;
         phase ^= 1;
+        if (cpu_current_pe()->is_checked) /* those that wait know of all that was done before */
+            cpu_race_barrier(cpu_current_pe());
     }
     *barrier = pending | expected << VGC_MBARRIER_EXPECTED | waited << VGC_MBARRIER_BYTES | phase << VGC_MBARRIER_PHASE;
     return before;

@@ -162,6 +162,8 @@ static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
         for (; goes_on(pe, launch, range); range.first++, next_block(pe)) {
             pe->unit.block = range.first;
             bool attended = vgc_ctl_attention(&pe->unit) != 0 && cpu_hook_block_begin(pe);
+            if (launch->phase == 0)
+                pe->launch_error = 0;
             if (launch->slot_bytes == 0)
                 cpu_run_block(pe, launch);
             else

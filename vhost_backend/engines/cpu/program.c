@@ -13,6 +13,7 @@ struct vgc_cpu_program {
     struct cpu_elf elf; /* its file is mapped by this program */
     const struct vgc_cpu_image *image;
     size_t frame_bytes;          /* largest frame that a kernel needs on a PE */
+    int trackers;                /* 1 if reads of memory that was never written are looked for, else 0 */
     struct vgc_kernel kernels[]; /* image->num_kernels */
 };
 
@@ -71,7 +72,8 @@ static void add(struct vgc_cpu_program *program)
 {
     struct cpu_engine *engine = program->engine;
     (void)cpu_bounds_add(engine, (uintptr_t)program->elf.base, program->elf.mapped, false);
-    cpu_bounds_track(engine, tracks(program));
+    program->trackers = tracks(program);
+    cpu_bounds_track(engine, program->trackers);
     pthread_mutex_lock(&engine->programs_lock);
     program->next = engine->programs;
     engine->programs = program;
@@ -83,7 +85,7 @@ static void take_out(struct vgc_cpu_program *program)
 {
     struct cpu_engine *engine = program->engine;
     cpu_bounds_remove(engine, (uintptr_t)program->elf.base);
-    cpu_bounds_track(engine, -tracks(program));
+    cpu_bounds_track(engine, -program->trackers);
     pthread_mutex_lock(&engine->programs_lock);
     struct vgc_cpu_program **link = &engine->programs;
     while (*link != program)

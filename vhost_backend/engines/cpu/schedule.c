@@ -240,6 +240,14 @@ static bool is_live(const struct parts *parts, uint32_t thread)
     return (parts->live[thread / VGC_CPU_WARP] >> thread % VGC_CPU_WARP & 1) != 0;
 }
 
+/* Between rounds of threads that have yielded, perhaps for a block that never comes: a launch that was stopped ends. */
+static void pass_time(struct cpu_pe *pe)
+{
+    if (atomic_load_explicit(&atomic_load(&pe->launch)->stop, memory_order_relaxed))
+        _longjmp(pe->leave_block, 1);
+    __builtin_ia32_pause();
+}
+
 /* Releases all threads that have yielded; false if no thread has. They may wait for another block. */
 static bool release_yields(struct parts *parts)
 {
@@ -253,7 +261,7 @@ static bool release_yields(struct parts *parts)
             }
         }
     if (found)
-        __builtin_ia32_pause();
+        pass_time(parts->pe);
     return found;
 }
 
@@ -377,10 +385,8 @@ static void exchange_together(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site
     }
     if (site->kind == VGC_SITE_SYNCWARP || site->kind == VGC_SITE_STEP)
         return;
-    if (site->kind == VGC_SITE_YIELD) {
-        __builtin_ia32_pause();
+    if (site->kind == VGC_SITE_YIELD)
         return;
-    }
     for (uint32_t warp = first / VGC_CPU_WARP; warp * VGC_CPU_WARP < last; warp++)
         cpu_exchange(ctx, site, warp, lanes_in(warp, first, last));
 }
@@ -406,6 +412,8 @@ static bool run_together(struct cpu_pe *pe, const struct cpu_launch *launch, con
             site = &sites[reached];
             if (pe->is_checked)
                 note_wait(pe, site->kind, first, last);
+            if (site->kind == VGC_SITE_YIELD)
+                pass_time(pe);
             exchange_together(&pe->ctx, site, first, last);
             continue;
         }

@@ -66,8 +66,8 @@ def compile_job(
         "--output",
         "image",
         "--",
-        *options,
         *(("--lockstep",) if lockstep else ()),
+        *options,
     )
     return CompileJob(
         argv=argv,

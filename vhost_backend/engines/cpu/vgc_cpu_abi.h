@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 6,
+    VGC_CPU_ABI = 7,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -23,12 +23,12 @@ enum {
     VGC_CPU_MAX_PARAMS = 32764,     /* bytes */
     VGC_CPU_MAX_SITES = 4096,
     VGC_CPU_MAX_FRAME = 64 * 1024, /* bytes per thread that live across sites */
-    VGC_CPU_ROOM = 40,             /* bytes of a thread's room: its part of a product of matrices */
+    VGC_CPU_ROOM = 128,            /* bytes of a thread's room: its part of a product of matrices */
 };
 
 /* Bytes of the heap of malloc(), whole pages and what describes them included. */
 #define VGC_CPU_MIN_HEAP (UINT64_C(64) << 10)
-#define VGC_CPU_MAX_HEAP (UINT64_C(1) << 40)
+#define VGC_CPU_MAX_HEAP (UINT64_C(1) << 30) /* code reaches variables behind it with 32 bits */
 
 /* Operation that threads at a site wait for. 32- and 64-bit kinds differ in the arrays of their operands. */
 enum vgc_cpu_site_kind {

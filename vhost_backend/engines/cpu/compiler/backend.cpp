@@ -105,19 +105,21 @@ static void copy_memory_params(const Kernel &kernel)
         if (param.passing != Param::MEMORY)
             continue;
         llvm::Argument *argument = kernel.function->getArg(param.first_arg);
+        const llvm::Align align = std::max(argument->getParamAlign().valueOrOne(), llvm::Align(16));
         argument->removeAttr(llvm::Attribute::ByVal);
-        if (param.is_grid_constant)
+        argument->removeAttr(llvm::Attribute::Alignment); // a launch's block of parameters is aligned to 16
+        if (param.is_grid_constant && align == llvm::Align(16))
             continue;
         llvm::AllocaInst *copy = builder.CreateAlloca(llvm::ArrayType::get(builder.getInt8Ty(), param.size));
-        copy->setAlignment(llvm::Align(16));
+        copy->setAlignment(align);
         argument->replaceAllUsesWith(copy);
         argument->addAttr(llvm::Attribute::NoAlias);
         argument->addAttr(llvm::Attribute::ReadOnly);
-        builder.CreateMemCpy(copy, llvm::Align(16), argument, llvm::MaybeAlign(), param.size);
+        builder.CreateMemCpy(copy, align, argument, llvm::MaybeAlign(), param.size);
     }
 }
 
-void prepare_inlining(llvm::Module &module, const Program &program)
+void prepare_inlining(llvm::Module &module, const Program &program, bool all)
 {
     for (const Kernel &kernel : program.kernels)
         copy_memory_params(kernel);
@@ -141,7 +143,8 @@ void prepare_inlining(llvm::Module &module, const Program &program)
         function.removeFnAttr(llvm::Attribute::NoInline);
         function.addFnAttr(llvm::Attribute::AlwaysInline);
     }
-    limit_inlining(module);
+    if (!all)
+        limit_inlining(module);
     for (llvm::Function &function : module)
         if (is_position_name(function.getName())) {
             function.removeFnAttr(llvm::Attribute::Convergent);

@@ -149,8 +149,9 @@ void order_warps(llvm::Module &module, const Program &program, bool lockstep);
 void mark_block_atomics(llvm::Module &module);
 void lower_block_atomics(llvm::Module &module);
 
-/// Marks all functions that can be inlined, so that each kernel contains its barriers.
-void prepare_inlining(llvm::Module &module, const Program &program);
+/// Marks functions that can be inlined, so that each kernel contains its barriers: also those that are too large if
+/// `all`.
+void prepare_inlining(llvm::Module &module, const Program &program, bool all);
 void form_regions(llvm::Module &module, Program &program);
 void emit_table(llvm::Module &module, const Program &program);
 

@@ -42,6 +42,10 @@ std::set<const llvm::Function *> waiting(const llvm::Module &module)
     for (const llvm::Function &function : module)
         if (is_wait_name(function.getName()) || function.getName() == "__vgc_exit")
             work.push_back(&function);
+    for (const llvm::Function &function : module) // warp_order.cpp may put waits between volatile accesses
+        for (const llvm::Instruction &instruction : llvm::instructions(function))
+            if (instruction.isVolatile() && found.insert(&function).second)
+                work.push_back(&function);
     while (!work.empty()) {
         const llvm::Function *callee = work.back();
         work.pop_back();

@@ -80,7 +80,7 @@ llvm::AllocaInst *keep(llvm::Instruction &value)
     const bool bit = value.getType()->isIntegerTy(1); // becomes a byte: arrays of bits do not vectorise
     llvm::IRBuilder<> entry(&*value.getFunction()->getEntryBlock().getFirstInsertionPt());
     llvm::Type *type = bit ? entry.getInt8Ty() : value.getType();
-    llvm::AllocaInst *slot = entry.CreateAlloca(type, nullptr, "kept");
+    llvm::AllocaInst *slot = entry.CreateAlloca(type, nullptr, ".kept"); // no variable of a program has this name
     replace_distant_uses(value, [&](llvm::Instruction *before) -> llvm::Value * {
         llvm::IRBuilder<> builder(before);
         llvm::Value *loaded = builder.CreateLoad(type, slot);

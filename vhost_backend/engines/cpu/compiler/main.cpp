@@ -53,7 +53,7 @@ void compile(const Options &options)
     else
         llvm::StripDebugInfo(*module);
     SharedMemory shared(*module);
-    prepare_inlining(*module, program);
+    prepare_inlining(*module, program, options.lockstep);
     if (options.lockstep) {
         inline_all(*module, *machine);
         pin_accesses(*module);

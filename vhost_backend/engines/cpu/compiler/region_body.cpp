@@ -137,7 +137,7 @@ bool RegionBuilder::is_slot_access(const llvm::Instruction &instruction) const
 void RegionBuilder::annotate()
 {
     for (const auto &[alloca, address] : slot_address_)
-        if (alloca->getName().starts_with("kept"))
+        if (alloca->getName().starts_with(".kept"))
             kept_.insert(address);
     for (llvm::BasicBlock *clone : clones_)
         for (llvm::Instruction &instruction : *clone) {

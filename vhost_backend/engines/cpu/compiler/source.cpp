@@ -34,9 +34,23 @@ bool includes_others(const Options &options, llvm::StringRef text)
     return false;
 }
 
+bool is_name(char c)
+{
+    return llvm::isAlnum(c) || c == '_';
+}
+
 /// Length of the comment or the literal at the start of `text`; 0 for other text.
 size_t opaque(llvm::StringRef text)
 {
+    if (llvm::isDigit(text[0])) { // a number, with separators such as 1'000
+        size_t end = 1;
+        while (end < text.size() &&
+               (is_name(text[end]) || (text[end] == '\'' && end + 1 < text.size() && llvm::isAlnum(text[end + 1]))))
+            end++;
+        return end;
+    }
+    if (text.starts_with("u8'"))
+        return 2 + opaque(text.drop_front(2));
     if (text.starts_with("//"))
         return std::min(text.find('\n'), text.size());
     if (text.starts_with("/*"))
@@ -83,11 +97,6 @@ bool names_texture_function(llvm::StringRef text)
 bool may_launch(llvm::StringRef text)
 {
     return text.contains("<<<") || text.contains("__vgc_configure(");
-}
-
-bool is_name(char c)
-{
-    return llvm::isAlnum(c) || c == '_';
 }
 
 bool has_word(llvm::StringRef text, llvm::StringRef word)
