@@ -12,7 +12,7 @@ from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import CompileError, LaunchError, compile_image, rig
 from vhost_backend.engines.cpu import CpuEngine
 from vhost_backend.engines.cpu.host_headers import host_headers
-from vhost_backend.engines.cpu.toolchain import COMPILER, LLVM_DIR
+from vhost_backend.engines.cpu.toolchain import COMPILER, INCLUDE_DIR, LLVM_DIR
 from vhost_backend.errors import HostError
 from virtio_proto.schema import Status
 
@@ -148,8 +148,19 @@ def test_names_need_no_header(body: str, expected: list[float]) -> None:
             + kernel("out[t] = 1;"),
             [1] * 4,
         ),
+        (kernel('const char *s = "ab"DIGITS; out[t] = s[t] - 48;', '#define DIGITS "12"'), [49, 50, 1, 2]),
     ],
-    ids=["narrowing", "no-return", "string", "constexpr", "defaulted", "lambda", "const-array", "bounds"],
+    ids=[
+        "narrowing",
+        "no-return",
+        "string",
+        "constexpr",
+        "defaulted",
+        "lambda",
+        "const-array",
+        "bounds",
+        "joined-text",
+    ],
 )
 def test_nvccs_leniency(source: str, expected: list[float]) -> None:
     assert run_floats(source, "--expt-relaxed-constexpr", "--extended-lambda") == expected
@@ -194,6 +205,34 @@ def test_kernel_without_headers_reads_none_of_the_host() -> None:
     """Its compilation stays quick."""
     with pytest.raises(CompileError, match=r"no (member|template) named 'vector' in namespace 'std'"):
         compile_image("namespace std { }\n" + kernel("std::vector<int> x;"))
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++14", "c++20"])
+def test_every_header_of_cuda_is_read_in_every_standard(standard: str) -> None:
+    folder = INCLUDE_DIR
+    names = sorted(path.relative_to(folder) for path in folder.rglob("*.h") if not path.name.startswith("vgc_"))
+    assert {"curand_kernel.h", "nvtx3/nvToolsExtCuda.h", "sm_61_intrinsics.h"} <= {str(name) for name in names}
+    source = "".join(f"#include <{name}>\n" for name in names if "bits" not in name.parts)
+    host = 'int main() { nvtxRangePush("x"); CUdeviceptr memory; return nvtxRangePop() + cuMemGetAddressRange(&memory, 0, 1); }'
+    assert compile_image(source + kernel("out[t] = 1;") + host, [f"-std={standard}"])
+
+
+def test_references_to_textures_are_bound_in_host_code() -> None:
+    source = """
+        texture<float, 1, cudaReadModeElementType> row;
+        texture<uchar4, 2> image;
+        surface<void, 2> plane;
+        int main() {
+            cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+            cudaBindTexture(nullptr, row, nullptr, 4);
+            cudaBindTexture(nullptr, &row, nullptr, &format, 4);
+            cudaBindTexture2D(nullptr, image, nullptr, format, 1, 1, 4);
+            cudaBindTextureToArray(image, (cudaArray_t)nullptr, format);
+            cudaBindSurfaceToArray(plane, (cudaArray_t)nullptr);
+            return cudaUnbindTexture(row) + cudaUnbindTexture(&image);
+        }
+    """
+    assert compile_image(source + kernel("out[t] = tex1Dfetch(row, t);"))
 
 
 def test_folders_of_headers_are_in_the_order_of_their_search() -> None:

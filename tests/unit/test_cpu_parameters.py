@@ -45,6 +45,22 @@ extern "C" __global__ void constant(const __grid_constant__ Table table, const i
 """
 
 
+EMPTY = r"""
+struct None {};
+template <class F> struct Holder { F f; __device__ int call(int x) const { return f(x); } };
+struct Twice { __device__ int operator()(int x) const { return 2 * x; } };
+struct Based : None { Twice pair[2]; };
+struct Large { None many[24]; };
+extern "C" __global__ void holders(Holder<Twice> a, char c, Holder<Holder<None>> b, Based d, Large e, int *out, None f, int g) {
+    out[threadIdx.x] = a.call(c) + d.pair[1](g);
+}
+struct Item { int x; float y; };
+extern "C" __global__ void references(const Item &item, int (&out)[4], Item &&last, Item *same) {
+    out[threadIdx.x] = item.x + (int)last.y + (&item == same);
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def gpu() -> Iterator[Rig]:
     with rig() as made:
@@ -98,3 +114,21 @@ def test_longer_blocks_are_refused(parameters: str) -> None:
     types = "struct Whole { char bytes[32764]; }; struct Huge { char bytes[1 << 30]; };"
     with pytest.raises(CompileError, match=f"bytes of parameters, at most {LONGEST} are possible"):
         compile_image(f"{types} __global__ void k({parameters}) {{}}")
+
+
+def test_structs_of_nothing_take_their_place() -> None:
+    with rig() as made:
+        made.load(EMPTY)
+        out = made.array(2, np.int32)
+        nothing = bytes(1)
+        made.launch("holders", 1, 2, nothing, np.int8(3), nothing, bytes(2), bytes(24), out, nothing, np.int32(5))
+        assert out.tolist() == [16, 16]
+        assert made.functions["holders"].param_bytes == 48
+
+
+def test_references_are_pointers() -> None:
+    with rig() as made:
+        made.load(EMPTY)
+        item, last, out = made.array(2, np.int32, [7, 0]), made.array(2, np.float32, [0, 3]), made.array(4, np.int32)
+        made.launch("references", 1, 4, item, out, last, item)
+        assert out.tolist() == [11] * 4

@@ -369,7 +369,41 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *minGridSize, int
 template <class T> cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, T *function, int blocks, int blockSize);
 template <class T> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, T *function, const cudaLaunchConfig_t *config);
 template <class T> cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, T *function, const cudaLaunchConfig_t *config);
-#if !__has_include("texture_types.h")
+#if __has_include("texture_types.h") /* of texture and surface references, until CUDA 11 */
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaBindTexture(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory,
+                            const cudaChannelFormatDesc &format, size_t bytes = 0xFFFFFFFFu);
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaBindTexture(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory, size_t bytes = 0xFFFFFFFFu);
+cudaError_t cudaBindTexture(size_t *offset, const textureReference *reference, const void *memory, const cudaChannelFormatDesc *format,
+                            size_t bytes = 0xFFFFFFFFu);
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaBindTexture2D(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory,
+                              const cudaChannelFormatDesc &format, size_t width, size_t height, size_t pitch);
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaBindTexture2D(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory, size_t width,
+                              size_t height, size_t pitch);
+cudaError_t cudaBindTexture2D(size_t *offset, const textureReference *reference, const void *memory, const cudaChannelFormatDesc *format,
+                              size_t width, size_t height, size_t pitch);
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaBindTextureToArray(const texture<T, dimensions, mode> &reference, cudaArray_const_t array);
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaBindTextureToArray(const texture<T, dimensions, mode> &reference, cudaArray_const_t array,
+                                   const cudaChannelFormatDesc &format);
+cudaError_t cudaBindTextureToArray(const textureReference *reference, cudaArray_const_t array, const cudaChannelFormatDesc *format);
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaBindTextureToMipmappedArray(const texture<T, dimensions, mode> &reference, cudaMipmappedArray_const_t array);
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaUnbindTexture(const texture<T, dimensions, mode> &reference);
+cudaError_t cudaUnbindTexture(const textureReference *reference);
+template <class T, int dimensions, enum cudaTextureReadMode mode>
+cudaError_t cudaGetTextureAlignmentOffset(size_t *offset, const texture<T, dimensions, mode> &reference);
+cudaError_t cudaGetTextureReference(const textureReference **reference, const void *symbol);
+template <class T, int dimensions> cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &reference, cudaArray_const_t array);
+template <class T, int dimensions>
+cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &reference, cudaArray_const_t array, const cudaChannelFormatDesc &format);
+cudaError_t cudaGetSurfaceReference(const surfaceReference **reference, const void *symbol);
+#else
 template <class T> cudaChannelFormatDesc cudaCreateChannelDesc();
 cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind kind);
 #endif

@@ -188,7 +188,7 @@ template <class State, class Word> __VGC_FN__ void __vgc_sobol_start(const Word 
     state->c = scramble;
     __vgc_sobol_skip(offset, state);
 }
-template <class State> __VGC_FN__ auto __vgc_sobol_next(State *state) {
+template <class State> __VGC_FN__ auto __vgc_sobol_next(State *state) -> decltype(state->x) {
     const auto result = state->x;
     const int zeros = __ffsll(~(unsigned long long)state->i) - 1, last = 8 * sizeof state->i - 1;
     state->x ^= state->direction_vectors[zeros < 0 || zeros > last ? last : zeros];

@@ -100,12 +100,18 @@ vgc_cpu_param_kind kind_of_number(const llvm::DIBasicType &type)
     }
 }
 
+bool refers(const DIType *type)
+{
+    return type->getTag() == llvm::dwarf::DW_TAG_reference_type ||
+           type->getTag() == llvm::dwarf::DW_TAG_rvalue_reference_type;
+}
+
 /// Kind of values that may be passed for a parameter of this type, without typedefs and qualifiers.
 vgc_cpu_param_kind kind_of(const DIType *type)
 {
     if (const auto *basic = llvm::dyn_cast<llvm::DIBasicType>(type))
         return kind_of_number(*basic);
-    if (type->getTag() == llvm::dwarf::DW_TAG_pointer_type)
+    if (type->getTag() == llvm::dwarf::DW_TAG_pointer_type || refers(type))
         return VGC_CPU_PARAM_POINTER;
     if (type->getTag() == llvm::dwarf::DW_TAG_enumeration_type)
         return VGC_CPU_PARAM_INTEGER;
@@ -113,12 +119,19 @@ vgc_cpu_param_kind kind_of(const DIType *type)
                                        : VGC_CPU_PARAM_OTHER; // __half is a number, though a struct
 }
 
-bool is_empty_record(const DICompositeType *type)
+/// True if a value of this type has no bytes but padding: a record, or an array, of such.
+bool is_empty(const DIType *type)
 {
-    for (const llvm::DINode *element : type->getElements())
+    const auto *composite = llvm::dyn_cast_or_null<DICompositeType>(type);
+    if (composite == nullptr || composite->getTag() == llvm::dwarf::DW_TAG_enumeration_type)
+        return false;
+    if (composite->getTag() == llvm::dwarf::DW_TAG_array_type)
+        return composite->getSizeInBits() == 0 || is_empty(strip(composite->getBaseType()));
+    for (const llvm::DINode *element : composite->getElements())
         if (const auto *member = llvm::dyn_cast<DIDerivedType>(element); member != nullptr && !member->isStaticMember())
             if (member->getTag() == llvm::dwarf::DW_TAG_member || member->getTag() == llvm::dwarf::DW_TAG_inheritance)
-                return false;
+                if (!is_empty(strip(member->getBaseType())))
+                    return false;
     return true;
 }
 
@@ -138,7 +151,7 @@ void match_arguments(const llvm::Function &function, const DIType *type, unsigne
     const auto *record = llvm::cast<DICompositeType>(type);
     if (record->getFlags() & llvm::DINode::FlagTypePassByReference) {
         param.passing = Param::MEMORY;
-    } else if (is_empty_record(record)) {
+    } else if (is_empty(record) && param.size <= 16) {
         param.passing = Param::SKIPPED;
         param.num_args = 0;
     } else if (arg < function.arg_size() && function.getArg(arg)->hasByValAttr()) {
@@ -162,9 +175,6 @@ void collect_params(Kernel &kernel)
         Param param{};
         const uint64_t align = align_of(types[i]);
         param.size = uint32_t(type->getSizeInBits() / 8);
-        if (type->getTag() == llvm::dwarf::DW_TAG_reference_type ||
-            type->getTag() == llvm::dwarf::DW_TAG_rvalue_reference_type)
-            fail("kernel '" + kernel.name + "': parameter " + llvm::Twine(i) + " is a reference");
         offset = llvm::alignTo(offset, align);
         param.offset = uint32_t(offset);
         offset += type->getSizeInBits() / 8;

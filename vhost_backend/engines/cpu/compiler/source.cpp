@@ -253,7 +253,7 @@ bool uses_textures(const Options &options, llvm::StringRef text)
             if (names_texture_function(defines ? llvm::StringRef(word).split('=').second : llvm::StringRef(word)))
                 return true;
         }
-    return names_texture_function(text);
+    return names_texture_function(text) || !options.program_dirs.empty(); // folders: a header may name them
 }
 
 void replace_gccs_packs(std::string &text)
