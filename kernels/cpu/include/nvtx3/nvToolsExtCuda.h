@@ -1,6 +1,6 @@
 /* NVTX's names for objects of CUDA's driver API, which no profiler reads in a virtual machine. */
 #pragma once
-#include "../cuda.h"
+#include <cuda.h>
 #include "nvToolsExt.h"
 static inline void nvtxNameCuDeviceA(CUdevice device, const char *name) { (void)device, (void)name; }
 static inline void nvtxNameCuContextA(CUcontext context, const char *name) { (void)context, (void)name; }

@@ -1,6 +1,6 @@
 /* NVTX's names for objects of CUDA's runtime API, which no profiler reads in a virtual machine. */
 #pragma once
-#include "../cuda_runtime_api.h"
+#include <cuda_runtime_api.h>
 #include "nvToolsExt.h"
 static inline void nvtxNameCudaDeviceA(int device, const char *name) { (void)device, (void)name; }
 static inline void nvtxNameCudaStreamA(cudaStream_t stream, const char *name) { (void)stream, (void)name; }
