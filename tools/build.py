@@ -67,8 +67,13 @@ PARTS: Final = (
             "vhost_backend/engines/cpu/compiler",
             "vhost_backend/engines/cpu/vgc_cpu_abi.h",
             "vhost_backend/engines/cpu/vgc_cpu_symbols.h",
+            "kernels/cpu",
+            "kernels/control",
         ),
-        ("vhost_backend/engines/cpu/compiler/build/vgc-cpucc",),
+        (
+            "vhost_backend/engines/cpu/compiler/build/vgc-cpucc",
+            "vhost_backend/engines/cpu/compiler/build/preludes/stamp",
+        ),
     ),
     Part(
         "sandbox launcher",

@@ -20,6 +20,7 @@ from tests.limits import HANGS_AFTER_S
 from tests.protocol.test_vgcd import wait_for
 from tests.protocol.worker_rig import needs_walls
 from tools.common import REPOSITORY
+from vhost_backend.engines.cpu.preludes import KINDS
 
 pytestmark = [pytest.mark.slow, needs_walls]
 SOURCE: Final = """
@@ -79,6 +80,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 def test_everything_comes_from_the_wheel(installed: Installed) -> None:
     asks = "import vhost_backend._dataplane, guest_driver, control_center, kernels; print(vhost_backend.__file__)"
     assert Path(installed.run("python", "-c", asks).stdout.strip()).is_relative_to(installed.folder)
+
+
+def test_precompiled_headers_are_whole(installed: Installed) -> None:
+    asks = "from vhost_backend.engines.cpu import toolchain; print([one.fault for one in toolchain.made_preludes()])"
+    assert installed.run("python", "-c", asks).stdout.splitlines()[-1] == str([""] * len(KINDS))
 
 
 @pytest.mark.parametrize("program", ["vgcd", "vgc", "vgcctl", "vgc-control-center"])

@@ -24,6 +24,7 @@ from vhost_backend import cli, sockets
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
 from vhost_backend.engines.cpu.cccl import Cccl
+from vhost_backend.engines.cpu.preludes import Prelude
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.sandbox.terms import SandboxError
 from virtio_proto.schema import FINGERPRINT, Health, Opcode, Status
@@ -386,6 +387,20 @@ def test_doctor_says_what_is_missing(capsys: pytest.CaptureFixture[str], monkeyp
     assert "missing  CPU engine's compiler: /nowhere" in out
     assert "absent   QEMU: no qemu-system-x86_64 in PATH" in out
     assert "to get it: " in out
+
+
+@pytest.mark.parametrize("fault", ["", "it has not been made"])
+def test_doctor_looks_at_precompiled_headers(
+    fault: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preludes = (Prelude(Path("kernel.pch"), ""), Prelude(Path("api.pch"), fault))
+    monkeypatch.setattr("vhost_backend.engines.cpu.toolchain.made_preludes", lambda: preludes)
+    cli.main(["doctor"])
+    out = capsys.readouterr().out
+    if fault:
+        assert "absent   precompiled headers: api: it has not been made\n" in out
+    else:
+        assert "ok       precompiled headers: whole, and of these headers\n" in out
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -46,7 +46,7 @@ def compiled(source: str, folder: Path) -> Compiled:
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in report.read_text().splitlines()]
-    return Compiled({name: Work(*map(int, sizes)) for name, *sizes in lines}, done.stderr)
+    return Compiled({name: Work(*map(int, sizes)) for name, *sizes in lines if name != "prelude"}, done.stderr)
 
 
 def waits(count: int) -> str:

@@ -76,6 +76,9 @@ def _headers() -> Iterator[Finding]:
         yield Finding(name, ok=False, text=error.text, hint=error.hint)
     else:
         yield Finding(name, ok=True, text=", ".join(map(str, folders)), hint=host_headers.HINT)
+    faults = [f"{one.path.stem}: {one.fault}" for one in toolchain.made_preludes() if one.fault]
+    text = "; ".join(faults) or "whole, and of these headers"
+    yield Finding("precompiled headers", not faults, text, _BUILD_HINT, optional=True)
     libraries = cccl.cccl()
     text = "none; programs for the CPU engine cannot include them"
     if libraries is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.compiler.job import INSIDE, CompileJob
-from vhost_backend.engines.cpu import cccl
+from vhost_backend.engines.cpu import cccl, preludes
 from vhost_backend.engines.cpu.host_headers import host_headers
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.terms import Bind
@@ -24,6 +24,14 @@ _LIBRARY: Final = "lib/clang/19/lib/linux/libclang_rt.builtins-x86_64.a"
 """Functions for operations that the processor does not have, such as divisions of 128 bits; linked into images."""
 _LLVM_FILES: Final = ("lib/clang/19/include", _LIBRARY)
 """Files below `LLVM_DIR` that ``vgc-cpucc`` uses."""
+
+FOLDERS: Final = {
+    INSIDE / "kernels" / "cpu" / "include": INCLUDE_DIR,
+    INSIDE / "kernels" / "control": CONTROL_DIR,
+    INSIDE / "llvm": LLVM_DIR,
+    INSIDE / "host": Path("/"),
+}
+"""Folders of headers that a compiler sees, and the host's. All compilers know them by these names, isolated or not."""
 
 _HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
 """Words without which a source needs no header of the host; ``source.cpp`` looks closer."""
@@ -50,17 +58,15 @@ def compile_job(
     folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
     named = hosted and (source is None or cccl.names_cccl(source))
     nvidias = cccl.cccl(libraries) if named else None
-    if nvidias is not None:
-        folders.insert(0, nvidias.folder)
+    offered = [prelude.path for prelude in made_preludes() if not prelude.fault]
     argv: tuple[str | Path, ...] = (
         COMPILER,
-        "--llvm",
-        LLVM_DIR,
-        "--include-dir",
-        INCLUDE_DIR,
-        "--include-dir",
-        CONTROL_DIR / "include",
-        *(word for folder in folders for word in ("--system-dir", folder)),
+        *_folder("--llvm", LLVM_DIR),
+        *_folder("--include-dir", INCLUDE_DIR),
+        *_folder("--include-dir", CONTROL_DIR / "include"),
+        *(("--system-dir", nvidias.folder, "--known-as", str(INSIDE / "cccl")) if nvidias else ()),
+        *(word for folder in folders for word in _folder("--system-dir", folder)),
+        *(word for path in offered for word in ("--prelude", path)),
         "--input",
         "source.cu",
         "--output",
@@ -73,12 +79,35 @@ def compile_job(
         argv=argv,
         input_name="source.cu",
         output_name="image",
-        visible=(*_visible(), *(headers.visible if hosted else ()), *(nvidias.visible if nvidias else ())),
+        visible=(
+            *_visible(),
+            *_shown(offered),
+            *(headers.visible if hosted else ()),
+            *(nvidias.visible if nvidias else ()),
+        ),
         identity=" ".join(
             (identity(), *((nvidias.identity,) if nvidias else ()), *(("lockstep",) if lockstep else ()))
         ),
         is_alone=True,
     )
+
+
+def made_preludes() -> tuple[preludes.Prelude, ...]:
+    """The preludes that the build has left, with what is wrong with each."""
+    return preludes.preludes(COMPILER, FOLDERS)
+
+
+def _shown(offered: list[Path]) -> tuple[Bind, ...]:
+    """The folder of preludes, unless none is offered."""
+    return tuple(Bind(path.parent, INSIDE / preludes.FOLDER) for path in offered[:1])
+
+
+def _folder(option: str, folder: Path) -> tuple[str | Path, ...]:
+    """Words of the command line for a folder of headers, and for the name under which clang knows it."""
+    for inside, outside in FOLDERS.items():
+        if folder.is_relative_to(outside) and not folder.is_relative_to(INSIDE):
+            return option, folder, "--known-as", str(inside / folder.relative_to(outside))
+    return option, folder
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 // vgc-cpucc: CUDA C source -> an image of x86 code that the CPU engine runs. The steps, in order:
 //   source.cpp     looks at the source's text (source.h); libraries.cpp at those that it includes and the host lacks
-//   frontend.cpp   clang parses CUDA and emits unoptimised IR
+//   frontend.cpp   clang parses CUDA and emits unoptimised IR; arguments.cpp prepares it, prelude.cpp has the headers
+//                  ready in precompiled form
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
 //   launches.cpp   makes launches in device code calls of the runtime
 //   inline_asm.cpp turns inline PTX into IR (ptx/), keeps x86
@@ -95,6 +96,8 @@ struct Program {
 };
 
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options);
+/// The folders in which clang finds the headers of the host's C and C++ libraries, in the order of its search.
+std::vector<std::string> host_headers(const Options &options);
 /// Prints the folders in which clang finds the headers of the host's C and C++ libraries, in the order of its search.
 void print_host_headers(const Options &options);
 void link_image(const Options &options, const std::string &object);

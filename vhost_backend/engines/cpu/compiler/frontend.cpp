@@ -1,7 +1,7 @@
+#include "arguments.h"
 #include "compiler.h"
 #include "options.h"
-#include "ptx/constraints.h"
-#include "shared_variables.h"
+#include "prelude.h"
 #include "source.h"
 
 #include <unistd.h>
@@ -11,8 +11,6 @@
 #include "clang/Frontend/FrontendAction.h"
 #include "clang/Lex/PreprocessorOptions.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
-#include "llvm/TargetParser/Host.h"
 
 namespace vgc
 {
@@ -35,12 +33,7 @@ class Emission : public clang::ASTFrontendAction
     std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance &compiler,
                                                           llvm::StringRef file) override
     {
-        compiler.getPreprocessor().setTokenWatcher([translate = ptx::constraints_translator(compiler.getPreprocessor()),
-                                                    alignment = SharedAlignment()](const clang::Token &token) mutable {
-            auto &parsed = const_cast<clang::Token &>(token); // clang reads this object after the call
-            translate(parsed);
-            alignment.take(parsed);
-        });
+        watch_tokens(compiler.getPreprocessor());
         generator_ = clang::CreateLLVMCodeGen(compiler.getDiagnostics(), file, &compiler.getVirtualFileSystem(),
                                               compiler.getHeaderSearchOpts(), compiler.getPreprocessorOpts(),
                                               compiler.getCodeGenOpts(), context_);
@@ -73,68 +66,6 @@ std::string input_text(const Options &options, const std::string &text)
     return input;
 }
 
-using Words = std::vector<std::string>;
-
-/// Adds the folders of headers: device headers lie over those of the host's libraries; clang's own stand before the C
-/// ones.
-void add_folders(const Options &options, Words &words)
-{
-    for (const std::string &folder : options.program_dirs)
-        words.insert(words.end(), {"-I", folder});
-    for (const Words *folders : {&options.include_dirs, &options.system_dirs})
-        for (const std::string &folder : *folders)
-            words.insert(words.end(), {"-isystem", folder});
-    const std::string own = options.llvm + "/lib/clang/19";
-    words.insert(words.end(), {"-nostdsysteminc", "-nobuiltininc", "-resource-dir", own, "-internal-isystem",
-                               own + "/include/cuda_wrappers"});
-}
-
-/// Adds the headers that are included before the source.
-void add_headers(const Options &options, llvm::StringRef text, Words &words)
-{
-    words.insert(words.end(), {"-include", "cuda_runtime.h"});
-    if (wants_hosts_names(options, text))
-        words.insert(words.end(), {"-include", "vgc_hosted.h"});
-    if (!may_name_api(text))
-        words.push_back("-D__VGC_NO_API__=1");
-    if (text.contains("__vgc_configure("))
-        words.insert(words.end(), {"-D__VGC_LAUNCHES__=1", "-fgpu-exclude-wrong-side-overloads"});
-    if (uses_textures(options, text))
-        words.insert(words.end(), {"-include", "vgc_texture.h", "-include", "vgc_surface.h"});
-}
-
-/// Arguments of `clang -cc1`: CUDA, parsed as device code of the processor at hand.
-Words clang_arguments(const Options &options, llvm::StringRef text)
-{
-    Words words = {"-triple", TRIPLE, "-aux-triple", "nvptx64-nvidia-cuda", "-emit-llvm-only", "-disable-llvm-passes"};
-    words.insert(words.end(), {"-main-file-name", llvm::sys::path::filename(options.input).str()});
-    words.insert(words.end(), {"-std=gnu++17", "-fcuda-is-device", "-fcuda-allow-variadic-functions",
-                               "-target-sdk-version=11.0", "-fdeprecated-macro", "-fgnuc-version=4.2.1",
-                               "-fskip-odr-check-in-gmf", "-fexceptions", "-fcxx-exceptions", "-ferror-limit", "19"});
-    words.insert(words.end(), {"-O2", "-mrelocation-model", "pic", "-pic-level", "2", "-mframe-pointer=none",
-                               "-fhalf-no-semantic-interposition", "-mconstructor-aliases", "-funwind-tables=2",
-                               "-debug-info-kind=standalone", "-debugger-tuning=gdb"});
-    words.insert(words.end(), {"-fno-strict-return", "-ffp-contract=fast", "-fno-rounding-math",
-                               "-fno-strict-float-cast-overflow", "-fcheck-new", "-vectorize-loops", "-vectorize-slp"});
-    // clang 19 warns of the features that it finds itself on processors with AVX10
-    words.insert(words.end(), {"-Wno-unknown-cuda-version", "-Wno-invalid-feature-combination", "-Wno-register",
-                               "-Wno-c++11-narrowing", "-Wno-error=reserved-user-defined-literal"});
-    words.insert(words.end(), {"-U", "__CUDA_ARCH__", "-D", "__CUDA_ARCH__=800", "-D", "__CUDACC__=1", "-D",
-                               "__VGC_CPU__=1", "-D", "__GCC_HAVE_DWARF2_CFI_ASM=1"});
-    add_folders(options, words);
-    add_headers(options, text, words);
-    words.insert(words.end(), options.clang.begin(), options.clang.end());
-    words.insert(words.end(), {"-x", "cuda", options.input});
-    return words;
-}
-
-void set_processor(clang::TargetOptions &target)
-{
-    target.CPU = llvm::sys::getHostCPUName().str();
-    for (const auto &feature : llvm::sys::getHostCPUFeatures())
-        target.FeaturesAsWritten.push_back((feature.second ? "+" : "-") + feature.first().str());
-}
-
 } // namespace
 
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options)
@@ -144,19 +75,12 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
     join_launch_brackets(text);
     if (launches_in_device_code(text))
         text = rewrite_launches(text);
-    const Words words = clang_arguments(options, text);
-    std::vector<const char *> arguments;
-    for (const std::string &word : words)
-        arguments.push_back(word.c_str());
 
     clang::CompilerInstance compiler;
-    compiler.createDiagnostics();
-    if (!clang::CompilerInvocation::CreateFromArgs(compiler.getInvocation(), arguments, compiler.getDiagnostics()))
-        _exit(1); // clang has printed the reason, here and below
-    set_processor(compiler.getTargetOpts());
+    set_up(compiler, options, text);
+    compiler.getPreprocessorOpts().ImplicitPCHInclude = find_prelude(compiler, options, text);
     compiler.getPreprocessorOpts().addRemappedFile(
         options.input, llvm::MemoryBuffer::getMemBufferCopy(input_text(options, text), options.input).release());
-    compiler.createDiagnostics();
     Emission emission(context);
     context.setDiscardValueNames(true);
     if (!compiler.ExecuteAction(emission)) {
@@ -164,7 +88,9 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
         _exit(1);
     }
     context.setDiscardValueNames(false);
-    return emission.take_module();
+    std::unique_ptr<llvm::Module> module = emission.take_module();
+    take_processor(*module, compiler);
+    return module;
 }
 
 } // namespace vgc

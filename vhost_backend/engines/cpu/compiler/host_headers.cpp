@@ -14,7 +14,7 @@
 namespace vgc
 {
 
-void print_host_headers(const Options &options)
+std::vector<std::string> host_headers(const Options &options)
 {
     clang::DiagnosticsEngine diagnostics(new clang::DiagnosticIDs, new clang::DiagnosticOptions,
                                          new clang::IgnoringDiagConsumer);
@@ -22,13 +22,21 @@ void print_host_headers(const Options &options)
     driver.setCheckInputsExist(false);
     const std::unique_ptr<clang::driver::Compilation> compilation(
         driver.BuildCompilation({"clang++", "-fsyntax-only", "-x", "c++", "source"}));
+    std::vector<std::string> folders;
     for (const clang::driver::Command &command : compilation->getJobs()) {
         const llvm::opt::ArgStringList &words = command.getArguments();
         for (size_t i = 0; i + 1 < words.size(); i++)
             if (const llvm::StringRef word = words[i];
                 word == "-internal-isystem" || word == "-internal-externc-isystem")
-                llvm::outs() << words[i + 1] << "\n";
+                folders.push_back(words[i + 1]);
     }
+    return folders;
+}
+
+void print_host_headers(const Options &options)
+{
+    for (const std::string &folder : host_headers(options))
+        llvm::outs() << folder << "\n";
     llvm::outs().flush();
 }
 

@@ -1,6 +1,7 @@
 #include "checks.h"
 #include "crash.h"
 #include "options.h"
+#include "prelude.h"
 #include "ptx/carry.h"
 #include "work.h"
 
@@ -107,6 +108,8 @@ int main(int argc, char **argv)
     const vgc::Options options = vgc::parse_options(argc, argv);
     if (options.host_headers)
         vgc::print_host_headers(options);
+    else if (!options.make_preludes.empty())
+        vgc::make_preludes(options);
     else
         vgc::compile(options);
     _exit(0); // without freeing anything

@@ -197,21 +197,28 @@ Options parse_options(int argc, char **argv)
         into.push_back(path);
         return true;
     };
+    auto known_as = [&](llvm::StringRef word) { // of the folder that stands before it
+        const char *const before = i > 1 ? argv[i - 1] : "";
+        return own(word, "--known-as", options.names[before]);
+    };
     for (; i < argc && llvm::StringRef(argv[i]) != "--"; i++) {
         const llvm::StringRef word = argv[i];
         if (word == "--host-headers")
             options.host_headers = true;
-        else if (!folder(word, "--include-dir", options.include_dirs) &&
-                 !folder(word, "--system-dir", options.system_dirs) &&
+        else if (!folder(word, "--include-dir", options.include_dirs) && !folder(word, "--prelude", options.preludes) &&
+                 !own(word, "--make-preludes", options.make_preludes) && !own(word, "--host-root", options.host_root) &&
+                 !known_as(word) && !folder(word, "--system-dir", options.system_dirs) &&
                  !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
                  !own(word, "--dump-ir", options.dump_ir) && !own(word, "--work", work) &&
                  !flag(word, "--time-passes", times) && !own(word, "--input", options.input) &&
                  !own(word, "--llvm", options.llvm))
             fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
-                 "--input FILE --output FILE [--dump-ir FILE] [--work FILE] [--time-passes] [-- guest options]; "
-                 "vgc-cpucc --host-headers [--llvm DIR]");
+                 "[--prelude FILE]... --input FILE --output FILE [--dump-ir FILE] [--work FILE] [--time-passes] "
+                 "[-- guest options]; vgc-cpucc --host-headers [--llvm DIR]; "
+                 "vgc-cpucc --make-preludes DIR --host-root NAME [--llvm DIR] --include-dir DIR...; "
+                 "a DIR may be followed by --known-as NAME");
     }
-    if (options.host_headers)
+    if (options.host_headers || !options.make_preludes.empty())
         return options;
     if (options.input.empty() || options.output.empty() || options.include_dirs.empty())
         fail("--include-dir, --input and --output are needed");

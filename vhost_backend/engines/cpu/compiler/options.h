@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,17 +12,28 @@ namespace vgc
 struct Options {
     std::string input;
     std::string output;
-    std::string llvm = VGC_LLVM;           // folder with clang's own headers and compiler-rt
-    std::vector<std::string> include_dirs; // device headers
-    std::vector<std::string> system_dirs;  // headers of the host's C and C++ libraries, in the order of their search
-    std::vector<std::string> program_dirs; // the program's own headers; for developers, a guest's source is one file
-    std::string dump_ir;                   // file for the final IR; for developers
-    std::vector<std::string> clang;        // the guest's options, translated for clang
+    std::string llvm = VGC_LLVM;              // folder with clang's own headers and compiler-rt
+    std::vector<std::string> include_dirs;    // device headers
+    std::vector<std::string> system_dirs;     // headers of the host's C and C++ libraries, in the order of their search
+    std::map<std::string, std::string> names; // under which clang sees folders: what it says and keeps has them
+    std::vector<std::string> preludes;        // files of headers in precompiled form
+    std::string make_preludes;                // folder in which to leave preludes, compiling nothing
+    std::string host_root;                    // name under which clang sees the host's root folder while it makes them
+    std::vector<std::string> program_dirs;    // the program's own headers; for developers, a guest's source is one file
+    std::string dump_ir;                      // file for the final IR; for developers
+    std::vector<std::string> clang;           // the guest's options, translated for clang
     std::vector<std::string> name_expressions; // templates to instantiate
     bool flush_denormals = false;              // -ftz=true
     bool lockstep = false;                     // --lockstep
     uint32_t checks = 0;                       // VGC_CPU_KERNEL_*CHECK, by --memcheck, --initcheck, --racecheck
     bool host_headers = false;                 // print where the headers of the host are, and compile nothing
+
+    /// Name under which clang sees a folder.
+    std::string known_as(const std::string &folder) const
+    {
+        const auto name = names.find(folder);
+        return name == names.end() ? folder : name->second;
+    }
 };
 
 /// Reads the command line; refuses every option that is not on the white list.

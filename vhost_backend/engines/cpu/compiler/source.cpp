@@ -242,7 +242,8 @@ bool wants_hosts_names(const Options &options, llvm::StringRef text)
 
 bool may_name_api(llvm::StringRef text)
 {
-    return text.contains("cuda") || may_launch(text) || text.contains("include") || has_libraries_text(text);
+    return text.contains("cuda") || text.contains("std::") || may_launch(text) || text.contains("include") ||
+           has_libraries_text(text);
 }
 
 bool uses_textures(const Options &options, llvm::StringRef text)

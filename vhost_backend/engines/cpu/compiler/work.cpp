@@ -15,6 +15,18 @@ namespace
 
 std::string report; // empty: none
 
+/// Writes a line, unless nobody asked for the report.
+void write_line(const llvm::Twine &line)
+{
+    if (report.empty())
+        return;
+    std::error_code error;
+    llvm::raw_fd_ostream out(report, error, llvm::sys::fs::OF_Append);
+    if (error)
+        fail("cannot write " + report + ": " + error.message());
+    out << line << "\n";
+}
+
 } // namespace
 
 void report_work(const std::string &path, bool times)
@@ -27,10 +39,6 @@ void note_work(const char *step, const llvm::Module &module)
 {
     if (report.empty())
         return;
-    std::error_code error;
-    llvm::raw_fd_ostream out(report, error, llvm::sys::fs::OF_Append);
-    if (error)
-        fail("cannot write " + report + ": " + error.message());
     size_t functions = 0, blocks = 0, instructions = 0, largest = 0;
     for (const llvm::Function &function : module)
         if (!function.isDeclaration()) {
@@ -40,7 +48,13 @@ void note_work(const char *step, const llvm::Module &module)
             instructions += size;
             largest = std::max(largest, size);
         }
-    out << step << " " << functions << " " << blocks << " " << instructions << " " << largest << "\n";
+    write_line(llvm::Twine(step) + " " + llvm::Twine(functions) + " " + llvm::Twine(blocks) + " " +
+               llvm::Twine(instructions) + " " + llvm::Twine(largest));
+}
+
+void note_prelude(llvm::StringRef name)
+{
+    write_line("prelude " + name);
 }
 
 std::unique_ptr<llvm::TimePassesHandler> time_passes(llvm::PassInstrumentationCallbacks &callbacks)

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "llvm/ADT/StringRef.h"
+
 namespace llvm
 {
 class Module;
@@ -19,6 +21,8 @@ void report_work(const std::string &path, bool times);
 /// Notes the sizes of the code after a step, one line: step, functions, blocks, instructions, instructions of the
 /// largest function.
 void note_work(const char *step, const llvm::Module &module);
+/// Notes the name of the prelude that a source is parsed with.
+void note_prelude(llvm::StringRef name);
 /// Times the passes of a pipeline, if that was asked for. The result prints the times when it is deleted.
 std::unique_ptr<llvm::TimePassesHandler> time_passes(llvm::PassInstrumentationCallbacks &callbacks);
 

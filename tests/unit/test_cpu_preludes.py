@@ -1,0 +1,251 @@
+"""Preludes of the CPU engine's compiler: images and logs are the same with and without, and no prelude is better than a wrong one."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.limits import HANGS_AFTER_S
+from vhost_backend.compiler.job import CompileJob
+from vhost_backend.compiler.run import CompileLimits, run_compile
+from vhost_backend.engines.cpu import preludes, toolchain
+from vhost_backend.engines.cpu.toolchain import COMPILER, compile_job, made_preludes
+from vhost_backend.sandbox import launch
+from vhost_backend.sandbox.memfd import read
+
+_PROCESSOR: Final = {"avx2", "bmi2", "fma", "movbe", "f16c", "abm"}
+_FLAGS: Final = set(Path("/proc/cpuinfo").read_text().split())
+needs_processor = pytest.mark.skipif(
+    not _FLAGS >= _PROCESSOR, reason="the processor lacks what preludes are made for: x86-64-v3"
+)
+
+KERNEL: Final = """
+__device__ float twice(float x) { return x + x; }
+extern "C" __global__ void f(float *x, float *y) {
+    __shared__ float tile[64];
+    tile[threadIdx.x] = twice(rsqrtf(x[threadIdx.x]));
+    __syncthreads();
+    atomicAdd(y, __shfl_down_sync(~0u, tile[63 - threadIdx.x], 1) + __fma_rz(1.0, 2.0, 3.0) + __half2float(0));
+}
+"""
+PTX: Final = 'extern "C" __global__ void f(float *x) { asm("add.f32 %0, %0, %1;" : "+f"(x[0]) : "f"(x[1])); }\n'
+TEXTURE: Final = """
+texture<float, 2> t;
+extern "C" __global__ void f(float *x, cudaTextureObject_t o) { *x = tex2D(t, 1, 2) + tex2D<float>(o, 1, 2); }
+"""
+SOURCES: Final = {
+    "kernel": (KERNEL.replace(" + __half2float(0)", "") + PTX.replace(" f(", " g("),),
+    "api": (
+        'extern "C" __global__ void f(cudaError_t *x) { *x = cudaErrorInvalidValue; }\n',
+        TEXTURE,
+    ),
+    "program": ("#include <cuda_fp16.h>\n" + KERNEL, "#include <cooperative_groups.h>\n" + PTX),
+    "hosted": (
+        "#include <cstdio>\n#include <limits.h>\n#include <vector>\n"
+        + PTX
+        + 'int sizes[PATH_MAX];\nint main() { std::vector<float> x(3); f<<<1, 1>>>(x.data()); printf("%g", x[0]); }\n',
+        'extern "C" __global__ void f(float *x) { std::swap(x[0], x[1]); }\n',
+    ),
+}
+"""Sources of each kind."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compiled:
+    """Outcome of a compilation."""
+
+    image: bytes
+    """Empty after an error."""
+    log: str
+    prelude: str
+    """Kind of the prelude that was used, empty: none."""
+
+
+def compiled(source: str, folder: Path, *options: str, job: CompileJob | None = None) -> Compiled:
+    job = job or compile_job(options, source.encode())
+    (folder / job.input_name).write_text(source)
+    for name in ("work", job.output_name):
+        (folder / name).unlink(missing_ok=True)
+    argv = [job.argv[0], "--work", "work", *job.argv[1:]]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
+    work = (folder / "work").read_text() if (folder / "work").exists() else ""
+    image = (folder / job.output_name).read_bytes() if done.returncode == 0 else b""
+    return Compiled(image, done.stdout + done.stderr, work.partition("prelude ")[2].partition("\n")[0])
+
+
+def without_preludes(source: str, *options: str) -> CompileJob:
+    job = compile_job(options, source.encode())
+    words = list(job.argv)
+    while "--prelude" in words:
+        at = words.index("--prelude")
+        del words[at : at + 2]
+    return dataclasses.replace(job, argv=tuple(words))
+
+
+def check_same(source: str, folder: Path, *options: str) -> Compiled:
+    """Compiles with and without preludes."""
+    plain = compiled(source, folder, job=without_preludes(source, *options))
+    assert not plain.prelude
+    own = compiled(source, folder, *options)
+    assert (own.image, own.log) == (plain.image, plain.log)
+    return own
+
+
+def test_the_build_leaves_whole_preludes() -> None:
+    assert {one.path.stem: one.fault for one in made_preludes()} == dict.fromkeys(preludes.KINDS, "")
+
+
+@needs_processor
+@pytest.mark.parametrize(("kind", "source"), [(kind, source) for kind in SOURCES for source in SOURCES[kind]])
+def test_images_are_the_same(kind: str, source: str, tmp_path: Path) -> None:
+    own = check_same(source, tmp_path)
+    assert own.image, own.log
+    assert own.prelude == kind
+
+
+@needs_processor
+@pytest.mark.parametrize(
+    "source",
+    [
+        "\n__device__ int f( { }\n",
+        'extern "C" __global__ void f(float *x) { sinf(x, x); }\n',
+        'extern "C" __global__ void f(float *x) { __sync_threads(); }\n',
+        "#define threadIdx 7\n#define cudaSuccess 1\n#warning look\n" + PTX,
+        "__device__ int atomicAdd(float x);\n"
+        + PTX.replace("float *x", "float *x, int *y").replace("asm", "*y = atomicAdd(2.0f); asm"),
+        '#include <vector>\nextern "C" __global__ void f(std::vector<int> *x) { x->push_back(1, 2, 3); }\n',
+    ],
+)
+def test_logs_are_the_same(source: str, tmp_path: Path) -> None:
+    own = check_same(source, tmp_path)
+    assert own.log
+    assert own.prelude
+
+
+@needs_processor
+@pytest.mark.parametrize("options", [("--memcheck",), ("--racecheck",), ("--lockstep",), ("-ftz=true",), ("-w",)])
+def test_options_of_the_optimiser_keep_the_prelude(options: tuple[str, ...], tmp_path: Path) -> None:
+    own = check_same(KERNEL.replace(" + __half2float(0)", ""), tmp_path, *options)
+    assert own.image, own.log
+    assert own.prelude == "kernel"
+
+
+@needs_processor
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (("-DMY_SIZE=8", "-U", "MY_OTHER"), "kernel"),
+        (("--define-macro=MY_SIZE(x)=x", "-DMY_CHECKS"), "kernel"),
+        (("-DMY_SIZE=8", "-D__VGC_HD__=oops"), ""),
+        (("-UwarpSize",), ""),
+        (("-DNDEBUG",), ""),
+        (("-D", "__FMA__=1"), ""),
+        (("-U__FMA__",), ""),
+        (("-D__CUDA_ARCH__=700",), ""),
+        (("-D__CUDACC__(x)=x",), ""),
+        (("--malloc-heap-size=65536",), ""),
+        (("-std=c++14",), ""),
+        (("-fmad=false",), ""),
+    ],
+)
+def test_options_that_headers_may_see_do_without(options: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    source = "#ifndef MY_SIZE\n#define MY_SIZE 4\n#endif\n" + PTX.replace("float *x", "float x[MY_SIZE]")
+    own = check_same(source.replace("[MY_SIZE]", "[MY_SIZE(4)]") if "(x)" in options[0] else source, tmp_path, *options)
+    assert own.image or own.log
+    assert own.prelude == kind
+
+
+@needs_processor
+@pytest.mark.parametrize("content", [b"", b"CPCH", bytes(4096), b"no prelude at all\n" * 512])
+def test_a_file_that_is_no_prelude_is_ignored(content: bytes, tmp_path: Path) -> None:
+    shutil.copytree(COMPILER.parent / preludes.FOLDER, tmp_path / "preludes")
+    (tmp_path / "preludes" / "kernel.pch").write_bytes(content)
+    job = without_preludes(PTX)
+    job = dataclasses.replace(job, argv=(job.argv[0], "--prelude", "preludes/kernel.pch", *job.argv[1:]))
+    own = compiled(PTX, tmp_path, job=job)
+    assert own.image
+    assert not own.log + own.prelude
+
+
+@needs_processor
+@pytest.mark.skipif(launch.missing_feature() is not None, reason=f"no sandbox here: {launch.missing_feature()}")
+@pytest.mark.parametrize("kind", SOURCES)
+def test_the_sandbox_shows_preludes(kind: str) -> None:
+    source = SOURCES[kind][0].encode()
+    job = compile_job((), source)
+    job = dataclasses.replace(job, argv=(job.argv[0], "--work", "work", *job.argv[1:]), output_name="work")
+    outcome = asyncio.run(run_compile(job, source, CompileLimits(), "strict"))
+    assert outcome.image_fd is not None, outcome.log
+    assert read(outcome.image_fd, 4096).decode().startswith(f"prelude {kind}\n")
+
+
+class TestDigests:
+    """A copy of the preludes, of which something has changed."""
+
+    @pytest.fixture
+    def compiler(self, tmp_path: Path) -> Path:
+        shutil.copytree(COMPILER.parent / preludes.FOLDER, tmp_path / preludes.FOLDER)
+        shutil.copy(COMPILER, tmp_path)
+        return tmp_path / COMPILER.name
+
+    @staticmethod
+    def faults(compiler: Path, headers: Path = toolchain.INCLUDE_DIR) -> dict[str, str]:
+        names = {**toolchain.FOLDERS, Path("/vgc/kernels/cpu/include"): headers}
+        return {one.path.stem: one.fault for one in preludes.preludes(compiler, names)}
+
+    def test_nothing_has_changed(self, compiler: Path) -> None:
+        assert not any(self.faults(compiler).values())
+
+    @pytest.mark.parametrize("suffix", [".pch", ".names"])
+    def test_damage_is_found(self, suffix: str, compiler: Path) -> None:
+        path = compiler.parent / preludes.FOLDER / f"api{suffix}"
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        faults = self.faults(compiler)
+        assert faults.pop("api") == f"it is damaged: {path}"
+        assert not any(faults.values())
+
+    def test_damage_is_found_while_the_daemon_runs(self, compiler: Path) -> None:
+        assert not self.faults(compiler)["kernel"]
+        (compiler.parent / preludes.FOLDER / "kernel.pch").write_bytes(b"")
+        assert "damaged" in self.faults(compiler)["kernel"]
+
+    @pytest.mark.parametrize("text", ["", "compiler 12\n", "prelude\n", "\x00", "file " + "0" * 64 + " /vgc/host/x\n"])
+    def test_damaged_list_of_digests(self, text: str, compiler: Path) -> None:
+        (compiler.parent / preludes.FOLDER / "kernel.made").write_text(text)
+        assert self.faults(compiler)["kernel"] == "its list of digests is damaged"
+
+    def test_missing_files(self, compiler: Path) -> None:
+        (compiler.parent / preludes.FOLDER / "kernel.made").unlink()
+        (compiler.parent / preludes.FOLDER / "api.pch").unlink()
+        faults = self.faults(compiler)
+        assert faults["kernel"] == "it has not been made"
+        assert "api.pch cannot be read: No such file or directory" in faults["api"]
+
+    def test_another_compiler(self, compiler: Path) -> None:
+        with compiler.open("ab") as file:
+            file.write(b"\0")
+        assert set(self.faults(compiler).values()) == {f"it is older than {compiler}"}
+
+    def test_a_changed_header(self, compiler: Path, tmp_path: Path) -> None:
+        shutil.copytree(toolchain.INCLUDE_DIR, tmp_path / "headers")
+        with (tmp_path / "headers" / "vgc_hosted.h").open("a") as file:
+            file.write("\n")
+        faults = self.faults(compiler, tmp_path / "headers")
+        assert faults.pop("hosted") == f"it is older than {tmp_path / 'headers' / 'vgc_hosted.h'}"
+        assert not any(faults.values())
+
+    def test_a_faulty_prelude_is_not_offered(self, compiler: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (compiler.parent / preludes.FOLDER / "kernel.pch").write_bytes(b"")
+        monkeypatch.setattr(toolchain, "COMPILER", compiler)
+        argv = compile_job((), b"").argv
+        offered = {Path(after).stem for word, after in itertools.pairwise(argv) if word == "--prelude"}
+        assert offered == set(preludes.KINDS) - {"kernel"}

@@ -1,0 +1,241 @@
+// Preludes: the headers before a source are the same for all sources of a kind. clang takes a prelude for them only if
+// the language, the processor and the macros are those that it was made with. Options -D and -U change nothing in
+// headers that do not have the name: all names that clang met while it read them are listed beside each prelude
+// (.names). A third file (.made) has the folders of headers, and digests of all that the prelude was made from, which
+// toolchain.py compares before it offers the prelude.
+#include "prelude.h"
+#include "arguments.h"
+#include "compiler.h"
+#include "options.h"
+#include "source.h"
+#include "work.h"
+
+#include <set>
+
+#include <unistd.h>
+
+#include "clang/Frontend/CompilerInstance.h"
+#include "clang/Frontend/FrontendActions.h"
+#include "clang/Lex/PreprocessorOptions.h"
+#include "clang/Serialization/ASTReader.h"
+#include "clang/Serialization/InMemoryModuleCache.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SHA256.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace vgc
+{
+namespace
+{
+
+/// Kind of source: the name of its prelude, a text of the kind, and whether headers of the host are offered.
+struct Kind {
+    llvm::StringRef name;
+    llvm::StringRef text;
+    bool has_host;
+};
+const Kind KINDS[] = {
+    {"kernel", "", false},
+    {"api", "cuda", false},
+    {"program", "cuda", true},
+    {"hosted", "std::", true},
+};
+
+std::string beside(llvm::StringRef prelude, llvm::StringRef suffix)
+{
+    llvm::SmallString<256> path(prelude);
+    llvm::sys::path::replace_extension(path, suffix);
+    return path.str().str();
+}
+
+/// Folders of headers in the order of the search, by the names that clang knows, without those of CCCL: only programs
+/// have these, and the headers of preludes are not among them.
+std::string folders_of(const Options &options)
+{
+    std::string folders;
+    for (const auto *list : {&options.include_dirs, &options.system_dirs})
+        for (const std::string &folder : *list)
+            if (const std::string name = options.known_as(folder); !llvm::StringRef(name).ends_with("/cccl"))
+                folders += "folder " + name + "\n";
+    return folders;
+}
+
+std::string digest_of(llvm::StringRef text)
+{
+    return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)), true);
+}
+
+std::string digest_of_file(llvm::vfs::FileSystem &files, const llvm::Twine &path)
+{
+    const auto buffer = files.getBufferForFile(path, -1, false);
+    if (!buffer)
+        fail("cannot read " + path + ": " + buffer.getError().message());
+    return digest_of((*buffer)->getBuffer());
+}
+
+void write_text(const std::string &path, llvm::StringRef text)
+{
+    std::error_code error;
+    llvm::raw_fd_ostream out(path, error);
+    if (error)
+        fail("cannot write " + path + ": " + error.message());
+    out << text;
+}
+
+/// Parses the headers, writes what clang has made of them, and notes names and files.
+class Preparation : public clang::GeneratePCHAction
+{
+  public:
+    std::string names, files;
+
+  private:
+    std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance &compiler,
+                                                          llvm::StringRef file) override
+    {
+        watch_tokens(compiler.getPreprocessor());
+        return GeneratePCHAction::CreateASTConsumer(compiler, file);
+    }
+
+    void EndSourceFileAction() override
+    {
+        clang::CompilerInstance &compiler = getCompilerInstance();
+        std::set<std::string> sorted;
+        for (const auto &entry : compiler.getPreprocessor().getIdentifierTable())
+            sorted.insert(entry.getKey().str());
+        names = llvm::join(sorted, "\n") + "\n";
+        sorted.clear();
+        const clang::SourceManager &sources = compiler.getSourceManager();
+        for (auto file = sources.fileinfo_begin(); file != sources.fileinfo_end(); ++file)
+            if (const llvm::StringRef path = file->first.getName(); llvm::sys::path::is_absolute(path))
+                sorted.insert("file " + digest_of_file(compiler.getVirtualFileSystem(), path) + " " + path.str());
+        files = llvm::join(sorted, "\n") + "\n";
+        GeneratePCHAction::EndSourceFileAction();
+    }
+};
+
+/// Offers the headers of the host that guests' programs get (host_headers.py), or clang's own alone.
+void offer_headers(Options &options, bool has_host)
+{
+    for (const std::string &listed : host_headers(options)) {
+        llvm::SmallString<256> folder;
+        if (llvm::sys::fs::real_path(listed, folder) || folder.starts_with("/usr/local/"))
+            continue;
+        llvm::StringRef rest = folder;
+        const bool own = rest.consume_front(options.llvm + "/");
+        if ((!own && !has_host) || llvm::is_contained(options.system_dirs, folder.str()))
+            continue;
+        options.system_dirs.push_back(folder.str().str());
+        options.names[options.system_dirs.back()] =
+            own ? options.known_as(options.llvm) + "/" + rest.str() : options.host_root + rest.str();
+    }
+}
+
+void make_prelude(Options options, const Kind &kind)
+{
+    options.input = "prelude.cu";
+    offer_headers(options, kind.has_host);
+    const std::string path = (options.make_preludes + "/" + kind.name + ".pch").str();
+    clang::CompilerInstance compiler;
+    set_up(compiler, options, kind.text);
+    compiler.getPreprocessorOpts().addRemappedFile(options.input,
+                                                   llvm::MemoryBuffer::getMemBufferCopy("", options.input).release());
+    compiler.getFrontendOpts().OutputFile = path;
+    compiler.getFrontendOpts().IncludeTimestamps = false;
+    Preparation preparation;
+    if (!compiler.ExecuteAction(preparation))
+        _exit(1); // clang has printed the reason
+    write_text(beside(path, "names"), preparation.names);
+    llvm::vfs::FileSystem &disk = *llvm::vfs::getRealFileSystem();
+    write_text(beside(path, "made"), "compiler " + digest_of_file(disk, "/proc/self/exe") + "\nprelude " +
+                                         digest_of_file(disk, path) + "\nnames " + digest_of(preparation.names) + "\n" +
+                                         folders_of(options) + preparation.files);
+}
+
+/// Name in an option -DNAME, -DNAME=VALUE or -UNAME; empty for other options.
+llvm::StringRef macro_of(llvm::StringRef option)
+{
+    if (!option.consume_front("-D") && !option.consume_front("-U"))
+        return "";
+    return option.take_until([](char c) { return c == '=' || c == '('; });
+}
+
+/// True if headers mean the same with the guest's options as without.
+bool keeps_meaning(const Options &options, const std::string &names)
+{
+    std::set<llvm::StringRef> macros;
+    for (llvm::StringRef option : options.clang) {
+        if (option == "-w")
+            continue;
+        const llvm::StringRef macro = macro_of(option);
+        if (macro.empty())
+            return false;
+        macros.insert(macro);
+    }
+    if (macros.empty())
+        return true;
+    const auto list = llvm::MemoryBuffer::getFile(names);
+    if (!list)
+        return false;
+    for (llvm::StringRef rest = (*list)->getBuffer(); !rest.empty();) {
+        llvm::StringRef name;
+        std::tie(name, rest) = rest.split('\n');
+        if (macros.contains(name))
+            return false;
+    }
+    return true;
+}
+
+/// True if headers are searched where they were when the prelude was made.
+bool has_same_folders(const Options &options, const std::string &made)
+{
+    const auto list = llvm::MemoryBuffer::getFile(made);
+    if (!list || !options.program_dirs.empty())
+        return false;
+    std::string folders;
+    for (llvm::StringRef rest = (*list)->getBuffer(); !rest.empty();) {
+        llvm::StringRef line;
+        std::tie(line, rest) = rest.split('\n');
+        if (line.starts_with("folder "))
+            folders += (line + "\n").str();
+    }
+    return folders == folders_of(options);
+}
+
+/// True if a source of the kind has the headers of `text` before it.
+bool is_kind(const Kind &kind, const Options &options, llvm::StringRef text)
+{
+    return may_name_api(text) == may_name_api(kind.text) &&
+           wants_hosts_names(options, text) == wants_hosts_names(options, kind.text);
+}
+
+} // namespace
+
+void make_preludes(const Options &options)
+{
+    for (const Kind &kind : KINDS)
+        make_prelude(options, kind);
+}
+
+std::string find_prelude(clang::CompilerInstance &compiler, const Options &options, llvm::StringRef text)
+{
+    if (!has_common_processor() || text.contains("__vgc_configure("))
+        return "";
+    for (const std::string &path : options.preludes) {
+        const Kind *kind =
+            llvm::find_if(KINDS, [&](const Kind &one) { return one.name == llvm::sys::path::stem(path); });
+        if (kind != std::end(KINDS) && is_kind(*kind, options, text) &&
+            has_same_folders(options, beside(path, "made")) && keeps_meaning(options, beside(path, "names")) &&
+            clang::ASTReader::isAcceptableASTFile(path, compiler.getFileManager(), compiler.getModuleCache(),
+                                                  compiler.getPCHContainerReader(), compiler.getLangOpts(),
+                                                  compiler.getTargetOpts(), compiler.getPreprocessorOpts(), "")) {
+            note_prelude(kind->name);
+            return path;
+        }
+    }
+    return "";
+}
+
+} // namespace vgc

@@ -1,0 +1,108 @@
+"""Preludes: the headers before every source in the form that clang keeps them in, so that it need not parse them again.
+
+The build leaves them beside the compiler (its ``prelude.cpp``). One is offered to compilations only while it is whole and
+everything that it was made from is as it was: the compiler, our headers, the host's. Otherwise the compiler reads the headers.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+KINDS: Final = ("kernel", "api", "program", "hosted")
+"""Kinds of sources, each with a prelude: kernels alone, sources that name CUDA's API, those that may include headers of the
+host, those before which the C++ library's are included."""
+FOLDER: Final = "preludes"
+_SUFFIXES: Final = (".pch", ".names", ".made")
+_DIGITS: Final = 64
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Prelude:
+    """One file that the build has made; `fault` says why it is not offered, empty if it is."""
+
+    path: Path
+    fault: str
+
+
+def preludes(compiler: Path, names: Mapping[Path, Path]) -> tuple[Prelude, ...]:
+    """All preludes of `compiler`. They are read again only when their files, or the compiler's, have changed.
+
+    :param names: host's folder of each folder that a compiler sees, the special ones before those that contain them.
+    """
+    folder = compiler.parent / FOLDER
+    files = (compiler, *(folder / f"{kind}{suffix}" for kind in KINDS for suffix in _SUFFIXES))
+    return _examined(compiler, tuple(names.items()), tuple(map(_state, files)))
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=4)
+def _examined(
+    compiler: Path, names: tuple[tuple[Path, Path], ...], _states: tuple[tuple[int, int, int] | None, ...]
+) -> tuple[Prelude, ...]:
+    found = []
+    for kind in KINDS:
+        path = compiler.parent / FOLDER / f"{kind}.pch"
+        found.append(Prelude(path, _fault(path, compiler, dict(names))))
+        if found[-1].fault:
+            log.warning("prelude_unused", prelude=kind, reason=found[-1].fault)
+    return tuple(found)
+
+
+def _fault(prelude: Path, compiler: Path, names: Mapping[Path, Path]) -> str:
+    """First difference between a prelude's list of digests and the files; empty: none."""
+    try:
+        made = list(_made(prelude.with_suffix(".made").read_text()))
+    except OSError:
+        return "it has not been made"
+    except ValueError:
+        return "its list of digests is damaged"
+    files = {"compiler": compiler, "prelude": prelude, "names": prelude.with_suffix(".names")}
+    if not set(files) <= {kind for kind, _, _ in made}:
+        return "its list of digests is damaged"
+    for kind, wanted, name in made:
+        path = files.get(kind) or _of_host(Path(name), names)
+        try:
+            is_same = hashlib.sha256(path.read_bytes()).hexdigest() == wanted
+        except OSError as error:
+            return f"{path} cannot be read: {error.strerror}"
+        if not is_same:
+            return f"it is damaged: {path}" if kind in ("prelude", "names") else f"it is older than {path}"
+    return ""
+
+
+def _made(text: str) -> Iterator[tuple[str, str, str]]:
+    """Kind, digest and name of each file in a list of digests.
+
+    :raise ValueError: it is not one.
+    """
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        digest, _, name = rest.partition(" ")
+        if kind == "folder":
+            continue
+        if kind not in ("compiler", "prelude", "names", "file") or len(digest) != _DIGITS:
+            raise ValueError(line)
+        yield kind, digest, name
+
+
+def _of_host(name: Path, names: Mapping[Path, Path]) -> Path:
+    for inside, folder in names.items():
+        if name.is_relative_to(inside):
+            return folder / name.relative_to(inside)
+    return name
