@@ -56,6 +56,9 @@ extern "C" __global__ void atomic(int *a, int n) { atomicAdd(&a[n], 1); /* atomi
 struct Large { int a[20]; };
 extern "C" __global__ void copies(Large *to, const Large *from, int n) { to[0] = from[n]; /* copies */ }
 extern "C" __global__ void null(int *a) { int *p = a ? (int *)8 : a; *p = 1; /* null */ }
+typedef _BitInt(2048) Wide;
+extern "C" __global__ void wide(Wide *a, int n) { a[0] = a[n] + 1; a[1] = 1; /* wide */ }
+extern "C" __global__ void blocks(char *a, int from, int bytes) { memmove(a, a + from, bytes); memset(a + from, 1, bytes); /* blocks */ }
 extern "C" __global__ void many(int *a, int n) {
     a[n] = 1; a[n + 1] += 2;
     a[n + 2] = 3;
@@ -152,6 +155,26 @@ def test_pointers_in_structs_and_copies_of_structs(memory: Rig) -> None:
     assert re.search(f"source.cu:{line_of(MEMORY, 'copies')}:.*read of ", text)
 
 
+def test_large_accesses_that_must_not_happen_end_the_launch(memory: Rig) -> None:
+    a = memory.array(128, np.int32)
+    memory.launch("wide", 1, 1, a, np.int32(0))
+    assert (a[0], a[64]) == (1, 1)
+    text = failure(memory, "wide", a, np.int32(2), block=1, grid=1)
+    assert re.match(
+        f"memcheck: source.cu:{line_of(MEMORY, 'wide')}:\\d+: read of 256 bytes at .*, 0 bytes behind", text
+    )
+    assert (a[0], a[64]) == (1, 1)
+
+
+def test_copies_and_fills_of_any_length_that_must_not_happen_do_nothing(memory: Rig) -> None:
+    a = memory.array(4096, np.uint8, np.arange(4096) % 251)
+    failure(memory, "blocks", a, np.int32(2000), np.int32(3000), block=1, grid=1)
+    assert (a == np.arange(4096) % 251).all()
+    memory.launch("blocks", 1, 1, a, np.int32(2000), np.int32(2000))
+    assert (a[:2000] == np.arange(2000, 4000) % 251).all()
+    assert (a[2000:4000] == 1).all()
+
+
 def test_every_place_is_reported_once_and_too_many_end_the_launch(memory: Rig) -> None:
     a = memory.array(64, np.int32)
     memory.take_output()
@@ -233,6 +256,13 @@ extern "C" __global__ void pairs(int *o) {
     __syncwarp();
     o[t] = s[t];
 }
+extern "C" __global__ void quads(int *o, unsigned other) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    s[t] = t; // quad_store
+    __syncwarp(0xfu << (t % 32 / 4 * 4));
+    o[t] = s[t ^ other]; // quad_load
+}
 extern "C" __global__ void fine(int *o, int n) {
     __shared__ int s[64], count, flag;
     int t = threadIdx.x;
@@ -288,6 +318,15 @@ def test_lanes_that_do_not_wait_for_each_other(races: Rig) -> None:
     races.launch("reverse", 1, 32, out, np.int32(1), np.uint32(0xFFFFFFFF))
     text = raced(races, "reverse", 32, out, np.int32(0), np.uint32(0))
     assert {f":{line_of(RACES, mark)}:" in text for mark in ("store", "load")} == {True}
+    assert "no __syncwarp()" in text
+
+
+def test_groups_of_lanes_wait_only_for_their_own(races: Rig) -> None:
+    out = races.array(64, np.int32)
+    races.launch("quads", 1, 64, out, np.uint32(3))
+    assert out.tolist() == [t ^ 3 for t in range(64)]
+    text = raced(races, "quads", 64, out, np.uint32(4))
+    assert {f":{line_of(RACES, mark)}:" in text for mark in ("quad_store", "quad_load")} == {True}
     assert "no __syncwarp()" in text
 
 
@@ -363,6 +402,61 @@ def test_kernels_of_other_programs_may_write_anything() -> None:
         gpu.launch("set", 1, 64, fresh, np.int32(64))
         gpu.functions["use"] = use
         gpu.launch("use", 1, 64, fresh, out)
+
+
+LAUNCHES = r"""
+extern "C" __global__ void child(int *o, int n) {
+    extern __shared__ int s[];
+    int t = threadIdx.x;
+    s[t] = t;
+    if (n == 0) __syncwarp();
+    o[t + n] += s[t ^ 1]; // child
+}
+extern "C" __global__ void parent(int *o, int n, int tail) {
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    s[t] = 2 * t; // store
+    if (t == 0 && !tail) child<<<1, 32, 128>>>(o, n);
+    if (t == 0 && tail) child<<<1, 32, 128, cudaStreamTailLaunch>>>(o, n);
+    __syncwarp(n == 2 ? 1u << t : ~0u);
+    o[t] += s[31 - t]; // load
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def launches() -> Iterator[Rig]:
+    with rig() as gpu:
+        gpu.load(LAUNCHES, ("--memcheck", "--racecheck", "--initcheck"))
+        yield gpu
+
+
+@pytest.mark.parametrize("tail", [0, 1])
+def test_grids_that_kernels_launch_are_checked(launches: Rig, tail: int) -> None:
+    out = launches.array(32, np.int32)
+    fill(launches, out, 128)
+    launches.launch("parent", 1, 32, out, np.int32(0), np.int32(tail))
+    lanes = np.arange(32)
+    assert out.tolist() == (1 + 2 * (31 - lanes) + (lanes ^ 1)).tolist()
+    launches.take_output()
+    failure(launches, "parent", out, np.int32(1), np.int32(tail), grid=1)
+    text = launches.take_output()[0]
+    line = line_of(LAUNCHES, "child")
+    assert re.search(rf"racecheck: source.cu:{line}:\d+: .* in kernel 'child'", text) or re.search(
+        rf"racecheck: .* at source.cu:{line}:\d+ .* in kernel 'child'", text
+    ), text
+    assert re.search(rf"memcheck: source.cu:{line}:\d+: .*'o' points to, index 32, in kernel 'child'", text), text
+    assert "in kernel 'parent'" not in text
+
+
+def test_kernels_that_launch_are_checked_beside_their_children(launches: Rig) -> None:
+    out = launches.array(34, np.int32)
+    fill(launches, out, 136)
+    launches.take_output()
+    failure(launches, "parent", out, np.int32(2), np.int32(0), grid=1)
+    text = launches.take_output()[0]
+    assert {f":{line_of(LAUNCHES, mark)}:" in text for mark in ("store", "load")} == {True}
+    assert "in kernel 'parent'" in text
 
 
 def test_all_checks_together_accept_correct_kernels() -> None:

@@ -138,6 +138,21 @@ EXPORT too_many(int *out) {
     }
     out[1] = launched;
 }
+__device__ int wait_behind(int *out, int count) {
+    int launched = 0;
+    while (launched < count) {
+        add<<<1, 1, 0, cudaStreamTailLaunch>>>(out, 1);
+        if (cudaGetLastError() != cudaSuccess) break;
+        launched++;
+    }
+    return launched;
+}
+EXPORT inner_tails(int *out) { out[1] += wait_behind(out, 1500); }
+EXPORT nested_tails(int *out) {
+    out[1] = wait_behind(out, 1500);
+    inner_tails<<<1, 1>>>(out);
+    inner_tails<<<1, 1>>>(out);
+}
 EXPORT impossible(int *errors) {
     dim3 grids[] = {{0}, {1}, {1}, {1, 1 << 16}, {1u << 31}, {1}};
     dim3 blocks[] = {{1}, {1025}, {0}, {1}, {1}, {64, 64}};
@@ -264,6 +279,12 @@ def test_waiting_grids_are_limited(gpu: Rig) -> None:
     out = gpu.array(2, np.int32)
     gpu.launch("too_many", 1, 1, out)
     assert list(out) == [2048, 2048]
+
+
+def test_waiting_grids_are_limited_over_all_grids_of_a_launch(gpu: Rig) -> None:
+    out = gpu.array(2, np.int32)
+    gpu.launch("nested_tails", 1, 1, out)
+    assert list(out) == [1500 + 2 * 548] * 2, "those of the first inner grid have run before the second begins"
 
 
 def test_impossible_launches_are_errors_of_the_thread(gpu: Rig) -> None:

@@ -14,20 +14,19 @@ static bool contains(const struct cpu_extent *extent, uint64_t address, uint64_t
 
 static struct cpu_extent shared_of(const struct cpu_pe *pe)
 {
-    const struct cpu_launch *launch = atomic_load(&pe->launch);
     uint64_t first = (uintptr_t)pe->ctx.shared;
-    return (struct cpu_extent){first, (uintptr_t)pe->ctx.dynamic_shared - first + launch->op->shared_bytes};
+    return (struct cpu_extent){first, (uintptr_t)pe->ctx.dynamic_shared - first + pe->inner->what.shared_bytes};
 }
 
 /* Memory of the block itself, to which pointers may point: shared memory, local variables, parameters. */
 static bool find_own(const struct cpu_pe *pe, uint64_t address, struct cpu_extent *extent)
 {
-    const struct cpu_launch *launch = atomic_load(&pe->launch);
+    const struct vgc_cpu_kernel_desc *kernel = pe->inner->kernel;
     const struct cpu_extent own[] = {
         shared_of(pe),
-        {(uintptr_t)pe->ctx.frame, (uint64_t)launch->kernel->frame_bytes * pe->ctx.stride},
+        {(uintptr_t)pe->ctx.frame, (uint64_t)kernel->frame_bytes * pe->ctx.stride},
         {(uintptr_t)pe->stack_low, CPU_STACK_BYTES},
-        {(uintptr_t)launch->op->params, launch->op->param_len},
+        {(uintptr_t)pe->ctx.params, kernel->param_bytes},
     };
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (address - own[i].first < own[i].size) {
@@ -62,7 +61,6 @@ static bool find(struct cpu_pe *pe, uint64_t address, struct cpu_extent *extent)
 static bool find_object(struct cpu_pe *pe, uint64_t address, uint64_t base, const struct vgc_cpu_access *access,
                         struct cpu_extent *extent)
 {
-    const struct cpu_launch *launch = atomic_load(&pe->launch);
     switch (access->kind) {
     case VGC_OBJECT_SHARED:
     case VGC_OBJECT_VARIABLE:
@@ -70,7 +68,7 @@ static bool find_object(struct cpu_pe *pe, uint64_t address, uint64_t base, cons
         *extent = (struct cpu_extent){base, access->object_bytes};
         return true;
     case VGC_OBJECT_DYNAMIC:
-        *extent = (struct cpu_extent){(uintptr_t)pe->ctx.dynamic_shared, launch->op->shared_bytes};
+        *extent = (struct cpu_extent){(uintptr_t)pe->ctx.dynamic_shared, pe->inner->what.shared_bytes};
         return true;
     case VGC_OBJECT_ANY_SHARED:
         *extent = shared_of(pe);
@@ -172,7 +170,9 @@ uint8_t *__vgc_check(uint8_t *pointer, uint8_t *base_pointer, uint64_t bytes, co
         bool is_found = find_object(pe, address, base, access, &extent);
         if (!is_found || !contains(&extent, address, bytes)) {
             report_miss(pe, address, base, bytes, access, is_found, &extent);
-            memset(pe->checks->zeroes, 0, CPU_SCRATCH);
+            if ((access->flags & VGC_ACCESS_LARGE) != 0)
+                cpu_leave_launch(pe);
+            memset(pe->checks->zeroes, 0, VGC_CPU_SCRATCH);
             return (access->flags & VGC_ACCESS_WRITE) != 0 ? pe->checks->sink : pe->checks->zeroes;
         }
     }

@@ -37,6 +37,7 @@ struct cpu_level {
     uint8_t *shared;
     uint8_t *frame;
     size_t frame_bytes;
+    struct cpu_checks *checks;
 };
 
 static struct cpu_level *level_of(struct cpu_pe *pe)
@@ -53,9 +54,12 @@ static void swap_memory(struct cpu_pe *pe, struct cpu_level *level)
 {
     uint8_t *shared = pe->shared, *frame = pe->frame;
     size_t frame_bytes = pe->frame_bytes;
+    struct cpu_checks *checks = pe->checks;
     pe->shared = level->shared;
     pe->frame = level->frame;
     pe->frame_bytes = level->frame_bytes;
+    pe->checks = level->checks;
+    level->checks = checks;
     level->shared = shared;
     level->frame = frame;
     level->frame_bytes = frame_bytes;
@@ -69,7 +73,8 @@ static void enter(struct cpu_pe *pe, struct cpu_level *level)
     level->last = pe->last;
     level->parent = pe->inner;
     level->launch_error = pe->launch_error;
-    level->child = (struct cpu_launch){.op = pe->inner->op, .number = pe->inner->number};
+    level->child = (struct cpu_launch){
+        .op = pe->inner->op, .number = pe->inner->number, .kernel = pe->inner->kernel, .root = pe->inner->root};
     swap_memory(pe, level);
     pe->depth++;
 }
@@ -137,6 +142,7 @@ void cpu_leave_children(struct cpu_pe *pe)
             cpu_unmap_guarded(level->shared, VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
         if (level->frame != NULL)
             cpu_unmap_guarded(level->frame, level->frame_bytes, CPU_GUARD);
+        cpu_drop_checks(&level->checks);
         level->shared = level->frame = NULL;
         level->frame_bytes = 0;
     }
@@ -144,9 +150,11 @@ void cpu_leave_children(struct cpu_pe *pe)
 
 uint64_t cpu_children_bytes(size_t frame_bytes)
 {
-    enum { PAGE = 4096 };
+    enum { PAGE = 4096, MALLOC = 32 /* around a block */ };
     uint64_t level = sizeof(struct cpu_level) + VGC_CPU_MAX_SHARED + frame_bytes;
-    return CPU_MAX_DEPTH * ((level + PAGE - 1) & ~(uint64_t)(PAGE - 1));
+    /* no more launches have begun and not ended than there are PEs: these take the oldest that has blocks left */
+    uint64_t tails = CPU_MAX_TAILS * (uint64_t)(sizeof(struct cpu_tail) + MALLOC) + CPU_MAX_TAIL_BYTES;
+    return CPU_MAX_DEPTH * ((level + PAGE - 1) & ~(uint64_t)(PAGE - 1)) + ((tails + PAGE - 1) & ~(uint64_t)(PAGE - 1));
 }
 
 static int add_tail(struct cpu_pe *pe, const struct cpu_grid *what)

@@ -12,7 +12,7 @@
 #include "cpu_engine.h"
 #include "vgc_cpu_checks.h"
 
-enum { CPU_CACHED_EXTENTS = 4, CPU_SCRATCH = 64 };
+enum { CPU_CACHED_EXTENTS = 4 };
 
 /* An access by one thread to a byte of shared memory. */
 struct cpu_touch {
@@ -39,8 +39,8 @@ struct cpu_checks {
     uint32_t seen[VGC_CPU_MAX_THREADS][VGC_CPU_WARP]; /* time up to which a thread knows of a lane's accesses */
     struct cpu_cell *cells;                           /* one for each byte of shared memory that launches have had */
     size_t num_cells;
-    _Alignas(64) uint8_t zeroes[CPU_SCRATCH]; /* for loads that must not happen */
-    _Alignas(64) uint8_t sink[CPU_SCRATCH];   /* for stores */
+    _Alignas(64) uint8_t zeroes[VGC_CPU_SCRATCH]; /* for loads that must not happen */
+    _Alignas(64) uint8_t sink[VGC_CPU_SCRATCH];   /* for stores */
 };
 
 /* check.c, for kernels */
@@ -57,6 +57,8 @@ void cpu_check_shared(struct cpu_pe *pe, const uint8_t *address, uint64_t bytes,
 bool cpu_is_new_finding(struct cpu_pe *pe, const struct vgc_cpu_access *access, const struct vgc_cpu_access *other);
 /* Prints a text, and makes it the error of the launch if it is the first. Ends the launch if there are too many. */
 __attribute__((format(printf, 2, 3))) void cpu_report(struct cpu_pe *pe, const char *format, ...);
+/* Ends the launch, whose error says why. */
+__attribute__((noreturn)) void cpu_leave_launch(struct cpu_pe *pe);
 const char *cpu_access_name(const struct vgc_cpu_access *access);
 
 #endif

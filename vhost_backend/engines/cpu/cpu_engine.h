@@ -38,7 +38,7 @@ enum {
     CPU_LEFTOVERS = 8,           /* ranges of blocks per launch that confined PEs have left to other PEs */
     CPU_FIRMWARE_SLOTS = 2,
     CPU_MAX_DEPTH = 24,           /* of grids that launch grids */
-    CPU_MAX_TAILS = 2048,         /* grids that wait for the end of the one that launched them */
+    CPU_MAX_TAILS = 2048,         /* of a launch: grids that wait for the end of the one that launched them */
     CPU_MAX_TAIL_BYTES = 1 << 20, /* of their parameters */
 };
 
@@ -68,8 +68,6 @@ struct cpu_tail {
 struct cpu_tails {
     struct cpu_tail *first;
     struct cpu_tail *last;
-    uint32_t count;
-    size_t param_bytes;
 };
 
 struct cpu_findings;
@@ -106,6 +104,9 @@ struct cpu_launch {
     struct cpu_tails tails;   /* launched by `what`, to run behind it */
     struct cpu_tails later;   /* launched by those before, to run behind these */
     struct cpu_tail *running; /* `what` was one of them */
+    struct cpu_launch *root;  /* the guest's launch, of which this grid is part or which it is */
+    atomic_uint num_tails;    /* of the root: all tails of its grids */
+    atomic_size_t tail_bytes; /* of their parameters */
     atomic_bool stop;         /* failed or cancelled: no new blocks */
     uint32_t pes;             /* PEs that work on it; engine's lock */
     uint64_t number;          /* sequence number within this engine */
@@ -337,7 +338,7 @@ bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch);
 void cpu_place_block(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t index);
 bool cpu_reserve_frame(struct cpu_pe *pe, size_t needed);
 void cpu_drop_frame(struct cpu_pe *pe);
-void cpu_drop_checks(struct cpu_pe *pe);
+void cpu_drop_checks(struct cpu_checks **checks);
 
 /* children.c: grids that kernels launch run on the PE that launches them, at once or behind the grid that does. */
 /* Leaves all grids that kernels have launched on the PE, and gives their memory back. */

@@ -22,29 +22,37 @@ void cpu_launch_set(struct cpu_launch *launch, const struct cpu_grid *what, uint
 
 /* ---- behind the grid that launches --------------------------------------------------------------------------- */
 
+/* Gives back what the tail takes of its root's bounds. */
+static void free_tail(struct cpu_launch *root, struct cpu_tail *tail)
+{
+    if (tail == NULL)
+        return;
+    atomic_fetch_sub(&root->num_tails, 1);
+    atomic_fetch_sub(&root->tail_bytes, tail->grid.kernel->param_bytes);
+    free(tail);
+}
+
 bool cpu_add_tail(struct cpu_engine *engine, struct cpu_launch *launch, const struct cpu_grid *what)
 {
     uint32_t size = what->kernel->param_bytes;
-    struct cpu_tail *tail = aligned_alloc(16, sizeof(*tail) + ((size + 15u) & ~15u));
-    if (tail == NULL)
+    struct cpu_launch *root = launch->root;
+    bool fits = atomic_fetch_add(&root->num_tails, 1) < CPU_MAX_TAILS;
+    fits = atomic_fetch_add(&root->tail_bytes, size) + size <= CPU_MAX_TAIL_BYTES && fits;
+    struct cpu_tail *tail = fits ? aligned_alloc(16, sizeof(*tail) + ((size + 15u) & ~15u)) : NULL;
+    if (tail == NULL) {
+        atomic_fetch_sub(&root->num_tails, 1);
+        atomic_fetch_sub(&root->tail_bytes, size);
         return false;
+    }
     *tail = (struct cpu_tail){.grid = *what};
     memcpy(tail->params, what->params, size);
     tail->grid.params = tail->params;
     pthread_mutex_lock(&engine->lock);
     struct cpu_tails *tails = &launch->tails;
-    bool fits = tails->count + launch->later.count < CPU_MAX_TAILS &&
-                tails->param_bytes + launch->later.param_bytes + size <= CPU_MAX_TAIL_BYTES;
-    if (fits) {
-        *(tails->last != NULL ? &tails->last->next : &tails->first) = tail;
-        tails->last = tail;
-        tails->count++;
-        tails->param_bytes += size;
-    }
+    *(tails->last != NULL ? &tails->last->next : &tails->first) = tail;
+    tails->last = tail;
     pthread_mutex_unlock(&engine->lock);
-    if (!fits)
-        free(tail);
-    return fits;
+    return true;
 }
 
 /* Puts what the ended grid has launched before what was launched earlier. */
@@ -56,8 +64,6 @@ static void merge_tails(struct cpu_launch *launch)
     new->last->next = old->first;
     old->first = new->first;
     old->last = old->last != NULL ? old->last : new->last;
-    old->count += new->count;
-    old->param_bytes += new->param_bytes;
     *new = (struct cpu_tails){0};
 }
 
@@ -65,7 +71,7 @@ bool cpu_next_tail(struct cpu_launch *launch, uint32_t num_pes)
 {
     if (atomic_load(&launch->stop))
         return false;
-    free(launch->running);
+    free_tail(launch->root, launch->running);
     launch->running = NULL;
     merge_tails(launch);
     struct cpu_tail *tail = launch->later.first;
@@ -75,8 +81,6 @@ bool cpu_next_tail(struct cpu_launch *launch, uint32_t num_pes)
     launch->slot_bytes = 0;
     launch->later.first = tail->next;
     launch->later.last = tail->next != NULL ? launch->later.last : NULL;
-    launch->later.count--;
-    launch->later.param_bytes -= tail->grid.kernel->param_bytes;
     launch->running = tail;
     cpu_launch_set(launch, &tail->grid, num_pes);
     return true;
@@ -87,9 +91,9 @@ void cpu_drop_tails(struct cpu_launch *launch)
     merge_tails(launch);
     for (struct cpu_tail *tail = launch->later.first, *next; tail != NULL; tail = next) {
         next = tail->next;
-        free(tail);
+        free_tail(launch->root, tail);
     }
-    free(launch->running);
+    free_tail(launch->root, launch->running);
     launch->running = NULL;
     launch->later = (struct cpu_tails){0};
 }
@@ -142,12 +146,12 @@ static bool reserve_checks(struct cpu_pe *pe, const struct cpu_launch *launch)
     return pe->checks->cells != NULL;
 }
 
-void cpu_drop_checks(struct cpu_pe *pe)
+void cpu_drop_checks(struct cpu_checks **checks)
 {
-    if (pe->checks != NULL)
-        free(pe->checks->cells);
-    free(pe->checks);
-    pe->checks = NULL;
+    if (*checks != NULL)
+        free((*checks)->cells);
+    free(*checks);
+    *checks = NULL;
 }
 
 bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch)

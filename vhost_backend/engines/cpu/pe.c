@@ -176,9 +176,9 @@ static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
 
 static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
 {
-    atomic_store(&pe->launch, launch);
     pe->inner = launch;
     pe->launch_error = 0;
+    atomic_store(&pe->launch, launch); /* others may ask now where the PE is */
     cpu_hook_join(pe, launch);
     if (!cpu_prepare(pe, launch)) {
         pthread_mutex_lock(&pe->engine->lock);
@@ -243,7 +243,7 @@ static void free_pe(struct cpu_pe *pe)
     if (pe->signal_stack != NULL)
         cpu_unmap_guarded(pe->signal_stack, CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
     cpu_drop_frame(pe);
-    cpu_drop_checks(pe);
+    cpu_drop_checks(&pe->checks);
     for (uint32_t depth = 0; depth < CPU_MAX_DEPTH; depth++)
         free(pe->levels[depth]);
 }

@@ -94,7 +94,6 @@ static const char *object_of(const struct vgc_cpu_access *access)
 static void report_race(struct cpu_pe *pe, uint64_t offset, const struct vgc_cpu_access *access, uint32_t thread,
                         const struct cpu_touch *before)
 {
-    const struct cpu_launch *launch = atomic_load(&pe->launch);
     const uint32_t *block = pe->ctx.block_idx;
     char here[48], there[48];
     if (!cpu_is_new_finding(pe, access, before->access))
@@ -108,7 +107,7 @@ static void report_race(struct cpu_pe *pe, uint64_t offset, const struct vgc_cpu
                access->file, access->line, access->column, cpu_access_name(access), object_of(access), offset, here,
                cpu_access_name(before->access), before->access->file, before->access->line, before->access->column,
                there, thread / VGC_CPU_WARP == before->thread / VGC_CPU_WARP ? "__syncwarp()" : "barrier",
-               launch->kernel->name, block[0], block[1], block[2]);
+               pe->inner->kernel->name, block[0], block[1], block[2]);
 }
 
 /* True if the store would write what is there already. */
@@ -163,12 +162,11 @@ void cpu_check_shared(struct cpu_pe *pe, const uint8_t *address, uint64_t bytes,
                       uint64_t value)
 {
     struct cpu_checks *checks = pe->checks;
-    const struct cpu_launch *launch = atomic_load(&pe->launch);
     uint32_t thread = running_thread(pe);
     uint64_t first = (uint64_t)(address - pe->ctx.shared);
     struct cpu_touch touch = {access, checks->now, thread};
     bool is_same = changes_nothing(address, bytes, access, value);
-    bool wants_written = (access->checks & VGC_CPU_KERNEL_INITCHECK) != 0 && launch->slot_bytes == 0 &&
+    bool wants_written = (access->checks & VGC_CPU_KERNEL_INITCHECK) != 0 && pe->inner->slot_bytes == 0 &&
                          (access->flags & (VGC_ACCESS_READ | VGC_ACCESS_COPY)) == VGC_ACCESS_READ;
     for (uint64_t offset = first; offset < first + bytes && offset < checks->num_cells; offset++) {
         struct cpu_cell *cell = &checks->cells[offset];

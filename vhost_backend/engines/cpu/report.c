@@ -59,10 +59,14 @@ void cpu_report(struct cpu_pe *pe, const char *format, ...)
     pthread_mutex_lock(&pe->engine->lock);
     bool is_last = launch->findings == NULL || launch->findings->count == MOST;
     pthread_mutex_unlock(&pe->engine->lock);
-    if (is_last) {
-        atomic_store(&launch->stop, true);
-        _longjmp(pe->leave_block, 1);
-    }
+    if (is_last)
+        cpu_leave_launch(pe);
+}
+
+void cpu_leave_launch(struct cpu_pe *pe)
+{
+    atomic_store(&atomic_load(&pe->launch)->stop, true);
+    _longjmp(pe->leave_block, 1);
 }
 
 void cpu_findings_end(struct cpu_launch *launch)

@@ -391,11 +391,13 @@ static void exchange_together(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site
         cpu_exchange(ctx, site, warp, lanes_in(warp, first, last));
 }
 
-/* True if the operation's mask has all lanes. Other masks make several groups of a warp, which run apart. */
-static bool is_whole(const struct vgc_cpu_site *site)
+/* True if the operation's mask has all lanes, or makes no difference. Other masks make several groups of a warp, which
+ * run apart. Of __syncwarp() only checks want to know the groups. */
+static bool is_whole(const struct cpu_pe *pe, const struct vgc_cpu_site *site)
 {
-    return is_barrier(site->kind) || is_over_active(site->kind) || site->kind == VGC_SITE_SYNCWARP ||
-           site->kind == VGC_SITE_YIELD || ((site->flags & VGC_SITE_CONST_MASK) != 0 && site->mask == ~0u);
+    return is_barrier(site->kind) || is_over_active(site->kind) || site->kind == VGC_SITE_YIELD ||
+           (site->kind == VGC_SITE_SYNCWARP && !pe->is_checked) ||
+           ((site->flags & VGC_SITE_CONST_MASK) != 0 && site->mask == ~0u);
 }
 
 /* Runs the block while it is together, from `site` on, and whenever it is together again; true at a barrier of the
@@ -408,7 +410,7 @@ static bool run_together(struct cpu_pe *pe, const struct cpu_launch *launch, con
         int32_t reached = cpu_run_region(pe, site, first, last);
         if (reached == VGC_REGION_EXIT)
             return false;
-        if (reached != VGC_REGION_DIVERGED && is_whole(&sites[reached])) {
+        if (reached != VGC_REGION_DIVERGED && is_whole(pe, &sites[reached])) {
             site = &sites[reached];
             if (pe->is_checked)
                 note_wait(pe, site->kind, first, last);

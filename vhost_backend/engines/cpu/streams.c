@@ -207,6 +207,7 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
     memcpy(what.grid, op->grid, sizeof(what.grid));
     memcpy(what.block, op->block, sizeof(what.block));
     *launch = (struct cpu_launch){.op = op, .slot_bytes = slot_bytes, .number = ++engine->launches_started};
+    launch->root = launch;
     cpu_launch_set(launch, &what, engine->base.num_pes);
     op->engine_private = launch;
     if ((kernel->flags & VGC_CPU_KERNEL_INITCHECK) == 0)

@@ -12,7 +12,10 @@ enum {
     VGC_ACCESS_VOLATILE = 8,
     VGC_ACCESS_COPY = 16,  /* part of a copy of memory, which may have padding */
     VGC_ACCESS_VALUE = 32, /* the call has the stored value */
+    VGC_ACCESS_LARGE = 64, /* of more than VGC_CPU_SCRATCH bytes, a number known when the program is compiled */
 };
+
+enum { VGC_CPU_SCRATCH = 64 }; /* bytes of memory to which accesses go that must not happen */
 
 /* The object that an access is derived from. */
 enum vgc_object_kind {
@@ -38,6 +41,7 @@ struct vgc_cpu_access {
 };
 
 /* Checks an access of `bytes` bytes; returns the address to use: of some other memory if this access must not happen.
+ * Ends the launch if that is LARGE. A copy of memory, of any length, must not happen if the address is another.
  *
  * uint8_t *__vgc_check(uint8_t *address, uint8_t *base, uint64_t bytes, const struct vgc_cpu_access *access,
  *                      uint64_t value); */

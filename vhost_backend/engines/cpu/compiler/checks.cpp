@@ -229,6 +229,9 @@ class Checker
         builder_.SetCurrentDebugLocation(llvm::DebugLoc());
         llvm::Value *value = access.value == nullptr ? nullptr : bits_of(access.value);
         access.value = value;
+        if (const auto *bytes = llvm::dyn_cast<llvm::ConstantInt>(access.bytes);
+            !llvm::isa<llvm::MemIntrinsic>(instruction) && bytes != nullptr && bytes->getValue().ugt(VGC_CPU_SCRATCH))
+            access.flags |= VGC_ACCESS_LARGE;
         llvm::Value *null = llvm::ConstantPointerNull::get(builder_.getPtrTy());
         llvm::Value *checked = builder_.CreateCall(
             check_, {pointer, root.base == nullptr ? null : root.base,

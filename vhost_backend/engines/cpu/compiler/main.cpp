@@ -44,8 +44,6 @@ void compile(const Options &options)
     note_work("parsed", *module);
     Program program = collect(*module);
     lower_launches(*module, program);
-    if (options.checks != 0 && module->getFunction("__vgc_launch") != nullptr)
-        fail("kernels that launch kernels cannot be checked: compile without --memcheck, --initcheck and --racecheck");
     lower_inline_asm(*module);
     define_results(*module);
     note_places(*module);

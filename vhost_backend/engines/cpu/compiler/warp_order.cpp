@@ -24,14 +24,39 @@ namespace
 
 const char *const MARK = "vgc.step"; // metadata of accesses that are volatile only until the optimiser has run
 
-/// What lanes may have accessed since they last waited for each other.
-enum { READS = 1, WRITES = 2, VOLATILE_READS = 4, VOLATILE_WRITES = 8 };
+/// Kinds of memory that cannot be the same: a bit for each shared variable and each __restrict__ parameter while bits
+/// last, one for the other shared variables, and one for everything else.
+using Places = uint32_t;
+enum : Places { SHARED = 1, ELSEWHERE = 2, ANYWHERE = ~Places(0) };
 
-/// An access to memory that other threads see.
+/// An access to memory that other threads see, or all accesses since lanes last waited for each other.
 struct Access {
-    bool reads = false;
-    bool writes = false;
-    bool is_volatile = false;
+    Places reads = 0;
+    Places writes = 0;
+    Places volatile_reads = 0;
+    Places volatile_writes = 0;
+
+    /// Adds `other`; true if that changes anything.
+    bool add(const Access &other)
+    {
+        const Access before = *this;
+        reads |= other.reads;
+        writes |= other.writes;
+        volatile_reads |= other.volatile_reads;
+        volatile_writes |= other.volatile_writes;
+        return reads != before.reads || writes != before.writes || volatile_reads != before.volatile_reads ||
+               volatile_writes != before.volatile_writes;
+    }
+
+    /// True if the order of the two counts: they may be to the same memory, one is volatile, and one writes.
+    bool conflicts(const Access &later) const
+    {
+        const Places all = reads | writes | volatile_reads | volatile_writes;
+        const Places later_all = later.reads | later.writes | later.volatile_reads | later.volatile_writes;
+        const Places volatiles = volatile_reads | volatile_writes;
+        return (volatile_writes & later_all) != 0 || (all & later.volatile_writes) != 0 ||
+               (writes & later.volatile_reads) != 0 || (volatiles & later.writes) != 0;
+    }
 };
 
 bool set_volatile(llvm::Instruction &instruction, bool value)
@@ -47,24 +72,34 @@ bool set_volatile(llvm::Instruction &instruction, bool value)
     return true;
 }
 
-llvm::SmallVector<const llvm::Value *, 2> pointers_of(const llvm::Instruction &instruction)
+/// Addresses that an instruction reads and writes; null: none.
+struct Addresses {
+    const llvm::Value *read = nullptr;
+    const llvm::Value *written = nullptr;
+};
+
+Addresses addresses_of(const llvm::Instruction &instruction)
 {
-    if (const llvm::Value *pointer = llvm::getLoadStorePointerOperand(&instruction))
-        return {pointer};
+    if (const auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction))
+        return {load->getPointerOperand(), nullptr};
+    if (const auto *store = llvm::dyn_cast<llvm::StoreInst>(&instruction))
+        return {nullptr, store->getPointerOperand()};
     if (const auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction))
-        return {update->getPointerOperand()};
+        return {update->getPointerOperand(), update->getPointerOperand()};
     if (const auto *exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&instruction))
-        return {exchange->getPointerOperand()};
+        return {exchange->getPointerOperand(), exchange->getPointerOperand()};
     if (const auto *transfer = llvm::dyn_cast<llvm::MemTransferInst>(&instruction))
-        return {transfer->getRawDest(), transfer->getRawSource()};
+        return {transfer->getRawSource(), transfer->getRawDest()};
     if (const auto *block = llvm::dyn_cast<llvm::MemIntrinsic>(&instruction))
-        return {block->getRawDest()};
+        return {nullptr, block->getRawDest()};
     return {};
 }
 
 /// True if any of the objects that the address may be in satisfies the condition.
 template <typename Condition> bool any_object(const llvm::Value *pointer, Condition condition)
 {
+    if (pointer == nullptr)
+        return false;
     llvm::SmallVector<const llvm::Value *, 4> objects;
     llvm::getUnderlyingObjects(pointer, objects);
     return llvm::any_of(objects, condition);
@@ -142,16 +177,59 @@ class WarpOrder
     {
         bool any = false;
         for (llvm::Instruction &instruction : llvm::instructions(kernel_)) {
-            bool counts = lockstep_ && is_opaque_call(instruction);
-            for (const llvm::Value *pointer : pointers_of(instruction))
-                counts |= lockstep_ ? any_object(pointer, is_common) : any_object(pointer, is_shared_object);
-            if (!counts)
-                continue;
+            Access access;
+            const auto [read, written] = addresses_of(instruction);
             const bool is_volatile = lockstep_ || instruction.isVolatile();
-            accesses_[&instruction] = {instruction.mayReadFromMemory(), instruction.mayWriteToMemory(), is_volatile};
-            any |= is_volatile;
+            (is_volatile ? access.volatile_reads : access.reads) = places_of(read);
+            (is_volatile ? access.volatile_writes : access.writes) = places_of(written);
+            if (lockstep_ && is_opaque_call(instruction))
+                access.volatile_reads = access.volatile_writes = ANYWHERE;
+            if (Access().add(access))
+                accesses_[&instruction] = access;
+            any |= (access.volatile_reads | access.volatile_writes) != 0;
         }
         return any;
+    }
+
+    /// Places where the address may be, if the order of accesses counts there.
+    Places places_of(const llvm::Value *pointer)
+    {
+        if (!any_object(pointer, [&](const llvm::Value *object) {
+                return lockstep_ ? is_common(object) : is_shared_object(object);
+            }))
+            return 0;
+        llvm::SmallVector<const llvm::Value *, 4> objects;
+        llvm::getUnderlyingObjects(pointer, objects);
+        Places places = 0;
+        for (const llvm::Value *object : objects)
+            places |= place_of(object);
+        return places;
+    }
+
+    Places place_of(const llvm::Value *object)
+    {
+        const auto *argument = llvm::dyn_cast<llvm::Argument>(object);
+        if (is_shared_object(object)) {
+            const llvm::Function *variable = llvm::cast<llvm::CallInst>(object)->getCalledFunction();
+            const bool is_static = variable->hasFnAttribute(SHARED_VARIABLE) &&
+                                   variable->getFnAttribute(SHARED_VARIABLE).getValueAsString() != "0";
+            return is_static ? own_place(variable, SHARED) : Places(SHARED);
+        }
+        if (argument != nullptr && argument->hasNoAliasAttr())
+            return own_place(argument, ELSEWHERE);
+        if (argument != nullptr || llvm::isa<llvm::GlobalVariable>(object))
+            return ELSEWHERE;
+        return llvm::isa<llvm::AllocaInst>(object) ? 0 : ANYWHERE;
+    }
+
+    /// The place of an object that is apart from all others; `common` if there are too many.
+    Places own_place(const llvm::Value *object, Places common)
+    {
+        const unsigned first = 2, last = 31;
+        const auto [found, is_new] = own_.try_emplace(object, common);
+        if (is_new && first + own_.size() <= last + 1)
+            found->second = Places(1) << (first + own_.size() - 1);
+        return found->second;
     }
 
     /// Finds what may have been accessed at the begin of each block, by forward data flow.
@@ -163,53 +241,40 @@ class WarpOrder
         while (!work.empty()) {
             llvm::BasicBlock *block = work.front();
             work.pop_front();
-            const unsigned end = walk(*block, [](llvm::Instruction &) {});
+            const Access end = walk(*block, [](llvm::Instruction &) {});
             for (llvm::BasicBlock *next : llvm::successors(block))
-                if ((begin_[next] | end) != begin_[next]) {
-                    begin_[next] |= end;
+                if (begin_[next].add(end))
                     work.push_back(next);
-                }
         }
     }
 
     /// Calls `step` at each instruction before which the warp must wait; returns what may have been accessed since the
     /// last wait.
-    template <typename Step> unsigned walk(llvm::BasicBlock &block, Step step)
+    template <typename Step> Access walk(llvm::BasicBlock &block, Step step)
     {
-        unsigned since = begin_[&block];
+        Access since = begin_[&block];
         for (llvm::Instruction &instruction : llvm::make_early_inc_range(block)) {
             const auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
             if (call != nullptr && call->getCalledFunction() != nullptr &&
                 is_wait_name(call->getCalledFunction()->getName()))
-                since = 0;
+                since = {};
             const auto found = accesses_.find(&instruction);
             if (found == accesses_.end())
                 continue;
-            const Access &access = found->second;
-            if ((since & conflicts(access)) != 0) {
+            if (since.conflicts(found->second)) {
                 step(instruction);
-                since = 0;
+                since = {};
             }
-            if (access.reads)
-                since |= access.is_volatile ? VOLATILE_READS : READS;
-            if (access.writes)
-                since |= access.is_volatile ? VOLATILE_WRITES : WRITES;
+            since.add(found->second);
         }
         return since;
-    }
-
-    static unsigned conflicts(const Access &access)
-    {
-        unsigned with = VOLATILE_WRITES | (access.is_volatile ? WRITES : 0);
-        if (access.writes)
-            with |= VOLATILE_READS | (access.is_volatile ? READS : 0);
-        return with;
     }
 
     llvm::Function &kernel_;
     const bool lockstep_;
     llvm::DenseMap<const llvm::Instruction *, Access> accesses_;
-    llvm::DenseMap<const llvm::BasicBlock *, unsigned> begin_;
+    llvm::DenseMap<const llvm::BasicBlock *, Access> begin_;
+    llvm::DenseMap<const llvm::Value *, Places> own_;
 };
 
 } // namespace
@@ -227,9 +292,8 @@ void pin_accesses(llvm::Module &module)
     llvm::MDNode *mark = llvm::MDNode::get(module.getContext(), {});
     for (llvm::Function &function : module)
         for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
-            bool common = false;
-            for (const llvm::Value *pointer : pointers_of(instruction))
-                common |= any_object(pointer, is_common);
+            const auto [read, written] = addresses_of(instruction);
+            const bool common = any_object(read, is_common) || any_object(written, is_common);
             if (auto *copy = llvm::dyn_cast<llvm::MemTransferInst>(&instruction); copy != nullptr && common)
                 split_copy(*copy, mark);
             else if (common && !instruction.isVolatile() && set_volatile(instruction, true))
