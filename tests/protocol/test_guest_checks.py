@@ -87,6 +87,18 @@ def test_racecheck_and_lockstep(host: GuestHost, source: Path) -> None:
     assert host.python("-m", "guest_driver", "run", "--racecheck", "--lockstep", *words).returncode == 0
 
 
+def test_warnings_of_programs_that_need_their_warps_in_step(host: GuestHost, source: Path) -> None:
+    words = [str(source), *["--kernel", "reverse", "--block", "32", "--arg", "out:int32:32"]]
+    warning = r"source.cu:8:\d+: warning: reads what other threads of the warp write to 'reverse::s' at line 7"
+    plain = host.python("-m", "guest_driver", "run", *words)
+    assert plain.returncode == 0, plain.stderr
+    assert re.search(warning, plain.stdout + plain.stderr)
+    in_step = host.python("-m", "guest_driver", "run", "--lockstep", *words)
+    assert "warning" not in in_step.stdout + in_step.stderr
+    done = host.python("-c", f"import guest_driver as vgc; print(vgc.Device().compile({SOURCE!r}).log)")
+    assert re.search(warning, done.stdout), done.stderr
+
+
 def test_python_programs_ask_for_checks(host: GuestHost) -> None:
     done = host.python("-c", PYTHON)
     assert done.returncode == 0, done.stderr

@@ -123,9 +123,7 @@ class Checker
                 return {VGC_OBJECT_ANY_SHARED, nullptr, 0, ""};
             root.bytes = shared_bytes(callee);
             root.kind = root.bytes == 0 ? VGC_OBJECT_DYNAMIC : VGC_OBJECT_SHARED;
-            llvm::StringRef name = callee.getName();
-            name = name.take_front(name.rfind(".shared"));
-            root.name = llvm::demangle(name.str());
+            root.name = object_name(*object);
         } else if (llvm::isa<llvm::Constant>(object)) {
             root.base = nullptr;
         }
@@ -174,22 +172,9 @@ class Checker
         return known;
     }
 
-    /// Place of the instruction in the program's own source, in which it may be behind calls of a header's functions.
-    static const llvm::DILocation *place(const llvm::Instruction &instruction)
-    {
-        const llvm::DILocation *first = nullptr;
-        for (const llvm::Instruction *at = &instruction; at != nullptr && first == nullptr; at = at->getPrevNode())
-            first = at->getDebugLoc();
-        const llvm::DISubprogram *kernel = instruction.getFunction()->getSubprogram();
-        for (const llvm::DILocation *at = first; at != nullptr && kernel != nullptr; at = at->getInlinedAt())
-            if (at->getFilename() == kernel->getFilename())
-                return at;
-        return first;
-    }
-
     llvm::Constant *record(const Access &access, const Root &root, uint32_t checks)
     {
-        const llvm::DILocation *at = place(*access.instruction);
+        const llvm::DILocation *at = place_in_source(*access.instruction);
         auto u32 = [&](uint32_t value) { return builder_.getInt32(value); };
         llvm::Constant *value = llvm::ConstantStruct::get(
             record_, {text(at == nullptr ? "" : at->getFilename()), text(root.name), builder_.getInt64(root.bytes),
@@ -271,6 +256,24 @@ void name_variable(llvm::Function &function, const llvm::DILocalVariable &variab
 }
 
 } // namespace
+
+const llvm::DILocation *place_in_source(const llvm::Instruction &instruction)
+{
+    const llvm::DILocation *first = nullptr;
+    for (const llvm::Instruction *at = &instruction; at != nullptr && first == nullptr; at = at->getPrevNode())
+        first = at->getDebugLoc();
+    const llvm::DISubprogram *kernel = instruction.getFunction()->getSubprogram();
+    for (const llvm::DILocation *at = first; at != nullptr && kernel != nullptr; at = at->getInlinedAt())
+        if (at->getFilename() == kernel->getFilename())
+            return at;
+    return first;
+}
+
+std::string object_name(const llvm::Value &shared)
+{
+    const llvm::StringRef name = llvm::cast<llvm::CallInst>(shared).getCalledFunction()->getName();
+    return llvm::demangle(name.take_front(name.rfind(".shared")).str());
+}
 
 void name_objects(llvm::Module &module)
 {

@@ -9,6 +9,7 @@
 //   denormals.cpp  with -ftz=true: flushes denormal floats to zero
 //   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
 //   checks.cpp     with --memcheck and the like: has the runtime check accesses to memory
+//   warp_hazards.cpp  warns of programs that need their warps in step; warp_values.cpp has what lanes compute
 //   warp_order.cpp  lets warps wait between accesses to memory whose order counts
 //   block_atomics.cpp  makes atomics on shared memory plain instructions
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads; region.h
@@ -120,6 +121,11 @@ class SharedMemory
   public:
     explicit SharedMemory(llvm::Module &module);
     void place(Program &program);
+    /// True if the program has shared variables.
+    bool is_used() const
+    {
+        return !variables_.empty();
+    }
 
   private:
     struct Variable {

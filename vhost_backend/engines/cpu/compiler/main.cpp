@@ -47,11 +47,14 @@ void compile(const Options &options)
     lower_inline_asm(*module);
     define_results(*module);
     note_places(*module);
+    SharedMemory shared(*module);
+    const bool warns = !options.lockstep && !options.is_silent && shared.is_used();
     if (options.checks != 0)
         name_objects(*module);
+    else if (warns)
+        llvm::stripNonLineTableDebugInfo(*module);
     else
         llvm::StripDebugInfo(*module);
-    SharedMemory shared(*module);
     prepare_inlining(*module, program, options.lockstep);
     if (options.lockstep) {
         inline_all(*module, *machine);
@@ -62,11 +65,12 @@ void compile(const Options &options)
     ptx::place_carry_flags(*module);
     if (options.flush_denormals)
         flush_denormals(*module);
+    if (warns)
+        warn_of_hazards(program);
     order_warps(*module, program, options.lockstep);
-    if (options.checks != 0) {
+    if (options.checks != 0)
         check_accesses(*module, program, options.checks);
-        llvm::StripDebugInfo(*module);
-    }
+    llvm::StripDebugInfo(*module);
     note_step("the placement of shared variables");
     shared.place(program);
     form_regions(*module, program);

@@ -131,7 +131,7 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
     } else if (is_arithmetic(option))
         set_arithmetic(options, option, value);
     else if (option == "-w" || option == "--disable-warnings")
-        options.clang.push_back("-w");
+        options.clang.push_back("-w"), options.is_silent = true;
     else if (option == "--lockstep")
         options.lockstep = true;
     else if (option == "--memcheck")

@@ -25,6 +25,7 @@ struct Options {
     std::vector<std::string> name_expressions; // templates to instantiate
     bool flush_denormals = false;              // -ftz=true
     bool lockstep = false;                     // --lockstep
+    bool is_silent = false;                    // -w
     uint32_t checks = 0;                       // VGC_CPU_KERNEL_*CHECK, by --memcheck, --initcheck, --racecheck
     bool host_headers = false;                 // print where the headers of the host are, and compile nothing
 
