@@ -43,8 +43,8 @@ struct cpu_level {
 static struct cpu_level *level_of(struct cpu_pe *pe)
 {
     struct cpu_level **level = &pe->levels[pe->depth];
-    if (*level == NULL)
-        *level = calloc(1, sizeof(**level));
+    if (*level == NULL && (*level = aligned_alloc(CPU_CACHE_LINE, sizeof(**level))) != NULL)
+        memset(*level, 0, sizeof(**level));
     if (*level != NULL && (*level)->shared == NULL)
         (*level)->shared = cpu_map_guarded(VGC_CPU_MAX_SHARED, CPU_SHARED_GUARD);
     return *level != NULL && (*level)->shared != NULL ? *level : NULL;

@@ -95,8 +95,7 @@ void cpu_control_kick(struct vgc_engine *base)
     pthread_mutex_lock(&engine->lock);
     read_confinement(engine);
     engine->kicks++;
-    atomic_fetch_add(&engine->work_seq, 1);
-    pthread_cond_broadcast(&engine->work);
+    cpu_call_all(engine);
     pthread_mutex_unlock(&engine->lock);
 }
 

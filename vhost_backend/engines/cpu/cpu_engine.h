@@ -11,6 +11,7 @@
  *   texture.c   sampling, for kernels                descriptor.c what kernels know of textures
  *   children.c  grids that kernels launch       heap.c      malloc() of kernels
  *   grid.c      grids that wait for another's end; a block on a PE
+ *   idle.c      processing elements without work, and calls for them
  */
 #ifndef VGC_CPU_ENGINE_H
 #define VGC_CPU_ENGINE_H
@@ -27,7 +28,8 @@
 #include "vgc_cpu_abi.h"
 
 enum {
-    CPU_ALIGN = 256, /* alignment of allocations */
+    CPU_ALIGN = 256,     /* alignment of allocations */
+    CPU_CACHE_LINE = 64, /* bytes; what many PEs write has a line of its own */
     CPU_GUARD = 4096,
     CPU_SHARED_GUARD = 64 << 10, /* wider, as kernels index shared memory with strides */
     CPU_STACK_BYTES = 1 << 20,
@@ -95,12 +97,10 @@ struct cpu_launch {
     struct cpu_grid what;
     const struct vgc_cpu_kernel_desc *kernel; /* what.kernel */
     uint64_t num_blocks;
-    uint32_t num_threads; /* per block */
-    uint32_t batch;       /* blocks a PE takes at a time */
-    atomic_ullong next_block;
+    uint32_t num_threads;     /* per block */
+    uint32_t num_pes;         /* that may share the blocks */
     size_t slot_bytes;        /* of each block in the workspace; 0: the kernel has no barriers of the grid */
     uint32_t phase;           /* barriers of the grid that all blocks have passed; engine's lock, while no PE runs it */
-    atomic_ullong num_parked; /* blocks that have reached the next one */
     struct cpu_tails tails;   /* launched by `what`, to run behind it */
     struct cpu_tails later;   /* launched by those before, to run behind these */
     struct cpu_tail *running; /* `what` was one of them */
@@ -114,9 +114,11 @@ struct cpu_launch {
     atomic_uint num_leftovers;
     struct cpu_range leftovers[CPU_LEFTOVERS]; /* engine's lock */
     struct cpu_launch *next;
+    _Alignas(CPU_CACHE_LINE) atomic_ullong next_block; /* apart from what PEs read before each block */
+    atomic_ullong num_parked;                          /* blocks that have reached the next barrier of the grid */
 };
 
-struct __attribute__((aligned(64))) cpu_pe {
+struct __attribute__((aligned(CPU_CACHE_LINE))) cpu_pe {
     struct vgc_cpu_ctx ctx; /* must be first: compiled code accesses only this */
     struct cpu_engine *engine;
     pthread_t thread;
@@ -132,6 +134,8 @@ struct __attribute__((aligned(64))) cpu_pe {
     uint8_t *stack_low;        /* lowest address of the stack, to recognise overflows */
     struct cpu_checks *checks; /* NULL before the first launch of a checked kernel */
     bool is_checked;           /* the running launch is of one */
+    uint32_t chunk;            /* blocks that were taken last; 0: none of the launch */
+    uint64_t chunk_began;      /* then, by the time stamp counter */
     /* the running region call, to find a faulting thread */
     const struct vgc_cpu_site *site;
     uint32_t first;
@@ -191,9 +195,14 @@ struct cpu_engine {
     struct vgc_engine base;
     pthread_mutex_t lock; /* protects all fields below that are not atomic */
     pthread_cond_t work;
-    atomic_uint work_seq; /* changes when there is new work */
     uint32_t sleeping_pes;
+    uint32_t waking_pes;   /* of these, woken but not yet awake */
+    uint32_t spinning_pes; /* and not called */
     bool closing;
+    uint8_t gap_before[CPU_CACHE_LINE]; /* what spinning PEs read shares no cache line with what they do not */
+    atomic_uint calls;                  /* of spinning PEs that none of them has taken */
+    atomic_uint call_round;             /* changes when all must look */
+    uint8_t gap_behind[CPU_CACHE_LINE];
     struct cpu_launch *launches; /* launches that may have blocks left, oldest first */
     struct cpu_launch *free_launches;
     struct vgc_op *copies; /* for the data-plane thread, oldest first, linked by engine_private */
@@ -285,6 +294,18 @@ int cpu_pes_start(struct cpu_engine *engine, char *why);
 void cpu_pes_stop(struct cpu_engine *engine);
 /* Sets the largest frame that loaded programs need; PEs that have larger ones give them back once they are idle. */
 void cpu_pes_bound_frames(struct cpu_engine *engine, size_t most);
+
+/* idle.c; lock held */
+/* Calls PEs for `blocks` new blocks, the calling thread included, if it is a PE: it must look for work next. */
+void cpu_call_pes(struct cpu_engine *engine, uint64_t blocks);
+/* All PEs without work look again for something to do. */
+void cpu_call_all(struct cpu_engine *engine);
+void cpu_wake_one(struct cpu_engine *engine);
+/* Waits for a call for a short while, with the lock released; false: it was in vain, and there may be work all the
+ * same. */
+bool cpu_spin_for_call(struct cpu_engine *engine);
+/* Waits with the lock released, perhaps for no reason. */
+void cpu_sleep_for_call(struct cpu_engine *engine);
 
 /* streams.c */
 int cpu_submit(struct vgc_engine *engine, struct vgc_op *op);

@@ -8,12 +8,11 @@
 void cpu_launch_set(struct cpu_launch *launch, const struct cpu_grid *what, uint32_t num_pes)
 {
     uint64_t blocks = (uint64_t)what->grid[0] * what->grid[1] * what->grid[2];
-    uint64_t batch = blocks / (num_pes * UINT64_C(16));
     launch->what = *what;
     launch->kernel = what->kernel;
     launch->num_blocks = blocks;
     launch->num_threads = what->block[0] * what->block[1] * what->block[2];
-    launch->batch = batch < 1 ? 1 : batch > 256 ? 256 : (uint32_t)batch;
+    launch->num_pes = num_pes;
     launch->phase = 0;
     atomic_store(&launch->num_parked, 0);
     atomic_store(&launch->num_leftovers, 0);

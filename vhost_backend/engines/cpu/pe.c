@@ -3,13 +3,17 @@
 #include "cpu_check.h"
 #include "cpu_control.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPIN_NS = 20000 };
+enum {
+    WAKES = 2, /* PEs that one wakes when it joins a launch: all come in few steps */
+    CHUNK_TICKS =
+        1 << 15,        /* of the time stamp counter, about 10 us: blocks that are taken at once should take as long */
+    CHUNK_BLOCKS = 256, /* and should not be more */
+};
 
 /* ---- taking work -------------------------------------------------------------------------------------------- */
 
@@ -29,15 +33,18 @@ static struct cpu_launch *pick(struct cpu_engine *engine)
     return NULL;
 }
 
-/* Polls for new work for a short while, without the lock. */
-static void spin(struct cpu_engine *engine, unsigned seen)
+/* True if work is left for more PEs than the one that joins `launch` and those that come. Lock held. */
+static bool needs_more(const struct cpu_engine *engine, struct cpu_launch *launch)
 {
-    uint64_t end = cpu_now_ns() + SPIN_NS;
-    while (atomic_load_explicit(&engine->work_seq, memory_order_acquire) == seen && cpu_now_ns() < end) {
-        for (int i = 0; i < 32; i++)
-            __builtin_ia32_pause();
-        sched_yield(); /* there may be fewer CPUs than threads that spin or work */
+    uint64_t calls = atomic_load_explicit(&engine->calls, memory_order_relaxed);
+    uint64_t left = 0, coming = 1 + calls + engine->waking_pes;
+    for (; launch != NULL && left <= coming; launch = launch->next) {
+        uint64_t next = atomic_load_explicit(&launch->next_block, memory_order_relaxed);
+        if (has_blocks(launch))
+            left += atomic_load_explicit(&launch->num_leftovers, memory_order_relaxed) +
+                    (next < launch->num_blocks ? launch->num_blocks - next : 0);
     }
+    return left > coming;
 }
 
 /* Handles a kick of the control system while the PE has no work. Lock held; released meanwhile. */
@@ -56,10 +63,8 @@ void cpu_pes_bound_frames(struct cpu_engine *engine, size_t most)
     pthread_mutex_lock(&engine->lock);
     bool smaller = most < engine->frame_most;
     engine->frame_most = most;
-    if (smaller) {
-        atomic_fetch_add(&engine->work_seq, 1);
-        pthread_cond_broadcast(&engine->work);
-    }
+    if (smaller)
+        cpu_call_all(engine);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -75,6 +80,8 @@ static struct cpu_launch *join_launch(struct cpu_pe *pe)
         struct cpu_launch *launch = confined ? NULL : pick(engine);
         if (launch != NULL) {
             launch->pes++;
+            for (int i = 0; i < WAKES && engine->sleeping_pes != 0 && needs_more(engine, launch); i++)
+                cpu_wake_one(engine);
             return launch;
         }
         if (pe->kicks_seen != engine->kicks) {
@@ -82,16 +89,10 @@ static struct cpu_launch *join_launch(struct cpu_pe *pe)
             continue;
         }
         if (!spun && !confined) {
-            unsigned seen = atomic_load(&engine->work_seq);
-            pthread_mutex_unlock(&engine->lock);
-            spin(engine, seen);
-            pthread_mutex_lock(&engine->lock);
-            spun = true;
+            spun = !cpu_spin_for_call(engine);
             continue;
         }
-        engine->sleeping_pes++;
-        pthread_cond_wait(&engine->work, &engine->lock);
-        engine->sleeping_pes--;
+        cpu_sleep_for_call(engine);
         spun = false;
     }
     return NULL;
@@ -112,22 +113,50 @@ static void next_block(struct cpu_pe *pe)
     ctx->block_idx[2]++;
 }
 
-/* Takes blocks: first those that other PEs have left, then new ones; an empty range if all are taken. */
-static struct cpu_range take_blocks(struct cpu_engine *engine, struct cpu_launch *launch)
+/* Number of blocks to take from `next` on: one at first, then twice as many as long as that takes less than
+ * CHUNK_TICKS; towards the end of the grid fewer again. Long blocks are thus taken one by one, and those that were
+ * taken with one that is much longer than they are wait for a short while only. */
+static uint32_t size_chunk(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t next)
+{
+    uint64_t now = __builtin_ia32_rdtsc(), took = now - pe->chunk_began;
+    uint64_t fair = (launch->num_blocks - next) / (2 * (uint64_t)launch->num_pes);
+    uint64_t most = fair < CHUNK_BLOCKS ? fair : CHUNK_BLOCKS;
+    uint64_t wanted = pe->chunk;
+    if (took > CHUNK_TICKS)
+        wanted = wanted * CHUNK_TICKS / took;
+    else if (took < CHUNK_TICKS / 2)
+        wanted = 2 * wanted;
+    wanted = wanted < most ? wanted : most;
+    pe->chunk = wanted < 1 ? 1 : (uint32_t)wanted;
+    pe->chunk_began = now;
+    return pe->chunk;
+}
+
+/* Takes blocks that another PE has left; an empty range if no PE has left any. */
+static struct cpu_range take_leftover(struct cpu_engine *engine, struct cpu_launch *launch)
 {
     struct cpu_range range = {0, 0};
-    if (atomic_load_explicit(&launch->num_leftovers, memory_order_relaxed) != 0) {
-        pthread_mutex_lock(&engine->lock);
-        unsigned left = atomic_load(&launch->num_leftovers);
-        if (left != 0)
-            range = launch->leftovers[left - 1];
-        atomic_store(&launch->num_leftovers, left != 0 ? left - 1 : 0);
-        pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_lock(&engine->lock);
+    unsigned left = atomic_load(&launch->num_leftovers);
+    if (left != 0) {
+        range = launch->leftovers[left - 1];
+        atomic_store(&launch->num_leftovers, left - 1);
     }
-    if (range.first == range.last && atomic_load(&launch->next_block) < launch->num_blocks) {
-        range.first = atomic_fetch_add(&launch->next_block, launch->batch);
-        range.last =
-            range.first + launch->batch < launch->num_blocks ? range.first + launch->batch : launch->num_blocks;
+    pthread_mutex_unlock(&engine->lock);
+    return range;
+}
+
+/* Takes blocks: first those that other PEs have left, then new ones; an empty range if all are taken. */
+static struct cpu_range take_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
+{
+    struct cpu_range range = {0, 0};
+    if (atomic_load_explicit(&launch->num_leftovers, memory_order_relaxed) != 0)
+        range = take_leftover(pe->engine, launch);
+    uint64_t next = atomic_load_explicit(&launch->next_block, memory_order_relaxed);
+    if (range.first == range.last && next < launch->num_blocks) {
+        uint32_t chunk = size_chunk(pe, launch, next);
+        range.first = atomic_fetch_add(&launch->next_block, chunk);
+        range.last = range.first + chunk < launch->num_blocks ? range.first + chunk : launch->num_blocks;
     }
     return range;
 }
@@ -156,8 +185,9 @@ static bool goes_on(struct cpu_pe *pe, struct cpu_launch *launch, struct cpu_ran
 
 static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
 {
+    pe->chunk = 0;
     while (has_blocks(launch) && !atomic_load_explicit(&pe->confined, memory_order_relaxed)) {
-        struct cpu_range range = take_blocks(pe->engine, launch);
+        struct cpu_range range = take_blocks(pe, launch);
         cpu_place_block(pe, launch, range.first);
         for (; goes_on(pe, launch, range); range.first++, next_block(pe)) {
             pe->unit.block = range.first;
@@ -205,10 +235,8 @@ static void leave_launch(struct cpu_engine *engine, struct cpu_launch *launch)
         if (!has_more)
             cpu_launch_finished(engine, launch);
     }
-    if (has_more) { /* for other PEs: this one was confined, or a phase begins */
-        atomic_fetch_add(&engine->work_seq, 1);
-        pthread_cond_broadcast(&engine->work);
-    }
+    if (has_more) /* for other PEs: this one was confined, or a phase begins */
+        cpu_call_pes(engine, launch->num_blocks);
 }
 
 static void *pe_main(void *argument)
@@ -306,8 +334,7 @@ void cpu_pes_stop(struct cpu_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
     engine->closing = true;
-    atomic_fetch_add(&engine->work_seq, 1);
-    pthread_cond_broadcast(&engine->work);
+    cpu_call_all(engine);
     pthread_mutex_unlock(&engine->lock);
     for (uint32_t i = 0; i < engine->started_pes; i++) {
         pthread_join(engine->pes[i].thread, NULL);

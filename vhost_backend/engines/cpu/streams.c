@@ -149,7 +149,7 @@ static struct cpu_launch *new_launch(struct cpu_engine *engine)
 {
     struct cpu_launch *launch = engine->free_launches;
     if (launch == NULL)
-        return malloc(sizeof(*launch));
+        return aligned_alloc(CPU_CACHE_LINE, sizeof(*launch));
     engine->free_launches = launch->next;
     return launch;
 }
@@ -162,13 +162,7 @@ static void offer(struct cpu_engine *engine, struct cpu_launch *launch)
         last = &(*last)->next;
     launch->next = NULL;
     *last = launch;
-    atomic_fetch_add(&engine->work_seq, 1);
-    if (engine->sleeping_pes == 0)
-        return;
-    if (launch->num_blocks == 1 && engine->num_confined == 0) /* any one PE can take the block */
-        pthread_cond_signal(&engine->work);
-    else
-        pthread_cond_broadcast(&engine->work);
+    cpu_call_pes(engine, launch->num_blocks);
 }
 
 /* True if a launch has more threads along an axis than compiled code can count: 31 bits. */
