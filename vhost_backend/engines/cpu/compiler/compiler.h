@@ -194,6 +194,8 @@ struct ThreadView {
 /// True for the calls that read a thread's position (see kernels/cpu/include/vgc_builtins.h).
 bool is_position_call(const llvm::Instruction &instruction);
 bool is_position_name(llvm::StringRef name);
+/// True if all threads of the block get the same.
+bool is_block_position_call(const llvm::Instruction &instruction);
 /// Value of such a call under `view`.
 llvm::Value *position_value(llvm::CallInst &call, const ThreadView &view);
 /// Loads a field of struct vgc_cpu_ctx.

@@ -100,6 +100,14 @@ bool is_position_call(const llvm::Instruction &instruction)
            is_position_name(call->getCalledFunction()->getName());
 }
 
+bool is_block_position_call(const llvm::Instruction &instruction)
+{
+    if (!is_position_call(instruction))
+        return false;
+    const Position which = position_of(llvm::cast<llvm::CallInst>(instruction).getCalledFunction()->getName());
+    return (which >= CTAID_X && which <= NCTAID_Z) || which == SMID || which == SHARED || which == DYNAMIC_SHARED;
+}
+
 llvm::Value *position_value(llvm::CallInst &call, const ThreadView &view)
 {
     llvm::IRBuilder<> builder(&call);

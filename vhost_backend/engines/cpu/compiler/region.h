@@ -21,6 +21,7 @@ namespace vgc
 struct Slot {
     uint64_t offset;
     uint64_t size;
+    bool common; // see struct Kept
 };
 
 using Slots = llvm::MapVector<llvm::AllocaInst *, Slot>;
@@ -74,6 +75,7 @@ class RegionLoops : public RegionReach
     llvm::MDNode *access_group_;
     llvm::ValueToValueMapTy values_;
     llvm::DenseMap<llvm::AllocaInst *, llvm::Value *> slot_address_;
+    llvm::MapVector<llvm::AllocaInst *, llvm::LoadInst *> common_; // values of common slots at the region's begin
     std::set<uint32_t> sites_;
     ThreadView view_{};
     bool has_locals_ = false;
@@ -85,6 +87,7 @@ class RegionLoops : public RegionReach
     void copy_attributes();
     void make_blocks();
     void emit_entry();
+    void load_common(llvm::AllocaInst *alloca, const Slot &slot);
     void load_param(const Param &param);
     void emit_rows();
     void emit_thread_begin();
@@ -124,6 +127,7 @@ class RegionBuilder : public RegionLoops
     void finish_wait(const Wait &wait, uint32_t site);
     void leave(llvm::BasicBlock &block, uint32_t site);
     void replace_stand_ins();
+    void read_common_once();
     bool is_slot_access(const llvm::Instruction &instruction) const;
     void annotate();
     void relax_guards();

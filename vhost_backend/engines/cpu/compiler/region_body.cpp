@@ -3,7 +3,9 @@
 #include "guards.h"
 #include "region.h"
 
+#include "llvm/IR/Dominators.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/PromoteMemToReg.h"
 
 namespace vgc
 {
@@ -13,6 +15,7 @@ llvm::Function *RegionBuilder::build()
     open();
     clone_body();
     finish_waits();
+    read_common_once();
     replace_stand_ins();
     annotate();
     relax_guards();
@@ -124,6 +127,34 @@ void RegionBuilder::replace_stand_ins()
                 instruction.eraseFromParent();
             }
         }
+}
+
+/// Makes loads of common slots the values that the slots have at the region's begin, or that the thread has stored
+/// since.
+void RegionBuilder::read_common_once()
+{
+    llvm::SmallVector<llvm::AllocaInst *, 8> locals;
+    for (const auto &[alloca, value] : common_) {
+        builder_.SetInsertPoint(&*entry_->begin());
+        llvm::AllocaInst *local = locals.emplace_back(builder_.CreateAlloca(value->getType()));
+        for (llvm::User *user : llvm::make_early_inc_range(slot_address_.lookup(alloca)->users())) {
+            if (auto *load = llvm::dyn_cast<llvm::LoadInst>(user)) {
+                load->setOperand(llvm::LoadInst::getPointerOperandIndex(), local);
+            } else {
+                builder_.SetInsertPoint(llvm::cast<llvm::StoreInst>(user));
+                builder_.CreateStore(llvm::cast<llvm::StoreInst>(user)->getValueOperand(), local);
+            }
+        }
+        builder_.SetInsertPoint(thread_->getTerminator());
+        builder_.CreateStore(value, local);
+    }
+    if (locals.empty())
+        return;
+    builder_.SetInsertPoint(latch_);
+    llvm::Instruction *end = builder_.CreateUnreachable(); // the latch is not complete yet
+    llvm::DominatorTree dominators(*region_);
+    llvm::PromoteMemToReg(locals, dominators);
+    end->eraseFromParent();
 }
 
 bool RegionBuilder::is_slot_access(const llvm::Instruction &instruction) const

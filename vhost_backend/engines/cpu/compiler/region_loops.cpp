@@ -79,9 +79,12 @@ void RegionLoops::emit_entry()
     for (const Param &param : kernel_.params)
         load_param(param);
     for (auto &[alloca, slot] : slots_)
-        if (locals_.contains(alloca))
+        if (locals_.contains(alloca)) {
             slot_base_[alloca] = builder_.CreateGEP(builder_.getInt8Ty(), frame_,
                                                     builder_.CreateMul(stride_, builder_.getInt64(slot.offset)));
+            if (slot.common)
+                load_common(alloca, slot);
+        }
     builder_.CreateCondBr(builder_.CreateICmpEQ(region_->getArg(1), builder_.getInt32(0)), row_, inside_);
     builder_.SetInsertPoint(inside_); // the divisions take longer than a small block
     llvm::Value *row = builder_.CreateUDiv(region_->getArg(1), view_.block_dim[0]);
@@ -89,6 +92,16 @@ void RegionLoops::emit_entry()
     first_z_ = builder_.CreateUDiv(row, view_.block_dim[1]);
     first_y_ = builder_.CreateSub(row, builder_.CreateMul(first_z_, view_.block_dim[1]));
     builder_.CreateBr(row_);
+}
+
+/// Loads a common slot's value from the first thread's element.
+void RegionLoops::load_common(llvm::AllocaInst *alloca, const Slot &slot)
+{
+    llvm::Value *first = builder_.CreateZExt(region_->getArg(1), builder_.getInt64Ty());
+    llvm::Value *offset = builder_.CreateMul(first, builder_.getInt64(slot.size));
+    llvm::Value *address = builder_.CreateInBoundsGEP(builder_.getInt8Ty(), slot_base_[alloca], offset);
+    common_[alloca] = builder_.CreateLoad(alloca->getAllocatedType(), address, "common");
+    common_[alloca]->setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_);
 }
 
 void RegionLoops::load_param(const Param &param)

@@ -4,6 +4,7 @@
 //
 // No uniformity is assumed: threads that diverge at a branch report the site that they have reached, and the runtime
 // (../schedule.c) continues each group. Code that can be reached from several waits is copied into each region.
+#include "common_values.h"
 #include "crash.h"
 #include "region.h"
 
@@ -17,14 +18,14 @@ namespace vgc
 namespace
 {
 
-Slots lay_out(const std::vector<llvm::AllocaInst *> &allocas, Kernel &kernel)
+Slots lay_out(const std::vector<Kept> &kept, Kernel &kernel)
 {
     Slots slots;
     const llvm::DataLayout &layout = kernel.function->getParent()->getDataLayout();
     uint64_t offset = 0;
-    for (llvm::AllocaInst *alloca : allocas) {
+    for (const auto &[alloca, common] : kept) {
         const uint64_t size = llvm::alignTo(alloca->getAllocationSize(layout)->getFixedValue(), alloca->getAlign());
-        slots[alloca] = {offset, size};
+        slots[alloca] = {offset, size, common};
         offset += size;
     }
     if (offset > VGC_CPU_MAX_FRAME)
@@ -117,9 +118,10 @@ void form_kernel(Kernel &kernel)
     mark_thread_indices(function);
     llvm::AllocaInst *room = make_room(function);
     const std::vector<Wait> waits = split_at_waits(function);
-    std::vector<llvm::AllocaInst *> kept;
+    const CommonValues common(function, waits);
+    std::vector<Kept> kept;
     if (!waits.empty())
-        kept = keep_across_waits(function, waits);
+        kept = keep_across_waits(function, waits, [&](const llvm::Value &value) { return common.contains(value); });
     const Slots slots = lay_out(kept, kernel);
     kernel.sites.push_back({nullptr, VGC_SITE_ENTRY, 0, 0, 0, nullptr});
     for (const Wait &wait : waits)

@@ -206,14 +206,15 @@ std::optional<bool> is_result_call(const llvm::Instruction &instruction)
     return std::nullopt;
 }
 
-std::vector<llvm::AllocaInst *> keep_across_waits(llvm::Function &kernel, const std::vector<Wait> &waits)
+std::vector<Kept> keep_across_waits(llvm::Function &kernel, const std::vector<Wait> &waits,
+                                    llvm::function_ref<bool(const llvm::Value &)> is_common)
 {
-    std::vector<llvm::AllocaInst *> slots;
+    std::vector<Kept> slots;
     for (llvm::Instruction &instruction : llvm::instructions(kernel))
         if (auto *slot = llvm::dyn_cast<llvm::AllocaInst>(&instruction)) {
             if (!slot->isStaticAlloca())
                 fail("kernel '" + kernel.getName() + "' uses variable-length local memory together with barriers");
-            slots.push_back(slot);
+            slots.push_back({slot, false});
         }
     drop_lifetimes(kernel);
     const Liveness liveness(kernel);
@@ -226,7 +227,7 @@ std::vector<llvm::AllocaInst *> keep_across_waits(llvm::Function &kernel, const 
         if (is_recomputable(&value, budget))
             replace_distant_uses(value, [&](llvm::Instruction *before) { return recompute(&value, before); });
         else
-            slots.push_back(keep(value));
+            slots.push_back({keep(value), is_common(value)});
     }
     return slots;
 }

@@ -5,6 +5,8 @@
 
 #include "compiler.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 namespace vgc
 {
 
@@ -30,8 +32,15 @@ std::vector<Wait> split_at_waits(llvm::Function &kernel);
 /// True or false, for 64 or 32 bits, if the instruction is a call of __vgc_result, at the begin of a `resume` block.
 std::optional<bool> is_result_call(const llvm::Instruction &instruction);
 
-/// Recomputes each value that lives across a wait, or keeps it in an alloca. Returns the allocas that must become
-/// per-thread slots of the frame: these, and the kernel's own.
-std::vector<llvm::AllocaInst *> keep_across_waits(llvm::Function &kernel, const std::vector<Wait> &waits);
+/// An alloca that must become a slot of the frame, with an element per thread.
+struct Kept {
+    llvm::AllocaInst *alloca;
+    bool common; // the elements of threads that run together from a wait are equal there
+};
+
+/// Recomputes each value that lives across a wait, or keeps it in an alloca. Returns these, and the kernel's own.
+/// `is_common` tells whether threads that run together from a wait have the same value.
+std::vector<Kept> keep_across_waits(llvm::Function &kernel, const std::vector<Wait> &waits,
+                                    llvm::function_ref<bool(const llvm::Value &)> is_common);
 
 } // namespace vgc
