@@ -48,7 +48,7 @@ from guest_driver.errors import (
 )
 from guest_driver.job import Job, Timing
 from guest_driver.memory import DeviceArray, DeviceMemory
-from guest_driver.program import Function, Program
+from guest_driver.program import Function, Program, Unit
 from guest_driver.shadow import ShadowArray, ShadowDevice
 from guest_driver.stream import Event, Stream
 from guest_driver.texture import KernelObject, TextureArray
@@ -95,6 +95,7 @@ __all__ = [
     "TextureArray",
     "Timeout",
     "Timing",
+    "Unit",
     "Unsupported",
     "Usage",
     "VgcError",

@@ -31,7 +31,12 @@ def _parser() -> argparse.ArgumentParser:
         description=runner.HELP,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    run.add_argument("file", type=Path, help="CUDA source; or .ptx, .cubin, .fatbin, where the host allows it")
+    run.add_argument(
+        "file",
+        type=Path,
+        nargs="+",
+        help="CUDA source, or several that are linked; or .ptx, .cubin, .fatbin, where the host allows it",
+    )
     run.add_argument("--kernel", required=True, metavar="NAME", help="kernel of FILE to run")
     run.add_argument("--grid", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]", help="blocks (default: 1)")
     run.add_argument(

@@ -14,7 +14,7 @@ from guest_driver.arguments import In, InOut, Out, Param
 from guest_driver.handle import Handle
 from guest_driver.memory import DeviceArray, DeviceMemory, buffer_of
 from guest_driver.output import Output
-from guest_driver.program import Extent, Function, Program, geometry
+from guest_driver.program import Extent, Function, Program, Unit, geometry
 from guest_driver.stream import Event, Stream
 from guest_driver.texture import Edge, KernelObject, TextureArray, edges_of, texture_of
 
@@ -110,6 +110,17 @@ def _options(address: str | None, index: int, **seconds: float | None) -> tuple[
         if value is not None:
             setattr(options, name, max(int(value * 1e9), 1))
     return options, keep
+
+
+def _checked(options: Sequence[str], checks: Sequence[str], lockstep: bool) -> list[str]:
+    """Options of a program with checks and lockstep.
+
+    :raise errors.InvalidArgument: a check is unknown.
+    """
+    unknown = [name for name in checks if name not in CHECKS]
+    if unknown:
+        raise errors.InvalidArgument(f"check {unknown[0]!r}; allowed: {', '.join(CHECKS)}")
+    return [*options, *(CHECKS[name] for name in checks), *(("--lockstep",) if lockstep else ())]
 
 
 class Device:
@@ -321,14 +332,30 @@ class Device:
 
         :raise errors.CompileError: the program does not compile; `log` has the compiler's output.
         """
-        unknown = [name for name in checks if name not in CHECKS]
-        if unknown:
-            raise errors.InvalidArgument(f"check {unknown[0]!r}; allowed: {', '.join(CHECKS)}")
-        options = [*options, *(CHECKS[name] for name in checks), *(("--lockstep",) if lockstep else ())]
         if kind not in SOURCE_KINDS:
             raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
         data = source.encode() if isinstance(source, str) else source
-        program = Program(self._handle, data, options, SOURCE_KINDS[kind])
+        return self._add(data, _checked(options, checks, lockstep), SOURCE_KINDS[kind])
+
+    def link(
+        self,
+        units: Sequence[Unit],
+        options: Sequence[str] = (),
+        *,
+        checks: Sequence[str] = (),
+        lockstep: bool = False,
+    ) -> Program:
+        """Has the host compile several sources and link them to one program, as ``nvcc -rdc=true`` does.
+
+        They may use each other's ``__device__`` functions and variables, and launch each other's kernels. Static kernels
+        and variables whose name several units have are found as ``NAME@UNIT``. Otherwise like `compile`.
+
+        :raise errors.CompileError: a unit does not compile, or the units do not fit together.
+        """
+        return self._add(list(units), _checked(options, checks, lockstep), SOURCE_KINDS["cuda"])
+
+    def _add(self, source: bytes | Sequence[Unit], options: Sequence[str], kind: int) -> Program:
+        program = Program(self._handle, source, options, kind)
         self._programs = [*(known for known in self._programs if known.is_loaded), program]
         return program
 

@@ -140,17 +140,46 @@ class Configured:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Source of a program of several, which the host links. Its options follow those of the program."""
+
+    name: str
+    """Name for errors, such as that of its file; unique in the program."""
+    source: str | bytes
+    options: Sequence[str] = ()
+
+
+def _words(options: Sequence[str]) -> tuple[Any, list[Any]]:
+    """Options as C has them, and what must live as long as these."""
+    texts = [ffi.new("char[]", option.encode()) for option in options]
+    return ffi.new("const char *[]", texts), texts
+
+
+def _units(units: Sequence[Unit]) -> tuple[Any, list[Any]]:
+    """Units as C has them, and what must live as long as these."""
+    packed = ffi.new("struct vgc_source_unit[]", len(units))
+    keep: list[Any] = []
+    for unit, fields in zip(units, packed, strict=True):
+        data = unit.source.encode() if isinstance(unit.source, str) else unit.source
+        words, texts = _words(unit.options)
+        keep += [ffi.new("char[]", unit.name.encode()), ffi.from_buffer(data), words, texts]
+        fields.name, fields.text, fields.size = keep[-4], keep[-3], len(data)
+        fields.options, fields.num_options = words, len(unit.options)
+    return packed, keep
+
+
 class Program:
     """Loaded program. Its kernels: ``program["name"]`` or ``program.name``. `log` holds the compiler's warnings."""
 
-    def __init__(self, handle: Handle, source: bytes, options: Sequence[str], kind: int) -> None:
-        texts = [ffi.new("char[]", option.encode()) for option in options]
+    def __init__(self, handle: Handle, source: bytes | Sequence[Unit], options: Sequence[str], kind: int) -> None:
+        words, _keep = _words(options)
         out = ffi.new("struct vgc_program **")
-        check(
-            lib.vgc_program_load(
-                handle.pointer, kind, source, len(source), ffi.new("const char *[]", texts), len(texts), out
-            )
-        )
+        if isinstance(source, bytes):
+            check(lib.vgc_program_load(handle.pointer, kind, source, len(source), words, len(options), out))
+        else:
+            units, _keep_units = _units(source)
+            check(lib.vgc_program_link(handle.pointer, units, len(source), words, len(options), out))
         self.handle = handle
         self._pointer = out[0]
         self.log = text(lib.vgc_program_log(self._pointer))

@@ -11,6 +11,7 @@ from guest_driver.arguments import In, Param, check_buffer, pack
 from guest_driver.device import Device
 from guest_driver.job import Timing
 from guest_driver.memory import DeviceArray
+from guest_driver.program import Unit
 from guest_driver.shadow import ShadowArray, ShadowDevice, ShadowFunction
 from guest_driver.steps import Steps
 
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from guest_driver.program import Function
+    from guest_driver.program import Function, Program
+    from guest_driver.shadow import ShadowProgram
 
-HELP: Final = """Compiles FILE on the host, copies inputs in, runs the kernel, copies outputs out.
+HELP: Final = """Compiles FILE on the host, copies inputs in, runs the kernel, copies outputs out. Several files are linked.
 
 Arguments (--arg, one per parameter):
   int:5  uint:5  long:5  float:2.5  double:2.5      a value, of the parameter's own type
@@ -149,6 +151,21 @@ def _to_device(device: Device | ShadowDevice, argument: Argument) -> Any:
     return device.to_device(argument.value)
 
 
+def _program(device: Device | ShadowDevice, arguments: argparse.Namespace) -> Program | ShadowProgram:
+    """Compiles the files that the command line names; several are units of one program.
+
+    :raise ValueError: there are several files, and one is not a source.
+    """
+    options = [*arguments.option, *(f"--{name}" for name in CHECKS if getattr(arguments, name))]
+    kinds = [PROGRAM_KINDS.get(file.suffix, "cuda") for file in arguments.file]
+    if len(kinds) == 1:
+        return device.compile(arguments.file[0].read_bytes(), options, kinds[0])
+    for file, kind in zip(arguments.file, kinds, strict=True):
+        if kind != "cuda":
+            raise ValueError(f"{file}: a {kind} cannot be linked with other files; allowed: CUDA sources")
+    return device.link([Unit(str(file), file.read_bytes()) for file in arguments.file], options)
+
+
 def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
     """Runs the kernel that the command line names; returns a report for the terminal.
 
@@ -158,10 +175,7 @@ def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
 
     parsed = [parse(spec) for spec in arguments.arg]
     steps = Steps()
-    source = arguments.file.read_bytes()
-    program_kind = PROGRAM_KINDS.get(arguments.file.suffix, "cuda")
-    options = [*arguments.option, *(f"--{name}" for name in CHECKS if getattr(arguments, name))]
-    program = steps.timed("compile", lambda: device.compile(source, options, program_kind), "on the host")
+    program = steps.timed("compile", lambda: _program(device, arguments), "on the host")
     kernel = program[arguments.kernel]
     check(kernel, parsed)
 

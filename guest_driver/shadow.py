@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from guest_driver.arguments import Param
-    from guest_driver.program import Extent, Function, Program
+    from guest_driver.program import Extent, Function, Program, Unit
 
 
 @dataclass(eq=False)
@@ -194,6 +194,15 @@ class ShadowDevice:
             "compilation",
             lambda: self.primary.compile(source, options, kind),
             lambda: self.shadow.compile(source, options, kind),
+        )
+        return ShadowProgram(self.sides, *pair)
+
+    def link(self, units: Sequence[Unit], options: Sequence[str] = ()) -> ShadowProgram:
+        """Links a program on both devices, as `Device.link`."""
+        pair = self.sides.both(
+            "compilation",
+            lambda: self.primary.link(units, options),
+            lambda: self.shadow.link(units, options),
         )
         return ShadowProgram(self.sides, *pair)
 

@@ -46,6 +46,8 @@ LIMITS: Final[dict[str, int]] = {
     "MAX_CALL_ARGS": 64,
     "MAX_SOURCE_BYTES": 16 << 20,
     "MAX_OPTIONS_BYTES": 16 << 10,
+    "MAX_UNITS": 256,  # sources that are linked to one program
+    "MAX_UNIT_NAME": 255,  # bytes of such a source's name
     "MAX_BLOCK_THREADS": 1024,
     "MAX_OUTPUT_BYTES": 64 << 10,  # printed by a context's kernels, kept until the guest fetches it
     "MAX_ERROR_TEXT": 1024,  # bytes of the error text that may follow a response
@@ -140,12 +142,13 @@ class LaunchFlag(IntFlag):
 
 
 class ProgramKind(IntEnum):
-    """Format of the program in ``PROGRAM_LOAD``. All but source need ``DeviceFeature.BINARY_PROGRAMS``."""
+    """Format of the program in ``PROGRAM_LOAD``. All but sources need ``DeviceFeature.BINARY_PROGRAMS``."""
 
     CUDA_SOURCE = 1
     PTX = 2
     CUBIN = 3
     FATBIN = 4
+    CUDA_UNITS = 5  # several CUDA sources, which the device links
 
 
 class QueryKind(IntEnum):
@@ -326,6 +329,19 @@ BODY_PROGRAM_LOAD = _wire(
     "kind" / u32,
     "options_len" / u32,
     "source_len" / u64,
+)
+UNITS = _wire(
+    "vgc_units",
+    "First bytes of a program of several sources; `num_units` vgc_unit follow, then each unit's name, options and text.",
+    "num_units" / u32 * "1 to MAX_UNITS",
+    "reserved" / u32,
+)
+UNIT = _wire(
+    "vgc_unit",
+    "A source of a program of several.",
+    "name_len" / u32 * "1 to MAX_UNIT_NAME bytes of UTF-8, which errors show",
+    "options_len" / u32 * "bytes of NUL-terminated options, which follow those of the request",
+    "text_len" / u64,
 )
 BODY_PROGRAM_UNLOAD = _wire("vgc_body_program_unload", "PROGRAM_UNLOAD", "program" / u32, "reserved" / u32)
 BODY_LOOKUP = _wire(
@@ -508,6 +524,8 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     BODY_QUERY,
     BODY_CONTEXT_CREATE,
     BODY_PROGRAM_LOAD,
+    UNITS,
+    UNIT,
     BODY_PROGRAM_UNLOAD,
     BODY_LOOKUP,
     BODY_ALLOC,

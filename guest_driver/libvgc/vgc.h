@@ -59,7 +59,22 @@ enum vgc_result {
     VGC_SYSTEM = 105,        /* a system call failed */
 };
 
-enum vgc_source_kind { VGC_SOURCE_CUDA = 1, VGC_SOURCE_PTX = 2, VGC_SOURCE_CUBIN = 3, VGC_SOURCE_FATBIN = 4 };
+enum vgc_source_kind {
+    VGC_SOURCE_CUDA = 1,
+    VGC_SOURCE_PTX = 2,
+    VGC_SOURCE_CUBIN = 3,
+    VGC_SOURCE_FATBIN = 4,
+    VGC_SOURCE_CUDA_UNITS = 5, /* as vgc_program_link packs them */
+};
+
+/* Source of a program of several. Its options follow those of the program. */
+struct vgc_source_unit {
+    const char *name; /* shown in errors; unique */
+    const void *text;
+    uint64_t size;
+    const char *const *options;
+    uint32_t num_options;
+};
 
 enum vgc_arg_direction {
     VGC_ARG_VALUE = 0, /* `size` bytes passed by value */
@@ -327,6 +342,11 @@ VGC_API int vgc_reference_bind(struct vgc_device *device, struct vgc_program *pr
 /* Options are nvcc's; the software GPU also has --memcheck, --initcheck, --racecheck (launches that access memory
  * wrongly fail with VGC_FAULT and a text that names line, array and thread) and --lockstep (warps go in step). */
 VGC_API int vgc_program_load(struct vgc_device *device, int kind, const void *source, uint64_t size,
+                             const char *const *options, uint32_t num_options, struct vgc_program **program);
+/* Compiles several sources and links them, as nvcc -rdc=true does: they may use each other's __device__ functions and
+ * variables, and launch each other's kernels. Static kernels and variables whose name several units have get the name
+ * "NAME@UNIT". */
+VGC_API int vgc_program_link(struct vgc_device *device, const struct vgc_source_unit *units, uint32_t num_units,
                              const char *const *options, uint32_t num_options, struct vgc_program **program);
 VGC_API int vgc_program_unload(struct vgc_program *program);
 VGC_API const char *vgc_program_log(const struct vgc_program *program); /* warnings */

@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import Reply
+from tests.fakes.units import Unit, pack
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import NO_DEADLINE_NS
 from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
@@ -65,8 +66,8 @@ class Program:
     def request(self, opcode: Opcode, body: dict[str, object], trailing: bytes = b"", payload: bytes = b"") -> Reply:
         return self.vm.driver.request(opcode, body, trailing, payload, TEXT_BYTES, context=self.context)
 
-    def load(self, source: bytes) -> Reply:
-        body: dict[str, object] = {"kind": ProgramKind.CUDA_SOURCE, "options_len": 0, "source_len": len(source)}
+    def load(self, source: bytes, kind: ProgramKind = ProgramKind.CUDA_SOURCE) -> Reply:
+        body: dict[str, object] = {"kind": kind, "options_len": 0, "source_len": len(source)}
         return self.request(Opcode.PROGRAM_LOAD, body, source)
 
     def launch(self, name: str, params: bytes, threads: int = 1) -> Reply:
@@ -115,6 +116,27 @@ def test_compiler_log_reaches_the_guest(program: Program) -> None:
     reply = program.load(b'extern "C" __global__ void k() { undeclared = 1; }')
     assert reply.status == Status.COMPILE_FAILED
     assert "undeclared" in reply.text
+
+
+def test_several_sources_are_linked(program: Program) -> None:
+    a = '__device__ int twice(int); extern "C" __global__ void linked(int *x) { *x = twice(*x); }'
+    units = pack([Unit("a.cu", a), Unit("b.cu", "__device__ int twice(int x) { return 2 * x; }")])
+    loaded = program.load(units, ProgramKind.CUDA_UNITS)
+    assert loaded.status == Status.OK, loaded.text
+    data = struct.pack("<i", 21)
+    assert program.request(Opcode.COPY_IN, {"dst": program.buffer, "size": 4}, b"", data).status == Status.OK
+    assert program.launch("linked", struct.pack("<Q", program.buffer)).status == Status.OK
+    reply = program.vm.driver.request(
+        Opcode.COPY_OUT, {"src": program.buffer, "size": 4}, writable_len=4, context=program.context
+    )
+    assert struct.unpack("<i", reply.payload) == (42,)
+
+
+def test_sources_that_do_not_fit_together_are_refused(program: Program) -> None:
+    reply = program.load(pack([Unit(name, "__device__ int x;") for name in ("a.cu", "b.cu")]), ProgramKind.CUDA_UNITS)
+    assert reply.status == Status.COMPILE_FAILED
+    assert "'x' is defined in unit 'a.cu' and in unit 'b.cu'" in reply.text
+    assert program.load(bytes(8), ProgramKind.CUDA_UNITS).status == Status.COMPILE_FAILED
 
 
 @pytest.mark.parametrize("planted", [b"#pragma clang __debug crash\n", b"int x = " + b"~" * 100000 + b"1;\n"])

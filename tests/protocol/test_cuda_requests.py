@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.units import Unit, pack
 from tests.fakes.vm import FakeVm
 from tests.limits import NO_DEADLINE_NS
 from tests.protocol.cuda_host import MEMORY_BYTES, PRINTS, SOURCE, CudaGuest, Settings, cuda_host
@@ -118,6 +119,12 @@ def test_binary_is_refused_with_how_to_allow_it(guest: CudaGuest, kind: ProgramK
     assert reply.status == Status.COMPILE_FAILED
     assert kind.name in reply.text
     assert "'binaries: true'" in reply.text
+
+
+def test_several_sources_are_refused(guest: CudaGuest) -> None:
+    reply = guest.load(pack([Unit("a.cu", ""), Unit("b.cu", "")]), ProgramKind.CUDA_UNITS)
+    assert reply.status == Status.COMPILE_FAILED
+    assert "the CUDA engine does not link several sources yet; allowed: one source" in reply.text
 
 
 def test_binary_is_taken_where_it_is_allowed(tmp_path: Path) -> None:

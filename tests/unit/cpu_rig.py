@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fakes.units import Unit, pack
 from tests.limits import HANGS_AFTER_S
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import FunctionInfo, LoadedProgram
@@ -41,9 +42,26 @@ def compile_image(
 
     :raise CompileError: it does not compile.
     """
-    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), tuple(options), settings or {})
+    return _compiled("CUDA_SOURCE", source.encode(), options, settings or {})
+
+
+def link_image(*units: Unit, options: Sequence[str] = ()) -> tuple[bytes, str]:
+    """The image of several sources, and the compiler's log.
+
+    :raise CompileError: they do not compile, or do not fit together.
+    """
+    return _compiled("CUDA_UNITS", pack(units), options, {})
+
+
+def link_bytes(program: bytes, options: Sequence[str] = ()) -> tuple[bytes, str]:
+    """Like `link_image`, for a program that may be forged."""
+    return _compiled("CUDA_UNITS", program, options, {})
+
+
+def _compiled(kind: str, source: bytes, options: Sequence[str], settings: Mapping[str, str]) -> tuple[bytes, str]:
+    job = CpuEngine.compile_job(kind, source, tuple(options), settings)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / job.input_name).write_text(source)
+        (Path(folder) / job.input_name).write_bytes(source)
         done = subprocess.run(job.argv, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
         log = done.stdout + done.stderr
         if done.returncode != 0:
@@ -62,6 +80,10 @@ class Rig:
 
     def load(self, source: str, options: Sequence[str] = ()) -> LoadedProgram:
         image, _ = compile_image(source, options)
+        return self.load_image(image)
+
+    def link(self, *units: Unit, options: Sequence[str] = ()) -> LoadedProgram:
+        image, _ = link_image(*units, options=options)
         return self.load_image(image)
 
     def load_image(self, image: bytes) -> LoadedProgram:

@@ -181,7 +181,7 @@ def test_truncated_image_is_refused(cut: int) -> None:
 
 
 def test_other_kinds_of_program_are_refused() -> None:
-    with pytest.raises(ValueError, match="does not compile PTX; allowed: CUDA_SOURCE"):
+    with pytest.raises(ValueError, match="does not compile PTX; allowed: CUDA_SOURCE, CUDA_UNITS"):
         CpuEngine.compile_job("PTX", b"", (), {})
 
 

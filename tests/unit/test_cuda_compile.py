@@ -134,7 +134,7 @@ def test_hungry_compilation_is_refused() -> None:
         ("other.cu", "option 'other.cu' is not allowed"),
         ("--maxrregcount=many", "--maxrregcount is 'many' (allowed: a number of registers)"),
         ("--fmad=perhaps", "--fmad is 'perhaps' (allowed: true, false)"),
-        ("-rdc=true", "-rdc is 'true' (allowed: false: a program is one source)"),
+        ("-rdc=maybe", "-rdc is 'maybe' (allowed: true, false)"),
         ("--use_fast_math=true", "option '--use_fast_math=true' is not allowed"),
     ],
 )
@@ -156,7 +156,7 @@ def test_harmless_options_are_accepted(compiler: str) -> None:
     words = "-arch=sm_70 -arch sm_80 -gencode arch=compute_80,code=sm_80 --maxrregcount=32 -O3 -lineinfo -std=c++14"
     words += " --use_fast_math --ftz=false --prec-sqrt=true --prec-div=true --fmad=false -w --restrict -default-device"
     words += " --diag-suppress=177,550 --extra-device-vectorization --extended-lambda --expt-relaxed-constexpr"
-    words += " -rdc=false --ptxas-options=-O2,--warn-on-spills -Xptxas -dlcm=ca"
+    words += " -rdc=false -rdc=true -dc --ptxas-options=-O2,--warn-on-spills -Xptxas -dlcm=ca"
     compile_image(EMPTY, words.split(), compiler=compiler)
 
 

@@ -17,6 +17,7 @@ from tests.fakes.device import SILENCE, Answer, Ask, FakeDevice, FakeFunction, p
 from tests.fakes.guest import open_device
 from tests.fakes.link import GuestLink
 from tests.fakes.ring import RawRing
+from tests.fakes.units import Unit, pack
 from tests.limits import TIME_TO_ANSWER_S
 from tests.unit.guest_rig import dev, fake, link
 from vhost_backend.engines.cuda import cubin
@@ -209,6 +210,38 @@ def test_options_and_source_arrive_unchanged(dev: vgc.Device, fake: FakeDevice) 
     dev.compile("the source", ["-O3", "-DX=1"])
     load = next(ask for ask in fake.seen if ask.opcode is Opcode.PROGRAM_LOAD)
     assert load.rest == b"-O3\0-DX=1\0the source"
+
+
+def test_units_arrive_unchanged(dev: vgc.Device, fake: FakeDevice) -> None:
+    dev.link([vgc.Unit("a.cu", "first", ["-DX=1", "-w"]), vgc.Unit("b.cu", b""), vgc.Unit("ü.cu", "third")], ["-O3"])
+    load = next(ask for ask in fake.seen if ask.opcode is Opcode.PROGRAM_LOAD)
+    assert load.body.kind == schema.ProgramKind.CUDA_UNITS
+    units = [Unit("a.cu", "first", ("-DX=1", "-w")), Unit("b.cu", ""), Unit("ü.cu", "third")]
+    assert load.rest == b"-O3\0" + pack(units)
+
+
+@pytest.mark.parametrize(
+    ("units", "problem"),
+    [
+        ([], "a program of 0 units; allowed: 1 to 256"),
+        ([vgc.Unit("a", "")] * 257, "a program of 257 units; allowed: 1 to 256"),
+        ([vgc.Unit("", "")], "unit 0 has a name of 0 bytes; allowed: 1 to 255"),
+        ([vgc.Unit("a", ""), vgc.Unit("b" * 256, "")], "unit 1 has a name of 256 bytes; allowed: 1 to 255"),
+        ([vgc.Unit("a", "", ["x" * 20_000])], "compiler options of 20001 bytes for unit 'a'; allowed: 16384"),
+        ([vgc.Unit("a", b"x" * (17 << 20))], f"unit 'a' has {17 << 20} bytes; allowed: {16 << 20}"),
+        (
+            [vgc.Unit(name, b"x" * (9 << 20)) for name in "ab"],
+            f"a program of {(18 << 20) + 42} bytes; allowed: 1 to {16 << 20}",
+        ),
+    ],
+    ids=["none", "many", "no name", "long name", "options", "large", "large together"],
+)
+def test_units_beyond_the_limits_are_not_sent(
+    dev: vgc.Device, fake: FakeDevice, units: list[vgc.Unit], problem: str
+) -> None:
+    with pytest.raises(vgc.InvalidArgument, match=problem):
+        dev.link(units)
+    assert Opcode.PROGRAM_LOAD not in fake.opcodes()
 
 
 def test_compile_error_carries_the_log(dev: vgc.Device) -> None:

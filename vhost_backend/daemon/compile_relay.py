@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from typing import Final
 
 from vhost_backend.compiler.service import Compiler, CompileResult
 from vhost_backend.daemon.engines import Choice
@@ -15,6 +16,8 @@ from vhost_backend.worker_protocol.budgets import COMPILE_COST_S, IMAGE_BYTES
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import MAX_LOG_CHARS, Compile, Program
 from virtio_proto.schema import LIMITS, ProgramKind
+
+_SOURCES: Final = (ProgramKind.CUDA_SOURCE, ProgramKind.CUDA_UNITS)
 
 
 class CompileRelay:
@@ -68,7 +71,7 @@ class CompileRelay:
         if request.program_kind not in tuple(ProgramKind):
             return f"program kind {request.program_kind} is unknown; allowed: {', '.join(k.name for k in ProgramKind)}"
         kind = ProgramKind(request.program_kind)
-        if kind != ProgramKind.CUDA_SOURCE and self._target.engine == "cuda" and not self._takes_binaries:
+        if kind not in _SOURCES and self._target.engine == "cuda" and not self._takes_binaries:
             return (
                 f"this VM may not load a {kind.name}: its programs are compiled from source. "
                 "To allow it, the host's configuration needs 'binaries: true' among the options of the VM's engine"

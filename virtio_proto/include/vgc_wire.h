@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0x91c0b6cea196d5a3ull
+#define VGC_WIRE_FINGERPRINT 0xbcf62cf70e35e786ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -30,6 +30,8 @@
 #define VGC_MAX_CALL_ARGS 64
 #define VGC_MAX_SOURCE_BYTES 16777216
 #define VGC_MAX_OPTIONS_BYTES 16384
+#define VGC_MAX_UNITS 256
+#define VGC_MAX_UNIT_NAME 255
 #define VGC_MAX_BLOCK_THREADS 1024
 #define VGC_MAX_OUTPUT_BYTES 65536
 #define VGC_MAX_ERROR_TEXT 1024
@@ -113,12 +115,13 @@ enum vgc_launch_flag {
     VGC_LAUNCH_FLAG_COOPERATIVE = 0x1,
 };
 
-/* Format of the program in ``PROGRAM_LOAD``. All but source need ``DeviceFeature.BINARY_PROGRAMS``. */
+/* Format of the program in ``PROGRAM_LOAD``. All but sources need ``DeviceFeature.BINARY_PROGRAMS``. */
 enum vgc_program_kind {
     VGC_PROGRAM_KIND_CUDA_SOURCE = 0x1,
     VGC_PROGRAM_KIND_PTX = 0x2,
     VGC_PROGRAM_KIND_CUBIN = 0x3,
     VGC_PROGRAM_KIND_FATBIN = 0x4,
+    VGC_PROGRAM_KIND_CUDA_UNITS = 0x5,
 };
 
 /* Subject of a ``QUERY``. */
@@ -246,6 +249,19 @@ struct vgc_body_program_load {
     uint32_t kind;
     uint32_t options_len;
     uint64_t source_len;
+};
+
+/* First bytes of a program of several sources; `num_units` vgc_unit follow, then each unit's name, options and text. */
+struct vgc_units {
+    uint32_t num_units; /* 1 to MAX_UNITS */
+    uint32_t reserved;
+};
+
+/* A source of a program of several. */
+struct vgc_unit {
+    uint32_t name_len; /* 1 to MAX_UNIT_NAME bytes of UTF-8, which errors show */
+    uint32_t options_len; /* bytes of NUL-terminated options, which follow those of the request */
+    uint64_t text_len;
 };
 
 /* PROGRAM_UNLOAD */
@@ -507,6 +523,13 @@ _Static_assert(sizeof(struct vgc_body_program_load) == 16, "vgc_body_program_loa
 _Static_assert(offsetof(struct vgc_body_program_load, kind) == 0, "vgc_body_program_load.kind");
 _Static_assert(offsetof(struct vgc_body_program_load, options_len) == 4, "vgc_body_program_load.options_len");
 _Static_assert(offsetof(struct vgc_body_program_load, source_len) == 8, "vgc_body_program_load.source_len");
+_Static_assert(sizeof(struct vgc_units) == 8, "vgc_units");
+_Static_assert(offsetof(struct vgc_units, num_units) == 0, "vgc_units.num_units");
+_Static_assert(offsetof(struct vgc_units, reserved) == 4, "vgc_units.reserved");
+_Static_assert(sizeof(struct vgc_unit) == 16, "vgc_unit");
+_Static_assert(offsetof(struct vgc_unit, name_len) == 0, "vgc_unit.name_len");
+_Static_assert(offsetof(struct vgc_unit, options_len) == 4, "vgc_unit.options_len");
+_Static_assert(offsetof(struct vgc_unit, text_len) == 8, "vgc_unit.text_len");
 _Static_assert(sizeof(struct vgc_body_program_unload) == 8, "vgc_body_program_unload");
 _Static_assert(offsetof(struct vgc_body_program_unload, program) == 0, "vgc_body_program_unload.program");
 _Static_assert(offsetof(struct vgc_body_program_unload, reserved) == 4, "vgc_body_program_unload.reserved");

@@ -18,7 +18,7 @@ _Static_assert((int)VGC_COMPILE_FAILED == (int)VGC_STATUS_COMPILE_FAILED, "enum 
 _Static_assert((int)VGC_DEVICE_LOST == (int)VGC_STATUS_DEVICE_LOST, "enum vgc_result");
 _Static_assert((int)VGC_ARG_INOUT == (int)VGC_ARG_KIND_INOUT, "enum vgc_arg_direction is enum vgc_arg_kind");
 _Static_assert((int)VGC_LAUNCH_COOPERATIVE == (int)VGC_LAUNCH_FLAG_COOPERATIVE, "flags are enum vgc_launch_flag");
-_Static_assert((int)VGC_SOURCE_FATBIN == (int)VGC_PROGRAM_KIND_FATBIN, "enum vgc_source_kind");
+_Static_assert((int)VGC_SOURCE_CUDA_UNITS == (int)VGC_PROGRAM_KIND_CUDA_UNITS, "enum vgc_source_kind");
 _Static_assert(sizeof(struct vgc_device_usage) == sizeof(struct vgc_usage), "vgc_device_usage is the wire's");
 _Static_assert(sizeof(struct vgc_param) == sizeof(struct vgc_param_entry), "vgc_param is the wire's");
 _Static_assert((int)VGC_PARAM_FLOAT == (int)VGC_PARAM_KIND_FLOAT, "enum vgc_param_type is enum vgc_param_kind");

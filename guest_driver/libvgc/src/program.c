@@ -249,8 +249,8 @@ int vgc_program_load(struct vgc_device *device, int kind, const void *source, ui
         return make_program(device, (uint32_t)load.response.value, load.payload, load.payload_len, program);
     if (result == VGC_COMPILE_FAILED) {
         vgc_set_log(load.payload, load.payload_len);
-        result = vgc_fail(result, "the program does not %s:\n%s", kind == VGC_SOURCE_CUDA ? "compile" : "load",
-                          vgc_last_log());
+        bool is_source = kind == VGC_SOURCE_CUDA || kind == VGC_SOURCE_CUDA_UNITS;
+        result = vgc_fail(result, "the program does not %s:\n%s", is_source ? "compile" : "load", vgc_last_log());
     }
     free(load.payload);
     return result;

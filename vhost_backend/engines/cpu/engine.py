@@ -130,11 +130,10 @@ class CpuEngine(Engine):
         options: tuple[str, ...],
         settings: Mapping[str, str],
     ) -> CompileJob:
-        if kind != "CUDA_SOURCE":
-            raise ValueError(f"the cpu engine does not compile {kind}; allowed: CUDA_SOURCE")
-        return toolchain.compile_job(
-            options, source, settings.get("cccl", cccl.AUTO), lockstep=settings.get("lockstep") == "on"
-        )
+        if kind not in toolchain.INPUTS:
+            raise ValueError(f"the cpu engine does not compile {kind}; allowed: {', '.join(toolchain.INPUTS)}")
+        libraries, lockstep = settings.get("cccl", cccl.AUTO), settings.get("lockstep") == "on"
+        return toolchain.compile_job(options, source, libraries, lockstep=lockstep, kind=kind)
 
     def _reason(self) -> str:
         return _text(self._why)

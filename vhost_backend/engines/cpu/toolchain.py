@@ -33,13 +33,20 @@ FOLDERS: Final = {
 }
 """Folders of headers that a compiler sees, and the host's. All compilers know them by these names, isolated or not."""
 
+INPUTS: Final = {"CUDA_SOURCE": "source.cu", "CUDA_UNITS": "units"}
+"""Name of the compiler's input, by the kinds of programs that it compiles."""
 _HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
 """Words without which a source needs no header of the host; ``source.cpp`` looks closer."""
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
 def compile_job(
-    options: tuple[str, ...], source: bytes | None = None, libraries: str = cccl.AUTO, *, lockstep: bool = False
+    options: tuple[str, ...],
+    source: bytes | None = None,
+    libraries: str = cccl.AUTO,
+    *,
+    lockstep: bool = False,
+    kind: str = "CUDA_SOURCE",
 ) -> CompileJob:
     """Job that runs ``vgc-cpucc``, which refuses unknown options.
 
@@ -67,8 +74,9 @@ def compile_job(
         *(("--system-dir", nvidias.folder, "--known-as", str(INSIDE / "cccl")) if nvidias else ()),
         *(word for folder in folders for word in _folder("--system-dir", folder)),
         *(word for path in offered for word in ("--prelude", path)),
+        *(("--units",) if kind == "CUDA_UNITS" else ()),
         "--input",
-        "source.cu",
+        INPUTS[kind],
         "--output",
         "image",
         "--",
@@ -77,7 +85,7 @@ def compile_job(
     )
     return CompileJob(
         argv=argv,
-        input_name="source.cu",
+        input_name=INPUTS[kind],
         output_name="image",
         visible=(
             *_visible(),

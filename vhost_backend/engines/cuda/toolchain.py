@@ -80,6 +80,10 @@ def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Ma
 
     :raise ValueError: the kind or a setting is unknown, or this host does not have the compiler.
     """
+    if kind == "CUDA_UNITS":
+        raise ValueError(
+            "the CUDA engine does not link several sources yet; allowed: one source, with all that it uses"
+        )
     if kind not in _INPUTS:
         raise ValueError(f"the CUDA engine does not compile {kind}; allowed: {', '.join(_INPUTS)}")
     for option in options:

@@ -73,6 +73,8 @@ Words clang_arguments(const Options &options, llvm::StringRef text)
                                "__VGC_CPU__=1", "-D", "__GCC_HAVE_DWARF2_CFI_ASM=1"});
     add_folders(options, words);
     add_headers(options, text, words);
+    if (!options.cuid.empty())
+        words.insert(words.end(), {"-fgpu-rdc", "-cuid=" + options.cuid});
     words.insert(words.end(), options.clang.begin(), options.clang.end());
     words.insert(words.end(), {"-x", "cuda", options.input});
     return words;

@@ -1,5 +1,6 @@
 // vgc-cpucc: CUDA C source -> an image of x86 code that the CPU engine runs. The steps, in order:
 //   source.cpp     looks at the source's text (source.h); libraries.cpp at those that it includes and the host lacks
+//   units.cpp      takes a program of several sources apart; unit_link.cpp links their modules
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR; arguments.cpp prepares it, prelude.cpp has the headers
 //                  ready in precompiled form
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
@@ -86,6 +87,11 @@ struct Kernel {
     uint32_t flags = 0; // VGC_CPU_KERNEL_*
 };
 
+/// Attribute of the variables and kernels that belong to one unit of several: its name.
+inline constexpr char UNIT[] = "vgc-unit";
+/// Attribute of a kernel that the linker has renamed: its mangled name.
+inline constexpr char NAME_IN_UNIT[] = "vgc-name-in-unit";
+
 struct Global {
     llvm::GlobalVariable *variable;
     std::string name;
@@ -96,7 +102,12 @@ struct Program {
     std::vector<Global> globals;
 };
 
-std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options);
+/// Names of the units that use functions and variables which they do not define, by mangled name.
+using Users = std::map<std::string, std::string>;
+
+std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options, std::string text);
+/// Compiles a program of several sources to one module.
+std::unique_ptr<llvm::Module> link_units(llvm::LLVMContext &context, Options &options, Users &users);
 /// The folders in which clang finds the headers of the host's C and C++ libraries, in the order of its search.
 std::vector<std::string> host_headers(const Options &options);
 /// Prints the folders in which clang finds the headers of the host's C and C++ libraries, in the order of its search.
@@ -171,7 +182,7 @@ void simplify(llvm::Module &module, llvm::TargetMachine &machine);
 void optimise(llvm::Module &module, llvm::TargetMachine &machine);
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object);
 /// Refuses an object with undefined symbols which neither the runtime nor compiler-rt provides.
-void check_symbols(const Options &options, const std::string &object);
+void check_symbols(const Options &options, const std::string &object, const Users &users);
 /// Refuses an image that imports symbols which the runtime does not provide.
 void check_imports(const std::string &image);
 /// Defines the functions that compiler-rt calls when it finds an error of its own: they end the launch.

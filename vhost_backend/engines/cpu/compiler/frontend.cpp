@@ -68,9 +68,8 @@ std::string input_text(const Options &options, const std::string &text)
 
 } // namespace
 
-std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options)
+std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options, std::string text)
 {
-    std::string text = read_source(options);
     replace_gccs_packs(text);
     join_launch_brackets(text);
     if (launches_in_device_code(text))

@@ -205,7 +205,9 @@ void add_kernel(Program &program, llvm::Function &function)
             return;
     Kernel kernel{};
     kernel.function = &function;
-    kernel.name = function.getName().str();
+    kernel.name = (function.hasFnAttribute(NAME_IN_UNIT) ? function.getFnAttribute(NAME_IN_UNIT).getValueAsString()
+                                                         : function.getName())
+                      .str();
     kernel.short_name = unqualified(function.getSubprogram()->getName());
     kernel.max_threads = VGC_CPU_MAX_THREADS;
     collect_params(kernel);
@@ -320,6 +322,27 @@ void keep_globals(llvm::Module &module, const Program &program)
     llvm::appendToCompilerUsed(module, kept);
 }
 
+/// Ends names of kernels and variables that several units have for themselves in `@` and the unit's name.
+void tell_units_apart(Program &program)
+{
+    std::map<std::string, unsigned> kernels, short_names, globals;
+    for (const Kernel &kernel : program.kernels) {
+        kernels[kernel.name]++;
+        short_names[kernel.short_name]++;
+    }
+    for (const Global &global : program.globals)
+        globals[global.name]++;
+    for (Kernel &kernel : program.kernels)
+        if (const llvm::Attribute unit = kernel.function->getFnAttribute(UNIT); unit.isValid()) {
+            const std::string suffix = "@" + unit.getValueAsString().str();
+            kernel.name += kernels[kernel.name] > 1 ? suffix : "";
+            kernel.short_name += short_names[kernel.short_name] > 1 ? suffix : "";
+        }
+    for (Global &global : program.globals)
+        if (const llvm::Attribute unit = global.variable->getAttribute(UNIT); unit.isValid())
+            global.name += globals[global.name] > 1 ? "@" + unit.getValueAsString().str() : "";
+}
+
 } // namespace
 
 Program collect(llvm::Module &module)
@@ -338,6 +361,7 @@ Program collect(llvm::Module &module)
     apply_grid_constants(program, module);
     clear_references(module);
     collect_globals(module, program);
+    tell_units_apart(program);
     for (const char *name : {"llvm.global.annotations", "llvm.compiler.used", "llvm.used"})
         if (llvm::GlobalVariable *list = module.getGlobalVariable(name))
             list->eraseFromParent();

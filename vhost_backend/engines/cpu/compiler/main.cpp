@@ -3,6 +3,7 @@
 #include "options.h"
 #include "prelude.h"
 #include "ptx/carry.h"
+#include "source.h"
 #include "work.h"
 
 #include <unistd.h>
@@ -33,12 +34,14 @@ void verify(llvm::Module &module, const char *after)
         fail(llvm::Twine("internal: broken IR after ") + after);
 }
 
-void compile(const Options &options)
+void compile(Options options)
 {
     llvm::LLVMContext context;
     context.setDiagnosticHandler(diagnostics());
     auto machine = host_machine();
-    auto module = run_front_end(context, options);
+    Users users;
+    auto module =
+        options.units ? link_units(context, options, users) : run_front_end(context, options, read_source(options));
     module->setDataLayout(machine->createDataLayout());
 
     note_work("parsed", *module);
@@ -91,7 +94,7 @@ void compile(const Options &options)
     note_step("the link");
     if (context.getDiagHandlerPtr()->HasErrors)
         fail("the code generator found errors");
-    check_symbols(options, object);
+    check_symbols(options, object, users);
     link_image(options, object);
     unlink(object.c_str());
     check_imports(options.output);

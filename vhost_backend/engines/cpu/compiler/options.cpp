@@ -10,7 +10,7 @@ namespace
 const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
     "--name-expression=, --malloc-heap-size=, -w, --lockstep, --memcheck, --initcheck, --racecheck; ignored: -arch, "
-    "--gpu-architecture, --maxrregcount, -default-device, -rdc=false, -G, -g, "
+    "--gpu-architecture, --maxrregcount, -default-device, -rdc=, -dc, -G, -g, "
     "--use-nvcc, --extended-lambda, "
     "--expt-relaxed-constexpr, --diag-suppress=";
 
@@ -38,7 +38,11 @@ bool is_ignored(llvm::StringRef option)
                                    "-G",
                                    "-g",
                                    "--device-debug",
+                                   "-rdc=true",
                                    "-rdc=false",
+                                   "-dc",
+                                   "--device-c",
+                                   "--relocatable-device-code=true",
                                    "--relocatable-device-code=false",
                                    "-Xptxas",
                                    "--ptxas-options",
@@ -106,6 +110,7 @@ void set_heap(Options &options, llvm::StringRef value)
     if (value.getAsInteger(10, bytes) || bytes < VGC_CPU_MIN_HEAP || bytes > VGC_CPU_MAX_HEAP)
         fail("--malloc-heap-size=" + value + " (allowed: " + llvm::Twine(uint64_t(VGC_CPU_MIN_HEAP)) + " to " +
              llvm::Twine(uint64_t(VGC_CPU_MAX_HEAP)) + " bytes)");
+    options.heap_bytes = bytes;
     options.clang.push_back("-D__VGC_HEAP_BYTES__=" + std::to_string(bytes) + "ull");
 }
 
@@ -172,6 +177,21 @@ void split_joined(llvm::StringRef word, llvm::StringRef &option, llvm::StringRef
 
 } // namespace
 
+void add_guest_options(Options &options, llvm::ArrayRef<std::string> words)
+{
+    for (size_t i = 0; i < words.size(); i++) {
+        llvm::StringRef option, value;
+        bool complete;
+        split_joined(words[i], option, value, complete);
+        if (!complete) {
+            if (++i >= words.size())
+                fail("option '" + option + "' needs a value");
+            value = words[i];
+        }
+        add_guest_option(options, option, value);
+    }
+}
+
 Options parse_options(int argc, char **argv)
 {
     Options options;
@@ -210,10 +230,10 @@ Options parse_options(int argc, char **argv)
                  !known_as(word) && !folder(word, "--system-dir", options.system_dirs) &&
                  !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
                  !own(word, "--dump-ir", options.dump_ir) && !own(word, "--work", work) &&
-                 !flag(word, "--time-passes", times) && !own(word, "--input", options.input) &&
-                 !own(word, "--llvm", options.llvm))
+                 !flag(word, "--time-passes", times) && !flag(word, "--units", options.units) &&
+                 !own(word, "--input", options.input) && !own(word, "--llvm", options.llvm))
             fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
-                 "[--prelude FILE]... --input FILE --output FILE [--dump-ir FILE] [--work FILE] [--time-passes] "
+                 "[--prelude FILE]... [--units] --input FILE --output FILE [--dump-ir FILE] [--work FILE] [--time-passes] "
                  "[-- guest options]; vgc-cpucc --host-headers [--llvm DIR]; "
                  "vgc-cpucc --make-preludes DIR --host-root NAME [--llvm DIR] --include-dir DIR...; "
                  "a DIR may be followed by --known-as NAME");
@@ -222,17 +242,8 @@ Options parse_options(int argc, char **argv)
         return options;
     if (options.input.empty() || options.output.empty() || options.include_dirs.empty())
         fail("--include-dir, --input and --output are needed");
-    for (i++; i < argc; i++) {
-        llvm::StringRef option, value;
-        bool complete;
-        split_joined(argv[i], option, value, complete);
-        if (!complete) {
-            if (++i >= argc)
-                fail("option '" + option + "' needs a value");
-            value = argv[i];
-        }
-        add_guest_option(options, option, value);
-    }
+    if (i < argc)
+        add_guest_options(options, std::vector<std::string>(argv + i + 1, argv + argc));
     report_work(work, times);
     return options;
 }

@@ -6,12 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
 namespace vgc
 {
 
 struct Options {
-    std::string input;
+    std::string input; // or a unit's name
     std::string output;
+    bool units = false;                       // the input is several sources (units.h)
+    std::string cuid;                         // number of a unit; empty for a program of one source
     std::string llvm = VGC_LLVM;              // folder with clang's own headers and compiler-rt
     std::vector<std::string> include_dirs;    // device headers
     std::vector<std::string> system_dirs;     // headers of the host's C and C++ libraries, in the order of their search
@@ -23,11 +28,13 @@ struct Options {
     std::string dump_ir;                      // file for the final IR; for developers
     std::vector<std::string> clang;           // the guest's options, translated for clang
     std::vector<std::string> name_expressions; // templates to instantiate
-    bool flush_denormals = false;              // -ftz=true
-    bool lockstep = false;                     // --lockstep
-    bool is_silent = false;                    // -w
-    uint32_t checks = 0;                       // VGC_CPU_KERNEL_*CHECK, by --memcheck, --initcheck, --racecheck
-    bool host_headers = false;                 // print where the headers of the host are, and compile nothing
+    // those of a whole program, the same for all its units:
+    bool flush_denormals = false; // -ftz=true
+    bool lockstep = false;        // --lockstep
+    bool is_silent = false;       // -w
+    uint32_t checks = 0;          // VGC_CPU_KERNEL_*CHECK, by --memcheck, --initcheck, --racecheck
+    uint64_t heap_bytes = 0;      // --malloc-heap-size; 0: as the headers say
+    bool host_headers = false;    // print where the headers of the host are, and compile nothing
 
     /// Name under which clang sees a folder.
     std::string known_as(const std::string &folder) const
@@ -39,5 +46,7 @@ struct Options {
 
 /// Reads the command line; refuses every option that is not on the white list.
 Options parse_options(int argc, char **argv);
+/// Adds options of a guest; likewise.
+void add_guest_options(Options &options, llvm::ArrayRef<std::string> words);
 
 } // namespace vgc

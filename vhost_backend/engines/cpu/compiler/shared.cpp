@@ -1,5 +1,6 @@
 // __shared__ variables: offsets in the block's shared memory, per kernel.
 #include "compiler.h"
+#include "shared_variables.h"
 
 #include <set>
 
@@ -19,7 +20,8 @@ namespace
 bool is_dynamic(const llvm::GlobalVariable &variable)
 {
     const auto *array = llvm::dyn_cast<llvm::ArrayType>(variable.getValueType());
-    return variable.isDeclaration() && array != nullptr && array->getNumElements() == 0;
+    return variable.isDeclaration() && variable.getSection() == SHARED_SECTION && array != nullptr &&
+           array->getNumElements() == 0;
 }
 
 bool is_static(const llvm::GlobalVariable &variable)

@@ -28,8 +28,12 @@ class SharedVariable : public clang::ParsedAttrInfo
     AttrHandling handleDeclAttribute(clang::Sema &sema, clang::Decl *decl, const clang::ParsedAttr &) const override
     {
         auto *variable = llvm::dyn_cast<clang::VarDecl>(decl);
-        if (variable == nullptr || variable->hasExternalStorage())
+        if (variable == nullptr)
             return AttributeApplied;
+        if (variable->hasExternalStorage()) {
+            variable->addAttr(clang::SectionAttr::CreateImplicit(sema.Context, vgc::SHARED_SECTION));
+            return AttributeApplied;
+        }
         const clang::QualType type = sema.Context.getBaseElementType(variable->getType());
         const clang::CXXRecordDecl *record = type->getAsCXXRecordDecl();
         if (record != nullptr && !record->isDependentType() && sema.isCompleteType(variable->getLocation(), type) &&

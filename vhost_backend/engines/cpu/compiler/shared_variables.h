@@ -9,6 +9,9 @@ class Token;
 namespace vgc
 {
 
+/// Section of shared variables that are declared only, in IR.
+inline constexpr char SHARED_SECTION[] = ".vgc.shared";
+
 /// Makes clang take `__shared__ alignas(16) T x`: its own keyword may stand behind an attribute, C++'s may not.
 class SharedAlignment
 {

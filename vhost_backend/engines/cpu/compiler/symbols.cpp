@@ -42,8 +42,9 @@ llvm::StringSet<> names_in(const std::string &path)
     return names;
 }
 
-/// Names the undefined ones of `symbols` that are not in `provided`; returns whether there are any.
-template <typename Symbols> bool refuse_undefined(const Symbols &symbols, const llvm::StringSet<> &provided)
+/// Names the undefined ones of `symbols` that are not in `provided`, and who uses them; returns whether there are any.
+template <typename Symbols>
+bool refuse_undefined(const Symbols &symbols, const llvm::StringSet<> &provided, const Users &users)
 {
     bool failed = false;
     for (const llvm::object::SymbolRef &symbol : symbols) {
@@ -52,8 +53,11 @@ template <typename Symbols> bool refuse_undefined(const Symbols &symbols, const 
         if (!(flags & llvm::object::SymbolRef::SF_Undefined) || name.empty() || is_allowed_symbol(name) ||
             provided.contains(name))
             continue;
-        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name)
-                     << "' is not defined, and not a function that kernels may call\n";
+        const auto user = users.find(name.str());
+        const std::string where = user == users.end() ? "" : ", which unit '" + user->second + "' uses,";
+        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name) << "'" << where
+                     << (users.empty() ? " is not defined" : " is defined in no unit")
+                     << ", and not a function that kernels may call\n";
         failed = true;
     }
     return failed;
@@ -81,12 +85,12 @@ void define_aborts(llvm::Module &module)
     }
 }
 
-void check_symbols(const Options &options, const std::string &object)
+void check_symbols(const Options &options, const std::string &object, const Users &users)
 {
     auto file = llvm::object::ObjectFile::createObjectFile(object);
     if (!file)
         fail("cannot read " + object + ": " + llvm::toString(file.takeError()));
-    if (refuse_undefined(file->getBinary()->symbols(), names_in(library(options))))
+    if (refuse_undefined(file->getBinary()->symbols(), names_in(library(options)), users))
         fail("undefined symbols");
 }
 
@@ -96,7 +100,7 @@ void check_imports(const std::string &image)
     if (!file)
         fail("cannot read " + image + ": " + llvm::toString(file.takeError()));
     const auto *elf = llvm::cast<llvm::object::ELFObjectFileBase>(file->getBinary());
-    if (refuse_undefined(elf->getDynamicSymbolIterators(), {}))
+    if (refuse_undefined(elf->getDynamicSymbolIterators(), {}, {}))
         fail("undefined symbols");
 }
 

@@ -12,7 +12,7 @@ ALLOWED = (
     "-D, -U, -std=c++11..c++20, --use_fast_math, --ftz=, --prec-sqrt=, --prec-div=, --fmad=, --maxrregcount=, "
     "-lineinfo, -G, -w, --restrict, --extra-device-vectorization, --diag-suppress=, --ptxas-options=, "
     "--name-expression=, --use-nvcc; for nvcc: --extended-lambda, --expt-relaxed-constexpr; ignored: -arch, "
-    "--gpu-architecture, -code, -gencode, -O0..-O3, -default-device, -rdc=false, -g"
+    "--gpu-architecture, -code, -gencode, -O0..-O3, -default-device, -rdc=, -dc, -g"
 )
 
 STANDARDS = ("c++11", "c++14", "c++17", "c++20")
@@ -72,6 +72,8 @@ _FLAGS = {
     "--expt-relaxed-constexpr": "expt-relaxed-constexpr",
     "--use-nvcc": "ignored",  # the daemon has used it to choose the tool
     "-default-device": "ignored",
+    "-dc": "ignored",
+    "--device-c": "ignored",
     "--device-as-default-execution-space": "ignored",
     "-O0": "ignored",
     "-O1": "ignored",
@@ -168,7 +170,7 @@ def _add_value(options: GuestOptions, kind: str, name: str, value: str) -> None:
         _require(value.replace(",", "").isalnum(), f"{name} is '{value}'", "numbers of warnings, with commas between")
         options.common.append(f"--diag-suppress={value}")
     elif kind == "rdc":
-        _require(value == "false", f"{name} is '{value}'", "false: a program is one source")
+        _require(value in ("true", "false"), f"{name} is '{value}'", "true, false")
     elif kind == "ptxas-options":
         options.common += [f"--ptxas-options={word}" for word in value.split(",") if _is_ptxas_option(word)]
 
