@@ -109,6 +109,34 @@ def test_a_grid_constant_is_one_object_of_all_threads(gpu: Rig) -> None:
     assert np.array_equal(same, TABLE[:128])
 
 
+EMPTY = r"""
+struct Empty {};
+struct Other {};
+struct Plus : Empty { __device__ int operator()(int a, int b) const { return a + b; } };
+struct Nested { Empty empty; Other others[4]; };
+struct Behind : Plus { Empty empty; alignas(8) int *to; }; // its first eight bytes have no data
+struct Before { alignas(16) Empty first; alignas(8) float value; };
+struct alignas(16) Padded { int value; };
+struct Pair { Other other; int a, b, c; };
+extern "C" __global__ void k(Plus plus, int a, Nested nested, Behind behind, Padded padded, Pair pair, Before before, int z) {
+    behind.to[0] = plus(a, padded.value), behind.to[1] = pair.a, behind.to[2] = pair.b, behind.to[3] = pair.c;
+    behind.to[4] = int(before.value), behind.to[5] = z;
+}
+"""
+
+
+def test_empty_bases_and_members_are_not_passed() -> None:
+    with rig() as gpu:
+        gpu.load(EMPTY)
+        out = gpu.array(6, np.int32)
+        behind = bytes(8) + out.ctypes.data.to_bytes(8, "little")
+        padded = np.int32(20).tobytes() + bytes(12)
+        pair = bytes(4) + np.array([3, 4, 5], np.int32).tobytes()
+        before = bytes(8) + np.float32(6).tobytes() + bytes(4)
+        gpu.launch("k", 1, 1, b"\0", np.int32(1), bytes(5), behind, padded, pair, before, np.int32(7))
+        assert out.tolist() == [21, 3, 4, 5, 6, 7]
+
+
 @pytest.mark.parametrize("parameters", ["Whole a, char b", "char a, double b, Whole c", "Huge a"])
 def test_longer_blocks_are_refused(parameters: str) -> None:
     types = "struct Whole { char bytes[32764]; }; struct Huge { char bytes[1 << 30]; };"

@@ -61,6 +61,7 @@ struct Param {
     enum { DIRECT, MEMORY, SKIPPED } passing;
     unsigned first_arg;
     unsigned num_args;
+    uint32_t lead; // bytes before those that the first argument carries
     vgc_cpu_param_kind kind;
     bool is_grid_constant; // all threads use the one in the launch's parameters
 };

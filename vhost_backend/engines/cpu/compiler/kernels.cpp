@@ -20,6 +20,8 @@ using llvm::DICompositeType;
 using llvm::DIDerivedType;
 using llvm::DIType;
 
+const uint32_t MAX_CLASSIFIED = 64; // bytes; larger structs are passed in memory, even empty ones
+
 /// Removes typedefs and qualifiers from a type.
 const DIType *strip(const DIType *type)
 {
@@ -119,20 +121,29 @@ vgc_cpu_param_kind kind_of(const DIType *type)
                                        : VGC_CPU_PARAM_OTHER; // __half is a number, though a struct
 }
 
-/// True if a value of this type has no bytes but padding: a record, or an array, of such.
-bool is_empty(const DIType *type)
+/// Notes which of a struct's two halves of eight bytes have data. Empty classes have none, as bases and as members.
+void find_data(const DIType *type, uint64_t offset, bool (&halves)[2])
 {
+    type = strip(type);
     const auto *composite = llvm::dyn_cast_or_null<DICompositeType>(type);
-    if (composite == nullptr || composite->getTag() == llvm::dwarf::DW_TAG_enumeration_type)
-        return false;
-    if (composite->getTag() == llvm::dwarf::DW_TAG_array_type)
-        return composite->getSizeInBits() == 0 || is_empty(strip(composite->getBaseType()));
-    for (const llvm::DINode *element : composite->getElements())
-        if (const auto *member = llvm::dyn_cast<DIDerivedType>(element); member != nullptr && !member->isStaticMember())
-            if (member->getTag() == llvm::dwarf::DW_TAG_member || member->getTag() == llvm::dwarf::DW_TAG_inheritance)
-                if (!is_empty(strip(member->getBaseType())))
-                    return false;
-    return true;
+    if (type == nullptr || type->getSizeInBits() == 0 || offset >= 16)
+        return;
+    if (composite != nullptr && composite->getTag() == llvm::dwarf::DW_TAG_array_type && !composite->isVector()) {
+        const DIType *element = strip(composite->getBaseType());
+        for (uint64_t at = 0; at < std::min<uint64_t>(16, type->getSizeInBits() / 8);
+             at += element->getSizeInBits() / 8)
+            find_data(element, offset + at, halves);
+    } else if (!is_record(type) || composite->getVTableHolder() != nullptr) {
+        halves[offset / 8] = true;
+        if (offset + type->getSizeInBits() / 8 > 8)
+            halves[1] = true;
+    }
+    if (is_record(type))
+        for (const llvm::DINode *element : composite->getElements())
+            if (const auto *member = llvm::dyn_cast<DIDerivedType>(element);
+                member != nullptr && !member->isStaticMember() &&
+                (member->getTag() == llvm::dwarf::DW_TAG_member || member->getTag() == llvm::dwarf::DW_TAG_inheritance))
+                find_data(member, offset + member->getOffsetInBits() / 8, halves);
 }
 
 /// Finds the IR arguments, beginning at `arg`, that carry a parameter after clang's x86-64 lowering.
@@ -148,15 +159,19 @@ void match_arguments(const llvm::Function &function, const DIType *type, unsigne
             param.num_args = 2; // __int128
         return;
     }
-    const auto *record = llvm::cast<DICompositeType>(type);
-    if (record->getFlags() & llvm::DINode::FlagTypePassByReference) {
+    bool halves[2] = {false, false};
+    if (param.size <= MAX_CLASSIFIED)
+        find_data(type, 0, halves);
+    if (llvm::cast<DICompositeType>(type)->getFlags() & llvm::DINode::FlagTypePassByReference) {
         param.passing = Param::MEMORY;
-    } else if (is_empty(record) && param.size <= 16) {
+    } else if (param.size <= MAX_CLASSIFIED && !halves[0] && !halves[1]) {
         param.passing = Param::SKIPPED;
         param.num_args = 0;
     } else if (arg < function.arg_size() && function.getArg(arg)->hasByValAttr()) {
         param.passing = Param::MEMORY;
-    } else if (arg < function.arg_size() && param.size > 8 &&
+    } else if (!halves[0]) {
+        param.lead = 8;
+    } else if (halves[1] && arg < function.arg_size() &&
                layout.getTypeStoreSize(function.getArg(arg)->getType()) <= 8) {
         param.num_args = 2;
     }

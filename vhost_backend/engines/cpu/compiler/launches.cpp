@@ -58,7 +58,7 @@ llvm::Value *store_params(llvm::CallInst &call, const Kernel &kernel)
     builder.SetInsertPoint(&call);
     for (const Param &param : kernel.params) {
         for (unsigned part = 0; part < param.num_args; part++) {
-            const uint64_t offset = param.offset + 8 * part;
+            const uint64_t offset = param.offset + param.lead + 8 * part;
             llvm::Value *value = call.getArgOperand(param.first_arg + part);
             llvm::Value *to = builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), block, offset);
             if (value->getType()->isIntegerTy(1))

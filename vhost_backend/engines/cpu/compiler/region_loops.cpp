@@ -108,17 +108,16 @@ void RegionLoops::load_param(const Param &param)
 {
     for (unsigned part = 0; part < param.num_args; part++) {
         llvm::Argument *argument = kernel_.function->getArg(param.first_arg + part);
-        llvm::Value *address =
-            builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), params_, param.offset + 8 * part);
+        const uint64_t offset = param.offset + param.lead + 8 * part;
+        llvm::Value *address = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), params_, offset);
         if (param.passing == Param::MEMORY) {
             values_[argument] = address;
         } else if (argument->getType()->isIntegerTy(1)) {
             values_[argument] =
                 builder_.CreateTrunc(builder_.CreateLoad(builder_.getInt8Ty(), address), argument->getType());
         } else {
-            const uint64_t align = llvm::MinAlign(16, param.offset + 8 * part);
-            values_[argument] =
-                builder_.CreateAlignedLoad(argument->getType(), address, llvm::Align(align), argument->getName());
+            const llvm::Align align(llvm::MinAlign(16, offset));
+            values_[argument] = builder_.CreateAlignedLoad(argument->getType(), address, align, argument->getName());
         }
     }
 }
