@@ -113,19 +113,16 @@ static void next_block(struct cpu_pe *pe)
     ctx->block_idx[2]++;
 }
 
-/* Number of blocks to take from `next` on: one at first, then twice as many as long as that takes less than
- * CHUNK_TICKS; towards the end of the grid fewer again. Long blocks are thus taken one by one, and those that were
- * taken with one that is much longer than they are wait for a short while only. */
+/* Number of blocks to take from `next` on: one at first, then as many as should take CHUNK_TICKS, but no more than four
+ * times as many as before; towards the end of the grid fewer again. Long blocks are thus taken one by one, and those
+ * that were taken with one that is much longer than they are wait for a short while only. */
 static uint32_t size_chunk(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t next)
 {
-    uint64_t now = __builtin_ia32_rdtsc(), took = now - pe->chunk_began;
+    uint64_t now = __builtin_ia32_rdtsc(), took = now - pe->chunk_began + 1;
     uint64_t fair = (launch->num_blocks - next) / (2 * (uint64_t)launch->num_pes);
     uint64_t most = fair < CHUNK_BLOCKS ? fair : CHUNK_BLOCKS;
-    uint64_t wanted = pe->chunk;
-    if (took > CHUNK_TICKS)
-        wanted = wanted * CHUNK_TICKS / took;
-    else if (took < CHUNK_TICKS / 2)
-        wanted = 2 * wanted;
+    uint64_t factor = CHUNK_TICKS / took;
+    uint64_t wanted = factor == 0 ? pe->chunk * (uint64_t)CHUNK_TICKS / took : pe->chunk * (factor < 4 ? factor : 4);
     wanted = wanted < most ? wanted : most;
     pe->chunk = wanted < 1 ? 1 : (uint32_t)wanted;
     pe->chunk_began = now;
