@@ -43,6 +43,7 @@ void base_gaussian(int32_t n, float *a, float *b, unsigned threads);
 void base_lud(float *a, int32_t n, unsigned threads);
 void base_hotspot(int32_t n, const float *power, float *cells, float *other, int32_t steps, unsigned threads);
 void base_lavamd(int32_t side, float alpha, const float *particles, float *forces, unsigned threads);
+void base_radix_sort(uint32_t n, uint32_t *keys, unsigned threads);
 void base_scan(uint32_t n, const uint32_t *in, uint32_t *out, unsigned threads);
 void base_transpose(int32_t n, const float *in, float *out, unsigned threads);
 void base_spmv(uint32_t rows, const uint32_t *starts, const uint32_t *columns, const float *values, const float *x,

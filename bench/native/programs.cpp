@@ -206,6 +206,30 @@ void base_scan(uint32_t n, const uint32_t *in, uint32_t *out, unsigned threads)
     });
 }
 
+// Each thread sorts its part with std::sort; then neighbouring runs are merged, each round half as many.
+void base_radix_sort(uint32_t n, uint32_t *keys, unsigned threads)
+{
+    std::vector<uint32_t> buffer(n);
+    team(threads, [&](Member &member) {
+        const auto begin_of = [&](unsigned number) { return uint64_t(n) * std::min(number, threads) / threads; };
+        const unsigned own = member.number();
+        uint32_t *from = keys, *to = buffer.data();
+        std::sort(from + begin_of(own), from + begin_of(own + 1));
+        member.wait();
+        for (unsigned width = 1; width < threads; width *= 2) {
+            const uint64_t begin = begin_of(own), middle = begin_of(own + width), end = begin_of(own + 2 * width);
+            if (own % (2 * width) == 0) {
+                std::merge(from + begin, from + middle, from + middle, from + end, to + begin);
+            }
+            member.wait();
+            std::swap(from, to);
+        }
+        if (from != keys) {
+            member.each(0, n, [&](uint64_t i) { keys[i] = from[i]; });
+        }
+    });
+}
+
 void base_transpose(int32_t n, const float *in, float *out, unsigned threads)
 {
     constexpr int64_t TILE = 32;

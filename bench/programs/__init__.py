@@ -6,7 +6,7 @@ from bench.programs.graphs import bfs, spmv
 from bench.programs.grids import gaussian, hotspot, lud, transpose
 from bench.programs.particles import lavamd
 from bench.programs.program import Program, Step
-from bench.programs.sequences import nw, scan
+from bench.programs.sequences import nw, radix_sort, scan
 from bench.programs.transformer import transformer_block, transformer_block_bf16
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "lavamd",
     "lud",
     "nw",
+    "radix_sort",
     "scan",
     "spmv",
     "transformer_block",

@@ -9,6 +9,8 @@ from bench.programs.program import Array, Program, Step
 _TILE = 16
 _GROUP = 256
 _PENALTY = 10
+_SORT_TILE = 4096
+_DIGITS = 256
 
 
 def _scores(n: int, similarity: Array) -> Array:
@@ -58,3 +60,18 @@ def scan(n: int = 1 << 20) -> Program:
         count, source, level = blocks, totals, level + 1
     expected = np.cumsum(values, dtype=np.uint32)
     return Program("scan", arrays, (*down, *up), (np.uint32(n), "in", "out"), {"out": expected})
+
+
+def radix_sort(n: int = 1 << 20) -> Program:
+    """Radix sort of 32-bit keys with CUB, eight bits at a time; three launches each; a multiple of 4,096 keys."""
+    keys = np.random.default_rng(14).integers(0, 1 << 32, n, dtype=np.uint32)
+    blocks = n // _SORT_TILE
+    arrays = {"keys": keys, "other": np.zeros(n, np.uint32), "counts": np.zeros(_DIGITS * blocks, np.uint32)}
+    steps: list[Step] = []
+    source, target = "keys", "other"
+    for shift in map(np.int32, range(0, 32, 8)):
+        steps.append(Step("radix_count", (blocks,), (_GROUP,), (source, "counts", shift)))
+        steps.append(Step("radix_sum", (1,), (_GROUP,), ("counts", np.int32(_DIGITS * blocks))))
+        steps.append(Step("radix_move", (blocks,), (_GROUP,), (source, "counts", target, shift)))
+        source, target = target, source
+    return Program("radix_sort", arrays, tuple(steps), (np.uint32(n), "keys"), {"keys": np.sort(keys)})

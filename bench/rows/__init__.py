@@ -7,6 +7,7 @@ from importlib import import_module
 MODULES = (
     "null",
     "copy",
+    "launches",
     "compute",
     "programs",
     "compile",

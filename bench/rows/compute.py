@@ -6,40 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Final
 
-import numpy as np
-
 from bench import workloads
 from bench.executors import on_device, on_pocl
 from bench.lab import Lab
 from bench.registry import Outcome, row
 from bench.results import Goal, Samples, SkipRow, outcome
 from bench.stats import Subject, alternate, attempt
-from bench.workloads import KERNELS, Workload
+from bench.workloads import Workload
 
 STAGING_BYTES: Final = 64 << 20
 
 Trio = tuple[Samples | SkipRow, Samples | SkipRow, Samples | SkipRow]
 """Figures of plain C++, PoCL and our device."""
-
-
-@row("launch_us_p50", "launch_us_p99")
-def launch(lab: Lab) -> Iterator[Outcome]:
-    """LAUNCH of an empty kernel with one thread, while the driver spins."""
-    device = lab.device("cpu").device
-    program = device.load((KERNELS / "empty.cu").read_text())
-    empty = device.launch(device.function(program, "empty"), (1,), (1,))
-    p99: list[float] = []
-
-    def run() -> float:
-        times = device.driver.polled(empty.native, lab.samples(5_000, 2_000)) / 1e3
-        empty.check()
-        p99.append(float(np.percentile(times, 99)))
-        return float(np.median(times))
-
-    (p50,) = alternate(lab.samples(15, 7), run)
-    device.unload(program)
-    yield outcome("launch_us_p50", p50, "us", "lower")
-    yield outcome("launch_us_p99", float(np.median(p99)), "us", "lower")
 
 
 def measured(lab: Lab, name: str, *sides: Subject | SkipRow) -> Trio:

@@ -13,7 +13,8 @@ from bench.programs import Program
 from bench.registry import Outcome, row
 from bench.results import Figure, Goal, Samples, SkipRow, outcome
 from bench.rows import compute
-from bench.stats import attempt
+from bench.stats import alternate, attempt
+from vhost_backend.engines.cpu.cccl import HINT, cccl
 
 SLOWEST = Goal("ratio", "<", 1.0)
 MEAN = Goal("ratio", "<", 0.5)
@@ -40,6 +41,20 @@ def _register(make: Callable[[], Program]) -> None:
 
 for _make in programs.ALL:
     _register(_make)
+
+
+@row("radix_sort")
+def radix_sort(lab: Lab) -> Iterator[Outcome]:
+    """Radix sort with CUB's algorithms for blocks, beside std::sort on as many threads; not part of the means, as PoCL
+    has no CUB.
+    """
+    if cccl() is None:
+        raise SkipRow(f"CUB is not installed: {HINT}")
+    program = programs.radix_sort()
+    device = lab.device("cpu").device
+    with on_device(device, program, lab.staging(device, compute.STAGING_BYTES)) as run:
+        ours, theirs = alternate(lab.samples(15, 5), run, plain_cpp(lab.cpp, program, lab.threads))
+    yield outcome("radix_sort", ours, "ms", "lower", theirs, against=f"std::sort, {lab.threads} threads")
 
 
 def _mean(samples: list[Figure]) -> Figure:
