@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import CompileError, LaunchError, Rig, compile_image, make_launch, rig
+from tests.unit.cpu_rig import LaunchError, Rig, compile_image, make_launch, rig
 from virtio_proto.schema import Status
 
 SOURCE = r"""
@@ -328,12 +328,3 @@ def test_copies_of_a_group(gpu: Rig) -> None:
     given, out = gpu.array(300, np.int32, np.arange(300)), gpu.array(600, np.int32)
     gpu.launch("copies", 1, 96, given, out, np.int32(299))
     assert list(out) == [*range(299), *range(299), 0, 0]
-
-
-# ---- errors --------------------------------------------------------------------------------------
-
-
-def test_clusters_of_several_blocks_are_refused() -> None:
-    with pytest.raises(CompileError, match=r"'big': clusters of several blocks are not supported"):
-        compile_image('extern "C" __global__ void __cluster_dims__(2, 1, 1) big(int *x) { *x = 1; }')
-    compile_image('extern "C" __global__ void __cluster_dims__(1, 1, 1) one(int *x) { *x = 1; }')

@@ -125,10 +125,18 @@ class grid_group {
     __VGC_METHOD__ static dim3 dim_blocks() { return gridDim; }
     __VGC_METHOD__ static dim3 group_dim() { return gridDim; }
     __VGC_METHOD__ static dim3 block_index() { return blockIdx; }
-    __VGC_METHOD__ static dim3 dim_clusters() { return gridDim; }
-    __VGC_METHOD__ static dim3 cluster_index() { return blockIdx; }
-    __VGC_METHOD__ static unsigned long long num_clusters() { return num_blocks(); }
-    __VGC_METHOD__ static unsigned long long cluster_rank() { return block_rank(); }
+    __VGC_METHOD__ static dim3 dim_clusters() {
+        return dim3(__vgc_nclusterid_x(), __vgc_nclusterid_y(), __vgc_nclusterid_z());
+    }
+    __VGC_METHOD__ static dim3 cluster_index() {
+        return dim3(__vgc_clusterid_x(), __vgc_clusterid_y(), __vgc_clusterid_z());
+    }
+    __VGC_METHOD__ static unsigned long long num_clusters() { return num_blocks() / __vgc_cluster_nctarank(); }
+    __VGC_METHOD__ static unsigned long long cluster_rank() {
+        return __vgc_clusterid_x() +
+               (unsigned long long)__vgc_nclusterid_x() *
+                   (__vgc_clusterid_y() + (unsigned long long)__vgc_nclusterid_y() * __vgc_clusterid_z());
+    }
 };
 __VGC_FN__ grid_group this_grid() { return grid_group(); }
 
@@ -140,26 +148,46 @@ class multi_grid_group : public grid_group {
 };
 __VGC_FN__ multi_grid_group this_multi_grid() { return multi_grid_group(); }
 
-/* The cluster, which is always one block here. */
+/* The cluster: one block without __cluster_dims__. */
 class cluster_group {
   public:
     struct arrival_token {};
     static constexpr thread_scope __scope = thread_scope::thread_scope_cluster;
-    __VGC_METHOD__ static void sync() { __syncthreads(); }
+    __VGC_METHOD__ static void sync() { __vgc_cluster_barrier(); }
     __VGC_METHOD__ static arrival_token barrier_arrive() { return {}; }
-    __VGC_METHOD__ static void barrier_wait() { __syncthreads(); }
-    __VGC_METHOD__ static void barrier_wait(arrival_token &&) { __syncthreads(); }
-    template <class T> __VGC_METHOD__ static unsigned query_shared_rank(const T *) { return 0; }
-    template <class T> __VGC_METHOD__ static T *map_shared_rank(T *address, int) { return address; }
-    __VGC_METHOD__ static dim3 block_index() { return dim3(0, 0, 0); }
-    __VGC_METHOD__ static unsigned block_rank() { return 0; }
-    __VGC_METHOD__ static dim3 thread_index() { return threadIdx; }
-    __VGC_METHOD__ static unsigned thread_rank() { return thread_block::thread_rank(); }
-    __VGC_METHOD__ static dim3 dim_blocks() { return dim3(1, 1, 1); }
-    __VGC_METHOD__ static unsigned num_blocks() { return 1; }
-    __VGC_METHOD__ static dim3 dim_threads() { return blockDim; }
-    __VGC_METHOD__ static unsigned num_threads() { return thread_block::size(); }
-    __VGC_METHOD__ static unsigned size() { return thread_block::size(); }
+    __VGC_METHOD__ static void barrier_wait() { __vgc_cluster_barrier(); }
+    __VGC_METHOD__ static void barrier_wait(arrival_token &&) { __vgc_cluster_barrier(); }
+    template <class T> __VGC_METHOD__ static unsigned query_shared_rank(const T *address) {
+        unsigned long long slot = __vgc_slot_bytes();
+        return (unsigned)(((unsigned long long)address - (unsigned long long)__vgc_shared() + block_rank() * slot) / slot);
+    }
+    /* An integer on the way: the compiler must not take the result for an address in the block's own variable. */
+    template <class T> __VGC_METHOD__ static T *map_shared_rank(T *address, int rank) {
+        long long blocks = (long long)rank - block_rank();
+        return (T *)((unsigned long long)address + blocks * (long long)__vgc_slot_bytes());
+    }
+    __VGC_METHOD__ static dim3 block_index() {
+        return dim3(__vgc_cluster_ctaid_x(), __vgc_cluster_ctaid_y(), __vgc_cluster_ctaid_z());
+    }
+    __VGC_METHOD__ static unsigned block_rank() { return __vgc_cluster_ctarank(); }
+    __VGC_METHOD__ static dim3 thread_index() {
+        dim3 block = block_index();
+        return dim3(block.x * blockDim.x + threadIdx.x, block.y * blockDim.y + threadIdx.y,
+                    block.z * blockDim.z + threadIdx.z);
+    }
+    __VGC_METHOD__ static unsigned thread_rank() {
+        return block_rank() * thread_block::size() + thread_block::thread_rank();
+    }
+    __VGC_METHOD__ static dim3 dim_blocks() {
+        return dim3(__vgc_cluster_nctaid_x(), __vgc_cluster_nctaid_y(), __vgc_cluster_nctaid_z());
+    }
+    __VGC_METHOD__ static unsigned num_blocks() { return __vgc_cluster_nctarank(); }
+    __VGC_METHOD__ static dim3 dim_threads() {
+        dim3 blocks = dim_blocks();
+        return dim3(blocks.x * blockDim.x, blocks.y * blockDim.y, blocks.z * blockDim.z);
+    }
+    __VGC_METHOD__ static unsigned num_threads() { return num_blocks() * thread_block::size(); }
+    __VGC_METHOD__ static unsigned size() { return num_threads(); }
 };
 __VGC_FN__ cluster_group this_cluster() { return cluster_group(); }
 

@@ -37,6 +37,11 @@ __VGC_POSITION(tid_x) __VGC_POSITION(tid_y) __VGC_POSITION(tid_z)
 __VGC_POSITION(ntid_x) __VGC_POSITION(ntid_y) __VGC_POSITION(ntid_z)
 __VGC_POSITION(ctaid_x) __VGC_POSITION(ctaid_y) __VGC_POSITION(ctaid_z)
 __VGC_POSITION(nctaid_x) __VGC_POSITION(nctaid_y) __VGC_POSITION(nctaid_z)
+__VGC_POSITION(cluster_ctaid_x) __VGC_POSITION(cluster_ctaid_y) __VGC_POSITION(cluster_ctaid_z)
+__VGC_POSITION(cluster_nctaid_x) __VGC_POSITION(cluster_nctaid_y) __VGC_POSITION(cluster_nctaid_z)
+__VGC_POSITION(clusterid_x) __VGC_POSITION(clusterid_y) __VGC_POSITION(clusterid_z)
+__VGC_POSITION(nclusterid_x) __VGC_POSITION(nclusterid_y) __VGC_POSITION(nclusterid_z)
+__VGC_POSITION(cluster_ctarank) __VGC_POSITION(cluster_nctarank)
 __VGC_POSITION(linear_tid) __VGC_POSITION(laneid) __VGC_POSITION(warpid) __VGC_POSITION(smid)
 __VGC_POSITION(lanemask_eq) __VGC_POSITION(lanemask_lt) __VGC_POSITION(lanemask_le)
 __VGC_POSITION(lanemask_gt) __VGC_POSITION(lanemask_ge)
@@ -44,10 +49,13 @@ __VGC_POSITION(lanemask_gt) __VGC_POSITION(lanemask_ge)
 
 /* Begin of the block's shared memory. */
 __device__ __attribute__((const)) void *__vgc_shared();
+/* Bytes from there to the shared memory of the next block in the cluster. */
+__device__ __attribute__((const)) unsigned long long __vgc_slot_bytes();
 
 /* Waits for other threads: the compiler cuts kernels at these calls (enum vgc_cpu_site_kind). */
 __device__ void __vgc_barrier();
 __device__ void __vgc_grid_barrier();
+__device__ void __vgc_cluster_barrier();
 __device__ void __vgc_yield();
 __device__ int __vgc_barrier_reduce(int kind, int predicate);
 __device__ unsigned __vgc_warp32(int kind, unsigned mask, unsigned value, unsigned arg);

@@ -101,6 +101,7 @@ struct cpu_launch {
     uint32_t num_pes;         /* that may share the blocks */
     size_t slot_bytes;        /* of each block in the workspace; 0: the kernel has no barriers of the grid */
     uint32_t phase;           /* barriers of the grid that all blocks have passed; engine's lock, while no PE runs it */
+    bool is_of_clusters;      /* in this phase only blocks at barriers of their clusters go on; likewise */
     struct cpu_tails tails;   /* launched by `what`, to run behind it */
     struct cpu_tails later;   /* launched by those before, to run behind these */
     struct cpu_tail *running; /* `what` was one of them */
@@ -116,6 +117,7 @@ struct cpu_launch {
     struct cpu_launch *next;
     _Alignas(CPU_CACHE_LINE) atomic_ullong next_block; /* apart from what PEs read before each block */
     atomic_ullong num_parked;                          /* blocks that have reached the next barrier of the grid */
+    atomic_ullong num_at_cluster;                      /* those of them that are at a barrier of their cluster */
 };
 
 struct __attribute__((aligned(CPU_CACHE_LINE))) cpu_pe {
@@ -338,7 +340,7 @@ int32_t cpu_run_region(struct cpu_pe *pe, const struct vgc_cpu_site *site, uint3
 size_t cpu_slot_bytes(const struct vgc_cpu_kernel_desc *kernel, uint32_t num_threads, uint32_t dynamic_shared_bytes);
 uint64_t cpu_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op);
 /* Runs block `index` up to its next barrier of the grid, or to its end. */
-void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch, uint64_t index);
+void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch);
 /* No PE runs the launch, and no block can go on. True: the blocks that wait go on from here. Lock held. */
 bool cpu_next_phase(struct cpu_launch *launch);
 /* Makes all of a workspace writable, which an earlier launch may have left with guards; false: without memory. */

@@ -14,6 +14,8 @@ void cpu_launch_set(struct cpu_launch *launch, const struct cpu_grid *what, uint
     launch->num_threads = what->block[0] * what->block[1] * what->block[2];
     launch->num_pes = num_pes;
     launch->phase = 0;
+    launch->is_of_clusters = false;
+    atomic_store(&launch->num_at_cluster, 0);
     atomic_store(&launch->num_parked, 0);
     atomic_store(&launch->num_leftovers, 0);
     atomic_store(&launch->next_block, 0);
@@ -170,5 +172,7 @@ bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
     ctx->params = what->params;
     memcpy(ctx->block_dim, what->block, sizeof(ctx->block_dim));
     memcpy(ctx->grid_dim, what->grid, sizeof(ctx->grid_dim));
+    memcpy(ctx->cluster_dim, launch->kernel->cluster, sizeof(ctx->cluster_dim));
+    ctx->slot_bytes = VGC_CPU_MAX_SHARED;
     return true;
 }

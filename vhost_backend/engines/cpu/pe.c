@@ -194,7 +194,7 @@ static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
             if (launch->slot_bytes == 0)
                 cpu_run_block(pe, launch);
             else
-                cpu_run_resident(pe, launch, range.first);
+                cpu_run_resident(pe, launch);
             if (attended)
                 cpu_hook_block_end(pe);
         }

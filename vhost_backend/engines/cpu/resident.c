@@ -1,9 +1,13 @@
-/* Resident grids: launches of kernels whose blocks wait for each other at barriers of the grid.
+/* Resident grids: launches of kernels whose blocks wait for each other at barriers of the grid, or of their cluster.
  *
  * The PEs run every block up to its first such barrier, then every block on to its second one, and so on: a phase ends
  * when all blocks have reached the barrier or their end. Between phases the state of a block is in its slot of the
  * launch's workspace: the site of each thread, the values that live across sites, and shared memory. Kernels keep
- * pointers to both kinds of memory, so a block runs in its slot, whichever PE it is on. */
+ * pointers to both kinds of memory, so a block runs in its slot, whichever PE it is on. The slots of a cluster lie one
+ * behind the other, in the order of their ranks.
+ *
+ * In a phase each block passes one barrier, so those of a cluster have all come to its next one at the end. While any
+ * block waits for its cluster, those that wait for the grid stay where they are. */
 #include "cpu_engine.h"
 
 #include <string.h>
@@ -74,25 +78,57 @@ static void take_up(struct cpu_pe *pe, const struct cpu_launch *launch, const ui
     }
 }
 
-void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch, uint64_t index)
+/* Number of a block's slot. */
+static uint64_t slot_of(const struct vgc_cpu_ctx *ctx)
+{
+    uint64_t cluster = 0, rank = 0, size = 1;
+    for (int axis = 2; axis >= 0; axis--) {
+        uint32_t dim = ctx->cluster_dim[axis];
+        cluster = cluster * (ctx->grid_dim[axis] / dim) + ctx->block_idx[axis] / dim;
+        rank = rank * dim + ctx->block_idx[axis] % dim;
+        size *= dim;
+    }
+    return cluster * size + rank;
+}
+
+/* True if the block waits for its cluster. Its live threads are all at barriers of one kind. */
+static bool is_at_cluster(const struct cpu_launch *launch, const uint32_t *next)
+{
+    uint32_t thread = 0;
+    while (thread < launch->num_threads && next[thread] == VGC_REGION_EXIT)
+        thread++;
+    return thread < launch->num_threads && launch->kernel->sites[next[thread]].kind == VGC_SITE_CLUSTER;
+}
+
+static void note_parked(struct cpu_launch *launch, const uint32_t *next)
+{
+    atomic_fetch_add(&launch->num_parked, 1);
+    if (is_at_cluster(launch, next))
+        atomic_fetch_add(&launch->num_at_cluster, 1);
+}
+
+void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch)
 {
     struct vgc_cpu_ctx *ctx = &pe->ctx;
     struct slot slot = lay_out(launch->kernel, launch->num_threads, launch->what.shared_bytes);
-    uint8_t *base = (uint8_t *)(uintptr_t)launch->op->workspace + index * slot.bytes;
+    uint8_t *base = (uint8_t *)(uintptr_t)launch->op->workspace + slot_of(ctx) * slot.bytes;
     uint32_t *next = (uint32_t *)(void *)base;
     bool begun = launch->phase != 0;
     if (begun && next[0] == UINT32_MAX)
         return;
     if (begun)
         take_up(pe, launch, next);
-    else if (launch->num_blocks <= MOST_GUARDED) /* overruns are not found without memory for one more mapping */
+    if (begun && launch->is_of_clusters && !is_at_cluster(launch, ctx->next))
+        return note_parked(launch, ctx->next);
+    if (!begun && launch->num_blocks <= MOST_GUARDED) /* overruns are not found without memory for one more mapping */
         (void)mprotect(base + slot.guard, CPU_GUARD, PROT_NONE);
     ctx->frame = base + slot.frame;
     ctx->shared = base + slot.shared;
     ctx->dynamic_shared = ctx->shared + launch->kernel->shared_bytes;
+    ctx->slot_bytes = slot.bytes;
     if (cpu_run_to_grid(pe, launch, begun)) {
         memcpy(next, ctx->next, launch->num_threads * sizeof(*next));
-        atomic_fetch_add(&launch->num_parked, 1);
+        note_parked(launch, ctx->next);
     } else {
         next[0] = UINT32_MAX; /* the block has ended */
     }
@@ -103,6 +139,8 @@ bool cpu_next_phase(struct cpu_launch *launch)
     if (atomic_load(&launch->num_parked) == 0 || atomic_load(&launch->stop))
         return false;
     launch->phase++;
+    launch->is_of_clusters = atomic_load(&launch->num_at_cluster) != 0;
+    atomic_store(&launch->num_at_cluster, 0);
     atomic_store(&launch->num_parked, 0);
     atomic_store(&launch->next_block, 0);
     return true;

@@ -20,7 +20,7 @@ struct parts {
     const struct vgc_cpu_site *sites;
     uint32_t num_threads;
     uint32_t num_warps;
-    bool at_grid;              /* all live threads are at a barrier of the grid */
+    bool at_grid;              /* all live threads are at a barrier of the grid, or of the cluster */
     uint32_t live[MAX_WARPS];  /* lanes that have not ended */
     uint32_t waits[MAX_WARPS]; /* lanes that are at a site and may not go on yet */
 };
@@ -30,9 +30,15 @@ static bool is_barrier(uint32_t kind)
     return kind >= VGC_SITE_BARRIER && kind <= VGC_SITE_BARRIER_OR;
 }
 
+/* Barriers of several blocks. */
+static bool is_beyond_block(uint32_t kind)
+{
+    return kind == VGC_SITE_GRID || kind == VGC_SITE_CLUSTER;
+}
+
 static bool is_for_all(uint32_t kind)
 {
-    return is_barrier(kind) || kind == VGC_SITE_GRID;
+    return is_barrier(kind) || is_beyond_block(kind);
 }
 
 static bool is_over_active(uint32_t kind)
@@ -265,12 +271,18 @@ static bool release_yields(struct parts *parts)
     return found;
 }
 
-/* True if all live threads have reached a barrier of the grid. */
+/* True if all live threads have reached a barrier of the grid, or of the cluster. */
 static bool is_at_grid(const struct parts *parts)
 {
-    for (uint32_t thread = 0; thread < parts->num_threads; thread++)
-        if (is_live(parts, thread) && site_of(parts, thread)->kind != VGC_SITE_GRID)
+    uint32_t kind = 0;
+    for (uint32_t thread = 0; thread < parts->num_threads; thread++) {
+        if (!is_live(parts, thread))
+            continue;
+        uint32_t reached = site_of(parts, thread)->kind;
+        if (!is_beyond_block(reached) || (kind != 0 && kind != reached))
             return false;
+        kind = reached;
+    }
     return true;
 }
 
@@ -423,7 +435,7 @@ static bool run_together(struct cpu_pe *pe, const struct cpu_launch *launch, con
             set_next(&pe->ctx, first, last, (uint32_t)reached);
         set_next(&pe->ctx, 0, first, VGC_REGION_EXIT);
         set_next(&pe->ctx, last, launch->num_threads, VGC_REGION_EXIT);
-        if (reached != VGC_REGION_DIVERGED && sites[reached].kind == VGC_SITE_GRID)
+        if (reached != VGC_REGION_DIVERGED && is_beyond_block(sites[reached].kind))
             return true;
         struct parts parts = part(pe, launch);
         site = run_apart(&parts, &first, &last);

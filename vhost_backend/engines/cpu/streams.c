@@ -174,6 +174,15 @@ static bool is_too_large(const struct vgc_op *op)
     return false;
 }
 
+/* True if the kernel's clusters fill the grid. */
+static bool has_whole_clusters(const struct vgc_cpu_kernel_desc *kernel, const struct vgc_op *op)
+{
+    for (int axis = 0; axis < 3; axis++)
+        if (op->grid[axis] % kernel->cluster[axis] != 0)
+            return false;
+    return true;
+}
+
 /* Lock held. */
 static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
 {
@@ -183,6 +192,14 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
         return false;
     }
     const struct vgc_cpu_kernel_desc *kernel = op->kernel->engine_private;
+    if (!has_whole_clusters(kernel, op)) {
+        op->status = VGC_STATUS_INVALID_ARGUMENT;
+        snprintf(op->error, sizeof(op->error),
+                 "kernel '%s' has clusters of %u x %u x %u blocks, of which a grid of %u x %u x %u is no multiple",
+                 kernel->name, kernel->cluster[0], kernel->cluster[1], kernel->cluster[2], op->grid[0], op->grid[1],
+                 op->grid[2]);
+        return false;
+    }
     uint64_t blocks = (uint64_t)op->grid[0] * op->grid[1] * op->grid[2];
     uint32_t num_threads = op->block[0] * op->block[1] * op->block[2];
     size_t slot_bytes = cpu_slot_bytes(kernel, num_threads, op->shared_bytes);

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 7,
+    VGC_CPU_ABI = 8,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -23,6 +23,7 @@ enum {
     VGC_CPU_MAX_PARAMS = 32764,     /* bytes */
     VGC_CPU_MAX_SITES = 4096,
     VGC_CPU_MAX_FRAME = 64 * 1024, /* bytes per thread that live across sites */
+    VGC_CPU_MAX_CLUSTER = 16,      /* blocks */
     VGC_CPU_ROOM = 128,            /* bytes of a thread's room: its part of a product of matrices */
 };
 
@@ -51,7 +52,8 @@ enum vgc_cpu_site_kind {
     VGC_SITE_PRODUCT = 16,       /* of matrices: work() on the rooms of the whole warp */
     VGC_SITE_STEP = 17,          /* between accesses to memory of a warp that goes in step, over the active lanes */
     VGC_SITE_YIELD = 18,         /* lets all other threads of the block go on first */
-    VGC_SITE_KINDS = 19,
+    VGC_SITE_CLUSTER = 19,       /* a barrier of all blocks of the cluster */
+    VGC_SITE_KINDS = 20,
 };
 
 enum {
@@ -65,7 +67,7 @@ enum {
 
 /* Flags of a kernel. */
 enum {
-    VGC_CPU_KERNEL_RESIDENT = 1,  /* has sites of kind GRID: all blocks of a launch exist at once */
+    VGC_CPU_KERNEL_RESIDENT = 1,  /* has sites of kind GRID, or clusters: all blocks of a launch exist at once */
     VGC_CPU_KERNEL_LAUNCHES = 16, /* its image launches kernels */
     /* calls __vgc_check before accesses to memory (vgc_cpu_checks.h) */
     VGC_CPU_KERNEL_MEMCHECK = 2,
@@ -120,6 +122,8 @@ struct vgc_cpu_kernel_desc {
     uint32_t frame_bytes;  /* bytes per thread that live across sites */
     uint32_t flags;        /* VGC_CPU_KERNEL_* */
     uint32_t index;        /* in the image's table */
+    uint32_t cluster[3];   /* blocks of a cluster */
+    uint32_t reserved;     /* 0 */
 };
 
 struct vgc_cpu_global_desc {
@@ -150,6 +154,8 @@ struct vgc_cpu_ctx {
     uint32_t block_idx[3];
     uint32_t block_dim[3];
     uint32_t grid_dim[3];
+    uint32_t cluster_dim[3];
+    uint64_t slot_bytes;                /* from a block's shared memory to that of the next one in its cluster */
     uint32_t next[VGC_CPU_MAX_THREADS]; /* next site of each thread: see DIVERGED */
     uint32_t mask[VGC_CPU_MAX_THREADS]; /* operands of the operation that a thread waits in */
     uint32_t arg[VGC_CPU_MAX_THREADS];

@@ -1,5 +1,6 @@
-// Atomics on shared memory. Only threads of one block access it, and those run on one processing element, which never
-// switches threads in the middle of an operation: plain instructions suffice, and are ten times as fast as locked ones.
+// Atomics on shared memory. Only threads of one block access it (without clusters), and those run on one processing
+// element, which never switches threads in the middle of an operation: plain instructions suffice, and are ten times as
+// fast as locked ones.
 //
 // The operations stay atomic until the optimiser has run, which must neither split them nor vectorise them over
 // threads; they are marked by a synchronisation scope of their own and become plain afterwards.
@@ -34,6 +35,8 @@ bool is_shared(const llvm::Value *pointer)
 
 void mark_block_atomics(llvm::Module &module)
 {
+    if (llvm::any_of(module, [](const llvm::Function &function) { return function.hasFnAttribute(CLUSTERS); }))
+        return;
     for (llvm::Function &function : module)
         for (llvm::Instruction &instruction : llvm::instructions(function)) {
             if (auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction);

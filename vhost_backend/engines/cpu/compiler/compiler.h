@@ -74,6 +74,7 @@ struct Kernel {
     uint32_t param_bytes = 0;
     uint32_t max_threads = VGC_CPU_MAX_THREADS;
     uint32_t shared_bytes = 0;
+    uint32_t cluster[3] = {1, 1, 1}; // blocks
     // set by regions.cpp
     struct Site {
         llvm::Function *resume;
@@ -92,6 +93,9 @@ struct Kernel {
 inline constexpr char UNIT[] = "vgc-unit";
 /// Attribute of a kernel that the linker has renamed: its mangled name.
 inline constexpr char NAME_IN_UNIT[] = "vgc-name-in-unit";
+
+/// Attribute of kernels with clusters of several blocks.
+inline constexpr char CLUSTERS[] = "vgc-clusters";
 
 struct Global {
     llvm::GlobalVariable *variable;
@@ -167,6 +171,7 @@ void pin_accesses(llvm::Module &module);
 void order_warps(llvm::Module &module, const Program &program, bool lockstep);
 
 /// Mark atomics on shared memory while variables are known by name; turn marked ones into plain instructions.
+/// In a program with clusters no memory is a block's alone.
 void mark_block_atomics(llvm::Module &module);
 void lower_block_atomics(llvm::Module &module);
 
@@ -197,6 +202,8 @@ struct ThreadView {
     llvm::Value *block_idx[3];
     llvm::Value *block_dim[3];
     llvm::Value *grid_dim[3];
+    llvm::Value *cluster_dim[3];
+    llvm::Value *slot_bytes;
     llvm::Value *linear;
     llvm::Value *pe;
     llvm::Value *shared;

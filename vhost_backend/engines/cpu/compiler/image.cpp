@@ -63,6 +63,7 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel, uint32_
     uint32_t flags = kernel.flags | (launches ? uint32_t(VGC_CPU_KERNEL_LAUNCHES) : 0);
     for (const Kernel::Site &site : kernel.sites)
         flags |= site.kind == VGC_SITE_GRID ? uint32_t(VGC_CPU_KERNEL_RESIDENT) : 0;
+    flags |= kernel.function->hasFnAttribute(CLUSTERS) ? uint32_t(VGC_CPU_KERNEL_RESIDENT) : 0;
     for (const Kernel::Site &site : kernel.sites)
         sites.push_back(writer.record({site.resume, writer.u32(site.kind), writer.u32(site.flags),
                                        writer.u32(site.mask), writer.u32(site.arg), writer.function(site.work)}));
@@ -73,7 +74,8 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel, uint32_
                           writer.array(params), writer.u32(sites.size()), writer.u32(params.size()),
                           writer.u32(kernel.param_bytes), writer.u32(kernel.shared_bytes),
                           writer.u32(kernel.max_threads), writer.u32(kernel.frame_bytes), writer.u32(flags),
-                          writer.u32(index)});
+                          writer.u32(index), writer.u32(kernel.cluster[0]), writer.u32(kernel.cluster[1]),
+                          writer.u32(kernel.cluster[2]), writer.u32(0)});
 }
 
 } // namespace

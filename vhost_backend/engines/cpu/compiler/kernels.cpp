@@ -279,14 +279,22 @@ void apply_grid_constants(Program &program, llvm::Module &module)
     }
 }
 
-/// Refuses kernels with the clusters of __cluster_dims__, unless these are of one block.
-void refuse_clusters(const llvm::Function &function, const llvm::Constant *arguments)
+/// Notes the extents of __cluster_dims__.
+void apply_clusters(Program &program, llvm::Function &function, const llvm::Constant *arguments)
 {
-    for (unsigned axis = 0; arguments != nullptr && axis < 3; axis++) {
-        const auto *blocks = llvm::dyn_cast_or_null<llvm::ConstantInt>(arguments->getAggregateElement(axis));
-        if (blocks != nullptr && blocks->getZExtValue() > 1)
-            fail("kernel '" + function.getName() + "': clusters of several blocks are not supported");
-    }
+    uint64_t size = 1;
+    for (Kernel &kernel : program.kernels)
+        for (unsigned axis = 0; kernel.function == &function && arguments != nullptr && axis < 3; axis++) {
+            const auto *blocks = llvm::dyn_cast_or_null<llvm::ConstantInt>(arguments->getAggregateElement(axis));
+            const uint64_t extent = blocks == nullptr ? 1 : blocks->getLimitedValue(VGC_CPU_MAX_CLUSTER + 1);
+            kernel.cluster[axis] = uint32_t(extent);
+            size *= extent;
+        }
+    if (size == 0 || size > VGC_CPU_MAX_CLUSTER)
+        fail("kernel '" + function.getName() + "' has clusters of " + (size == 0 ? "no" : "too many") +
+             " blocks (allowed: 1 to " + llvm::Twine(int(VGC_CPU_MAX_CLUSTER)) + ")");
+    if (size > 1)
+        function.addFnAttr(CLUSTERS);
 }
 
 /// True for texture<...> and surface<...>, whose first member is that of texture_types.h.
@@ -371,7 +379,7 @@ Program collect(llvm::Module &module)
         if (text == "vgc.bounds")
             apply_bounds(program, function, arguments);
         if (text == "vgc.cluster")
-            refuse_clusters(function, arguments);
+            apply_clusters(program, function, arguments);
     });
     apply_grid_constants(program, module);
     clear_references(module);

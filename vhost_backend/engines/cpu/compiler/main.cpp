@@ -47,6 +47,11 @@ void compile(Options options)
     note_work("parsed", *module);
     Program program = collect(*module);
     lower_launches(*module, program);
+    for (const Kernel &kernel : program.kernels)
+        if (options.checks != 0 && kernel.function->hasFnAttribute(CLUSTERS))
+            fail("kernel '" + kernel.name +
+                 "' has clusters of several blocks and cannot be checked: compile without "
+                 "--memcheck, --initcheck and --racecheck");
     lower_inline_asm(*module);
     define_results(*module);
     note_places(*module);

@@ -22,6 +22,21 @@ enum Position {
     NCTAID_X,
     NCTAID_Y,
     NCTAID_Z,
+    CLUSTER_CTAID_X,
+    CLUSTER_CTAID_Y,
+    CLUSTER_CTAID_Z,
+    CLUSTER_NCTAID_X,
+    CLUSTER_NCTAID_Y,
+    CLUSTER_NCTAID_Z,
+    CLUSTERID_X,
+    CLUSTERID_Y,
+    CLUSTERID_Z,
+    NCLUSTERID_X,
+    NCLUSTERID_Y,
+    NCLUSTERID_Z,
+    CLUSTER_CTARANK,
+    CLUSTER_NCTARANK,
+    SLOT_BYTES,
     LINEAR,
     LANE,
     WARP,
@@ -53,6 +68,21 @@ Position position_of(llvm::StringRef name)
         .Case("nctaid_x", NCTAID_X)
         .Case("nctaid_y", NCTAID_Y)
         .Case("nctaid_z", NCTAID_Z)
+        .Case("cluster_ctaid_x", CLUSTER_CTAID_X)
+        .Case("cluster_ctaid_y", CLUSTER_CTAID_Y)
+        .Case("cluster_ctaid_z", CLUSTER_CTAID_Z)
+        .Case("cluster_nctaid_x", CLUSTER_NCTAID_X)
+        .Case("cluster_nctaid_y", CLUSTER_NCTAID_Y)
+        .Case("cluster_nctaid_z", CLUSTER_NCTAID_Z)
+        .Case("clusterid_x", CLUSTERID_X)
+        .Case("clusterid_y", CLUSTERID_Y)
+        .Case("clusterid_z", CLUSTERID_Z)
+        .Case("nclusterid_x", NCLUSTERID_X)
+        .Case("nclusterid_y", NCLUSTERID_Y)
+        .Case("nclusterid_z", NCLUSTERID_Z)
+        .Case("cluster_ctarank", CLUSTER_CTARANK)
+        .Case("cluster_nctarank", CLUSTER_NCTARANK)
+        .Case("slot_bytes", SLOT_BYTES)
         .Case("linear_tid", LINEAR)
         .Case("laneid", LANE)
         .Case("warpid", WARP)
@@ -84,6 +114,27 @@ llvm::Value *lane_mask(llvm::IRBuilder<> &builder, Position which, llvm::Value *
     default:
         return builder.CreateNot(builder.CreateOr(less, equal));
     }
+}
+
+/// Position of the block in its cluster, and of the cluster in the grid.
+llvm::Value *cluster_value(llvm::IRBuilder<> &builder, Position which, const ThreadView &view)
+{
+    auto block_in = [&](unsigned axis) { return builder.CreateURem(view.block_idx[axis], view.cluster_dim[axis]); };
+    if (which <= CLUSTER_CTAID_Z)
+        return block_in(which - CLUSTER_CTAID_X);
+    if (which <= CLUSTER_NCTAID_Z)
+        return view.cluster_dim[which - CLUSTER_NCTAID_X];
+    if (which <= CLUSTERID_Z)
+        return builder.CreateUDiv(view.block_idx[which - CLUSTERID_X], view.cluster_dim[which - CLUSTERID_X]);
+    if (which <= NCLUSTERID_Z)
+        return builder.CreateUDiv(view.grid_dim[which - NCLUSTERID_X], view.cluster_dim[which - NCLUSTERID_X]);
+    if (which == SLOT_BYTES)
+        return view.slot_bytes;
+    llvm::Value *plane = builder.CreateMul(view.cluster_dim[0], view.cluster_dim[1]);
+    if (which == CLUSTER_NCTARANK)
+        return builder.CreateMul(plane, view.cluster_dim[2]);
+    llvm::Value *row = builder.CreateAdd(builder.CreateMul(block_in(1), view.cluster_dim[0]), block_in(0));
+    return builder.CreateAdd(builder.CreateMul(block_in(2), plane), row);
 }
 
 } // namespace
@@ -121,6 +172,8 @@ llvm::Value *position_value(llvm::CallInst &call, const ThreadView &view)
         return view.block_dim[which - NTID_X];
     if (which <= NCTAID_Z)
         return view.grid_dim[which - NCTAID_X];
+    if (which <= SLOT_BYTES)
+        return cluster_value(builder, which, view);
     switch (which) {
     case LINEAR:
         return view.linear;
@@ -152,6 +205,10 @@ void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &v
         view.block_dim[axis] = load_field(builder, ctx, u32, offsetof(vgc_cpu_ctx, block_dim) + 4 * axis, "ntid");
         view.grid_dim[axis] = load_field(builder, ctx, u32, offsetof(vgc_cpu_ctx, grid_dim) + 4 * axis, "nctaid");
     }
+    for (unsigned axis = 0; axis < 3; axis++)
+        view.cluster_dim[axis] =
+            load_field(builder, ctx, u32, offsetof(vgc_cpu_ctx, cluster_dim) + 4 * axis, "cluster_nctaid");
+    view.slot_bytes = load_field(builder, ctx, builder.getInt64Ty(), offsetof(vgc_cpu_ctx, slot_bytes), "slot_bytes");
     view.pe = load_field(builder, ctx, u32, offsetof(vgc_cpu_ctx, pe), "pe");
     view.shared = load_field(builder, ctx, builder.getPtrTy(), offsetof(vgc_cpu_ctx, shared), "shared");
     view.dynamic_shared =

@@ -35,6 +35,8 @@ Wait describe(llvm::CallInst &call)
         wait.kind = VGC_SITE_BARRIER;
     } else if (name == "__vgc_grid_barrier") {
         wait.kind = VGC_SITE_GRID;
+    } else if (name == "__vgc_cluster_barrier") { // that of the block, if this is the cluster
+        wait.kind = call.getFunction()->hasFnAttribute(CLUSTERS) ? VGC_SITE_CLUSTER : VGC_SITE_BARRIER;
     } else if (name == "__vgc_step") {
         wait.kind = VGC_SITE_STEP;
     } else if (name == "__vgc_yield") {
@@ -149,9 +151,9 @@ llvm::SetVector<llvm::BasicBlock *> ordered_blocks(llvm::Function &kernel)
 
 bool is_wait_name(llvm::StringRef name)
 {
-    return name == "__vgc_barrier" || name == "__vgc_grid_barrier" || name == "__vgc_barrier_reduce" ||
-           name == "__vgc_step" || name == "__vgc_warp32" || name == "__vgc_warp64" || name == "__vgc_warp_product" ||
-           name == "__vgc_yield";
+    return name == "__vgc_barrier" || name == "__vgc_grid_barrier" || name == "__vgc_cluster_barrier" ||
+           name == "__vgc_barrier_reduce" || name == "__vgc_step" || name == "__vgc_warp32" || name == "__vgc_warp64" ||
+           name == "__vgc_warp_product" || name == "__vgc_yield";
 }
 
 llvm::AllocaInst *make_room(llvm::Function &kernel)

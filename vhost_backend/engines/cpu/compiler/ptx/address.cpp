@@ -34,7 +34,7 @@ llvm::Value *pointer(Instruction &i, size_t index, Space space)
     const unsigned width = i.low.width_of(base);
     llvm::Value *address = i.low.bits(base, space == Space::SHARED && width == 32 ? 32 : 64);
     llvm::Value *result = space == Space::SHARED ? i.b.CreateGEP(i.b.getInt8Ty(), shared_base(i),
-                                                                 i.b.CreateZExt(address, i.b.getInt64Ty()))
+                                                                 i.b.CreateSExt(address, i.b.getInt64Ty()))
                                                  : i.b.CreateIntToPtr(address, i.b.getPtrTy());
     if (operand.offset == 0)
         return result;

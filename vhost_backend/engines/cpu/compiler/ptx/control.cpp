@@ -59,11 +59,11 @@ void lower_barrier(Instruction &i)
         i.need_one({"sync"});
         return synchronise_warp(i, i.in(0, WORD));
     }
-    if (i.take("cluster")) { // a cluster is one block: waiting is its barrier
+    if (i.take("cluster")) { // arriving may come later: waiting is the barrier
         const bool waits = i.need_one({"arrive", "wait"}) == "wait";
         i.take_one({"release", "acquire", "relaxed"});
         if (waits)
-            i.low.call_builtin("__vgc_barrier", i.b.getVoidTy());
+            i.low.call_builtin("__vgc_cluster_barrier", i.b.getVoidTy());
         return;
     }
     if (i.take("red"))

@@ -266,6 +266,9 @@ llvm::Value *Lowering::read_special(llvm::StringRef name)
     case Special::TIMER:
         time = call_builtin("__vgc_globaltimer", b.getInt64Ty());
         break;
+    case Special::CLUSTERED:
+        return b.CreateZExt(b.CreateICmpUGT(call_builtin("__vgc_cluster_nctarank", b.getInt32Ty()), b.getInt32(1)),
+                            b.getInt32Ty());
     case Special::WARPS:
         for (const char *extent : {"__vgc_ntid_x", "__vgc_ntid_y", "__vgc_ntid_z"})
             threads = b.CreateMul(threads, call_builtin(extent, b.getInt32Ty()));
@@ -406,7 +409,7 @@ llvm::Value *Lowering::call_builtin(llvm::StringRef name, llvm::Type *result, ll
     auto *function = llvm::cast<llvm::Function>(callee.getCallee());
     if (is_position_name(name) || name == "__vgc_room")
         function->setDoesNotAccessMemory();
-    else if (name.starts_with("__vgc_warp") || name.starts_with("__vgc_barrier"))
+    else if (name.starts_with("__vgc_warp") || name.starts_with("__vgc_barrier") || name == "__vgc_cluster_barrier")
         function->setConvergent();
     function->setDoesNotThrow();
     return b.CreateCall(callee, arguments);

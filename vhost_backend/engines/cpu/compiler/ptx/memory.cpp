@@ -104,6 +104,8 @@ void lower_cvta(Instruction &i)
     Value *address = i.in(1, type);
     if (space == Space::SHARED) {
         Value *base = b.CreatePtrToInt(shared_base(i), b.getInt64Ty());
+        if (!to_space) // a register of 32 bits has been extended
+            address = b.CreateSExt(b.CreateTrunc(address, b.getInt32Ty()), b.getInt64Ty());
         address = to_space ? b.CreateSub(address, base) : b.CreateAdd(address, base);
     }
     i.low.write(i.operand(0), address, type);
@@ -123,15 +125,26 @@ void lower_isspacep(Instruction &i)
     i.low.write_predicate(i.operand(0), result);
 }
 
-/// mapa and getctarank: each block is a cluster of its own.
+/// mapa and getctarank. The slots of a cluster's blocks lie one behind the other, so that a block's shared memory is
+/// also at offsets, which may be negative, in that of another.
 void lower_cluster_address(Instruction &i)
 {
+    Builder &b = i.b;
     const Space space = take_space(i);
     const Type type = i.need_type();
-    if (i.mnemonic() == "getctarank")
-        return i.low.write(i.operand(0), i.b.getInt32(0), {Type::UNSIGNED, 32, 1});
-    (void)space;
-    i.low.write(i.operand(0), i.in(1, type), type);
+    Value *slot = i.low.call_builtin("__vgc_slot_bytes", b.getInt64Ty());
+    Value *own = i.low.call_builtin("__vgc_cluster_ctarank", b.getInt32Ty());
+    Value *address = b.CreateSExt(i.in(1, type), b.getInt64Ty());
+    if (i.mnemonic() == "mapa") {
+        Value *steps = b.CreateSub(i.in(2, {Type::UNSIGNED, 32, 1}), own);
+        Value *there = b.CreateAdd(address, b.CreateMul(b.CreateSExt(steps, b.getInt64Ty()), slot));
+        return i.low.write(i.operand(0), b.CreateTrunc(there, b.getIntNTy(type.bits)), type);
+    }
+    if (space == Space::GENERIC)
+        address = b.CreateSub(address, b.CreatePtrToInt(shared_base(i), b.getInt64Ty()));
+    Value *from_first = b.CreateAdd(address, b.CreateMul(b.CreateZExt(own, b.getInt64Ty()), slot));
+    Value *rank = b.CreateTrunc(b.CreateUDiv(from_first, slot), b.getInt32Ty());
+    i.low.write(i.operand(0), rank, {Type::UNSIGNED, 32, 1});
 }
 
 } // namespace

@@ -8,7 +8,7 @@ namespace vgc::ptx
 namespace
 {
 
-/// Builtin with a register's value. Each block is a cluster of its own.
+/// Builtin with a register's value.
 llvm::StringRef builtin_of(llvm::StringRef name)
 {
     return llvm::StringSwitch<llvm::StringRef>(name)
@@ -18,12 +18,26 @@ llvm::StringRef builtin_of(llvm::StringRef name)
         .Case("ntid.x", "__vgc_ntid_x")
         .Case("ntid.y", "__vgc_ntid_y")
         .Case("ntid.z", "__vgc_ntid_z")
-        .Cases("ctaid.x", "clusterid.x", "__vgc_ctaid_x")
-        .Cases("ctaid.y", "clusterid.y", "__vgc_ctaid_y")
-        .Cases("ctaid.z", "clusterid.z", "__vgc_ctaid_z")
-        .Cases("nctaid.x", "nclusterid.x", "__vgc_nctaid_x")
-        .Cases("nctaid.y", "nclusterid.y", "__vgc_nctaid_y")
-        .Cases("nctaid.z", "nclusterid.z", "__vgc_nctaid_z")
+        .Case("ctaid.x", "__vgc_ctaid_x")
+        .Case("ctaid.y", "__vgc_ctaid_y")
+        .Case("ctaid.z", "__vgc_ctaid_z")
+        .Case("nctaid.x", "__vgc_nctaid_x")
+        .Case("nctaid.y", "__vgc_nctaid_y")
+        .Case("nctaid.z", "__vgc_nctaid_z")
+        .Case("clusterid.x", "__vgc_clusterid_x")
+        .Case("clusterid.y", "__vgc_clusterid_y")
+        .Case("clusterid.z", "__vgc_clusterid_z")
+        .Case("nclusterid.x", "__vgc_nclusterid_x")
+        .Case("nclusterid.y", "__vgc_nclusterid_y")
+        .Case("nclusterid.z", "__vgc_nclusterid_z")
+        .Case("cluster_ctaid.x", "__vgc_cluster_ctaid_x")
+        .Case("cluster_ctaid.y", "__vgc_cluster_ctaid_y")
+        .Case("cluster_ctaid.z", "__vgc_cluster_ctaid_z")
+        .Case("cluster_nctaid.x", "__vgc_cluster_nctaid_x")
+        .Case("cluster_nctaid.y", "__vgc_cluster_nctaid_y")
+        .Case("cluster_nctaid.z", "__vgc_cluster_nctaid_z")
+        .Case("cluster_ctarank", "__vgc_cluster_ctarank")
+        .Case("cluster_nctarank", "__vgc_cluster_nctarank")
         .Case("laneid", "__vgc_laneid")
         .Case("warpid", "__vgc_warpid")
         .Case("smid", "__vgc_smid")
@@ -48,9 +62,7 @@ int constant_of(llvm::StringRef name)
     return llvm::StringSwitch<int>(name)
         .Cases("tid.w", "ctaid.w", "clusterid.w", "cluster_ctaid.w", 0)
         .Cases("ntid.w", "nctaid.w", "nclusterid.w", "cluster_nctaid.w", 1)
-        .Cases("cluster_ctaid.x", "cluster_ctaid.y", "cluster_ctaid.z", "cluster_ctarank", 0)
-        .Cases("cluster_nctaid.x", "cluster_nctaid.y", "cluster_nctaid.z", "cluster_nctarank", 1)
-        .Cases("gridid", "is_explicit_cluster", "current_graph_exec", 0)
+        .Cases("gridid", "current_graph_exec", 0)
         .Cases("dynamic_smem_size", "total_smem_size", "aggr_smem_size", 0)
         .Case("nsmid", 1024)
         .Default(-1);
@@ -62,6 +74,8 @@ Special special_named(llvm::StringRef name)
 {
     if (const llvm::StringRef builtin = builtin_of(name); !builtin.empty())
         return {Special::BUILTIN, builtin, 0, false};
+    if (name == "is_explicit_cluster")
+        return {Special::CLUSTERED, "", 0, false};
     if (name == "nwarpid")
         return {Special::WARPS, "", 0, false};
     for (llvm::StringRef clock : {"clock", "clock64", "clock_hi"})

@@ -8,7 +8,7 @@ namespace vgc::ptx
 
 /// Where the value of a special register comes from.
 struct Special {
-    enum Kind { UNKNOWN, BUILTIN, CONSTANT, CYCLES, TIMER, WARPS };
+    enum Kind { UNKNOWN, BUILTIN, CONSTANT, CYCLES, TIMER, WARPS, CLUSTERED };
     Kind kind = UNKNOWN;
     llvm::StringRef builtin; // of the engine
     unsigned constant = 0;
