@@ -67,7 +67,7 @@ def _compiler() -> Iterator[Finding]:
 def _headers() -> Iterator[Finding]:
     if importlib.util.find_spec("vhost_backend._dataplane") is None:
         return  # without which the engine cannot be imported
-    from vhost_backend.engines.cpu import cccl, host_headers, toolchain
+    from vhost_backend.engines.cpu import cccl, host_headers, preludes, toolchain
 
     name = "C and C++ headers of programs"
     try:
@@ -78,7 +78,8 @@ def _headers() -> Iterator[Finding]:
         yield Finding(name, ok=True, text=", ".join(map(str, folders)), hint=host_headers.HINT)
     faults = [f"{one.path.stem}: {one.fault}" for one in toolchain.made_preludes() if one.fault]
     text = "; ".join(faults) or "whole, and of these headers"
-    yield Finding("precompiled headers", not faults, text, _BUILD_HINT, optional=True)
+    hint = f"rm -r {COMPILER.parent / preludes.FOLDER} && make build, or install the package again"
+    yield Finding("precompiled headers", not faults, text, hint, optional=True)
     libraries = cccl.cccl()
     text = "none; programs for the CPU engine cannot include them"
     if libraries is not None:
