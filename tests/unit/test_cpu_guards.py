@@ -32,9 +32,25 @@ def _kernel(name: str, kind: str, condition: str, index: str = "base + threadIdx
     return f'extern "C" __global__ void {name}({kind} base, {kind} n, unsigned char *out) {{ {body} }}\n'
 
 
+def _rounds(name: str, kind: str, condition: str) -> str:
+    """Source of a loop with a step that all threads share: counts each thread's rounds and adds their indices."""
+    loop = f"for ({kind} i = ({kind})(base + threadIdx.x); {condition}; i += step) rounds++, sum += i;"
+    body = (
+        f"unsigned long long rounds = 0, sum = 0; {loop} out[2 * threadIdx.x] = rounds, out[2 * threadIdx.x + 1] = sum;"
+    )
+    return (
+        f'extern "C" __global__ void {name}({kind} base, {kind} n, {kind} step, unsigned long long *out) {{ {body} }}\n'
+    )
+
+
 SOURCE = "".join(
     _kernel(f"{comparison}_{short}", kind, condition)
     for (comparison, (condition, _)), (short, (kind, _)) in itertools.product(COMPARISONS.items(), TYPES.items())
+)
+SOURCE += "".join(
+    _rounds(f"rounds_{comparison}_{short}", kind, condition)
+    for (comparison, (condition, _)), (short, (kind, _)) in itertools.product(COMPARISONS.items(), TYPES.items())
+    if not comparison.startswith("g")
 )
 SOURCE += r"""
 extern "C" __global__ void widened(unsigned base, unsigned n, unsigned char *out) {
@@ -169,3 +185,21 @@ def test_loops_of_different_lengths_over_scattered_memory(gpu: Rig) -> None:
     arrays = [gpu.array(len(a), a.dtype, a) for a in (starts, columns, x)]
     gpu.launch("ragged", 2, BLOCK, *arrays, out)
     assert out.tolist() == [float(np.sum(x[columns[a:b]])) for a, b in itertools.pairwise(starts)]
+
+
+@pytest.mark.parametrize("threads", [48, 300])
+@pytest.mark.parametrize("comparison", [name for name in COMPARISONS if not name.startswith("g")])
+@pytest.mark.parametrize("short", TYPES)
+def test_loop_that_threads_leave_one_by_one(gpu: Rig, short: str, comparison: str, threads: int) -> None:
+    dtype = TYPES[short][1]
+    out = gpu.array((threads, 2), np.uint64)
+    for base, bound, step in itertools.product((-100, -24, 0, 5), (0, 1, 90, 1000), (1, 7, 64, 300)):
+        out[:] = 99
+        begin = np.array([base]).astype(dtype)
+        gpu.launch(f"rounds_{comparison}_{short}", 1, threads, begin[0], dtype(bound), dtype(step), out)
+        first = (begin + np.arange(threads).astype(dtype)).astype(np.float64)  # unsigned ones wrap
+        last = bound if comparison == "le" else bound - 1
+        rounds = np.where(first <= last, (last - first) // step + 1, 0)
+        sums = rounds * first + step * rounds * (rounds - 1) // 2
+        assert out[:, 0].tolist() == rounds.tolist(), f"base {base}, n {bound}, step {step}"
+        assert out[:, 1].view(np.int64).tolist() == sums.tolist(), f"base {base}, n {bound}, step {step}"

@@ -162,8 +162,10 @@ void LaneCode::emit_piece(unsigned number)
         for (llvm::Instruction &instruction : *part)
             compute_once(instruction, known, piece);
     const std::optional<Way> way = common_way(piece, known);
-    std::vector<std::pair<llvm::AllocaInst *, llvm::Value *>> updates = phi_updates(piece, known);
-    emit_lanes(number, known, way.has_value());
+    const Updates updates = phi_updates(piece, known);
+    if (llvm::Value *all = way ? nullptr : all_go_on(piece, known))
+        emit_round(number, known, updates, all);
+    emit_lanes(number, known, way ? Exit::TOGETHER : Exit::APART, piece.after);
 
     builder_.SetInsertPoint(piece.after);
     for (auto &[slot, value] : updates)
@@ -172,6 +174,85 @@ void LaneCode::emit_piece(unsigned number)
         emit_common_way(number, *way);
     else
         emit_ways(number);
+}
+
+bool LaneCode::counts_up(const llvm::Value *value, unsigned depth) const
+{
+    if (value == loop_.x)
+        return true;
+    const auto *operation = llvm::dyn_cast<llvm::Instruction>(value);
+    if (operation == nullptr || is_uniform(value) || depth == MAX_RECOMPUTED)
+        return false;
+    auto counts = [&](unsigned operand) { return counts_up(operation->getOperand(operand), depth + 1); };
+    auto uniform = [&](unsigned operand) { return is_uniform(operation->getOperand(operand)); };
+    switch (operation->getOpcode()) {
+    case llvm::Instruction::ZExt:
+    case llvm::Instruction::SExt:
+        return counts(0);
+    case llvm::Instruction::Add:
+        return (uniform(1) && counts(0)) || (uniform(0) && counts(1));
+    case llvm::Instruction::Sub:
+        return uniform(1) && counts(0);
+    default:
+        return false;
+    }
+}
+
+llvm::Value *LaneCode::at(llvm::Value *x, llvm::Value *value, llvm::ValueToValueMapTy &known, const Piece &piece)
+{
+    if (value == loop_.x)
+        return x;
+    if (is_uniform(value))
+        return once(value, known, piece);
+    llvm::Instruction *clone = llvm::cast<llvm::Instruction>(value)->clone();
+    clone->dropPoisonGeneratingFlags(); // some lanes may not come here
+    for (llvm::Use &operand : clone->operands())
+        operand.set(at(x, operand.get(), known, piece));
+    return builder_.Insert(clone);
+}
+
+llvm::Value *LaneCode::all_go_on(const Piece &piece, llvm::ValueToValueMapTy &known)
+{
+    if (piece.only_exit == nullptr)
+        return nullptr;
+    const auto *branch = llvm::cast<llvm::BranchInst>(piece.only_exit->getTerminator());
+    const auto *compare = branch->isConditional() ? llvm::dyn_cast<llvm::ICmpInst>(branch->getCondition()) : nullptr;
+    if (compare == nullptr || compare->isEquality() ||
+        (branch->getSuccessor(0) == piece.start) == (branch->getSuccessor(1) == piece.start))
+        return nullptr;
+    const unsigned side = counts_up(compare->getOperand(0)) ? 0 : 1;
+    if (!counts_up(compare->getOperand(side)) || !is_uniform(compare->getOperand(1 - side)))
+        return nullptr;
+    const llvm::CmpInst::Predicate passes =
+        branch->getSuccessor(0) == piece.start ? compare->getPredicate() : compare->getInversePredicate();
+    llvm::Value *lanes = builder_.CreateBinaryIntrinsic(
+        llvm::Intrinsic::umin, builder_.CreateSub(loop_.row_limit, first_), builder_.getInt32(lanes_));
+    llvm::Value *steps = builder_.CreateSub(lanes, builder_.getInt32(1));
+    llvm::Value *first = at(first_, compare->getOperand(side), known, piece);
+    llvm::Value *last = at(builder_.CreateAdd(first_, steps), compare->getOperand(side), known, piece);
+    llvm::Value *bound = once(compare->getOperand(1 - side), known, piece);
+    auto pass = [&](llvm::Value *value) {
+        return side == 0 ? builder_.CreateICmp(passes, value, bound) : builder_.CreateICmp(passes, bound, value);
+    };
+    llvm::Value *by_ones =
+        builder_.CreateICmpEQ(builder_.CreateSub(last, first), builder_.CreateZExt(steps, first->getType()));
+    llvm::Value *in_order =
+        builder_.CreateICmp(compare->isSigned() ? llvm::CmpInst::ICMP_SLE : llvm::CmpInst::ICMP_ULE, first, last);
+    llvm::Value *ends = builder_.CreateAnd(pass(first), pass(last));
+    return builder_.CreateFreeze(builder_.CreateAnd(builder_.CreateAnd(by_ones, in_order), ends));
+}
+
+void LaneCode::emit_round(unsigned number, llvm::ValueToValueMapTy &known, const Updates &updates, llvm::Value *all)
+{
+    llvm::BasicBlock *round = block("round"), *again = block("again"), *last = block("last");
+    builder_.CreateCondBr(all, round, last);
+    builder_.SetInsertPoint(round);
+    emit_lanes(number, known, Exit::AGAIN, again);
+    builder_.SetInsertPoint(again);
+    for (auto &[slot, value] : updates)
+        builder_.CreateStore(value, slot);
+    builder_.CreateBr(pieces_[number].before);
+    builder_.SetInsertPoint(last);
 }
 
 void LaneCode::compute_once(llvm::Instruction &instruction, llvm::ValueToValueMapTy &known, const Piece &piece)
@@ -186,10 +267,9 @@ void LaneCode::compute_once(llvm::Instruction &instruction, llvm::ValueToValueMa
             once(operand, known, piece);
 }
 
-std::vector<std::pair<llvm::AllocaInst *, llvm::Value *>> LaneCode::phi_updates(const Piece &piece,
-                                                                                llvm::ValueToValueMapTy &known)
+LaneCode::Updates LaneCode::phi_updates(const Piece &piece, llvm::ValueToValueMapTy &known)
 {
-    std::vector<std::pair<llvm::AllocaInst *, llvm::Value *>> updates;
+    Updates updates;
     for (llvm::PHINode *phi : uniform_phis_)
         for (unsigned i = 0; i < phi->getNumIncomingValues(); i++)
             if (piece.blocks.contains(phi->getIncomingBlock(i)))

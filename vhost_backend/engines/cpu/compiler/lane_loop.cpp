@@ -23,15 +23,16 @@ const size_t MAX_INTERLEAVED_STREAM = 100;
 class LaneCode::Carried
 {
   public:
-    Carried(LaneCode &owner, const Piece &piece, llvm::Value *lane, bool together)
-        : owner_(owner), lane_(lane), writes_next_(!together)
+    Carried(LaneCode &owner, const Piece &piece, llvm::Value *lane, Exit exit)
+        : owner_(owner), lane_(lane), writes_next_(exit == Exit::APART)
     {
         std::set<llvm::AllocaInst *> used;
         for (llvm::BasicBlock *part : piece.blocks)
             for (llvm::Instruction &instruction : *part)
                 if (auto *slot =
                         llvm::dyn_cast_or_null<llvm::AllocaInst>(llvm::getLoadStorePointerOperand(&instruction));
-                    slot != nullptr && owner.slots_.contains(slot) && used.insert(slot).second)
+                    slot != nullptr && owner.slots_.contains(slot) &&
+                    !(exit == Exit::AGAIN && owner.is_for_leaving(piece, instruction)) && used.insert(slot).second)
                     add(slot, owner.arrays_[slot], slot->getAllocatedType());
         next_local_ = add(nullptr, owner.next_, owner.builder_.getInt32Ty());
         if (owner.all_ != nullptr) {
@@ -130,7 +131,13 @@ llvm::SmallPtrSet<const llvm::Instruction *, 16> LaneCode::used_of_thread(const 
     return used;
 }
 
-void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, bool together)
+bool LaneCode::is_for_leaving(const Piece &piece, const llvm::Instruction &instruction) const
+{
+    const auto found = stored_for_.find(&instruction);
+    return found != stored_for_.end() && found->second != piece.start;
+}
+
+void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, Exit exit, llvm::BasicBlock *after)
 {
     Piece &piece = pieces_[number];
     llvm::BasicBlock *head = block("lane"), *body = block("lane.body"), *end = block("lane.end");
@@ -149,29 +156,30 @@ void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, bool 
     for (llvm::Instruction &instruction : *loop_.thread)
         if (used.contains(&instruction))
             copy(instruction, values);
-    Carried carried(*this, piece, lane, together);
+    Carried carried(*this, piece, lane, exit);
     carried.load(values);
     llvm::Value *mine = builder_.CreateICmpEQ(carried.next(), builder_.getInt32(number));
     builder_.CreateCondBr(mine, body, end);
 
-    clone_piece(piece, values, body, end, carried, together);
+    clone_piece(piece, values, body, end, carried, exit);
     builder_.SetInsertPoint(end);
     carried.store();
     llvm::Value *following = builder_.CreateAdd(lane, builder_.getInt32(1), "", true, true);
     lane->addIncoming(following, end);
-    llvm::BranchInst *again = builder_.CreateCondBr(builder_.CreateICmpULT(following, last_lane_), head, piece.after);
+    llvm::BranchInst *again = builder_.CreateCondBr(builder_.CreateICmpULT(following, last_lane_), head, after);
     again->setMetadata(llvm::LLVMContext::MD_loop, vectorise(piece));
 }
 
 void LaneCode::clone_piece(Piece &piece, llvm::ValueToValueMapTy &values, llvm::BasicBlock *body, llvm::BasicBlock *end,
-                           Carried &carried, bool together)
+                           Carried &carried, Exit exit)
 {
     llvm::SmallVector<llvm::BasicBlock *, 8> clones;
     for (llvm::BasicBlock *part : piece.blocks) {
         // uniform instructions keep the value that was computed before the lanes
         llvm::BasicBlock *clone = llvm::BasicBlock::Create(context_, part->getName(), &function_, end);
         for (llvm::Instruction &instruction : *part)
-            if (!uniform_.contains(&instruction) && !instruction.isTerminator()) {
+            if (!uniform_.contains(&instruction) && !instruction.isTerminator() &&
+                !(exit == Exit::AGAIN && is_for_leaving(piece, instruction))) {
                 llvm::Instruction *twin = instruction.clone();
                 twin->insertInto(clone, clone->end());
                 values[&instruction] = twin;
@@ -180,7 +188,7 @@ void LaneCode::clone_piece(Piece &piece, llvm::ValueToValueMapTy &values, llvm::
         clones.push_back(clone);
     }
     for (llvm::BasicBlock *part : piece.blocks)
-        clone_end(*part, values, end, carried, together);
+        clone_end(*part, values, end, carried, exit != Exit::APART);
     for (llvm::BasicBlock *part : piece.blocks)
         for (llvm::PHINode &phi : part->phis())
             if (!uniform_.contains(&phi))

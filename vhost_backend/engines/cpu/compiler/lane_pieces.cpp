@@ -167,7 +167,7 @@ void LanePieces::demote_phi(llvm::PHINode &phi)
     for (unsigned i = 0; i < phi.getNumIncomingValues(); i++) {
         builder_.SetInsertPoint(phi.getIncomingBlock(i)->getTerminator());
         llvm::Value *value = phi.getIncomingValue(i);
-        builder_.CreateStore(bit ? builder_.CreateZExt(value, type) : value, slot);
+        stored_for_[builder_.CreateStore(bit ? builder_.CreateZExt(value, type) : value, slot)] = phi.getParent();
     }
     builder_.SetInsertPoint(&*phi.getParent()->getFirstInsertionPt());
     llvm::Value *loaded = builder_.CreateLoad(type, slot);

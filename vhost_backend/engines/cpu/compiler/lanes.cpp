@@ -9,6 +9,8 @@
 //    lanes that have it next, in a loop over the lanes, which the optimiser vectorises.
 //  - Values that a lane carries from piece to piece are in arrays with an element per lane, which become vector
 //  registers.
+//  - A loop in which all lanes of the group go on, as a test of the first and the last lane tells, runs without each
+//    lane's own test.
 //  - Values that are the same in all lanes (loop counters, and values computed or loaded with them) are computed once,
 //    which makes most addresses consecutive.
 //

@@ -136,6 +136,8 @@ class LanePieces : protected UniformValues
     llvm::SetVector<llvm::AllocaInst *> slots_; // one per value; made into arrays, an element per lane
     std::vector<llvm::PHINode *> uniform_phis_;
     llvm::MapVector<llvm::Instruction *, llvm::AllocaInst *> uniform_slots_;
+    llvm::DenseMap<const llvm::Instruction *, llvm::BasicBlock *>
+        stored_for_; // stores, and the phi's block that needs them
 
   private:
     /// Sorts blocks in reverse post-order, with the blocks of a loop together.
@@ -186,12 +188,21 @@ class LaneCode : protected LanePieces
     /// Emits a uniform value at the builder's position, before the lanes of a piece; memorised in `known`.
     llvm::Value *once(llvm::Value *value, llvm::ValueToValueMapTy &known, const Piece &piece);
     std::optional<Way> common_way(const Piece &piece, llvm::ValueToValueMapTy &known);
+    /// True for numbers that grow by 1 from lane to lane, but where they wrap around.
+    bool counts_up(const llvm::Value *value, unsigned depth = 0) const;
+    /// Such a number, or a uniform value, for the thread `x`, at the builder's position.
+    llvm::Value *at(llvm::Value *x, llvm::Value *value, llvm::ValueToValueMapTy &known, const Piece &piece);
+    /// If the piece is a loop whose test compares such a number with a uniform one: whether all lanes pass it and run
+    /// the piece again; null if it is not. False may mean that this is not known.
+    llvm::Value *all_go_on(const Piece &piece, llvm::ValueToValueMapTy &known);
+    using Updates = std::vector<std::pair<llvm::AllocaInst *, llvm::Value *>>;
+    /// Emits a round of a loop after which `all` lanes go on, without the test of each.
+    void emit_round(unsigned number, llvm::ValueToValueMapTy &known, const Updates &updates, llvm::Value *all);
     void emit_piece(unsigned number);
     /// Computes the instruction if it is uniform, or else its uniform operands.
     void compute_once(llvm::Instruction &instruction, llvm::ValueToValueMapTy &known, const Piece &piece);
     /// New values of the uniform phis of loops that the piece leads to.
-    std::vector<std::pair<llvm::AllocaInst *, llvm::Value *>> phi_updates(const Piece &piece,
-                                                                          llvm::ValueToValueMapTy &known);
+    Updates phi_updates(const Piece &piece, llvm::ValueToValueMapTy &known);
     /// Emits the exit of a piece whose lanes all go the same way.
     void emit_common_way(unsigned number, const Way &way);
     /// Emits the exit of a piece whose lanes may diverge: to the lowest piece that any lane has next.
@@ -203,12 +214,17 @@ class LaneCode : protected LanePieces
     void remove_old();
 
     // lane_loop.cpp
-    /// Emits the loop over lanes. `together`: the lanes' next piece is set behind the loop.
-    void emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, bool together);
+    /// How lanes leave a piece: each sets its next piece; all go one way, which is set behind the loop over lanes; all
+    /// run the piece again.
+    enum class Exit { APART, TOGETHER, AGAIN };
+    /// Emits the loop over lanes, to the block `after`.
+    void emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, Exit exit, llvm::BasicBlock *after);
+    /// True for stores of values that the piece only needs when lanes leave it.
+    bool is_for_leaving(const Piece &piece, const llvm::Instruction &instruction) const;
     /// Instructions at a thread's begin that the piece, or the latch behind it, uses.
     llvm::SmallPtrSet<const llvm::Instruction *, 16> used_of_thread(const Piece &piece) const;
     void clone_piece(Piece &piece, llvm::ValueToValueMapTy &values, llvm::BasicBlock *body, llvm::BasicBlock *end,
-                     Carried &carried, bool together);
+                     Carried &carried, Exit exit);
     /// Emits the end of a cloned block. Exits of the piece set the lane's next piece.
     void clone_end(llvm::BasicBlock &part, llvm::ValueToValueMapTy &values, llvm::BasicBlock *end, Carried &carried,
                    bool together);
