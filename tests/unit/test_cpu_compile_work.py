@@ -85,6 +85,61 @@ def calls(depth: int) -> str:
     return "\n".join([*functions, kernel])
 
 
+def exchanges(count: int) -> str:
+    """Kernel whose threads exchange eight values in turn: the code between two exchanges is always the same."""
+    return f"""extern "C" __global__ void k(int *data) {{
+    int x[8];
+    for (int i = 0; i < 8; i++) x[i] = data[threadIdx.x * 8 + i];
+    #pragma unroll
+    for (int i = 0; i < {count}; i++) x[i % 8] = x[i % 8] * 3 + __shfl_xor_sync(~0u, x[(i + 3) % 8], 1 << i % 5);
+    for (int i = 0; i < 8; i++) data[threadIdx.x * 8 + i] = x[i];
+}}"""
+
+
+def reductions(count: int) -> str:
+    """Instances of a kernel template, of which only the first code differs."""
+    kernel = """template <int N> __global__ void k(int *out, const int *in) {
+    __shared__ int part[64];
+    int t = threadIdx.x;
+    part[t] = in[t] * N;
+    __syncthreads();
+    for (int d = 32; d > 0; d /= 2) { if (t < d) part[t] += part[t + d]; __syncthreads(); }
+    if (t == 0) out[blockIdx.x] = part[0];
+}"""
+    return "\n".join([kernel, *(f"template __global__ void k<{i + 1}>(int *, const int *);" for i in range(count))])
+
+
+@pytest.mark.parametrize("source", [exchanges, reductions])
+def test_equal_code_between_waits_is_compiled_once(source: Callable[[int], str], tmp_path: Path) -> None:
+    before = compiled(source(40), tmp_path).steps["regions"]
+    after = compiled(source(80), tmp_path).steps["regions"]
+    more = after.functions - before.functions
+    assert more >= 40
+    assert after.instructions - before.instructions < (20 if source is exchanges else 50) * more
+
+
+def test_equal_code_between_waits_computes() -> None:
+    values = np.random.default_rng(5).integers(0, 1 << 32, (64, 8), dtype=np.uint32)
+    with rig() as cpu:
+        cpu.load(exchanges(60))
+        data = cpu.array((64, 8), np.uint32, values)
+        cpu.launch("k", 1, 64, data)
+        lanes = np.arange(64)
+        for i in range(60):
+            values[:, i % 8] = values[:, i % 8] * np.uint32(3) + values[lanes ^ (1 << i % 5), (i + 3) % 8]
+        assert np.array_equal(data, values)
+
+
+def test_instances_of_one_kernel_compute() -> None:
+    values = np.arange(64, dtype=np.int32)
+    with rig() as cpu:
+        cpu.load(reductions(5))
+        for instance in range(1, 6):
+            out, data = cpu.array(1, np.int32), cpu.array(64, np.int32, values)
+            cpu.launch(f"_Z1kILi{instance}EEvPiPKi", 1, 64, out, data)
+            assert out[0] == instance * values.sum()
+
+
 @pytest.mark.parametrize(
     ("source", "step", "small", "large"),
     [(waits, "regions", 25, 100), (skipped_loops, "regions", 8, 32)],

@@ -20,7 +20,7 @@ using llvm::DICompositeType;
 using llvm::DIDerivedType;
 using llvm::DIType;
 
-const uint32_t MAX_CLASSIFIED = 64; // bytes; larger structs are passed in memory, even empty ones
+const uint32_t MAX_CLASSIFIED = 16; // bytes; larger structs are passed in memory, even empty ones
 
 /// Removes typedefs and qualifiers from a type.
 const DIType *strip(const DIType *type)
@@ -169,7 +169,7 @@ void match_arguments(const llvm::Function &function, const DIType *type, unsigne
         param.num_args = 0;
     } else if (arg < function.arg_size() && function.getArg(arg)->hasByValAttr()) {
         param.passing = Param::MEMORY;
-    } else if (!halves[0]) {
+    } else if (param.size <= MAX_CLASSIFIED && !halves[0]) {
         param.lead = 8;
     } else if (halves[1] && arg < function.arg_size() &&
                layout.getTypeStoreSize(function.getArg(arg)->getType()) <= 8) {

@@ -42,7 +42,7 @@ class RegionReach
     llvm::SmallPtrSet<llvm::BasicBlock *, 16> wait_blocks_;
     llvm::BasicBlock *source_;
     llvm::SetVector<llvm::BasicBlock *> blocks_;
-    llvm::SmallPtrSet<const llvm::AllocaInst *, 16> locals_; // that the code uses
+    llvm::SetVector<llvm::AllocaInst *> locals_; // that the code uses, in the order of their first uses
 };
 
 /// Function and loops of a region. The body sets `sites_`, `has_locals_` and `next_`.

@@ -2,6 +2,7 @@
 // slots and waits replaced by the thread's position, its elements of the frame, and the ends of the region.
 #include "guards.h"
 #include "region.h"
+#include "region_twins.h"
 
 #include "llvm/IR/Dominators.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -72,6 +73,7 @@ void RegionBuilder::finish_waits()
 {
     builder_.SetInsertPoint(latch_);
     next_ = builder_.CreatePHI(builder_.getInt32Ty(), 4, "next");
+    mark_own_constants(*next_);
     for (size_t i = 0; i < waits_.size(); i++)
         if (blocks_.contains(waits_[i].block))
             finish_wait(waits_[i], uint32_t(i + 1));

@@ -2,6 +2,7 @@
 // the site that they have reached.
 #include "lanes.h"
 #include "region.h"
+#include "region_twins.h"
 
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/Support/Alignment.h"
@@ -78,12 +79,13 @@ void RegionLoops::emit_entry()
     }
     for (const Param &param : kernel_.params)
         load_param(param);
-    for (auto &[alloca, slot] : slots_)
-        if (locals_.contains(alloca)) {
-            slot_base_[alloca] = builder_.CreateGEP(builder_.getInt8Ty(), frame_,
-                                                    builder_.CreateMul(stride_, builder_.getInt64(slot.offset)));
-            if (slot.common)
-                load_common(alloca, slot);
+    for (llvm::AllocaInst *alloca : locals_)
+        if (const auto slot = slots_.find(alloca); slot != slots_.end()) {
+            auto *offset = llvm::BinaryOperator::CreateMul(stride_, builder_.getInt64(slot->second.offset));
+            mark_own_constants(*builder_.Insert(offset));
+            slot_base_[alloca] = builder_.CreateGEP(builder_.getInt8Ty(), frame_, offset);
+            if (slot->second.common)
+                load_common(alloca, slot->second);
         }
     builder_.CreateCondBr(builder_.CreateICmpEQ(region_->getArg(1), builder_.getInt32(0)), row_, inside_);
     builder_.SetInsertPoint(inside_); // the divisions take longer than a small block
@@ -165,10 +167,11 @@ void RegionLoops::emit_thread_begin()
     linear64_ = builder_.CreateZExt(view_.linear, builder_.getInt64Ty());
     if (keeps_position())
         store_position();
-    for (auto &[alloca, slot] : slots_) {
-        if (!locals_.contains(alloca))
+    for (llvm::AllocaInst *alloca : locals_) {
+        const auto slot = slots_.find(alloca);
+        if (slot == slots_.end())
             continue;
-        llvm::Value *offset = builder_.CreateMul(linear64_, builder_.getInt64(slot.size));
+        llvm::Value *offset = builder_.CreateMul(linear64_, builder_.getInt64(slot->second.size));
         slot_address_[alloca] = builder_.CreateInBoundsGEP(builder_.getInt8Ty(), slot_base_[alloca], offset);
         values_[alloca] = slot_address_[alloca];
     }
@@ -233,7 +236,7 @@ void RegionLoops::emit_row_end(llvm::Value *all, llvm::Value *any, bool uniform)
     builder_.CreateCondBr(builder_.CreateICmpULT(first, region_->getArg(2)), row_, exit_);
     builder_.SetInsertPoint(exit_);
     if (uniform)
-        builder_.CreateRet(builder_.getInt32(sites_.empty() ? 0 : *sites_.begin()));
+        mark_own_constants(*builder_.CreateRet(builder_.getInt32(sites_.empty() ? 0 : *sites_.begin())));
     else
         builder_.CreateRet(builder_.CreateSelect(builder_.CreateICmpEQ(all, any), all,
                                                  builder_.getInt32(uint32_t(VGC_REGION_DIVERGED))));

@@ -74,8 +74,8 @@ RegionReach::RegionReach(Kernel &kernel, const std::vector<Wait> &waits, size_t 
     blocks_ = reachable(source_, wait_blocks_);
     for (const llvm::BasicBlock *block : blocks_)
         for (const llvm::Instruction &instruction : *block)
-            for (const llvm::Value *operand : instruction.operands())
-                if (const auto *local = llvm::dyn_cast<llvm::AllocaInst>(operand))
+            for (llvm::Value *operand : instruction.operands())
+                if (auto *local = llvm::dyn_cast<llvm::AllocaInst>(operand))
                     locals_.insert(local);
 }
 

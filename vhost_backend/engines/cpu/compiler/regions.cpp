@@ -7,6 +7,7 @@
 #include "common_values.h"
 #include "crash.h"
 #include "region.h"
+#include "region_twins.h"
 
 #include "llvm/IR/InstIterator.h"
 #include "llvm/Support/Alignment.h"
@@ -158,6 +159,7 @@ void form_regions(llvm::Module &module, Program &program)
         note_function(kernel.name);
         form_kernel(kernel);
     }
+    merge_twins(program);
     check_no_waits(module);
     if (const llvm::Function *exit = module.getFunction("__vgc_exit"); exit != nullptr && !exit->use_empty())
         fail("the PTX instruction 'exit' is in a function that is recursive or called through a pointer");
