@@ -109,7 +109,7 @@ def test_a_grid_constant_is_one_object_of_all_threads(gpu: Rig) -> None:
     assert np.array_equal(same, TABLE[:128])
 
 
-EMPTY = r"""
+HALVES = r"""
 struct Empty {};
 struct Other {};
 struct Plus : Empty { __device__ int operator()(int a, int b) const { return a + b; } };
@@ -127,7 +127,7 @@ extern "C" __global__ void k(Plus plus, int a, Nested nested, Behind behind, Pad
 
 def test_empty_bases_and_members_are_not_passed() -> None:
     with rig() as gpu:
-        gpu.load(EMPTY)
+        gpu.load(HALVES)
         out = gpu.array(6, np.int32)
         behind = bytes(8) + out.ctypes.data.to_bytes(8, "little")
         padded = np.int32(20).tobytes() + bytes(12)
