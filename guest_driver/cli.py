@@ -8,10 +8,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TextIO, cast
 
 from guest_driver import bench, doctor, runner
 from guest_driver.device import Device, DeviceInfo, Usage
 from guest_driver.errors import InvalidArgument, VgcError
+from guest_driver.hot_lines import HotLines
 from guest_driver.shadow import ShadowDevice
 from virtio_proto.version import VERSION
 
@@ -55,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     checks.add_argument(
         "--lockstep", action="store_true", help="warps go in step, for programs that rely on it without __syncwarp()"
     )
+    checks.add_argument("--profile", action="store_true", help="show in which lines of the source the time goes")
     run.add_argument(
         "--shadow", metavar="ADDRESS", help="run the kernel on this device too; fail if the results differ"
     )
@@ -80,11 +83,11 @@ def describe(info: DeviceInfo, usage: Usage) -> str:
     return "\n".join(f"{name:<12} {value}" for name, value in rows.items())
 
 
-def _open_for_run(arguments: argparse.Namespace) -> Device | ShadowDevice:
+def _open_for_run(arguments: argparse.Namespace, output: TextIO | None) -> Device | ShadowDevice:
     if arguments.shadow is None:
-        return Device(address=arguments.device)
+        return Device(address=arguments.device, output=output)
     with ExitStack() as opened:
-        primary = opened.enter_context(Device(address=arguments.device))
+        primary = opened.enter_context(Device(address=arguments.device, output=output))
         if arguments.shadow == primary.info().address:
             raise InvalidArgument(f"--shadow {arguments.shadow}: the device itself; allowed: a second device's address")
         shadow = opened.enter_context(Device(address=arguments.shadow, output=io.StringIO()))  # show output only once
@@ -103,8 +106,11 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             print("\n".join(map(str, findings)))
             return 0 if findings[-1].well else 1  # the last question is whether a request is answered
         case "run":
-            with _open_for_run(arguments) as device:
+            hot_lines = HotLines(sys.stdout) if arguments.profile else None
+            with _open_for_run(arguments, cast("TextIO | None", hot_lines)) as device:
                 print(runner.run(device, arguments))
+            if hot_lines is not None:
+                print(hot_lines.table(arguments.file.name, arguments.file.read_text(errors="replace").splitlines()))
         case "bench":
             print(bench.run(arguments.device, arguments.seconds))
     return 0

@@ -112,15 +112,16 @@ def _options(address: str | None, index: int, **seconds: float | None) -> tuple[
     return options, keep
 
 
-def _checked(options: Sequence[str], checks: Sequence[str], lockstep: bool) -> list[str]:
-    """Options of a program with checks and lockstep.
+def _checked(options: Sequence[str], checks: Sequence[str], lockstep: bool, profile: bool = False) -> list[str]:
+    """Options of a program with checks, lockstep and a profile.
 
     :raise errors.InvalidArgument: a check is unknown.
     """
     unknown = [name for name in checks if name not in CHECKS]
     if unknown:
         raise errors.InvalidArgument(f"check {unknown[0]!r}; allowed: {', '.join(CHECKS)}")
-    return [*options, *(CHECKS[name] for name in checks), *(("--lockstep",) if lockstep else ())]
+    flags = {"--lockstep": lockstep, "--profile": profile}
+    return [*options, *(CHECKS[name] for name in checks), *(flag for flag, wanted in flags.items() if wanted)]
 
 
 class Device:
@@ -321,21 +322,23 @@ class Device:
         *,
         checks: Sequence[str] = (),
         lockstep: bool = False,
+        profile: bool = False,
     ) -> Program:
         """Has the host compile and load a program; or load ``kind="ptx"``, ``"cubin"``, ``"fatbin"`` if the engine can.
 
         It stays loaded until `Program.unload`, `reset` or `close`, even without references: `call` finds it by name.
 
         :param checks: errors for which the software GPU looks when kernels run (`CHECKS`); a launch in which it finds some
-          fails. Other engines refuse checks and lockstep.
+          fails. Other engines refuse checks, lockstep and profiles.
         :param lockstep: warps go in step, for programs that rely on it without ``__syncwarp()``.
+        :param profile: each launch prints in the end in which lines of the source its time went (software GPU only).
 
         :raise errors.CompileError: the program does not compile; `log` has the compiler's output.
         """
         if kind not in SOURCE_KINDS:
             raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
         data = source.encode() if isinstance(source, str) else source
-        return self._add(data, _checked(options, checks, lockstep), SOURCE_KINDS[kind])
+        return self._add(data, _checked(options, checks, lockstep, profile), SOURCE_KINDS[kind])
 
     def link(
         self,

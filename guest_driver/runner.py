@@ -37,7 +37,7 @@ Without the last file name only a summary of an output is printed.
 PROGRAM_KINDS: Final = {".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin"}
 """Program kinds by file suffix; other files are CUDA source."""
 
-CHECKS: Final = ("memcheck", "initcheck", "racecheck", "lockstep")
+CHECKS: Final = ("memcheck", "initcheck", "racecheck", "lockstep", "profile")
 """Flags of the command line that are options of the software GPU's compiler."""
 
 SCALARS: Final = {"int": "int32", "uint": "uint32", "long": "int64", "float": "float32", "double": "float64"}

@@ -12,6 +12,7 @@
  *   children.c  grids that kernels launch       heap.c      malloc() of kernels
  *   grid.c      grids that wait for another's end; a block on a PE
  *   idle.c      processing elements without work, and calls for them
+ *   cpu_profile.h  lines of the source, and samples of where kernels are
  */
 #ifndef VGC_CPU_ENGINE_H
 #define VGC_CPU_ENGINE_H
@@ -74,6 +75,8 @@ struct cpu_tails {
 
 struct cpu_findings;
 struct cpu_checks;
+struct cpu_profile;
+struct cpu_samples;
 struct cpu_bound;
 
 struct cpu_extent {
@@ -112,6 +115,7 @@ struct cpu_launch {
     uint32_t pes;             /* PEs that work on it; engine's lock */
     uint64_t number;          /* sequence number within this engine */
     struct cpu_findings *findings; /* of a checked program; engine's lock; NULL: none */
+    struct cpu_profile *profile;   /* of a profiled program; engine's lock; NULL: none */
     atomic_uint num_leftovers;
     struct cpu_range leftovers[CPU_LEFTOVERS]; /* engine's lock */
     struct cpu_launch *next;
@@ -133,11 +137,13 @@ struct __attribute__((aligned(CPU_CACHE_LINE))) cpu_pe {
     uint8_t *frame;
     size_t frame_bytes;
     void *signal_stack;
-    uint8_t *stack_low;        /* lowest address of the stack, to recognise overflows */
-    struct cpu_checks *checks; /* NULL before the first launch of a checked kernel */
-    bool is_checked;           /* the running launch is of one */
-    uint32_t chunk;            /* blocks that were taken last; 0: none of the launch */
-    uint64_t chunk_began;      /* then, by the time stamp counter */
+    uint8_t *stack_low;          /* lowest address of the stack, to recognise overflows */
+    struct cpu_checks *checks;   /* NULL before the first launch of a checked kernel */
+    bool is_checked;             /* the running launch is of one */
+    struct cpu_samples *samples; /* NULL before the first launch of a profiled kernel */
+    atomic_bool is_sampled;      /* the running launch is of one */
+    uint32_t chunk;              /* blocks that were taken last; 0: none of the launch */
+    uint64_t chunk_began;        /* then, by the time stamp counter */
     /* the running region call, to find a faulting thread */
     const struct vgc_cpu_site *site;
     uint32_t first;
@@ -183,7 +189,18 @@ struct cpu_elf {
     uint64_t file_size;
     uint8_t *base;
     size_t mapped;
-    bool outside; /* not a program of the VM: mapped outside of its arena */
+    bool outside;         /* not a program of the VM: mapped outside of its arena */
+    struct cpu_elf *next; /* image of another program; programs_lock */
+};
+
+/* The thread that interrupts PEs which work on profiled launches. */
+struct cpu_sampler {
+    pthread_mutex_t lock; /* protects all below */
+    pthread_cond_t work;
+    pthread_t thread;
+    bool is_started;
+    bool closing;
+    uint32_t sampled_pes;
 };
 
 /* Control code of a firmware slot. */
@@ -226,8 +243,10 @@ struct cpu_engine {
     uint32_t num_confined;
     struct cpu_firmware slots[CPU_FIRMWARE_SLOTS];
     size_t frame_most; /* largest frame that a loaded program needs */
+    struct cpu_sampler sampler;
     pthread_mutex_t programs_lock;
     struct vgc_cpu_program *programs; /* all loaded programs */
+    struct cpu_elf *images;           /* theirs */
 };
 
 static inline struct cpu_engine *cpu_engine_of(struct vgc_engine *engine)
@@ -290,6 +309,8 @@ void cpu_elf_unload(struct cpu_engine *engine, const struct cpu_elf *elf);
 bool cpu_elf_writable(const struct cpu_elf *elf, uint32_t index, uint64_t *address, uint64_t *size);
 /* Relocates imports again, with this process's addresses, after writable parts came from another process. */
 int cpu_elf_settle(const struct cpu_elf *elf, char *why);
+/* The program's image that has the address. False: none has it, or (with `is_signal`) programs come or go just now. */
+bool cpu_find_image(struct cpu_engine *engine, uint64_t address, bool is_signal, struct cpu_elf *elf);
 
 /* pe.c */
 int cpu_pes_start(struct cpu_engine *engine, char *why);
@@ -391,6 +412,8 @@ __attribute__((noreturn, format(printf, 3, 4))) void cpu_fail_launch(struct cpu_
 bool cpu_note_error(struct cpu_pe *pe, enum vgc_status status, const char *text);
 /* Appends to the output of the running kernel's program; -1 if it does not fit. */
 int cpu_print(struct cpu_pe *pe, const char *text, uint32_t length);
+/* Appends a whole text to a context's output, or nothing: then -1. Lock held. */
+int cpu_append_output(struct cpu_engine *engine, uint32_t context, const char *text, int len);
 int __vgc_printf(const char *format, ...);
 uint32_t cpu_take_output(struct vgc_engine *engine, uint32_t context, char *to, uint32_t size, uint32_t *left,
                          uint64_t *lost);
@@ -414,6 +437,15 @@ unsigned long long __vgc_surface_outside(unsigned long long surface, int x, int 
 
 /* fault.c */
 int cpu_faults_install(void);
+
+/* profile.c */
+/* The PE works on the launch from now on: begins to take samples if its program is profiled; ends that. */
+void cpu_profile_begin(struct cpu_pe *pe, const struct cpu_launch *launch);
+void cpu_profile_end(struct cpu_pe *pe, struct cpu_launch *launch);
+/* Adds a launch's samples by line to its program's output. Lock held. */
+void cpu_profile_print(struct cpu_engine *engine, struct cpu_launch *launch);
+/* Ends the sampler's thread, before those that it interrupts. */
+void cpu_sampler_stop(struct cpu_engine *engine);
 
 /* clock.c: CLOCK_MONOTONIC */
 uint64_t cpu_now_ns(void);

@@ -1,5 +1,6 @@
 /* Functions of the runtime that kernels call. Their arguments come from guest code and are not trusted. */
 #include "cpu_control.h"
+#include "cpu_profile.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,16 +67,16 @@ void __vgc_assert_fail(const char *expression, const char *file, unsigned line, 
 void __vgc_trap(void)
 {
     struct cpu_pe *pe = cpu_current_pe();
-    char where[160];
+    char where[160], place[CPU_PLACE_TEXT];
     cpu_describe(pe, where, sizeof(where));
-    cpu_fail_launch(pe, VGC_STATUS_FAULT, "__trap() in %s", where);
+    cpu_describe_place(pe, (uint64_t)(uintptr_t)__builtin_return_address(0) - 1, place);
+    cpu_fail_launch(pe, VGC_STATUS_FAULT, "__trap()%s in %s", place, where);
 }
 
 /* Appends a whole text or nothing, so that no line is cut. */
-static int append_output(struct cpu_engine *engine, uint32_t context, const char *text, int len)
+int cpu_append_output(struct cpu_engine *engine, uint32_t context, const char *text, int len)
 {
     struct cpu_output *output = &engine->outputs[context];
-    pthread_mutex_lock(&engine->lock);
     if (output->text == NULL)
         output->text = malloc(VGC_MAX_OUTPUT_BYTES);
     bool fits = output->text != NULL && (uint32_t)len <= VGC_MAX_OUTPUT_BYTES - output->len;
@@ -85,14 +86,16 @@ static int append_output(struct cpu_engine *engine, uint32_t context, const char
     } else {
         output->lost += (uint32_t)len;
     }
-    pthread_mutex_unlock(&engine->lock);
     return fits ? len : -1;
 }
 
 int cpu_print(struct cpu_pe *pe, const char *text, uint32_t length)
 {
     cpu_hook_print(pe, text, length);
-    return append_output(pe->engine, atomic_load(&pe->launch)->op->context, text, (int)length);
+    pthread_mutex_lock(&pe->engine->lock);
+    int printed = cpu_append_output(pe->engine, atomic_load(&pe->launch)->op->context, text, (int)length);
+    pthread_mutex_unlock(&pe->engine->lock);
+    return printed;
 }
 
 int __vgc_printf(const char *format, ...)

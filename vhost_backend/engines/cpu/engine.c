@@ -45,6 +45,8 @@ static void free_engine(struct cpu_engine *engine)
     cpu_bounds_free(engine);
     pthread_mutex_destroy(&engine->bounds.lock);
     pthread_mutex_destroy(&engine->programs_lock);
+    pthread_mutex_destroy(&engine->sampler.lock);
+    pthread_cond_destroy(&engine->sampler.work);
     pthread_mutex_destroy(&engine->lock);
     pthread_cond_destroy(&engine->work);
     for (uint32_t context = 0; context <= VGC_MAX_CONTEXTS; context++)
@@ -114,6 +116,8 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
     engine->base.wake_fd = -1;
     pthread_mutex_init(&engine->lock, NULL);
     pthread_mutex_init(&engine->programs_lock, NULL);
+    pthread_mutex_init(&engine->sampler.lock, NULL);
+    pthread_cond_init(&engine->sampler.work, NULL);
     pthread_mutex_init(&engine->bounds.lock, NULL);
     cpu_firmware_start(engine);
     pthread_cond_init(&engine->work, NULL);

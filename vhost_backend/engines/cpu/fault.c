@@ -1,9 +1,11 @@
 /* Signals that guest code raises: reports kernel, block, thread and address, and ends the worker.
  *
  * Loops over threads are vectorised, so the faulting instruction does not tell its thread. To find it, the threads of
- * the region are run again one by one, until one faults. */
+ * the region are run again one by one, until one faults. The instruction tells its line of the source, if the program
+ * was compiled with -lineinfo. */
 #define _GNU_SOURCE
 #include "cpu_control.h"
+#include "cpu_profile.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@ static const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 struct fault {
     int signal;
     uintptr_t address;
+    uintptr_t code; /* the instruction */
 };
 
 static __thread struct fault first_fault;
@@ -43,13 +46,15 @@ static const char *what_happened(const struct cpu_pe *pe, const struct fault *fa
 
 static __attribute__((noreturn)) void report(struct cpu_pe *pe, const struct fault *fault)
 {
-    char where[256], text[VGC_MAX_ERROR_TEXT];
+    char where[256], place[CPU_PLACE_TEXT], text[VGC_MAX_ERROR_TEXT];
     const struct cpu_launch *launch = atomic_load(&pe->launch);
     cpu_describe(pe, where, sizeof(where));
+    cpu_describe_place(pe, fault->code, place);
     if (fault->signal == SIGSEGV || fault->signal == SIGBUS)
-        snprintf(text, sizeof(text), "%s 0x%lx in %s", what_happened(pe, fault), (unsigned long)fault->address, where);
+        snprintf(text, sizeof(text), "%s 0x%lx%s in %s", what_happened(pe, fault), (unsigned long)fault->address, place,
+                 where);
     else
-        snprintf(text, sizeof(text), "%s in %s", what_happened(pe, fault), where);
+        snprintf(text, sizeof(text), "%s%s in %s", what_happened(pe, fault), place, where);
     cpu_hook_fault(pe, VGC_CTL_FAULT_KERNEL, text);
     vgc_engine_fatal(&pe->engine->base, launch->op, VGC_STATUS_FAULT, (uint32_t)fault->signal, text);
 }
@@ -105,7 +110,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
         pass_on(signal, info, context);
         return;
     }
-    struct fault fault = {signal, (uintptr_t)info->si_addr};
+    uintptr_t code = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    struct fault fault = {signal, (uintptr_t)info->si_addr, code};
     if (pe->locating)
         report(pe, &fault);
     first_fault = fault;

@@ -304,6 +304,20 @@ void cpu_elf_unload(struct cpu_engine *engine, const struct cpu_elf *elf)
         cpu_unmap_device(engine, elf->base, elf->mapped);
 }
 
+bool cpu_find_image(struct cpu_engine *engine, uint64_t address, bool is_signal, struct cpu_elf *elf)
+{
+    const struct cpu_elf *image;
+    if ((is_signal ? pthread_mutex_trylock(&engine->programs_lock) : pthread_mutex_lock(&engine->programs_lock)) != 0)
+        return false;
+    for (image = engine->images; image != NULL; image = image->next)
+        if (address - (uint64_t)(uintptr_t)image->base < image->mapped)
+            break;
+    if (image != NULL)
+        *elf = *image;
+    pthread_mutex_unlock(&engine->programs_lock);
+    return image != NULL;
+}
+
 /* ---- migration ---------------------------------------------------------------------------------------------- */
 
 static const Elf64_Phdr *segments_of(const struct cpu_elf *elf, uint32_t *count)

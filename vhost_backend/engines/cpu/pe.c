@@ -207,6 +207,7 @@ static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
     pe->launch_error = 0;
     atomic_store(&pe->launch, launch); /* others may ask now where the PE is */
     cpu_hook_join(pe, launch);
+    cpu_profile_begin(pe, launch);
     if (!cpu_prepare(pe, launch)) {
         pthread_mutex_lock(&pe->engine->lock);
         launch->op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
@@ -219,6 +220,7 @@ static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
     }
     pe->in_kernel = false;
     cpu_leave_children(pe);
+    cpu_profile_end(pe, launch);
     cpu_hook_leave(pe);
     atomic_store(&pe->launch, NULL);
 }
@@ -269,18 +271,19 @@ static void free_pe(struct cpu_pe *pe)
         cpu_unmap_guarded(pe->signal_stack, CPU_SIGNAL_STACK_BYTES, CPU_GUARD);
     cpu_drop_frame(pe);
     cpu_drop_checks(&pe->checks);
+    free(pe->samples);
     for (uint32_t depth = 0; depth < CPU_MAX_DEPTH; depth++)
         free(pe->levels[depth]);
 }
 
-/* Starts a thread that takes only signals raised by its own code. */
+/* Starts a thread that takes only signals raised by its own code, and the sampler's. */
 static int start_thread(struct cpu_pe *pe)
 {
     sigset_t blocked, before;
     pthread_attr_t attributes;
     sigfillset(&blocked);
-    for (size_t i = 0; i < 4; i++)
-        sigdelset(&blocked, (int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL}[i]);
+    for (size_t i = 0; i < 5; i++)
+        sigdelset(&blocked, (int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF}[i]);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, CPU_STACK_BYTES);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
@@ -329,6 +332,7 @@ int cpu_pes_start(struct cpu_engine *engine, char *why)
 
 void cpu_pes_stop(struct cpu_engine *engine)
 {
+    cpu_sampler_stop(engine);
     pthread_mutex_lock(&engine->lock);
     engine->closing = true;
     cpu_call_all(engine);

@@ -77,6 +77,8 @@ static void add(struct vgc_cpu_program *program)
     pthread_mutex_lock(&engine->programs_lock);
     program->next = engine->programs;
     engine->programs = program;
+    program->elf.next = engine->images;
+    engine->images = &program->elf;
     pthread_mutex_unlock(&engine->programs_lock);
     bound_frames(engine);
 }
@@ -91,6 +93,10 @@ static void take_out(struct vgc_cpu_program *program)
     while (*link != program)
         link = &(*link)->next;
     *link = program->next;
+    struct cpu_elf **image = &engine->images;
+    while (*image != &program->elf)
+        image = &(*image)->next;
+    *image = program->elf.next;
     pthread_mutex_unlock(&engine->programs_lock);
     bound_frames(engine);
 }

@@ -308,6 +308,7 @@ void cpu_launch_finished(struct cpu_engine *engine, struct cpu_launch *launch)
     cpu_leave_workspace(launch);
     cpu_drop_tails(launch);
     cpu_findings_end(launch);
+    cpu_profile_print(engine, launch);
     op->output_bytes = engine->outputs[op->context].len + engine->outputs[op->context].lost;
     launch->next = engine->free_launches;
     engine->free_launches = launch;

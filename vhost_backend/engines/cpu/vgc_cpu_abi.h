@@ -74,6 +74,7 @@ enum {
     VGC_CPU_KERNEL_INITCHECK = 4,
     VGC_CPU_KERNEL_RACECHECK = 8,
     VGC_CPU_KERNEL_CHECKS = 14,
+    VGC_CPU_KERNEL_PROFILE = 32, /* launches are sampled, and print their lines */
 };
 
 enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };

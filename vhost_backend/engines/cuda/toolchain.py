@@ -38,6 +38,7 @@ _ELSEWHERE: Final = {
     "--memcheck": _SANITIZER,
     "--initcheck": _SANITIZER,
     "--racecheck": _SANITIZER,
+    "--profile": "NVIDIA's Nsight Compute shows hot lines there, of programs with -lineinfo that run on their own",
     "--lockstep": "lanes of a warp wait for one another with __syncwarp() there",
 }
 """Options of the software GPU's compiler, with the reason why a GPU's programs cannot have them."""

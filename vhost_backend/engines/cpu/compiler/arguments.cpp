@@ -63,7 +63,7 @@ Words clang_arguments(const Options &options, llvm::StringRef text)
                                "-fskip-odr-check-in-gmf", "-fexceptions", "-fcxx-exceptions", "-ferror-limit", "19"});
     words.insert(words.end(), {"-O2", "-mrelocation-model", "pic", "-pic-level", "2", "-mframe-pointer=none",
                                "-fhalf-no-semantic-interposition", "-mconstructor-aliases", "-funwind-tables=2",
-                               "-debug-info-kind=standalone", "-debugger-tuning=gdb"});
+                               "-debug-info-kind=standalone", "-dwarf-version=4"}); // the version that ../lines.c reads
     words.insert(words.end(), {"-fno-strict-return", "-ffp-contract=fast", "-fno-rounding-math",
                                "-fno-strict-float-cast-overflow", "-fcheck-new", "-vectorize-loops", "-vectorize-slp"});
     // clang 19 warns of the features that it finds itself on processors with AVX10

@@ -2,6 +2,7 @@
 #include "compiler.h"
 #include "crash.h"
 #include "effort.h"
+#include "lines.h"
 #include "work.h"
 
 #include <set>
@@ -55,6 +56,8 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
     tuning.LoopInterleaving = true;
     llvm::PassInstrumentationCallbacks callbacks;
     callbacks.registerBeforeNonSkippedPassCallback(note_subject);
+    if (module.getNamedMetadata("llvm.dbg.cu") != nullptr)
+        keep_places(callbacks);
     const std::unique_ptr<llvm::TimePassesHandler> times = time_passes(callbacks);
     llvm::PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
     llvm::LoopAnalysisManager loops;

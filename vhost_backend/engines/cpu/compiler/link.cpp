@@ -18,7 +18,7 @@ void link_image(const Options &options, const std::string &object)
                                      "-shared",
                                      "-Bsymbolic",
                                      "--gc-sections",
-                                     "--strip-all",
+                                     options.lines ? "--discard-all" : "--strip-all",
                                      "--hash-style=sysv",
                                      "-z",
                                      "now",

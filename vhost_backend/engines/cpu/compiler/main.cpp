@@ -1,5 +1,6 @@
 #include "checks.h"
 #include "crash.h"
+#include "lines.h"
 #include "options.h"
 #include "prelude.h"
 #include "ptx/carry.h"
@@ -59,6 +60,8 @@ void compile(Options options)
     const bool warns = !options.lockstep && !options.is_silent && shared.is_used();
     if (options.checks != 0)
         name_objects(*module);
+    else if (options.lines)
+        drop_variables(*module);
     else if (warns)
         llvm::stripNonLineTableDebugInfo(*module);
     else
@@ -78,13 +81,20 @@ void compile(Options options)
     order_warps(*module, program, options.lockstep);
     if (options.checks != 0)
         check_accesses(*module, program, options.checks);
-    llvm::StripDebugInfo(*module);
+    if (options.lines)
+        drop_variables(*module);
+    else
+        llvm::StripDebugInfo(*module);
     note_step("the placement of shared variables");
     shared.place(program);
     form_regions(*module, program);
+    for (Kernel &kernel : program.kernels)
+        kernel.flags |= options.profile ? uint32_t(VGC_CPU_KERNEL_PROFILE) : 0;
     note_step("the table of kernels");
     emit_table(*module, program);
     define_aborts(*module);
+    if (options.lines)
+        settle_lines(*module, options);
     verify(*module, "region formation");
     note_work("regions", *module);
     if (!options.dump_ir.empty())

@@ -9,8 +9,8 @@ namespace
 
 const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
-    "--name-expression=, --malloc-heap-size=, -w, --lockstep, --memcheck, --initcheck, --racecheck; ignored: -arch, "
-    "--gpu-architecture, --maxrregcount, -default-device, -rdc=, -dc, -G, -g, "
+    "-G, --name-expression=, --malloc-heap-size=, -w, --lockstep, --memcheck, --initcheck, --racecheck, --profile; "
+    "ignored: -arch, --gpu-architecture, --maxrregcount, -default-device, -rdc=, -dc, -g, "
     "--use-nvcc, --extended-lambda, "
     "--expt-relaxed-constexpr, --diag-suppress=";
 
@@ -23,8 +23,6 @@ bool is_ignored(llvm::StringRef option)
                                    "-gencode=",
                                    "--maxrregcount=",
                                    "-maxrregcount=",
-                                   "-lineinfo",
-                                   "--generate-line-info",
                                    "-m64",
                                    "-Xcompiler",
                                    "--compiler-options=",
@@ -35,9 +33,7 @@ bool is_ignored(llvm::StringRef option)
                                    "--default-stream=",
                                    "-default-device",
                                    "--device-as-default-execution-space",
-                                   "-G",
                                    "-g",
-                                   "--device-debug",
                                    "-rdc=true",
                                    "-rdc=false",
                                    "-dc",
@@ -137,6 +133,10 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
         set_arithmetic(options, option, value);
     else if (option == "-w" || option == "--disable-warnings")
         options.clang.push_back("-w"), options.is_silent = true;
+    else if (llvm::is_contained({"-lineinfo", "--lineinfo", "--generate-line-info", "-G", "--device-debug"}, option))
+        options.lines = true;
+    else if (option == "--profile")
+        options.lines = options.profile = true;
     else if (option == "--lockstep")
         options.lockstep = true;
     else if (option == "--memcheck")
@@ -233,7 +233,8 @@ Options parse_options(int argc, char **argv)
                  !flag(word, "--time-passes", times) && !flag(word, "--units", options.units) &&
                  !own(word, "--input", options.input) && !own(word, "--llvm", options.llvm))
             fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
-                 "[--prelude FILE]... [--units] --input FILE --output FILE [--dump-ir FILE] [--work FILE] [--time-passes] "
+                 "[--prelude FILE]... [--units] --input FILE --output FILE [--dump-ir FILE] [--work FILE] "
+                 "[--time-passes] "
                  "[-- guest options]; vgc-cpucc --host-headers [--llvm DIR]; "
                  "vgc-cpucc --make-preludes DIR --host-root NAME [--llvm DIR] --include-dir DIR...; "
                  "a DIR may be followed by --known-as NAME");
