@@ -1,4 +1,4 @@
-"""Order of a warp's accesses to memory: kept for volatile shared memory, and for all memory with --lockstep."""
+"""Order of a warp's accesses to memory: kept for volatile accesses, and for all with --lockstep."""
 
 from __future__ import annotations
 
@@ -58,6 +58,32 @@ def test_reduction_whose_last_warp_does_not_wait(options: tuple[str, ...], threa
         sums = gpu.array(5, np.int32)
         gpu.launch("reduce", 5, threads, gpu.array(x.size, np.int32, x), sums, shared=4 * threads)
         assert sums.tolist() == x.reshape(5, threads).sum(1).tolist()
+
+
+IN_PLACE = r"""
+extern "C" __global__ void reduce(int *data, int *sums) { // as textbooks have it, in global memory
+    int tid = threadIdx.x, *own = data + blockIdx.x * blockDim.x;
+    for (int half = blockDim.x / 2; half > 32; half /= 2) {
+        if (tid < half) own[tid] += own[tid + half];
+        __syncthreads();
+    }
+    if (tid < 32) {
+        volatile int *v = own;
+        v[tid] += v[tid + 32]; v[tid] += v[tid + 16]; v[tid] += v[tid + 8]; v[tid] += v[tid + 4]; v[tid] += v[tid + 2]; v[tid] += v[tid + 1];
+    }
+    if (tid == 0) sums[blockIdx.x] = own[0];
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [64, 128, 1024])
+def test_volatile_global_memory_is_in_order_too(threads: int) -> None:
+    x = np.random.default_rng(threads).integers(-1000, 1000, 3 * threads).astype(np.int32)
+    with rig() as gpu:
+        gpu.load(IN_PLACE)
+        sums = gpu.array(3, np.int32)
+        gpu.launch("reduce", 3, threads, gpu.array(x.size, np.int32, x), sums)
+        assert sums.tolist() == x.reshape(3, threads).sum(1).tolist()
 
 
 @pytest.mark.parametrize("options", [(), LOCKSTEP])

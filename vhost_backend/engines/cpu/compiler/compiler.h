@@ -11,6 +11,7 @@
 //   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
 //   checks.cpp     with --memcheck and the like: has the runtime check accesses to memory
 //   warp_hazards.cpp  warns of programs that need their warps in step; warp_values.cpp has what lanes compute
+//   spins.cpp      lets threads that wait in a loop yield
 //   warp_order.cpp  lets warps wait between accesses to memory whose order counts
 //   block_atomics.cpp  makes atomics on shared memory plain instructions
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads; region.h
@@ -166,8 +167,10 @@ bool is_wait_name(llvm::StringRef name);
 /// Keeps the optimiser from merging and moving accesses to memory that other threads see, until `order_warps`. All that
 /// can be inlined must be.
 void pin_accesses(llvm::Module &module);
-/// Lets the warps of the program's kernels wait between accesses whose order counts: volatile ones to shared memory, or
-/// with `lockstep` all.
+/// Has threads that spin until another thread stores something yield in each round.
+void yield_in_spins(llvm::Module &module, const Program &program);
+/// Lets the warps of the program's kernels wait between accesses whose order counts: volatile ones, or with `lockstep`
+/// all.
 void order_warps(llvm::Module &module, const Program &program, bool lockstep);
 
 /// Mark atomics on shared memory while variables are known by name; turn marked ones into plain instructions.

@@ -78,6 +78,7 @@ void compile(Options options)
         flush_denormals(*module);
     if (warns)
         warn_of_hazards(program);
+    yield_in_spins(*module, program);
     order_warps(*module, program, options.lockstep);
     if (options.checks != 0)
         check_accesses(*module, program, options.checks);

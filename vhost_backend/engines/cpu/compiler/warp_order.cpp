@@ -3,8 +3,8 @@
 // of the warp (VGC_SITE_STEP) is put between accesses that may conflict: between a store and what follows it, and
 // between loads and a store.
 //
-// Volatile accesses to shared memory are ordered so in every program: that is how warps shared data before
-// __syncwarp(). With --lockstep all accesses to shared and global memory are. These are made volatile before the
+// Volatile accesses are ordered so in every program, those to shared memory also with what is not volatile: that is
+// how warps shared data before __syncwarp(). With --lockstep all accesses to shared and global memory are. These are made volatile before the
 // optimiser runs, which may keep in a register what another lane changes.
 #include "compiler.h"
 
@@ -180,8 +180,8 @@ class WarpOrder
             Access access;
             const auto [read, written] = addresses_of(instruction);
             const bool is_volatile = lockstep_ || instruction.isVolatile();
-            (is_volatile ? access.volatile_reads : access.reads) = places_of(read);
-            (is_volatile ? access.volatile_writes : access.writes) = places_of(written);
+            (is_volatile ? access.volatile_reads : access.reads) = places_of(read, is_volatile);
+            (is_volatile ? access.volatile_writes : access.writes) = places_of(written, is_volatile);
             if (lockstep_ && is_opaque_call(instruction))
                 access.volatile_reads = access.volatile_writes = ANYWHERE;
             if (Access().add(access))
@@ -192,10 +192,10 @@ class WarpOrder
     }
 
     /// Places where the address may be, if the order of accesses counts there.
-    Places places_of(const llvm::Value *pointer)
+    Places places_of(const llvm::Value *pointer, bool is_volatile)
     {
         if (!any_object(pointer, [&](const llvm::Value *object) {
-                return lockstep_ ? is_common(object) : is_shared_object(object);
+                return is_volatile ? is_common(object) : is_shared_object(object);
             }))
             return 0;
         llvm::SmallVector<const llvm::Value *, 4> objects;

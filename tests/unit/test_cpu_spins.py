@@ -1,0 +1,142 @@
+"""Threads that wait in a loop for what other threads of their block store."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.limits import HANGS_AFTER_S
+from tests.unit.cpu_rig import Rig, rig
+from vhost_backend.engines.cpu import CpuEngine
+
+SOURCE = r"""
+#define EXPORT extern "C" __global__ void
+__device__ int lock, count, turn;
+__device__ volatile int flag;
+
+EXPORT turns(int *order) { // the last thread goes first
+    int tid = threadIdx.x, last = blockDim.x - 1;
+    if (tid == last) turn = 0;
+    __syncthreads();
+    while (*(volatile int *)&turn != last - tid);
+    order[tid] = atomicAdd(&count, 1);
+    __threadfence();
+    atomicExch(&turn, last - tid + 1);
+}
+EXPORT consumers(int *out) {
+    __shared__ volatile int ready, value;
+    if (threadIdx.x == 0) ready = 0;
+    __syncthreads();
+    if (threadIdx.x < blockDim.x - 1) {
+        while (ready == 0) {}
+        out[threadIdx.x] = value;
+    } else {
+        value = 42;
+        __threadfence_block();
+        ready = 1;
+    }
+}
+EXPORT looks(int *out, int kind) { // at a flag that the last thread of the block sets
+    __shared__ int set;
+    if (threadIdx.x == 0) set = 0;
+    __syncthreads();
+    if (threadIdx.x == blockDim.x - 1) { atomicExch(&set, 1); }
+    if (kind == 0) while (atomicAdd(&set, 0) == 0);
+    else if (kind == 1) while (atomicCAS(&set, 1, 1) == 0);
+    else if (kind == 2) { bool seen = false; while (!seen) { if (atomicOr(&set, 0)) seen = true; } }
+    else if (kind == 3) for (int round = 0; __atomic_load_n(&set, __ATOMIC_ACQUIRE) == 0; round++) out[threadIdx.x] = -round;
+    else do { __threadfence(); } while (__ldcv(&set) == 0);
+    out[threadIdx.x] = kind;
+}
+EXPORT guarded(int *sum, int rounds) { // a lock that each thread takes
+    volatile int *own = sum;
+    for (int i = 0; i < rounds; i++) {
+        while (atomicCAS(&lock, 0, 1) != 0);
+        own[0] = own[0] + 1;
+        own[1] = own[1] + threadIdx.x;
+        __threadfence();
+        atomicExch(&lock, 0);
+    }
+}
+EXPORT tried(int *sum, int rounds) {
+    volatile int *own = sum;
+    for (int i = 0; i < rounds; i++)
+        for (bool done = false; !done;)
+            if (atomicExch(&lock, 1) == 0) {
+                own[0] = own[0] + 1;
+                own[1] = own[1] + threadIdx.x;
+                __threadfence();
+                atomicExch(&lock, 0);
+                done = true;
+            }
+}
+EXPORT update(float *max, const float *x) { // as nvcc's users write what the hardware lacks: no thread waits
+    int *word = (int *)max, old = *word, seen;
+    do { seen = old; old = atomicCAS(word, seen, __float_as_int(fmaxf(x[threadIdx.x], __int_as_float(seen)))); } while (seen != old);
+}
+EXPORT sum(const volatile int *x, int *out, int n) {
+    int s = 0;
+    for (int i = 0; i < n && x[i] >= 0; i++) s += x[i];
+    out[threadIdx.x] = s;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Rig]:
+    with rig() as made:
+        made.load(SOURCE)
+        yield made
+
+
+@pytest.mark.parametrize("threads", [2, 32, 100, 256])
+def test_threads_take_turns(gpu: Rig, threads: int) -> None:
+    gpu.variable("count")[...] = 0
+    order = gpu.array(threads, np.int32)
+    gpu.launch("turns", 1, threads, order)
+    assert order.tolist() == list(range(threads))[::-1]
+
+
+@pytest.mark.parametrize("threads", [2, 32, 33, 1024])
+def test_the_last_thread_provides(gpu: Rig, threads: int) -> None:
+    out = gpu.array(threads, np.int32)
+    gpu.launch("consumers", 4, threads, out)
+    assert out.tolist() == [42] * (threads - 1) + [0]
+
+
+@pytest.mark.parametrize("kind", range(5))
+@pytest.mark.parametrize("threads", [32, 64])
+def test_forms_of_looking(gpu: Rig, kind: int, threads: int) -> None:
+    out = gpu.array(threads, np.int32, -1)
+    gpu.launch("looks", 2, threads, out, np.int32(kind))
+    assert out.tolist() == [kind] * threads
+
+
+@pytest.mark.parametrize("name", ["guarded", "tried"])
+def test_a_lock_of_threads_of_many_blocks(gpu: Rig, name: str) -> None:
+    sums = gpu.array(2, np.int32)
+    gpu.launch(name, 4, 64, sums, np.int32(3))
+    assert sums.tolist() == [4 * 64 * 3, 4 * 3 * sum(range(64))]
+    assert not gpu.variable("lock").any()
+
+
+def test_what_is_no_spin_does_not_yield(gpu: Rig, tmp_path: Path) -> None:
+    x = np.arange(32, dtype=np.float32)
+    largest = gpu.array(1, np.float32)
+    gpu.launch("update", 1, 32, largest, gpu.array(32, np.float32, x))
+    assert largest[0] == 31
+    kept = SOURCE[: SOURCE.index("EXPORT turns")] + SOURCE[SOURCE.index("EXPORT update") :]
+    assert [yields_of(text, tmp_path) for text in (kept, SOURCE)] == [False, True]
+
+
+def yields_of(source: str, folder: Path) -> bool:
+    """True if any kernel has a place where threads yield."""
+    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), (), {})
+    (folder / job.input_name).write_text(source)
+    argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
+    subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
+    return "i32 18," in (folder / "ir").read_text()  # VGC_SITE_YIELD in the table of waits
