@@ -110,7 +110,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             with _open_for_run(arguments, cast("TextIO | None", hot_lines)) as device:
                 print(runner.run(device, arguments))
             if hot_lines is not None:
-                print(hot_lines.table(arguments.file.name, arguments.file.read_text(errors="replace").splitlines()))
+                print(hot_lines.table(runner.sources_of(arguments)))
         case "bench":
             print(bench.run(arguments.device, arguments.seconds))
     return 0

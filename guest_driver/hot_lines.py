@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import TextIO
 
 SOURCE_NAME: Final = "source.cu"
@@ -49,11 +49,10 @@ class HotLines(io.TextIOBase):
             self._samples[key] = self._samples.get(key, 0) + int(found["samples"])
         return found is not None
 
-    def table(self, name: str, source: Sequence[str]) -> str:
+    def table(self, sources: Mapping[str, tuple[str, Sequence[str]]]) -> str:
         """Formats the samples for people: for each kernel its lines, the hottest first, with their text.
 
-        :param name: file name to show for the program's own source.
-        :param source: lines of the program's source.
+        :param sources: file name to show, and lines, of each source by the name under which the host compiles it.
         """
         rows = []
         for kernel in dict.fromkeys(kernel for kernel, _ in self._samples):
@@ -64,14 +63,15 @@ class HotLines(io.TextIOBase):
                 continue
             rows.append(f"hot lines of kernel '{kernel}', {total} samples:")
             for place, count in sorted(places.items(), key=lambda item: -item[1]):
-                shown, text = _described(place, name, source)
+                shown, text = _described(place, sources)
                 rows.append(f"{count / total:7.1%}  {shown:<16}  {text}".rstrip())
         return "\n".join(rows) or "no profile: the program launched no kernel"
 
 
-def _described(place: str, name: str, source: Sequence[str]) -> tuple[str, str]:
+def _described(place: str, sources: Mapping[str, tuple[str, Sequence[str]]]) -> tuple[str, str]:
     file, _, number = place.rpartition(":")
-    if file != SOURCE_NAME or not number.isdigit():
+    if file not in sources or not number.isdigit():
         return place, ""
+    name, source = sources[file]
     line = int(number)
     return f"{name}:{line}", source[line - 1].strip() if 1 <= line <= len(source) else ""

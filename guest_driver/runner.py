@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guest_driver.arguments import In, Param, check_buffer, pack
 from guest_driver.device import Device
+from guest_driver.hot_lines import SOURCE_NAME
 from guest_driver.job import Timing
 from guest_driver.memory import DeviceArray
 from guest_driver.program import Unit
@@ -164,6 +165,15 @@ def _program(device: Device | ShadowDevice, arguments: argparse.Namespace) -> Pr
         if kind != "cuda":
             raise ValueError(f"{file}: a {kind} cannot be linked with other files; allowed: CUDA sources")
     return device.link([Unit(str(file), file.read_bytes()) for file in arguments.file], options)
+
+
+def sources_of(arguments: argparse.Namespace) -> dict[str, tuple[str, list[str]]]:
+    """Names and lines of the sources that the command line names, by the names under which the host compiles them."""
+    names = [SOURCE_NAME] if len(arguments.file) == 1 else map(str, arguments.file)
+    return {
+        name: (file.name, file.read_text(errors="replace").splitlines())
+        for name, file in zip(names, arguments.file, strict=True)
+    }
 
 
 def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:

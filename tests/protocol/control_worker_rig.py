@@ -38,7 +38,7 @@ AREA_BYTES: Final = 4 << 20
 SOURCE: Final = r"""
 #include <vgc.h>
 // gate[0]: so many records are wanted, < 0: the end; gate[1]: so many have been made
-extern "C" __global__ void speaks(volatile int *gate) {
+extern "C" __global__ void __launch_bounds__(64) speaks(volatile int *gate) {
     for (int made = 0; gate[0] >= 0;)
         if (made < gate[0]) {
             vgc_log(VGC_INFO, "record %d of %s", made, "speaks");

@@ -24,7 +24,7 @@ __device__ void says_everything(int round) {
     vgc_fault(1, "odd %d", round);
 }
 // It runs all the while, and speaks in each round: gate[0] is the round, < 0: the end
-extern "C" __global__ void stays(volatile int *gate) {
+extern "C" __global__ void __launch_bounds__(64) stays(volatile int *gate) {
     for (int round = 0; gate[0] >= 0;)
         if (round < gate[0]) {
             says_everything(++round);

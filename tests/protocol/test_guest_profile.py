@@ -77,7 +77,7 @@ def test_text_of_kernels_passes_through() -> None:
     lines.write("file\nprofile: other code: 10 of 40 samples in kernel 'k'\nprofile: source.cu:9: 0 of 0")
     lines.flush()
     assert shown.getvalue() == "hello world\nprofile: mine\nprofile\n"
-    assert lines.table("a.cu", ["int a;", "  int b;"]).splitlines() == [
+    assert lines.table({"source.cu": ("a.cu", ["int a;", "  int b;"])}).splitlines() == [
         "hot lines of kernel 'k', 40 samples:",
         "  75.0%  a.cu:2            int b;",
         "  25.0%  other code",

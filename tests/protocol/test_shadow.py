@@ -240,9 +240,9 @@ def test_run_shows_all_differences_and_fails(
     pair: vgc.ShadowDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = apart(pair, step=1, ints=1)
-    monkeypatch.setattr(pair, "compile", lambda *_: program)
+    monkeypatch.setattr(pair, "compile", lambda *_, **__: program)
 
-    def opened(given: argparse.Namespace) -> vgc.ShadowDevice:
+    def opened(given: argparse.Namespace, _output: object) -> vgc.ShadowDevice:
         assert given.shadow == "0000:00:05.0"
         return pair
 

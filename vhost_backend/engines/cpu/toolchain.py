@@ -70,6 +70,7 @@ def compile_job(
         COMPILER,
         *_folder("--llvm", LLVM_DIR),
         *_folder("--include-dir", INCLUDE_DIR),
+        *_folder("--parent-dir", CONTROL_DIR),  # its headers include ../vgc_control.h
         *_folder("--include-dir", CONTROL_DIR / "include"),
         *(("--system-dir", nvidias.folder, "--known-as", str(INSIDE / "cccl")) if nvidias else ()),
         *(word for folder in folders for word in _folder("--system-dir", folder)),

@@ -196,7 +196,7 @@ Options parse_options(int argc, char **argv)
 {
     Options options;
     int i = 1;
-    std::string work;
+    std::string work, parent;
     bool times = false;
     auto own = [&](llvm::StringRef word, llvm::StringRef name, std::string &into) {
         if (word != name)
@@ -227,7 +227,7 @@ Options parse_options(int argc, char **argv)
             options.host_headers = true;
         else if (!folder(word, "--include-dir", options.include_dirs) && !folder(word, "--prelude", options.preludes) &&
                  !own(word, "--make-preludes", options.make_preludes) && !own(word, "--host-root", options.host_root) &&
-                 !known_as(word) && !folder(word, "--system-dir", options.system_dirs) &&
+                 !known_as(word) && !own(word, "--parent-dir", parent) && !folder(word, "--system-dir", options.system_dirs) &&
                  !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
                  !own(word, "--dump-ir", options.dump_ir) && !own(word, "--work", work) &&
                  !flag(word, "--time-passes", times) && !flag(word, "--units", options.units) &&
@@ -237,7 +237,7 @@ Options parse_options(int argc, char **argv)
                  "[--time-passes] "
                  "[-- guest options]; vgc-cpucc --host-headers [--llvm DIR]; "
                  "vgc-cpucc --make-preludes DIR --host-root NAME [--llvm DIR] --include-dir DIR...; "
-                 "a DIR may be followed by --known-as NAME");
+                 "a DIR, or --parent-dir DIR that others are in, may be followed by --known-as NAME");
     }
     if (options.host_headers || !options.make_preludes.empty())
         return options;

@@ -4,8 +4,8 @@
 // between loads and a store.
 //
 // Volatile accesses are ordered so in every program, those to shared memory also with what is not volatile: that is
-// how warps shared data before __syncwarp(). With --lockstep all accesses to shared and global memory are. These are made volatile before the
-// optimiser runs, which may keep in a register what another lane changes.
+// how warps shared data before __syncwarp(). With --lockstep all accesses to shared and global memory are. These are
+// made volatile before the optimiser runs, which may keep in a register what another lane changes.
 #include "compiler.h"
 
 #include <deque>
