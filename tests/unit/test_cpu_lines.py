@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import LaunchError, compile_image, rig
+from tests.fakes.units import Unit
+from tests.unit.cpu_rig import LaunchError, compile_image, link_image, rig
 
 FEATURES = Path(__file__).with_name("cpu_features.cu").read_text()
 
@@ -54,6 +55,40 @@ def test_images_have_lines_if_asked_for() -> None:
     assert section(plain, ".debug_line") is None
     assert section(lines, ".debug_line") is not None
     assert trap(plain).startswith("__trap() in kernel 'barriers'")
+
+
+TWINS = """
+
+extern "C" __global__ void steps(int n) {
+    __shared__ int s[32];
+    s[threadIdx.x] = 0;
+    __syncthreads();
+    { s[threadIdx.x] += 1; __syncthreads(); if (s[threadIdx.x] == n) __trap(); }
+    { s[threadIdx.x] += 1; __syncthreads(); if (s[threadIdx.x] == n) __trap(); }
+    { s[threadIdx.x] += 1; __syncthreads(); if (s[threadIdx.x] == n) __trap(); }
+}
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_equal_code_of_several_lines_keeps_each_line(n: int) -> None:
+    with rig() as gpu:
+        gpu.load_image(compile_image(TWINS, ("-lineinfo",))[0])
+        with pytest.raises(LaunchError, match=rf"at source\.cu:{6 + n}\b"):
+            gpu.launch("steps", 1, 32, np.int32(n))
+
+
+@pytest.mark.parametrize("option", ["-lineinfo", "--profile"])
+def test_lines_of_units_have_the_units_names(option: str) -> None:
+    kernel = 'extern __device__ void stop(int); extern "C" __global__ void f() { stop(1); }'
+    units = [
+        Unit("a.cu", kernel, (option,)),
+        Unit("b.cu", "\n__device__ void stop(int n) { if (n) __trap(); }", (option,)),
+    ]
+    with rig() as gpu:
+        gpu.load_image(link_image(*units)[0])
+        with pytest.raises(LaunchError, match=r"at b\.cu:2"):
+            gpu.launch("f", 1, 1)
 
 
 @pytest.mark.parametrize("option", ["-lineinfo", "--generate-line-info", "-G", "--profile"])

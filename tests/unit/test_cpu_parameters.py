@@ -160,3 +160,25 @@ def test_references_are_pointers() -> None:
         item, last, out = made.array(2, np.int32, [7, 0]), made.array(2, np.float32, [0, 3]), made.array(4, np.int32)
         made.launch("references", 1, 4, item, out, last, item)
         assert out.tolist() == [11] * 4
+
+
+BITS = r"""
+struct Key { unsigned long long key : 40, value : 24; };
+struct Flags { int a; unsigned low : 8, high : 24; };
+struct Split { unsigned long long first : 40, : 0; unsigned second : 3; };
+extern "C" __global__ void bits(Key key, int n, Flags flags, Split split, long long *out) {
+    out[0] = key.key; out[1] = key.value; out[2] = n; out[3] = flags.a; out[4] = flags.low; out[5] = flags.high;
+    out[6] = split.first; out[7] = split.second;
+}
+"""
+
+
+def test_bit_fields_are_where_they_are_in_memory() -> None:
+    with rig() as made:
+        made.load(BITS)
+        out = made.array(8, np.int64)
+        key = (123_456_789_012 | 54_321 << 40).to_bytes(8, "little")
+        flags = (7).to_bytes(4, "little") + (200 | 70_000 << 8).to_bytes(4, "little")
+        split = (987_654_321_000).to_bytes(8, "little") + (5).to_bytes(8, "little")
+        made.launch("bits", 1, 1, key, np.int32(-3), flags, split, out)
+        assert out.tolist() == [123_456_789_012, 54_321, -3, 7, 200, 70_000, 987_654_321_000, 5]

@@ -140,3 +140,42 @@ def yields_of(source: str, folder: Path) -> bool:
     argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
     subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
     return "i32 18," in (folder / "ir").read_text()  # VGC_SITE_YIELD in the table of waits
+
+
+ROUNDS = r"""
+extern "C" __global__ void counted(const int *n, int *out) {
+    __shared__ int s[32];
+    int lane = threadIdx.x, sum = 0;
+    for (int i = 0; i < n[lane]; i++) sum += i * lane + 1;
+    s[lane] = sum;
+    out[lane] = s[lane ^ 1];
+}
+"""
+
+
+def test_loops_that_count_keep_their_warp_together() -> None:
+    rounds = np.arange(32)[::-1]
+    with rig() as gpu:
+        gpu.load(ROUNDS, ["--lockstep"])
+        out = gpu.array(32, np.int32)
+        gpu.launch("counted", 1, 32, gpu.array(32, np.int32, rounds), out)
+        sums = rounds * (rounds - 1) // 2 * np.arange(32) + rounds
+        assert out.tolist() == sums[np.arange(32) ^ 1].tolist()
+
+
+def test_local_memory_too_large_to_be_kept_stays_local() -> None:
+    source = """
+        __device__ int lock;
+        extern "C" __global__ void f(float *o) {
+            float local[20000];
+            for (int i = 0; i < 20000; i++) local[i] = i + threadIdx.x;
+            while (atomicCAS(&lock, 0, 1) != 0);
+            *o += local[(int)*o % 7 + 3];
+            atomicExch(&lock, 0);
+        }
+    """
+    with rig() as gpu:
+        gpu.load(source)
+        out = gpu.array(1, np.float32)
+        gpu.launch("f", 1, 1, out)
+        assert out[0] == 3

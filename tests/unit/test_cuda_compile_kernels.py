@@ -53,6 +53,7 @@ HEADERS: Final = (
     *("cooperative_groups.h", "cooperative_groups/reduce.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h"),
 )
 
+INCLUDE: Final = re.compile(r"^#include .*\n", re.MULTILINE)
 CPU_ENGINE_ONLY: Final = (
     ('asm volatile("ud2")', "__trap()"),
     (
@@ -99,7 +100,9 @@ def test_example_kernels_compile(name: str, arch: str) -> None:
 @needs_nvcc
 @pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
 def test_all_kernels_compile_with_nvcc(arch: str) -> None:
-    source = "\n".join(f"namespace {path.stem} {{\n{path.read_text()}\n}}" for path in BENCH)
+    texts = {path.stem: path.read_text() for path in BENCH}
+    includes = "".join(line for text in texts.values() for line in INCLUDE.findall(text))
+    source = includes + "\n".join(f"namespace {name} {{\n{INCLUDE.sub('', text)}\n}}" for name, text in texts.items())
     assert {kernel.name for kernel in parsed(source, arch=arch, compiler="nvcc").kernels} == set(
         C_NAMES.findall(source)
     )

@@ -27,6 +27,7 @@ struct cpu_code {
 struct cpu_samples {
     uint64_t first_code; /* addresses of the launch's code */
     uint64_t last_code;
+    uint64_t taken;     /* all samples */
     uint64_t elsewhere; /* samples in no code of the program */
     uint64_t lost;      /* for which the table had no room */
     struct {

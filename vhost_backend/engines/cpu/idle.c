@@ -74,9 +74,11 @@ static uint64_t call_spinning(struct cpu_engine *engine, uint64_t wanted)
 
 void cpu_wake_one(struct cpu_engine *engine)
 {
-    if (engine->sleeping_pes <= engine->waking_pes)
+    if (engine->sleeping_pes == 0)
         return;
-    engine->waking_pes++;
+    if (engine->waking_pes < engine->sleeping_pes)
+        engine->waking_pes++;
+    /* also when all have been signalled: condition variables of glibc before 2.41 may lose one */
     pthread_cond_signal(&engine->work);
 }
 

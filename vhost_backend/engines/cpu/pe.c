@@ -118,7 +118,7 @@ static void next_block(struct cpu_pe *pe)
  * that were taken with one that is much longer than they are wait for a short while only. */
 static uint32_t size_chunk(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t next)
 {
-    uint64_t now = __builtin_ia32_rdtsc(), took = now - pe->chunk_began + 1;
+    uint64_t now = __builtin_ia32_rdtsc(), took = (now - pe->chunk_began) | 1; /* counters of two CPUs may differ */
     uint64_t fair = (launch->num_blocks - next) / (2 * (uint64_t)launch->num_pes);
     uint64_t most = fair < CHUNK_BLOCKS ? fair : CHUNK_BLOCKS;
     uint64_t factor = CHUNK_TICKS / took;

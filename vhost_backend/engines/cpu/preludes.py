@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,12 +34,15 @@ class Prelude:
 
 
 def preludes(compiler: Path, names: Mapping[Path, Path]) -> tuple[Prelude, ...]:
-    """All preludes of `compiler`. They are read again only when their files, or the compiler's, have changed.
+    """All preludes of `compiler`. They are read again only when their files, the compiler's, or headers have changed.
 
     :param names: host's folder of each folder that a compiler sees, the special ones before those that contain them.
     """
     folder = compiler.parent / FOLDER
-    files = (compiler, *(folder / f"{kind}{suffix}" for kind in KINDS for suffix in _SUFFIXES))
+    files = [compiler, *(folder / f"{kind}{suffix}" for kind in KINDS for suffix in _SUFFIXES)]
+    for kind in KINDS:
+        made = folder / f"{kind}.made"
+        files += _headers(made, _state(made), tuple(names.items()))
     return _examined(compiler, tuple(names.items()), tuple(map(_state, files)))
 
 
@@ -51,20 +54,36 @@ def _state(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
+@functools.lru_cache(maxsize=8)
+def _headers(made: Path, _of: tuple[int, int, int] | None, names: tuple[tuple[Path, Path], ...]) -> tuple[Path, ...]:
+    """Headers in a prelude's list of digests; none if the list is missing or damaged."""
+    try:
+        listed = tuple(_made(made.read_text()))
+    except (OSError, ValueError):
+        return ()
+    return tuple(_of_host(Path(name), dict(names)) for kind, _, name in listed if kind == "file")
+
+
 @functools.lru_cache(maxsize=4)
 def _examined(
     compiler: Path, names: tuple[tuple[Path, Path], ...], _states: tuple[tuple[int, int, int] | None, ...]
 ) -> tuple[Prelude, ...]:
     found = []
+    digest = functools.cache(_digest)  # the kinds have most headers in common, and the compiler is large
     for kind in KINDS:
         path = compiler.parent / FOLDER / f"{kind}.pch"
-        found.append(Prelude(path, _fault(path, compiler, dict(names))))
+        found.append(Prelude(path, _fault(path, compiler, dict(names), digest)))
         if found[-1].fault:
             log.warning("prelude_unused", prelude=kind, reason=found[-1].fault)
     return tuple(found)
 
 
-def _fault(prelude: Path, compiler: Path, names: Mapping[Path, Path]) -> str:
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _fault(prelude: Path, compiler: Path, names: Mapping[Path, Path], digest: Callable[[Path], str]) -> str:
     """First difference between a prelude's list of digests and the files; empty: none."""
     try:
         made = list(_made(prelude.with_suffix(".made").read_text()))
@@ -78,7 +97,7 @@ def _fault(prelude: Path, compiler: Path, names: Mapping[Path, Path]) -> str:
     for kind, wanted, name in made:
         path = files.get(kind) or _of_host(Path(name), names)
         try:
-            is_same = hashlib.sha256(path.read_bytes()).hexdigest() == wanted
+            is_same = digest(path) == wanted
         except OSError as error:
             return f"{path} cannot be read: {error.strerror}"
         if not is_same:

@@ -75,6 +75,7 @@ static void on_sample(int signal, siginfo_t *info, void *context)
     if (pe == NULL || !atomic_load_explicit(&pe->is_sampled, memory_order_acquire))
         return;
     uint64_t address = program_counter(pe, context);
+    pe->samples->taken++;
     if (address != 0)
         count(pe->samples, address);
     else
@@ -111,8 +112,8 @@ static bool start_sampler(struct cpu_engine *engine)
     struct cpu_sampler *sampler = &engine->sampler;
     struct sigaction action = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     sigset_t blocked, before;
-    if (sampler->is_started)
-        return true;
+    if (sampler->is_started || sampler->closing)
+        return !sampler->closing;
     if (sigaction(SIGPROF, &action, NULL) != 0)
         return false;
     sigfillset(&blocked);
@@ -142,10 +143,11 @@ void cpu_profile_begin(struct cpu_pe *pe, const struct cpu_launch *launch)
     if ((launch->kernel->flags & VGC_CPU_KERNEL_PROFILE) == 0)
         return;
     if (pe->samples == NULL)
-        pe->samples = malloc(sizeof(*pe->samples));
+        pe->samples = calloc(1, sizeof(*pe->samples));
     if (pe->samples == NULL || !cpu_find_image(engine, (uint64_t)(uintptr_t)launch->kernel, false, &elf))
         return;
-    memset(pe->samples, 0, sizeof(*pe->samples));
+    if (pe->samples->taken != 0)
+        memset(pe->samples, 0, sizeof(*pe->samples));
     if (!cpu_code_range(&elf, &pe->samples->first_code, &pe->samples->last_code))
         return;
     pthread_mutex_lock(&engine->sampler.lock);
@@ -212,7 +214,7 @@ void cpu_profile_end(struct cpu_pe *pe, struct cpu_launch *launch)
     pthread_mutex_unlock(&engine->sampler.lock);
     const struct cpu_samples *samples = pe->samples;
     struct cpu_code *codes = NULL;
-    if (cpu_find_image(engine, (uint64_t)(uintptr_t)launch->kernel, false, &elf))
+    if (samples->taken != 0 && cpu_find_image(engine, (uint64_t)(uintptr_t)launch->kernel, false, &elf))
         codes = codes_of(samples, &elf, &num_codes);
     pthread_mutex_lock(&engine->lock);
     if (launch->profile == NULL)
@@ -249,6 +251,9 @@ static void print_profile(struct cpu_engine *engine, struct cpu_launch *launch)
     uint32_t context = launch->op->context;
     cpu_copy_name(kernel, sizeof(kernel),
                   ((const struct vgc_cpu_kernel_desc *)launch->op->kernel->engine_private)->name);
+    const struct cpu_output *output = &engine->outputs[context];
+    if (output->len != 0 && output->text[output->len - 1] != '\n')
+        cpu_append_output(engine, context, "\n", 1);
     int printed = 0, most;
     for (; printed < PRINTED_LINES && (most = most_of(profile)) >= 0; printed++) {
         cpu_copy_name(file, sizeof(file), profile->lines[most].file);

@@ -101,6 +101,20 @@ static void take_out(struct vgc_cpu_program *program)
     bound_frames(engine);
 }
 
+/* True if kernels of the image have clusters that can be: they are divided by where no fault is expected. */
+static bool has_sound_clusters(const struct vgc_cpu_image *image)
+{
+    for (uint32_t i = 0; i < image->num_kernels; i++) {
+        const uint32_t *cluster = image->kernels[i].cluster;
+        uint64_t blocks = 1;
+        for (int axis = 0; axis < 3; axis++)
+            blocks *= cluster[axis] <= VGC_CPU_MAX_CLUSTER ? cluster[axis] : 0;
+        if (blocks == 0 || blocks > VGC_CPU_MAX_CLUSTER)
+            return false;
+    }
+    return true;
+}
+
 /* Loads an image; takes ownership of the file's mapping. */
 static struct vgc_cpu_program *load(struct cpu_engine *engine, struct cpu_elf *elf, uint64_t at, uint32_t context,
                                     char *why)
@@ -111,10 +125,12 @@ static struct vgc_cpu_program *load(struct cpu_engine *engine, struct cpu_elf *e
         return NULL;
     }
     struct vgc_cpu_program *program = calloc(1, sizeof(*program) + image->num_kernels * sizeof(struct vgc_kernel));
-    if (program == NULL) {
+    bool is_sound = has_sound_clusters(image);
+    if (program == NULL || !is_sound) {
         cpu_elf_unload(engine, elf);
         unmap_file(elf);
-        snprintf(why, VGC_CPU_WHY, "no memory for the program's table");
+        free(program);
+        snprintf(why, VGC_CPU_WHY, is_sound ? "no memory for the program's table" : "a kernel has impossible clusters");
         return NULL;
     }
     program->engine = engine;

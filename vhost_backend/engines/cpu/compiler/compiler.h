@@ -164,9 +164,14 @@ class SharedMemory
 bool is_shared_object(const llvm::Value *object);
 /// True for functions whose calls are waits for other threads.
 bool is_wait_name(llvm::StringRef name);
+/// Metadata of accesses that are volatile only until the optimiser has run.
+inline constexpr char PINNED[] = "vgc.step";
 /// Keeps the optimiser from merging and moving accesses to memory that other threads see, until `order_warps`. All that
 /// can be inlined must be.
 void pin_accesses(llvm::Module &module);
+/// True if the kernel may be given waits that it does not ask for. What its threads keep in local memory is then the
+/// launch's, for all threads of a block at once.
+bool can_wait(const llvm::Function &kernel);
 /// Has threads that spin until another thread stores something yield in each round.
 void yield_in_spins(llvm::Module &module, const Program &program);
 /// Lets the warps of the program's kernels wait between accesses whose order counts: volatile ones, or with `lockstep`

@@ -142,8 +142,15 @@ void find_data(const DIType *type, uint64_t offset, bool (&halves)[2])
         for (const llvm::DINode *element : composite->getElements())
             if (const auto *member = llvm::dyn_cast<DIDerivedType>(element);
                 member != nullptr && !member->isStaticMember() &&
-                (member->getTag() == llvm::dwarf::DW_TAG_member || member->getTag() == llvm::dwarf::DW_TAG_inheritance))
-                find_data(member, offset + member->getOffsetInBits() / 8, halves);
+                (member->getTag() == llvm::dwarf::DW_TAG_member ||
+                 member->getTag() == llvm::dwarf::DW_TAG_inheritance)) {
+                const uint64_t first = 8 * offset + member->getOffsetInBits();
+                if (!member->isBitField())
+                    find_data(member, first / 8, halves);
+                else if (first < 128 && member->getSizeInBits() != 0) // its type is larger than the member
+                    halves[first / 64] = halves[std::min<uint64_t>(127, first + member->getSizeInBits() - 1) / 64] =
+                        true;
+            }
 }
 
 /// Finds the IR arguments, beginning at `arg`, that carry a parameter after clang's x86-64 lowering.

@@ -227,7 +227,8 @@ Options parse_options(int argc, char **argv)
             options.host_headers = true;
         else if (!folder(word, "--include-dir", options.include_dirs) && !folder(word, "--prelude", options.preludes) &&
                  !own(word, "--make-preludes", options.make_preludes) && !own(word, "--host-root", options.host_root) &&
-                 !known_as(word) && !own(word, "--parent-dir", parent) && !folder(word, "--system-dir", options.system_dirs) &&
+                 !known_as(word) && !own(word, "--parent-dir", parent) &&
+                 !folder(word, "--system-dir", options.system_dirs) &&
                  !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
                  !own(word, "--dump-ir", options.dump_ir) && !own(word, "--work", work) &&
                  !flag(word, "--time-passes", times) && !flag(word, "--units", options.units) &&

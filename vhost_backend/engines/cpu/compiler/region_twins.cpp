@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Hashing.h"
+#include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 
@@ -93,6 +94,11 @@ class Comparison
         const auto *b = llvm::dyn_cast_or_null<llvm::MDNode>(right);
         if (a == nullptr || b == nullptr)
             return left == right;
+        const auto *place = llvm::dyn_cast<llvm::DILocation>(a);
+        const auto *other = llvm::dyn_cast<llvm::DILocation>(b);
+        if (a->getMetadataID() != b->getMetadataID() ||
+            (place != nullptr && (place->getLine() != other->getLine() || place->getColumn() != other->getColumn())))
+            return false;
         const auto [there, is_new] = node_pair_of_.try_emplace(a, b);
         const auto [back, is_new_too] = node_pair_of_back_.try_emplace(b, a);
         if (!is_new || !is_new_too)

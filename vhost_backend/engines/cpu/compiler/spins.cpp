@@ -12,6 +12,7 @@
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Dominators.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
@@ -21,6 +22,7 @@ namespace
 {
 
 const size_t MAX_LOOKED_AT = 256; // instructions that a loop's exit depends on
+const uint64_t MAX_KEPT = 4096;   // bytes of local memory per thread
 
 /// True for an update that writes what it read.
 bool changes_nothing(const llvm::AtomicRMWInst &update)
@@ -53,7 +55,7 @@ bool has_fence(const llvm::Loop &loop)
 bool is_look(const llvm::Instruction &instruction, const llvm::Loop &loop)
 {
     if (const auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction))
-        return (load->isVolatile() || load->isAtomic() || has_fence(loop)) &&
+        return ((load->isVolatile() && load->getMetadata(PINNED) == nullptr) || load->isAtomic() || has_fence(loop)) &&
                loop.isLoopInvariant(load->getPointerOperand()) &&
                !llvm::isa<llvm::AllocaInst>(llvm::getUnderlyingObject(load->getPointerOperand()));
     if (const auto *swap = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&instruction))
@@ -74,7 +76,8 @@ class Exits
         llvm::SmallVector<llvm::BasicBlock *, 4> blocks;
         loop.getExitingBlocks(blocks);
         for (const llvm::BasicBlock *block : blocks)
-            add_end(*block);
+            if (!counts(*block))
+                add_end(*block);
     }
 
     bool depend_on_looks()
@@ -92,6 +95,36 @@ class Exits
     }
 
   private:
+    /// True for an exit that the loop reaches by counting up to a number, whatever that is.
+    bool counts(const llvm::BasicBlock &block) const
+    {
+        const auto *branch = llvm::dyn_cast<llvm::BranchInst>(block.getTerminator());
+        const auto *compare = branch != nullptr && branch->isConditional()
+                                  ? llvm::dyn_cast<llvm::ICmpInst>(branch->getCondition())
+                                  : nullptr;
+        return compare != nullptr &&
+               llvm::any_of(compare->operands(), [&](const llvm::Use &operand) { return is_count(operand.get()); });
+    }
+
+    bool is_count(const llvm::Value *value) const
+    {
+        if (const auto *cast = llvm::dyn_cast<llvm::CastInst>(value))
+            return is_count(cast->getOperand(0));
+        if (const auto *sum = llvm::dyn_cast<llvm::BinaryOperator>(value))
+            return sum->getOpcode() == llvm::Instruction::Add && loop_.contains(sum) &&
+                   loop_.isLoopInvariant(sum->getOperand(1)) && llvm::isa<llvm::PHINode>(sum->getOperand(0)) &&
+                   is_count(sum->getOperand(0));
+        const auto *phi = llvm::dyn_cast<llvm::PHINode>(value);
+        if (phi == nullptr || phi->getParent() != loop_.getHeader())
+            return false;
+        return llvm::all_of(phi->blocks(), [&](const llvm::BasicBlock *from) {
+            const llvm::Value *next = phi->getIncomingValueForBlock(from);
+            const auto *sum = llvm::dyn_cast<llvm::BinaryOperator>(next);
+            return !loop_.contains(from) || (sum != nullptr && sum->getOpcode() == llvm::Instruction::Add &&
+                                             sum->getOperand(0) == phi && loop_.isLoopInvariant(sum->getOperand(1)));
+        });
+    }
+
     void add(const llvm::Value *value)
     {
         const auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
@@ -126,10 +159,29 @@ class Exits
 
 } // namespace
 
+bool can_wait(const llvm::Function &kernel)
+{
+    uint64_t bytes = 0;
+    for (const llvm::Instruction &instruction : llvm::instructions(kernel)) {
+        const auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+        if (call != nullptr && call->getCalledFunction() != nullptr &&
+            is_wait_name(call->getCalledFunction()->getName()))
+            return true;
+        const auto *slot = llvm::dyn_cast<llvm::AllocaInst>(&instruction);
+        if (slot == nullptr)
+            continue;
+        bytes += slot->isStaticAlloca() ? slot->getAllocationSize(kernel.getParent()->getDataLayout())->getFixedValue()
+                                        : MAX_KEPT + 1;
+    }
+    return bytes <= MAX_KEPT;
+}
+
 void yield_in_spins(llvm::Module &module, const Program &program)
 {
     auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(module.getContext()), false);
     for (const Kernel &kernel : program.kernels) {
+        if (!can_wait(*kernel.function))
+            continue;
         const llvm::DominatorTree dominators(*kernel.function);
         const llvm::LoopInfo loops(dominators);
         llvm::SmallVector<std::pair<llvm::BasicBlock *, llvm::BasicBlock *>> rounds;

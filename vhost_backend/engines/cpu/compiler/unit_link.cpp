@@ -136,6 +136,11 @@ std::unique_ptr<llvm::Module> link_units(llvm::LLVMContext &context, Options &op
     options.flush_denormals = first.flush_denormals;
     options.lockstep = first.lockstep;
     options.checks = first.checks;
+    options.is_silent |= llvm::all_of(units, [](const Unit &unit) { return unit.options.is_silent; });
+    for (const Unit &unit : units) { // units without lines have none then
+        options.lines |= unit.options.lines;
+        options.profile |= unit.options.profile;
+    }
     return linker.take();
 }
 

@@ -114,6 +114,8 @@ std::vector<Unit> read_units(const Options &options)
         fail("--name-expression is for the program (allowed: for the unit that has the template)");
     Reader reader(program);
     const auto head = reader.record<vgc_units>("its head");
+    if (head.reserved != 0)
+        fail("the program's head has " + llvm::Twine(head.reserved) + " in a reserved field (allowed: 0)");
     if (head.num_units == 0 || head.num_units > VGC_MAX_UNITS)
         fail("the program has " + llvm::Twine(head.num_units) + " units (allowed: 1 to " +
              llvm::Twine(int(VGC_MAX_UNITS)) + ")");

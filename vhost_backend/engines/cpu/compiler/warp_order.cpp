@@ -22,8 +22,6 @@ namespace vgc
 namespace
 {
 
-const char *const MARK = "vgc.step"; // metadata of accesses that are volatile only until the optimiser has run
-
 /// Kinds of memory that cannot be the same: a bit for each shared variable and each __restrict__ parameter while bits
 /// last, one for the other shared variables, and one for everything else.
 using Places = uint32_t;
@@ -147,7 +145,7 @@ void split_copy(llvm::MemTransferInst &copy, llvm::MDNode *mark)
         parts[1] = builder.CreateMemCpy(copy.getRawDest(), copy.getDestAlign(), own, own->getAlign(), bytes, true);
     }
     for (llvm::Instruction *part : parts)
-        part->setMetadata(MARK, mark);
+        part->setMetadata(PINNED, mark);
     copy.eraseFromParent();
 }
 
@@ -297,17 +295,18 @@ void pin_accesses(llvm::Module &module)
             if (auto *copy = llvm::dyn_cast<llvm::MemTransferInst>(&instruction); copy != nullptr && common)
                 split_copy(*copy, mark);
             else if (common && !instruction.isVolatile() && set_volatile(instruction, true))
-                instruction.setMetadata(MARK, mark);
+                instruction.setMetadata(PINNED, mark);
         }
 }
 
 void order_warps(llvm::Module &module, const Program &program, bool lockstep)
 {
     for (const Kernel &kernel : program.kernels)
-        WarpOrder(*kernel.function, lockstep).run();
+        if (lockstep || can_wait(*kernel.function))
+            WarpOrder(*kernel.function, lockstep).run();
     for (llvm::Function &function : module)
         for (llvm::Instruction &instruction : llvm::instructions(function))
-            if (lockstep && instruction.getMetadata(MARK) != nullptr)
+            if (lockstep && instruction.getMetadata(PINNED) != nullptr)
                 set_volatile(instruction, false);
 }
 
