@@ -35,8 +35,10 @@ static bool is_code(const struct cpu_samples *samples, uint64_t address)
 }
 
 /* The instruction of the program that the PE is at, or in a call of; 0: none. Functions of the runtime keep no chain of
- * frames: the first word on the stack that is an address of code is where they return to. */
-static uint64_t program_counter(const struct cpu_pe *pe, const ucontext_t *context)
+ * frames: the first word on the stack that is an address of code is where they return to. Sanitizers would mind that it
+ * looks between the variables of other functions. */
+__attribute__((no_sanitize("address"))) static uint64_t program_counter(const struct cpu_pe *pe,
+                                                                        const ucontext_t *context)
 {
     uint64_t counter = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
     if (is_code(pe->samples, counter))
@@ -44,8 +46,8 @@ static uint64_t program_counter(const struct cpu_pe *pe, const ucontext_t *conte
     uint64_t stack = ((uint64_t)context->uc_mcontext.gregs[REG_RSP] + 7) & ~UINT64_C(7);
     uint64_t low = (uint64_t)(uintptr_t)pe->stack_low, high = low + CPU_STACK_BYTES;
     for (uint32_t i = 0; i < SCANNED_WORDS && stack >= low && stack + sizeof(uint64_t) <= high; i++) {
-        uint64_t word;
-        memcpy(&word, (const void *)(uintptr_t)stack, sizeof(word));
+        typedef const volatile uint64_t __attribute__((may_alias)) any_word;
+        uint64_t word = *(any_word *)(uintptr_t)stack;
         if (is_code(pe->samples, word))
             return word - 1; /* of the call */
         stack += sizeof(uint64_t);
