@@ -139,7 +139,9 @@ def test_sources_that_do_not_fit_together_are_refused(program: Program) -> None:
     assert program.load(bytes(8), ProgramKind.CUDA_UNITS).status == Status.COMPILE_FAILED
 
 
-@pytest.mark.parametrize("planted", [b"#pragma clang __debug crash\n", b"int x = " + b"~" * 100000 + b"1;\n"])
+@pytest.mark.parametrize(
+    "planted", [b"#pragma clang __debug crash\n", b"__device__ int f() { return " + b"~" * 100000 + b"1; }\n"]
+)
 def test_crash_of_the_compiler_is_told_with_its_place(program: Program, planted: bytes) -> None:
     reply = program.load(b"\n" + planted + SOURCE)
     assert reply.status == Status.COMPILE_FAILED
