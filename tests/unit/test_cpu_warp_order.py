@@ -86,6 +86,24 @@ def test_volatile_global_memory_is_in_order_too(threads: int) -> None:
         assert sums.tolist() == x.reshape(3, threads).sum(1).tolist()
 
 
+def test_volatile_shared_memory_is_in_order_whatever_local_memory_there_is() -> None:
+    source = """
+        extern "C" __global__ void swap(int *o, int n) {
+            __shared__ volatile int s[32];
+            int local[2000];
+            for (int i = 0; i < 2000; i++) local[i] = i * n + threadIdx.x;
+            s[threadIdx.x] = local[n];
+            o[threadIdx.x] = s[threadIdx.x ^ 1] + local[o[threadIdx.x]];
+        }
+    """
+    with rig() as gpu:
+        gpu.load(source)
+        out = gpu.array(32, np.int32, 5)
+        gpu.launch("swap", 1, 32, out, np.int32(3))
+        lanes = np.arange(32)
+        assert out.tolist() == (9 + (lanes ^ 1) + 15 + lanes).tolist()
+
+
 @pytest.mark.parametrize("options", [(), LOCKSTEP])
 def test_scan_of_warps_without_waits(options: tuple[str, ...]) -> None:
     x = np.random.default_rng(1).integers(-1000, 1000, 256).astype(np.int32)

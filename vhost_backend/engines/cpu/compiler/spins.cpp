@@ -5,7 +5,7 @@
 // A loop looks if whether it goes on depends on a volatile or atomic load, any load if the loop has a fence, an
 // exchange, a compare-and-swap, or an atomic operation that changes nothing, always at the same address. A
 // compare-and-swap that expects what it read before (any update that the hardware lacks is made so) is no such: of its
-// threads one always succeeds.
+// threads one always succeeds. Nor is a loop that counts up to a number.
 #include "compiler.h"
 
 #include "llvm/ADT/SmallPtrSet.h"

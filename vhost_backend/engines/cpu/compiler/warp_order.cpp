@@ -152,7 +152,8 @@ void split_copy(llvm::MemTransferInst &copy, llvm::MDNode *mark)
 class WarpOrder
 {
   public:
-    WarpOrder(llvm::Function &kernel, bool lockstep) : kernel_(kernel), lockstep_(lockstep)
+    WarpOrder(llvm::Function &kernel, bool lockstep)
+        : kernel_(kernel), lockstep_(lockstep), all_memory_(lockstep || can_wait(kernel))
     {
     }
 
@@ -193,7 +194,7 @@ class WarpOrder
     Places places_of(const llvm::Value *pointer, bool is_volatile)
     {
         if (!any_object(pointer, [&](const llvm::Value *object) {
-                return is_volatile ? is_common(object) : is_shared_object(object);
+                return is_volatile && all_memory_ ? is_common(object) : is_shared_object(object);
             }))
             return 0;
         llvm::SmallVector<const llvm::Value *, 4> objects;
@@ -270,6 +271,7 @@ class WarpOrder
 
     llvm::Function &kernel_;
     const bool lockstep_;
+    const bool all_memory_; // else shared memory alone
     llvm::DenseMap<const llvm::Instruction *, Access> accesses_;
     llvm::DenseMap<const llvm::BasicBlock *, Access> begin_;
     llvm::DenseMap<const llvm::Value *, Places> own_;
@@ -302,8 +304,7 @@ void pin_accesses(llvm::Module &module)
 void order_warps(llvm::Module &module, const Program &program, bool lockstep)
 {
     for (const Kernel &kernel : program.kernels)
-        if (lockstep || can_wait(*kernel.function))
-            WarpOrder(*kernel.function, lockstep).run();
+        WarpOrder(*kernel.function, lockstep).run();
     for (llvm::Function &function : module)
         for (llvm::Instruction &instruction : llvm::instructions(function))
             if (lockstep && instruction.getMetadata(PINNED) != nullptr)
