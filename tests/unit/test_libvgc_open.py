@@ -313,3 +313,33 @@ dev.close()
         process.expect("42")
         assert process.wait() == 0
     assert not fake.contexts
+
+
+def test_forked_child_gives_nothing_of_its_parent_back(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
+    """The region's pages are shared: others, or the parent itself, would get those that the child frees."""
+    script = """
+import gc, os
+size = dev.info().region_bytes // 8
+kept = dev.region_buffer(size)
+kept[:] = bytes([1]) * size
+pid = os.fork()
+if pid == 0:
+    del kept
+    gc.collect()
+    os._exit(0)
+say(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+others = []
+try:
+    while True:
+        others.append(dev.region_buffer(size))
+        others[-1][:] = bytes([2]) * size
+except vgc.VgcError:
+    say(len(others) > 0 and bytes(kept[:]) == bytes([1]) * size)
+del kept, others
+dev.close()
+"""
+    with GuestProcess(link, tmp_path, script) as process:
+        process.expect("0")
+        process.expect("True")
+        assert process.wait() == 0
+    assert not fake.contexts
