@@ -55,6 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     checks.add_argument("--initcheck", action="store_true", help="report reads of memory that was never written")
     checks.add_argument("--racecheck", action="store_true", help="report missing barriers of shared memory, by lines")
     checks.add_argument(
+        "--leak-check", action="store_true", help="report blocks of malloc() that are not freed, by line"
+    )
+    checks.add_argument(
         "--lockstep", action="store_true", help="warps go in step, for programs that rely on it without __syncwarp()"
     )
     checks.add_argument("--profile", action="store_true", help="show in which lines of the source the time goes")

@@ -14,7 +14,7 @@ from guest_driver.arguments import In, InOut, Out, Param
 from guest_driver.handle import Handle
 from guest_driver.memory import DeviceArray, DeviceMemory, buffer_of
 from guest_driver.output import Output
-from guest_driver.program import Extent, Function, Program, Unit, geometry
+from guest_driver.program import LEAK_CHECK, Extent, Function, Program, Unit, geometry
 from guest_driver.stream import Event, Stream
 from guest_driver.texture import Edge, KernelObject, TextureArray, edges_of, texture_of
 
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 ENGINES: Final = {0: "null", 1: "cpu", 2: "cuda"}
 HEALTH: Final = {0: "starting", 1: "ready", 2: "recovering", 3: "failed"}
 SOURCE_KINDS: Final = {"cuda": 1, "ptx": 2, "cubin": 3, "fatbin": 4}
-CHECKS: Final = {"memory": "--memcheck", "initialisation": "--initcheck", "races": "--racecheck"}
+CHECKS: Final = {
+    "memory": "--memcheck",
+    "initialisation": "--initcheck",
+    "races": "--racecheck",
+    "leaks": LEAK_CHECK,
+}
 """Options of the software GPU's compiler, by the errors that checked programs report."""
 MAX_DEVICES: Final = 32
 
@@ -112,7 +117,7 @@ def _options(address: str | None, index: int, **seconds: float | None) -> tuple[
     return options, keep
 
 
-def _checked(options: Sequence[str], checks: Sequence[str], lockstep: bool, profile: bool = False) -> list[str]:
+def _checked(options: Sequence[str], checks: Sequence[str], lockstep: bool, profile: bool) -> list[str]:
     """Options of a program with checks, lockstep and a profile.
 
     :raise errors.InvalidArgument: a check is unknown.
@@ -347,6 +352,7 @@ class Device:
         *,
         checks: Sequence[str] = (),
         lockstep: bool = False,
+        profile: bool = False,
     ) -> Program:
         """Has the host compile several sources and link them to one program, as ``nvcc -rdc=true`` does.
 
@@ -355,7 +361,7 @@ class Device:
 
         :raise errors.CompileError: a unit does not compile, or the units do not fit together.
         """
-        return self._add(list(units), _checked(options, checks, lockstep), SOURCE_KINDS["cuda"])
+        return self._add(list(units), _checked(options, checks, lockstep, profile), SOURCE_KINDS["cuda"])
 
     def _add(self, source: bytes | Sequence[Unit], options: Sequence[str], kind: int) -> Program:
         program = Program(self._handle, source, options, kind)

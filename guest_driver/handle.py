@@ -62,10 +62,10 @@ class Handle:
         """True while abandoned work is under way."""
         return not all(done() for done in self._unfinished)
 
-    def show_output(self) -> None:
-        """Writes text that kernels have printed, if there is any."""
-        if self._open and lib.vgc_output_waits(self._pointer):
-            self._output.show(self._pointer)
+    def show_output(self, *, asked: bool = False) -> None:
+        """Writes text that kernels have printed, if there is any; `asked`: also what no launch has told of."""
+        if self._open and (asked or lib.vgc_output_waits(self._pointer)):
+            self._output.show(self._pointer, asked=asked)
 
     def region_buffer(self, size_bytes: int) -> Any:
         """Allocates a writable buffer in the shared region, freed when it is collected."""

@@ -70,6 +70,9 @@ class HotLines(io.TextIOBase):
 
 def _described(place: str, sources: Mapping[str, tuple[str, Sequence[str]]]) -> tuple[str, str]:
     file, _, number = place.rpartition(":")
+    named = [name for name in sources if name.endswith(f"/{file}")]  # the host keeps the end of a long path
+    if file not in sources and len(named) == 1:
+        file = named[0]
     if file not in sources or not number.isdigit():
         return place, ""
     name, source = sources[file]

@@ -22,13 +22,14 @@ class Output:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
 
-    def show(self, device: Any) -> None:
-        """Fetches and writes all output. A lost device's output is lost; the next use of the device reports that."""
+    def show(self, device: Any, *, asked: bool = False) -> None:
+        """Fetches and writes all output; `asked`: also what no launch has told of. A lost device's output is lost; the next use of the device reports that."""
         file = self._file or sys.stdout
         with self._lock:
             lost = 0
             with contextlib.suppress(errors.DeviceLost):
-                while lib.vgc_output_waits(device):
+                while asked or lib.vgc_output_waits(device):
+                    asked = False
                     printed, lost_now = _read(device)
                     file.write(self._decoder.decode(printed))
                     lost += lost_now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from guest_driver.job import Job, Timing
     from guest_driver.stream import Stream
     from guest_driver.texture import KernelObject
+
+LEAK_CHECK: Final = "--leak-check"
+"""Option of the software GPU's compiler: unloading a program prints its blocks of ``malloc()`` that were not freed."""
 
 Extent: TypeAlias = int | Sequence[int]
 """Size of a grid or a block: one to three numbers."""
@@ -184,6 +187,7 @@ class Program:
         self._pointer = out[0]
         self.log = text(lib.vgc_program_log(self._pointer))
         self._unload = handle.on_collect(self, lib.vgc_program_unload, self._pointer)
+        self._finds_leaks = LEAK_CHECK in options
         self._functions: dict[str, Function] = {}
         self._bound: dict[str, KernelObject] = {}
 
@@ -261,7 +265,12 @@ class Program:
         self._bound[name] = bound
 
     def unload(self) -> None:
-        """Unloads the program; a second call does nothing. Its kernels must not be used again."""
+        """Unloads the program; a second call does nothing. Its kernels must not be used again.
+
+        A program that was compiled with ``checks=("leaks",)`` prints blocks of its ``malloc()`` that were not freed.
+        """
         self._functions.clear()
         self._bound.clear()
         self._unload()
+        if self._finds_leaks:
+            self.handle.show_output(asked=True)

@@ -38,7 +38,7 @@ Without the last file name only a summary of an output is printed.
 PROGRAM_KINDS: Final = {".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin"}
 """Program kinds by file suffix; other files are CUDA source."""
 
-CHECKS: Final = ("memcheck", "initcheck", "racecheck", "lockstep", "profile")
+CHECKS: Final = ("memcheck", "initcheck", "racecheck", "leak-check", "lockstep", "profile")
 """Flags of the command line that are options of the software GPU's compiler."""
 
 SCALARS: Final = {"int": "int32", "uint": "uint32", "long": "int64", "float": "float32", "double": "float64"}
@@ -157,7 +157,7 @@ def _program(device: Device | ShadowDevice, arguments: argparse.Namespace) -> Pr
 
     :raise ValueError: there are several files, and one is not a source.
     """
-    options = [*arguments.option, *(f"--{name}" for name in CHECKS if getattr(arguments, name))]
+    options = [*arguments.option, *(f"--{name}" for name in CHECKS if getattr(arguments, name.replace("-", "_")))]
     kinds = [PROGRAM_KINDS.get(file.suffix, "cuda") for file in arguments.file]
     if len(kinds) == 1:
         return device.compile(arguments.file[0].read_bytes(), options, kinds[0])
@@ -218,5 +218,7 @@ def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
             if argument.save_to is not None:
                 np.save(argument.save_to, array)
             lines.append(_summary(argument, array) + (", same on both engines" if shadowed else ""))
+    if arguments.leak_check:
+        program.unload()  # which prints them
     assert isinstance(timing, Timing)
     return "\n".join([*lines, str(steps), f"the kernel itself: {timing.exec_ns / 1e6:.3f} ms"])

@@ -20,7 +20,7 @@ from vhost_backend.compiler.job import INSIDE, CompileJob
 from vhost_backend.compiler.run import CompileLimits, run_compile
 from vhost_backend.engines.cpu.cccl import HINT as CCCL_HINT
 from vhost_backend.engines.cpu.cccl import cccl
-from vhost_backend.engines.cpu.toolchain import INCLUDE_DIR
+from vhost_backend.engines.cpu.toolchain import INCLUDE_DIR, LLVM_DIR
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.sandbox import build, memfd
 
@@ -38,7 +38,8 @@ HOST_FILES = (
     *(Path(name) for name in ("/root", "/home", "/tmp", "/sys", "/var", "/usr/share", "/usr/lib/python3")),
 )
 """Files and folders that compilers do not need, of the system and of this project."""
-OURS = {path.name for path in INCLUDE_DIR.iterdir()}
+OURS = {path.name for folder in (INCLUDE_DIR, LLVM_DIR / "lib/clang/19/include") for path in folder.iterdir()}
+"""Headers that compilers have of their own, whatever packages of the host have the same names."""
 EMPTY = 'extern "C" __global__ void f() {}\n'
 
 

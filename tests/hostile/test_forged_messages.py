@@ -29,7 +29,7 @@ from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.budgets import QUEUE_MESSAGES
 from vhost_backend.worker_protocol.control_messages import NO_CONTROL, ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
-from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Compile, Log, Program, Stats
+from vhost_backend.worker_protocol.protocol import NUM_SOURCES, CodeNames, CodeRange, Compile, Log, Program, Stats
 from virtio_proto.schema import LIMITS, ProgramKind
 
 COPY = Path("/usr/bin/cp")
@@ -242,6 +242,16 @@ def test_messages_that_nobody_reads_are_bounded_and_a_fault_of_the_worker(stage:
             ask(worker, request, UNKNOWN_KIND)
     assert stage.workers.next().setup().generation == 2
     assert seen.losses == [(f"the worker left more than {QUEUE_MESSAGES} messages unread", "worker")]
+
+
+def test_worker_that_names_code_without_being_asked_is_replaced(stage: Stage) -> None:
+    """It would write a file on the host."""
+    seen = FaultsSeen()
+    stage.daemon.ask(lambda daemon: setattr(daemon.vms["a"], "_control", seen))
+    _, worker = stage.attach()
+    worker.send(CodeNames(1, (CodeRange(1 << 46, 64, "kernel"),)))
+    assert stage.workers.next().setup().generation == 2
+    assert seen.losses == [("the worker named code without being asked", "worker")]
 
 
 def test_honest_messages_after_a_flood_are_handled(stage: Stage) -> None:

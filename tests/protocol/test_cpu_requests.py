@@ -35,6 +35,19 @@ extern "C" __global__ void forever(volatile int *data) { while (data[0] != 1) {}
 """
 
 
+SPINS = b"""
+extern "C" __global__ void mutual(volatile int *data) { // each of two lanes waits for the other
+    if (threadIdx.x == 0) { while (data[0] == 0) {} data[1] = 1; }
+    else { while (data[1] == 0) {} data[0] = 1; }
+}
+extern "C" __global__ void roaming(volatile int *data) { // the lane that would end it comes behind the loop
+    int k = 0;
+    if (threadIdx.x == 0) while (data[k & 3] == 0) k++;
+    else data[0] = 1;
+}
+"""
+
+
 @pytest.fixture
 def socket_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Its parameter is how long launches may take."""
@@ -66,9 +79,10 @@ class Program:
     def request(self, opcode: Opcode, body: dict[str, object], trailing: bytes = b"", payload: bytes = b"") -> Reply:
         return self.vm.driver.request(opcode, body, trailing, payload, TEXT_BYTES, context=self.context)
 
-    def load(self, source: bytes, kind: ProgramKind = ProgramKind.CUDA_SOURCE) -> Reply:
-        body: dict[str, object] = {"kind": kind, "options_len": 0, "source_len": len(source)}
-        return self.request(Opcode.PROGRAM_LOAD, body, source)
+    def load(self, source: bytes, kind: ProgramKind = ProgramKind.CUDA_SOURCE, options: bytes = b"") -> Reply:
+        """`options`: each ends with a NUL."""
+        body: dict[str, object] = {"kind": kind, "options_len": len(options), "source_len": len(source)}
+        return self.request(Opcode.PROGRAM_LOAD, body, options + source)
 
     def launch(self, name: str, params: bytes, threads: int = 1) -> Reply:
         found = self.request(Opcode.FUNCTION_LOOKUP, {"program": 0, "name_len": len(name)}, name.encode())
@@ -163,6 +177,21 @@ def test_kernel_that_runs_too_long_is_named_and_its_worker_replaced(program: Pro
     assert re.match(
         r"kernel forever ran longer than 100 ms; .*kernel 'forever', block \(0,0,0\), .*thread", reply.text
     ), reply.text
+    assert_serves_again(program)
+
+
+@pytest.mark.parametrize("socket_path", [100_000_000], indirect=True)
+@pytest.mark.parametrize("options", [b"", b"--lockstep\0"])
+@pytest.mark.parametrize("name", ["mutual", "roaming"])
+def test_lanes_that_wait_for_each_other_for_ever_end_with_their_launch(
+    program: Program, name: str, options: bytes
+) -> None:
+    assert program.load(SPINS, options=options).status == Status.OK
+    reply = program.launch(name, struct.pack("<Q", program.buffer), threads=2)
+    assert reply.status == Status.TIMEOUT
+    assert re.match(rf"kernel {name} ran longer than 100 ms; .*kernel '{name}', block \(0,0,0\)", reply.text), (
+        reply.text
+    )
     assert_serves_again(program)
 
 

@@ -20,6 +20,11 @@ extern "C" __global__ void reverse(int *o) {
     s[threadIdx.x] = threadIdx.x;
     o[threadIdx.x] = s[31 - threadIdx.x];
 }
+extern "C" __global__ void keep(int *o) {
+    int *block = (int *)malloc(40);
+    block[0] = o[threadIdx.x] = threadIdx.x;
+    if (threadIdx.x % 2) free(block);
+}
 """
 
 PYTHON = f"""
@@ -37,7 +42,7 @@ program.rows[1, 64](image, out, 0)
 print(out.get().sum())
 print(device.compile({SOURCE!r}, lockstep=True).reverse[1, 32](device.zeros(32, "int32")) is not None)
 try:
-    device.compile({SOURCE!r}, checks=("leaks",))
+    device.compile({SOURCE!r}, checks=("speed",))
 except vgc.errors.InvalidArgument as error:
     print("refused", error)
 """
@@ -76,6 +81,16 @@ def test_memcheck_names_array_index_and_line(host: GuestHost, source: Path) -> N
     found = re.search(r"memcheck: source.cu:3:\d+: read of 4 bytes at 0x\w+, (.*), in kernel 'rows'", done.stderr)
     assert found is not None, done.stderr
     assert found[1] == "64 bytes before the array of 256 bytes that 'image' points to, index -16"
+
+
+def test_leak_check_names_the_line_of_malloc(host: GuestHost, source: Path) -> None:
+    words = ["--kernel", "keep", "--block", "8", "--arg", "out:int32:8"]
+    done = host.python("-m", "guest_driver", "run", "--leak-check", source, *words)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"leak-check: source.cu:11:\d+: (.*), the first at 0x\w+ by kernel 'keep'\n", done.stdout)
+    assert found is not None, done.stdout
+    assert found[1] == "160 bytes in 4 blocks of malloc() were never freed"
+    assert "leak-check" not in host.python("-m", "guest_driver", "run", "--memcheck", source, *words).stdout
 
 
 def test_racecheck_and_lockstep(host: GuestHost, source: Path) -> None:

@@ -27,6 +27,27 @@ extern "C" __global__ void wild(int *a, int n) {
 }
 """
 
+UNITS = {
+    "kernels.cu": """__device__ float turn(float, int);
+extern "C" __global__ void spin(float *a, int n) {
+    a[threadIdx.x] = turn(a[threadIdx.x], n);
+}
+""",
+    "functions.cu": """__device__ float turn(float x, int n) {
+    for (int i = 0; i < n; i++)
+        x = x / (1.0f + x * x);
+    return x;
+}
+""",
+}
+
+LINKED = f"""
+import guest_driver as vgc
+device = vgc.Device()
+program = device.link([vgc.Unit(*unit) for unit in {UNITS!r}.items()], profile=True)
+program.spin[4, 64](device.zeros(64), 2_000_000)
+"""
+
 PYTHON = f"""
 import guest_driver as vgc
 device = vgc.Device()
@@ -60,6 +81,24 @@ def test_vgc_run_shows_hot_lines_with_their_text(host: GuestHost, tmp_path: Path
     )
     assert found is not None, done.stdout
     assert float(found[2]) > 50
+
+
+def test_vgc_run_shows_the_file_of_each_hot_line(host: GuestHost, tmp_path: Path) -> None:
+    for name, text in UNITS.items():
+        (tmp_path / name).write_text(text)
+    words = ["--kernel", "spin", "--grid", "4", "--block", "64", "--arg", "rand:float32:64", "--arg", "int:8000000"]
+    files = [tmp_path / name for name in UNITS]
+    done = host.python("-m", "guest_driver", "run", "--profile", *files, *words)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"kernel 'spin', \d+ samples:\n +[\d.]+%  functions\.cu:3 +x = x / \(1\.0f", done.stdout), (
+        done.stdout
+    )
+
+
+def test_python_profiles_linked_programs(host: GuestHost) -> None:
+    done = host.python("-c", LINKED)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"profile: functions\.cu:3: \d+ of \d+ samples in kernel 'spin'", done.stdout), done.stdout
 
 
 def test_python_programs_print_profiles_and_faults_name_lines(host: GuestHost) -> None:

@@ -1,4 +1,7 @@
-"""A minimal worker: launches one kernel that faults. Arguments: in-flight fd, image file, kernel, threads, args..."""
+"""A minimal worker: launches one kernel that faults. Arguments: in-flight fd, image file, kernel, threads, args...
+
+Threads are those of a block, of which there are two, or BLOCKS*THREADS.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ def main() -> None:
         gpu.load_image(Path(image).read_bytes())
         x = gpu.array(256, np.int32)
         values = [x if argument == "x" else np.int32(int(argument)) for argument in arguments]
-        gpu.launch(kernel, 2, int(threads), *values)
+        blocks, _, size = threads.rpartition("*")
+        gpu.launch(kernel, int(blocks or 2), int(size), *values)
         sys.exit(f"survived: {x[:8]}")
 
 

@@ -162,17 +162,26 @@ def test_fork_bomb_is_bounded_and_leaves_nothing() -> None:
     assert "Resource temporarily unavailable" in outcome.log
 
 
-def test_compiler_that_needs_no_other_program_starts_none() -> None:
+def test_compiler_that_needs_no_other_program_may_divide_its_work_only() -> None:
     source = """
-        import os, threading
+        import os, sys, threading
         thread = threading.Thread(target=print, args=("a thread",))
         thread.start()
         thread.join()
-        os.fork()
+        child = os.fork()
+        if child == 0:
+            os._exit(7)
+        print("child ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        for refused in (lambda: os.kill(os.getppid(), 0), lambda: os.posix_spawn(sys.executable, ["python"], {})):
+            try:
+                refused()
+            except PermissionError as error:
+                print("refused:", error.strerror)
     """
     outcome = run(replace(hostile_job(), is_alone=True), source)
     assert "a thread" in outcome.log
-    assert "PermissionError: [Errno 1] Operation not permitted" in outcome.log
+    assert "child ended with 7" in outcome.log
+    assert outcome.log.count("refused: Operation not permitted") == 2
 
 
 def test_nothing_survives_the_compiler() -> None:

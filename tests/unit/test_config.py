@@ -130,6 +130,7 @@ OPTIONS: dict[str, Scalar] = {
     "binaries": True,
     "heap": MIB,
     "lockstep": True,
+    "perf_maps": True,
     "cccl": "auto",
     "unknown": 1,
 }
@@ -224,7 +225,7 @@ def test_all_errors_are_reported_at_once() -> None:
         ),
         (
             "vms: {a: {engine: {kind: cpu, options: {threads: 3}}}}",
-            "a.engine.options.threads is not a key; allowed: cccl, lockstep",
+            "a.engine.options.threads is not a key; allowed: cccl, lockstep, perf_maps",
         ),
         (
             "vms: {a: {engine: {kind: cpu, options: {cccl: there}}}}",

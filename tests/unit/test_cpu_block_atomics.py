@@ -56,6 +56,15 @@ extern "C" __global__ void dynamic(const unsigned char *data, unsigned *bins) {
     __syncthreads();
     atomicAdd(&bins[threadIdx.x], counts[threadIdx.x]);
 }
+extern "C" __global__ void strided(unsigned n, const unsigned char *data, unsigned *bins) {
+    __shared__ unsigned counts[256];
+    for (unsigned bin = threadIdx.x; bin < 256; bin += blockDim.x) counts[bin] = 0;
+    __syncthreads();
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        atomicAdd(&counts[data[i]], 1u);
+    __syncthreads();
+    for (unsigned bin = threadIdx.x; bin < 256; bin += blockDim.x) atomicAdd(&bins[bin], counts[bin]);
+}
 extern "C" __global__ void old_values(int *out) {
     __shared__ int next;
     if (threadIdx.x == 0) next = 0;
@@ -93,13 +102,46 @@ def test_no_two_threads_get_the_same_old_value(gpu: Rig) -> None:
     assert out.all()
 
 
-def test_no_locked_instruction_is_left_for_shared_memory(tmp_path: Path) -> None:
+def disassembled(source: str, folder: Path) -> str:
     objdump = shutil.which("objdump")
     if objdump is None:
         pytest.skip("objdump is not installed (binutils)")
-    image, _ = compile_image(SOURCE[: SOURCE.index('extern "C" __global__ void dynamic')])
-    path = tmp_path / "image.so"
-    path.write_bytes(image)
-    code = subprocess.run([objdump, "-d", str(path)], capture_output=True, text=True, check=True).stdout
+    path = folder / "image.so"
+    path.write_bytes(compile_image(source)[0])
+    return subprocess.run([objdump, "-d", str(path)], capture_output=True, text=True, check=True).stdout
+
+
+def test_no_locked_instruction_is_left_for_shared_memory(tmp_path: Path) -> None:
+    code = disassembled(SOURCE[: SOURCE.index('extern "C" __global__ void dynamic')], tmp_path)
     assert "\tret" in code
     assert "\tlock " not in code
+
+
+STREAM = """
+extern "C" __global__ void __launch_bounds__(256) stream(unsigned n, const unsigned char *data, unsigned *out) {
+    __shared__ unsigned counts[256];
+    unsigned sum = 0;
+    counts[threadIdx.x] = 0;
+    __syncthreads();
+    for (unsigned i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) %s;
+    __syncthreads();
+    out[blockIdx.x * 256 + threadIdx.x] = counts[threadIdx.x] + sum;
+}"""
+
+
+def test_memory_of_the_next_round_is_asked_for_ahead(tmp_path: Path) -> None:
+    by_lane = disassembled(STREAM % "atomicAdd(&counts[data[i]], 1)", tmp_path)
+    assert by_lane.count("prefetcht0") == 256 // 64
+    vectors = disassembled(STREAM % "sum += data[i]", tmp_path)
+    assert "prefetch" not in vectors
+    scattered = disassembled(STREAM % "atomicAdd(&counts[data[i * 64]], 1)", tmp_path)
+    assert "prefetch" not in scattered
+
+
+@pytest.mark.parametrize("threads", [256, 300, 512, 37])
+@pytest.mark.parametrize("count", [1, 255, 4096, 5000])
+def test_loops_whose_threads_leave_in_different_rounds_count_all(gpu: Rig, count: int, threads: int) -> None:
+    data = np.random.default_rng(count).integers(0, 256, count, np.uint8)
+    bins = gpu.array(256, np.uint32)
+    gpu.launch("strided", 3, threads, np.uint32(count), gpu.array(count, np.uint8, data), bins)
+    assert np.array_equal(bins, np.bincount(data, minlength=256))

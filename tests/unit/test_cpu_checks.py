@@ -404,6 +404,205 @@ def test_kernels_of_other_programs_may_write_anything() -> None:
         gpu.launch("use", 1, 64, fresh, out)
 
 
+OWN = r"""
+extern "C" __global__ void table(const int *in, int *o, int n) {
+    int s[16];
+    for (int i = 0; i < n; i++) s[in[i]] = i;
+    o[threadIdx.x] = s[in[threadIdx.x]]; // table
+}
+extern "C" __global__ void waits(const int *in, int *o, int n) {
+    int s[16];
+    for (int i = 0; i < n; i++) s[in[i]] = i;
+    __syncthreads();
+    o[threadIdx.x] = s[in[threadIdx.x]]; // waits
+}
+extern "C" __global__ void rounds(const int *in, int *o, int n) {
+    int sum = 0;
+    for (int k = 0; k < 3; k++) {
+        int s[16];
+        if (k == 0) for (int i = 0; i < n; i++) s[in[i]] = i;
+        sum += s[in[k]]; // rounds
+    }
+    o[threadIdx.x] = sum;
+}
+struct Bits { unsigned a : 3, is_set : 1, b : 20; };
+extern "C" __global__ void bits(const int *in, int *o, int n) {
+    __shared__ Bits shared[16];
+    Bits s[16];
+    for (int i = 0; i < n; i++) s[in[i]].a = i;
+    for (int i = 0; i < n; i++) s[in[i]].is_set = 1;
+    shared[threadIdx.x].b = threadIdx.x;
+    o[threadIdx.x] = s[in[threadIdx.x]].a + 8 * s[in[threadIdx.x]].is_set + 16 * shared[threadIdx.x].b; // bits
+}
+struct Padded { char a; int b; };
+extern "C" __global__ void padded(const int *in, int *o, int n) {
+    Padded s[4], t[4];
+    for (int i = 0; i < 4; i++) { s[in[i]].a = i; s[in[i]].b = 2 * i; }
+    for (int i = 0; i < 4; i++) t[in[i]] = s[i];
+    o[threadIdx.x] = t[in[threadIdx.x]].a + t[in[threadIdx.x]].b;
+}
+extern "C" __global__ void escapes(const int *in, int *o, int n) {
+    int s[16];
+    int *volatile pointer = s;
+    for (int i = 0; i < n; i++) pointer[in[i]] = i;
+    o[threadIdx.x] = s[in[threadIdx.x]];
+}
+extern "C" __global__ void block(const int *in, int *o, int n) {
+    int *p = (int *)malloc(40);
+    for (int i = 0; i < n; i++) p[in[i]] = i;
+    o[threadIdx.x] = p[in[5]]; // block
+    free(p);
+}
+extern "C" __global__ void again(const int *in, int *o, int n) {
+    for (int round = 0; round < 2; round++) {
+        int *p = new int[10];
+        if (round == 0) for (int i = 0; i < n; i++) p[in[i]] = i;
+        o[threadIdx.x] = p[in[5]]; // again
+        delete[] p;
+    }
+}
+extern "C" __global__ void beyond(const int *in, int *o, int n) {
+    int *p = (int *)malloc(40);
+    p[n] = 3; // beyond
+    free(p);
+}
+extern "C" __global__ void keep(const int *in, int *o, int n) {
+    int *p = (int *)malloc(n); // keep
+    if (p) *p = 1;
+    if (threadIdx.x % 2) free(p);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[tuple[Rig, Any, Any]]:
+    with rig() as gpu:
+        given, out = gpu.array(16, np.int32, range(16)), gpu.array(16, np.int32)  # known: from before the program
+        gpu.load(OWN, ("--memcheck", "--initcheck", "--leak-check"))
+        yield gpu, given, out
+
+
+@pytest.mark.parametrize("name", ["table", "waits"])
+def test_reads_of_locals_that_were_never_written(own: tuple[Rig, Any, Any], name: str) -> None:
+    gpu, given, out = own
+    gpu.launch(name, 1, 16, given, out, np.int32(16))
+    assert out.tolist() == list(range(16))
+    with pytest.raises(LaunchError) as error:
+        gpu.launch(name, 2, 16, given, out, np.int32(12))
+    text = str(error.value)
+    line = line_of(OWN, name)
+    assert re.match(rf"initcheck: source.cu:{line}:\d+: read of 4 bytes of local variable 's' \(byte 48 of 64\)", text)
+    assert "thread (12,0,0)" in text
+
+
+def test_a_local_of_a_loop_is_new_in_each_round(own: tuple[Rig, Any, Any]) -> None:
+    gpu, given, out = own
+    with pytest.raises(LaunchError, match=f"source.cu:{line_of(OWN, 'rounds')}:.*local variable 's'"):
+        gpu.launch("rounds", 1, 1, given, out, np.int32(16))
+
+
+def test_padding_and_locals_with_known_addresses_are_not_reported(own: tuple[Rig, Any, Any]) -> None:
+    gpu, given, out = own
+    gpu.launch("padded", 1, 4, given, out, np.int32(4))
+    assert out[:4].tolist() == [0, 3, 6, 9]
+    gpu.launch("escapes", 1, 16, given, out, np.int32(16))
+
+
+def test_stores_to_bit_fields_are_no_reads(own: tuple[Rig, Any, Any]) -> None:
+    gpu, given, out = own
+    gpu.launch("bits", 1, 8, given, out, np.int32(8))
+    assert out[:8].tolist() == [i + 8 + 16 * i for i in range(8)]
+    with pytest.raises(LaunchError, match=rf"initcheck: source.cu:{line_of(OWN, 'bits')}:.*byte 48 of 64"):
+        gpu.launch("bits", 1, 16, given, out, np.int32(12))
+
+
+def test_blocks_of_malloc_are_unwritten_until_written(own: tuple[Rig, Any, Any]) -> None:
+    gpu, given, out = own
+    gpu.launch("block", 1, 8, given, out, np.int32(6))
+    for name in ("block", "again"):
+        with pytest.raises(LaunchError) as error:
+            gpu.launch(name, 1, 8, given, out, np.int32(5 if name == "block" else 6))
+        assert re.match(
+            rf"initcheck: source.cu:{line_of(OWN, name)}:\d+: read of 4 bytes at 0x\w+ that", str(error.value)
+        )
+
+
+def test_accesses_behind_blocks_of_malloc_are_found(own: tuple[Rig, Any, Any]) -> None:
+    gpu, given, out = own
+    gpu.launch("beyond", 1, 8, given, out, np.int32(9))
+    with pytest.raises(LaunchError, match=r"0 bytes behind the end of an array of 40 bytes at 0x\w+, index 10"):
+        gpu.launch("beyond", 1, 8, given, out, np.int32(10))
+
+
+@pytest.mark.parametrize("options", [("--leak-check",), ("--memcheck", "--leak-check"), ("--memcheck",)])
+def test_blocks_that_are_not_freed_are_reported_when_the_program_is_unloaded(options: tuple[str, ...]) -> None:
+    with rig() as gpu:
+        given, out = gpu.array(16, np.int32), gpu.array(16, np.int32)
+        program = gpu.load(OWN, options)
+        for _ in range(2):
+            gpu.launch("keep", 3, 16, given, out, np.int32(24))
+        assert gpu.take_output()[0] == ""
+        gpu.engine.unload_program(program)
+        gpu.programs.remove(program)
+        text = gpu.take_output()[0]
+        where = (
+            rf"leak-check: source.cu:{line_of(OWN, 'keep')}:\d+: 1152 bytes in 48 blocks of malloc\(\) were never freed"
+        )
+        if "--leak-check" in options:
+            assert re.fullmatch(rf"{where}, the first at 0x\w+ by kernel 'keep'\n", text)
+        else:
+            assert text == ""
+
+
+STRIPS = r"""
+extern "C" __global__ void turned(int *o) {
+    __shared__ int s[16];
+    int t = threadIdx.x + 4 * threadIdx.y;
+    s[t] = blockIdx.x * 100 + t;
+    __syncthreads();
+    o[blockIdx.x * 16 + t] = s[15 - t];
+}
+extern "C" __global__ void leak(int n) { for (int i = 0; i < n; i++) malloc(16); }
+"""
+
+
+@pytest.mark.parametrize("check", ["--memcheck", "--initcheck", "--racecheck", "--leak-check"])
+def test_small_blocks_are_checked_one_by_one(check: str) -> None:
+    """Neighbouring blocks run as one only where the compiler has prepared a kernel for that (`strips.cpp`)."""
+    with rig(pes=1) as gpu:
+        gpu.load(STRIPS, (check,))
+        out = gpu.array((1000, 16), np.int32, -1)
+        gpu.launch("turned", 1000, (4, 4), out)
+        assert np.array_equal(out, np.arange(1000)[:, None] * 100 + 15 - np.arange(16))
+
+
+def test_as_many_leaks_as_are_noted_are_counted() -> None:
+    with rig(pes=1) as gpu:
+        program = gpu.load(STRIPS, ("--leak-check",))
+        gpu.launch("leak", 1, 1, np.int32((1 << 16) + 5))
+        gpu.engine.unload_program(program)
+        gpu.programs.remove(program)
+        counted, others = gpu.take_output()[0].splitlines()
+        assert "1048576 bytes in 65536 blocks" in counted
+        assert others == "leak-check: blocks that were given while as many were in use are not counted"
+
+
+def test_leaks_of_more_places_than_are_listed_are_summed_up() -> None:
+    mallocs = "\n".join(f"if (n > {i}) malloc({i + 1});" for i in range(40))
+    with rig() as gpu:
+        program = gpu.load(f'extern "C" __global__ void places(int n) {{\n{mallocs}\n}}', ("--leak-check",))
+        gpu.launch("places", 1, 1, np.int32(40))
+        gpu.engine.unload_program(program)
+        gpu.programs.remove(program)
+        *lines, others = gpu.take_output()[0].splitlines()
+    listed = [re.match(r"leak-check: source.cu:(\d+):\d+: (\d+) bytes in 1 blocks", line) for line in lines]
+    places = [(int(line[1]), int(line[2])) for line in listed if line is not None]
+    assert len(places) == 32
+    assert all(line == size + 1 for line, size in places)
+    left = sum(range(1, 41)) - sum(size for _, size in places)
+    assert others == f"leak-check: {left} bytes in 8 blocks of other places, too"
+
+
 LAUNCHES = r"""
 extern "C" __global__ void child(int *o, int n) {
     extern __shared__ int s[];

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from tests.unit.cpu_rig import CompileError, LaunchError, Rig, compile_image, rig
+from vhost_backend.engines.base import ProgramError
 from virtio_proto.schema import Status
 
 SOURCE = r"""
@@ -90,7 +92,8 @@ EXPORT __cluster_dims__(4) in_ptx(unsigned *out) {
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
     asm("mov.u32 %0, %%clusterid.x;" : "=r"(id));
-    asm("mov.u32 %0, %%is_explicit_cluster;" : "=r"(explicit_cluster));
+    asm("{ .reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p; @!%%is_explicit_cluster mov.u32 %0, 5; }"
+        : "=r"(explicit_cluster));
     kept[0] = 0; kept[1] = rank * 10;
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -242,3 +245,26 @@ def test_clusters_are_not_checked() -> None:
     source = 'extern "C" __global__ void __cluster_dims__(2) two(int *x) { *x = 1; }'
     with pytest.raises(CompileError, match="'two' has clusters of several blocks and cannot be checked"):
         compile_image(source, ["--racecheck"])
+
+
+def forged(image: bytes, dims: tuple[int, int, int]) -> bytes:
+    """The image with other dimensions for the clusters of `places`, which the table has once."""
+    before = struct.pack("<4I", 2, 3, 2, 0)  # the last words of the kernel's entry
+    assert image.count(before) == 1
+    return image.replace(before, struct.pack("<4I", *dims, 0))
+
+
+@pytest.mark.parametrize(
+    "dims", [(0, 1, 1), (1, 1, 0), (17, 1, 1), (16, 2, 1), (1 << 16, 1 << 16, 1 << 31), (0xFFFFFFFF,) * 3]
+)
+def test_images_with_impossible_clusters_are_refused(image: bytes, dims: tuple[int, int, int]) -> None:
+    with rig() as gpu, pytest.raises(ProgramError, match="a kernel has impossible clusters"):
+        gpu.load_image(forged(image, dims))
+
+
+def test_images_with_other_clusters_are_taken(image: bytes) -> None:
+    with rig() as gpu:
+        gpu.load_image(forged(image, (16, 1, 1)))
+        out = gpu.array(16 * 20, np.uint32)
+        gpu.launch("places", 16, 1, out)
+        assert out.reshape(16, 20)[:, 7].tolist() == [16] * 16

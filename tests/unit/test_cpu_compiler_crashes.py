@@ -42,6 +42,7 @@ def test_failed_assertion_is_a_defect() -> None:
     """By a name that LLVM keeps for itself."""
     log = log_of('__device__ int annotations __asm__("llvm.global.annotations") = 0;\n' + SOURCE)
     assert "vgc-cpucc: error: a defect of the compiler: assertion `" in log
+    assert log.endswith("failed, in the list of kernels\n")
     assert log.count("\n") == 1
 
 

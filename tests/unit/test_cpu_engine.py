@@ -140,6 +140,59 @@ def test_device_and_constant_variables(gpu: Rig) -> None:
     assert gpu.variable("counter").view(np.int32)[0] == before + 10
 
 
+def test_managed_variables_are_those_of_host_code_and_kernels() -> None:
+    """Host code that uses them is parsed; a guest copies them by their names."""
+    with rig() as made:
+        made.load(r"""
+            #include <cstdio>
+            __device__ __managed__ int counter = 5;
+            __managed__ float table[4] = {1, 2, 3, 4};
+            struct Box { int *data; int n; };
+            static __managed__ Box box;
+            extern "C" __global__ void use(int by) {
+                const int t = threadIdx.x;
+                box.n = counter;
+                __syncthreads();
+                atomicAdd(&counter, by);
+                table[t] *= t;
+                if (t == 0) box.data = &counter;
+            }
+            int main() {
+                counter = 3;
+                use<<<1, 4>>>(2);
+                cudaDeviceSynchronize();
+                for (float &x : table) printf("%f", x);
+                return *box.data + box.n;
+            }
+        """)
+        counter, table = made.variable("counter").view(np.int32), made.variable("table").view(np.float32)
+        box = made.variable("box")
+        assert (counter[0], table.tolist(), box.tolist()) == (5, [1, 2, 3, 4], [0] * 16)
+        counter[0], table[3] = 100, 0.5
+        made.launch("use", 1, 4, np.int32(2))
+        assert (counter[0], table.tolist(), box.view(np.int32)[2]) == (108, [0, 2, 6, 1.5], 100)
+        assert box.view(np.uint64)[0] == counter.ctypes.data
+
+
+def test_variables_of_one_source_keep_their_names_where_host_code_uses_them() -> None:
+    with rig() as made:
+        made.load(r"""
+            static __constant__ int weights[4];
+            namespace { __device__ int sum = 1; }
+            static __device__ int unused_by_host = 2;
+            extern "C" __global__ void add() { sum += weights[threadIdx.x] + unused_by_host; }
+            int main() {
+                int values[4] = {1, 2, 3, 4};
+                cudaMemcpyToSymbol(weights, values, sizeof values);
+                return cudaMemcpyFromSymbol(values, sum, sizeof sum);
+            }
+        """)
+        made.variable("weights").view(np.int32)[:] = [10, 20, 30, 40]
+        made.variable("unused_by_host").view(np.int32)[0] = 5
+        made.launch("add", 1, 1)
+        assert made.variable("sum").view(np.int32)[0] == 16
+
+
 @pytest.mark.parametrize("kind", ["static __device__ int", "__device__ int", "static __device__ volatile int"])
 def test_variables_that_kernels_only_write_can_be_read(kind: str) -> None:
     with rig() as made:

@@ -42,7 +42,25 @@ __device__ int leap(int depth) {
     const int below = depth ? leap(depth - 1) : 0;
     return frame[depth % 7] + below;
 }
+extern "C" __global__ void unbounded(int *x, int n) { // memory of alloca() that the stack has no room for
+    volatile char *memory = (volatile char *)alloca((size_t)n << 20);
+    memory[0] = 1;
+    x[0] = memory[0];
+}
 extern "C" __global__ void leaps(int *x, int depth) { x[0] = leap(depth); }
+"""
+
+
+STRIP = r"""
+extern "C" __global__ void strip(int *x, int who) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    x[i == who ? 1 << 28 : i] = i;
+}
+extern "C" __global__ void strip_of_loops(int *x, int who) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, sum = 0;
+    for (int k = 0; k < x[i % 3] + i % 5 + 2; k++) sum += x[(i + k * k) % 32 + (i == who ? 1 << 28 : 0)];
+    x[i] = sum;
+}
 """
 
 
@@ -59,7 +77,7 @@ def inflight() -> Iterator[InflightMemory]:
         yield memory
 
 
-def crash(inflight: InflightMemory, image: Path, kernel: str, threads: int, *arguments: str) -> BlackBox:
+def crash(inflight: InflightMemory, image: Path, kernel: str, threads: int | str, *arguments: str) -> BlackBox:
     """Runs the kernel in a process of its own, which must die; returns its last words."""
     os.set_inheritable(inflight.fd, True)
     done = subprocess.run(
@@ -100,9 +118,29 @@ def test_wild_store_in_a_vectorised_loop_names_its_thread(inflight: InflightMemo
     assert box.text.endswith("kernel 'wild_in_loop', block (1,0,0), thread (13,0,0)")
 
 
+@pytest.mark.parametrize("who", [0, 77, 127])
+def test_wild_access_in_blocks_that_run_as_one_names_its_block(
+    inflight: InflightMemory, tmp_path: Path, who: int
+) -> None:
+    path = tmp_path / "image"
+    path.write_bytes(compile_image(STRIP)[0])
+    thread = f"block ({who // 4},0,0), thread ({who % 4},0,0)"
+    assert crash(inflight, path, "strip", "32*4", "x", str(who)).text.endswith(f"kernel 'strip', {thread}")
+    assert f"kernel 'strip_of_loops', {thread}" in crash(inflight, path, "strip_of_loops", "32*4", "x", str(who)).text
+
+
 def test_division_by_zero(inflight: InflightMemory, image: Path) -> None:
     box = crash(inflight, image, "divide", 64, "x", "40")
     assert box.text == "integer division by zero in kernel 'divide', block (0,0,0), thread (40,0,0)"
+
+
+@pytest.mark.parametrize("mebibytes", ["64", "1000000"])
+def test_more_of_alloca_than_the_stack_has(inflight: InflightMemory, tmp_path: Path, mebibytes: str) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(compile_image(LEAPS)[0])
+    box = crash(inflight, image, "unbounded", 4, "x", mebibytes)
+    assert box.text.startswith("stack overflow 0x")
+    assert box.text.endswith("kernel 'unbounded', block (0,0,0), thread (0,0,0)")
 
 
 def test_stack_overflow(inflight: InflightMemory, image: Path) -> None:
@@ -117,6 +155,33 @@ def test_stack_overflow_of_large_frames(inflight: InflightMemory, tmp_path: Path
     image.write_bytes(compile_image(LEAPS)[0])
     box = crash(inflight, image, "leaps", 1, "x", str(depth))
     assert box.text.startswith("stack overflow 0x")
+
+
+FRAMES = r"""
+extern "C" __global__ void frame(int *a) {
+    volatile int table[1 << 21];
+    table[a[threadIdx.x]] = 1;
+    a[0] = table[a[1]] + table[(1 << 21) - 1];
+}
+extern "C" __global__ void lost(int *a) {
+    if (threadIdx.x == 2) asm volatile("mov $64, %%rsp; mov %%rax, (%%rsp)" ::: "memory");
+    a[threadIdx.x] = 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words", "thread"), [("frame", "stack overflow 0x", 0), ("lost", "invalid address 0x40 ", 2)]
+)
+def test_region_that_leaves_no_stack_ends_at_once(
+    inflight: InflightMemory, tmp_path: Path, kernel: str, words: str, thread: int
+) -> None:
+    """Its frame is larger than the stack, or it loses the stack: its threads run again on another part."""
+    image = tmp_path / "image"
+    image.write_bytes(compile_image(FRAMES)[0])
+    box = crash(inflight, image, kernel, 4, "x")
+    assert box.text.startswith(words)
+    assert box.text.endswith(f"kernel '{kernel}', block (0,0,0), thread ({thread},0,0)")
 
 
 def test_fault_of_a_grid_that_a_kernel_launched_names_it(inflight: InflightMemory, tmp_path: Path) -> None:

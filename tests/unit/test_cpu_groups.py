@@ -156,6 +156,41 @@ EXPORT operations(int *out) {
     mine[4] = cg::reduce(tile, v, cg::bit_xor<int>()); mine[5] = cg::inclusive_scan(tile, v, cg::greater<int>());
     mine[6] = cg::exclusive_scan(tile, v); mine[7] = cg::reduce(tile, v, [](int a, int b) { return a * 3 + b * 3; }) != 0;
 }
+struct Mixed { double sum; int last; char tag; };
+template <unsigned Size> __device__ void in_large(int *out) { // ranks, votes, reductions, scans
+    __shared__ cg::block_tile_memory<256> memory;
+    auto block = cg::this_thread_block(memory);
+    auto tile = cg::tiled_partition<Size>(block);
+    int t = block.thread_rank(), *mine = out + 12 * t;
+    mine[0] = tile.meta_group_rank() * 1000 + tile.thread_rank(); mine[1] = tile.meta_group_size() * 1000 + tile.size();
+    mine[2] = tile.shfl(t, 37); mine[3] = tile.any(t == 70) * 2 + tile.all(t < 96);
+    mine[4] = cg::reduce(tile, t, cg::plus<int>()); mine[5] = cg::inclusive_scan(tile, t);
+    mine[6] = cg::exclusive_scan(tile, t + 1);
+    Mixed all = cg::reduce(tile, Mixed{t * 0.5, t, 'x'}, [](Mixed a, Mixed b) {
+        return Mixed{a.sum + b.sum, a.last > b.last ? a.last : b.last, b.tag}; });
+    mine[7] = (int)(all.sum * 2) + all.last + (all.tag == 'x');
+    auto part = cg::tiled_partition<16>(tile);
+    mine[8] = part.meta_group_rank() * 100 + part.meta_group_size(); mine[9] = cg::reduce(part, t, cg::greater<int>());
+}
+EXPORT large_64(int *out) { in_large<64>(out); }
+EXPORT large_128(int *out) { in_large<128>(out); }
+EXPORT large_rounds(int *out, int *order) { // each tile waits another number of times; two sizes at once
+    auto block = cg::this_thread_block();
+    auto wide = cg::tiled_partition<128>(block);
+    auto tile = cg::tiled_partition<64>(wide);
+    __shared__ int cells[256];
+    int t = block.thread_rank(), first = t / 64 * 64, sum = t;
+    for (unsigned round = 0; round <= t / 64; round++) {
+        cells[t] = sum;
+        tile.sync();
+        sum += cells[first + (t + 33) % 64];
+        cg::sync(tile);
+    }
+    cells[t] = sum;
+    wide.sync();
+    out[t] = cells[t ^ 127];
+    if (cg::invoke_one_broadcast(tile, [&] { return atomicAdd(order, 1); }) < 0) out[t] = -1;
+}
 EXPORT once(int *calls, int *out) {
     auto tile = cg::tiled_partition<8>(cg::this_thread_block());
     cg::invoke_one(tile, [&] { atomicAdd(calls, 1); });
@@ -314,6 +349,33 @@ def test_operations_of_reductions_and_scans(gpu: Rig) -> None:
             *(min(values), max(values), np.bitwise_and.reduce(values), np.bitwise_or.reduce(values)),
             *(np.bitwise_xor.reduce(values), max([*so_far, values[t % 16]]), sum(so_far), 1),
         ]
+
+
+@pytest.mark.parametrize(("size", "threads"), [(64, 256), (128, 256), (64, 96), (128, 96)])
+def test_tiles_of_several_warps(gpu: Rig, size: int, threads: int) -> None:
+    out = gpu.array((threads, 12), np.int32)
+    gpu.launch(f"large_{size}", 1, threads, out)
+    for t, row in enumerate(out.tolist()):
+        tile, rank = divmod(t, size)
+        first = tile * size
+        all_of = range(first, min(first + size, threads))
+        assert row[:10] == [
+            *(tile * 1000 + rank, -(-threads // size) * 1000 + size),
+            *(first + 37 if first + 37 < threads else row[2], (70 in all_of) * 2 + (all_of[-1] < 96)),
+            *(sum(all_of), sum(range(first, t + 1)), sum(range(first + 1, t + 1))),
+            *(sum(all_of) + all_of[-1] + 1, rank // 16 * 100 + size // 16, t | 15),
+        ]
+
+
+def test_tiles_of_several_warps_wait_apart(gpu: Rig) -> None:
+    out, order = gpu.array(256, np.int32), gpu.array(1, np.int32)
+    gpu.launch("large_rounds", 1, 256, out, order)
+    sums = np.arange(256).reshape(4, 64)
+    for tile in range(4):
+        for _ in range(tile + 1):
+            sums[tile] += np.roll(sums[tile], -33)
+    assert (out == sums.reshape(-1)[np.arange(256) ^ 127]).all()
+    assert order[0] == 4
 
 
 def test_one_thread_of_a_group_calls(gpu: Rig) -> None:

@@ -148,6 +148,14 @@ def test_names_need_no_header(body: str, expected: list[float]) -> None:
             + kernel("out[t] = 1;"),
             [1] * 4,
         ),
+        (kernel("out[t] = t;").replace('extern "C" ', 'extern "C"'), [0, 1, 2, 3]),
+        (
+            kernel(
+                "out[t] = 0;\n UNROLL\n for (int i = 0; i < t; i++) out[t] += i;",
+                "#define UNROLL #pragma unroll (2 + 2)",
+            ),
+            [0, 0, 1, 3],
+        ),
         (kernel('const char *s = "ab"DIGITS; out[t] = s[t] - 48;', '#define DIGITS "12"'), [49, 50, 1, 2]),
     ],
     ids=[
@@ -159,6 +167,8 @@ def test_names_need_no_header(body: str, expected: list[float]) -> None:
         "lambda",
         "const-array",
         "bounds",
+        "joined-linkage",
+        "pragma-in-a-macro",
         "joined-text",
     ],
 )
@@ -189,6 +199,53 @@ def test_text_preprocessed_elsewhere_compiles(tmp_path: Path, preprocessor: str,
         assert caught.value.status == Status.ASSERT
 
 
+@pytest.mark.parametrize("standard", ["c++14", "c++17", "c++20"])
+def test_functions_for_both_may_swap_what_only_the_host_copies(standard: str) -> None:
+    """Host code instantiates them, also for device code: Thrust's containers swap their allocators so."""
+    source = """
+        #include <memory>
+        #include <string>
+        #include <utility>
+        #include <vector>
+        template <class T> struct Holder { T x; __host__ __device__ void swap(Holder &other) { using std::swap; swap(x, other.x); } };
+        template <class T> __host__ __device__ void turn(T &a, T &b) { std::swap(a, b); }
+        int main() {
+            Holder<std::allocator<char>> a, b;
+            Holder<std::vector<int>> c, d;
+            std::string e, f;
+            a.swap(b), c.swap(d), turn(e, f), std::swap(e, f);
+        }
+    """
+    body = "float a = t, b = 9; turn(a, b); Holder<float> c{a}, d{b}; c.swap(d); out[t] = c.x - d.x;"
+    assert run_floats(source + kernel(body), f"-std={standard}") == [-9, -8, -7, -6]
+
+
+def test_cuda_h_brings_the_integers_of_c() -> None:
+    assert run_floats("#include <cuda.h>\n" + kernel("uint8_t x = 255; x += t; out[t] = x;")) == [255, 0, 1, 2]
+
+
+def test_programs_may_have_a_global_timer_of_their_own() -> None:
+    timer = "__device__ __forceinline__ unsigned long long __globaltimer() { return 7; }"
+    assert run_floats(kernel("out[t] = __globaltimer();", timer)) == [7] * 4
+
+
+def test_kernels_that_launch_nothing_have_errors_and_their_texts() -> None:
+    with rig(pes=1) as gpu:
+        gpu.load(
+            """#include <cstdio>
+            #define CHECK(call) do { cudaError_t e = (call); printf("%s %s\\n", cudaGetErrorName(e), cudaGetErrorString(e)); } while (0)
+            __host__ __device__ void check() { CHECK(cudaGetLastError()); }
+            extern "C" __global__ void f() { check(); CHECK(cudaErrorInvalidValue); CHECK((cudaError_t)12345); }
+            int main() { check(); f<<<1, 1>>>(); CHECK(cudaDeviceSynchronize()); }"""
+        )
+        gpu.launch("f", 1, 1)
+        assert gpu.take_output()[0].splitlines() == [
+            "cudaSuccess no error",
+            "cudaErrorInvalidValue invalid argument",
+            "unrecognized error code unrecognized error code",
+        ]
+
+
 def test_printf_and_assert_of_the_c_library_are_the_engines() -> None:
     with rig(pes=1) as gpu:
         gpu.load(kernel('printf("%d ", t); std::printf("%s\\n", "x"); assert(out); (void)t;', "#include <cstdio>"))
@@ -214,6 +271,7 @@ def test_every_header_of_cuda_is_read_in_every_standard(standard: str) -> None:
     assert {"curand_kernel.h", "nvtx3/nvToolsExtCuda.h", "sm_61_intrinsics.h"} <= {str(name) for name in names}
     source = "".join(f"#include <{name}>\n" for name in names if "bits" not in name.parts)
     host = 'int main() { nvtxRangePush("x"); CUdeviceptr memory; return nvtxRangePop() + cuMemGetAddressRange(&memory, 0, 1); }'
+    host += 'static_assert(CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED - 8, "");'
     assert compile_image(source + kernel("out[t] = 1;") + host, [f"-std={standard}"])
 
 

@@ -222,6 +222,27 @@ def test_objects_with_virtual_functions_live_across_launches() -> None:
         assert gpu.variable("ended").view(np.int32)[0] == 64
 
 
+def test_calling_what_a_class_leaves_to_others_ends_the_launch() -> None:
+    """Classes with pure virtual functions, destroyed as such."""
+    with rig(pes=1) as gpu:
+        gpu.load(
+            """struct Base { __device__ virtual int sides() const = 0; __device__ void call() const { out = sides(); }
+                             __device__ ~Base() { if (out == 7) call(); } static __device__ int out; };
+               __device__ int Base::out;
+               struct Square : Base { __device__ int sides() const override { return 4; } };
+               extern "C" __global__ void f(int *x, int first) {
+                   Base::out = first;
+                   { Square square; square.call(); if (first) Base::out = first; }
+                   x[0] = Base::out;
+               }"""
+        )
+        out = gpu.array(1, np.int32)
+        gpu.launch("f", 1, 1, out, np.int32(0))
+        assert out[0] == 4
+        with pytest.raises(LaunchError, match="trap"):
+            gpu.launch("f", 1, 1, out, np.int32(7))
+
+
 def test_new_gives_aligned_arrays_and_null_without_room() -> None:
     with rig() as gpu:
         gpu.load(OBJECTS)

@@ -199,3 +199,44 @@ def test_clocks_advance(gpu: Rig) -> None:
     out = gpu.array(4, np.int64)
     gpu.launch("clocks", 1, 1, out)
     assert (out > 0).all()
+
+
+def test_fields_of_printf_that_take_gigabytes_are_not_printed() -> None:
+    """Formats that are wrong are no way around that: '*' is the argument that the C library takes."""
+    source = r"""
+        extern "C" __global__ void f(int *o) {
+            o[0] = printf("%1000000000d", 1);
+            o[1] = printf("%.*f", 2147483647, 2.5);
+            o[2] = printf("%-*s", -2147483647 - 1, "x");
+            o[3] = printf("%s%%%lld%.1999999999s", "a", 5ll, "b");
+            o[4] = printf("%99999999999999999999d %d\n", 1, 2);
+            o[5] = printf("%I2000000000d", 1);
+            o[6] = printf("%*1$d%s", 2000000000);
+            o[7] = printf("%d%d%d%d%d%llf%*d", 1, 2, 3, 4, 5, 1.0L, 2000000000, 6);
+            o[8] = printf("%d%d%d%d%d%zld%*d", 1, 2, 3, 4, 5, 2000000000, 6);
+            o[9] = printf("%d%d%d%d%d%.-5d%*d", 1, 2, 3, 4, 5, 2000000000, 6);
+        }
+    """
+    with rig() as gpu:
+        gpu.load(source)
+        out = gpu.array(10, np.int32)
+        gpu.launch("f", 1, 1, out)
+        assert gpu.take_output()[0] == ""
+        assert out.tolist() == [-2] * 10
+
+
+def test_printf_returns_the_number_of_its_arguments() -> None:
+    source = r"""
+        extern "C" __global__ void f(int *o, const char *none) {
+            o[0] = printf("%*d|%-5.3f|%s|%lld|%c|%.*s|%5.1Lf%%\n", 4, 7, 1.0, "text", 1ll << 40, 'c', 2, "xyz", 2.0L);
+            o[1] = printf("text\n");
+            o[2] = printf(none);
+            o[3] = printf("50%\n");
+        }
+    """
+    with rig() as gpu:
+        gpu.load(source)
+        out = gpu.array(4, np.int32)
+        gpu.launch("f", 1, 1, out, np.uint64(0))
+        assert gpu.take_output()[0] == "   7|1.000|text|1099511627776|c|xy|  2.0%\ntext\n50%\n"
+        assert out.tolist() == [9, 0, -1, 0]

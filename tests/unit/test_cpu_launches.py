@@ -325,6 +325,18 @@ def test_programs_that_launch_are_charged_for_their_depth() -> None:
         assert launching - plain > 24 * 2 * (96 << 10)
 
 
+def test_child_in_strips_leaves_its_parent_as_it_was() -> None:
+    source = """
+    __global__ void child(int *out, int value) { out[blockIdx.x * blockDim.x + threadIdx.x] += value; }
+    extern "C" __global__ void parent(int *out) { if (threadIdx.x % 2) child<<<9, 7>>>(out, threadIdx.y + 1); }
+    """
+    with rig(pes=1) as cpu:
+        cpu.load(source)
+        out = cpu.array(63, np.int32)
+        cpu.launch("parent", 3, (4, 2), out)
+        assert out.tolist() == [18] * 63
+
+
 ERRORS = [
     (
         "__global__ void k(int); __global__ void p() { void (*f)(int) = k; f<<<1, 1>>>(1); }",

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.unit.cpu_rig import Rig, rig
+from tests.unit.cpu_rig import LaunchError, Rig, rig
 from vhost_backend.engines.cpu.cccl import HINT, cccl
 
 if cccl() is None:
@@ -216,3 +216,23 @@ def test_ptx(sync: Rig) -> None:
     assert (out[1] == lane).all()
     assert (out[2] == (1 << lane) - 1).all()
     assert (out[3] == 1).all()
+
+
+def test_programs_without_assertions() -> None:
+    """The function behind `assert` is declared by libcu++ itself then."""
+    with rig(pes=1) as gpu:
+        gpu.load(
+            """#include <cassert>
+            #include <cuda/std/span>
+            extern "C" __global__ void f(int *out) { assert(out == nullptr); cuda::std::span<int> all(out, 2); all[1] = 3; }
+            #undef NDEBUG
+            #include <cassert>
+            extern "C" __global__ void g(int *out) { assert(out == nullptr); }
+            int main() { assert(f != g); }""",
+            ["-DNDEBUG"],
+        )
+        out = gpu.array(2, np.int32)
+        gpu.launch("f", 1, 1, out)
+        assert out.tolist() == [0, 3]
+        with pytest.raises(LaunchError, match="out == nullptr"):
+            gpu.launch("g", 1, 1, out)

@@ -308,3 +308,22 @@ def test_computed_goto_is_refused_with_its_place() -> None:
     body = '\nasm goto("" :::: out);\n*x = 1;\nout: *x = 2;'
     with pytest.raises(CompileError, match=r"source\.cu:2: assembly that jumps to labels is not supported"):
         compile_image(f'extern "C" __global__ void f(int *x) {{{body} }}')
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        'extern "C" __global__ void other(int *x) __attribute__((alias("f")));',
+        'extern "C" __device__ int one() { return 1; }\nextern "C" __device__ int also() __attribute__((alias("one")));',
+        '__device__ int mine __asm__("vgc_cpu_image") = 3;',
+        '__device__ int mine() __asm__("vgc_cpu_image");\n__device__ int mine() { return 3; }',
+    ],
+)
+def test_names_that_are_others_do_no_harm(names: str) -> None:
+    """Other names of kernels and functions, and names that the runtime looks for."""
+    value = "also()" if "also" in names else "1"
+    with rig() as gpu:
+        gpu.load(f'{names}\nextern "C" __global__ void f(int *x) {{ *x = {value}; }}\n')
+        out = gpu.array(1, np.int32)
+        gpu.launch("f", 1, 1, out)
+        assert out[0] == 1

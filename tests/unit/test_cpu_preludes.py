@@ -186,6 +186,25 @@ def test_the_sandbox_shows_preludes(kind: str) -> None:
     assert read(outcome.image_fd, 4096).decode().startswith(f"prelude {kind}\n")
 
 
+def test_preludes_are_looked_at_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((5.0, 5.9, 6.0))
+    looks: list[None] = []
+
+    def look() -> tuple[preludes.Prelude, ...]:
+        looks.append(None)
+        return ()
+
+    monkeypatch.setattr(toolchain, "made_preludes", look)
+    monkeypatch.setattr("vhost_backend.engines.cpu.toolchain.time.monotonic", lambda: next(times))
+    toolchain._offered.cache_clear()
+    try:
+        for _ in range(3):
+            compile_job(())
+    finally:
+        toolchain._offered.cache_clear()
+    assert len(looks) == 2
+
+
 class TestDigests:
     """A copy of the preludes, of which something has changed."""
 

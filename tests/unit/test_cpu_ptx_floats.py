@@ -378,6 +378,37 @@ def packed() -> Iterator[Case]:
     )
 
 
+LARGEST = {"f16": 0x7BFF, "bf16": 0x7F7F, "tf32": 0x7F7FE000}
+
+
+def finite(to: str, number: int) -> int | None:
+    """Conversion of a float, infinities and numbers beyond the largest becoming that one."""
+    value = FORMATS["f32"].value(number)
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    exact = (number + 0x1000 & 0xFFFFE000) if to == "tf32" else FORMATS[to].bits(value)
+    sign = 1 << width("f32" if to == "tf32" else to) - 1
+    return LARGEST[to] | (sign if number >> 31 else 0) if exact is None or exact & ~sign > LARGEST[to] else exact
+
+
+def finite_floats() -> Iterator[Case]:
+    large = (0x477FE000, 0x477FEFFF, 0x477FF000, 0x7F7F0000, 0x7F7F8000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000)
+    numbers = edges("f32") + large
+    for to in ("f16", "bf16"):
+        yield Case(f"cvt.rn.satfinite.{to}.f32 %0, %1;", ("b16", "f32"), lambda a, to=to: finite(to, a), [numbers])
+        yield Case(
+            f"cvt.rn.satfinite.{to}x2.f32 %0, %1, %2;",
+            ("b32", "f32", "f32"),
+            lambda a, b, to=to: both(finite(to, a), finite(to, b)),
+            [numbers, large],
+        )
+    yield Case("cvt.rna.satfinite.tf32.f32 %0, %1;", ("b32", "f32"), lambda a: finite("tf32", a), [numbers])
+
+
+def test_conversions_that_stay_finite() -> None:
+    assert wrong_results(list(finite_floats())) == []
+
+
 def both(high: int | None, low: int | None) -> int | None:
     return None if high is None or low is None else high << 16 | low
 

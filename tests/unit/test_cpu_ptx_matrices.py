@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import Rig, rig
+from tests.unit.cpu_rig import CompileError, Rig, compile_image, rig
 from tests.unit.ptx_rig import Case, signed, wrong_results
 
 SOURCE = r"""
@@ -90,6 +90,32 @@ EXPORT deep_doubles(const double *a, const double *b, double *d) { // 16 x 16, 1
                    "d"(B[0]), "d"(B[1]), "d"(B[2]), "d"(B[3]));
     for (int i = 0; i < 4; i++) d[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = D[i];
 }
+// words of 32 / bits elements; A has rows, B columns
+#define DEEP(name, shape, types, As, Bs, deep)                                                                        \
+    EXPORT name(const unsigned *a, const unsigned *b, int *d, int c) {                                                \
+        LANE;                                                                                                         \
+        int D[4] = {c, c, c, c};                                                                                      \
+        const unsigned words = 4 * deep;                                                                              \
+        unsigned A[4] = {a[g * words + t], a[(g + 8) * words + t], a[g * words + t + words - 4],                      \
+                         a[(g + 8) * words + t + words - 4]};                                                         \
+        unsigned B[2] = {b[g * words + t], b[g * words + t + words - 4]};                                             \
+        asm volatile("mma.sync.aligned." shape ".row.col." types " {%0,%1,%2,%3}, " As ", " Bs ", {%0,%1,%2,%3};"     \
+                     : "+r"(D[0]), "+r"(D[1]), "+r"(D[2]), "+r"(D[3])                                                 \
+                     : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));                             \
+        for (int i = 0; i < 4; i++) d[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = D[i];                                    \
+    }
+DEEP(s4_u4_deep, "m16n8k64", "s32.s4.u4.s32", "{%4,%5,%6,%7}", "{%8,%9}", 2)
+DEEP(u4_s4, "m16n8k32", "s32.u4.s4.s32", "{%4,%5}", "{%8}", 1)
+DEEP(s4_s4_sat, "m16n8k32", "satfinite.s32.s4.s4.s32", "{%4,%5}", "{%8}", 1)
+DEEP(xor_deep, "m16n8k256", "s32.b1.b1.s32.xor.popc", "{%4,%5,%6,%7}", "{%8,%9}", 2)
+DEEP(and_bits, "m16n8k128", "s32.b1.b1.s32.and.popc", "{%4,%5}", "{%8}", 1)
+EXPORT small_bytes(const unsigned *a, const unsigned *b, int *d) {
+    LANE;
+    int D[2] = {-1, -1};
+    asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+r"(D[0]), "+r"(D[1]) : "r"(a[threadIdx.x]), "r"(b[threadIdx.x]));
+    d[g * 8 + t * 2] = D[0]; d[g * 8 + t * 2 + 1] = D[1];
+}
 EXPORT transposed(const unsigned *a, unsigned *d) {
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(d[threadIdx.x]) : "r"(a[threadIdx.x]));
 }
@@ -161,6 +187,57 @@ def test_mma_of_many_doubles(gpu: Rig) -> None:
     d = gpu.array((16, 8), np.float64)
     gpu.launch("deep_doubles", 1, 32, put(gpu, a), put(gpu, b), d)
     assert np.allclose(d, a @ b.T + 0.5, rtol=1e-14)
+
+
+def elements(words: Any, bits: int, *, signs: bool) -> Any:
+    """Elements of rows of words, the lowest bits first."""
+    cut = words[..., None] >> np.arange(0, 32, bits, dtype=np.uint32) & np.uint32((1 << bits) - 1)
+    numbers = cut.reshape(len(words), -1).astype(np.int64)
+    return np.where(numbers >> bits - 1, numbers - (1 << bits), numbers) if signs else numbers
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bits", "deep", "signs"),
+    [
+        ("s4_u4_deep", 4, 2, (True, False)),
+        ("u4_s4", 4, 1, (False, True)),
+        ("s4_s4_sat", 4, 1, (True, True)),
+        ("xor_deep", 1, 2, (False, False)),
+        ("and_bits", 1, 1, (False, False)),
+    ],
+)
+def test_mma_of_less_than_a_byte(gpu: Rig, kernel: str, bits: int, deep: int, signs: tuple[bool, bool]) -> None:
+    random = np.random.default_rng(7)
+    a, b = (random.integers(0, 1 << 32, (rows, 4 * deep), np.uint32) for rows in (16, 8))
+    left, right = (elements(x, bits, signs=sign) for x, sign in zip((a, b), signs, strict=True))
+    product = (left[:, None] != right[None]).sum(2) if kernel == "xor_deep" else left @ right.T
+    addend = 0x7FFFFFF0 if kernel == "s4_s4_sat" else -3
+    d = gpu.array(128, np.int32)
+    gpu.launch(kernel, 1, 32, put(gpu, a), put(gpu, b), d, np.int32(addend))
+    assert (d.reshape(16, 8) == np.minimum(product + addend, 0x7FFFFFFF)).all()
+    assert kernel != "s4_s4_sat" or (product > 15).any()
+
+
+def test_mma_of_few_bytes(gpu: Rig) -> None:
+    random = np.random.default_rng(8)
+    a, b = (random.integers(-128, 128, (8, 16)).astype(np.int8) for _ in range(2))
+    d = gpu.array(64, np.int32)
+    gpu.launch("small_bytes", 1, 32, put(gpu, a.view(np.uint32)), put(gpu, b.view(np.uint32)), d)
+    assert (d.reshape(8, 8) == a.astype(np.int32) @ b.astype(np.int32).T - 1).all()
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        "m16n8k16.row.col.s32.s4.s4.s32",
+        "m8n8k32.row.col.s32.s8.s8.s32",
+        "m16n8k128.row.col.satfinite.s32.b1.b1.s32.xor.popc",
+    ],
+)
+def test_shapes_and_types_that_do_not_exist_are_refused(types: str) -> None:
+    source = f'__global__ void f(int *x) {{ asm("mma.sync.aligned.{types} {{%0,%0}}, {{%0}}, {{%0}}, {{%0,%0}};" : "+r"(x[0])); }}'
+    with pytest.raises(CompileError, match="mma"):
+        compile_image(source)
 
 
 def test_movmatrix_transposes(gpu: Rig) -> None:

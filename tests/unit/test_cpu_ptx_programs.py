@@ -137,7 +137,7 @@ def test_shift_operators_of_templates_are_no_launches(gpu: Rig) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        '"cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(*(short *)x) : "f"(1e6f)',
+        '"cvt.rn.satfinite.f16.f64 %0, %1;" : "=h"(*(short *)x) : "d"(1e6)',
         '"{ .reg .b32 a; mov.b32 a, {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}; }" :',
         '"mov.b32 {%0, %0, %0}, 7;" : "=r"(x[0])',
         f'"mma.sync.aligned.m16n8k32.row.col.f32.s8.s8.f32 {FOUR}, {OTHERS}, {{%1,%1}}, {FOUR};" : {FLOAT} : "r"(x[1])',

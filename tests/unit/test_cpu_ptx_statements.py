@@ -28,6 +28,10 @@ EXPORT operands(double *d, float *f, unsigned short *h, u64 *l, int *r) {
     asm("{\n\t.reg .u32 t<3>; // a comment\n\tmov.u32 t0, %1; /* another */ { .reg .u32 t0; mov.u32 t0, 5; "
         "add.u32 t1, t0, 0b11; }\n\tmul.lo.u32 %0, t0, t1;\n}" : "=r"(r[3]) : "r"(r[1]));
     asm("" : "+f"(f[1]));
+    asm volatile(".pragma \"nounroll\";\n.pragma \"used_bytes_mask 0xfff\", \"a;b\"; st.global.u32 [%0], %1;" :: POINTER(&r[4]) "r"(r[1])
+                 : "memory"); // nvcc needs no comma
+    auto more = [](int a, int b) { int c; asm("add.s32 %0, %1, %2;" : "=r"(c) : "r"(a) "r"(b)); return c; };
+    r[5] = more(r[1], 2);
 }
 EXPORT jumps(const unsigned *in, unsigned *out) { // length of the Collatz sequence
     unsigned steps;
@@ -135,12 +139,12 @@ def gpu() -> Iterator[Rig]:
 
 def test_operands_have_the_types_of_their_constraints(gpu: Rig) -> None:
     d, f = gpu.array(3, np.float64), gpu.array(2, np.float32)
-    h, wide, r = gpu.array(2, np.uint16), gpu.array(3, np.uint64), gpu.array(4, np.int32)
+    h, wide, r = gpu.array(2, np.uint16), gpu.array(3, np.uint64), gpu.array(6, np.int32)
     d[:], f[:], h[1], r[1] = (0, 1.5, 2.25), (1, 7), 0xFFF8, 50
     gpu.launch("operands", 1, 1, d, f, h, wide, r)
     assert (d[0], f[0], f[1], h[0]) == (3.75, 1.5, 7, 8)
     assert (int(wide[1]), int(wide[2])) == (0x123456789ABCDEF, 0x123456789ABCDEF)
-    assert r.tolist() == [43, 50, 40, 400]
+    assert r.tolist() == [43, 50, 40, 400, 50, 52]
 
 
 def test_jumps_and_guards(gpu: Rig) -> None:
@@ -244,6 +248,7 @@ ERRORS = {
     'asm("mov.u32 %0, %%nothing;" : "=r"(x[0]));': "column 13: register '%nothing' is not declared",
     'asm("mov.u32 %0, t;" : "=r"(x[0]));': "column 13: register 't' is not declared",
     'asm("add.u64 %0, %0, 1;" : "+r"(x[0]));': "column 13: the operand has 32 bits, the instruction takes 64",
+    'asm(".pragma \\"nounroll;" ::);': "column 9: a string has no end",
     'asm("{ .reg .u32 a; mov.u32 a, 1;" : "=r"(x[0]));': "expected '}' after the statements of a block, not the end",
     'asm("{ .reg .foo a; }" : "=r"(x[0]));': "'.foo' is no type of registers",
     'asm("{ .reg .u32 a, a; }" : "=r"(x[0]));': "register 'a' is declared twice",

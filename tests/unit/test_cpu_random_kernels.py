@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.unit.cpu_rig import Rig, rig
 
 PLAIN = range(100, 140)
 WITH_BARRIERS = range(200, 230)
+IN_STRIPS = range(300, 330)  # threads do not ask for their block: neighbouring blocks run as one
+ALL = (*PLAIN, *WITH_BARRIERS, *IN_STRIPS)
 
 DEVICE = """
 #define EXCHANGE(to, from, shift) \\
@@ -54,10 +57,15 @@ template <class Body> static void run_block(unsigned threads, unsigned block, un
 """
 
 
+def body_of(seed: int) -> str:
+    text = kernel(seed, with_barriers=seed in WITH_BARRIERS)
+    return re.sub(r"\bbid\b", "11u", text) if seed in IN_STRIPS else text
+
+
 def device_source(seed: int) -> str:
     """Source of one kernel: programs are compiled one by one, since all of them in one take minutes."""
     shared = "    __shared__ unsigned cells[256];\n" if seed in WITH_BARRIERS else ""
-    body = kernel(seed, with_barriers=seed in WITH_BARRIERS)
+    body = body_of(seed)
     return (
         f'{DEVICE}extern "C" __global__ void k{seed}(unsigned n, const unsigned *in, unsigned *out) {{\n{shared}'
         f"    unsigned x = blockIdx.x * blockDim.x + threadIdx.x, bid = blockIdx.x;\n{body}}}\n"
@@ -66,8 +74,8 @@ def device_source(seed: int) -> str:
 
 def host_source() -> str:
     parts = [HOST]
-    for seed in (*PLAIN, *WITH_BARRIERS):
-        body = kernel(seed, with_barriers=seed in WITH_BARRIERS)
+    for seed in ALL:
+        body = body_of(seed)
         parts.append(
             f"static void t{seed}(unsigned x, unsigned bid, unsigned n, const unsigned *in, unsigned *out) {{\n{body}}}\n"
             f'extern "C" void k{seed}(unsigned blocks, unsigned threads, unsigned n, const unsigned *in, unsigned *out) {{\n'
@@ -93,17 +101,18 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
 
 
 @pytest.mark.parametrize("threads", [7, 64, 100])
-@pytest.mark.parametrize("seed", [*PLAIN, *WITH_BARRIERS])
+@pytest.mark.parametrize("seed", ALL)
 def test_random_kernel_computes_as_plain_cpp(
     gpu: Rig, reference: Callable[[str], Any], seed: int, threads: int
 ) -> None:
     if f"k{seed}" not in gpu.functions:
         gpu.load(device_source(seed))
-    values = np.random.default_rng(seed).integers(0, 1 << 32, 256, np.uint64).astype(np.uint32)
-    out = gpu.array(2 * threads * 4, np.uint32)
+    values = np.random.default_rng(seed).integers(0, 1 << 32, 2048, np.uint64).astype(np.uint32)
+    blocks = 19 if seed in IN_STRIPS else 2
+    out = gpu.array(blocks * threads * 4, np.uint32)
     expected = np.zeros_like(out)
     reference(f"k{seed}")(
-        2, threads, 6, values.ctypes.data_as(ctypes.c_void_p), expected.ctypes.data_as(ctypes.c_void_p)
+        blocks, threads, 6, values.ctypes.data_as(ctypes.c_void_p), expected.ctypes.data_as(ctypes.c_void_p)
     )
-    gpu.launch(f"k{seed}", 2, threads, np.uint32(6), gpu.array(256, np.uint32, values), out)
-    assert np.array_equal(out, expected), kernel(seed, with_barriers=seed in WITH_BARRIERS)
+    gpu.launch(f"k{seed}", blocks, threads, np.uint32(6), gpu.array(2048, np.uint32, values), out)
+    assert np.array_equal(out, expected), body_of(seed)

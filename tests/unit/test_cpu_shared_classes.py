@@ -76,6 +76,29 @@ __global__ void f(int *out) {
         assert out.tolist() == [1, 1, 1, 1]
 
 
+def test_device_beside_shared_changes_nothing() -> None:
+    """Both orders, in a macro and with other words between; functions of the device stay such."""
+    with rig(pes=1) as gpu:
+        gpu.load(r"""
+#define SHARED __device__ /* and */ __shared__
+#define DEVICE __device__
+DEVICE int one() { return 1; }
+__device__ int turned(int x) { __shared__ int kept[4]; kept[x] = x; __syncthreads(); return kept[3 - x]; }
+__global__ void f(int *out) {
+    SHARED int a[4];
+    __shared__ __device__ int b[4];
+    static __device__ volatile __shared__ int c[4];
+    int t = threadIdx.x;
+    a[t] = t, b[t] = 2 * t, c[t] = 3 * t;
+    __syncthreads();
+    out[t] = a[3 - t] * 100 + b[3 - t] * 10 + c[3 - t] + one() - 1 + turned(t) * 1000;
+}
+""")
+        out = gpu.array(4, np.int32)
+        gpu.launch("f", 1, 4, out)
+        assert out.tolist() == [3369, 2246, 1123, 0]
+
+
 def test_other_objects_have_destructors() -> None:
     with rig(pes=1) as gpu:
         gpu.load(SOURCE)

@@ -179,3 +179,54 @@ def test_local_memory_too_large_to_be_kept_stays_local() -> None:
         out = gpu.array(1, np.float32)
         gpu.launch("f", 1, 1, out)
         assert out[0] == 3
+
+
+LOCKS = r"""
+extern "C" __global__ void classical(int *lock, volatile int *sum) { // a warp in lockstep never comes out of this one
+    while (atomicCAS(lock, 0, 1) != 0);
+    sum[0] = sum[0] + threadIdx.x;
+    __threadfence();
+    atomicExch(lock, 0);
+}
+extern "C" __global__ void within(int *lock, volatile int *sum) { // the form that works there
+    for (bool done = false; !done;)
+        if (atomicCAS(lock, 0, 1) == 0) {
+            sum[0] = sum[0] + threadIdx.x;
+            __threadfence();
+            atomicExch(lock, 0);
+            done = true;
+        }
+}
+extern "C" __global__ void one_by_one(int *lock, volatile int *sum) { // and the other
+    for (int lane = 0; lane < 32; lane++)
+        if (threadIdx.x % 32 == lane) {
+            while (atomicCAS(lock, 0, 1) != 0);
+            sum[0] = sum[0] + threadIdx.x;
+            __threadfence();
+            atomicExch(lock, 0);
+        }
+}
+extern "C" __global__ void several(int *lock, volatile int *sum) { // locks of cells, as where trees are built
+    int cell = threadIdx.x % 4;
+    for (bool done = false; !done;) {
+        if (atomicCAS(&lock[cell], 0, -2) == 0) {
+            sum[cell] = sum[cell] + threadIdx.x;
+            __threadfence();
+            lock[cell] = 0;
+            done = true;
+        }
+        __syncthreads();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--lockstep",)])
+@pytest.mark.parametrize("name", ["classical", "within", "one_by_one", "several"])
+def test_lanes_of_a_warp_take_a_lock(name: str, options: tuple[str, ...]) -> None:
+    with rig() as gpu:
+        gpu.load(LOCKS, options)
+        lock, total = gpu.array(4, np.int32), gpu.array(4, np.int32)
+        gpu.launch(name, 4, 64, lock, total)
+        assert total.sum() == 4 * sum(range(64))
+        assert lock.tolist() == [0, 0, 0, 0]

@@ -217,6 +217,27 @@ def test_static_names_of_several_units_carry_the_unit() -> None:
             assert out.tolist() == [value] * 4, name
 
 
+@pytest.mark.parametrize(
+    "variable", ["static __device__ int mine", "static __constant__ int mine", "namespace { __device__ int mine; }"]
+)
+def test_own_variables_that_host_code_uses_behind_the_kernels_are_linked(variable: str) -> None:
+    texts = [
+        f"""#include <cuda_runtime.h>
+        {variable};
+        extern "C" __global__ void f{number}(int *out) {{ out[threadIdx.x] = mine; }}
+        void host{number}(int value) {{ cudaMemcpyToSymbol(mine, &value, sizeof value); }}"""
+        for number in (1, 2)
+    ]
+    with rig(pes=1) as gpu:
+        gpu.link(*(Unit(f"{number}.cu", text) for number, text in enumerate(texts, 1)))
+        for number in (1, 2):
+            gpu.variable(f"mine@{number}.cu").view(np.int32)[:] = 10 * number
+        for number in (1, 2):
+            out = gpu.array(4, np.int32)
+            gpu.launch(f"f{number}", 1, 4, out)
+            assert out.tolist() == [10 * number] * 4
+
+
 def test_units_have_options_of_their_own() -> None:
     text = 'extern "C" __global__ void NAME(int *out) { out[threadIdx.x] = VALUE + COMMON; }'
     units = [Unit("a.cu", text, ("-DNAME=f", "-DVALUE=1")), Unit("b.cu", text, ("-D", "NAME=g", "-DVALUE=2"))]

@@ -102,6 +102,23 @@ extern "C" __global__ void transposed(float *tile) {
     wmma::load_matrix_sync(all, tile, 16, wmma::mem_row_major);
     wmma::store_matrix_sync(tile, all, 16, wmma::mem_col_major);
 }
+namespace small = wmma::experimental;
+#define SMALL(name, T, Words, k, product)                                                                             \
+    extern "C" __global__ void name(const Words *a, const Words *b, int *d, int how) {                                \
+        wmma::fragment<wmma::matrix_a, 8, 8, k, small::precision::T, wmma::row_major> left;                           \
+        wmma::fragment<wmma::matrix_b, 8, 8, k, small::precision::T, wmma::col_major> right;                          \
+        wmma::fragment<wmma::accumulator, 8, 8, k, int> sum;                                                          \
+        static_assert(left.num_elements * 32 == 8 * k && left.num_storage_elements == 1, "a lane's part");            \
+        wmma::load_matrix_sync(left, a, 2 * k);                                                                       \
+        wmma::load_matrix_sync(right, b, k);                                                                          \
+        wmma::fill_fragment(sum, 0x7fffffe0);                                                                         \
+        product;                                                                                                      \
+        wmma::store_matrix_sync(d, sum, 8, wmma::mem_row_major);                                                      \
+    }
+SMALL(products_s4, s4, int, 32, wmma::mma_sync(sum, left, right, sum, how))
+SMALL(products_u4, u4, unsigned, 32, wmma::mma_sync(sum, left, right, sum, how))
+SMALL(products_b1, b1, unsigned, 128, how ? wmma::bmma_sync(sum, left, right, sum, small::bmmaBitOpAND)
+                                          : wmma::bmma_sync(sum, left, right, sum))
 extern "C" __global__ void rounded(const float *x, float *y) { y[threadIdx.x] = wmma::__float_to_tf32(x[threadIdx.x]); }
 """)
     return "".join(parts)
@@ -174,6 +191,34 @@ def test_saturation(device: Rig, on: int) -> None:
     assert (exact > 0x7FFFFFFF).any()
     assert np.array_equal(out, np.minimum(exact, 0x7FFFFFFF) if on else exact.astype(np.uint32).view(np.int32))
     assert (halves == (65504 if on else np.inf)).all()
+
+
+@pytest.mark.parametrize("how", [0, 1])
+@pytest.mark.parametrize(("name", "bits"), [("s4", 4), ("u4", 4), ("b1", 1)])
+def test_elements_of_less_than_a_byte(device: Rig, name: str, bits: int, how: int) -> None:
+    """The left matrix has lines that are twice as far apart as they are long."""
+    random = np.random.default_rng(11)
+    words = [random.integers(0, 1 << 32, (8, count), np.uint32) for count in (8, 4)]
+    left, right = (
+        (x[:, :4, None] >> np.arange(0, 32, bits, dtype=np.uint32) & np.uint32((1 << bits) - 1))
+        .reshape(8, -1)
+        .astype(np.int64)
+        for x in words
+    )
+    if name == "s4":
+        left, right = (np.where(x > 7, x - 16, x) for x in (left, right))
+    exact = (left[:, None] != right[None]).sum(2) if name == "b1" and not how else left @ right.T
+    exact = exact + 0x7FFFFFE0
+    out = device.array((8, 8), np.int32)
+    device.launch(f"products_{name}", 1, 32, *(device.array(x.shape, x.dtype, x) for x in words), out, np.int32(how))
+    wrapped = (exact & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    assert np.array_equal(out, np.minimum(exact, 0x7FFFFFFF) if how and name != "b1" else wrapped)
+
+
+def test_log_has_no_remarks_about_functions_of_the_compiler() -> None:
+    product = "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc {%0,%1,%0,%1}, {%2,%2,%2,%2}, {%2,%2}, {%0,%1,%0,%1};"
+    source = f"""extern "C" __global__ void f(int *o) {{ asm("{product}" : "+r"(o[0]), "+r"(o[1]) : "r"(o[2])); }}"""
+    assert compile_image(source)[1] == ""
 
 
 def test_matrices_are_stored_when_all_lanes_have_loaded(device: Rig) -> None:

@@ -144,7 +144,8 @@ def test_unsafe_options_are_refused(option: str, reason: str, compiler: str) -> 
 
 @pytest.mark.parametrize(
     ("option", "reason"),
-    [(f"--{name}check", "compute-sanitizer") for name in ("mem", "init", "race")] + [("--lockstep", "__syncwarp")],
+    [(f"--{name}check", "compute-sanitizer") for name in ("mem", "init", "race", "leak-")]
+    + [("--lockstep", "__syncwarp")],
 )
 def test_checks_of_the_software_gpu_are_refused_with_the_reason(option: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"option '{option}' is for the software GPU, not for a GPU: .*{reason}"):

@@ -207,6 +207,13 @@ def test_lockstep_is_a_setting_of_the_compiler() -> None:
     assert Host(TWO).choose(vm("cpu", lockstep=False)).target.settings == ()
 
 
+def test_maps_for_perf_are_made_by_compiler_and_worker() -> None:
+    choice = Host(TWO).choose(vm("cpu", perf_maps=True))
+    assert (named(choice), choice.target.settings) == (("cpu", {"perf_maps": True}), (("symbols", "on"),))
+    choice = Host(TWO).choose(vm("cpu", perf_maps=False))
+    assert (named(choice), choice.target.settings) == (("cpu", {}), ())
+
+
 @pytest.mark.parametrize("device", [1, UUIDS[1], UUIDS[1].replace("GPU", "gpu")])
 def test_named_gpu_is_taken(device: Scalar) -> None:
     assert Host(TWO).choose(vm("cuda", device=device)).gpu == gpu(1)

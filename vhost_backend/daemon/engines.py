@@ -247,6 +247,10 @@ def _plain(config: VmConfig, kind: EngineName, why: str = "") -> Choice:
     options = dict(config.engine.options) if kind == config.engine.kind else {}
     options.pop("cccl", None)
     settings = [("lockstep", "on")] if options.pop("lockstep", False) else []
+    if options.get("perf_maps"):
+        settings.append(("symbols", "on"))
+    else:
+        options.pop("perf_maps", None)
     libraries = config.engine.options.get("cccl") if kind == "cpu" else None
     if libraries is not None:
         settings.append(("cccl", str(libraries)))

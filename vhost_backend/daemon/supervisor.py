@@ -16,13 +16,14 @@ from typing import Final, Protocol
 
 from vhost_backend.cgroups.limits import Limits
 from vhost_backend.daemon.call_log import CallLog
-from vhost_backend.daemon.process import WorkerProcess, describe_exit
+from vhost_backend.daemon.perf_map import PerfMap
+from vhost_backend.daemon.process import WorkerProcess, describe_exit, worker_of
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.link import WorkerLink
-from vhost_backend.worker_protocol.protocol import CallListener, Ready, WorkerMessage
+from vhost_backend.worker_protocol.protocol import CallListener, CodeNames, Ready, WorkerMessage
 
 KILL_WAIT_S: Final = 0.02
 """Within this time a killed process is gone, unless the kernel is busy tearing down its memory."""
@@ -69,6 +70,8 @@ class Launch:
     """Builds the command line: (quarters of the worker, descriptor that it inherits)."""
     limits: Limits
     """Limits of the worker's control group."""
+    perf_maps: bool = False
+    """The worker may name its code for perf."""
 
 
 class Owner(Protocol):
@@ -111,6 +114,9 @@ class _Worker:
     memory_fault: str = ""
     """Says that the kernel has killed the worker for its use of memory; "" if it has not."""
     calls: CallLog | None = None
+    may_name: bool = False
+    """It may send `CodeNames`."""
+    perf_map: PerfMap | None = None
 
 
 class Supervisor:
@@ -237,7 +243,7 @@ class Supervisor:
         :raise OSError, HostError: as `start_second`.
         """
         room = self._quarters.used_room("worker", launch.limits)
-        worker = _Worker(asyncio.get_running_loop().time(), room)
+        worker = _Worker(asyncio.get_running_loop().time(), room, may_name=launch.perf_maps)
         try:
             worker.process = WorkerProcess(
                 lambda fd: launch.command(room, fd), lambda: self._on_exit(worker), lambda: self._on_words(worker)
@@ -274,8 +280,25 @@ class Supervisor:
         if isinstance(message, CallListener):
             self._listen(worker, *fds)
             return
+        if isinstance(message, CodeNames):
+            self._name(worker, message)
+            return
         worker.served |= isinstance(message, Ready)
         self._owner.worker_said(worker.link, message, fds)
+
+    def _name(self, worker: _Worker, names: CodeNames) -> None:
+        """Has perf see the names of a worker's code."""
+        if not worker.may_name:
+            worker.link.condemn("named code without being asked")
+            return
+        if worker.process.exited.done():  # perf has nothing left to read, and its number may be another process's
+            return
+        if worker.perf_map is None:
+            worker.perf_map = PerfMap(worker_of(worker.process.pid))
+        try:
+            worker.perf_map.name(names)
+        except OSError as error:
+            self._log.warning("perf_map_not_written", file=str(worker.perf_map.path), error=str(error), guest=True)
 
     def _listen(self, worker: _Worker, fd: int) -> None:
         """Takes a filter's listener, once, from a worker that is not ready yet: later, guest code may be what sends one."""
@@ -307,6 +330,8 @@ class Supervisor:
         worker.link.close()
         if worker.calls is not None:
             worker.calls.close()
+        if worker.perf_map is not None:
+            worker.perf_map.close()
         how = describe_exit(worker.process.exited.result())
         if worker.room.oom_kills():
             worker.memory_fault = how = "used more of the host's memory than its VM may"

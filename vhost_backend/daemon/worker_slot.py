@@ -44,6 +44,7 @@ from vhost_backend.worker_protocol.migration_messages import Measured, Saved
 from vhost_backend.worker_protocol.protocol import (
     Ack,
     CallListener,
+    CodeNames,
     Compile,
     Log,
     Ready,
@@ -186,6 +187,7 @@ class WorkerSlot:
         return Launch(
             lambda quarters, fd: self._tools.command(replace(choice.config, quarters=quarters), fd),
             worker_limits(choice, host_view(choice.config), self._area_bytes),
+            perf_maps=bool(choice.config.engine.options.get("perf_maps")),
         )
 
     @property
@@ -326,8 +328,8 @@ class WorkerSlot:
                 self._history.stats = message
             case Log(level, event, extra):
                 getattr(self._vm.log, level)("worker_log", said=event, guest=True, fields=dict(extra))
-            case Ack() | Measured() | Saved() | CallListener() | Compile():
-                pass  # a link settles acks, a migration takes its own, the supervisor listeners; nobody waits for a Compile
+            case Ack() | Measured() | Saved() | CallListener() | CodeNames() | Compile():
+                pass  # a link settles acks, a migration takes its own, the supervisor others; nobody waits for a Compile
 
     def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
         if self._vm.state.is_ending:  # it was ready before it was killed

@@ -18,6 +18,7 @@ from vhost_backend.errors import EngineError
 from virtio_proto.schema import ParamKind
 
 __all__ = [
+    "CodeRange",
     "CompileJob",
     "Engine",
     "EngineOptions",
@@ -73,6 +74,16 @@ class GlobalInfo:
     name: str
     address: int
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRange:
+    """A function's code in this process, for tools of the host that sample it."""
+
+    address: int
+    size: int
+    name: str
+    """Printable ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +154,8 @@ class Engine(ABC):
     """Bits of ``virtio_proto.schema.DeviceFeature``."""
     handle: Any
     """``struct vgc_engine *``"""
+    names_code: bool = False
+    """True if the operator wants to see the names of kernels' code (`code_of`)."""
     reserved_bytes: int = 0
     """Bytes of address space reserved beside the VM's memory; the sandbox's limits leave room for them."""
 
@@ -220,6 +233,10 @@ class Engine(ABC):
     @abstractmethod
     def unload_program(self, program: LoadedProgram) -> None:
         """Frees a program of which no launch is in flight."""
+
+    def code_of(self, program: LoadedProgram, most: int) -> tuple[CodeRange, ...]:  # noqa: ARG002  most have no code here
+        """Functions of a loaded program, at most so many; empty unless `names_code`."""
+        return ()
 
     # ---- migration of a VM's work to another worker ----
 

@@ -7,6 +7,7 @@ a sandbox (`HOSTILE`) kill the process: for a worker that is one VM's DEVICE_LOS
 from __future__ import annotations
 
 import functools
+import signal
 from collections.abc import Iterable
 from typing import Final
 
@@ -70,6 +71,8 @@ _CLONE_NEW: Final = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x100000
 _CLONE_UNTRACED_OR_PTRACE: Final = 0x00800000 | 0x00002000
 _CLONE_PARENT: Final = 0x00008000
 _THREAD: Final = _CLONE_VM | _CLONE_SIGHAND | _CLONE_THREAD
+_FORK: Final = 0x01200000 | signal.SIGCHLD
+"""The C library's fork(): CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID."""
 
 # From the kernel: linux/prctl.h
 _PR_SET_NAME: Final = 15
@@ -138,13 +141,15 @@ def _kill_hostile() -> dict[str, Action]:
 def compile_policy(*, is_alone: bool) -> Policy:
     """Policy of compilers: files, memory, threads. No sockets.
 
-    One that `is_alone` starts no process; others run linkers, and scripts around them. ``execve`` starts the compiler.
+    One that `is_alone` may fork, to divide its work; others run linkers, and scripts around them. ``execve`` starts the
+    compiler.
     """
     new = _CLONE_NEW | _CLONE_UNTRACED_OR_PTRACE | _CLONE_PARENT
+    clones = (Check(0, _THREAD, _THREAD | new), Check(0, _FORK)) if is_alone else (Check(0, 0, new),)
     rules: dict[str, Action | Clauses] = {
         **_allow(*_OPEN_FILES, *_MEMORY, *_THREADS_AND_TIME, *_PATHS, *_PROCESS),
-        **_allow(*(() if is_alone else _CHILDREN)),
-        "clone": _only_if(Check(0, _THREAD, _THREAD | new) if is_alone else Check(0, 0, new)),
+        **_allow(*(("wait4",) if is_alone else _CHILDREN)),
+        "clone": Clauses(tuple(((check,), Action.ALLOW) for check in clones), Action.EPERM),
         "clone3": Action.ENOSYS,
         "fcntl": _one_of(1, (*_FCNTL, _F_SETFL, *_F_LOCKS)),
         "ioctl": _one_of(1, _IOCTL),

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vhost_backend.engines.base import Engine
+from vhost_backend.engines.base import CodeRange, Engine
 from vhost_backend.errors import DriverError
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
 from vhost_backend.worker.sources import SourceFiles
+from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.codec import close_fds
 from vhost_backend.worker_protocol.protocol import (
     MAX_OPTION_CHARS,
@@ -86,6 +87,7 @@ class ColdServer:
         self._plane = plane
         self._send = send
         self.programs = Programs(engine, plane)
+        self.programs.name_code = self._name_code
         self._changes = ChangeQueue(engine, plane)
         self._sources = sources
         self._waiting: deque[ColdRequest] = deque()
@@ -106,6 +108,10 @@ class ColdServer:
         self._changes.close()
         self.programs.close()
         self._sources.close()
+
+    def _name_code(self, program: int, code: tuple[CodeRange, ...]) -> None:
+        ranges = tuple(protocol.CodeRange(one.address, one.size, one.name) for one in code)
+        self._send(protocol.CodeNames(program, ranges))
 
     def serve(self) -> None:
         """Serves all cold requests that have arrived; `settle` completes those that wait for the engine."""

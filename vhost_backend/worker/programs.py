@@ -7,9 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from vhost_backend.engines.base import Engine, FunctionInfo, GlobalInfo, LoadedProgram, ProgramError, ProgramMemoryError
+from vhost_backend.engines.base import (
+    CodeRange,
+    Engine,
+    FunctionInfo,
+    GlobalInfo,
+    LoadedProgram,
+    ProgramError,
+    ProgramMemoryError,
+)
 from vhost_backend.errors import DriverError
 from vhost_backend.worker.plane import DataPlane, DataPlaneError
+from vhost_backend.worker_protocol.protocol import MAX_CODE_RANGES
 from virtio_proto import schema
 from virtio_proto.schema import Status
 
@@ -49,6 +58,9 @@ class Programs:
         self._entries: dict[int, LoadedEntry] = {}
         self.before_change: Callable[[], None] = lambda: None
         """Hook called before a program's addresses become invalid and before a new program's functions can run."""
+        self.name_code: Callable[[int, tuple[CodeRange, ...]], None] = lambda _program, _code: None
+        """Hook called with a program's id and code once it is loaded, and without code once it is unloaded; only if
+        the engine names code."""
 
     def add(self, context: int, image_fd: int, size: int) -> LoadedEntry:
         """Charges a program to the quota, and loads it for the context with this engine number.
@@ -68,6 +80,7 @@ class Programs:
         except DataPlaneError as error:
             raise DriverError(Status.RESOURCES_EXHAUSTED, str(error)) from error
         self._entries[program] = entry
+        self._name(program, entry.loaded)
         return entry
 
     def _load(self, program: int, context: int, image_fd: int, size: int, charged: int) -> LoadedEntry:
@@ -110,6 +123,11 @@ class Programs:
         for variable in loaded.globals:
             self._plane.add_global(program, variable.address, variable.size)
         self._entries[program] = LoadedEntry(program, context, loaded, functions)
+        self._name(program, loaded)
+
+    def _name(self, program: int, loaded: LoadedProgram | None) -> None:
+        if self._engine.names_code:
+            self.name_code(program, () if loaded is None else self._engine.code_of(loaded, MAX_CODE_RANGES))
 
     def publish(self) -> None:
         """Lets functions be launched by name."""
@@ -125,6 +143,7 @@ class Programs:
         entry = self._entries.pop(program)
         self._plane.remove_program(program)
         self._engine.unload_program(entry.loaded)
+        self._name(program, None)
 
     def any_of(self, context: int) -> bool:
         """True if the context has programs."""

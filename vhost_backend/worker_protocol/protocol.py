@@ -26,7 +26,7 @@ Sequence::
                      <-             ack       base
                      <-             compile   fds: file with the source, which the daemon may read until `program`
     program          ->                       fds: sealed memfd with the image, if ok
-                     <-             vring_broken, stats, log   at any time
+                     <-             vring_broken, stats, log, code_names   at any time
     shutdown         ->                       (the worker exits; end of file says so)
 
 Every message of the daemon carries a `seq` that the daemon chooses and the worker's `Ack` echoes. `Setup` is
@@ -67,6 +67,10 @@ MAX_LOG_CHARS: Final = 10_000
 """Longest compiler log in a `Program`, such that it fits into a packet: UTF-8 may need four bytes per character."""
 MAX_LOG_BYTES: Final = 8 << 10
 """Longest packet of a worker's `Log`, so that it cannot flood the host's."""
+MAX_CODE_RANGES: Final = 512
+"""Most functions of a program whose code is named."""
+MAX_CODE_NAME: Final = 100
+"""Longest name of a function, such that all of a program fit into a packet."""
 MAX_FDS: Final = MAX_REGIONS + 4
 """Most descriptors of one of the daemon's messages."""
 MAX_FDS_OF_WORKER: Final = 1
@@ -90,6 +94,14 @@ class EngineSetup(Part, frozen=True):
 
     kind: Annotated[str, Meta(max_length=32)]
     options: Scalars
+
+
+class CodeRange(Part, frozen=True):
+    """Code of a function in the worker's address space."""
+
+    address: U64
+    size: Positive
+    name: Annotated[str, Meta(max_length=MAX_CODE_NAME, pattern=r"\A[ -~]+\Z")]
 
 
 class Quota(Part, frozen=True):
@@ -302,6 +314,17 @@ class Compile(Message, frozen=True):
     source: Annotated[int, Meta(ge=0, le=NUM_SOURCES - 1)]
 
 
+class CodeNames(Message, frozen=True):
+    """Names the code of a program, in place of what was said of it before; without code, the program is unloaded.
+
+    Only from workers whose `EngineSetup` has the option `perf_maps`.
+    """
+
+    TYPE: ClassVar[str] = "code_names"
+    program: U32
+    code: Annotated[tuple[CodeRange, ...], Meta(max_length=MAX_CODE_RANGES)]
+
+
 class VringBroken(Message, frozen=True):
     """Reports a ring that can no longer be trusted and is not served any more; its err eventfd was signalled."""
 
@@ -350,7 +373,9 @@ DaemonMessage: TypeAlias = (
     | ControlMessage
     | MigrationMessage
 )
-WorkerMessage: TypeAlias = CallListener | Ready | Ack | Compile | VringBroken | Stats | Log | Measured | Saved
+WorkerMessage: TypeAlias = (
+    CallListener | Ready | Ack | Compile | CodeNames | VringBroken | Stats | Log | Measured | Saved
+)
 AnyMessage: TypeAlias = DaemonMessage | WorkerMessage
 
 DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
@@ -372,6 +397,7 @@ WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (
     Ready,
     Ack,
     Compile,
+    CodeNames,
     VringBroken,
     Stats,
     Log,

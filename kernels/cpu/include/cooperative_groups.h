@@ -229,16 +229,116 @@ template <unsigned Size> class __tile {
     __VGC_METHOD__ static unsigned __first() { return __vgc_laneid() & ~(Size - 1); }
 };
 
+/* ---- tiles of several warps ---- */
+
+/* Memory that the warps of tiles share: for each tile of 64 to 1024 threads a barrier, for each warp a word that it hands out. */
+struct __tile_memory {
+    enum { TILES = 31, WARPS = 32 };
+    struct {
+        unsigned arrived, round;
+    } barriers[TILES];
+    unsigned long long words[WARPS];
+};
+/* In shared memory of every block of a kernel that has such tiles. */
+__VGC_FN__ __tile_memory &__vgc_tile_memory() {
+    __shared__ __tile_memory memory;
+    return memory;
+}
+/* Called by all threads of the block: none is within an operation of an earlier tile. */
+__VGC_FN__ void __vgc_start_tiles() {
+    __tile_memory &memory = __vgc_tile_memory();
+    __syncthreads();
+    if (__vgc_linear_tid() == 0)
+        for (auto &barrier : memory.barriers)
+            barrier.arrived = barrier.round = 0;
+    __syncthreads();
+}
+/* Memory that programs reserve for such tiles on GPUs before those of compute capability 8.0; it is not used. */
+template <unsigned MaxBlockSize = 1024> struct alignas(16) block_tile_memory {
+    unsigned char __reserved[MaxBlockSize / 32 * 8];
+};
+template <unsigned MaxBlockSize> __VGC_FN__ thread_block this_thread_block(block_tile_memory<MaxBlockSize> &) { return thread_block(); }
+
+/* Warps wait for each other by looking, which lets other threads of the block go on. */
+template <unsigned Size> class __large_tile {
+    static_assert(Size <= 1024 && (Size & (Size - 1)) == 0, "tiles are of 1, 2, 4, 8, 16, 32, 64, 128, 256, 512 or 1024 threads");
+    enum { WARPS = Size / 32 };
+
+  public:
+    static constexpr thread_scope __scope = thread_scope::thread_scope_block;
+    struct arrival_token {};
+    __VGC_METHOD__ static void sync() {
+        auto &barrier = __vgc_tile_memory().barriers[1024 / Size - 1 + __vgc_linear_tid() / Size];
+        __syncwarp();
+        if (__vgc_laneid() == 0) {
+            const unsigned round = __atomic_load_n(&barrier.round, __ATOMIC_ACQUIRE);
+            if (__atomic_add_fetch(&barrier.arrived, 1, __ATOMIC_ACQ_REL) == __warps()) {
+                __atomic_store_n(&barrier.arrived, 0, __ATOMIC_RELAXED);
+                __atomic_store_n(&barrier.round, round + 1, __ATOMIC_RELEASE);
+            }
+            while (__atomic_load_n(&barrier.round, __ATOMIC_ACQUIRE) == round)
+                __vgc_yield();
+        }
+        __syncwarp();
+    }
+    __VGC_METHOD__ static arrival_token barrier_arrive() { return {}; }
+    __VGC_METHOD__ static void barrier_wait(arrival_token &&) { sync(); }
+    __VGC_METHOD__ static constexpr unsigned size() { return Size; }
+    __VGC_METHOD__ static constexpr unsigned num_threads() { return Size; }
+    __VGC_METHOD__ static unsigned thread_rank() { return __vgc_linear_tid() % Size; }
+    __VGC_METHOD__ static bool is_valid() { return true; }
+    template <class T> __VGC_METHOD__ static T shfl(T value, int rank) {
+        T values[WARPS];
+        __collect(__vgc_shuffle_words(value, [&](unsigned word) { return __shfl_sync(0xffffffffu, word, rank % 32); }), values);
+        return values[(unsigned)rank % Size / 32];
+    }
+    __VGC_METHOD__ static int any(int predicate) {
+        int votes[WARPS], result = 0;
+        __collect(__any_sync(0xffffffffu, predicate), votes);
+        for (unsigned warp = 0; warp < __warps(); warp++)
+            result |= votes[warp];
+        return result;
+    }
+    __VGC_METHOD__ static int all(int predicate) { return !any(!predicate); }
+    /* Gives every thread the values of all the tile's warps, each of which has one; those of warps that are not there are not set. */
+    template <class T> __VGC_METHOD__ static void __collect(const T &value, T *values) {
+        enum { WORDS = (sizeof(T) + 7) / 8 };
+        unsigned long long words[WORDS] = {}, *shared = __vgc_tile_memory().words + __vgc_linear_tid() / Size * WARPS;
+        __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            if (__vgc_laneid() == 0)
+                shared[__rank_of_warp()] = words[i];
+            sync();
+            for (unsigned warp = 0; warp < __warps(); warp++)
+                __builtin_memcpy((char *)(values + warp) + 8 * i, shared + warp, i < WORDS - 1 ? 8 : sizeof(T) - 8 * (WORDS - 1));
+            sync();
+        }
+    }
+    __VGC_METHOD__ static unsigned __rank_of_warp() { return __vgc_linear_tid() % Size / 32; }
+    /* Warps of the tile: less than all in the last one of a block that is no multiple of tiles. */
+    __VGC_METHOD__ static unsigned __warps() {
+        const unsigned left = (thread_block::size() - __vgc_linear_tid() / Size * Size + 31) / 32;
+        return left < WARPS ? left : WARPS;
+    }
+};
+
+/* ---- tiles and what they are parts of ---- */
+
+template <unsigned Size, bool large = (Size > 32)> struct __tile_of_size { using type = __tile<Size>; };
+template <unsigned Size> struct __tile_of_size<Size, true> { using type = __large_tile<Size>; };
+
 template <unsigned Size, class Parent = void> class thread_block_tile;
-template <unsigned Size, unsigned Larger, class Parent> class thread_block_tile<Size, thread_block_tile<Larger, Parent>> : public __tile<Size> {
+template <unsigned Size, unsigned Larger, class Parent>
+class thread_block_tile<Size, thread_block_tile<Larger, Parent>> : public __tile_of_size<Size>::type {
     static_assert(Size <= Larger, "a tile is not larger than the tile it is a part of");
 
   public:
-    __VGC_METHOD__ static unsigned meta_group_rank() { return __vgc_laneid() % Larger / Size; }
+    __VGC_METHOD__ static unsigned meta_group_rank() { return __vgc_linear_tid() % Larger / Size; }
     __VGC_METHOD__ static constexpr unsigned meta_group_size() { return Larger / Size; }
     __VGC_METHOD__ operator thread_block_tile<Size, void>() const { return thread_block_tile<Size, void>(); }
 };
-template <unsigned Size> class thread_block_tile<Size, thread_block> : public __tile<Size> {
+template <unsigned Size> class thread_block_tile<Size, thread_block> : public __tile_of_size<Size>::type {
   public:
     __VGC_METHOD__ static unsigned meta_group_rank() { return __vgc_linear_tid() / Size; }
     __VGC_METHOD__ static unsigned meta_group_size() { return (thread_block::size() + Size - 1) / Size; }
@@ -247,7 +347,11 @@ template <unsigned Size> class thread_block_tile<Size, thread_block> : public __
 /* A tile whose parent is not in its type, which counts as the block. */
 template <unsigned Size> class thread_block_tile<Size, void> : public thread_block_tile<Size, thread_block> {};
 
-template <unsigned Size> __VGC_FN__ thread_block_tile<Size, thread_block> tiled_partition(const thread_block &) { return {}; }
+template <unsigned Size> __VGC_FN__ thread_block_tile<Size, thread_block> tiled_partition(const thread_block &) {
+    if constexpr (Size > 32)
+        __vgc_start_tiles();
+    return {};
+}
 template <unsigned Size, unsigned Larger, class Parent>
 __VGC_FN__ thread_block_tile<Size, thread_block_tile<Larger, Parent>> tiled_partition(const thread_block_tile<Larger, Parent> &) {
     return {};

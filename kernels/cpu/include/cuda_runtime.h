@@ -19,6 +19,7 @@
 #include "texture_types.h"
 #ifndef __VGC_NO_API__ /* the compiler defines it for a source that cannot name the API */
 #include "cuda_runtime_api.h"
+#include "vgc_errors.h"
 #endif
 #ifdef __VGC_LAUNCHES__
 #include "vgc_launch.h"

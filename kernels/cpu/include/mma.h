@@ -102,6 +102,40 @@ template <int m, int n, int k, class T> class fragment<accumulator, m, n, k, T, 
     }
 };
 
+/* Operands whose elements have less than a byte: 8 lines, of each of which a lane has 4 bytes. Strides are in elements. */
+namespace experimental {
+namespace precision {
+struct s4 {};
+struct u4 {};
+struct b1 {};
+} // namespace precision
+enum bmmaBitOp { bmmaBitOpXOR = 1, bmmaBitOpAND = 2 };
+enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
+} // namespace experimental
+
+template <class T, class Stored, int bits> struct __vgc_small_operand {
+    using element_type = T;
+    using storage_element_type = Stored;
+    static constexpr int num_elements = 32 / bits, num_storage_elements = 1;
+    storage_element_type x[num_storage_elements];
+
+    __device__ __forceinline__ void load(const void *from, unsigned stride) {
+        const unsigned first = __vgc_wmma_group() * stride + __vgc_wmma_thread() * num_elements;
+        __builtin_memcpy(x, (const char *)from + first * bits / 8, sizeof x);
+    }
+};
+#define __VGC_WMMA_SMALL(T, Stored, bits, k)                                                                                           \
+    template <>                                                                                                                        \
+    class fragment<matrix_a, 8, 8, k, experimental::precision::T, row_major>                                                           \
+        : public __vgc_small_operand<experimental::precision::T, Stored, bits> {};                                                     \
+    template <>                                                                                                                        \
+    class fragment<matrix_b, 8, 8, k, experimental::precision::T, col_major>                                                           \
+        : public __vgc_small_operand<experimental::precision::T, Stored, bits> {};
+__VGC_WMMA_SMALL(s4, int, 4, 32)
+__VGC_WMMA_SMALL(u4, unsigned, 4, 32)
+__VGC_WMMA_SMALL(b1, unsigned, 1, 128)
+#undef __VGC_WMMA_SMALL
+
 template <class Use, int m, int n, int k, class T, class Layout, class Source>
 __VGC_FN__ void load_matrix_sync(fragment<Use, m, n, k, T, Layout> &to, const Source *from, unsigned stride) {
     __syncwarp();
@@ -125,7 +159,7 @@ __VGC_FN__ void store_matrix_sync(T *to, const fragment<accumulator, m, n, k, T>
 template <class Use, int m, int n, int k, class T, class Layout, class Value>
 __VGC_FN__ void fill_fragment(fragment<Use, m, n, k, T, Layout> &fragment, const Value &value) {
 #pragma unroll
-    for (int i = 0; i < fragment.num_elements; i++)
+    for (int i = 0; i < (int)(sizeof fragment.x / sizeof fragment.x[0]); i++)
         fragment.x[i] = value;
 }
 
@@ -221,6 +255,36 @@ __VGC_FN__ void mma_sync(fragment<accumulator, 8, 8, 4, double> &d, const fragme
         : "=d"(d.x[0]), "=d"(d.x[1])
         : "d"(a.x[0]), "d"(b.x[0]), "d"(c.x[0]), "d"(c.x[1]));
 }
+
+
+#define __VGC_WMMA_SMALL(shape, types)                                                                                                 \
+    asm("mma.sync.aligned." shape ".row.col" types " {%0,%1}, {%2}, {%3}, {%4,%5};"                                                    \
+        : "=r"(d.x[0]), "=r"(d.x[1])                                                                                                   \
+        : "r"(a.x[0]), "r"(b.x[0]), "r"(c.x[0]), "r"(c.x[1]))
+#define __VGC_WMMA_HALF_BYTES(T)                                                                                                       \
+    __VGC_FN__ void mma_sync(fragment<accumulator, 8, 8, 32, int> &d,                                                                  \
+                             const fragment<matrix_a, 8, 8, 32, experimental::precision::T, row_major> &a,                             \
+                             const fragment<matrix_b, 8, 8, 32, experimental::precision::T, col_major> &b,                             \
+                             const fragment<accumulator, 8, 8, 32, int> &c, bool saturate = false) {                                   \
+        if (saturate)                                                                                                                  \
+            __VGC_WMMA_SMALL("m8n8k32", ".satfinite.s32." #T "." #T ".s32");                                                           \
+        else                                                                                                                           \
+            __VGC_WMMA_SMALL("m8n8k32", ".s32." #T "." #T ".s32");                                                                     \
+    }
+__VGC_WMMA_HALF_BYTES(s4)
+__VGC_WMMA_HALF_BYTES(u4)
+#undef __VGC_WMMA_HALF_BYTES
+__VGC_FN__ void bmma_sync(fragment<accumulator, 8, 8, 128, int> &d,
+                          const fragment<matrix_a, 8, 8, 128, experimental::precision::b1, row_major> &a,
+                          const fragment<matrix_b, 8, 8, 128, experimental::precision::b1, col_major> &b,
+                          const fragment<accumulator, 8, 8, 128, int> &c, experimental::bmmaBitOp operation = experimental::bmmaBitOpXOR,
+                          experimental::bmmaAccumulateOp = experimental::bmmaAccumulateOpPOPC) {
+    if (operation == experimental::bmmaBitOpAND)
+        __VGC_WMMA_SMALL("m8n8k128", ".s32.b1.b1.s32.and.popc");
+    else
+        __VGC_WMMA_SMALL("m8n8k128", ".s32.b1.b1.s32.xor.popc");
+}
+#undef __VGC_WMMA_SMALL
 
 } // namespace wmma
 } // namespace nvcuda

@@ -7,38 +7,7 @@
 extern "C" {
 /* Configuration, from between <<< and >>>; the compiler puts the call of the kernel before it (launches.cpp). */
 __host__ __device__ void __vgc_configure(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0);
-__device__ int __vgc_launch_error(int clear);
 }
-
-__VGC_FN__ cudaError_t cudaGetLastError() { return static_cast<cudaError_t>(__vgc_launch_error(1)); }
-__VGC_FN__ cudaError_t cudaPeekAtLastError() { return static_cast<cudaError_t>(__vgc_launch_error(0)); }
-__VGC_FN__ const char *cudaGetErrorString(cudaError_t error) {
-    switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorLaunchMaxDepthExceeded: return "launch would exceed maximum depth of nested launches";
-    case cudaErrorLaunchPendingCountExceeded: return "launch would exceed maximum number of pending launches";
-    case cudaErrorNotSupported: return "operation not supported";
-    default: return "unrecognized error code";
-    }
-}
-__VGC_FN__ const char *cudaGetErrorName(cudaError_t error) {
-    switch (error) {
-    case cudaSuccess: return "cudaSuccess";
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
-    case cudaErrorLaunchMaxDepthExceeded: return "cudaErrorLaunchMaxDepthExceeded";
-    case cudaErrorLaunchPendingCountExceeded: return "cudaErrorLaunchPendingCountExceeded";
-    case cudaErrorNotSupported: return "cudaErrorNotSupported";
-    default: return "unrecognized error code";
-    }
-}
-__VGC_FN__ cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-__VGC_FN__ cudaError_t __cudaDeviceSynchronizeDeprecationAvoidance() { return cudaSuccess; }
-__VGC_FN__ cudaError_t cudaRuntimeGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }
-__VGC_FN__ cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
-__VGC_FN__ cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSuccess; }
 
 /* Streams are numbers that no named stream has; all but cudaStreamTailLaunch are alike. */
 __VGC_FN__ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {

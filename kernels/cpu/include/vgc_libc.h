@@ -15,14 +15,20 @@ typedef long time_t;
 #define EXIT_FAILURE 1
 #define RAND_MAX 2147483647
 #define CLOCKS_PER_SEC ((clock_t)1000000)
+#define alloca(size) __builtin_alloca(size)
 
 #define __VGC_QUIET noexcept(true)
 extern "C" {
 int printf(const char *format, ...);
 __device__ int printf(const char *format, ...) __asm__("__vgc_printf");
+#ifdef NDEBUG /* the host's assert.h does not declare it, and libcu++ does so for both */
+__host__ __device__ __attribute__((noreturn)) void __assert_fail(const char *expression, const char *file, unsigned line,
+                                                                 const char *function) __VGC_QUIET __asm__("__vgc_assert_fail");
+#else
 __attribute__((noreturn)) void __assert_fail(const char *expression, const char *file, unsigned line, const char *function) __VGC_QUIET;
 __device__ __attribute__((noreturn)) void __assert_fail(const char *expression, const char *file, unsigned line,
                                                         const char *function) __asm__("__vgc_assert_fail");
+#endif
 
 /* stdlib.h, time.h */
 void *malloc(size_t bytes) __VGC_QUIET;
@@ -117,9 +123,4 @@ __VGC_FN__ void *memset(void *to, int value, size_t bytes) { return __builtin_me
 __VGC_FN__ int memcmp(const void *a, const void *b, size_t bytes) { return __builtin_memcmp(a, b, bytes); }
 __VGC_FN__ clock_t clock() { return (clock_t)__builtin_readcyclecounter(); }
 
-#undef assert
-#ifdef NDEBUG
-#define assert(expression) ((void)0)
-#else
-#define assert(expression) ((expression) ? (void)0 : __assert_fail(#expression, __FILE__, __LINE__, __func__))
-#endif
+#include "assert.h"

@@ -7,7 +7,8 @@ __VGC_FN__ void __brkpt() {}
 __VGC_FN__ void __prof_trigger(int) {}
 
 __VGC_FN__ long long clock64() { return (long long)__builtin_readcyclecounter(); }
-__VGC_FN__ unsigned long long __globaltimer() { return __vgc_globaltimer(); }
+/* A template, as programs may define the name, which nvcc does not have. */
+template <class = void> __VGC_FN__ unsigned long long __globaltimer() { return __vgc_globaltimer(); }
 __VGC_FN__ unsigned long long __vgc_clock() { return __builtin_readcyclecounter(); }
 /* Sleeps as long as other threads of the block can go on. */
 __VGC_FN__ void __nanosleep(unsigned) { __vgc_yield(); }

@@ -22,7 +22,13 @@ using ::nextafter; using ::pow; using ::remainder; using ::remquo; using ::rint;
 using ::sin; using ::sinh; using ::sqrt; using ::tan; using ::tanh; using ::tgamma; using ::trunc;
 using ::memcpy; using ::memmove; using ::memset; using ::memcmp; using ::printf; using ::size_t; using ::clock; using ::clock_t;
 using ::malloc; using ::free;
-template <class T> __VGC_FN__ void swap(T &a, T &b) {
+/* For both, as functions for both (of Thrust) swap objects that only host code can copy. In C++20 the library's is for both,
+   too, and better than one with more parameters. */
+#if __cplusplus >= 202002L
+template <class T, class... None> static __host__ __device__ __forceinline__ void swap(T &a, T &b, None...) {
+#else
+template <class T> static __host__ __device__ __forceinline__ void swap(T &a, T &b) {
+#endif
     T old = static_cast<T &&>(a);
     a = static_cast<T &&>(b);
     b = static_cast<T &&>(old);

@@ -9,6 +9,7 @@
 struct cpu_bound {
     struct cpu_extent extent;
     uint8_t *written; /* a bit for each byte; NULL: all count as written */
+    struct cpu_block block;
 };
 
 /* Index of the first extent behind the address. Lock held. */
@@ -47,26 +48,54 @@ static bool has_room(struct cpu_bounds *bounds)
     return true;
 }
 
-bool cpu_bounds_add(struct cpu_engine *engine, uint64_t first, uint64_t size, bool is_fresh)
+/* Adds an extent; false: no memory to note it. Lock held. */
+static bool insert(struct cpu_bounds *bounds, const struct cpu_bound *bound, bool is_fresh)
 {
-    struct cpu_bounds *bounds = &engine->bounds;
+    if (!has_room(bounds))
+        return false;
+    size_t index = behind(bounds, bound->extent.first);
+    memmove(&bounds->all[index + 1], &bounds->all[index], (bounds->count - index) * sizeof(*bounds->all));
+    bounds->all[index] = *bound;
+    if (is_fresh && bounds->trackers != 0) /* without memory, all counts as written */
+        bounds->all[index].written = calloc(bound->extent.size / 8 + 1, 1);
+    bounds->count++;
+    return true;
+}
+
+bool cpu_bounds_add(struct cpu_bounds *bounds, uint64_t first, uint64_t size, bool is_fresh)
+{
     pthread_mutex_lock(&bounds->lock);
-    bool added = has_room(bounds);
-    if (added) {
-        size_t index = behind(bounds, first);
-        memmove(&bounds->all[index + 1], &bounds->all[index], (bounds->count - index) * sizeof(*bounds->all));
-        bounds->all[index] = (struct cpu_bound){.extent = {first, size}};
-        if (is_fresh && bounds->trackers != 0) /* without memory, all counts as written */
-            bounds->all[index].written = calloc(size / 8 + 1, 1);
-        bounds->count++;
-    }
+    bool added = insert(bounds, &(struct cpu_bound){.extent = {first, size}}, is_fresh);
     pthread_mutex_unlock(&bounds->lock);
     return added;
 }
 
-void cpu_bounds_remove(struct cpu_engine *engine, uint64_t first)
+void cpu_bounds_add_block(struct cpu_bounds *bounds, const struct cpu_block *block)
 {
-    struct cpu_bounds *bounds = &engine->bounds;
+    pthread_mutex_lock(&bounds->lock);
+    if (bounds->count < CPU_MAX_BLOCKS)
+        (void)insert(bounds, &(struct cpu_bound){.extent = block->extent, .block = *block}, true);
+    pthread_mutex_unlock(&bounds->lock);
+}
+
+bool cpu_bounds_take_block(struct cpu_bounds *bounds, const struct cpu_extent *within, struct cpu_block *block)
+{
+    pthread_mutex_lock(&bounds->lock);
+    size_t end = behind(bounds, within->first + within->size - 1);
+    bool is_found = end > behind(bounds, within->first);
+    if (is_found) { /* the last one, behind which there is least to move */
+        struct cpu_bound *bound = &bounds->all[end - 1];
+        *block = bound->block;
+        free(bound->written);
+        memmove(bound, bound + 1, (bounds->count - end) * sizeof(*bound));
+        bounds->count--;
+    }
+    pthread_mutex_unlock(&bounds->lock);
+    return is_found;
+}
+
+void cpu_bounds_remove(struct cpu_bounds *bounds, uint64_t first)
+{
     pthread_mutex_lock(&bounds->lock);
     struct cpu_bound *bound = at(bounds, first);
     if (bound != NULL) {
@@ -79,16 +108,15 @@ void cpu_bounds_remove(struct cpu_engine *engine, uint64_t first)
     pthread_mutex_unlock(&bounds->lock);
 }
 
-void cpu_bounds_free(struct cpu_engine *engine)
+void cpu_bounds_free(struct cpu_bounds *bounds)
 {
-    for (size_t i = 0; i < engine->bounds.count; i++)
-        free(engine->bounds.all[i].written);
-    free(engine->bounds.all);
+    for (size_t i = 0; i < bounds->count; i++)
+        free(bounds->all[i].written);
+    free(bounds->all);
 }
 
-bool cpu_bounds_find(struct cpu_engine *engine, uint64_t address, struct cpu_extent *extent)
+bool cpu_bounds_find(struct cpu_bounds *bounds, uint64_t address, struct cpu_extent *extent)
 {
-    struct cpu_bounds *bounds = &engine->bounds;
     pthread_mutex_lock(&bounds->lock);
     const struct cpu_bound *bound = at(bounds, address);
     if (bound != NULL)
@@ -104,9 +132,8 @@ static uint64_t distance(const struct cpu_extent *extent, uint64_t address)
     return address - extent->first < extent->size ? 0 : address - extent->first - extent->size;
 }
 
-bool cpu_bounds_nearest(struct cpu_engine *engine, uint64_t address, struct cpu_extent *extent)
+bool cpu_bounds_nearest(struct cpu_bounds *bounds, uint64_t address, struct cpu_extent *extent)
 {
-    struct cpu_bounds *bounds = &engine->bounds;
     pthread_mutex_lock(&bounds->lock);
     size_t index = behind(bounds, address), count = bounds->count;
     if (count != 0) {
@@ -120,11 +147,11 @@ bool cpu_bounds_nearest(struct cpu_engine *engine, uint64_t address, struct cpu_
 
 /* ---- which bytes were written ------------------------------------------------------------------------------- */
 
-void cpu_bounds_track(struct cpu_engine *engine, int programs)
+void cpu_bounds_track(struct cpu_bounds *bounds, int programs)
 {
-    pthread_mutex_lock(&engine->bounds.lock);
-    engine->bounds.trackers += (uint32_t)programs;
-    pthread_mutex_unlock(&engine->bounds.lock);
+    pthread_mutex_lock(&bounds->lock);
+    bounds->trackers += (uint32_t)programs;
+    pthread_mutex_unlock(&bounds->lock);
 }
 
 static void mark(struct cpu_bound *bound, uint64_t offset, uint64_t size)
@@ -145,9 +172,8 @@ static uint64_t within(const struct cpu_bound *bound, uint64_t address, uint64_t
     return size < left ? size : left;
 }
 
-void cpu_bounds_written(struct cpu_engine *engine, uint64_t address, uint64_t size)
+void cpu_bounds_written(struct cpu_bounds *bounds, uint64_t address, uint64_t size)
 {
-    struct cpu_bounds *bounds = &engine->bounds;
     if (__atomic_load_n(&bounds->trackers, __ATOMIC_RELAXED) == 0)
         return;
     pthread_mutex_lock(&bounds->lock);
@@ -157,9 +183,8 @@ void cpu_bounds_written(struct cpu_engine *engine, uint64_t address, uint64_t si
     pthread_mutex_unlock(&bounds->lock);
 }
 
-void cpu_bounds_all_written(struct cpu_engine *engine)
+void cpu_bounds_all_written(struct cpu_bounds *bounds)
 {
-    struct cpu_bounds *bounds = &engine->bounds;
     if (__atomic_load_n(&bounds->trackers, __ATOMIC_RELAXED) == 0)
         return;
     pthread_mutex_lock(&bounds->lock);
@@ -170,9 +195,8 @@ void cpu_bounds_all_written(struct cpu_engine *engine)
     pthread_mutex_unlock(&bounds->lock);
 }
 
-bool cpu_bounds_is_written(struct cpu_engine *engine, uint64_t address, uint64_t size)
+bool cpu_bounds_is_written(struct cpu_bounds *bounds, uint64_t address, uint64_t size)
 {
-    struct cpu_bounds *bounds = &engine->bounds;
     bool all = true;
     pthread_mutex_lock(&bounds->lock);
     const struct cpu_bound *bound = at(bounds, address);

@@ -52,6 +52,12 @@ uint32_t vgc_cpu_program_num_globals(const struct vgc_cpu_program *program);
 const char *vgc_cpu_program_global(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address,
                                    uint64_t *size);
 
+/* Finds address, size and printable name of the index-th symbol, if it is a function: 1. 0: it is something else. -1:
+ * there are no more. Only images that were compiled with --symbols have any. */
+enum { VGC_CPU_FUNCTION_NAME = 101 };
+int vgc_cpu_program_function(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address, uint64_t *size,
+                             char *name);
+
 /* Loads control code that vgc-cpucc compiled (kernels/control/firmware.cu) from `size` bytes of `fd` into a slot (0: A,
  * 1: B) that no processing element runs. Elements change to the slot that firmware_wanted of their row names, and then
  * report `version`. 0, or -1 with the reason in `why` (VGC_CPU_WHY bytes). Callable from any thread. */

@@ -40,6 +40,8 @@ static bool find_own(const struct cpu_pe *pe, uint64_t address, struct cpu_exten
 static bool find(struct cpu_pe *pe, uint64_t address, struct cpu_extent *extent)
 {
     struct cpu_checks *checks = pe->checks;
+    if (cpu_bounds_find(&pe->engine->blocks, address, extent)) /* within an image */
+        return true;
     uint64_t generation = atomic_load_explicit(&pe->engine->bounds.generation, memory_order_acquire);
     if (generation != checks->generation)
         memset(checks->extents, 0, sizeof(checks->extents));
@@ -51,7 +53,7 @@ static bool find(struct cpu_pe *pe, uint64_t address, struct cpu_extent *extent)
         }
     if (find_own(pe, address, extent))
         return true;
-    if (!cpu_bounds_find(pe->engine, address, extent))
+    if (!cpu_bounds_find(&pe->engine->bounds, address, extent))
         return false;
     checks->extents[checks->next_extent++ % CPU_CACHED_EXTENTS] = *extent;
     return true;
@@ -134,8 +136,32 @@ static void report_miss(struct cpu_pe *pe, uint64_t address, uint64_t base, uint
     if (!cpu_is_new_finding(pe, access, NULL))
         return;
     if (!is_found)
-        is_found = cpu_bounds_nearest(pe->engine, address, extent);
+        is_found = cpu_bounds_nearest(&pe->engine->bounds, address, extent);
     report(pe, address, base, bytes, access, is_found ? extent : NULL);
+}
+
+/* Checks that at least one byte of a local variable that is read has been written: structs have padding that is read
+ * with them. Notes what is written, in the bits that the compiler has put beside the variable. */
+static void check_local(struct cpu_pe *pe, uint64_t offset, uint64_t bytes, const struct vgc_cpu_access *access,
+                        uint8_t *bits)
+{
+    char where[256];
+    bool is_written = false;
+    if (offset > access->object_bytes || bytes > access->object_bytes - offset)
+        return;
+    for (uint64_t i = offset; i < offset + bytes; i++)
+        is_written |= (bits[i / 8] >> i % 8 & 1) != 0;
+    if ((access->flags & (VGC_ACCESS_READ | VGC_ACCESS_COPY)) == VGC_ACCESS_READ && !is_written &&
+        cpu_is_new_finding(pe, access, access)) {
+        cpu_describe(pe, where, sizeof(where));
+        cpu_report(pe,
+                   "initcheck: %s:%u:%u: read of %" PRIu64 " bytes of local variable '%s' (byte %" PRIu64 " of %" PRIu64
+                   ") that nothing has written, in %s",
+                   access->file, access->line, access->column, bytes, access->object, offset, access->object_bytes,
+                   where);
+    }
+    for (uint64_t i = offset; (access->flags & VGC_ACCESS_WRITE) != 0 && i < offset + bytes; i++)
+        bits[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
 /* Checks that global memory that is read has been written; notes what is written. */
@@ -146,8 +172,11 @@ static void check_written(struct cpu_pe *pe, uint64_t address, uint64_t bytes, c
     if (find_own(pe, address,
                  &own)) /* stores to locals are not noted; those of a resident block lie in an allocation */
         return;
+    struct cpu_extent block;
+    bool is_block = cpu_bounds_find(&pe->engine->blocks, address, &block);
+    struct cpu_bounds *bounds = is_block ? &pe->engine->blocks : &pe->engine->bounds;
     if ((access->flags & (VGC_ACCESS_READ | VGC_ACCESS_COPY)) == VGC_ACCESS_READ &&
-        !cpu_bounds_is_written(pe->engine, address, bytes) && cpu_is_new_finding(pe, access, access)) {
+        !cpu_bounds_is_written(bounds, address, bytes) && cpu_is_new_finding(pe, access, access)) {
         cpu_describe(pe, where, sizeof(where));
         cpu_report(
             pe, "initcheck: %s:%u:%u: read of %" PRIu64 " bytes at %#" PRIx64 "%s%s%s that nothing has written, in %s",
@@ -155,7 +184,7 @@ static void check_written(struct cpu_pe *pe, uint64_t address, uint64_t bytes, c
             access->object, access->object[0] != '\0' ? "'," : "", where);
     }
     if ((access->flags & VGC_ACCESS_WRITE) != 0)
-        cpu_bounds_written(pe->engine, address, bytes);
+        cpu_bounds_written(bounds, address, bytes);
 }
 
 uint8_t *__vgc_check(uint8_t *pointer, uint8_t *base_pointer, uint64_t bytes, const struct vgc_cpu_access *access,
@@ -175,6 +204,11 @@ uint8_t *__vgc_check(uint8_t *pointer, uint8_t *base_pointer, uint64_t bytes, co
             memset(pe->checks->zeroes, 0, VGC_CPU_SCRATCH);
             return (access->flags & VGC_ACCESS_WRITE) != 0 ? pe->checks->sink : pe->checks->zeroes;
         }
+    }
+    if (access->kind == VGC_OBJECT_LOCAL) {
+        if ((access->checks & VGC_CPU_KERNEL_INITCHECK) != 0 && value != 0)
+            check_local(pe, address - base, bytes, access, (uint8_t *)(uintptr_t)value);
+        return pointer;
     }
     if ((access->checks & (VGC_CPU_KERNEL_RACECHECK | VGC_CPU_KERNEL_INITCHECK)) != 0) {
         struct cpu_extent shared = shared_of(pe);

@@ -4,6 +4,7 @@
  *   check.c    is the access within its object?
  *   race.c     shared memory: what was written, and which accesses conflict
  *   report.c   what was found: printed, and the error of the launch
+ *   blocks.c   blocks of malloc(): which there are, and which nobody has freed in the end
  *   bounds.c   extents of device memory, and which of it was written
  */
 #ifndef VGC_CPU_CHECK_H
@@ -46,6 +47,10 @@ struct cpu_checks {
 /* check.c, for kernels */
 uint8_t *__vgc_check(uint8_t *address, uint8_t *base, uint64_t bytes, const struct vgc_cpu_access *access,
                      uint64_t value);
+
+/* blocks.c, for kernels */
+void __vgc_heap_note(void *block, uint64_t bytes, const struct vgc_cpu_access *place);
+void __vgc_heap_forget(void *block);
 
 /* race.c */
 /* Checks an access to shared memory, at an offset from its begin. */

@@ -8,6 +8,7 @@
  *   resident.c  grids whose blocks wait for each other
  *   migration.c work to or from another worker  cpu_control.h  control system
  *   bounds.c    extents of device memory         cpu_check.h  checked programs
+ *   blocks.c    blocks of malloc() of checked programs
  *   texture.c   sampling, for kernels                descriptor.c what kernels know of textures
  *   children.c  grids that kernels launch       heap.c      malloc() of kernels
  *   grid.c      grids that wait for another's end; a block on a PE
@@ -35,6 +36,7 @@ enum {
     CPU_SHARED_GUARD = 64 << 10, /* wider, as kernels index shared memory with strides */
     CPU_STACK_BYTES = 1 << 20,
     CPU_SIGNAL_STACK_BYTES = 64 << 10,
+    CPU_MAX_BLOCKS = 1 << 16,    /* of malloc() in checked kernels that are noted at a time */
     CPU_FRAME_BYTES = 256 << 10, /* frame that every PE has; larger ones are charged to programs */
     CPU_INLINE_COPY = 256 << 10, /* bytes; smaller copies are made at once by the submitter */
     CPU_COPY_SLICE = 256 << 10,  /* bytes per poll: faster than larger slices, and short enough for other requests */
@@ -74,6 +76,7 @@ struct cpu_tails {
 };
 
 struct cpu_findings;
+struct vgc_cpu_access;
 struct cpu_checks;
 struct cpu_profile;
 struct cpu_samples;
@@ -82,6 +85,13 @@ struct cpu_bound;
 struct cpu_extent {
     uint64_t first;
     uint64_t size;
+};
+
+/* A block that malloc() has given in a checked kernel. */
+struct cpu_block {
+    struct cpu_extent extent;
+    const struct vgc_cpu_access *place;
+    const char *kernel;
 };
 
 /* Extents that kernels may access, by address. */
@@ -138,8 +148,10 @@ struct __attribute__((aligned(CPU_CACHE_LINE))) cpu_pe {
     size_t frame_bytes;
     void *signal_stack;
     uint8_t *stack_low;          /* lowest address of the stack, to recognise overflows */
+    uintptr_t region_stack;      /* what lies below is the region's */
     struct cpu_checks *checks;   /* NULL before the first launch of a checked kernel */
     bool is_checked;             /* the running launch is of one */
+    bool runs_strips;            /* neighbouring blocks of the running launch may run as one */
     struct cpu_samples *samples; /* NULL before the first launch of a profiled kernel */
     atomic_bool is_sampled;      /* the running launch is of one */
     uint32_t chunk;              /* blocks that were taken last; 0: none of the launch */
@@ -231,8 +243,9 @@ struct cpu_engine {
     struct vgc_op *waiting; /* EVENT_WAITs at the head of their stream, linked by engine_private */
     struct cpu_output outputs[VGC_MAX_CONTEXTS + 1];
     struct cpu_bounds bounds;
-    uint64_t region;    /* where the guest's region is, or 0 */
-    struct cpu_pe *pes; /* array of num_pes */
+    struct cpu_bounds blocks; /* of malloc() in checked kernels; within the programs' images */
+    uint64_t region;          /* where the guest's region is, or 0 */
+    struct cpu_pe *pes;       /* array of num_pes */
     uint32_t started_pes;
     uint64_t launches_started;
     /* the control system */
@@ -269,18 +282,27 @@ void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard);
 
 /* bounds.c */
 /* False: no memory to note it. `is_fresh`: nothing has written there. */
-bool cpu_bounds_add(struct cpu_engine *engine, uint64_t first, uint64_t size, bool is_fresh);
-void cpu_bounds_remove(struct cpu_engine *engine, uint64_t first);
-void cpu_bounds_free(struct cpu_engine *engine);
+bool cpu_bounds_add(struct cpu_bounds *bounds, uint64_t first, uint64_t size, bool is_fresh);
+void cpu_bounds_remove(struct cpu_bounds *bounds, uint64_t first);
+void cpu_bounds_free(struct cpu_bounds *bounds);
+/* Notes a block, if there is room. */
+void cpu_bounds_add_block(struct cpu_bounds *bounds, const struct cpu_block *block);
+/* Takes out the last block that begins behind the first byte of `within`; false: none does. */
+bool cpu_bounds_take_block(struct cpu_bounds *bounds, const struct cpu_extent *within, struct cpu_block *block);
 /* The extent that has the address; false: no extent has it. */
-bool cpu_bounds_find(struct cpu_engine *engine, uint64_t address, struct cpu_extent *extent);
-bool cpu_bounds_nearest(struct cpu_engine *engine, uint64_t address, struct cpu_extent *extent);
+bool cpu_bounds_find(struct cpu_bounds *bounds, uint64_t address, struct cpu_extent *extent);
+bool cpu_bounds_nearest(struct cpu_bounds *bounds, uint64_t address, struct cpu_extent *extent);
 /* More, or fewer, programs want to know what was written. */
-void cpu_bounds_track(struct cpu_engine *engine, int programs);
-void cpu_bounds_written(struct cpu_engine *engine, uint64_t address, uint64_t size);
+void cpu_bounds_track(struct cpu_bounds *bounds, int programs);
+void cpu_bounds_written(struct cpu_bounds *bounds, uint64_t address, uint64_t size);
 /* A kernel runs that does not tell what it writes. */
-void cpu_bounds_all_written(struct cpu_engine *engine);
-bool cpu_bounds_is_written(struct cpu_engine *engine, uint64_t address, uint64_t size);
+void cpu_bounds_all_written(struct cpu_bounds *bounds);
+bool cpu_bounds_is_written(struct cpu_bounds *bounds, uint64_t address, uint64_t size);
+
+/* blocks.c */
+/* The image with these blocks goes: forgets them and, if kernels were compiled with --leak-check, prints in the output
+ * of the context which were not freed. */
+void cpu_blocks_end(struct cpu_engine *engine, const struct cpu_extent *image, bool is_checked, uint32_t context);
 
 /* report.c */
 /* Frees what was found in a launch, and completes the launch's error. Lock held. */
@@ -349,6 +371,8 @@ uint32_t cpu_warp_of(const struct cpu_pe *pe);
 
 /* schedule.c: runs a block; leaves through pe->leave_block on failure. */
 void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch);
+/* Runs the placed block and those that follow along x as one, of a kernel with VGC_CPU_KERNEL_STRIPS. */
+void cpu_run_strip(struct cpu_pe *pe, const struct cpu_launch *launch, uint32_t blocks);
 /* Runs a block from ctx->next on, the site of each thread (EXIT: it has ended), or from its begin. True: it has stopped
  * at a barrier of the grid; ctx->next is where. */
 bool cpu_run_to_grid(struct cpu_pe *pe, const struct cpu_launch *launch, bool begun);

@@ -91,5 +91,5 @@ void cpu_put_texture(struct vgc_engine *engine, const struct vgc_texture_spec *s
     else
         describe_sampling(&made, spec);
     memcpy((void *)(uintptr_t)address, &made, sizeof(made));
-    cpu_bounds_written(cpu_engine_of(engine), address, sizeof(made));
+    cpu_bounds_written(&cpu_engine_of(engine)->bounds, address, sizeof(made));
 }

@@ -2,6 +2,8 @@
 #include "cpu_control.h"
 #include "cpu_profile.h"
 
+#include <ctype.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,18 +100,83 @@ int cpu_print(struct cpu_pe *pe, const char *text, uint32_t length)
     return printed;
 }
 
+enum { MAX_FIELD = 1 << 20 }; /* width and precision of printf(): the C library takes time and memory for them */
+
+/* Arguments of a call of printf(), which are taken as the C library will take them. */
+struct arguments {
+    va_list left;
+    int taken;
+};
+
+/* Takes a width or a precision off the format; LONG_MAX: too much, or the number of an argument. */
+static long take_number(const char **format, struct arguments *arguments)
+{
+    if (**format != '*')
+        return isdigit((unsigned char)**format) ? strtol(*format, (char **)format, 10) : 0;
+    (*format)++;
+    arguments->taken++;
+    return isdigit((unsigned char)**format) ? LONG_MAX : labs((long)va_arg(arguments->left, int));
+}
+
+/* Takes the argument of a conversion, whose length modifier has been read; what is no conversion has none. */
+static void take_value(char conversion, bool is_long_double, struct arguments *arguments)
+{
+    arguments->taken++;
+    if (strchr("fFeEgGaA", conversion) != NULL && is_long_double)
+        (void)va_arg(arguments->left, long double);
+    else if (strchr("fFeEgGaA", conversion) != NULL)
+        (void)va_arg(arguments->left, double);
+    else if (strchr("dibBouxXcCsSpn", conversion) != NULL)
+        (void)va_arg(arguments->left, long); /* numbers and pointers take as much */
+    else
+        arguments->taken--;
+}
+
+/* True if all fields of the format are of a size that can be printed. Formats that are wrong are read as the C library
+ * reads them, too: a width that is an argument would otherwise be another. */
+static bool has_small_fields(const char *format, struct arguments *arguments)
+{
+    while ((format = strchr(format, '%')) != NULL) {
+        format += 1 + strspn(format + 1, "-+ #0'I");
+        long width = take_number(&format, arguments), precision = 0;
+        if (*format == '.') {
+            format++;
+            precision = take_number(&format, arguments);
+        }
+        if (width > MAX_FIELD || precision > MAX_FIELD || *format == '$')
+            return false;
+        bool is_double = (*format == 'h' || *format == 'l') && format[1] == *format; /* hh, ll */
+        bool is_long_double = *format == 'L' || *format == 'q' || (is_double && *format == 'l');
+        format += is_double ? 2 : *format != '\0' && strchr("hlLqjzZt", *format) != NULL;
+        if (*format == '\0')
+            return true;
+        take_value(*format, is_long_double, arguments);
+        format++;
+    }
+    return true;
+}
+
+/* Returns the number of arguments, as CUDA's printf() does, -1 without a format, -2 if nothing was printed. */
 int __vgc_printf(const char *format, ...)
 {
     struct cpu_pe *pe = cpu_current_pe();
+    struct arguments arguments = {.taken = 0};
     char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    int len = vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    if (len < 0)
+    va_list all;
+    if (format == NULL)
         return -1;
+    va_start(arguments.left, format);
+    bool is_small = has_small_fields(format, &arguments);
+    va_end(arguments.left);
+    if (!is_small)
+        return -2;
+    va_start(all, format);
+    int len = vsnprintf(text, sizeof(text), format, all);
+    va_end(all);
+    if (len < 0)
+        return -2;
     len = len < (int)sizeof(text) ? len : (int)sizeof(text) - 1;
-    return cpu_print(pe, text, (uint32_t)len);
+    return cpu_print(pe, text, (uint32_t)len) < 0 ? -2 : arguments.taken;
 }
 
 uint32_t cpu_take_output(struct vgc_engine *base, uint32_t context, char *to, uint32_t size, uint32_t *left,

@@ -11,9 +11,9 @@ static int cpu_map_region(struct vgc_engine *engine, uint8_t *host, uint64_t siz
 {
     struct cpu_engine *cpu = cpu_engine_of(engine);
     if (cpu->region != 0)
-        cpu_bounds_remove(cpu, cpu->region);
+        cpu_bounds_remove(&cpu->bounds, cpu->region);
     cpu->region = (uintptr_t)host;
-    if (host != NULL && !cpu_bounds_add(cpu, cpu->region, size, false))
+    if (host != NULL && !cpu_bounds_add(&cpu->bounds, cpu->region, size, false))
         return -ENOMEM;
     *address = (uint64_t)(uintptr_t)host;
     return 0;
@@ -42,8 +42,10 @@ static void free_engine(struct cpu_engine *engine)
     }
     cpu_firmware_stop(engine);
     cpu_control_detach(engine);
-    cpu_bounds_free(engine);
+    cpu_bounds_free(&engine->bounds);
+    cpu_bounds_free(&engine->blocks);
     pthread_mutex_destroy(&engine->bounds.lock);
+    pthread_mutex_destroy(&engine->blocks.lock);
     pthread_mutex_destroy(&engine->programs_lock);
     pthread_mutex_destroy(&engine->sampler.lock);
     pthread_cond_destroy(&engine->sampler.work);
@@ -119,6 +121,7 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
     pthread_mutex_init(&engine->sampler.lock, NULL);
     pthread_cond_init(&engine->sampler.work, NULL);
     pthread_mutex_init(&engine->bounds.lock, NULL);
+    pthread_mutex_init(&engine->blocks.lock, NULL);
     cpu_firmware_start(engine);
     pthread_cond_init(&engine->work, NULL);
     return &engine->base;

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import (
     Buffer,
+    CodeRange,
     CompileJob,
     Engine,
     EngineOptions,
@@ -36,12 +38,16 @@ def _processor() -> str:
 
 
 class CpuEngine(Engine):
-    """Engine that runs blocks on threads of this process. Takes no options: those of a VM are for the compiler."""
+    """Engine that runs blocks on threads of this process.
+
+    Its only option is `perf_maps`, which names kernels' code; a VM's other options are for the compiler.
+    """
 
     kind: ClassVar[str] = "cpu"
 
-    def __init__(self, pes: int) -> None:
+    def __init__(self, pes: int, *, names_code: bool = False) -> None:
         self.num_pes = pes
+        self.names_code = names_code
         self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS | lib.VGC_F_TEXTURES
         self.name = f"CPU, {pes} PEs: {_processor()}"[:63]
         self._why = ffi.new("char[]", lib.VGC_CPU_WHY)
@@ -51,9 +57,9 @@ class CpuEngine(Engine):
 
     @classmethod
     def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane enforces both
-        if options:
-            raise EngineError(f"the cpu engine has no options, but got {', '.join(sorted(options))}")
-        return cls(pes)
+        if others := options.keys() - {"perf_maps"}:
+            raise EngineError(f"the cpu engine has the option perf_maps, but got {', '.join(sorted(others))}")
+        return cls(pes, names_code=options.get("perf_maps") is True)
 
     def start(self) -> None:
         """Starts the processing elements.
@@ -94,6 +100,18 @@ class CpuEngine(Engine):
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cpu_program_unload(program.private)
 
+    def code_of(self, program: LoadedProgram, most: int) -> tuple[CodeRange, ...]:
+        address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        name = ffi.new("char[]", lib.VGC_CPU_FUNCTION_NAME)
+        found: list[CodeRange] = []
+        for index in itertools.count():
+            kind = lib.vgc_cpu_program_function(program.private, index, address, size, name)
+            if not self.names_code or kind < 0 or len(found) == most:
+                return tuple(found)
+            if kind > 0:
+                found.append(CodeRange(int(address[0]), int(size[0]), _text(name)))
+        raise AssertionError  # not reached
+
     def program_place(self, program: LoadedProgram) -> ProgramPlace:
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         writable: list[tuple[int, int]] = []
@@ -133,7 +151,8 @@ class CpuEngine(Engine):
         if kind not in toolchain.INPUTS:
             raise ValueError(f"the cpu engine does not compile {kind}; allowed: {', '.join(toolchain.INPUTS)}")
         libraries, lockstep = settings.get("cccl", cccl.AUTO), settings.get("lockstep") == "on"
-        return toolchain.compile_job(options, source, libraries, lockstep=lockstep, kind=kind)
+        symbols = settings.get("symbols") == "on"
+        return toolchain.compile_job(options, source, libraries, lockstep=lockstep, symbols=symbols, kind=kind)
 
     def _reason(self) -> str:
         return _text(self._why)

@@ -62,9 +62,8 @@ static __attribute__((noreturn)) void report(struct cpu_pe *pe, const struct fau
 /* Runs the threads one by one, on the PE's own stack, until one faults again. */
 static __attribute__((noreturn)) void locate(struct cpu_pe *pe)
 {
-    pe->locating = true;
-    for (pe->located = pe->first; pe->located < pe->last; pe->located++)
-        pe->site->resume(&pe->ctx, pe->located, pe->located + 1);
+    for (; pe->located < pe->last; pe->located++)
+        pe->site->resume(&pe->ctx, pe->located, pe->located + 1, pe->site->table);
     pe->locating = false;
     report(pe, &first_fault);
 }
@@ -117,6 +116,11 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     first_fault = fault;
     if ((pe->site->flags & VGC_SITE_KEEPS_POSITION) != 0)
         report(pe, &fault);
+    pe->locating = true; /* a fault right there is the last */
+    pe->located = pe->first;
+    greg_t *stack = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+    if (is_stack(pe, fault.address) || (uint64_t)*stack - (uintptr_t)pe->stack_low >= CPU_STACK_BYTES)
+        *stack = (greg_t)pe->region_stack; /* it is used up, or lost */
     go_on_at(context, (uintptr_t)locate, pe);
 }
 

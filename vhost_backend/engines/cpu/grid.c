@@ -173,6 +173,7 @@ bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
     memcpy(ctx->block_dim, what->block, sizeof(ctx->block_dim));
     memcpy(ctx->grid_dim, what->grid, sizeof(ctx->grid_dim));
     memcpy(ctx->cluster_dim, launch->kernel->cluster, sizeof(ctx->cluster_dim));
+    ctx->row_threads = what->block[0];
     ctx->slot_bytes = VGC_CPU_MAX_SHARED;
     return true;
 }

@@ -93,19 +93,29 @@ static bool part_of(const struct cpu_elf *elf, uint64_t offset, uint64_t size, s
     return true;
 }
 
-static bool find_section(const struct cpu_elf *elf, const char *name, struct reader *section)
+const Elf64_Shdr *cpu_elf_sections(const struct cpu_elf *elf, uint32_t *count)
 {
     const Elf64_Ehdr *header = (const Elf64_Ehdr *)elf->file;
-    struct reader table, names;
+    struct reader table;
     if (header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shoff % 8 != 0 ||
         header->e_shstrndx >= header->e_shnum ||
         !part_of(elf, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr), &table))
+        return NULL;
+    *count = header->e_shnum;
+    return (const Elf64_Shdr *)table.at;
+}
+
+static bool find_section(const struct cpu_elf *elf, const char *name, struct reader *section)
+{
+    uint32_t count;
+    struct reader names;
+    const Elf64_Shdr *sections = cpu_elf_sections(elf, &count);
+    if (sections == NULL)
         return false;
-    const Elf64_Shdr *sections = (const Elf64_Shdr *)table.at;
-    const Elf64_Shdr *texts = &sections[header->e_shstrndx];
+    const Elf64_Shdr *texts = &sections[((const Elf64_Ehdr *)elf->file)->e_shstrndx];
     if (texts->sh_type != SHT_STRTAB || !part_of(elf, texts->sh_offset, texts->sh_size, &names))
         return false;
-    for (uint32_t i = 0; i < header->e_shnum; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct reader text = names;
         if (sections[i].sh_name >= texts->sh_size)
             continue;

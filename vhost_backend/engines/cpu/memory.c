@@ -77,7 +77,7 @@ static int allocate(struct vgc_engine *engine, uint64_t at, uint64_t size, uint6
     uint8_t *base = map_device(cpu_engine_of(engine), at, size, &error);
     if (base == NULL)
         return error;
-    if (!cpu_bounds_add(cpu_engine_of(engine), (uintptr_t)base + lead_of(size), size, at == 0)) {
+    if (!cpu_bounds_add(&cpu_engine_of(engine)->bounds, (uintptr_t)base + lead_of(size), size, at == 0)) {
         cpu_unmap_device(cpu_engine_of(engine), base, size);
         return -ENOMEM;
     }
@@ -109,7 +109,7 @@ int cpu_free(struct vgc_engine *engine, uint64_t address, uint64_t size)
 {
     if (size == 0)
         size = 1;
-    cpu_bounds_remove(cpu_engine_of(engine), address);
+    cpu_bounds_remove(&cpu_engine_of(engine)->bounds, address);
     cpu_unmap_device(cpu_engine_of(engine), (uint8_t *)(uintptr_t)(address & ~(uint64_t)(PAGE - 1)), size);
     return 0;
 }

@@ -13,6 +13,9 @@ enum {
     CHUNK_TICKS =
         1 << 15,        /* of the time stamp counter, about 10 us: blocks that are taken at once should take as long */
     CHUNK_BLOCKS = 256, /* and should not be more */
+    STRIP_LEAST = 64,   /* threads of a row of blocks that run as one, if the grid has them... */
+    STRIP_TICKS = 16 * CHUNK_TICKS, /* ...and they take no longer */
+    STRIP_MOST = 256, /* likewise if blocks have several rows, whose memory should stay in the cache meanwhile */
 };
 
 /* ---- taking work -------------------------------------------------------------------------------------------- */
@@ -100,11 +103,14 @@ static struct cpu_launch *join_launch(struct cpu_pe *pe)
 
 /* ---- running blocks ----------------------------------------------------------------------------------------- */
 
-/* Moves on to the following block, without cpu_place_block's divisions: they cost as much as a small block. */
-static void next_block(struct cpu_pe *pe)
+/* Moves on by some blocks of a row of the grid, without cpu_place_block's divisions: they cost as much as a small
+ * block.
+ */
+static void next_block(struct cpu_pe *pe, uint32_t blocks)
 {
     struct vgc_cpu_ctx *ctx = &pe->ctx;
-    if (++ctx->block_idx[0] < ctx->grid_dim[0])
+    ctx->block_idx[0] += blocks;
+    if (ctx->block_idx[0] < ctx->grid_dim[0])
         return;
     ctx->block_idx[0] = 0;
     if (++ctx->block_idx[1] < ctx->grid_dim[1])
@@ -115,7 +121,8 @@ static void next_block(struct cpu_pe *pe)
 
 /* Number of blocks to take from `next` on: one at first, then as many as should take CHUNK_TICKS, but no more than four
  * times as many as before; towards the end of the grid fewer again. Long blocks are thus taken one by one, and those
- * that were taken with one that is much longer than they are wait for a short while only. */
+ * that were taken with one that is much longer than they are wait for a short while only. Blocks that run as one are
+ * taken for at least a vector or two. */
 static uint32_t size_chunk(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t next)
 {
     uint64_t now = __builtin_ia32_rdtsc(), took = (now - pe->chunk_began) | 1; /* counters of two CPUs may differ */
@@ -123,6 +130,9 @@ static uint32_t size_chunk(struct cpu_pe *pe, const struct cpu_launch *launch, u
     uint64_t most = fair < CHUNK_BLOCKS ? fair : CHUNK_BLOCKS;
     uint64_t factor = CHUNK_TICKS / took;
     uint64_t wanted = factor == 0 ? pe->chunk * (uint64_t)CHUNK_TICKS / took : pe->chunk * (factor < 4 ? factor : 4);
+    uint64_t strip = STRIP_LEAST / pe->ctx.block_dim[0];
+    if (pe->runs_strips && wanted < strip && pe->chunk != 0 && took / pe->chunk * strip <= STRIP_TICKS)
+        wanted = strip;
     wanted = wanted < most ? wanted : most;
     pe->chunk = wanted < 1 ? 1 : (uint32_t)wanted;
     pe->chunk_began = now;
@@ -180,18 +190,45 @@ static bool goes_on(struct cpu_pe *pe, struct cpu_launch *launch, struct cpu_ran
     return !atomic_load_explicit(&pe->confined, memory_order_relaxed) || !leave_blocks(pe->engine, launch, range);
 }
 
+_Static_assert((VGC_CPU_KERNEL_STRIPS & (VGC_CPU_KERNEL_CHECKS | VGC_CPU_KERNEL_PROFILE)) == 0, "a flag of its own");
+
+/* True if neighbouring blocks of the launch may run as one: nobody looks at single blocks. */
+static bool allows_strips(const struct cpu_launch *launch)
+{
+    return (launch->kernel->flags & VGC_CPU_KERNEL_STRIPS) != 0 && launch->slot_bytes == 0;
+}
+
+/* Number of blocks from the placed one on that run as one, of at most `left`. */
+static uint32_t strip_of(const struct cpu_pe *pe, const struct cpu_launch *launch, uint64_t left)
+{
+    const struct vgc_cpu_ctx *ctx = &pe->ctx;
+    uint32_t most = ctx->grid_dim[0] - ctx->block_idx[0];
+    if (!pe->runs_strips)
+        return 1;
+    if (launch->num_threads > ctx->block_dim[0])
+        most = most < STRIP_MOST / ctx->block_dim[0] ? most : STRIP_MOST / ctx->block_dim[0];
+    most = left < most ? (uint32_t)left : most;
+    return most < 1 ? 1 : most;
+}
+
 static void run_blocks(struct cpu_pe *pe, struct cpu_launch *launch)
 {
+    uint32_t blocks;
+    pe->runs_strips = allows_strips(launch);
     pe->chunk = 0;
     while (has_blocks(launch) && !atomic_load_explicit(&pe->confined, memory_order_relaxed)) {
         struct cpu_range range = take_blocks(pe, launch);
         cpu_place_block(pe, launch, range.first);
-        for (; goes_on(pe, launch, range); range.first++, next_block(pe)) {
+        for (; goes_on(pe, launch, range); range.first += blocks, next_block(pe, blocks)) {
             pe->unit.block = range.first;
-            bool attended = vgc_ctl_attention(&pe->unit) != 0 && cpu_hook_block_begin(pe);
+            bool is_watched = vgc_ctl_attention(&pe->unit) != 0;
+            bool attended = is_watched && cpu_hook_block_begin(pe);
+            blocks = is_watched ? 1 : strip_of(pe, launch, range.last - range.first);
             if (launch->phase == 0)
                 pe->launch_error = 0;
-            if (launch->slot_bytes == 0)
+            if (blocks > 1)
+                cpu_run_strip(pe, launch, blocks);
+            else if (launch->slot_bytes == 0)
                 cpu_run_block(pe, launch);
             else
                 cpu_run_resident(pe, launch);
@@ -298,6 +335,9 @@ static int start_pe(struct cpu_engine *engine, uint32_t index)
     struct cpu_pe *pe = &engine->pes[index];
     pe->engine = engine;
     pe->ctx.pe = index;
+    pe->ctx.row_threads = 1;
+    for (int axis = 0; axis < 3; axis++)
+        pe->ctx.block_dim[axis] = 1;
     pe->modules = &cpu_built_in;
     pe->trying = -1;
     cpu_control_join(pe);

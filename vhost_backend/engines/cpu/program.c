@@ -1,5 +1,6 @@
 /* Programs: kernels and variables of loaded images, for the data plane. */
 #include "cpu_control.h"
+#include "cpu_profile.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -71,9 +72,10 @@ static int tracks(const struct vgc_cpu_program *program)
 static void add(struct vgc_cpu_program *program)
 {
     struct cpu_engine *engine = program->engine;
-    (void)cpu_bounds_add(engine, (uintptr_t)program->elf.base, program->elf.mapped, false);
+    (void)cpu_bounds_add(&engine->bounds, (uintptr_t)program->elf.base, program->elf.mapped, false);
     program->trackers = tracks(program);
-    cpu_bounds_track(engine, program->trackers);
+    cpu_bounds_track(&engine->bounds, program->trackers);
+    cpu_bounds_track(&engine->blocks, program->trackers);
     pthread_mutex_lock(&engine->programs_lock);
     program->next = engine->programs;
     engine->programs = program;
@@ -86,8 +88,12 @@ static void add(struct vgc_cpu_program *program)
 static void take_out(struct vgc_cpu_program *program)
 {
     struct cpu_engine *engine = program->engine;
-    cpu_bounds_remove(engine, (uintptr_t)program->elf.base);
-    cpu_bounds_track(engine, -program->trackers);
+    cpu_bounds_remove(&engine->bounds, (uintptr_t)program->elf.base);
+    cpu_bounds_track(&engine->bounds, -program->trackers);
+    cpu_bounds_track(&engine->blocks, -program->trackers);
+    if (program->image->num_kernels != 0)
+        cpu_blocks_end(engine, &(struct cpu_extent){(uintptr_t)program->elf.base, program->elf.mapped},
+                       (program->image->kernels[0].flags & VGC_CPU_KERNEL_LEAKCHECK) != 0, program->kernels[0].context);
     pthread_mutex_lock(&engine->programs_lock);
     struct vgc_cpu_program **link = &engine->programs;
     while (*link != program)
@@ -283,4 +289,10 @@ const char *vgc_cpu_program_global(const struct vgc_cpu_program *program, uint32
     *address = (uint64_t)(uintptr_t)global->address;
     *size = global->size;
     return global->name;
+}
+
+int vgc_cpu_program_function(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address, uint64_t *size,
+                             char *name)
+{
+    return cpu_elf_function(&program->elf, index, address, size, name);
 }

@@ -61,7 +61,8 @@ int32_t cpu_run_region(struct cpu_pe *pe, const struct vgc_cpu_site *site, uint3
     pe->first = first;
     pe->last = last;
     pe->in_kernel = true;
-    return site->resume(&pe->ctx, first, last);
+    pe->region_stack = (uintptr_t)__builtin_frame_address(0);
+    return site->resume(&pe->ctx, first, last, site->table);
 }
 
 /* ---- barriers with a result --------------------------------------------------------------------------------- */
@@ -450,6 +451,13 @@ void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch)
     if (pe->is_checked)
         cpu_race_block(pe);
     run_together(pe, launch, launch->kernel->sites, 0, launch->num_threads);
+}
+
+void cpu_run_strip(struct cpu_pe *pe, const struct cpu_launch *launch, uint32_t blocks)
+{
+    pe->ctx.row_threads = pe->ctx.block_dim[0] * blocks;
+    cpu_run_region(pe, launch->kernel->sites, 0, launch->num_threads * blocks);
+    pe->ctx.row_threads = pe->ctx.block_dim[0];
 }
 
 bool cpu_run_to_grid(struct cpu_pe *pe, const struct cpu_launch *launch, bool begun)

@@ -122,7 +122,7 @@ static bool advance_copy(struct cpu_engine *engine, struct vgc_op *op, uint64_t 
         copy_spans(op, limit);
     }
     if (op->progress == op->size)
-        cpu_bounds_written(engine, op->dst, reach_of(op));
+        cpu_bounds_written(&engine->bounds, op->dst, reach_of(op));
     return op->progress == op->size;
 }
 
@@ -222,7 +222,7 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
     cpu_launch_set(launch, &what, engine->base.num_pes);
     op->engine_private = launch;
     if ((kernel->flags & VGC_CPU_KERNEL_INITCHECK) == 0)
-        cpu_bounds_all_written(engine);
+        cpu_bounds_all_written(&engine->bounds), cpu_bounds_all_written(&engine->blocks);
     __atomic_store_n(&op->start_ns, cpu_now_ns(), __ATOMIC_RELAXED);
     offer(engine, launch);
     return true;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import time
 from pathlib import Path
 from typing import Final
 
@@ -46,11 +47,13 @@ def compile_job(
     libraries: str = cccl.AUTO,
     *,
     lockstep: bool = False,
+    symbols: bool = False,
     kind: str = "CUDA_SOURCE",
 ) -> CompileJob:
     """Job that runs ``vgc-cpucc``, which refuses unknown options.
 
     :param lockstep: the VM's programs are compiled with ``--lockstep``.
+    :param symbols: images have names of their code.
     :param source: a source that cannot ask for headers of the host is compiled without them, as each costs a mount.
     :param libraries: folder of CUB, Thrust and libcu++, "auto" or "off".
 
@@ -65,7 +68,7 @@ def compile_job(
     folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
     named = hosted and (source is None or cccl.names_cccl(source))
     nvidias = cccl.cccl(libraries) if named else None
-    offered = [prelude.path for prelude in made_preludes() if not prelude.fault]
+    offered = _offered(COMPILER, int(time.monotonic()))
     argv: tuple[str | Path, ...] = (
         COMPILER,
         *_folder("--llvm", LLVM_DIR),
@@ -76,6 +79,7 @@ def compile_job(
         *(word for folder in folders for word in _folder("--system-dir", folder)),
         *(word for path in offered for word in ("--prelude", path)),
         *(("--units",) if kind == "CUDA_UNITS" else ()),
+        *(("--symbols",) if symbols else ()),
         "--input",
         INPUTS[kind],
         "--output",
@@ -95,7 +99,11 @@ def compile_job(
             *(nvidias.visible if nvidias else ()),
         ),
         identity=" ".join(
-            (identity(), *((nvidias.identity,) if nvidias else ()), *(("lockstep",) if lockstep else ()))
+            (
+                identity(),
+                *((nvidias.identity,) if nvidias else ()),
+                *(name for name, is_on in (("lockstep", lockstep), ("symbols", symbols)) if is_on),
+            )
         ),
         is_alone=True,
     )
@@ -106,11 +114,18 @@ def made_preludes() -> tuple[preludes.Prelude, ...]:
     return preludes.preludes(COMPILER, FOLDERS)
 
 
-def _shown(offered: list[Path]) -> tuple[Bind, ...]:
+@functools.lru_cache(maxsize=1)
+def _offered(_compiler: Path, _second: int) -> tuple[Path, ...]:
+    """Preludes that are whole. They are looked at once a second: the look takes a fifth of loading a cached program."""
+    return tuple(prelude.path for prelude in made_preludes() if not prelude.fault)
+
+
+def _shown(offered: tuple[Path, ...]) -> tuple[Bind, ...]:
     """The folder of preludes, unless none is offered."""
     return tuple(Bind(path.parent, INSIDE / preludes.FOLDER) for path in offered[:1])
 
 
+@functools.cache
 def _folder(option: str, folder: Path) -> tuple[str | Path, ...]:
     """Words of the command line for a folder of headers, and for the name under which clang knows it."""
     for inside, outside in FOLDERS.items():

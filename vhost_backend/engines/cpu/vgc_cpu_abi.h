@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 8,
+    VGC_CPU_ABI = 9,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -73,8 +73,10 @@ enum {
     VGC_CPU_KERNEL_MEMCHECK = 2,
     VGC_CPU_KERNEL_INITCHECK = 4,
     VGC_CPU_KERNEL_RACECHECK = 8,
-    VGC_CPU_KERNEL_CHECKS = 14,
+    VGC_CPU_KERNEL_LEAKCHECK = 64,
+    VGC_CPU_KERNEL_CHECKS = 78,
     VGC_CPU_KERNEL_PROFILE = 32, /* launches are sampled, and print their lines */
+    VGC_CPU_KERNEL_STRIPS = 128, /* neighbouring blocks may run as one: see row_threads */
 };
 
 enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };
@@ -82,8 +84,8 @@ enum { VGC_REGION_EXIT = 0, VGC_REGION_DIVERGED = -1 };
 struct vgc_cpu_ctx;
 
 /* Runs threads [first, last) of the block from a site to their next one. Returns the index of that (EXIT if they
- * ended), or DIVERGED after writing the index of each thread into ctx->next[]. */
-typedef int32_t (*vgc_cpu_region_fn)(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last);
+ * ended), or DIVERGED after writing the index of each thread into ctx->next[]. `table` is the site's. */
+typedef int32_t (*vgc_cpu_region_fn)(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last, const uint64_t *table);
 
 /* kernel->sites[0] is the kernel's entry. */
 struct vgc_cpu_site {
@@ -93,6 +95,7 @@ struct vgc_cpu_site {
     uint32_t mask;                /* if CONST_MASK */
     uint32_t arg;                 /* if CONST_ARG: lane | (width - 1) << 8; of PRODUCT: offset of the rooms' slot */
     void (*work)(uint8_t *rooms); /* if PRODUCT */
+    const uint64_t *table;        /* what differs between the sites that share resume() */
 };
 
 /* A struct vgc_param_entry of the wire format, with the kinds of its enum vgc_param_kind. */
@@ -156,7 +159,8 @@ struct vgc_cpu_ctx {
     uint32_t block_dim[3];
     uint32_t grid_dim[3];
     uint32_t cluster_dim[3];
-    uint64_t slot_bytes;                /* from a block's shared memory to that of the next one in its cluster */
+    uint32_t row_threads; /* block_dim[0]; of several blocks along x, from block_idx on, that run as one: their sum */
+    uint64_t slot_bytes;  /* from a block's shared memory to that of the next one in its cluster */
     uint32_t next[VGC_CPU_MAX_THREADS]; /* next site of each thread: see DIVERGED */
     uint32_t mask[VGC_CPU_MAX_THREADS]; /* operands of the operation that a thread waits in */
     uint32_t arg[VGC_CPU_MAX_THREADS];

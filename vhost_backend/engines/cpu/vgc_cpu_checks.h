@@ -40,10 +40,18 @@ struct vgc_cpu_access {
     uint32_t reserved;
 };
 
-/* Checks an access of `bytes` bytes; returns the address to use: of some other memory if this access must not happen.
+/* For a local variable `value` is the address of bits, one for each of its bytes, that say which were written; 0: not
+ * known.
+ *
+ * Checks an access of `bytes` bytes; returns the address to use: of some other memory if this access must not happen.
  * Ends the launch if that is LARGE. A copy of memory, of any length, must not happen if the address is another.
  *
  * uint8_t *__vgc_check(uint8_t *address, uint8_t *base, uint64_t bytes, const struct vgc_cpu_access *access,
- *                      uint64_t value); */
+ *                      uint64_t value);
+ *
+ * Notes a block that malloc() has given at a place, NULL included; forgets one that free() takes.
+ *
+ * void __vgc_heap_note(void *block, uint64_t bytes, const struct vgc_cpu_access *place);
+ * void __vgc_heap_forget(void *block); */
 
 #endif

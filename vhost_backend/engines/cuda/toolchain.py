@@ -38,6 +38,7 @@ _ELSEWHERE: Final = {
     "--memcheck": _SANITIZER,
     "--initcheck": _SANITIZER,
     "--racecheck": _SANITIZER,
+    "--leak-check": _SANITIZER,
     "--profile": "NVIDIA's Nsight Compute shows hot lines there, of programs with -lineinfo that run on their own",
     "--lockstep": "lanes of a warp wait for one another with __syncwarp() there",
 }

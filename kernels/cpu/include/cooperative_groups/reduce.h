@@ -12,11 +12,19 @@ template <class T> struct bit_and { __VGC_METHOD__ T operator()(T a, T b) const 
 template <class T> struct bit_or { __VGC_METHOD__ T operator()(T a, T b) const { return a | b; } };
 template <class T> struct bit_xor { __VGC_METHOD__ T operator()(T a, T b) const { return a ^ b; } };
 
-/* In a tile: exchanges across the lanes. */
+/* In a tile: exchanges across the lanes, then among the warps. */
 template <unsigned Size, class Parent, class T, class Operation>
 __VGC_FN__ T reduce(const thread_block_tile<Size, Parent> &group, T value, Operation &&operation) {
-    for (unsigned offset = Size / 2; offset > 0; offset /= 2)
-        value = operation(value, group.shfl_xor(value, offset));
+    if constexpr (Size > 32) {
+        T totals[Size / 32];
+        group.__collect(reduce(thread_block_tile<32>(), value, operation), totals);
+        value = totals[0];
+        for (unsigned warp = 1; warp < group.__warps(); warp++)
+            value = operation(value, totals[warp]);
+    } else {
+        for (unsigned offset = Size / 2; offset > 0; offset /= 2)
+            value = operation(value, group.shfl_xor(value, offset));
+    }
     return value;
 }
 /* In other groups of lanes: each lane combines the values of all, by rank. */

@@ -1,5 +1,6 @@
 #include "arguments.h"
 #include "compiler.h"
+#include "crash.h"
 #include "options.h"
 #include "ptx/constraints.h"
 #include "shared_variables.h"
@@ -143,11 +144,14 @@ void set_up(clang::CompilerInstance &compiler, const Options &options, llvm::Str
 
 void watch_tokens(clang::Preprocessor &preprocessor)
 {
-    preprocessor.setTokenWatcher([translate = ptx::constraints_translator(preprocessor),
+    preprocessor.setTokenWatcher([&preprocessor, translate = ptx::constraints_translator(preprocessor),
                                   alignment = SharedAlignment()](const clang::Token &token) mutable {
         auto &parsed = const_cast<clang::Token &>(token); // clang reads this object after the call
         translate(parsed);
         alignment.take(parsed);
+        forget_device_of_shared(preprocessor, parsed);
+        if (token.isNot(clang::tok::eof))
+            note_token(preprocessor.getSourceManager(), token.getLocation());
     });
 }
 

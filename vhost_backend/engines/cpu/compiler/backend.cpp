@@ -1,8 +1,11 @@
 // Optimisation pipelines, code generation.
+#include "access_order.h"
 #include "compiler.h"
 #include "crash.h"
 #include "effort.h"
 #include "lines.h"
+#include "lone_threads.h"
+#include "switches.h"
 #include "work.h"
 
 #include <set>
@@ -28,6 +31,7 @@
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/Scalarizer.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Utils/LoopSimplify.h"
 
 namespace vgc
 {
@@ -189,8 +193,14 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
     llvm::internalizeModule(module, [](const llvm::GlobalValue &value) {
         return value.getName() == "vgc_cpu_image" || value.hasHiddenVisibility();
     });
-    limit_effort(module);
+    keep_strides();
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
+        builder.registerVectorizerStartEPCallback([](llvm::FunctionPassManager &passes, llvm::OptimizationLevel) {
+            passes.addPass(LowerSwitches());
+            passes.addPass(llvm::LoopSimplifyPass());
+            passes.addPass(MoveLoneThreads());
+            passes.addPass(KeepAccessOrder());
+        });
         llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
         llvm::FunctionPassManager after; // turns arrays that vectorised loops over lanes leave into registers
         after.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));

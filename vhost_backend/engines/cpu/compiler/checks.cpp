@@ -63,11 +63,95 @@ class Checker
         std::vector<Access> accesses;
         for (llvm::Instruction &instruction : llvm::instructions(function))
             collect(instruction, accesses);
+        if ((checks_ & VGC_CPU_KERNEL_INITCHECK) != 0)
+            follow_locals(function);
         for (const Access &access : accesses)
             check(access, dominators);
+        if ((checks_ & HEAP_CHECKS) != 0)
+            follow_heap(function);
     }
 
   private:
+    static constexpr uint32_t HEAP_CHECKS =
+        VGC_CPU_KERNEL_MEMCHECK | VGC_CPU_KERNEL_INITCHECK | VGC_CPU_KERNEL_LEAKCHECK;
+    static constexpr uint64_t MAX_FOLLOWED = 1 << 20; // bytes of a local variable
+
+    /// True if all accesses to the variable are seen: nothing else gets its address.
+    static bool is_followed(const llvm::AllocaInst &local, const llvm::Value &pointer,
+                            llvm::SmallPtrSetImpl<const llvm::Value *> &seen)
+    {
+        if (!seen.insert(&pointer).second)
+            return true;
+        return llvm::all_of(pointer.uses(), [&](const llvm::Use &use) {
+            const auto *user = llvm::cast<llvm::Instruction>(use.getUser());
+            if (llvm::isa<llvm::LoadInst, llvm::ICmpInst, llvm::MemIntrinsic>(user) || user->isLifetimeStartOrEnd())
+                return true;
+            if (llvm::isa<llvm::StoreInst>(user))
+                return use.getOperandNo() == llvm::StoreInst::getPointerOperandIndex();
+            if (llvm::isa<llvm::AtomicRMWInst, llvm::AtomicCmpXchgInst>(user))
+                return use.getOperandNo() == 0;
+            if (!llvm::isa<llvm::GetElementPtrInst, llvm::PHINode, llvm::SelectInst>(user))
+                return false;
+            llvm::SmallVector<const llvm::Value *, 4> objects;
+            llvm::getUnderlyingObjects(user, objects, nullptr, 0);
+            return objects.size() == 1 && objects[0] == &local && is_followed(local, *user, seen);
+        });
+    }
+
+    /// Gives local variables a bit for each byte, which says whether it was written.
+    void follow_locals(llvm::Function &function)
+    {
+        std::vector<llvm::AllocaInst *> locals;
+        for (llvm::Instruction &instruction : llvm::instructions(function))
+            if (auto *local = llvm::dyn_cast<llvm::AllocaInst>(&instruction)) {
+                const auto size = local->getAllocationSize(layout_);
+                llvm::SmallPtrSet<const llvm::Value *, 16> seen;
+                if (size && !size->isScalable() && size->getFixedValue() <= MAX_FOLLOWED &&
+                    is_followed(*local, *local, seen))
+                    locals.push_back(local);
+            }
+        for (llvm::AllocaInst *local : locals) {
+            const uint64_t bytes = (local->getAllocationSize(layout_)->getFixedValue() + 7) / 8;
+            builder_.SetInsertPoint(local->getNextNode());
+            builder_.SetCurrentDebugLocation(llvm::DebugLoc());
+            llvm::AllocaInst *bits = builder_.CreateAlloca(llvm::ArrayType::get(builder_.getInt8Ty(), bytes));
+            builder_.CreateMemSet(bits, builder_.getInt8(0), bytes, llvm::Align(1));
+            for (llvm::User *user : llvm::make_early_inc_range(local->users()))
+                if (auto *begin = llvm::dyn_cast<llvm::IntrinsicInst>(user);
+                    begin != nullptr && begin->getIntrinsicID() == llvm::Intrinsic::lifetime_start) {
+                    builder_.SetInsertPoint(begin->getNextNode()); // in each round of a loop
+                    builder_.CreateMemSet(bits, builder_.getInt8(0), bytes, llvm::Align(1));
+                }
+            written_[local] = bits;
+        }
+    }
+
+    /// Tells the runtime of blocks that malloc() gives, and of those that free() takes.
+    void follow_heap(llvm::Function &function)
+    {
+        std::vector<llvm::CallInst *> calls;
+        for (llvm::Instruction &instruction : llvm::instructions(function))
+            if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+                call != nullptr && call->getCalledFunction() != nullptr)
+                calls.push_back(call);
+        for (llvm::CallInst *call : calls) {
+            const llvm::StringRef name = call->getCalledFunction()->getName();
+            if (name == "__vgc_heap_allocate") {
+                builder_.SetInsertPoint(call->getNextNode());
+                const Access access = {call, 0, call->getArgOperand(2), VGC_ACCESS_WRITE};
+                builder_.CreateCall(module_.getOrInsertFunction("__vgc_heap_note", builder_.getVoidTy(),
+                                                                builder_.getPtrTy(), builder_.getInt64Ty(),
+                                                                builder_.getPtrTy()),
+                                    {call, call->getArgOperand(2), record(access, Root(), checks_ & HEAP_CHECKS)});
+            } else if (name == "__vgc_heap_release") {
+                builder_.SetInsertPoint(call);
+                builder_.CreateCall(
+                    module_.getOrInsertFunction("__vgc_heap_forget", builder_.getVoidTy(), builder_.getPtrTy()),
+                    {call->getArgOperand(2)});
+            }
+        }
+    }
+
     void collect(llvm::Instruction &instruction, std::vector<Access> &into)
     {
         auto size_of = [&](llvm::Type *type) { return builder_.getInt64(layout_.getTypeStoreSize(type)); };
@@ -75,7 +159,8 @@ class Checker
         const uint32_t is_atomic = instruction.isAtomic() ? uint32_t(VGC_ACCESS_ATOMIC) : 0;
         const uint32_t flags = is_volatile | is_atomic;
         if (auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
-            into.push_back({load, load->getPointerOperandIndex(), size_of(load->getType()), VGC_ACCESS_READ | flags});
+            into.push_back({load, load->getPointerOperandIndex(), size_of(load->getType()),
+                            VGC_ACCESS_READ | flags | (keeps_bits(*load) ? uint32_t(VGC_ACCESS_COPY) : 0)});
         } else if (auto *store = llvm::dyn_cast<llvm::StoreInst>(&instruction)) {
             into.push_back({store, store->getPointerOperandIndex(), size_of(store->getValueOperand()->getType()),
                             VGC_ACCESS_WRITE | flags, store->getValueOperand()});
@@ -95,6 +180,24 @@ class Checker
         }
     }
 
+    /// True if the load is part of a store to some of its bits, as to a bit field: the others only stay as they are.
+    static bool keeps_bits(const llvm::LoadInst &load)
+    {
+        const llvm::Value *value = &load;
+        while (value->hasOneUse()) {
+            const auto *user = llvm::cast<llvm::Instruction>(*value->user_begin());
+            if (const auto *store = llvm::dyn_cast<llvm::StoreInst>(user))
+                return value != &load && store->getValueOperand() == value &&
+                       store->getPointerOperand() == load.getPointerOperand();
+            if (user->getOpcode() != llvm::Instruction::And && user->getOpcode() != llvm::Instruction::Or)
+                return false;
+            if (value == &load && !llvm::isa<llvm::ConstantInt>(user->getOperand(1)))
+                return false;
+            value = user;
+        }
+        return false;
+    }
+
     static uint64_t shared_bytes(const llvm::Function &callee)
     {
         uint64_t bytes = 0;
@@ -107,7 +210,8 @@ class Checker
     {
         Root root;
         root.base = object;
-        root.name = object->getName().split('.').first.str();
+        if (!llvm::isa<llvm::CallInst>(object)) // whose names are clang's
+            root.name = object->getName().split('.').first.str();
         if (const auto *local = llvm::dyn_cast<llvm::AllocaInst>(object)) {
             const auto size = local->getAllocationSize(layout_);
             root.kind = VGC_OBJECT_LOCAL;
@@ -145,12 +249,14 @@ class Checker
         return {all_shared ? VGC_OBJECT_ANY_SHARED : all_local ? VGC_OBJECT_LOCAL : VGC_OBJECT_POINTER, nullptr, 0, ""};
     }
 
-    /// The checks that can find something in an object of this kind.
-    uint32_t checks_of(vgc_object_kind kind) const
+    /// The checks that can find something in an object.
+    uint32_t checks_of(const Root &root) const
     {
-        if (kind == VGC_OBJECT_LOCAL || kind == VGC_OBJECT_VARIABLE)
+        if (root.kind == VGC_OBJECT_LOCAL && written_.contains(root.base))
+            return checks_ & (VGC_CPU_KERNEL_MEMCHECK | VGC_CPU_KERNEL_INITCHECK);
+        if (root.kind == VGC_OBJECT_LOCAL || root.kind == VGC_OBJECT_VARIABLE)
             return checks_ & VGC_CPU_KERNEL_MEMCHECK;
-        return checks_;
+        return checks_ & ~uint32_t(VGC_CPU_KERNEL_LEAKCHECK);
     }
 
     /// True if the access is within its object for sure.
@@ -202,7 +308,7 @@ class Checker
         llvm::Instruction &instruction = *access.instruction;
         llvm::Value *pointer = instruction.getOperand(access.operand);
         const Root root = find_root(pointer, instruction, dominators);
-        uint32_t checks = checks_of(root.kind);
+        uint32_t checks = checks_of(root);
         if (root.base != nullptr && parameters_.contains(root.base))
             return;
         if (is_inside(pointer, root, access.bytes) ||
@@ -214,6 +320,8 @@ class Checker
         builder_.SetCurrentDebugLocation(llvm::DebugLoc());
         llvm::Value *value = access.value == nullptr ? nullptr : bits_of(access.value);
         access.value = value;
+        if ((checks & VGC_CPU_KERNEL_INITCHECK) != 0 && root.kind == VGC_OBJECT_LOCAL)
+            value = builder_.CreatePtrToInt(written_.lookup(root.base), builder_.getInt64Ty());
         if (const auto *bytes = llvm::dyn_cast<llvm::ConstantInt>(access.bytes);
             !llvm::isa<llvm::MemIntrinsic>(instruction) && bytes != nullptr && bytes->getValue().ugt(VGC_CPU_SCRATCH))
             access.flags |= VGC_ACCESS_LARGE;
@@ -236,7 +344,8 @@ class Checker
     const uint32_t checks_;
     llvm::FunctionCallee check_;
     llvm::StructType *record_;
-    llvm::SmallPtrSet<const llvm::Value *, 8> parameters_; // that are in the launch's block of parameters
+    llvm::DenseMap<const llvm::Value *, llvm::Value *> written_; // bits of local variables
+    llvm::SmallPtrSet<const llvm::Value *, 8> parameters_;       // that are in the launch's block of parameters
     llvm::DenseMap<const llvm::Value *, std::string> names_;
     llvm::StringMap<llvm::Constant *> texts_;
 };

@@ -8,6 +8,7 @@
 //   inline_asm.cpp turns inline PTX into IR (ptx/), keeps x86
 //   undefined.cpp  gives operations that C++ leaves undefined the results that they have on a GPU
 //   denormals.cpp  with -ftz=true: flushes denormal floats to zero
+//   exponentials.cpp  makes expf() and exp2f() arithmetic, which vectorises
 //   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
 //   checks.cpp     with --memcheck and the like: has the runtime check accesses to memory
 //   warp_hazards.cpp  warns of programs that need their warps in step; warp_values.cpp has what lanes compute
@@ -16,10 +17,13 @@
 //   block_atomics.cpp  makes atomics on shared memory plain instructions
 //   regions.cpp    cuts kernels at barriers and warp operations and wraps the pieces in loops over threads; region.h
 //                  lists the files of this step
+//   switches.cpp   makes switches branches; strips.cpp says which kernels may run several blocks as one
 //   guards.cpp     takes bounds checks out of these loops
 //   lanes.cpp      turns these loops inside out if they contain loops; lockstep.h lists the files of this step
 //   image.cpp      emits the table that the runtime reads
-//   backend.cpp    optimisation, code
+//   shares.cpp     divides large programs between two processes, up to the link
+//   backend.cpp    optimisation, code; lone_threads.cpp takes code of one thread out of loops over threads,
+//                  access_order.cpp keeps the order of a thread's accesses in them
 //   symbols.cpp    the functions that code may call: the runtime's and compiler-rt's
 //   link.cpp       lld makes the image
 // main.cpp takes them one after the other; options.cpp reads the command line, host_headers.cpp says where headers are,
@@ -84,6 +88,7 @@ struct Kernel {
         uint32_t mask;
         uint32_t arg;
         llvm::Function *work = nullptr;
+        llvm::Constant *table = nullptr; // what differs between the sites that share `resume`
     };
     std::vector<Site> sites;
     uint32_t frame_bytes = 0;
@@ -118,7 +123,7 @@ std::unique_ptr<llvm::Module> link_units(llvm::LLVMContext &context, Options &op
 std::vector<std::string> host_headers(const Options &options);
 /// Prints the folders in which clang finds the headers of the host's C and C++ libraries, in the order of its search.
 void print_host_headers(const Options &options);
-void link_image(const Options &options, const std::string &object);
+void link_image(const Options &options, const std::vector<std::string> &objects);
 
 Program collect(llvm::Module &module);
 /// Makes launches in device code, which source.cpp has rewritten, calls of the runtime.
@@ -126,6 +131,8 @@ void lower_launches(llvm::Module &module, const Program &program);
 void lower_inline_asm(llvm::Module &module);
 /// Gives operations that are undefined in C++ the results that they have on a GPU.
 void define_results(llvm::Module &module);
+/// Makes exponential functions of floats arithmetic, which vectorises.
+void expand_exponentials(llvm::Module &module);
 /// Makes operations on floats take and give zeroes for denormal numbers.
 void flush_denormals(llvm::Module &module);
 
@@ -195,8 +202,8 @@ void inline_all(llvm::Module &module, llvm::TargetMachine &machine);
 void simplify(llvm::Module &module, llvm::TargetMachine &machine);
 void optimise(llvm::Module &module, llvm::TargetMachine &machine);
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object);
-/// Refuses an object with undefined symbols which neither the runtime nor compiler-rt provides.
-void check_symbols(const Options &options, const std::string &object, const Users &users);
+/// Refuses objects with undefined symbols which none of them, nor the runtime, nor compiler-rt provides.
+void check_symbols(const Options &options, const std::vector<std::string> &objects, const Users &users);
 /// Refuses an image that imports symbols which the runtime does not provide.
 void check_imports(const std::string &image);
 /// Defines the functions that compiler-rt calls when it finds an error of its own: they end the launch.

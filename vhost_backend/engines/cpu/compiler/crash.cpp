@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "clang/Basic/SourceManager.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Demangle/Demangle.h"
@@ -59,6 +60,23 @@ class Line
 };
 
 Line subject; // what is being compiled
+
+/// What clang has read last.
+struct {
+    const clang::SourceManager *sources; // null: nothing
+    clang::SourceLocation place;
+} token;
+
+void note_last_token()
+{
+    if (token.sources == nullptr)
+        return;
+    const clang::SourceManager &sources = *std::exchange(token.sources, nullptr);
+    const clang::PresumedLoc place = sources.getPresumedLoc(sources.getExpansionLoc(token.place));
+    if (place.isValid())
+        subject << ", after " << place.getFilename() << ":" << std::to_string(place.getLine()).c_str() << ":"
+                << std::to_string(place.getColumn()).c_str();
+}
 llvm::StringMap<std::string> &places()
 {
     static llvm::StringMap<std::string> map;
@@ -87,6 +105,8 @@ void note_entries()
             subject << ", at " << text.c_str();
         }
     }
+    if (*subject.text() == '\0')
+        note_last_token();
 }
 
 [[noreturn]] void report(const char *what, const char *detail)
@@ -175,6 +195,16 @@ void note_places(const llvm::Module &module)
             places()[function.getName()] = (source->getFilename() + ":" + llvm::Twine(source->getLine())).str();
 }
 
+void note_token(const clang::SourceManager &sources, clang::SourceLocation place)
+{
+    token = {&sources, place};
+}
+
+void forget_token()
+{
+    token.sources = nullptr;
+}
+
 void note_function(llvm::StringRef name)
 {
     static std::string noted;
@@ -204,5 +234,6 @@ extern "C" void __assert_fail(const char *expression, const char *file, unsigned
     const char *name = strrchr(file, '/');
     vgc::Line text;
     text << "assertion `" << expression << "' in " << (name == nullptr ? file : name + 1) << " failed";
+    vgc::note_entries();
     vgc::report("a defect of the compiler: ", text.text());
 }

@@ -7,6 +7,11 @@ namespace llvm
 {
 class Module;
 }
+namespace clang
+{
+class SourceLocation;
+class SourceManager;
+} // namespace clang
 
 namespace vgc
 {
@@ -17,6 +22,10 @@ void report_crashes();
 void note_places(const llvm::Module &module);
 /// Notes which function (or region of a kernel) is being compiled.
 void note_function(llvm::StringRef name);
+/// Remembers the token that clang has read last: its own notes name no place between two tokens.
+void note_token(const clang::SourceManager &sources, clang::SourceLocation place);
+/// Forgets it: the sources are about to go.
+void forget_token();
 /// Notes a step that is about no single function.
 void note_step(const char *step);
 

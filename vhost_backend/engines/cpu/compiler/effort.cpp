@@ -27,11 +27,11 @@ const size_t LARGE_PROGRAM = 50000; // a program whose functions are all optimis
 const unsigned MAX_UNROLLED = 4096; // of a loop with #pragma unroll; LLVM's own limit is four times as many
 const unsigned MAX_SCHEDULED = 200; // accesses of memory in a block that the schedulers compare with one another
 
-void set_option(const char *name, unsigned value)
+template <typename Value> void set_option(const char *name, Value value)
 {
     auto &options = llvm::cl::getRegisteredOptions();
     if (const auto found = options.find(name); found != options.end())
-        static_cast<llvm::cl::opt<unsigned> *>(found->second)->setValue(value);
+        static_cast<llvm::cl::opt<Value> *>(found->second)->setValue(value);
 }
 
 /// Functions that wait for other threads, or end one, themselves or in functions that they call.
@@ -122,6 +122,12 @@ void limit_unrolling()
     set_option("pragma-unroll-threshold", MAX_UNROLLED);
 }
 
+void keep_strides()
+{
+    set_option("enable-mem-access-versioning", false);
+    set_option("unswitch-threshold", 100);
+}
+
 void limit_scheduling()
 {
     set_option("dag-maps-huge-region", MAX_SCHEDULED);
@@ -139,8 +145,8 @@ void limit_effort(llvm::Module &module)
             continue;
         function.addFnAttr(llvm::Attribute::OptimizeForSize);
         if (size > ENORMOUS)
-            function.addFnAttr(llvm::Attribute::NoImplicitFloat); // neither kind of vectoriser takes these
-        if (size > LARGE)
+            function.addFnAttr(llvm::Attribute::NoImplicitFloat);    // neither kind of vectoriser takes these
+        if (size > LARGE && !function.getName().starts_with("vgc.")) // no function of the source
             llvm::errs() << "vgc-cpucc: remark: '" << function.getName() << "' has " << size << " instructions and is "
                          << (size > ENORMOUS ? "neither unrolled nor vectorised\n" : "not unrolled\n");
     }

@@ -10,6 +10,9 @@ namespace vgc
 void limit_inlining(llvm::Module &module);
 /// Bounds what `#pragma unroll` makes of a loop.
 void limit_unrolling();
+/// Keeps the loop vectoriser from vectors for strides of 1 only where a stride is a number of the launch: a[thread * n]
+/// would run one by one for every other n.
+void keep_strides();
 /// Bounds the comparisons of the machine schedulers, whose number is the square of that of a block's accesses of
 /// memory.
 void limit_scheduling();

@@ -1,5 +1,6 @@
 #include "arguments.h"
 #include "compiler.h"
+#include "crash.h"
 #include "options.h"
 #include "prelude.h"
 #include "source.h"
@@ -34,6 +35,7 @@ class Emission : public clang::ASTFrontendAction
                                                           llvm::StringRef file) override
     {
         watch_tokens(compiler.getPreprocessor());
+        watch_macros(compiler.getPreprocessor());
         generator_ = clang::CreateLLVMCodeGen(compiler.getDiagnostics(), file, &compiler.getVirtualFileSystem(),
                                               compiler.getHeaderSearchOpts(), compiler.getPreprocessorOpts(),
                                               compiler.getCodeGenOpts(), context_);
@@ -43,6 +45,7 @@ class Emission : public clang::ASTFrontendAction
     void EndSourceFileAction() override
     {
         module_.reset(generator_->ReleaseModule());
+        forget_token();
     }
 
     llvm::LLVMContext &context_;
@@ -72,6 +75,7 @@ std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Op
 {
     replace_gccs_packs(text);
     join_launch_brackets(text);
+    part_linkage(text);
     if (launches_in_device_code(text))
         text = rewrite_launches(text);
 

@@ -24,7 +24,7 @@ class TableWriter
     {
         return llvm::ConstantInt::get(llvm::Type::getInt64Ty(context_), value);
     }
-    llvm::Constant *function(llvm::Function *value)
+    llvm::Constant *pointer(llvm::Constant *value)
     {
         if (value == nullptr)
             return llvm::ConstantPointerNull::get(llvm::PointerType::get(context_, 0));
@@ -65,8 +65,9 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel, uint32_
         flags |= site.kind == VGC_SITE_GRID ? uint32_t(VGC_CPU_KERNEL_RESIDENT) : 0;
     flags |= kernel.function->hasFnAttribute(CLUSTERS) ? uint32_t(VGC_CPU_KERNEL_RESIDENT) : 0;
     for (const Kernel::Site &site : kernel.sites)
-        sites.push_back(writer.record({site.resume, writer.u32(site.kind), writer.u32(site.flags),
-                                       writer.u32(site.mask), writer.u32(site.arg), writer.function(site.work)}));
+        sites.push_back(
+            writer.record({site.resume, writer.u32(site.kind), writer.u32(site.flags), writer.u32(site.mask),
+                           writer.u32(site.arg), writer.pointer(site.work), writer.pointer(site.table)}));
     for (const Param &param : kernel.params)
         params.push_back(
             writer.record({writer.u32(param.offset), writer.u32(param.size), writer.u32(param.kind), writer.u32(0)}));
@@ -94,6 +95,8 @@ void emit_table(llvm::Module &module, const Program &program)
     llvm::Constant *table =
         writer.record({writer.u32(VGC_CPU_IMAGE_MAGIC), writer.u32(VGC_CPU_ABI), writer.u32(kernels.size()),
                        writer.u32(globals.size()), writer.array(kernels), writer.array(globals)});
+    if (llvm::GlobalValue *guests = module.getNamedValue("vgc_cpu_image"))
+        guests->setName("vgc_cpu_image.guest");
     new llvm::GlobalVariable(module, table->getType(), true, llvm::GlobalValue::ExternalLinkage, table,
                              "vgc_cpu_image");
 }

@@ -324,6 +324,13 @@ void clear_references(llvm::Module &module)
             variable.setInitializer(llvm::Constant::getNullValue(variable.getValueType()));
 }
 
+/// True for a variable that no other source can name. clang gives `static` ones that host code uses external linkage.
+bool is_own(const llvm::GlobalVariable &variable)
+{
+    const llvm::StringRef name = variable.getName();
+    return variable.hasInternalLinkage() || name.starts_with("_ZL") || name.starts_with("_ZN12_GLOBAL__N_1");
+}
+
 /// Collects __device__ and __constant__ variables: those neither constant in IR nor shared (which begin undefined).
 void collect_globals(llvm::Module &module, Program &program)
 {
@@ -334,7 +341,7 @@ void collect_globals(llvm::Module &module, Program &program)
         llvm::SmallVector<llvm::DIGlobalVariableExpression *, 1> expressions;
         variable.getDebugInfo(expressions);
         std::string name = variable.getName().str();
-        if (variable.hasInternalLinkage() && !expressions.empty())
+        if (is_own(variable) && !expressions.empty())
             name = expressions[0]->getVariable()->getName().str();
         if (name == "__vgc_heap") // of malloc(), which is not the guest's
             continue;

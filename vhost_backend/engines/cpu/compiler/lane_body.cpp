@@ -15,8 +15,6 @@ namespace vgc
 namespace
 {
 
-const size_t COST_BY_LANE = 48; // instructions: a branch, the operation and moves for each lane of a vector
-
 bool is_lane_type(const llvm::Type *type)
 {
     return type->isPointerTy() || type->isFloatTy() || type->isDoubleTy() || type->isHalfTy() ||

@@ -106,6 +106,12 @@ llvm::Value *LaneCode::any_lane_at(unsigned piece)
     return builder_.CreateOrReduce(builder_.CreateICmpEQ(numbers, splat(piece)));
 }
 
+llvm::Value *LaneCode::all_lanes_at(unsigned piece)
+{
+    llvm::Value *numbers = builder_.CreateLoad(lanes_of(builder_.getInt32Ty()), next_);
+    return builder_.CreateAndReduce(builder_.CreateICmpEQ(numbers, splat(piece)));
+}
+
 llvm::BasicBlock *LaneCode::check_behind(unsigned piece)
 {
     return piece + 1 < pieces_.size() ? pieces_[piece + 1].check : chunk_end_;
@@ -247,6 +253,7 @@ void LaneCode::emit_round(unsigned number, llvm::ValueToValueMapTy &known, const
     llvm::BasicBlock *round = block("round"), *again = block("again"), *last = block("last");
     builder_.CreateCondBr(all, round, last);
     builder_.SetInsertPoint(round);
+    prefetch_next_round(pieces_[number], updates);
     emit_lanes(number, known, Exit::AGAIN, again);
     builder_.SetInsertPoint(again);
     for (auto &[slot, value] : updates)

@@ -5,6 +5,7 @@
 
 #include "llvm/IR/GetElementPtrTypeIterator.h"
 #include "llvm/IR/Operator.h"
+#include "llvm/Transforms/Utils/LoopUtils.h"
 
 namespace vgc
 {
@@ -13,6 +14,7 @@ namespace
 
 const unsigned GATHER_COST = 8; // operations that have to be saved per scattered access
 const unsigned MAX_DEPTH = 8;
+const unsigned MIN_GATHERED_BITS = 32; // of elements that the processor gathers and scatters
 
 } // namespace
 
@@ -75,6 +77,18 @@ bool UniformValues::is_scattered(const llvm::Instruction &access) const
                                                    llvm::getLoadStoreType(const_cast<llvm::Instruction *>(&access)))));
 }
 
+size_t UniformValues::lane_size(const Blocks &blocks) const
+{
+    size_t sum = vector_size(blocks);
+    for (const llvm::BasicBlock *block : blocks)
+        for (const llvm::Instruction &instruction : *block)
+            if (is_scattered(instruction) &&
+                llvm::getLoadStoreType(const_cast<llvm::Instruction *>(&instruction))->getPrimitiveSizeInBits() <
+                    MIN_GATHERED_BITS)
+                sum += COST_BY_LANE;
+    return sum;
+}
+
 bool UniformValues::has_common_rounds(const llvm::Loop &loop) const
 {
     llvm::SmallVector<llvm::BasicBlock *, 4> exiting;
@@ -100,8 +114,11 @@ bool UniformValues::is_worth_it() const
                               (!uniform_.contains(&instruction) &&
                                llvm::isa<llvm::BinaryOperator, llvm::UnaryOperator, llvm::SelectInst>(instruction));
             }
-        if (scattered > 0 && operations < GATHER_COST * scattered)
+        if (scattered > 0 && operations < GATHER_COST * scattered) {
+            // rounds are few, and their number differs: what unrolling leaves over is one more jump to guess
+            llvm::addStringMetadataToLoop(const_cast<llvm::Loop *>(loop), "llvm.loop.unroll.runtime.disable");
             return false;
+        }
     }
     return true;
 }

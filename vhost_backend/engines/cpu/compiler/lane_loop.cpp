@@ -2,6 +2,7 @@
 // Lanes that do not have the piece next go through the loop as well, and keep their values.
 #include <set>
 
+#include "liveness.h"
 #include "lockstep.h"
 
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -15,6 +16,15 @@ namespace
 // limit is higher, as their values can only live in registers if nothing is left of the loop.
 const size_t MAX_INTERLEAVED = 300;
 const size_t MAX_INTERLEAVED_STREAM = 100;
+const uint64_t CACHE_LINE = 64;
+const unsigned UNROLLED = 8; // rounds of a loop over lanes that stays one
+
+bool has_atomics(const Piece &piece)
+{
+    return llvm::any_of(piece.blocks, [](const llvm::BasicBlock *block) {
+        return llvm::any_of(*block, [](const llvm::Instruction &one) { return llvm::isa<llvm::AtomicRMWInst>(one); });
+    });
+}
 
 } // namespace
 
@@ -131,6 +141,44 @@ llvm::SmallPtrSet<const llvm::Instruction *, 16> LaneCode::used_of_thread(const 
     return used;
 }
 
+bool LaneCode::can_be_ahead(const llvm::Value *value, const llvm::ValueToValueMapTy &next, unsigned depth) const
+{
+    const auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
+    if (value == loop_.x || next.count(value) != 0)
+        return true;
+    if (!in_body(value) && (instruction == nullptr || instruction->getParent() != loop_.thread))
+        return true;
+    if (depth == MAX_RECOMPUTED || llvm::isa<llvm::PHINode>(instruction) || !is_pure(*instruction))
+        return false;
+    return llvm::all_of(instruction->operands(),
+                        [&](const llvm::Value *operand) { return can_be_ahead(operand, next, depth + 1); });
+}
+
+void LaneCode::prefetch_next_round(const Piece &piece, const Updates &updates)
+{
+    if (!has_atomics(piece)) // vectors take little longer than the requests would
+        return;
+    const llvm::DataLayout &layout = function_.getParent()->getDataLayout();
+    llvm::ValueToValueMapTy next;
+    for (llvm::PHINode *phi : uniform_phis_)
+        for (auto &[slot, value] : updates)
+            if (uniform_slots_[phi] == slot)
+                next[phi] = value;
+    for (const llvm::BasicBlock *block : piece.blocks)
+        for (const llvm::Instruction &instruction : *block) {
+            const auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
+            if (load == nullptr || is_uniform(load) || is_scattered(*load) ||
+                !can_be_ahead(load->getPointerOperand(), next))
+                continue;
+            llvm::Value *first = at(first_, const_cast<llvm::Value *>(load->getPointerOperand()), next, piece);
+            const uint64_t bytes = lanes_ * layout.getTypeStoreSize(load->getType());
+            for (uint64_t line = 0; line < bytes; line += CACHE_LINE)
+                builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {builder_.getPtrTy()},
+                                         {builder_.CreateConstGEP1_64(builder_.getInt8Ty(), first, line),
+                                          builder_.getInt32(0), builder_.getInt32(3), builder_.getInt32(1)});
+        }
+}
+
 bool LaneCode::is_for_leaving(const Piece &piece, const llvm::Instruction &instruction) const
 {
     const auto found = stored_for_.find(&instruction);
@@ -142,6 +190,8 @@ void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, Exit 
     Piece &piece = pieces_[number];
     llvm::BasicBlock *head = block("lane"), *body = block("lane.body"), *end = block("lane.end");
     llvm::BasicBlock *before = builder_.GetInsertBlock();
+    // Atomics are done lane by lane: worth a loop of their own without a test of each lane, which the optimiser makes.
+    llvm::Value *all = exit == Exit::AGAIN && has_atomics(piece) ? all_lanes_at(number) : builder_.getFalse();
     builder_.CreateBr(head);
     builder_.SetInsertPoint(head);
     llvm::Type *u32 = builder_.getInt32Ty();
@@ -159,7 +209,7 @@ void LaneCode::emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, Exit 
     Carried carried(*this, piece, lane, exit);
     carried.load(values);
     llvm::Value *mine = builder_.CreateICmpEQ(carried.next(), builder_.getInt32(number));
-    builder_.CreateCondBr(mine, body, end);
+    builder_.CreateCondBr(builder_.CreateOr(all, mine), body, end);
 
     clone_piece(piece, values, body, end, carried, exit);
     builder_.SetInsertPoint(end);
@@ -258,7 +308,7 @@ void LaneCode::copy_latch(llvm::ValueToValueMapTy &values)
 
 unsigned LaneCode::interleaving(const Piece &piece) const
 {
-    const size_t limit = lanes_ > LANES ? MAX_INTERLEAVED_STREAM : MAX_INTERLEAVED;
+    const size_t limit = streams_ ? MAX_INTERLEAVED_STREAM : MAX_INTERLEAVED;
     return vector_size(piece.blocks) > limit ? 1 : std::min(4u, lanes_ / vector_width());
 }
 
@@ -270,12 +320,13 @@ llvm::MDNode *LaneCode::vectorise(const Piece &piece)
     };
     llvm::Metadata *enable = llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.vectorize.enable"),
                                                           llvm::ConstantAsMetadata::get(builder_.getTrue())});
-    llvm::Metadata *no_unroll =
-        llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.unroll.disable")});
+    llvm::Metadata *unroll =
+        has_atomics(piece) ? number("llvm.loop.unroll.count", UNROLLED)
+                           : llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.unroll.disable")});
     llvm::Metadata *parallel =
         llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), loop_.access_group});
     llvm::MDNode *node = llvm::MDNode::getDistinct(
-        context_, {nullptr, parallel, enable, no_unroll, number("llvm.loop.vectorize.width", vector_width()),
+        context_, {nullptr, parallel, enable, unroll, number("llvm.loop.vectorize.width", vector_width()),
                    number("llvm.loop.interleave.count", interleaving(piece))});
     node->replaceOperandWith(0, node);
     return node;

@@ -48,10 +48,7 @@ bool LanePieces::find_pieces()
         if (starts_piece(block))
             starts.insert(block);
     cut(ordered, starts);
-    size_t body = 0;
-    for (const llvm::BasicBlock *block : body_)
-        body += block->size();
-    const size_t limit = std::max<size_t>(MIN_COPIED, MAX_COPIES * body);
+    const size_t limit = std::max<size_t>(MIN_COPIED, MAX_COPIES * lane_size(body_));
     if (size() > limit) {
         add_joins(starts);
         cut(ordered, starts);
@@ -76,8 +73,7 @@ size_t LanePieces::size() const
 {
     size_t sum = 0;
     for (const Piece &piece : pieces_)
-        for (const llvm::BasicBlock *block : piece.blocks)
-            sum += block->size();
+        sum += lane_size(piece.blocks);
     return sum;
 }
 

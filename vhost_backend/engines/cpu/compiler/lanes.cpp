@@ -24,6 +24,7 @@ namespace
 {
 
 const size_t MAX_BODY = 8000; // size as vectors of code that is vectorised
+const size_t MAX_LONG = 100;  // of code whose values fit into registers for LONG_LANES
 
 class Lockstep : private LaneCode
 {
@@ -39,11 +40,12 @@ class Lockstep : private LaneCode
         split_inductions();
         if (has_atomics_ && !streams_)
             return false; // no gain: neither vectors nor a better order of accesses
-        lanes_ = streams_ ? STREAMING_LANES : LANES;
+        const bool is_short = loop_.has_long_rows && vector_size(body_) <= MAX_LONG;
+        lanes_ = streams_ ? STREAMING_LANES : is_short ? LONG_LANES : LANES;
         find_uniform();
         widen_indices();
         find_uniform();
-        if (!is_worth_it() || !find_pieces())
+        if (lane_size(body_) > MAX_BODY || !is_worth_it() || !find_pieces())
             return false;
         demote();
         emit();

@@ -25,9 +25,11 @@ namespace vgc
 {
 
 const unsigned LANES = 32;            // the values that they carry fit into vector registers
+const unsigned LONG_LANES = 64;       // of long rows, for short code: a sum waits for the one before it
 const unsigned STREAMING_LANES = 256; // their loads are long enough to be prefetched
 const unsigned LANE_STEP = 64;        // numbers of lanes in loops are multiples of this
 const unsigned DONE = 255;            // piece number of lanes that have reached the latch
+const size_t COST_BY_LANE = 48;       // instructions: a branch, the operation and moves for each lane of a vector
 const unsigned MAX_RECOMPUTED = 12;   // most instructions of an expression that is computed again
 
 using Blocks = llvm::SetVector<llvm::BasicBlock *>;
@@ -81,6 +83,10 @@ class UniformValues : protected LaneBody
     /// Computes indices in 64 bits that were computed in 32 bits and then extended, since those are consecutive only if
     /// they do not wrap between lanes. A signed index that wraps would jump across 4 GiB, which no array allows.
     void widen_indices();
+    /// True for a load or store of elements that are neither the same for all lanes nor side by side.
+    bool is_scattered(const llvm::Instruction &access) const;
+    /// Size of code as vectors, with the accesses that the processor has for single lanes only.
+    size_t lane_size(const Blocks &blocks) const;
     /// False for code that is faster thread by thread.
     bool is_worth_it() const;
 
@@ -99,8 +105,6 @@ class UniformValues : protected LaneBody
     /// Difference of a number or an address (in bytes) between neighbouring lanes; none if it is not constant.
     std::optional<int64_t> stride(const llvm::Value *value, unsigned depth = 0) const;
     std::optional<int64_t> address_stride(const llvm::GetElementPtrInst &address, unsigned depth) const;
-    /// True for a load or store of elements that are neither the same for all lanes nor side by side.
-    bool is_scattered(const llvm::Instruction &access) const;
     /// True if all lanes that enter the loop leave it together.
     bool has_common_rounds(const llvm::Loop &loop) const;
     /// Value, extended to 64 bits.
@@ -184,6 +188,7 @@ class LaneCode : protected LanePieces
     llvm::Instruction *copy(llvm::Instruction &instruction, llvm::ValueToValueMapTy &values);
     llvm::Constant *splat(unsigned piece);
     llvm::Value *any_lane_at(unsigned piece);
+    llvm::Value *all_lanes_at(unsigned piece);
     llvm::BasicBlock *check_behind(unsigned piece);
     /// Emits a uniform value at the builder's position, before the lanes of a piece; memorised in `known`.
     llvm::Value *once(llvm::Value *value, llvm::ValueToValueMapTy &known, const Piece &piece);
@@ -219,6 +224,10 @@ class LaneCode : protected LanePieces
     enum class Exit { APART, TOGETHER, AGAIN };
     /// Emits the loop over lanes, to the block `after`.
     void emit_lanes(unsigned number, llvm::ValueToValueMapTy &known, Exit exit, llvm::BasicBlock *after);
+    /// Asks for the memory that lanes load side by side in the next round of a loop which is done lane by lane.
+    void prefetch_next_round(const Piece &piece, const Updates &updates);
+    /// True if the address of the loop's next round can be computed ahead, with `next` for what changes.
+    bool can_be_ahead(const llvm::Value *value, const llvm::ValueToValueMapTy &next, unsigned depth = 0) const;
     /// True for stores of values that the piece only needs when lanes leave it.
     bool is_for_leaving(const Piece &piece, const llvm::Instruction &instruction) const;
     /// Instructions at a thread's begin that the piece, or the latch behind it, uses.

@@ -1,9 +1,12 @@
 #include "checks.h"
+#include "code_names.h"
 #include "crash.h"
+#include "effort.h"
 #include "lines.h"
 #include "options.h"
 #include "prelude.h"
 #include "ptx/carry.h"
+#include "shares.h"
 #include "source.h"
 #include "work.h"
 
@@ -35,6 +38,16 @@ void verify(llvm::Module &module, const char *after)
         fail(llvm::Twine("internal: broken IR after ") + after);
 }
 
+/// Puts functions and variables in the place of their other names, which passes do not expect.
+void resolve_aliases(llvm::Module &module)
+{
+    for (llvm::GlobalAlias &alias : llvm::make_early_inc_range(module.aliases())) {
+        llvm::Constant *named = alias.getAliasee();
+        alias.replaceAllUsesWith(named);
+        alias.eraseFromParent();
+    }
+}
+
 void compile(Options options)
 {
     llvm::LLVMContext context;
@@ -46,13 +59,15 @@ void compile(Options options)
     module->setDataLayout(machine->createDataLayout());
 
     note_work("parsed", *module);
+    note_step("the list of kernels");
+    resolve_aliases(*module);
     Program program = collect(*module);
     lower_launches(*module, program);
     for (const Kernel &kernel : program.kernels)
         if (options.checks != 0 && kernel.function->hasFnAttribute(CLUSTERS))
             fail("kernel '" + kernel.name +
                  "' has clusters of several blocks and cannot be checked: compile without "
-                 "--memcheck, --initcheck and --racecheck");
+                 "--memcheck, --initcheck, --racecheck and --leak-check");
     lower_inline_asm(*module);
     define_results(*module);
     note_places(*module);
@@ -76,6 +91,7 @@ void compile(Options options)
     ptx::place_carry_flags(*module);
     if (options.flush_denormals)
         flush_denormals(*module);
+    expand_exponentials(*module);
     if (warns)
         warn_of_hazards(program);
     yield_in_spins(*module, program);
@@ -100,19 +116,25 @@ void compile(Options options)
     note_work("regions", *module);
     if (!options.dump_ir.empty())
         dump(*module, options.dump_ir + ".before");
+    if (options.symbols)
+        name_code(*module);
+    limit_effort(*module);
+    Share share(*module, options);
     optimise(*module, *machine);
     note_work("optimised", *module);
     if (!options.dump_ir.empty())
         dump(*module, options.dump_ir);
 
-    const std::string object = options.output + ".o";
-    generate(*module, *machine, object);
+    generate(*module, *machine, share.object());
+    const bool has_errors = context.getDiagHandlerPtr()->HasErrors;
+    const std::vector<std::string> &objects = share.join(has_errors);
     note_step("the link");
-    if (context.getDiagHandlerPtr()->HasErrors)
+    if (has_errors)
         fail("the code generator found errors");
-    check_symbols(options, object, users);
-    link_image(options, object);
-    unlink(object.c_str());
+    check_symbols(options, objects, users);
+    link_image(options, objects);
+    for (const std::string &object : objects)
+        unlink(object.c_str());
     check_imports(options.output);
 }
 

@@ -9,7 +9,8 @@ namespace
 
 const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
-    "-G, --name-expression=, --malloc-heap-size=, -w, --lockstep, --memcheck, --initcheck, --racecheck, --profile; "
+    "-G, --name-expression=, --malloc-heap-size=, -w, --lockstep, --memcheck, --initcheck, --racecheck, --leak-check, "
+    "--profile; "
     "ignored: -arch, --gpu-architecture, --maxrregcount, -default-device, -rdc=, -dc, -g, "
     "--use-nvcc, --extended-lambda, "
     "--expt-relaxed-constexpr, --diag-suppress=";
@@ -145,6 +146,8 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
         options.checks |= VGC_CPU_KERNEL_INITCHECK;
     else if (option == "--racecheck")
         options.checks |= VGC_CPU_KERNEL_RACECHECK;
+    else if (option == "--leak-check")
+        options.checks |= VGC_CPU_KERNEL_LEAKCHECK;
     else if (!takes_value(option) && !is_ignored(option))
         fail("option '" + option + "' is not allowed (allowed: " + ALLOWED + ")");
 }
@@ -232,9 +235,10 @@ Options parse_options(int argc, char **argv)
                  !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
                  !own(word, "--dump-ir", options.dump_ir) && !own(word, "--work", work) &&
                  !flag(word, "--time-passes", times) && !flag(word, "--units", options.units) &&
-                 !own(word, "--input", options.input) && !own(word, "--llvm", options.llvm))
+                 !flag(word, "--symbols", options.symbols) && !own(word, "--input", options.input) &&
+                 !own(word, "--llvm", options.llvm))
             fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
-                 "[--prelude FILE]... [--units] --input FILE --output FILE [--dump-ir FILE] [--work FILE] "
+                 "[--prelude FILE]... [--units] [--symbols] --input FILE --output FILE [--dump-ir FILE] [--work FILE] "
                  "[--time-passes] "
                  "[-- guest options]; vgc-cpucc --host-headers [--llvm DIR]; "
                  "vgc-cpucc --make-preludes DIR --host-root NAME [--llvm DIR] --include-dir DIR...; "

@@ -34,7 +34,8 @@ struct Options {
     bool is_silent = false;       // -w
     bool lines = false;           // -lineinfo, -G: the image has a table of the source's lines
     bool profile = false;         // --profile
-    uint32_t checks = 0;          // VGC_CPU_KERNEL_*CHECK, by --memcheck, --initcheck, --racecheck
+    uint32_t checks = 0;          // VGC_CPU_KERNEL_*CHECK, by --memcheck, --initcheck, --racecheck, --leak-check
+    bool symbols = false;         // --symbols: the image has names of its code, for perf
     uint64_t heap_bytes = 0;      // --malloc-heap-size; 0: as the headers say
     bool host_headers = false;    // print where the headers of the host are, and compile nothing
 

@@ -6,6 +6,7 @@
 #include "prelude.h"
 #include "arguments.h"
 #include "compiler.h"
+#include "crash.h"
 #include "options.h"
 #include "source.h"
 #include "work.h"
@@ -113,6 +114,7 @@ class Preparation : public clang::GeneratePCHAction
                 sorted.insert("file " + digest_of_file(compiler.getVirtualFileSystem(), path) + " " + path.str());
         files = llvm::join(sorted, "\n") + "\n";
         GeneratePCHAction::EndSourceFileAction();
+        forget_token();
     }
 };
 

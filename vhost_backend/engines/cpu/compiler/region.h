@@ -82,6 +82,7 @@ class RegionLoops : public RegionReach
     llvm::BasicBlock *entry_, *inside_, *row_, *thread_, *latch_, *row_end_, *exit_;
     llvm::PHINode *row_x_ = nullptr, *x_ = nullptr, *next_ = nullptr;
     llvm::Value *row_limit_ = nullptr;
+    llvm::Value *row_threads_ = nullptr; // of a whole row
 
   private:
     void copy_attributes();
@@ -91,7 +92,7 @@ class RegionLoops : public RegionReach
     void load_param(const Param &param);
     void emit_rows();
     void emit_thread_begin();
-    void store_position();
+    void store_position(unsigned first, unsigned last);
     void emit_latch();
     void emit_row_end(llvm::Value *all, llvm::Value *any, bool uniform);
     void vectorise_loops();
@@ -122,6 +123,7 @@ class RegionBuilder : public RegionLoops
   private:
     void clone_body();
     void move_allocas(llvm::BasicBlock &block);
+    void give_back_locals();
     void store_own(llvm::Value *value, size_t array);
     void finish_waits();
     void finish_wait(const Wait &wait, uint32_t site);
@@ -133,6 +135,7 @@ class RegionBuilder : public RegionLoops
     void relax_guards();
 
     llvm::SmallVector<llvm::BasicBlock *, 16> clones_;
+    bool gives_back_ = false;                         // has memory of alloca()
     llvm::SmallPtrSet<const llvm::Value *, 16> kept_; // addresses of slots that only the compiler's own code accesses
 };
 

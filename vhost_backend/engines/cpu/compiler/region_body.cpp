@@ -16,6 +16,7 @@ llvm::Function *RegionBuilder::build()
     open();
     clone_body();
     finish_waits();
+    give_back_locals();
     read_common_once();
     replace_stand_ins();
     annotate();
@@ -44,7 +45,8 @@ void RegionBuilder::clone_body()
     builder_.CreateBr(llvm::cast<llvm::BasicBlock>(values_[source_]));
 }
 
-/// Removes the allocas of slots; those of a kernel without waits stay, once per region instead of once per thread.
+/// Removes the allocas of slots; those of a kernel without waits stay, once per region instead of once per thread if
+/// their size is known.
 void RegionBuilder::move_allocas(llvm::BasicBlock &block)
 {
     for (llvm::Instruction &instruction : block)
@@ -56,10 +58,21 @@ void RegionBuilder::move_allocas(llvm::BasicBlock &block)
             } else if (copy->isStaticAlloca() || llvm::isa<llvm::ConstantInt>(copy->getArraySize())) {
                 copy->moveBefore(&*entry_->begin());
                 has_locals_ = true;
-            } else {
-                fail("kernel '" + kernel_.name + "' uses local memory of variable length");
+            } else { // of alloca(): each thread gives its own back
+                has_locals_ = gives_back_ = true;
             }
         }
+}
+
+/// Gives the memory of alloca() back when a thread is at the end of the region, before the next one begins.
+void RegionBuilder::give_back_locals()
+{
+    if (!gives_back_)
+        return;
+    builder_.SetInsertPoint(thread_->getTerminator());
+    llvm::Value *stack = builder_.CreateStackSave();
+    builder_.SetInsertPoint(latch_);
+    builder_.CreateStackRestore(stack);
 }
 
 void RegionBuilder::store_own(llvm::Value *value, size_t array)

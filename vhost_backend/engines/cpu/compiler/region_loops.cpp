@@ -15,7 +15,8 @@ RegionLoops::RegionLoops(Kernel &kernel, const Slots &slots, const std::vector<W
       context_(module_.getContext()), builder_(context_)
 {
     llvm::FunctionType *type = llvm::FunctionType::get(
-        builder_.getInt32Ty(), {builder_.getPtrTy(), builder_.getInt32Ty(), builder_.getInt32Ty()}, false);
+        builder_.getInt32Ty(), {builder_.getPtrTy(), builder_.getInt32Ty(), builder_.getInt32Ty(), builder_.getPtrTy()},
+        false);
     region_ = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
                                      kernel.name + ".region" + llvm::Twine(site), module_);
     llvm::MDBuilder metadata(context_);
@@ -70,6 +71,10 @@ void RegionLoops::emit_entry()
     builder_.SetInsertPoint(entry_);
     llvm::Value *ctx = region_->getArg(0);
     load_block_view(builder_, ctx, view_);
+    row_threads_ =
+        (kernel_.flags & VGC_CPU_KERNEL_STRIPS) == 0
+            ? view_.block_dim[0]
+            : load_field(builder_, ctx, builder_.getInt32Ty(), offsetof(vgc_cpu_ctx, row_threads), "row.threads");
     params_ = load_field(builder_, ctx, builder_.getPtrTy(), offsetof(vgc_cpu_ctx, params), "params");
     if (!slots_.empty()) {
         frame_ = load_field(builder_, ctx, builder_.getPtrTy(), offsetof(vgc_cpu_ctx, frame), "frame");
@@ -89,8 +94,8 @@ void RegionLoops::emit_entry()
         }
     builder_.CreateCondBr(builder_.CreateICmpEQ(region_->getArg(1), builder_.getInt32(0)), row_, inside_);
     builder_.SetInsertPoint(inside_); // the divisions take longer than a small block
-    llvm::Value *row = builder_.CreateUDiv(region_->getArg(1), view_.block_dim[0]);
-    first_x_ = builder_.CreateSub(region_->getArg(1), builder_.CreateMul(row, view_.block_dim[0]));
+    llvm::Value *row = builder_.CreateUDiv(region_->getArg(1), row_threads_);
+    first_x_ = builder_.CreateSub(region_->getArg(1), builder_.CreateMul(row, row_threads_));
     first_z_ = builder_.CreateUDiv(row, view_.block_dim[1]);
     first_y_ = builder_.CreateSub(row, builder_.CreateMul(first_z_, view_.block_dim[1]));
     builder_.CreateBr(row_);
@@ -146,10 +151,12 @@ void RegionLoops::emit_rows()
         row_any_->addIncoming(builder_.getInt32(0), before);
     }
     llvm::Value *left = builder_.CreateSub(region_->getArg(2), row_first_);
-    llvm::Value *room = builder_.CreateSub(view_.block_dim[0], row_x_);
+    llvm::Value *room = builder_.CreateSub(row_threads_, row_x_);
     row_count_ = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, room);
     row_base_ = builder_.CreateSub(row_first_, row_x_);
     row_limit_ = builder_.CreateAdd(row_x_, row_count_, "row.limit", true, true);
+    if (keeps_position())
+        store_position(1, 3);
     builder_.CreateBr(thread_);
 }
 
@@ -166,7 +173,7 @@ void RegionLoops::emit_thread_begin()
     view_.linear = builder_.CreateAdd(row_base_, x_, "linear", true, true);
     linear64_ = builder_.CreateZExt(view_.linear, builder_.getInt64Ty());
     if (keeps_position())
-        store_position();
+        store_position(0, 1);
     for (llvm::AllocaInst *alloca : locals_) {
         const auto slot = slots_.find(alloca);
         if (slot == slots_.end())
@@ -177,10 +184,10 @@ void RegionLoops::emit_thread_begin()
     }
 }
 
-/// Stores the running thread's position in the context, for functions that read it and for error texts.
-void RegionLoops::store_position()
+/// Stores a part of the running thread's position in the context, for functions that read it and for error texts.
+void RegionLoops::store_position(unsigned first, unsigned last)
 {
-    for (unsigned axis = 0; axis < 3; axis++) {
+    for (unsigned axis = first; axis < last; axis++) {
         llvm::Value *field = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), region_->getArg(0),
                                                                  offsetof(vgc_cpu_ctx, tid) + 4 * axis);
         builder_.CreateStore(view_.tid[axis], field, true);
@@ -246,8 +253,9 @@ void RegionLoops::vectorise_loops()
 {
     if (has_locals_ || sites_.empty())
         return;
-    ThreadLoop loop{region_, entry_,     row_,  thread_,     latch_, row_end_, x_,
-                    row_x_,  row_limit_, next_, next_store_, all_,   any_,     access_group_};
+    ThreadLoop loop{region_,     entry_, row_,   thread_,       latch_,
+                    row_end_,    x_,     row_x_, row_limit_,    next_,
+                    next_store_, all_,   any_,   access_group_, (kernel_.flags & VGC_CPU_KERNEL_STRIPS) != 0};
     in_lockstep_ = turn_inside_out(loop);
 }
 

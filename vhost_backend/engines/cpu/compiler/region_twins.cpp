@@ -1,6 +1,6 @@
 // Unrolled loops with waits, and instances of one template, make many regions of the same code: they differ in which
 // arrays of the frame they use and in the sites that they reach. Optimisation and code generation of a region take
-// several milliseconds, so such twins share one function. Each region is then a call of it with a table of constants.
+// several milliseconds, so such twins share one function, which gets a table of constants from the runtime.
 #include "region_twins.h"
 
 #include <map>
@@ -138,86 +138,72 @@ std::vector<llvm::Use *> own_constants(llvm::Function &function)
     return found;
 }
 
-/// Regions with the same code.
+/// Sites whose regions have the same code.
 class Twins
 {
   public:
-    explicit Twins(llvm::Function &first)
+    explicit Twins(Kernel::Site &first)
     {
         add(first);
     }
     bool is_one(const llvm::Function &region) const
     {
-        return Comparison().same(*regions_.front(), region);
+        return Comparison().same(*sites_.front()->resume, region);
     }
-    void add(llvm::Function &region)
+    void add(Kernel::Site &site)
     {
-        regions_.push_back(&region);
+        sites_.push_back(&site);
         constants_.emplace_back();
-        for (const llvm::Use *use : own_constants(region))
+        for (const llvm::Use *use : own_constants(*site.resume))
             constants_.back().push_back(llvm::cast<llvm::ConstantInt>(use->get())->getZExtValue());
     }
+    /// Leaves the first site's region alone, which reads what differs from the site's table.
     void merge() const
     {
-        if (regions_.size() == 1)
+        if (sites_.size() == 1)
             return;
-        llvm::Function &shared = make_shared(*regions_.front());
-        read_table(shared);
-        for (size_t i = 0; i < regions_.size(); i++)
-            make_call(*regions_[i], shared, constants_[i]);
+        llvm::Function &shared = *sites_.front()->resume;
+        const std::vector<size_t> different = read_table(shared);
+        for (size_t i = 0; i < sites_.size(); i++) {
+            if (i != 0)
+                sites_[i]->resume->eraseFromParent();
+            sites_[i]->resume = &shared;
+            if (!different.empty())
+                sites_[i]->table = table(*shared.getParent(), constants_[i], different);
+        }
     }
 
   private:
-    /// Moves the body of a region to a function that takes a table as well.
-    static llvm::Function &make_shared(llvm::Function &region)
-    {
-        llvm::SmallVector<llvm::Type *, 4> types(region.getFunctionType()->params());
-        types.push_back(llvm::PointerType::get(region.getContext(), 0));
-        llvm::Function *shared =
-            llvm::Function::Create(llvm::FunctionType::get(region.getReturnType(), types, false),
-                                   llvm::GlobalValue::InternalLinkage, region.getName() + ".twins", region.getParent());
-        shared->copyAttributesFrom(&region);
-        shared->addFnAttr(llvm::Attribute::NoInline);
-        shared->addFnAttr(llvm::Attribute::NoDuplicate); // else constant tables invite the optimiser to specialise it
-        shared->splice(shared->end(), &region);
-        for (unsigned i = 0; i < region.arg_size(); i++)
-            region.getArg(i)->replaceAllUsesWith(shared->getArg(i));
-        return *shared;
-    }
-
-    void read_table(llvm::Function &shared) const
+    /// Returns which constants differ, in the order of the table.
+    std::vector<size_t> read_table(llvm::Function &shared) const
     {
         llvm::IRBuilder<> builder(&*shared.getEntryBlock().getFirstInsertionPt());
         llvm::Argument *table = shared.getArg(unsigned(shared.arg_size()) - 1);
         const std::vector<llvm::Use *> uses = own_constants(shared);
+        std::vector<size_t> different;
         for (size_t i = 0; i < uses.size(); i++) {
             if (llvm::all_of(constants_, [&](const auto &own) { return own[i] == constants_.front()[i]; }))
                 continue;
-            llvm::Value *address = builder.CreateConstInBoundsGEP1_64(builder.getInt64Ty(), table, i);
+            llvm::Value *address = builder.CreateConstInBoundsGEP1_64(builder.getInt64Ty(), table, different.size());
             llvm::LoadInst *load = builder.CreateLoad(builder.getInt64Ty(), address);
             load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(shared.getContext(), {}));
             uses[i]->set(builder.CreateTrunc(load, uses[i]->get()->getType()));
+            different.push_back(i);
         }
+        return different;
     }
 
-    static void make_call(llvm::Function &region, llvm::Function &shared, llvm::ArrayRef<uint64_t> constants)
+    static llvm::Constant *table(llvm::Module &module, llvm::ArrayRef<uint64_t> constants,
+                                 llvm::ArrayRef<size_t> different)
     {
-        region.deleteBody(); // makes it a declaration, with external linkage
-        region.setLinkage(llvm::GlobalValue::InternalLinkage);
-        llvm::Constant *values = llvm::ConstantDataArray::get(region.getContext(), constants);
-        auto *table = new llvm::GlobalVariable(*region.getParent(), values->getType(), true,
-                                               llvm::GlobalValue::PrivateLinkage, values);
-        llvm::IRBuilder<> builder(llvm::BasicBlock::Create(region.getContext(), "", &region));
-        llvm::SmallVector<llvm::Value *, 4> arguments;
-        for (llvm::Argument &argument : region.args())
-            arguments.push_back(&argument);
-        arguments.push_back(table);
-        llvm::CallInst *call = builder.CreateCall(&shared, arguments);
-        call->setTailCall();
-        builder.CreateRet(call);
+        llvm::SmallVector<uint64_t, 8> values;
+        for (const size_t i : different)
+            values.push_back(constants[i]);
+        llvm::Constant *array = llvm::ConstantDataArray::get(module.getContext(), values);
+        return new llvm::GlobalVariable(module, array->getType(), true, llvm::GlobalValue::PrivateLinkage, array);
     }
 
-    std::vector<llvm::Function *> regions_;
+    std::vector<Kernel::Site *> sites_;
     std::vector<std::vector<uint64_t>> constants_;
 };
 
@@ -228,20 +214,20 @@ void mark_own_constants(llvm::Instruction &instruction)
     instruction.setMetadata(OWN_CONSTANTS, llvm::MDNode::get(instruction.getContext(), {}));
 }
 
-void merge_twins(const Program &program)
+void merge_twins(Program &program)
 {
     std::vector<Twins> all;
     std::map<uint64_t, std::vector<size_t>> by_hash;
-    for (const Kernel &kernel : program.kernels)
-        for (const Kernel::Site &site : kernel.sites) {
+    for (Kernel &kernel : program.kernels)
+        for (Kernel::Site &site : kernel.sites) {
             std::vector<size_t> &candidates = by_hash[hash_of(*site.resume)];
             const auto found = llvm::find_if(candidates, [&](size_t i) { return all[i].is_one(*site.resume); });
             if (found != candidates.end()) {
-                all[*found].add(*site.resume);
+                all[*found].add(site);
                 continue;
             }
             candidates.push_back(all.size());
-            all.emplace_back(*site.resume);
+            all.emplace_back(site);
         }
     for (const Twins &twins : all)
         twins.merge();

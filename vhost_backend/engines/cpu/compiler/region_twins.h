@@ -10,7 +10,7 @@ namespace vgc
 /// sites that threads reach.
 void mark_own_constants(llvm::Instruction &instruction);
 
-/// Replaces regions with the same code by one function, which reads what differs from a table of each region.
-void merge_twins(const Program &program);
+/// Replaces regions with the same code by one function, which reads what differs from the table of each site.
+void merge_twins(Program &program);
 
 } // namespace vgc

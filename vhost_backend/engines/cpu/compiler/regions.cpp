@@ -8,6 +8,8 @@
 #include "crash.h"
 #include "region.h"
 #include "region_twins.h"
+#include "strips.h"
+#include "switches.h"
 
 #include "llvm/IR/InstIterator.h"
 #include "llvm/Support/Alignment.h"
@@ -116,9 +118,12 @@ void form_kernel(Kernel &kernel)
     llvm::Function &function = *kernel.function;
     return_from_exits(function);
     llvm::EliminateUnreachableBlocks(function);
+    lower_switches(function);
     mark_thread_indices(function);
     llvm::AllocaInst *room = make_room(function);
     const std::vector<Wait> waits = split_at_waits(function);
+    if (waits.empty() && runs_in_strips(function))
+        kernel.flags |= VGC_CPU_KERNEL_STRIPS;
     const CommonValues common(function, waits);
     std::vector<Kept> kept;
     if (!waits.empty())

@@ -4,6 +4,7 @@
 
 #include "clang/AST/ASTContext.h"
 #include "clang/AST/DeclCXX.h"
+#include "clang/Lex/Preprocessor.h"
 #include "clang/Sema/ParsedAttr.h"
 #include "clang/Sema/Sema.h"
 
@@ -59,6 +60,19 @@ void SharedAlignment::take(clang::Token &token)
         token.setKind(clang::tok::kw__Alignas);
     else
         seen_ = 0;
+}
+
+void forget_device_of_shared(clang::Preprocessor &preprocessor, clang::Token &token)
+{
+    if (!token.isAnyIdentifier() || !token.getIdentifierInfo()->isStr("device") || !token.getLocation().isMacroID())
+        return;
+    const clang::SourceManager &sources = preprocessor.getSourceManager();
+    const clang::SourceLocation macro = sources.getImmediateExpansionRange(token.getLocation()).getBegin();
+    const auto [file, offset] = sources.getDecomposedSpellingLoc(macro);
+    const llvm::StringRef text = sources.getBufferData(file), ends = ";{}()[]=\n";
+    const size_t before = text.take_front(offset).find_last_of(ends), begin = before == text.npos ? 0 : before + 1;
+    if (text.slice(begin, text.find_first_of(ends, offset)).contains("__shared__"))
+        token.setIdentifierInfo(preprocessor.getIdentifierInfo("unused"));
 }
 
 } // namespace vgc

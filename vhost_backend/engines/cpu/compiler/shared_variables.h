@@ -3,8 +3,9 @@
 
 namespace clang
 {
+class Preprocessor;
 class Token;
-}
+} // namespace clang
 
 namespace vgc
 {
@@ -22,5 +23,9 @@ class SharedAlignment
   private:
     unsigned seen_ = 0; // of `vgc_shared ) )`
 };
+
+/// Makes clang take `__device__ __shared__ T x`, which is a shared variable, in either order. `token` is the next one
+/// that clang parses.
+void forget_device_of_shared(clang::Preprocessor &preprocessor, clang::Token &token);
 
 } // namespace vgc

@@ -269,6 +269,14 @@ void replace_gccs_packs(std::string &text)
             text.replace(at, gcc.size(), clang.data());
 }
 
+void part_linkage(std::string &text)
+{
+    const llvm::StringRef linkage = "\"C\"";
+    for (size_t at = text.find(linkage.data()); at != std::string::npos; at = text.find(linkage.data(), at + 1))
+        if (llvm::StringRef(text).take_front(at).rtrim().ends_with("extern") && text[at + linkage.size()] == '_')
+            text.insert(at + linkage.size(), " ");
+}
+
 void join_launch_brackets(std::string &text)
 {
     for (size_t at = 0; at < text.size();) {

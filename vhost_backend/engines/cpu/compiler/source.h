@@ -27,6 +27,8 @@ bool wants_hosts_names(const Options &options, llvm::StringRef text);
 bool uses_textures(const Options &options, llvm::StringRef text);
 /// Makes "<< <" and ">> >" the brackets of a launch, as nvcc reads them, and keeps all other columns.
 void join_launch_brackets(std::string &text);
+/// Parts `extern "C"__global__`, which C++ reads as one literal, into two words, as nvcc does.
+void part_linkage(std::string &text);
 /// True if a kernel or another function of the device launches kernels.
 bool launches_in_device_code(llvm::StringRef text);
 /// Writes `kernel<<<configuration>>>(arguments)` as `kernel(arguments), __vgc_configure(configuration)`.

@@ -63,6 +63,18 @@ bool refuse_undefined(const Symbols &symbols, const llvm::StringSet<> &provided,
     return failed;
 }
 
+/// Makes calls of pure virtual functions end the launch.
+void define_pure_functions(llvm::Module &module)
+{
+    for (const char *name : {"__cxa_pure_virtual", "__cxa_deleted_virtual"})
+        if (llvm::Function *function = module.getFunction(name); function != nullptr && function->isDeclaration()) {
+            llvm::IRBuilder<> builder(llvm::BasicBlock::Create(module.getContext(), "", function));
+            builder.CreateCall(module.getOrInsertFunction("__vgc_trap", builder.getVoidTy()));
+            builder.CreateUnreachable();
+            function->setVisibility(llvm::GlobalValue::HiddenVisibility);
+        }
+}
+
 } // namespace
 
 std::string library(const Options &options)
@@ -72,6 +84,7 @@ std::string library(const Options &options)
 
 void define_aborts(llvm::Module &module)
 {
+    define_pure_functions(module);
     for (const char *name : {"__stack_chk_fail", "__compilerrt_abort_impl"}) {
         if (llvm::Function *others = module.getFunction(name))
             others->setName("guest." + llvm::Twine(name));
@@ -85,12 +98,23 @@ void define_aborts(llvm::Module &module)
     }
 }
 
-void check_symbols(const Options &options, const std::string &object, const Users &users)
+void check_symbols(const Options &options, const std::vector<std::string> &objects, const Users &users)
 {
-    auto file = llvm::object::ObjectFile::createObjectFile(object);
-    if (!file)
-        fail("cannot read " + object + ": " + llvm::toString(file.takeError()));
-    if (refuse_undefined(file->getBinary()->symbols(), names_in(library(options)), users))
+    std::vector<llvm::object::OwningBinary<llvm::object::ObjectFile>> files;
+    llvm::StringSet<> provided = names_in(library(options));
+    for (const std::string &object : objects) {
+        auto file = llvm::object::ObjectFile::createObjectFile(object);
+        if (!file)
+            fail("cannot read " + object + ": " + llvm::toString(file.takeError()));
+        for (const llvm::object::SymbolRef &symbol : file->getBinary()->symbols())
+            if (!(llvm::cantFail(symbol.getFlags()) & llvm::object::SymbolRef::SF_Undefined))
+                provided.insert(llvm::cantFail(symbol.getName()));
+        files.push_back(std::move(*file));
+    }
+    bool failed = false;
+    for (const auto &file : files)
+        failed |= refuse_undefined(file.getBinary()->symbols(), provided, users);
+    if (failed)
         fail("undefined symbols");
 }
 

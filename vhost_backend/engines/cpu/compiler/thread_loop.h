@@ -22,6 +22,7 @@ struct ThreadLoop {
     llvm::PHINode *all;          // "and" of the sites reached so far
     llvm::PHINode *any;          // "or" of them
     llvm::MDNode *access_group;
+    bool has_long_rows; // several blocks may run as one
 };
 
 } // namespace vgc

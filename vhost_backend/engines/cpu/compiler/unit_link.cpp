@@ -25,16 +25,31 @@ std::string own_ending(const Options &unit, bool is_variable)
     return (is_variable ? "__static__" : "__intern__") + llvm::utohexstr(llvm::MD5Hash(unit.cuid), true);
 }
 
+/// Takes the ending from the names of kernels and variables that are the unit's own. clang names a variable without it
+/// in code that comes before the host code that uses the variable.
+void make_own(llvm::Module &module, const Options &unit)
+{
+    std::vector<std::pair<llvm::GlobalObject *, std::string>> own;
+    for (llvm::GlobalObject &object : module.global_objects()) {
+        llvm::StringRef name = object.getName();
+        if (name.consume_back(own_ending(unit, llvm::isa<llvm::GlobalVariable>(object))))
+            own.emplace_back(&object, name.str());
+    }
+    for (const auto &[object, name] : own) {
+        llvm::GlobalValue *declaration = module.getNamedValue(name);
+        if (declaration != nullptr && declaration->isDeclaration()) {
+            declaration->replaceAllUsesWith(object);
+            declaration->eraseFromParent();
+        }
+        object->setName(name);
+        object->setComdat(nullptr);
+        object->setLinkage(llvm::GlobalValue::InternalLinkage);
+    }
+}
+
 /// Keeps a kernel or variable that is the unit's own from others of its name.
 void keep_apart(llvm::GlobalObject &object, const Options &unit)
 {
-    const llvm::StringRef name = object.getName();
-    const std::string ending = own_ending(unit, llvm::isa<llvm::GlobalVariable>(object));
-    if (name.ends_with(ending)) {
-        object.setName(name.drop_back(ending.size()).str());
-        object.setComdat(nullptr);
-        object.setLinkage(llvm::GlobalValue::InternalLinkage);
-    }
     if (!object.hasInternalLinkage() || object.isDeclaration())
         return;
     if (auto *variable = llvm::dyn_cast<llvm::GlobalVariable>(&object)) {
@@ -53,6 +68,7 @@ void prepare(llvm::Module &module, const Options &unit)
         hosts->replaceAllUsesWith(llvm::PoisonValue::get(hosts->getType()));
         hosts->eraseFromParent();
     }
+    make_own(module, unit);
     for (llvm::GlobalObject &object : module.global_objects())
         keep_apart(object, unit);
     if (llvm::GlobalVariable *heap = module.getGlobalVariable((llvm::Twine("_ZL10") + HEAP).str(), true)) {

@@ -97,9 +97,9 @@ void check_same(const Options &unit, const Options &first)
 {
     const char *name = unit.flush_denormals != first.flush_denormals ? "-ftz=true or --use_fast_math"
                        : unit.lockstep != first.lockstep             ? "--lockstep"
-                       : unit.checks != first.checks                 ? "--memcheck, --initcheck or --racecheck"
-                       : unit.heap_bytes != first.heap_bytes         ? "--malloc-heap-size"
-                                                                     : nullptr;
+                       : unit.checks != first.checks         ? "--memcheck, --initcheck, --racecheck or --leak-check"
+                       : unit.heap_bytes != first.heap_bytes ? "--malloc-heap-size"
+                                                             : nullptr;
     if (name != nullptr)
         fail("units '" + first.input + "' and '" + unit.input + "' differ in " + name +
              ", which must be the same for all units");

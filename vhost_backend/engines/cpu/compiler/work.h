@@ -19,7 +19,7 @@ namespace vgc
 /// Makes `note_work` write to a file, and LLVM's passes report their times to stderr.
 void report_work(const std::string &path, bool times);
 /// Notes the sizes of the code after a step, one line: step, functions, blocks, instructions, instructions of the
-/// largest function.
+/// largest function. Behind a division (shares.h) each process notes its share.
 void note_work(const char *step, const llvm::Module &module);
 /// Notes the name of the prelude that a source is parsed with.
 void note_prelude(llvm::StringRef name);

@@ -74,6 +74,7 @@ class Constraints
             state_ = OPERANDS;
             depth_ = 0;
             section_ = 0;
+            ends_operand_ = false;
             count_section(token);
         } else {
             state_ = OUTSIDE;
@@ -122,9 +123,23 @@ class Constraints
         else if (depth_ == 0 && token.isOneOf(clang::tok::colon, clang::tok::coloncolon))
             count_section(token);
         else if (depth_ == 0 && token.is(clang::tok::string_literal))
-            replace(token);
+            take_constraint(token);
         else if (token.is(clang::tok::eof))
             state_ = OUTSIDE;
+        ends_operand_ = state_ == OPERANDS && depth_ == 0 && token.is(clang::tok::r_paren);
+    }
+
+    /// Puts a comma before a constraint that follows an operand without one, as nvcc does.
+    void take_constraint(clang::Token &token)
+    {
+        replace(token);
+        if (!ends_operand_)
+            return;
+        preprocessor_.EnterToken(token, true);
+        token.startToken();
+        token.setKind(clang::tok::comma);
+        token.setLocation(preprocessor_.LookAhead(0).getLocation());
+        token.setLength(1);
     }
 
     void replace(clang::Token &token)
@@ -152,6 +167,7 @@ class Constraints
     State state_ = OUTSIDE;
     unsigned depth_ = 0;
     unsigned section_ = 0;
+    bool ends_operand_ = false; // the last token was the end of one
 };
 
 } // namespace

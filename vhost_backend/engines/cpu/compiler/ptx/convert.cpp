@@ -73,6 +73,22 @@ Value *finish_float(Instruction &i, Value *value, bool sat, bool relu)
     return sat ? saturate(b, value) : value;
 }
 
+/// For .satfinite: what is beyond the largest number of a type, infinities too, is that number with the value's sign.
+Value *keep_finite(Builder &b, Value *value, uint32_t largest_bits)
+{
+    auto number = [&](uint32_t bits) { return b.CreateBitCast(b.getInt32(bits), b.getFloatTy()); };
+    Value *largest = number(largest_bits), *least = number(largest_bits | 1u << 31);
+    value = b.CreateSelect(b.CreateFCmpOGT(value, largest), largest, value);
+    return b.CreateSelect(b.CreateFCmpOLT(value, least), least, value);
+}
+
+/// Bits of the largest float that is a number of the type, f16 or bf16.
+uint32_t largest_of(Type lane)
+{
+    return lane.kind == Type::BFLOAT ? 0x7f7f0000 : 0x477fe000;
+}
+const uint32_t LARGEST_TF32 = 0x7f7fe000;
+
 /// f16 or bf16 from a float, in a direction: in the middle of truncation there are only whole places to move by.
 Value *narrow_directed(Builder &b, Value *value, Type lane, Rounding rounding)
 {
@@ -163,7 +179,8 @@ void lower_float_to_float(Instruction &i, Type to, Type from, llvm::StringRef wh
 {
     Builder &b = i.b;
     const bool sat = i.take("sat"), relu = i.take("relu");
-    if (i.take("satfinite"))
+    const bool finite = i.take("satfinite");
+    if (finite && (from.bits != 32 || to.bits != 16))
         i.refuse();
     Value *value = flush(b, i.low.lanes(i.operand(1), from)[0], from, ftz);
     if (!whole.empty()) {
@@ -174,6 +191,8 @@ void lower_float_to_float(Instruction &i, Type to, Type from, llvm::StringRef wh
         value = b.CreateUnaryIntrinsic(round, value);
     }
     value = finish_float(i, value, sat, relu);
+    if (finite)
+        value = keep_finite(b, value, largest_of(to));
     if (to.bits == 16)
         return i.low.write(i.operand(0), narrow_directed(b, value, to, rounding), to);
     if (to.bits == 64 && !value->getType()->isDoubleTy())
@@ -189,14 +208,13 @@ bool lower_packed_halves(Instruction &i, Type to, Rounding rounding)
     if (to.lanes != 2 || !to.is_float() || i.size() != 3)
         return false;
     Builder &b = i.b;
-    const bool relu = i.take("relu");
-    if (i.take("satfinite"))
-        i.refuse();
+    const bool relu = i.take("relu"), finite = i.take("satfinite");
     const Type from = i.need_type();
     if (from.bits != 32)
         i.refuse();
     auto half = [&](size_t index) {
         Value *value = finish_float(i, i.low.lanes(i.operand(index), from)[0], false, relu);
+        value = finite ? keep_finite(b, value, largest_of(to)) : value;
         return b.CreateZExt(narrow_directed(b, value, to.lane(), rounding), b.getInt32Ty());
     };
     i.low.write(i.operand(0), b.CreateOr(b.CreateShl(half(1), 16), half(2)), to);
@@ -269,10 +287,11 @@ void lower_cvt(Instruction &i)
         return;
     if (i.take("tf32")) {
         const llvm::StringRef rounding = i.need_one({"rna", "rn", "rz"});
-        if (i.take("satfinite"))
-            i.refuse();
+        const bool relu = i.take("relu"), finite = i.take("satfinite");
         const Type from = i.need_type();
-        return i.low.write(i.operand(0), to_tf32(i, i.low.lanes(i.operand(1), from)[0], rounding), from);
+        Value *value = finish_float(i, i.low.lanes(i.operand(1), from)[0], false, relu);
+        value = finite ? keep_finite(b, value, LARGEST_TF32) : value;
+        return i.low.write(i.operand(0), to_tf32(i, value, rounding), from);
     }
     const llvm::StringRef whole = i.take_one({"rni", "rzi", "rmi", "rpi"});
     const Rounding rounding = take_rounding(i);

@@ -89,6 +89,8 @@ Token Lexer::next()
         return dotted();
     if (is_word(peek()) || peek() == '%')
         return word();
+    if (peek() == '"')
+        return string();
     return sign();
 }
 
@@ -188,6 +190,16 @@ Token Lexer::number()
     if (is_word(peek(size)))
         return error("'" + std::string(text_.substr(offset_, size + 1)) + "' is no number");
     advance(size);
+    return token;
+}
+
+Token Lexer::string()
+{
+    const size_t end = text_.find('"', offset_ + 1);
+    if (end == text_.npos)
+        return error("a string has no end");
+    Token token{Token::STRING, at_, std::string(text_.substr(offset_, end + 1 - offset_)), 0};
+    advance(token.text.size());
     return token;
 }
 

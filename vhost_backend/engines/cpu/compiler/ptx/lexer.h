@@ -10,7 +10,7 @@ namespace vgc::ptx
 {
 
 struct Token {
-    enum Kind { WORD, DOTTED, ARGUMENT, INTEGER, FLOAT32, FLOAT64, SIGN, END, ERROR };
+    enum Kind { WORD, DOTTED, ARGUMENT, INTEGER, FLOAT32, FLOAT64, STRING, SIGN, END, ERROR };
     Kind kind = END;
     Position at;
     std::string text;  // without the dot of DOTTED; message of an ERROR
@@ -41,6 +41,7 @@ class Lexer
     Token number();
     Token hexadecimal_float(size_t digits, Token::Kind kind);
     Token decimal_float(std::string spelling);
+    Token string();
     Token sign();
     Token error(std::string text) const;
 

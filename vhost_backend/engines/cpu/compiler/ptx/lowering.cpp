@@ -342,6 +342,10 @@ llvm::Value *Lowering::predicate(const Operand &operand)
 {
     if (operand.kind == Operand::INTEGER)
         return b.getInt1(operand.bits != 0);
+    if (operand.kind == Operand::NAME && operand.name == "%is_explicit_cluster" && find(operand) == nullptr) {
+        llvm::Value *value = b.CreateTrunc(read_special("is_explicit_cluster"), b.getInt1Ty());
+        return operand.inverted ? b.CreateNot(value) : value;
+    }
     if (width_of(operand) != 1)
         fail(operand.at, "expected a predicate");
     return bits(operand, 1);

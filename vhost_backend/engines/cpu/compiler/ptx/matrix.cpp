@@ -29,36 +29,67 @@ const Operand &part(Instruction &i, size_t operand, unsigned index, unsigned cou
     return all.parts[index];
 }
 
+/// Types of A and B that have less than a byte, which no other instruction has; false without them.
+bool take_small_types(Instruction &i, Product &product)
+{
+    const std::string name = i.name();
+    for (llvm::StringRef types : {"s4.s4", "s4.u4", "u4.s4", "u4.u4", "b1.b1"}) {
+        if (name.find(("." + types + ".").str()) == std::string::npos)
+            continue;
+        const auto [left, right] = types.split('.');
+        i.take(left);
+        i.take(right);
+        product.left = {left[0] == 's' ? Type::SIGNED : Type::UNSIGNED, unsigned(left[1] - '0'), 1};
+        product.right = {right[0] == 's' ? Type::SIGNED : Type::UNSIGNED, product.left.bits, 1};
+        if (product.left.bits == 1) {
+            product.exclusive = i.need_one({"and", "xor"}) == "xor";
+            i.need_one({"popc"});
+        }
+        return true;
+    }
+    return false;
+}
+
+/// True if mma has the shape and the types.
+bool exists(const Product &product, Type addend)
+{
+    const bool floats = product.left.is_float();
+    const unsigned along = product.along_depth();
+    const bool shape = product.left.bits == 64 ? along > 0
+                       : product.rows == 16    ? along == 1 || along == 2
+                                               : along == 1 && !floats;
+    return shape && (product.left.bits == 64 || product.tf32 || product.left.bits < 32) &&
+           addend.kind == product.result.kind && addend.bits == product.result.bits &&
+           product.left.bits == product.right.bits && floats == product.right.is_float() &&
+           floats == product.result.is_float() && product.result.lanes == 1 &&
+           (product.left.bits == 64) == (product.result.bits == 64) && (floats || product.result.bits == 32) &&
+           !(product.saturates && (floats || product.left.bits == 1));
+}
+
 Product read_product(Instruction &i)
 {
     i.need_one({"sync"});
     i.need_one({"aligned"});
-    const llvm::StringRef shape = i.need_one({"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m8n8k4"});
-    Product product{16, 8, 4, 32, {}, {}, false, {}};
+    const llvm::StringRef shape = i.need_one({"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m16n8k64", "m16n8k128",
+                                              "m16n8k256", "m8n8k4", "m8n8k16", "m8n8k32", "m8n8k128"});
+    Product product{16, 8, 4, 32, {}, {}, false, {}, false, false};
     llvm::StringRef sizes = shape.drop_front();
     sizes.consumeInteger(10, product.rows);
     sizes.substr(sizes.find('k') + 1).getAsInteger(10, product.depth);
     i.need_one({"row"});
     i.need_one({"col"});
-    const bool saturates = i.take("satfinite");
+    product.saturates = i.take("satfinite");
     product.tf32 = i.take("tf32") && i.take("tf32");
     product.result = i.need_type();
     if (product.tf32) {
         product.left = product.right = {Type::FLOAT, 32, 1};
-    } else {
+    } else if (!take_small_types(i, product)) {
         product.left = i.need_type();
         product.right = i.need_type();
     }
     product.bits = product.left.bits;
     const Type addend = i.need_type();
-    const bool known = (product.left.bits == 64 || (product.rows == 16 && (product.tf32 || product.left.bits < 32))) &&
-                       addend.kind == product.result.kind && addend.bits == product.result.bits &&
-                       product.left.bits == product.right.bits && product.along_depth() > 0 &&
-                       product.left.is_float() == product.right.is_float() &&
-                       product.left.is_float() == product.result.is_float() && product.result.lanes == 1 &&
-                       (product.left.bits == 64) == (product.result.bits == 64) &&
-                       (product.result.is_float() || product.result.bits == 32);
-    if (!known || saturates)
+    if (!exists(product, addend))
         i.refuse();
     return product;
 }

@@ -19,7 +19,7 @@ class WarpProduct
         : function_(function), p_(product), b_(llvm::BasicBlock::Create(function.getContext(), "entry", &function))
     {
         number_ = p_.result.is_float() ? (p_.left.bits == 64 ? b_.getDoubleTy() : b_.getFloatTy())
-                                       : static_cast<llvm::Type *>(b_.getInt32Ty());
+                                       : static_cast<llvm::Type *>(b_.getIntNTy(product.saturates ? 64 : 32));
     }
 
     void build()
@@ -100,7 +100,8 @@ class WarpProduct
         Value *bits = b_.CreateTrunc(b_.CreateLShr(word, number * p_.bits), b_.getIntNTy(p_.bits));
         if (p_.tf32)
             bits = b_.CreateAnd(bits, 0xffffe000);
-        return type.is_float() ? widen(b_, bits, type) : extend(b_, bits, 32, type.is_signed());
+        return type.is_float() ? widen(b_, bits, type)
+                               : extend(b_, bits, number_->getIntegerBitWidth(), type.is_signed());
     }
 
     void unpack()
@@ -125,7 +126,8 @@ class WarpProduct
             Value *word = b_.CreateAlignedLoad(b_.getIntNTy(p_.sum_bits()), place, llvm::Align(4));
             for (unsigned n = 0; n < count; n++) {
                 Value *bits = b_.CreateTrunc(b_.CreateLShr(word, n * p_.result.bits), b_.getIntNTy(p_.result.bits));
-                b_.CreateStore(p_.result.is_float() ? widen(b_, bits, p_.result) : bits, elements[n]);
+                Value *number = p_.result.is_float() ? widen(b_, bits, p_.result) : b_.CreateSExt(bits, number_);
+                b_.CreateStore(number, elements[n]);
             }
         });
     }
@@ -138,11 +140,21 @@ class WarpProduct
             Value *word = nullptr;
             for (unsigned n = 0; n < count; n++) {
                 Value *sum = b_.CreateLoad(number_, elements[n]);
-                Value *bits = b_.CreateZExt(p_.result.is_float() ? narrow(b_, sum, p_.result) : sum, type);
+                Value *bits = p_.result.is_float() ? narrow(b_, sum, p_.result) : whole_sum(sum);
+                bits = b_.CreateZExt(bits, type);
                 word = n == 0 ? bits : b_.CreateOr(word, b_.CreateShl(bits, n * p_.result.bits));
             }
             b_.CreateAlignedStore(word, place, llvm::Align(4));
         });
+    }
+
+    Value *whole_sum(Value *sum)
+    {
+        if (!p_.saturates)
+            return sum;
+        sum = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, sum, b_.getInt64(INT32_MAX));
+        sum = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, sum, b_.getInt64(INT32_MIN));
+        return b_.CreateTrunc(sum, b_.getInt32Ty());
     }
 
     /// Calls `use` for each of the lane's registers of C: its place, and the elements of the matrix that it has.
@@ -174,8 +186,9 @@ class WarpProduct
             Value *right =
                 b_.CreateAlignedLoad(vector, b_.CreateConstInBoundsGEP1_64(number_, right_, k * p_.columns), aligned);
             left = b_.CreateVectorSplat(p_.columns, left);
-            sum = number_->isFloatingPointTy() ? b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector}, {left, right, sum})
-                                               : b_.CreateAdd(sum, b_.CreateMul(left, right));
+            sum = number_->isFloatingPointTy()
+                      ? b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector}, {left, right, sum})
+                      : b_.CreateAdd(sum, p_.exclusive ? b_.CreateXor(left, right) : b_.CreateMul(left, right));
         }
         b_.CreateAlignedStore(sum, place, aligned);
     }
@@ -193,7 +206,7 @@ std::string name_of(const Product &p)
 {
     std::string name = "vgc.product";
     for (const unsigned part : {p.rows, p.depth, unsigned(p.left.kind), p.bits, unsigned(p.right.kind),
-                                unsigned(p.result.kind), p.result.bits})
+                                unsigned(p.result.kind), p.result.bits, unsigned(p.saturates), unsigned(p.exclusive)})
         name += "." + std::to_string(part);
     return name;
 }

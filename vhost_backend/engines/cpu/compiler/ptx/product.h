@@ -16,6 +16,8 @@ struct Product {
     Type left, right; // types of the elements
     bool tf32;
     Type result;
+    bool saturates = false; // sums of integers stop at their ends
+    bool exclusive = false; // of single bits: those that differ are counted, not those that both are set
 
     unsigned per_register() const
     {

@@ -1,0 +1,8 @@
+/* assert(), as NDEBUG is where this is included. Instead of the host's header, which would declare for host code alone what
+ * vgc_libc.h declares for both in programs with -DNDEBUG. */
+#undef assert
+#ifdef NDEBUG
+#define assert(expression) ((void)0)
+#else
+#define assert(expression) (static_cast<bool>(expression) ? (void)0 : __assert_fail(#expression, __FILE__, __LINE__, __func__))
+#endif

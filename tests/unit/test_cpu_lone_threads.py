@@ -1,0 +1,176 @@
+"""Code that one thread of a row runs is taken out of the loop over threads: only where that changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.limits import HANGS_AFTER_S
+from tests.unit.cpu_rig import Rig, rig
+from vhost_backend.engines.cpu import CpuEngine
+
+SOURCE = r"""
+#define EXPORT extern "C" __global__ void
+__device__ int datum, flags[128];
+EXPORT equal(int who, const float *__restrict__ in, float *__restrict__ out, float *__restrict__ one) {
+    int x = threadIdx.x;
+    out[x] = in[x] * 2.0f;
+    if (x == who) one[blockIdx.x] = in[x] + 1.0f;
+}
+EXPORT unequal(int who, const float *__restrict__ in, float *__restrict__ out, float *__restrict__ one) {
+    int x = threadIdx.x;
+    out[x] = in[x] * 2.0f;
+    if (x != who) return;
+    one[blockIdx.x] = in[max(x - 1, 0)] + in[min(x + 1, (int)blockDim.x - 1)];
+}
+EXPORT guarded(int n, int who, const float *__restrict__ in, float *__restrict__ out, float *__restrict__ one) {
+    int x = threadIdx.x;
+    if (x >= n) return;
+    out[x] = in[x] * 2.0f;
+    if (x == who) one[blockIdx.x] = n / (who + 1);
+}
+EXPORT twice(int first, int second, float *one) { /* which may be the same: in this order */
+    int x = threadIdx.x;
+    if (x == first) one[0] = 1.0f;
+    if (x == second) one[0] = one[0] * 10.0f + 2.0f;
+}
+EXPORT read_again(int who, float *out) { /* what follows reads what the lone thread has stored */
+    int x = threadIdx.x;
+    float *mine = out + x;
+    if (x == who) out[who] = 5.0f;
+    *mine = *mine + 1.0f;
+}
+EXPORT overwritten(int who, float *out) {
+    int x = threadIdx.x;
+    if (x == who) out[who] = 5.0f;
+    out[x] = x;
+}
+EXPORT value_of_memory(int who, float *out, float *one) { /* in[x] has changed when the loop is over */
+    int x = threadIdx.x;
+    float before = out[x];
+    out[x] = before + 1.0f;
+    if (x == who) one[0] = before;
+}
+EXPORT counted(int who, unsigned *one) {
+    int x = threadIdx.x;
+    if (x == who) atomicAdd(one, 3u);
+}
+EXPORT published(int who) { /* who sees a flag sees the datum */
+    int x = threadIdx.x;
+    if (x == who) datum = 42;
+    __atomic_store_n(&flags[x], 1, __ATOMIC_RELEASE);
+}
+EXPORT used_later(int who, int *out) {
+    int x = threadIdx.x, value = 7;
+    if (x == who) {
+        value = flags[x];
+        datum = value + 1;
+    }
+    out[x] = value + x;
+}
+EXPORT branches(const int *__restrict__ in, int *__restrict__ out) {
+    int x = threadIdx.x;
+    switch (in[x] % 7) {
+    case 0: out[x] = 10; break;
+    case 1:
+    case 3: out[x] = x; break;
+    case 5: out[x] += 7; /* falls through */
+    case 6: out[x] *= 3; break;
+    }
+    switch (x) {
+    case 2: out[100] = x; break;
+    case 40: out[101] = x; break;
+    }
+}
+EXPORT strided(int n, const float *__restrict__ in, float *__restrict__ out) { out[threadIdx.x] = in[(int)threadIdx.x * n]; }
+"""
+THREADS = 70
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Rig]:
+    with rig(pes=2) as made:
+        made.load(SOURCE)
+        yield made
+
+
+@pytest.mark.parametrize("who", [0, 1, 15, 16, 69, 70, -1, -(1 << 31)])
+@pytest.mark.parametrize("name", ["equal", "unequal", "guarded"])
+def test_lone_thread_stores_once(gpu: Rig, name: str, who: int) -> None:
+    values = np.arange(THREADS, dtype=np.float32) * 3
+    out, one = gpu.array(THREADS, np.float32, -1), gpu.array(3, np.float32, -1)
+    number = [np.int32(50)] if name == "guarded" else []
+    gpu.launch(name, 3, THREADS, *number, np.int32(who), gpu.array(THREADS, np.float32, values), out, one)
+    threads = 50 if name == "guarded" else THREADS
+    assert out.tolist() == [*(values[:threads] * 2), *[-1] * (THREADS - threads)]
+    expected = -1.0
+    if 0 <= who < threads:
+        neighbours = values[max(who - 1, 0)] + values[min(who + 1, THREADS - 1)]
+        expected = {"equal": values[who] + 1, "unequal": neighbours, "guarded": 50 // (who + 1)}[name]
+    assert one.tolist() == [expected] * 3
+
+
+@pytest.mark.parametrize(("second", "expected"), [(4, 12), (5, None)])
+def test_code_of_two_lone_threads_keeps_its_order(gpu: Rig, second: int, expected: int | None) -> None:
+    one = gpu.array(1, np.float32)
+    gpu.launch("twice", 1, THREADS, np.int32(4), np.int32(second), one)
+    if expected is not None:
+        assert one[0] == expected
+    else:
+        assert one[0] in (1, 12)  # two threads without a barrier
+
+
+@pytest.mark.parametrize("who", [0, 33, 69])
+def test_code_that_its_own_thread_depends_on_stays(gpu: Rig, who: int) -> None:
+    out = gpu.array(THREADS, np.float32)
+    gpu.launch("read_again", 1, THREADS, np.int32(who), out)
+    assert out.tolist() == [6.0 if x == who else 1.0 for x in range(THREADS)]
+    gpu.launch("overwritten", 1, THREADS, np.int32(who), out)
+    assert out.tolist() == list(range(THREADS))
+    one = gpu.array(1, np.float32)
+    gpu.launch("value_of_memory", 1, THREADS, np.int32(who), out, one)
+    assert one[0] == who
+    total = gpu.array(1, np.uint32)
+    gpu.launch("counted", 5, THREADS, np.int32(who), total)
+    assert total[0] == 15
+
+
+def test_value_that_is_used_behind_the_code_stays(gpu: Rig) -> None:
+    gpu.variable("flags").view(np.int32)[:] = np.arange(128) * 100
+    out = gpu.array(THREADS, np.int32)
+    gpu.launch("used_later", 1, THREADS, np.int32(33), out)
+    assert out.tolist() == [3333 if x == 33 else 7 + x for x in range(THREADS)]
+    assert gpu.variable("datum").view(np.int32).tolist() == [3301]
+
+
+def test_release_stays_behind_what_it_publishes(tmp_path: Path) -> None:
+    job = CpuEngine.compile_job("CUDA_SOURCE", SOURCE.encode(), (), {})
+    (tmp_path / job.input_name).write_text(SOURCE)
+    argv = [*job.argv[:1], "--dump-ir", str(tmp_path / "ir"), *job.argv[1:]]
+    subprocess.run(argv, cwd=tmp_path, check=True, timeout=HANGS_AFTER_S)
+    code = (tmp_path / "ir").read_text().split("@published.region0(")[1].split("\n}\n")[0]
+    assert code.index("store i32 42") < code.index("store atomic i32 1")
+
+
+def test_switches_of_few_cases(gpu: Rig) -> None:
+    values = np.random.default_rng(1).integers(0, 100, THREADS).astype(np.int32)
+    out = gpu.array(102, np.int32, 4)
+    gpu.launch("branches", 1, THREADS, gpu.array(THREADS, np.int32, values), out)
+    of_case = {0: 10, 5: 33, 6: 12}
+    cases = [value % 7 for value in values.tolist()]
+    expected = [x if case in (1, 3) else of_case.get(case, 4) for x, case in enumerate(cases)]
+    assert out[:THREADS].tolist() == expected
+    assert out[100:].tolist() == [2, 40]
+
+
+@pytest.mark.parametrize("stride", [0, 1, 3, -2])
+def test_stride_that_only_the_launch_knows(gpu: Rig, stride: int) -> None:
+    values = np.arange(600, dtype=np.float32)
+    data, out = gpu.array(600, np.float32, values), gpu.array(THREADS, np.float32)
+    start = data[200:]
+    gpu.launch("strided", 1, THREADS, np.int32(stride), start, out)
+    assert out.tolist() == [200 + stride * x for x in range(THREADS)]

@@ -1,0 +1,91 @@
+"""Neighbouring blocks run as one, if their kernel cannot notice it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.limits import HANGS_AFTER_S
+from tests.unit.cpu_rig import Rig, rig
+from vhost_backend.engines.cpu import CpuEngine
+
+PARAMETERS = "(int n, int *__restrict__ out)"
+INDEX = "int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;"
+GUARD = "if (x >= n || y >= n) return;"
+
+STRIPS = {
+    "plain": f"{INDEX} {GUARD} out[y * n + x] = x * 1000 + y;",
+    "wide": (
+        "unsigned long long x = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;"
+        f"int y = blockIdx.y * blockDim.y + threadIdx.y; {GUARD} out[y * n + x] = x * 1000 + y;"
+    ),
+    "terms": (
+        "int x = n + blockIdx.x * blockDim.x + threadIdx.x - n, y = blockIdx.y * blockDim.y + threadIdx.y;"
+        f"{GUARD} out[y * n + x] = x * 1000 + y;"
+    ),
+    "sums": f"{INDEX} {GUARD} int sum = 0; for (int k = 0; k < 1000; k++) sum += x + (k == y); out[y * n + x] = sum;",
+    "stride": (
+        f"{INDEX} if (y >= n) return; for (int i = x; i < n; i += gridDim.x * blockDim.x) out[y * n + i] = i * 1000 + y;"
+    ),
+    "adds": f"{INDEX} {GUARD} atomicAdd(&out[y * n + x], x * 1000 + y + 1);",
+}
+BLOCKS = {
+    "thread": f"{INDEX} {GUARD} out[y * n + x] = (x * 1000 + y) * (threadIdx.x < 1000);",
+    "block": f"{INDEX} {GUARD} out[y * n + x] = blockIdx.x * blockDim.x * 1000 + y + (x % (int)blockDim.x) * 1000;",
+    "lane": (
+        f'{INDEX} {GUARD} int lane; asm("mov.u32 %0, %%laneid;" : "=r"(lane));'
+        "out[y * n + x] = x * 1000 + y + (lane > 31);"
+    ),
+    "joined": (
+        f"{INDEX} {GUARD} int part = threadIdx.x; if (n > 100000) out[0] = 1, part = 0;"
+        "out[y * n + x] = (int)(blockIdx.x * blockDim.x) * 1000 + part * 1000 + y;"
+    ),
+    "shared": (
+        f"__shared__ int s[64]; {INDEX} int cell = threadIdx.x + 8 * threadIdx.y; s[cell] = x; {GUARD}"
+        "out[y * n + x] = s[cell] * 1000 + y;"
+    ),
+    "looks": f"{INDEX} {GUARD} ((volatile int *)out)[y * n + x] = x * 1000 + y;",
+    "result": f"{INDEX} {GUARD} out[y * n + x] = atomicExch(&out[y * n + x], 0) + x * 1000 + y + 1;",
+    "prints": f'{INDEX} {GUARD} if (x > 100000) printf("%d", x); out[y * n + x] = x * 1000 + y;',
+}
+
+
+def kernel(name: str) -> str:
+    return f'extern "C" __global__ void {name}{PARAMETERS} {{ {(STRIPS | BLOCKS)[name]} }}\n'
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Rig]:
+    with rig(pes=2) as made:
+        made.load("".join(kernel(name) for name in (*STRIPS, *BLOCKS)))
+        yield made
+
+
+@pytest.mark.parametrize("n", [1, 29, 64, 200])
+@pytest.mark.parametrize("block", [(4, 4), (3, 2), (8, 8), (1, 1), (64, 1)])
+@pytest.mark.parametrize("name", [*STRIPS, *BLOCKS])
+def test_every_thread_of_a_grid_runs_once(gpu: Rig, name: str, block: tuple[int, int], n: int) -> None:
+    out = gpu.array((n, n), np.int32, -1)
+    gpu.launch(name, (-(-n // block[0]), -(-n // block[1])), block, np.int32(n), out)
+    y, x = np.mgrid[:n, :n]
+    expected = 1000 * x + (y < 1000) if name == "sums" else 1000 * x + y
+    assert np.array_equal(out, expected)
+
+
+def runs_in_strips(name: str, folder: Path) -> bool:
+    """True if the kernel's code takes rows of several blocks."""
+    source = kernel(name)
+    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), (), {})
+    (folder / job.input_name).write_text(source)
+    argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
+    subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
+    return "%row.threads" in (folder / "ir.before").read_text()
+
+
+@pytest.mark.parametrize("name", [*STRIPS, *BLOCKS])
+def test_only_kernels_that_cannot_notice_run_in_strips(name: str, tmp_path: Path) -> None:
+    assert runs_in_strips(name, tmp_path) == (name in STRIPS)

@@ -1,0 +1,64 @@
+// expf() and exp2f() as arithmetic that vectorises: LLVM calls the C library's functions for each element of a vector.
+//
+// In doubles, 2^t = 2^k * 2^r with k the integer nearest to t and |r| <= 1/2: a polynomial, whose error is less than
+// 5.1e-9, and k added to the exponent. The result is rounded once, to float, so it is wrong by at most 0.59 units in
+// the last place. Rounding makes zeroes, denormal numbers and infinities.
+#include "compiler.h"
+
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+
+namespace vgc
+{
+namespace
+{
+
+const double LOG2_E = 0x1.71547652b82fep+0;
+const double INTEGERS = 0x1.8p+52;     // a number plus this is rounded to an integer, which is in the lowest bits
+const double LEAST = -160, MOST = 160; // exponents beyond which floats are 0 and infinite
+// of (2^r - 1) / r, interpolated at Chebyshev's nodes, from the highest power down
+const double COEFFICIENTS[] = {0x1.4413a4c407edfp-13, 0x1.5f08b78b6c3d6p-10, 0x1.3b2a52efd050cp-7,
+                               0x1.c6af6ca08d20dp-5,  0x1.ebfbe00e6a914p-3,  0x1.62e4302fd9e1ap-1};
+
+llvm::Value *power_of_two(llvm::IRBuilder<> &builder, llvm::Value *exponent)
+{
+    llvm::Type *f64 = builder.getDoubleTy(), *i64 = builder.getInt64Ty();
+    auto number = [&](double value) { return llvm::ConstantFP::get(f64, value); };
+    auto fused = [&](llvm::Value *a, llvm::Value *b, llvm::Value *c) {
+        return builder.CreateIntrinsic(llvm::Intrinsic::fmuladd, {f64}, {a, b, c});
+    };
+    // the comparisons are false for not-a-number, which stays
+    llvm::Value *t = builder.CreateSelect(builder.CreateFCmpOLT(exponent, number(LEAST)), number(LEAST), exponent);
+    t = builder.CreateSelect(builder.CreateFCmpOGT(t, number(MOST)), number(MOST), t);
+    llvm::Value *integer = builder.CreateFAdd(t, number(INTEGERS));
+    llvm::Value *r = builder.CreateFSub(t, builder.CreateFSub(integer, number(INTEGERS)));
+    llvm::Value *sum = number(COEFFICIENTS[0]);
+    for (size_t i = 1; i < std::size(COEFFICIENTS); i++)
+        sum = fused(sum, r, number(COEFFICIENTS[i]));
+    llvm::Value *power = builder.CreateBitCast(fused(sum, r, number(1)), i64);
+    power = builder.CreateAdd(power, builder.CreateShl(builder.CreateBitCast(integer, i64), builder.getInt64(52)));
+    return builder.CreateBitCast(power, f64);
+}
+
+} // namespace
+
+void expand_exponentials(llvm::Module &module)
+{
+    std::vector<llvm::IntrinsicInst *> calls;
+    for (llvm::Function &function : module)
+        for (llvm::Instruction &instruction : llvm::instructions(function))
+            if (auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+                call != nullptr && call->getType()->isFloatTy() &&
+                (call->getIntrinsicID() == llvm::Intrinsic::exp || call->getIntrinsicID() == llvm::Intrinsic::exp2))
+                calls.push_back(call);
+    for (llvm::IntrinsicInst *call : calls) {
+        llvm::IRBuilder<> builder(call);
+        llvm::Value *exponent = builder.CreateFPExt(call->getArgOperand(0), builder.getDoubleTy());
+        if (call->getIntrinsicID() == llvm::Intrinsic::exp)
+            exponent = builder.CreateFMul(exponent, llvm::ConstantFP::get(builder.getDoubleTy(), LOG2_E));
+        call->replaceAllUsesWith(builder.CreateFPTrunc(power_of_two(builder, exponent), call->getType()));
+        call->eraseFromParent();
+    }
+}
+
+} // namespace vgc
