@@ -7,7 +7,8 @@ SOURCES := setup.py virtio_proto vhost_backend guest_driver control_center tools
 PYTHON_SOURCES = $(wildcard $(SOURCES))
 C_FILES = git ls-files -- '*.c' '*.h' '*.cpp' '*.cu' '*.cuh'
 PYTEST := $(PYTHON) -m pytest
-SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
+# A process that crashes ends the run: xdist, which would start another, then waits for ever for the last tests.
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 0
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
