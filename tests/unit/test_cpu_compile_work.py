@@ -254,3 +254,36 @@ def test_enormous_kernel_is_remarked(tmp_path: Path) -> None:
     stores = "\n".join(f"out[t + {7 * i}] = x * {i}.5f + in[t + {3 * i}];" for i in range(2500))
     source = f"__global__ void k(float *out, const float *in) {{ int t = threadIdx.x; float x = in[t];\n{stores}\n}}"
     assert "neither unrolled nor vectorised" in compiled(source, tmp_path).log
+
+
+def many_kernels(count: int) -> str:
+    """Kernels with a loop each, that add, multiply and shift by numbers of their own."""
+    return "".join(
+        f"""extern "C" __global__ void k{i}(unsigned *out, const unsigned *in, int n) {{
+    unsigned sum = {i};
+    for (int at = threadIdx.x; at < n; at += blockDim.x)
+        sum = (sum ^ in[at] + {i * 7 + 1}) * {2 * i + 3} >> {i % 5} | in[at ^ {i % 8}] << {i % 7};
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}}
+"""
+        for i in range(count)
+    )
+
+
+def effort(source: str, folder: Path) -> tuple[int, set[str]]:
+    """Instructions of the program in regions, and which of the passes that long programs may do without have run behind them."""
+    job = compile_job((), source.encode())
+    (folder / job.input_name).write_text(source)
+    argv = [job.argv[0], "--work", folder / "work", "--time-passes", *job.argv[1:]]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
+    assert done.returncode == 0, done.stderr
+    steps = dict(line.split(maxsplit=1) for line in (folder / "work").read_text().splitlines())
+    passes = {"Loop Strength Reduction", "LoopLoadEliminationPass"}
+    return int(steps["regions"].split()[2]), {name for name in passes if name in done.stderr}
+
+
+def test_long_programs_are_optimised_in_less_time(tmp_path: Path) -> None:
+    size, passes = effort(many_kernels(4), tmp_path)
+    assert (size < 3000, len(passes)) == (True, 2)
+    size, passes = effort(many_kernels(4 * 31000 // size + 1), tmp_path)
+    assert (size > 30000, len(passes)) == (True, 0)

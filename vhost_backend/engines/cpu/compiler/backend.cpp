@@ -52,7 +52,8 @@ void note_subject(llvm::StringRef, llvm::Any ir)
 }
 
 /// Runs a pipeline of the new pass manager over the module.
-template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMachine &machine, Build build)
+template <typename Build>
+void run_pipeline(llvm::Module &module, llvm::TargetMachine &machine, Build build, const Effort &effort = {})
 {
     llvm::PipelineTuningOptions tuning;
     tuning.LoopVectorization = true;
@@ -60,6 +61,8 @@ template <typename Build> void run_pipeline(llvm::Module &module, llvm::TargetMa
     tuning.LoopInterleaving = true;
     llvm::PassInstrumentationCallbacks callbacks;
     callbacks.registerBeforeNonSkippedPassCallback(note_subject);
+    callbacks.registerShouldRunOptionalPassCallback(
+        [&](llvm::StringRef pass, llvm::Any) { return !llvm::is_contained(effort.skipped, pass); });
     if (module.getNamedMetadata("llvm.dbg.cu") != nullptr)
         keep_places(callbacks);
     const std::unique_ptr<llvm::TimePassesHandler> times = time_passes(callbacks);
@@ -188,20 +191,20 @@ void simplify(llvm::Module &module, llvm::TargetMachine &machine)
     });
 }
 
-void optimise(llvm::Module &module, llvm::TargetMachine &machine)
+void optimise(llvm::Module &module, llvm::TargetMachine &machine, const Effort &effort)
 {
     llvm::internalizeModule(module, [](const llvm::GlobalValue &value) {
         return value.getName() == "vgc_cpu_image" || value.hasHiddenVisibility();
     });
     keep_strides();
-    run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
+    const auto build = [&](llvm::PassBuilder &builder) {
         builder.registerVectorizerStartEPCallback([](llvm::FunctionPassManager &passes, llvm::OptimizationLevel) {
             passes.addPass(LowerSwitches());
             passes.addPass(llvm::LoopSimplifyPass());
             passes.addPass(MoveLoneThreads());
             passes.addPass(KeepAccessOrder());
         });
-        llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+        llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(effort.level);
         llvm::FunctionPassManager after; // turns arrays that vectorised loops over lanes leave into registers
         after.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
         after.addPass(llvm::EarlyCSEPass(true));
@@ -210,7 +213,8 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine)
         after.addPass(llvm::SimplifyCFGPass());
         passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(after)));
         return passes;
-    });
+    };
+    run_pipeline(module, machine, build, effort);
     lower_block_atomics(module);
 }
 

@@ -57,6 +57,7 @@ std::unique_ptr<llvm::DiagnosticHandler> diagnostics();
 /// Whom code is for.
 inline constexpr char TRIPLE[] = "x86_64-pc-linux-gnu";
 
+struct Effort;  // effort.h
 struct Options; // options.h
 
 /// A parameter of the source, and the IR arguments that carry it.
@@ -200,7 +201,7 @@ std::unique_ptr<llvm::TargetMachine> host_machine();
 /// Inlines what `prepare_inlining` has marked, and makes local variables registers.
 void inline_all(llvm::Module &module, llvm::TargetMachine &machine);
 void simplify(llvm::Module &module, llvm::TargetMachine &machine);
-void optimise(llvm::Module &module, llvm::TargetMachine &machine);
+void optimise(llvm::Module &module, llvm::TargetMachine &machine, const Effort &effort);
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object);
 /// Refuses objects with undefined symbols which none of them, nor the runtime, nor compiler-rt provides.
 void check_symbols(const Options &options, const std::vector<std::string> &objects, const Users &users);

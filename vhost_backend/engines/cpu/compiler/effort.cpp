@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/Analysis/CallGraph.h"
+#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
@@ -19,13 +20,16 @@ namespace
 {
 
 // numbers of instructions
-const size_t MAX_INLINED = 30000;   // of a function with all that is inlined into it, before any optimisation
-const size_t SMALL = 300;           // functions that limits never concern
-const size_t LARGE = 4000;          // a function that is optimised for size: nothing is unrolled or unswitched
-const size_t ENORMOUS = 12000;      // a function that is not vectorised either
-const size_t LARGE_PROGRAM = 50000; // a program whose functions are all optimised for size
-const unsigned MAX_UNROLLED = 4096; // of a loop with #pragma unroll; LLVM's own limit is four times as many
-const unsigned MAX_SCHEDULED = 200; // accesses of memory in a block that the schedulers compare with one another
+const size_t MAX_INLINED = 30000;     // of a function with all that is inlined into it, before any optimisation
+const size_t SMALL = 300;             // functions that limits never concern
+const size_t LARGE = 4000;            // a function that is optimised for size: nothing is unrolled or unswitched
+const size_t ENORMOUS = 12000;        // a function that is not vectorised either
+const size_t LONG_PROGRAM = 30000;    // a program that is spared what takes a quarter of the time and gains little
+const size_t LARGE_PROGRAM = 50000;   // a program whose functions are all optimised for size
+const size_t VAST_PROGRAM = 100000;   // a program that is spared a third, too: -O2, loops that do one vector at a time
+const unsigned MAX_UNROLLED = 4096;   // of a loop with #pragma unroll; LLVM's own limit is four times as many
+const unsigned REGISTER_SPLITS = 500; // of a range's blocks that the register allocator weighs in long programs
+const unsigned MAX_SCHEDULED = 200;   // accesses of memory in a block that the schedulers compare with one another
 
 template <typename Value> void set_option(const char *name, Value value)
 {
@@ -55,6 +59,17 @@ std::set<const llvm::Function *> waiting(const llvm::Module &module)
                 work.push_back(call->getFunction());
     }
     return found;
+}
+
+/// Takes the wish to be interleaved from the loop that a branch closes, if it does.
+void keep_apart(llvm::Instruction &branch)
+{
+    llvm::MDNode *loop = branch.getMetadata(llvm::LLVMContext::MD_loop);
+    if (loop == nullptr)
+        return;
+    llvm::LLVMContext &context = branch.getContext();
+    branch.setMetadata(llvm::LLVMContext::MD_loop,
+                       llvm::makePostTransformationMetadata(context, loop, {"llvm.loop.interleave.count"}, {}));
 }
 
 class InlinedSizes
@@ -132,13 +147,12 @@ void limit_scheduling()
 {
     set_option("dag-maps-huge-region", MAX_SCHEDULED);
     set_option("dag-maps-reduction-size", MAX_SCHEDULED / 2);
+    set_option("disable-x86-domain-reassignment", true); // the square of a function's registers
 }
 
-void limit_effort(llvm::Module &module)
+Effort limit_effort(llvm::Module &module)
 {
-    size_t program = 0;
-    for (const llvm::Function &function : module)
-        program += function.getInstructionCount();
+    const size_t program = module.getInstructionCount();
     for (llvm::Function &function : module) {
         const size_t size = function.getInstructionCount();
         if (size <= SMALL || (size <= LARGE && program <= LARGE_PROGRAM))
@@ -153,6 +167,21 @@ void limit_effort(llvm::Module &module)
     if (program > LARGE_PROGRAM)
         llvm::errs() << "vgc-cpucc: remark: the program has " << program
                      << " instructions; its larger functions are not unrolled\n";
+    Effort effort;
+    if (program > LONG_PROGRAM) {
+        set_option("disable-lsr", true);
+        set_option("enable-epilogue-vectorization", false); // the rest of a row of threads, which seldom has any
+        set_option("grow-region-complexity-budget", REGISTER_SPLITS);
+        effort.skipped.push_back("LoopLoadEliminationPass");
+    }
+    if (program > VAST_PROGRAM) {
+        for (llvm::Function &function : module)
+            for (llvm::BasicBlock &block : function)
+                keep_apart(*block.getTerminator());
+        effort.level = llvm::OptimizationLevel::O2;
+        effort.skipped.push_back("GVNPass"); // has been done before the regions were formed
+    }
+    return effort;
 }
 
 } // namespace vgc

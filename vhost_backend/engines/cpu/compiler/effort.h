@@ -1,10 +1,19 @@
 // Limits of the optimiser's effort for programs that are far larger than what people write by hand.
 #pragma once
 
+#include <vector>
+
 #include "llvm/IR/Module.h"
+#include "llvm/Passes/OptimizationLevel.h"
 
 namespace vgc
 {
+
+/// What the optimiser does for a program behind the formation of regions.
+struct Effort {
+    llvm::OptimizationLevel level = llvm::OptimizationLevel::O3;
+    std::vector<llvm::StringRef> skipped; // names of passes
+};
 
 /// Takes the duty to be inlined from functions without waits which would make their callers too large.
 void limit_inlining(llvm::Module &module);
@@ -17,7 +26,7 @@ void keep_strides();
 /// memory.
 void limit_scheduling();
 /// Marks functions above a size for cheaper optimisation, and says so in a remark; all of them, but small ones, if the
-/// program as a whole is large.
-void limit_effort(llvm::Module &module);
+/// program as a whole is large. Comes before a division, as all shares are optimised alike.
+Effort limit_effort(llvm::Module &module);
 
 } // namespace vgc

@@ -118,9 +118,9 @@ void compile(Options options)
         dump(*module, options.dump_ir + ".before");
     if (options.symbols)
         name_code(*module);
-    limit_effort(*module);
+    const Effort effort = limit_effort(*module);
     Share share(*module, options);
-    optimise(*module, *machine);
+    optimise(*module, *machine, effort);
     note_work("optimised", *module);
     if (!options.dump_ir.empty())
         dump(*module, options.dump_ir);

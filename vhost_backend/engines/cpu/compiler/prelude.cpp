@@ -54,13 +54,13 @@ std::string beside(llvm::StringRef prelude, llvm::StringRef suffix)
 
 /// Folders of headers in the order of the search, by the names that clang knows, without those of CCCL: only programs
 /// have these, and the headers of preludes are not among them.
-std::string folders_of(const Options &options)
+std::vector<std::string> folders_of(const Options &options)
 {
-    std::string folders;
+    std::vector<std::string> folders;
     for (const auto *list : {&options.include_dirs, &options.system_dirs})
         for (const std::string &folder : *list)
             if (const std::string name = options.known_as(folder); !llvm::StringRef(name).ends_with("/cccl"))
-                folders += "folder " + name + "\n";
+                folders.push_back(name);
     return folders;
 }
 
@@ -150,10 +150,13 @@ void make_prelude(Options options, const Kind &kind)
     if (!compiler.ExecuteAction(preparation))
         _exit(1); // clang has printed the reason
     write_text(beside(path, "names"), preparation.names);
+    std::string folders;
+    for (const std::string &folder : folders_of(options))
+        folders += "folder " + folder + "\n";
     llvm::vfs::FileSystem &disk = *llvm::vfs::getRealFileSystem();
     write_text(beside(path, "made"), "compiler " + digest_of_file(disk, "/proc/self/exe") + "\nprelude " +
                                          digest_of_file(disk, path) + "\nnames " + digest_of(preparation.names) + "\n" +
-                                         folders_of(options) + preparation.files);
+                                         folders + preparation.files);
 }
 
 /// Name in an option -DNAME, -DNAME=VALUE or -UNAME; empty for other options.
@@ -190,18 +193,34 @@ bool keeps_meaning(const Options &options, const std::string &names)
     return true;
 }
 
-/// True if headers are searched where they were when the prelude was made.
-bool has_same_folders(const Options &options, const std::string &made)
+/// True if one of the program's own folders, which are searched first, has a header of this name.
+bool is_hidden(const Options &options, llvm::StringRef header, const std::vector<std::string> &folders)
+{
+    for (const std::string &folder : folders) {
+        llvm::StringRef name = header;
+        if (!name.consume_front(folder + "/"))
+            continue;
+        for (const std::string &own : options.program_dirs)
+            if (llvm::sys::fs::exists(own + "/" + name))
+                return true;
+    }
+    return false;
+}
+
+/// True if headers are found where they were when the prelude was made.
+bool has_same_headers(const Options &options, const std::string &made)
 {
     const auto list = llvm::MemoryBuffer::getFile(made);
-    if (!list || !options.program_dirs.empty())
+    if (!list)
         return false;
-    std::string folders;
+    std::vector<std::string> folders;
     for (llvm::StringRef rest = (*list)->getBuffer(); !rest.empty();) {
         llvm::StringRef line;
         std::tie(line, rest) = rest.split('\n');
-        if (line.starts_with("folder "))
-            folders += (line + "\n").str();
+        if (line.consume_front("folder "))
+            folders.push_back(line.str());
+        else if (line.starts_with("file ") && is_hidden(options, line.rsplit(' ').second, folders))
+            return false;
     }
     return folders == folders_of(options);
 }
@@ -229,7 +248,7 @@ std::string find_prelude(clang::CompilerInstance &compiler, const Options &optio
         const Kind *kind =
             llvm::find_if(KINDS, [&](const Kind &one) { return one.name == llvm::sys::path::stem(path); });
         if (kind != std::end(KINDS) && is_kind(*kind, options, text) &&
-            has_same_folders(options, beside(path, "made")) && keeps_meaning(options, beside(path, "names")) &&
+            has_same_headers(options, beside(path, "made")) && keeps_meaning(options, beside(path, "names")) &&
             clang::ASTReader::isAcceptableASTFile(path, compiler.getFileManager(), compiler.getModuleCache(),
                                                   compiler.getPCHContainerReader(), compiler.getLangOpts(),
                                                   compiler.getTargetOpts(), compiler.getPreprocessorOpts(), "")) {
