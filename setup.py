@@ -43,7 +43,7 @@ def build_parts() -> None:
     from tools.common import die, say
 
     for part in PARTS:
-        if bring_up_to_date(part, ROOT):
+        if part.is_local or bring_up_to_date(part, ROOT):
             continue
         if part.name not in OPTIONAL:
             die(

@@ -64,7 +64,7 @@ def flags_of(unit: Path, top: Path) -> tuple[list[Path], list[str]]:
     folders, options = [unit.parent], []
     for folder in unit.parents:
         if (folder / "Makefile").exists():
-            for flag, value in _FLAG.findall(_expanded((folder / "Makefile").read_text(errors="replace"))):
+            for flag, value in _FLAG.findall(_active(_expanded((folder / "Makefile").read_text(errors="replace")))):
                 if flag.startswith("-I"):
                     folders += [] if value.startswith("/") else [folder / value]
                 elif "'" not in value and '"' not in value and (flag == "-D" or value.startswith("c++")):
@@ -79,6 +79,27 @@ def _expanded(makefile: str) -> str:
     """Text of a Makefile with its variables replaced, the last value of each counting; those of the environment are empty."""
     values = dict(_ASSIGNMENT.findall(makefile))
     return _VARIABLE.sub(lambda name: values.get(name[1], ""), makefile)
+
+
+def _active(makefile: str) -> str:
+    """Lines of an expanded Makefile but for those behind an ``ifeq`` or ``ifneq`` that does not hold."""
+    active: list[bool] = []
+    lines = []
+    for line in makefile.splitlines():
+        words = line.split(maxsplit=1)
+        word = words[0] if words else ""
+        if word in ("ifeq", "ifneq"):
+            one, _, other = words[-1].strip("() ").partition(",")
+            active.append((one.strip() == other.strip()) == (word == "ifeq"))
+        elif word in ("ifdef", "ifndef"):
+            active.append(True)
+        elif word == "else" and active:
+            active[-1] = not active[-1]
+        elif word == "endif" and active:
+            active.pop()
+        elif all(active):
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def cause_of(log: str) -> tuple[str, str]:

@@ -74,3 +74,13 @@ def test_crash_of_the_compiler_is_told_by_the_exit_status(
     monkeypatch.setattr("vhost_backend.engines.cpu.toolchain.identity", str)
     assert corpus.main([str(programs / "good")]) == 1
     assert "2 crashed" in capsys.readouterr().out
+
+
+def test_flags_behind_conditions_that_do_not_hold_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text(
+        "DEBUG = no\nSIZE := 8\nFLAGS = -DALWAYS\nifeq ($(DEBUG),yes)\n  FLAGS += -DDEBUG\nelse\n  FLAGS += -DFAST\nendif\n"
+        "ifneq ($(SIZE), 8)\nFLAGS += -DSMALL\nendif\nifdef HIP\nFLAGS += -DMAYBE\nendif\n"
+    )
+    unit = tmp_path / "a.cu"
+    unit.write_text("")
+    assert corpus.flags_of(unit, tmp_path)[1] == ["-DALWAYS", "-DFAST", "-DMAYBE"]

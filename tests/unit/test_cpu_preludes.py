@@ -8,15 +8,16 @@ import itertools
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tests.limits import HANGS_AFTER_S
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.compiler.run import CompileLimits, run_compile
-from vhost_backend.engines.cpu import preludes, toolchain
+from vhost_backend.engines.cpu import cccl, precompile, preludes, toolchain
 from vhost_backend.engines.cpu.toolchain import COMPILER, compile_job, made_preludes
+from vhost_backend.errors import HostError
 from vhost_backend.sandbox import launch
 from vhost_backend.sandbox.memfd import read
 
@@ -40,6 +41,18 @@ TEXTURE: Final = """
 texture<float, 2> t;
 extern "C" __global__ void f(float *x, cudaTextureObject_t o) { *x = tex2D(t, 1, 2) + tex2D<float>(o, 1, 2); }
 """
+BLOCK_SUM: Final = """
+extern "C" __global__ void f(int *x) {
+    using Sum = cub::BlockReduce<int, 64>;
+    __shared__ typename Sum::TempStorage room;
+    int sum = Sum(room).Sum(x[threadIdx.x]);
+    if (threadIdx.x == 0) *x = sum;
+}
+"""
+SORT: Final = """
+extern "C" __global__ void f(int *x) { x[threadIdx.x] = thrust::maximum<int>()(x[0], 3); }
+int main() { thrust::device_vector<int> x(10); thrust::inclusive_scan(x.begin(), x.end(), x.begin()); }
+"""
 SOURCES: Final = {
     "kernel": (KERNEL.replace(" + __half2float(0)", "") + PTX.replace(" f(", " g("),),
     "api": (
@@ -53,8 +66,20 @@ SOURCES: Final = {
         + 'int sizes[PATH_MAX];\nint main() { std::vector<float> x(3); f<<<1, 1>>>(x.data()); printf("%g", x[0]); }\n',
         'extern "C" __global__ void f(float *x) { std::swap(x[0], x[1]); }\n',
     ),
+    "cub": ("#include <cub/cub.cuh>\n" + BLOCK_SUM,),
+    "thrust": (
+        "#include <cstdio>\n#include <thrust/device_vector.h>\n#define N 10\n#include <thrust/scan.h>\n" + SORT,
+        '#define MY_SIZE 8\n#ifdef MY_MAIN\n#include <math.h>\n#endif\n# include "thrust/sort.h"\n' + PTX,
+    ),
 }
 """Sources of each kind."""
+
+
+ENTRIES: Final = (
+    *("copy", "count", "device_vector", "extrema", "host_vector", "inner_product", "reduce", "remove", "scan", "sort"),
+    *("transform_reduce", "transform_scan", "unique"),
+)
+"""Headers of Thrust that bring its prelude."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,16 +123,111 @@ def check_same(source: str, folder: Path, *options: str) -> Compiled:
     return own
 
 
+needs_cccl_preludes = pytest.mark.skipif(
+    not (COMPILER.parent / preludes.CCCL_FOLDER / "thrust.pch").exists(), reason="nobody has precompiled CUB and Thrust"
+)
+
+
+def kinds_and_sources() -> list[Any]:
+    return [
+        pytest.param(kind, source, marks=needs_cccl_preludes if kind in preludes.CCCL_KINDS else ())
+        for kind, sources in SOURCES.items()
+        for source in sources
+    ]
+
+
+@needs_cccl_preludes
+def test_cub_and_thrust_are_precompiled() -> None:
+    libraries = cccl.cccl()
+    assert libraries is not None
+    made = toolchain.made_cccl_preludes(libraries)
+    assert {one.path.stem: one.fault for one in made} == dict.fromkeys(preludes.CCCL_KINDS, "")
+
+
 def test_the_build_leaves_whole_preludes() -> None:
     assert {one.path.stem: one.fault for one in made_preludes()} == dict.fromkeys(preludes.KINDS, "")
 
 
 @needs_processor
-@pytest.mark.parametrize(("kind", "source"), [(kind, source) for kind in SOURCES for source in SOURCES[kind]])
-def test_images_are_the_same(kind: str, source: str, tmp_path: Path) -> None:
-    own = check_same(source, tmp_path)
+@pytest.mark.parametrize("standard", ["", "-c++17"])
+@pytest.mark.parametrize(("kind", "source"), kinds_and_sources())
+def test_images_are_the_same(kind: str, source: str, standard: str, tmp_path: Path) -> None:
+    own = check_same(source, tmp_path, *([f"-std={standard[1:]}"] if standard else []))
     assert own.image, own.log
-    assert own.prelude == kind
+    assert own.prelude == f"{kind}{standard}"
+
+
+@needs_processor
+@needs_cccl_preludes
+@pytest.mark.parametrize(
+    "before",
+    [
+        "#define CCCL_DISABLE_EXCEPTIONS\n",
+        "#undef CUB_STDERR\n",
+        '#pragma push_macro("N")\n',
+        "#if 1\n",
+    ],
+)
+def test_libraries_that_a_source_includes_otherwise_are_read(before: str, tmp_path: Path) -> None:
+    end = "#endif\n" if before.startswith("#if") else ""
+    own = compiled(f"{before}#include <cub/cub.cuh>\n{end}{BLOCK_SUM}", tmp_path)
+    assert own.image, own.log
+    assert own.prelude == "hosted"
+
+
+@needs_processor
+@needs_cccl_preludes
+def test_options_that_libraries_may_see_do_without(tmp_path: Path) -> None:
+    source = "#include <cub/cub.cuh>\n" + BLOCK_SUM
+    assert compiled(source, tmp_path, "-DCUB_STDERR").prelude == "hosted"
+    assert compiled(source, tmp_path, "-DMY_SIZE=8").prelude == "cub"
+    assert compiled(source, tmp_path, "-std=c++20").prelude == ""
+
+
+def dependencies(header: str, folder: Path, libraries: cccl.Cccl) -> set[str]:
+    """Headers of the libraries that one of them includes."""
+    (folder / "source.cu").write_text(f"#include <{header}>\n")
+    flags = (
+        "-M -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=gnu++17 -D__VGC_CPU__=1 "
+        "-U__CUDA_ARCH__ -D__CUDA_ARCH__=800 -D__CUDACC__=1"
+    )
+    folders = (toolchain.INCLUDE_DIR, toolchain.CONTROL_DIR / "include", libraries.folder)
+    argv = ["clang++-19", *flags.split(), *(word for path in folders for word in ("-isystem", str(path)))]
+    argv += ["-include", "cuda_runtime.h", "-include", "vgc_hosted.h", "source.cu"]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=True, timeout=HANGS_AFTER_S)
+    words = done.stdout.replace("\\\n", " ").split()
+    return {word.removeprefix(f"{libraries.folder}/") for word in words if word.startswith(str(libraries.folder))}
+
+
+@needs_processor
+@needs_cccl_preludes
+@pytest.mark.parametrize("name", ENTRIES)
+def test_headers_that_bring_the_prelude_include_all_of_it(name: str, tmp_path: Path) -> None:
+    libraries = cccl.cccl()
+    assert libraries is not None
+    listed = (COMPILER.parent / preludes.CCCL_FOLDER / "thrust.made").read_text().split()
+    prefix = f"{cccl.KNOWN_AS}/"
+    inside = {word.removeprefix(prefix) for word in listed if word.startswith(prefix)}
+    assert inside
+    assert inside <= dependencies(f"thrust/{name}.h", tmp_path, libraries)
+    assert compiled(f"#include <thrust/{name}.h>\n{PTX}", tmp_path).prelude == "thrust"
+
+
+def test_a_host_without_the_libraries_precompiles_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cccl, "cccl", lambda: None)
+    assert precompile.precompile(tmp_path / "made") == ""
+    assert [path.name for path in (tmp_path / "made").iterdir()] == [precompile.DONE]
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_libraries_that_do_not_parse_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = cccl.Cccl(tmp_path / "broken", "1.0", (), "")
+    for name in ("broken", "made"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(cccl, "cccl", lambda: broken)
+    with pytest.raises(HostError, match=r"cannot be precompiled: [^$]*'cub/cub\.cuh' file not found"):
+        precompile.precompile(tmp_path / "made")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "made"]
 
 
 @needs_processor
@@ -176,9 +296,9 @@ def test_a_file_that_is_no_prelude_is_ignored(content: bytes, tmp_path: Path) ->
 
 @needs_processor
 @pytest.mark.skipif(launch.missing_feature() is not None, reason=f"no sandbox here: {launch.missing_feature()}")
-@pytest.mark.parametrize("kind", SOURCES)
-def test_the_sandbox_shows_preludes(kind: str) -> None:
-    source = SOURCES[kind][0].encode()
+@pytest.mark.parametrize(("kind", "text"), kinds_and_sources())
+def test_the_sandbox_shows_preludes(kind: str, text: str) -> None:
+    source = text.encode()
     job = compile_job((), source)
     job = dataclasses.replace(job, argv=(job.argv[0], "--work", "work", *job.argv[1:]), output_name="work")
     outcome = asyncio.run(run_compile(job, source, CompileLimits(), "strict"))
@@ -259,7 +379,8 @@ class TestDigests:
         with (tmp_path / "headers" / "vgc_hosted.h").open("a") as file:
             file.write("\n")
         faults = self.faults(compiler, tmp_path / "headers")
-        assert faults.pop("hosted") == f"it is older than {tmp_path / 'headers' / 'vgc_hosted.h'}"
+        for kind in ("hosted", "hosted-c++17"):
+            assert faults.pop(kind) == f"it is older than {tmp_path / 'headers' / 'vgc_hosted.h'}"
         assert not any(faults.values())
 
     def test_a_faulty_prelude_is_not_offered(self, compiler: Path, monkeypatch: pytest.MonkeyPatch) -> None:

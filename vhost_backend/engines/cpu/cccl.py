@@ -21,6 +21,8 @@ from vhost_backend.errors import HostError
 from vhost_backend.sandbox.terms import Bind
 
 HINT: Final = "pip install nvidia-cuda-cccl"
+KNOWN_AS: Final = INSIDE / "cccl"
+"""Folder of the libraries for compilers."""
 AUTO: Final = "auto"
 OFF: Final = "off"
 _FOLDERS: Final = ("cub", "cuda", "nv", "thrust")
@@ -102,5 +104,5 @@ def _read(folder: Path) -> Cccl:
         for path in sorted((folder / name).rglob("*")):
             status = path.stat()
             digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
-    visible = tuple(Bind(folder / name, INSIDE / "cccl" / name) for name in _FOLDERS)
+    visible = tuple(Bind(folder / name, KNOWN_AS / name) for name in _FOLDERS)
     return Cccl(folder, version, visible, digest.hexdigest())

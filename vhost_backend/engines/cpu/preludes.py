@@ -1,6 +1,6 @@
 """Preludes: the headers before every source in the form that clang keeps them in, so that it need not parse them again.
 
-The build leaves them beside the compiler (its ``prelude.cpp``). One is offered to compilations only while it is whole and
+The build leaves them beside the compiler (its ``prelude.cpp``), those with CCCL in a folder of their own (``precompile.py``). One is offered to compilations only while it is whole and
 everything that it was made from is as it was: the compiler, our headers, the host's. Otherwise the compiler reads the headers.
 """
 
@@ -15,10 +15,14 @@ from typing import Final
 
 import structlog
 
-KINDS: Final = ("kernel", "api", "program", "hosted")
+_STANDARDS: Final = ("", "-c++17")
+KINDS: Final = tuple(f"{kind}{standard}" for standard in _STANDARDS for kind in ("kernel", "api", "program", "hosted"))
 """Kinds of sources, each with a prelude: kernels alone, sources that name CUDA's API, those that may include headers of the
-host, those before which the C++ library's are included."""
+host, those before which the C++ library's are included; the same with ``-std=c++17``."""
 FOLDER: Final = "preludes"
+CCCL_KINDS: Final = tuple(f"{kind}{standard}" for standard in _STANDARDS for kind in ("cub", "thrust"))
+"""Kinds of sources that include headers of CCCL."""
+CCCL_FOLDER: Final = "cccl-preludes"
 _SUFFIXES: Final = (".pch", ".names", ".made")
 _DIGITS: Final = 64
 
@@ -33,17 +37,21 @@ class Prelude:
     fault: str
 
 
-def preludes(compiler: Path, names: Mapping[Path, Path]) -> tuple[Prelude, ...]:
-    """All preludes of `compiler`. They are read again only when their files, the compiler's, or headers have changed.
+def preludes(
+    compiler: Path, names: Mapping[Path, Path], kinds: tuple[str, ...] = KINDS, place: str = FOLDER
+) -> tuple[Prelude, ...]:
+    """Preludes of `compiler`. They are read again only when their files, the compiler's, or headers have changed.
 
     :param names: host's folder of each folder that a compiler sees, the special ones before those that contain them.
+    :param place: folder beside the compiler.
     """
-    folder = compiler.parent / FOLDER
-    files = [compiler, *(folder / f"{kind}{suffix}" for kind in KINDS for suffix in _SUFFIXES)]
-    for kind in KINDS:
+    folder = compiler.parent / place
+    files = [compiler, *(folder / f"{kind}{suffix}" for kind in kinds for suffix in _SUFFIXES)]
+    for kind in kinds:
         made = folder / f"{kind}.made"
         files += _headers(made, _state(made), tuple(names.items()))
-    return _examined(compiler, tuple(names.items()), tuple(map(_state, files)))
+    paths = tuple(folder / f"{kind}.pch" for kind in kinds)
+    return _examined(compiler, paths, tuple(names.items()), tuple(map(_state, files)))
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:
@@ -54,7 +62,7 @@ def _state(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=32)
 def _headers(made: Path, _of: tuple[int, int, int] | None, names: tuple[tuple[Path, Path], ...]) -> tuple[Path, ...]:
     """Headers in a prelude's list of digests; none if the list is missing or damaged."""
     try:
@@ -64,17 +72,19 @@ def _headers(made: Path, _of: tuple[int, int, int] | None, names: tuple[tuple[Pa
     return tuple(_of_host(Path(name), dict(names)) for kind, _, name in listed if kind == "file")
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=8)
 def _examined(
-    compiler: Path, names: tuple[tuple[Path, Path], ...], _states: tuple[tuple[int, int, int] | None, ...]
+    compiler: Path,
+    paths: tuple[Path, ...],
+    names: tuple[tuple[Path, Path], ...],
+    _states: tuple[tuple[int, int, int] | None, ...],
 ) -> tuple[Prelude, ...]:
     found = []
     digest = functools.cache(_digest)  # the kinds have most headers in common, and the compiler is large
-    for kind in KINDS:
-        path = compiler.parent / FOLDER / f"{kind}.pch"
+    for path in paths:
         found.append(Prelude(path, _fault(path, compiler, dict(names), digest)))
         if found[-1].fault:
-            log.warning("prelude_unused", prelude=kind, reason=found[-1].fault)
+            log.warning("prelude_unused", prelude=path.stem, reason=found[-1].fault)
     return tuple(found)
 
 

@@ -68,14 +68,14 @@ def compile_job(
     folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
     named = hosted and (source is None or cccl.names_cccl(source))
     nvidias = cccl.cccl(libraries) if named else None
-    offered = _offered(COMPILER, int(time.monotonic()))
+    offered = _offered(COMPILER, nvidias, int(time.monotonic()))
     argv: tuple[str | Path, ...] = (
         COMPILER,
         *_folder("--llvm", LLVM_DIR),
         *_folder("--include-dir", INCLUDE_DIR),
         *_folder("--parent-dir", CONTROL_DIR),  # its headers include ../vgc_control.h
         *_folder("--include-dir", CONTROL_DIR / "include"),
-        *(("--system-dir", nvidias.folder, "--known-as", str(INSIDE / "cccl")) if nvidias else ()),
+        *(("--system-dir", nvidias.folder, "--known-as", str(cccl.KNOWN_AS)) if nvidias else ()),
         *(word for folder in folders for word in _folder("--system-dir", folder)),
         *(word for path in offered for word in ("--prelude", path)),
         *(("--units",) if kind == "CUDA_UNITS" else ()),
@@ -109,20 +109,41 @@ def compile_job(
     )
 
 
+def precompile_argv(libraries: cccl.Cccl, folder: Path) -> tuple[str | Path, ...]:
+    """Command that makes the preludes with CUB and Thrust in `folder`."""
+    return (
+        COMPILER,
+        *("--make-preludes", folder, "--host-root", str(INSIDE / "host")),
+        *_folder("--llvm", LLVM_DIR),
+        *_folder("--include-dir", INCLUDE_DIR),
+        *_folder("--include-dir", CONTROL_DIR / "include"),
+        *("--system-dir", libraries.folder, "--known-as", str(cccl.KNOWN_AS)),
+    )
+
+
 def made_preludes() -> tuple[preludes.Prelude, ...]:
     """The preludes that the build has left, with what is wrong with each."""
     return preludes.preludes(COMPILER, FOLDERS)
 
 
-@functools.lru_cache(maxsize=1)
-def _offered(_compiler: Path, _second: int) -> tuple[Path, ...]:
+def made_cccl_preludes(libraries: cccl.Cccl) -> tuple[preludes.Prelude, ...]:
+    """The preludes with this release of CUB and Thrust, with what is wrong with each; none if nobody has made any."""
+    if not (COMPILER.parent / preludes.CCCL_FOLDER / f"{preludes.CCCL_KINDS[0]}.made").exists():
+        return ()
+    names = {cccl.KNOWN_AS: libraries.folder, **FOLDERS}
+    return preludes.preludes(COMPILER, names, preludes.CCCL_KINDS, preludes.CCCL_FOLDER)
+
+
+@functools.lru_cache(maxsize=8)
+def _offered(_compiler: Path, libraries: cccl.Cccl | None, _second: int) -> tuple[Path, ...]:
     """Preludes that are whole. They are looked at once a second: the look takes a fifth of loading a cached program."""
-    return tuple(prelude.path for prelude in made_preludes() if not prelude.fault)
+    made = (*(made_cccl_preludes(libraries) if libraries else ()), *made_preludes())
+    return tuple(prelude.path for prelude in made if not prelude.fault)
 
 
 def _shown(offered: tuple[Path, ...]) -> tuple[Bind, ...]:
-    """The folder of preludes, unless none is offered."""
-    return tuple(Bind(path.parent, INSIDE / preludes.FOLDER) for path in offered[:1])
+    """The folders of preludes, unless none is offered."""
+    return tuple(Bind(folder, INSIDE / folder.name) for folder in dict.fromkeys(path.parent for path in offered))
 
 
 @functools.cache

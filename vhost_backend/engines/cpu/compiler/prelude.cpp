@@ -3,6 +3,9 @@
 // headers that do not have the name: all names that clang met while it read them are listed beside each prelude
 // (.names). A third file (.made) has the folders of headers, and digests of all that the prelude was made from, which
 // toolchain.py compares before it offers the prelude.
+//
+// Preludes of CCCL also have headers that the source itself includes, and put them before all else. One is taken for
+// sources that include a header which includes all of these, and that define no name before it which they have.
 #include "prelude.h"
 #include "arguments.h"
 #include "compiler.h"
@@ -32,18 +35,65 @@ namespace vgc
 namespace
 {
 
-/// Kind of source: the name of its prelude, a text of the kind, and whether headers of the host are offered.
+/// Where a kind of sources finds headers: among ours and clang's, the host's, or CCCL's, which the source includes.
+enum class Offer { OWN, HOST, CCCL };
+
+/// Kind of source: the name of its prelude, a text of the kind, and which headers it is offered. A prelude with CCCL
+/// has those that the text includes; each of the `entries` includes all of these, too.
 struct Kind {
     llvm::StringRef name;
     llvm::StringRef text;
-    bool has_host;
+    Offer offer;
+    std::vector<llvm::StringRef> entries = {};
 };
-const Kind KINDS[] = {
-    {"kernel", "", false},
-    {"api", "cuda", false},
-    {"program", "cuda", true},
-    {"hosted", "std::", true},
-};
+
+const std::vector<Kind> &kinds()
+{
+    static const std::vector<Kind> all = {
+        {"kernel", "", Offer::OWN},
+        {"api", "cuda", Offer::OWN},
+        {"program", "cuda", Offer::HOST},
+        {"hosted", "std::", Offer::HOST},
+        {"cub", "#include <cub/cub.cuh>\n", Offer::CCCL, {"cub/cub.cuh"}},
+        {"thrust",
+         "#include <thrust/scan.h>\n",
+         Offer::CCCL,
+         {"thrust/copy.h", "thrust/count.h", "thrust/device_vector.h", "thrust/extrema.h", "thrust/host_vector.h",
+          "thrust/inner_product.h", "thrust/reduce.h", "thrust/remove.h", "thrust/scan.h", "thrust/sort.h",
+          "thrust/transform_reduce.h", "thrust/transform_scan.h", "thrust/unique.h"}},
+    };
+    return all;
+}
+
+const char DEFAULT_STANDARD[] = "gnu++17";
+/// Standards that preludes are made for: the one without an option, and the one that most programs ask for.
+const llvm::StringRef STANDARDS[] = {DEFAULT_STANDARD, "c++17"};
+
+/// The standard that a source is parsed with.
+llvm::StringRef standard_of(const Options &options)
+{
+    llvm::StringRef standard = DEFAULT_STANDARD;
+    for (llvm::StringRef option : options.clang)
+        if (option.consume_front("-std="))
+            standard = option;
+    return standard;
+}
+
+/// Name of the files of a prelude, but for their suffixes.
+std::string file_name(const Kind &kind, llvm::StringRef standard)
+{
+    return (kind.name + (standard == DEFAULT_STANDARD ? "" : "-" + standard)).str();
+}
+
+bool is_cccl(const Options &options, const std::string &folder)
+{
+    return llvm::StringRef(options.known_as(folder)).ends_with("/cccl");
+}
+
+bool has_cccl(const Options &options)
+{
+    return llvm::any_of(options.system_dirs, [&](const std::string &folder) { return is_cccl(options, folder); });
+}
 
 std::string beside(llvm::StringRef prelude, llvm::StringRef suffix)
 {
@@ -52,15 +102,15 @@ std::string beside(llvm::StringRef prelude, llvm::StringRef suffix)
     return path.str().str();
 }
 
-/// Folders of headers in the order of the search, by the names that clang knows, without those of CCCL: only programs
-/// have these, and the headers of preludes are not among them.
+/// Folders of headers in the order of the search, by the names that clang knows, without those of CCCL: other programs
+/// do not have these.
 std::vector<std::string> folders_of(const Options &options)
 {
     std::vector<std::string> folders;
     for (const auto *list : {&options.include_dirs, &options.system_dirs})
         for (const std::string &folder : *list)
-            if (const std::string name = options.known_as(folder); !llvm::StringRef(name).ends_with("/cccl"))
-                folders.push_back(name);
+            if (!is_cccl(options, folder))
+                folders.push_back(options.known_as(folder));
     return folders;
 }
 
@@ -135,15 +185,18 @@ void offer_headers(Options &options, bool has_host)
     }
 }
 
-void make_prelude(Options options, const Kind &kind)
+void make_prelude(Options options, const Kind &kind, llvm::StringRef standard)
 {
     options.input = "prelude.cu";
-    offer_headers(options, kind.has_host);
-    const std::string path = (options.make_preludes + "/" + kind.name + ".pch").str();
+    if (standard != DEFAULT_STANDARD)
+        options.clang.push_back(("-std=" + standard).str());
+    offer_headers(options, kind.offer != Offer::OWN);
+    const std::string path = options.make_preludes + "/" + file_name(kind, standard) + ".pch";
     clang::CompilerInstance compiler;
     set_up(compiler, options, kind.text);
-    compiler.getPreprocessorOpts().addRemappedFile(options.input,
-                                                   llvm::MemoryBuffer::getMemBufferCopy("", options.input).release());
+    const llvm::StringRef content = kind.offer == Offer::CCCL ? kind.text : "";
+    compiler.getPreprocessorOpts().addRemappedFile(
+        options.input, llvm::MemoryBuffer::getMemBufferCopy(content, options.input).release());
     compiler.getFrontendOpts().OutputFile = path;
     compiler.getFrontendOpts().IncludeTimestamps = false;
     Preparation preparation;
@@ -167,18 +220,26 @@ llvm::StringRef macro_of(llvm::StringRef option)
     return option.take_until([](char c) { return c == '=' || c == '('; });
 }
 
-/// True if headers mean the same with the guest's options as without.
-bool keeps_meaning(const Options &options, const std::string &names)
+using Macros = std::set<llvm::StringRef>;
+
+/// Adds the names that the guest's options define or undefine; false if there is an option that headers may see
+/// otherwise.
+bool add_macros(const Options &options, Macros &macros)
 {
-    std::set<llvm::StringRef> macros;
     for (llvm::StringRef option : options.clang) {
-        if (option == "-w")
+        if (option == "-w" || option.starts_with("-std="))
             continue;
         const llvm::StringRef macro = macro_of(option);
         if (macro.empty())
             return false;
         macros.insert(macro);
     }
+    return true;
+}
+
+/// True if no name in the list is one of `macros`: headers mean the same with them as without.
+bool keeps_meaning(const Macros &macros, const std::string &names)
+{
     if (macros.empty())
         return true;
     const auto list = llvm::MemoryBuffer::getFile(names);
@@ -191,6 +252,39 @@ bool keeps_meaning(const Options &options, const std::string &names)
             return false;
     }
     return true;
+}
+
+/// Name of the preprocessor's directive in a line, and what follows it.
+std::pair<llvm::StringRef, llvm::StringRef> directive(llvm::StringRef line)
+{
+    line = line.ltrim();
+    if (!line.consume_front("#"))
+        return {};
+    line = line.ltrim();
+    const llvm::StringRef name = line.take_while(llvm::isAlpha);
+    return {name, line.drop_front(name.size()).ltrim()};
+}
+
+/// True if the source includes one of a prelude's entries, on no condition. Adds the names that it defines or undefines
+/// before.
+bool includes_entry(const Kind &kind, llvm::StringRef text, Macros &macros)
+{
+    for (int depth = 0; !text.empty();) {
+        llvm::StringRef line;
+        std::tie(line, text) = text.split('\n');
+        const auto [name, rest] = directive(line);
+        if (depth == 0 && llvm::is_contained(kind.entries, included(line)))
+            return true;
+        if (name.starts_with("if"))
+            depth++;
+        else if (name == "endif")
+            depth--;
+        else if (name == "define" || name == "undef")
+            macros.insert(rest.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }));
+        else if (name == "pragma" && rest.starts_with("push_macro"))
+            return false;
+    }
+    return false;
 }
 
 /// True if one of the program's own folders, which are searched first, has a header of this name.
@@ -226,36 +320,49 @@ bool has_same_headers(const Options &options, const std::string &made)
 }
 
 /// True if a source of the kind has the headers of `text` before it.
-bool is_kind(const Kind &kind, const Options &options, llvm::StringRef text)
+bool is_kind(const Kind &kind, const Options &options, llvm::StringRef text, Macros &macros)
 {
-    return may_name_api(text) == may_name_api(kind.text) &&
-           wants_hosts_names(options, text) == wants_hosts_names(options, kind.text);
+    if (may_name_api(text) != may_name_api(kind.text) ||
+        wants_hosts_names(options, text) != wants_hosts_names(options, kind.text))
+        return false;
+    return kind.offer != Offer::CCCL || (has_cccl(options) && includes_entry(kind, text, macros));
+}
+
+/// True if the prelude can stand for the headers before this source.
+bool serves(const std::string &path, const Options &options, llvm::StringRef text)
+{
+    const llvm::StringRef standard = standard_of(options);
+    for (const Kind &kind : kinds()) {
+        Macros macros;
+        if (file_name(kind, standard) == llvm::sys::path::stem(path) && add_macros(options, macros) &&
+            is_kind(kind, options, text, macros))
+            return has_same_headers(options, beside(path, "made")) && keeps_meaning(macros, beside(path, "names"));
+    }
+    return false;
 }
 
 } // namespace
 
 void make_preludes(const Options &options)
 {
-    for (const Kind &kind : KINDS)
-        make_prelude(options, kind);
+    for (const llvm::StringRef standard : STANDARDS)
+        for (const Kind &kind : kinds())
+            if ((kind.offer == Offer::CCCL) == has_cccl(options))
+                make_prelude(options, kind, standard);
 }
 
 std::string find_prelude(clang::CompilerInstance &compiler, const Options &options, llvm::StringRef text)
 {
     if (!has_common_processor() || text.contains("__vgc_configure("))
         return "";
-    for (const std::string &path : options.preludes) {
-        const Kind *kind =
-            llvm::find_if(KINDS, [&](const Kind &one) { return one.name == llvm::sys::path::stem(path); });
-        if (kind != std::end(KINDS) && is_kind(*kind, options, text) &&
-            has_same_headers(options, beside(path, "made")) && keeps_meaning(options, beside(path, "names")) &&
+    for (const std::string &path : options.preludes)
+        if (serves(path, options, text) &&
             clang::ASTReader::isAcceptableASTFile(path, compiler.getFileManager(), compiler.getModuleCache(),
                                                   compiler.getPCHContainerReader(), compiler.getLangOpts(),
                                                   compiler.getTargetOpts(), compiler.getPreprocessorOpts(), "")) {
-            note_prelude(kind->name);
+            note_prelude(llvm::sys::path::stem(path));
             return path;
         }
-    }
     return "";
 }
 
