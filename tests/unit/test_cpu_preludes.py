@@ -184,6 +184,17 @@ def test_options_that_libraries_may_see_do_without(tmp_path: Path) -> None:
     assert compiled(source, tmp_path, "-std=c++20").prelude == ""
 
 
+@needs_processor
+@needs_cccl_preludes
+def test_errors_in_libraries_name_no_path_of_the_host(tmp_path: Path) -> None:
+    own = compiled(
+        f"#include <thrust/scan.h>\n{PTX}void f(int *x) {{ thrust::inclusive_scan(1.5, 2.5, x); }}\n", tmp_path
+    )
+    assert own.prelude == "thrust"
+    assert "from /vgc/prelude.cu:1" in own.log
+    assert str(Path.cwd()) not in own.log
+
+
 def dependencies(header: str, folder: Path, libraries: cccl.Cccl) -> set[str]:
     """Headers of the libraries that one of them includes."""
     (folder / "source.cu").write_text(f"#include <{header}>\n")

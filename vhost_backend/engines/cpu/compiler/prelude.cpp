@@ -65,6 +65,7 @@ const std::vector<Kind> &kinds()
     return all;
 }
 
+const char INPUT[] = "/vgc/prelude.cu"; // the name that guests see in errors in headers that it includes
 const char DEFAULT_STANDARD[] = "gnu++17";
 /// Standards that preludes are made for: the one without an option, and the one that most programs ask for.
 const llvm::StringRef STANDARDS[] = {DEFAULT_STANDARD, "c++17"};
@@ -160,7 +161,7 @@ class Preparation : public clang::GeneratePCHAction
         sorted.clear();
         const clang::SourceManager &sources = compiler.getSourceManager();
         for (auto file = sources.fileinfo_begin(); file != sources.fileinfo_end(); ++file)
-            if (const llvm::StringRef path = file->first.getName(); llvm::sys::path::is_absolute(path))
+            if (const llvm::StringRef path = file->first.getName(); llvm::sys::path::is_absolute(path) && path != INPUT)
                 sorted.insert("file " + digest_of_file(compiler.getVirtualFileSystem(), path) + " " + path.str());
         files = llvm::join(sorted, "\n") + "\n";
         GeneratePCHAction::EndSourceFileAction();
@@ -187,7 +188,7 @@ void offer_headers(Options &options, bool has_host)
 
 void make_prelude(Options options, const Kind &kind, llvm::StringRef standard)
 {
-    options.input = "prelude.cu";
+    options.input = INPUT;
     if (standard != DEFAULT_STANDARD)
         options.clang.push_back(("-std=" + standard).str());
     offer_headers(options, kind.offer != Offer::OWN);
