@@ -5,6 +5,7 @@
 #include "liveness.h"
 #include "lockstep.h"
 
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 namespace vgc
@@ -167,9 +168,10 @@ void LaneCode::prefetch_next_round(const Piece &piece, const Updates &updates)
     for (const llvm::BasicBlock *block : piece.blocks)
         for (const llvm::Instruction &instruction : *block) {
             const auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
-            if (load == nullptr || is_uniform(load) || is_scattered(*load) ||
+            if (load == nullptr || is_uniform(load->getPointerOperand()) || is_scattered(*load) ||
+                llvm::isa<llvm::AllocaInst>(llvm::getUnderlyingObject(load->getPointerOperand())) ||
                 !can_be_ahead(load->getPointerOperand(), next))
-                continue;
+                continue; // what is common to all lanes is there already, local variables become others
             llvm::Value *first = at(first_, const_cast<llvm::Value *>(load->getPointerOperand()), next, piece);
             const uint64_t bytes = lanes_ * layout.getTypeStoreSize(load->getType());
             for (uint64_t line = 0; line < bytes; line += CACHE_LINE)
