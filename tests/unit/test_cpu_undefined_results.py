@@ -154,3 +154,44 @@ def test_shuffle_from_a_lane_outside_of_the_mask(gpu: Rig) -> None:
     out = gpu.array(16, np.int32)
     gpu.launch("outside", 1, 16, values, out)
     assert list(out) == list(range(100, 116))
+
+
+UNWRITTEN = r"""
+__device__ void store(int value, bool use, int *to) { *to = use ? value : -1; }
+extern "C" __global__ void passed(int *o) {
+    const int x = threadIdx.x; int value;
+    if (x % 2) value = 3 * x;
+    store(value, x % 2, &o[x]);
+}
+extern "C" __global__ void received(int *count, int *o) { // as libraries add up the atomics of a warp
+    const int x = threadIdx.x;
+    if (x % 3 == 0) {
+        const unsigned active = __activemask(), before = __popc(active & ((1u << x) - 1));
+        int place;
+        if (before == 0) place = atomicAdd(count, __popc(active));
+        place = __shfl_sync(active, place, __ffs(active) - 1);
+        o[place + before] = x;
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def unwritten() -> Iterator[Rig]:
+    with rig(pes=1) as made:
+        made.load(UNWRITTEN, ("-w",))
+        yield made
+
+
+def test_variables_without_a_value_are_passed(unwritten: Rig) -> None:
+    """Threads that do not use such a value are not held to be impossible."""
+    out = unwritten.array(32, np.int32)
+    unwritten.launch("passed", 1, 32, out)
+    assert list(out) == [3 * x if x % 2 else -1 for x in range(32)]
+
+
+def test_lanes_without_a_value_receive_one(unwritten: Rig) -> None:
+    count, out = unwritten.array(1, np.int32, 2), unwritten.array(32, np.int32, -1)
+    unwritten.launch("received", 1, 32, count, out)
+    assert count[0] == 2 + 11
+    assert list(out) == [-1, -1, *range(0, 32, 3), *[-1] * 19]

@@ -1,5 +1,6 @@
-// Results where C++ defines none and a GPU has one: divisions by zero, shifts by too much, conversions of not-a-number.
-// This is done before any optimisation, which takes such operations for impossible.
+// Results where C++ defines none and a GPU has one: divisions by zero, shifts by too much, conversions of not-a-number,
+// variables that nothing was written to. This is done before any optimisation, which takes such operations for
+// impossible.
 #include "compiler.h"
 
 #include "llvm/IR/InstIterator.h"
@@ -84,6 +85,25 @@ void define_conversion(llvm::IntrinsicInst &conversion)
     replace(conversion, after.CreateSelect(after.CreateFCmpUNO(from, from), highest, &conversion), {});
 }
 
+/// Lets variables without a value be passed and returned, as lanes do that only receive in a shuffle. Clang says of all
+/// parameters that they have one: code that comes to a call without it would be dropped.
+void allow_unwritten(Instruction &instruction)
+{
+    auto *call = llvm::dyn_cast<llvm::CallBase>(&instruction);
+    if (call == nullptr)
+        return;
+    call->removeRetAttr(llvm::Attribute::NoUndef);
+    for (unsigned i = 0; i < call->arg_size(); i++)
+        call->removeParamAttr(i, llvm::Attribute::NoUndef);
+}
+
+void allow_unwritten(llvm::Function &function)
+{
+    function.removeRetAttr(llvm::Attribute::NoUndef);
+    for (llvm::Argument &argument : function.args())
+        argument.removeAttr(llvm::Attribute::NoUndef);
+}
+
 bool is_division(const Instruction &instruction)
 {
     return instruction.isIntDivRem();
@@ -94,10 +114,14 @@ bool is_division(const Instruction &instruction)
 void define_results(llvm::Module &module)
 {
     std::vector<Instruction *> found;
-    for (llvm::Function &function : module)
-        for (Instruction &instruction : llvm::instructions(function))
+    for (llvm::Function &function : module) {
+        allow_unwritten(function);
+        for (Instruction &instruction : llvm::instructions(function)) {
+            allow_unwritten(instruction);
             if (is_division(instruction) || instruction.isShift() || llvm::isa<llvm::IntrinsicInst>(instruction))
                 found.push_back(&instruction);
+        }
+    }
     for (Instruction *instruction : found) {
         if (auto *intrinsic = llvm::dyn_cast<llvm::IntrinsicInst>(instruction)) {
             if (intrinsic->getIntrinsicID() == llvm::Intrinsic::fptosi_sat ||
