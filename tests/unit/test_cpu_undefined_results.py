@@ -195,3 +195,37 @@ def test_lanes_without_a_value_receive_one(unwritten: Rig) -> None:
     unwritten.launch("received", 1, 32, count, out)
     assert count[0] == 2 + 11
     assert list(out) == [-1, -1, *range(0, 32, 3), *[-1] * 19]
+
+
+PUNNED = r"""
+extern "C" __global__ void shared_halves(const unsigned char *in, unsigned *o) {
+    __shared__ unsigned cells[64];
+    const int x = threadIdx.x;
+    cells[x] = 0;
+    ((unsigned short *)cells)[2 * x] = in[x];
+    ((unsigned short *)cells)[2 * x + 1] = in[x + 1];
+    o[x] = cells[x];
+}
+extern "C" __global__ void global_words(const unsigned char *in, unsigned long long *o) {
+    const int x = threadIdx.x;
+    unsigned *words = (unsigned *)&o[x];
+    o[x] = 7;
+    words[1] += in[x];
+    o[x] *= 2;
+}
+"""
+
+
+@pytest.mark.parametrize(("name", "dtype", "high"), [("shared_halves", np.uint32, 16), ("global_words", np.uint64, 32)])
+def test_memory_is_accessed_as_another_type(name: str, dtype: Any, high: int) -> None:
+    """Stores through a pointer to another type are seen by loads of the memory's own type, as with nvcc."""
+    values = np.arange(65)
+    with rig(pes=1) as gpu:
+        gpu.load(PUNNED)
+        out = gpu.array(64, dtype)
+        gpu.launch(name, 1, 64, gpu.array(65, np.uint8, values), out)
+        expected = {
+            "shared_halves": values[:64] + (values[1:] << high),
+            "global_words": 14 + (2 * values[:64] << high),
+        }
+        assert np.array_equal(out, expected[name])

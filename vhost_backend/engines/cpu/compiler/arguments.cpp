@@ -65,8 +65,10 @@ Words clang_arguments(const Options &options, llvm::StringRef text)
     words.insert(words.end(), {"-O2", "-mrelocation-model", "pic", "-pic-level", "2", "-mframe-pointer=none",
                                "-fhalf-no-semantic-interposition", "-mconstructor-aliases", "-funwind-tables=2",
                                "-debug-info-kind=standalone", "-dwarf-version=4"}); // the version that ../lines.c reads
-    words.insert(words.end(), {"-fno-strict-return", "-ffp-contract=fast", "-fno-rounding-math",
-                               "-fno-strict-float-cast-overflow", "-fcheck-new", "-vectorize-loops", "-vectorize-slp"});
+    // what nvcc's programs rely on: values that are not returned, pointers that are cast to those of other types
+    words.insert(words.end(), {"-fno-strict-return", "-relaxed-aliasing"});
+    words.insert(words.end(), {"-ffp-contract=fast", "-fno-rounding-math", "-fno-strict-float-cast-overflow",
+                               "-fcheck-new", "-vectorize-loops", "-vectorize-slp"});
     // clang 19 warns of the features that it finds itself on processors with AVX10
     words.insert(words.end(), {"-Wno-unknown-cuda-version", "-Wno-invalid-feature-combination", "-Wno-register",
                                "-Wno-c++11-narrowing", "-Wno-error=reserved-user-defined-literal"});
