@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.fakes.units import Unit
 from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import rig
 from tests.unit.test_cpu_compile_work import Values, compiled
@@ -84,6 +85,17 @@ def test_image_is_the_same_each_time(tmp_path: Path) -> None:
         images.append((tmp_path / compile_job((), b"").output_name).read_bytes())
         assert [path.name for path in tmp_path.glob("*.o")] == []
     assert images[0] == images[1]
+
+
+def test_kernels_of_one_name_in_several_units() -> None:
+    """Kernels that no other unit may see have their unit's name in theirs, which no linker may take for a version."""
+    kernel = "static __global__ void work(int *out) {{ out[threadIdx.x] = threadIdx.x * {}; }}\n"
+    with rig() as cpu:
+        cpu.link(Unit("first.cu", PROGRAM + kernel.format(2)), Unit("second.cu", kernel.format(3)))
+        for unit, factor in (("first.cu", 2), ("second.cu", 3)):
+            out = cpu.array(64, np.int32)
+            cpu.launch(f"_ZL4workPi@{unit}", 1, 64, out)
+            assert out.tolist() == [factor * x for x in range(64)]
 
 
 @pytest.mark.skipif(launch.missing_feature() is not None, reason=f"no sandbox here: {launch.missing_feature()}")

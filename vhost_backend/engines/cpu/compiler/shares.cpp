@@ -32,8 +32,11 @@ void make_visible(llvm::Module &module)
         if (value.isDeclaration() || value.hasAppendingLinkage() || value.getName() == "vgc_cpu_image" ||
             (value.hasExternalLinkage() && value.hasHiddenVisibility()))
             continue;
-        if (value.getName().find_first_of(". ") == llvm::StringRef::npos)
-            value.setName(value.getName() + ".shared");
+        std::string name = value.getName().str();
+        std::replace(name.begin(), name.end(), '@', ':'); // the linker would take what follows for a version
+        if (llvm::StringRef(name).find_first_of(". ") == llvm::StringRef::npos)
+            name += ".shared";
+        value.setName(name);
         llvm::cast<llvm::GlobalObject>(value).setComdat(nullptr);
         value.setLinkage(llvm::GlobalValue::ExternalLinkage);
         value.setVisibility(llvm::GlobalValue::HiddenVisibility);
