@@ -166,10 +166,11 @@ extern "C" __global__ void most(int n, const int *__restrict__ counts, int *out)
 }
 """
     labels = np.arange(5000, dtype=np.int32) % 37 % 11
-    with rig(source) as gpu:
+    with rig() as gpu:
+        gpu.load(source)
         counts, out = gpu.array(16, np.int32), gpu.array(1, np.int32)
-        gpu.launch("count", 4, 256, 5000, gpu.array(5000, np.int32, labels), counts)
-        gpu.launch("most", 1, 256, 16, counts, out)
+        gpu.launch("count", 4, 256, np.int32(5000), gpu.array(5000, np.int32, labels), counts)
+        gpu.launch("most", 1, 256, np.int32(16), counts, out)
         expected = np.bincount(labels, minlength=16)
         assert np.array_equal(counts, expected)
         assert out[0] == expected.max()
