@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +17,25 @@ from tests.fakes.units import Unit
 from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import rig
 from tests.unit.test_cpu_compile_work import Values, compiled
+from tests.waiting import until
 from vhost_backend.compiler.run import CompileLimits, run_compile
 from vhost_backend.engines.cpu.toolchain import compile_job
 from vhost_backend.sandbox import launch
 from vhost_backend.sandbox.memfd import read
 
 KERNELS = 60
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+ALONE = """
+import ctypes, os, sys
+from vhost_backend.sandbox import seccomp
+from vhost_backend.sandbox.seccomp import Action, Policy
+PR_SET_NO_NEW_PRIVS = 38
+ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+seccomp.install(Policy({"clone": Action.EPERM, "clone3": Action.ENOSYS, "fork": Action.EPERM}, Action.ALLOW))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Program that turns into a compiler which cannot make processes."""
 
 PROGRAM = (
     """
@@ -98,11 +114,31 @@ def test_kernels_of_one_name_in_several_units() -> None:
             assert out.tolist() == [factor * x for x in range(64)]
 
 
+def test_image_is_the_same_without_a_second_process(tmp_path: Path) -> None:
+    compiled(PROGRAM, tmp_path)
+    job = compile_job((), PROGRAM.encode())
+    image = tmp_path / job.output_name
+    divided = image.read_bytes()
+    image.unlink()
+    argv = [sys.executable, "-c", ALONE, job.argv[0], "--work", "alone", *job.argv[1:]]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert (tmp_path / "alone").read_text().count("\noptimised ") == 2
+    assert image.read_bytes() == divided
+    assert [path.name for path in tmp_path.glob("*.o")] == []
+
+
 @pytest.mark.skipif(launch.missing_feature() is not None, reason=f"no sandbox here: {launch.missing_feature()}")
-def test_sandboxed_compilers_divide_programs() -> None:
+@pytest.mark.parametrize("processes", [16, 1])
+def test_sandboxed_compilers_divide_programs(processes: int) -> None:
     job = compile_job((), PROGRAM.encode())
     job = dataclasses.replace(job, argv=(job.argv[0], "--work", "work", *job.argv[1:]), output_name="work")
-    outcome = asyncio.run(run_compile(job, PROGRAM.encode(), CompileLimits(wall_seconds=HANGS_AFTER_S), "strict"))
+    limits = CompileLimits(wall_seconds=HANGS_AFTER_S, processes=processes)
+    outcome = asyncio.run(run_compile(job, PROGRAM.encode(), limits, "strict"))
     assert outcome.image_fd is not None, outcome.log
     assert read(outcome.image_fd, 4096).decode().count("\noptimised ") == 2
 
@@ -115,4 +151,22 @@ def test_failure_in_the_other_process_fails_the_compilation(tmp_path: Path) -> N
     done = subprocess.run(job.argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
     assert done.returncode == 1
     assert done.stderr == f"vgc-cpucc: error: cannot write {blocked.name}: Is a directory\n"
+    assert not (tmp_path / job.output_name).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGSYS])
+def test_signal_that_ends_the_other_process_ends_the_compiler(tmp_path: Path, number: signal.Signals) -> None:
+    """While the other process opens a FIFO that nobody reads, instead of its file."""
+    job = compile_job((), PROGRAM.encode())
+    (tmp_path / job.input_name).write_text(PROGRAM)
+    os.mkfifo(tmp_path / f"{job.output_name}.1.o")
+    with subprocess.Popen(job.argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        os.kill(int(until(children.read_text)), number)
+        _, log = process.communicate(timeout=HANGS_AFTER_S)
+    if number == signal.SIGSEGV:
+        assert log.startswith("vgc-cpucc: error: a defect of the compiler: SIGSEGV")
+        assert process.returncode == 1
+    else:
+        assert (process.returncode, log) == (-number, "")
     assert not (tmp_path / job.output_name).exists()

@@ -119,17 +119,16 @@ void compile(Options options)
     if (options.symbols)
         name_code(*module);
     const Effort effort = limit_effort(*module);
-    Share share(*module, options);
-    optimise(*module, *machine, effort);
-    note_work("optimised", *module);
-    if (!options.dump_ir.empty())
-        dump(*module, options.dump_ir);
-
-    generate(*module, *machine, share.object());
-    const bool has_errors = context.getDiagHandlerPtr()->HasErrors;
-    const std::vector<std::string> &objects = share.join(has_errors);
+    const auto compile_share = [&](llvm::Module &share, const std::string &object) {
+        optimise(share, *machine, effort);
+        note_work("optimised", share);
+        if (!options.dump_ir.empty())
+            dump(share, options.dump_ir);
+        generate(share, *machine, object);
+    };
+    const std::vector<std::string> objects = compile_shares(*module, options, compile_share);
     note_step("the link");
-    if (has_errors)
+    if (context.getDiagHandlerPtr()->HasErrors)
         fail("the code generator found errors");
     check_symbols(options, objects, users);
     link_image(options, objects);

@@ -1,6 +1,7 @@
 // Most of a compilation's time is the optimiser's and the code generator's, which take the functions of regions one by
 // one. Programs that are not small are divided by functions among two processes, as many as a run of the compiler may
-// keep busy (compiler/run.py). The division depends on the program alone, so that an image does, too.
+// keep busy (compiler/run.py). The division depends on the program alone, so that an image does, too: without a second
+// process, the first compiles one share after the other.
 #include "shares.h"
 
 #include "compiler.h"
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 
 namespace vgc
 {
@@ -24,8 +27,8 @@ namespace
 const size_t SHARES = 2;
 const size_t SMALL = 3000; // instructions of a program whose code takes less time than the division gains
 
-/// Gives everything a name that other objects can use. None of these is the name of a function of the runtime or of
-/// compiler-rt, which the code generator may call.
+/// Gives everything a name that other objects, and copies of the module, can use. None of these is the name of a
+/// function of the runtime or of compiler-rt, which the code generator may call.
 void make_visible(llvm::Module &module)
 {
     for (llvm::GlobalValue &value : module.global_values()) {
@@ -106,44 +109,60 @@ void expect_success(pid_t process)
         _exit(1);
 }
 
-} // namespace
-
-Share::Share(llvm::Module &module, const Options &options) : objects_{options.output + ".o"}
+/// Leaves only the functions of share `index` in `module`, and variables if it is the first. `shares` may be those of a
+/// module that `module` is a copy of.
+void keep_share(llvm::Module &module, const std::vector<std::vector<llvm::Function *>> &shares, size_t index)
 {
-    if (module.getInstructionCount() < SMALL || !module.ifunc_empty() || !options.dump_ir.empty())
-        return;
-    const std::vector<std::vector<llvm::Function *>> shares = divide(module);
-    make_visible(module);
-    llvm::errs().flush();
-    for (size_t index = 1; index < SHARES; index++) {
-        const pid_t process = fork();
-        if (process < 0)
-            break; // no more processes: the first has all that is left
-        objects_.push_back(options.output + "." + std::to_string(index) + ".o");
-        if (process == 0) {
-            index_ = index;
-            others_.clear();
-            break;
-        }
-        others_.push_back(process);
-    }
-    for (size_t index = 0; index < SHARES; index++) {
-        const bool is_own = index == index_ || (index_ == 0 && index > others_.size());
-        if (!is_own)
-            for (llvm::Function *function : shares[index])
-                make_declaration(*function);
-    }
-    if (index_ != 0)
+    for (size_t other = 0; other < shares.size(); other++)
+        if (other != index)
+            for (const llvm::Function *function : shares[other])
+                make_declaration(*module.getFunction(function->getName()));
+    if (index != 0)
         make_declarations_of_variables(module);
 }
 
-const std::vector<std::string> &Share::join(bool has_errors)
+bool has_errors(const llvm::Module &module)
 {
-    if (index_ != 0)
-        _exit(has_errors ? 1 : 0);
-    for (const pid_t process : others_)
+    return module.getContext().getDiagHandlerPtr()->HasErrors;
+}
+
+} // namespace
+
+std::vector<std::string> compile_shares(llvm::Module &module, const Options &options, CompileShare compile)
+{
+    std::vector<std::string> objects = {options.output + ".o"};
+    if (module.getInstructionCount() < SMALL || !module.ifunc_empty() || !options.dump_ir.empty()) {
+        compile(module, objects[0]);
+        return objects;
+    }
+    make_visible(module);
+    const std::vector<std::vector<llvm::Function *>> shares = divide(module);
+    std::vector<pid_t> processes;
+    std::vector<std::pair<std::unique_ptr<llvm::Module>, std::string>> late; // for which there was no process
+    llvm::errs().flush();
+    for (size_t index = 1; index < SHARES; index++) {
+        objects.push_back(options.output + "." + std::to_string(index) + ".o");
+        const pid_t process = fork();
+        if (process > 0) {
+            processes.push_back(process);
+            continue;
+        }
+        // the child compiles a copy, too: the order of uses differs from the original's, and code with it
+        std::unique_ptr<llvm::Module> share = llvm::CloneModule(module);
+        keep_share(*share, shares, index);
+        if (process == 0) {
+            compile(*share, objects[index]);
+            _exit(has_errors(*share) ? 1 : 0);
+        }
+        late.emplace_back(std::move(share), objects[index]);
+    }
+    keep_share(module, shares, 0);
+    compile(module, objects[0]);
+    for (const auto &[share, object] : late)
+        compile(*share, object);
+    for (const pid_t process : processes)
         expect_success(process);
-    return objects_;
+    return objects;
 }
 
 } // namespace vgc

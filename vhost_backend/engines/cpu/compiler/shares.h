@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Module.h"
 
 namespace vgc
@@ -13,24 +12,11 @@ namespace vgc
 
 struct Options; // options.h
 
-/// This process's share of a program. The process that started keeps the first one.
-class Share
-{
-  public:
-    /// Divides `module` and forks if that is worth it: behind this, each process has the functions of its share alone.
-    Share(llvm::Module &module, const Options &options);
-    /// File for the object code of this share.
-    const std::string &object() const
-    {
-        return objects_[index_];
-    }
-    /// Ends all processes but the first, which waits for the others. Returns the files of all shares.
-    const std::vector<std::string> &join(bool has_errors);
+/// Compiles the functions of a module to a file of object code.
+using CompileShare = llvm::function_ref<void(llvm::Module &share, const std::string &object)>;
 
-  private:
-    size_t index_ = 0;
-    std::vector<std::string> objects_;
-    std::vector<pid_t> others_;
-};
+/// Compiles the program, which is used up, in shares side by side if that is worth it. Returns the files of all shares.
+/// Errors in this process's shares are noted in the module's context; one of another process ends this one.
+std::vector<std::string> compile_shares(llvm::Module &module, const Options &options, CompileShare compile);
 
 } // namespace vgc
