@@ -300,6 +300,53 @@ def test_trap_that_a_thread_reaches_ends_the_launch(plain_kernels: Rig, name: st
     assert caught.value.status == (Status.ASSERT if name == "assertion" else Status.FAULT)
 
 
+PLACES = """
+__device__ __noinline__ unsigned own(unsigned n, unsigned k) {
+    return n == 0 ? k + threadIdx.x : own(n - 1, k) ^ own(n - 1, k + 8);
+}
+__device__ unsigned twice(unsigned n, unsigned c) { return n == 0 ? own(c, 5) : twice(n - 1, c) + twice(n - 1, c); }
+__device__ unsigned seen(const unsigned *p, unsigned n) {
+    return n == 0 ? p[blockIdx.x * blockDim.x + threadIdx.x] : seen(p, n - 1) + seen(p + 1, n - 1);
+}
+"""
+"""Recursive functions whose result depends on nothing but their arguments, memory, and the thread that calls them."""
+
+
+def own(thread: Values, n: int, k: int) -> Values:
+    return thread + np.uint32(k) if n == 0 else own(thread, n - 1, k) ^ own(thread, n - 1, k + 8)
+
+
+PLACED: dict[str, tuple[str, Expected]] = {
+    "same_arguments": ("out[x] = own(c, 3);", lambda x, v, c: own(x % 4, c, 3)),
+    "through_another": ("out[x] = twice(c, c);", lambda x, v, c: 8 * own(x % 4, c, 5)),
+    "reads_memory": ("out[x] = seen(in, c);", lambda x, v, c: v[:-3] + 3 * v[1:-2] + 3 * v[2:-1] + v[3:]),
+    "in_loop": (
+        "unsigned sum = 0; for (unsigned n = 0; n < in[x] % 5; n++) sum += own(c, c); out[x] = sum;",
+        lambda x, v, c: v[:-3] % 5 * own(x % 4, c, c),
+    ),
+    "behind_barrier": (
+        (
+            "__shared__ unsigned s[4]; s[threadIdx.x] = own(c, c); __syncthreads();"
+            " out[x] = s[3 - threadIdx.x] + own(c, c);"
+        ),
+        lambda x, v, c: own(3 - x % 4, c, c) + own(x % 4, c, c),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_functions_that_stay_functions_know_their_thread(name: str) -> None:
+    body, expected = PLACED[name]
+    values = np.random.default_rng(9).integers(0, 1000, THREADS + 3).astype(np.uint32)
+    parameters = "(unsigned *__restrict__ out, const unsigned *__restrict__ in, unsigned c)"
+    with rig(pes=1) as gpu:
+        index = "unsigned x = blockIdx.x * blockDim.x + threadIdx.x;"
+        gpu.load(f'{PLACES} extern "C" __global__ void {name}{parameters} {{ {index} {body} }}')
+        out = gpu.array(THREADS, np.uint32)
+        gpu.launch(name, THREADS // 4, 4, out, gpu.array(THREADS + 3, np.uint32, values), np.uint32(3))
+        assert out.tolist() == expected(np.arange(THREADS, dtype=np.uint32), values, 3).tolist()
+
+
 def test_computed_goto_is_refused_with_its_place() -> None:
     """CUDA has no addresses of labels."""
     body = "\nvoid *to[] = {&&a, &&b, &&c};\ngoto *to[*x];\na: *x = 1; return;\nb: *x = 2; return;\nc: *x = 3;"

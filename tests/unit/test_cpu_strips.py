@@ -17,6 +17,8 @@ PARAMETERS = "(int n, int *__restrict__ out)"
 INDEX = "int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;"
 GUARD = "if (x >= n || y >= n) return;"
 
+OWN = "__device__ __noinline__ int own(int n) { return n == 0 ? threadIdx.x : own(n - 1) ^ own(n - 1) ^ own(n - 1); }"
+
 STRIPS = {
     "plain": f"{INDEX} {GUARD} out[y * n + x] = x * 1000 + y;",
     "wide": (
@@ -50,12 +52,14 @@ BLOCKS = {
     ),
     "looks": f"{INDEX} {GUARD} ((volatile int *)out)[y * n + x] = x * 1000 + y;",
     "result": f"{INDEX} {GUARD} out[y * n + x] = atomicExch(&out[y * n + x], 0) + x * 1000 + y + 1;",
+    "function": f"{INDEX} {GUARD} out[y * n + x] = (x * 1000 + y) * (own(n % 7) < blockDim.x);",
     "prints": f'{INDEX} {GUARD} if (x > 100000) printf("%d", x); out[y * n + x] = x * 1000 + y;',
 }
 
 
 def kernel(name: str) -> str:
-    return f'extern "C" __global__ void {name}{PARAMETERS} {{ {(STRIPS | BLOCKS)[name]} }}\n'
+    body = (STRIPS | BLOCKS)[name]
+    return f'{OWN if "own(" in body else ""} extern "C" __global__ void {name}{PARAMETERS} {{ {body} }}\n'
 
 
 @pytest.fixture(scope="module")

@@ -238,6 +238,9 @@ llvm::Value *load_field(llvm::IRBuilder<> &builder, llvm::Value *ctx, llvm::Type
                         const char *name);
 /// Loads the values of `view` that are the same for all threads of the block.
 void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &view);
+/// Takes what LLVM has inferred of memory from functions that read their thread's position, themselves or in others: to
+/// LLVM it is a constant so far. They are not inlined any more, as a region knows the position as values of its own.
+void forget_effects_of_positions(llvm::Module &module);
 void lower_positions_by_context(llvm::Function &function);
 
 } // namespace vgc

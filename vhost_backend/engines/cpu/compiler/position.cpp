@@ -1,6 +1,7 @@
 // Position of a thread: threadIdx, blockIdx, blockDim and gridDim as values.
 #include "compiler.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/InstIterator.h"
 
@@ -215,6 +216,28 @@ void load_block_view(llvm::IRBuilder<> &builder, llvm::Value *ctx, ThreadView &v
         load_field(builder, ctx, builder.getPtrTy(), offsetof(vgc_cpu_ctx, dynamic_shared), "dynamic");
 }
 
+void forget_effects_of_positions(llvm::Module &module)
+{
+    llvm::SmallSetVector<llvm::Function *, 16> readers;
+    const auto take_callers = [&](llvm::Function &callee) {
+        for (llvm::User *user : callee.users())
+            if (auto *call = llvm::dyn_cast<llvm::CallBase>(user)) {
+                if (!is_position_name(callee.getName()))
+                    call->removeFnAttr(llvm::Attribute::Memory);
+                readers.insert(call->getFunction());
+            }
+    };
+    for (llvm::Function &function : module)
+        if (is_position_name(function.getName()))
+            take_callers(function);
+    for (size_t i = 0; i < readers.size(); i++) {
+        readers[i]->removeFnAttr(llvm::Attribute::Memory);
+        readers[i]->removeFnAttr(llvm::Attribute::AlwaysInline);
+        readers[i]->addFnAttr(llvm::Attribute::NoInline);
+        take_callers(*readers[i]);
+    }
+}
+
 /// Makes functions that were not inlined read their thread's position through a thread-local pointer.
 void lower_positions_by_context(llvm::Function &function)
 {
@@ -234,8 +257,12 @@ void lower_positions_by_context(llvm::Function &function)
     llvm::Value *ctx = builder.CreateLoad(builder.getPtrTy(), current, "ctx");
     ThreadView view{};
     load_block_view(builder, ctx, view);
-    for (unsigned axis = 0; axis < 3; axis++)
-        view.tid[axis] = load_field(builder, ctx, builder.getInt32Ty(), offsetof(vgc_cpu_ctx, tid) + 4 * axis, "tid");
+    for (unsigned axis = 0; axis < 3; axis++) {
+        auto *tid = llvm::cast<llvm::LoadInst>(
+            load_field(builder, ctx, builder.getInt32Ty(), offsetof(vgc_cpu_ctx, tid) + 4 * axis, "tid"));
+        tid->setVolatile(true); // else calls leave the loop over threads, whose region stores to memory of its own
+        view.tid[axis] = tid;
+    }
     llvm::Value *plane = builder.CreateAdd(builder.CreateMul(view.tid[2], view.block_dim[1]), view.tid[1]);
     view.linear = builder.CreateAdd(builder.CreateMul(plane, view.block_dim[0]), view.tid[0]);
     for (llvm::CallInst *call : calls) {

@@ -160,6 +160,7 @@ void check_no_waits(const llvm::Module &module)
 
 void form_regions(llvm::Module &module, Program &program)
 {
+    forget_effects_of_positions(module);
     for (Kernel &kernel : program.kernels) {
         note_function(kernel.name);
         form_kernel(kernel);
