@@ -271,11 +271,22 @@ def test_a_failed_launch_makes_a_fault_record(one: ControlRig, what: int, code: 
     assert [r.kind for r in heard(one, Function.PERF)] == ["block_begin", "block_end"], "the block that was left ended"
 
 
-def test_the_fault_record_of_a_dying_worker_is_in_the_area() -> None:
+@pytest.mark.parametrize(
+    ("kernel", "shape", "block", "thread"),
+    [
+        ("dies", (2, 32), 1, 0),
+        ("dies_late", (1, 96), 0, 70),
+        ("dies_in_strip", (64, 4), 25, 0),
+        ("dies_in_strip", (4, 64), 1, 36),
+    ],
+)
+def test_the_fault_record_of_a_dying_worker_is_in_the_area(
+    kernel: str, shape: tuple[int, int], block: int, thread: int
+) -> None:
     """A worker that dies of a kernel's fault leaves the record in the area, which the daemon has mapped, too."""
     with laid_out(pes=1) as area:
         os.set_inheritable(area.fd, True)
-        argv = [sys.executable, "-m", "tests.unit.control_fault_child", str(area.fd)]
+        argv = [sys.executable, "-m", "tests.unit.control_fault_child", str(area.fd), kernel, *map(str, shape)]
         done = subprocess.run(
             argv, cwd=REPOSITORY, capture_output=True, text=True, close_fds=False, check=False, timeout=HANGS_AFTER_S
         )
@@ -284,7 +295,10 @@ def test_the_fault_record_of_a_dying_worker_is_in_the_area() -> None:
         area.tails[1] = 0
         (record,) = area.take(1)
         assert record.words()[0] == lib.VGC_CTL_FAULT_KERNEL
-        assert record.payload[8:].startswith(b"invalid address 0x10 in kernel 'dies', block (1,0,0), thread (")
+        assert (record.block, record.warp) == (block, thread // 32)
+        said = record.payload[8:].decode()
+        assert said.startswith("invalid address 0x")
+        assert said.endswith(f"in kernel '{kernel}', block ({block},0,0), thread ({thread},0,0)")
 
 
 # ---- polling -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,11 @@ extern "C" __global__ void wait_for(int *flag, int *out, int value) {
 }
 extern "C" __global__ void append(int *out, int value) { out[0] = out[0] * 10 + value; }
 extern "C" __global__ void count(int *out) { atomicAdd(out, 1); }
+extern "C" __global__ void row(int quick, int *__restrict__ out) { // whose blocks run in strips
+    int x = blockIdx.x * blockDim.x + threadIdx.x, sum = 0, rounds = x < quick ? 1 : 20000;
+    for (int k = 0; k < rounds; k++) sum = (sum * 3 + k) ^ x;
+    out[x] = sum | 1;
+}
 """
 
 
@@ -266,6 +271,18 @@ def test_cancel_ends_all_operations_of_a_context_and_no_others(queue: Queue) -> 
     assert [op.status for op in (running, *queued, record)] == [Status.CANCELLED] * 5
     assert untouched.status == Status.OK
     assert (out[0] in (0, 1), other[0]) == (True, 4)
+
+
+def test_cancel_stops_blocks_that_run_as_one_like_a_large_block(queue: Queue) -> None:
+    handle = queue.gpu.engine.handle
+    threads, quick, largest = 1 << 18, 1 << 17, 1024
+    out = queue.gpu.array(threads, np.int32)
+    running = queue.launch("row", np.int32(quick), out, grid=threads // 64, block=64, context=3)
+    until(out[quick:].any)
+    handle.ops.cancel(handle, 3)
+    had_run = np.count_nonzero(out)
+    queue.wait(running)
+    assert np.count_nonzero(out) - had_run <= largest * handle.num_pes
 
 
 def test_context_number_works_again_after_cancel(queue: Queue) -> None:

@@ -368,6 +368,8 @@ void cpu_set_current_pe(struct cpu_pe *pe);
 void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size);
 /* The warp of that thread, as far as it is known. */
 uint32_t cpu_warp_of(const struct cpu_pe *pe);
+/* How many of the blocks that run as one lie before that thread's. */
+uint32_t cpu_blocks_before(const struct cpu_pe *pe);
 
 /* schedule.c: runs a block; leaves through pe->leave_block on failure. */
 void cpu_run_block(struct cpu_pe *pe, const struct cpu_launch *launch);

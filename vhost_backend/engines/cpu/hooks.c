@@ -80,6 +80,7 @@ void cpu_hook_fault(struct cpu_pe *pe, enum vgc_ctl_fault code, const char *text
 {
     struct vgc_ctl_unit unit = pe->unit;
     unit.warp = cpu_warp_of(pe);
+    unit.block += cpu_blocks_before(pe);
     cpu_clock_anchor(&unit, &pe->engine->clock);
     vgc_ctl_fault_text(&unit, code, (const uint8_t *)text, (uint32_t)strlen(text));
 }

@@ -14,8 +14,9 @@ enum {
         1 << 15,        /* of the time stamp counter, about 10 us: blocks that are taken at once should take as long */
     CHUNK_BLOCKS = 256, /* and should not be more */
     STRIP_LEAST = 64,   /* threads of a row of blocks that run as one, if the grid has them... */
-    STRIP_TICKS = 16 * CHUNK_TICKS, /* ...and they take no longer */
-    STRIP_MOST = 256, /* likewise if blocks have several rows, whose memory should stay in the cache meanwhile */
+    STRIP_TICKS = 16 * CHUNK_TICKS,   /* ...and they take no longer */
+    STRIP_MOST = VGC_CPU_MAX_THREADS, /* threads of a row, so that a launch stops as soon as one of large blocks does */
+    STRIP_MOST_OF_ROWS = 256,         /* if blocks have several rows, whose memory should stay in the cache meanwhile */
 };
 
 /* ---- taking work -------------------------------------------------------------------------------------------- */
@@ -205,8 +206,8 @@ static uint32_t strip_of(const struct cpu_pe *pe, const struct cpu_launch *launc
     uint32_t most = ctx->grid_dim[0] - ctx->block_idx[0];
     if (!pe->runs_strips)
         return 1;
-    if (launch->num_threads > ctx->block_dim[0])
-        most = most < STRIP_MOST / ctx->block_dim[0] ? most : STRIP_MOST / ctx->block_dim[0];
+    uint32_t room = launch->num_threads > ctx->block_dim[0] ? STRIP_MOST_OF_ROWS : STRIP_MOST;
+    most = most < room / ctx->block_dim[0] ? most : room / ctx->block_dim[0];
     most = left < most ? (uint32_t)left : most;
     return most < 1 ? 1 : most;
 }
