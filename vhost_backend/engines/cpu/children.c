@@ -32,6 +32,7 @@ struct cpu_level {
     uint32_t last;
     struct cpu_launch *parent;
     int launch_error; /* the parent's */
+    bool is_checked;
     struct cpu_launch child;
     /* of the child while the parent runs, of the parent while the child runs */
     uint8_t *shared;
@@ -73,6 +74,7 @@ static void enter(struct cpu_pe *pe, struct cpu_level *level)
     level->last = pe->last;
     level->parent = pe->inner;
     level->launch_error = pe->launch_error;
+    level->is_checked = pe->is_checked;
     level->child = (struct cpu_launch){
         .op = pe->inner->op, .number = pe->inner->number, .kernel = pe->inner->kernel, .root = pe->inner->root};
     swap_memory(pe, level);
@@ -88,6 +90,7 @@ static void leave(struct cpu_pe *pe, struct cpu_level *level)
     pe->last = level->last;
     pe->inner = level->parent;
     pe->launch_error = level->launch_error;
+    pe->is_checked = level->is_checked;
     pe->depth--;
 }
 
