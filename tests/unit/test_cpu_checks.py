@@ -534,6 +534,113 @@ def test_accesses_behind_blocks_of_malloc_are_found(own: tuple[Rig, Any, Any]) -
         gpu.launch("beyond", 1, 8, given, out, np.int32(10))
 
 
+FREED = r"""
+__device__ int *kept;
+extern "C" __global__ void read(int *o, int n) {
+    int *p = (int *)malloc(40);
+    p[n] = 3;
+    free(p); // freed
+    o[0] = p[n]; // read
+}
+extern "C" __global__ void write(int *o, int n) {
+    if (threadIdx.x == 0) { kept = new int[10]; delete[] kept; }
+    __syncthreads();
+    atomicAdd(kept + n, 1); // write
+}
+extern "C" __global__ void later(int *o, int n) { o[0] = kept[n]; /* later */ }
+extern "C" __global__ void twice(int *o, int n) {
+    int *p = (int *)malloc(40), *q = (int *)malloc(40);
+    for (int i = 0; i < n; i++) free(p); // twice
+    free(q);
+    o[0] = n;
+}
+extern "C" __global__ void rounds(int *o, int n) {
+    for (int i = 0; i < n; i++) {
+        int *p = (int *)malloc(4 << i % 17);
+        if (!p) { o[0] = i; return; }
+        p[i % 3 ? 0 : (1 << i % 17) - 1] = i;
+        free(p);
+    }
+    o[0] = n;
+}
+extern "C" __global__ void whole(int *o, int n) { // nearly all of the heap, again and again
+    for (int i = 0; i < n; i++) {
+        char *p = (char *)malloc(i % 2 ? 1 << 20 : 7 << 20);
+        if (!p) { o[0] = i; return; }
+        p[0] = 1;
+        free(p);
+    }
+    o[0] = n;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def freed() -> Iterator[tuple[Rig, Any]]:
+    with rig() as gpu:
+        gpu.load(FREED, ("--memcheck", "--leak-check"))
+        yield gpu, gpu.array(16, np.int32)
+
+
+def test_accesses_to_freed_blocks_are_reported(freed: tuple[Rig, Any]) -> None:
+    gpu, out = freed
+    out[0] = 9
+    where = (
+        rf"in a block of 40 bytes that was freed at source.cu:{line_of(FREED, 'freed')}:\d+, index 3, in kernel 'read'"
+    )
+    text = failure(gpu, "read", out, np.int32(3), block=1, grid=1)
+    assert re.match(rf"memcheck: source.cu:{line_of(FREED, 'read')}:\d+: read of 4 bytes at 0x\w+, {where}", text), text
+    assert out[0] == 0
+    text = failure(gpu, "read", out, np.int32(11), block=1, grid=1)
+    assert "behind the end of" in text
+
+
+def test_freed_blocks_are_known_to_other_threads_and_launches(freed: tuple[Rig, Any]) -> None:
+    gpu, out = freed
+    freed_in = f"in a block of 40 bytes that was freed at source.cu:{line_of(FREED, 'write') - 2}:"
+    text = failure(gpu, "write", out, np.int32(2), block=64, grid=1)
+    assert re.match(rf"memcheck: source.cu:{line_of(FREED, 'write')}:\d+: atomic operation of 4 bytes at", text), text
+    assert freed_in in text
+    text = failure(gpu, "later", out, np.int32(2), block=1, grid=1)
+    assert re.match(rf"memcheck: source.cu:{line_of(FREED, 'later')}:\d+: read of 4 bytes", text), text
+    assert freed_in in text
+
+
+def test_a_second_free_is_reported_with_the_place_of_the_first(freed: tuple[Rig, Any]) -> None:
+    gpu, out = freed
+    gpu.launch("twice", 1, 1, out, np.int32(1))
+    text = failure(gpu, "twice", out, np.int32(2), block=1, grid=1)
+    place = rf"source.cu:{line_of(FREED, 'twice')}:\d+"
+    wanted = rf"memcheck: {place}: free\(\) of 0x\w+, a block of 40 bytes that was freed at {place}, in kernel 'twice'"
+    assert re.match(wanted, text), text
+    assert out[0] == 2
+
+
+@pytest.mark.parametrize("name", ["rounds", "whole"])
+def test_the_heap_does_not_run_out_of_freed_blocks(freed: tuple[Rig, Any], name: str) -> None:
+    gpu, out = freed
+    for _ in range(2):
+        gpu.launch(name, 1, 1, out, np.int32(5000))
+        assert out[0] == 5000
+
+
+def test_freed_blocks_are_no_leaks_and_go_with_their_program() -> None:
+    with rig() as gpu:
+        out = gpu.array(16, np.int32)
+        for _ in range(2):
+            program = gpu.load(FREED, ("--memcheck", "--leak-check"))
+            other = gpu.load(FREED.replace(" void ", " void other_"), ("--memcheck",))
+            gpu.launch("rounds", 2, 8, out, np.int32(50))
+            gpu.launch("other_rounds", 2, 8, out, np.int32(50))
+            gpu.engine.unload_program(program)
+            gpu.programs.remove(program)
+            gpu.launch("other_rounds", 1, 1, out, np.int32(3000))
+            assert out[0] == 3000
+            gpu.engine.unload_program(other)
+            gpu.programs.remove(other)
+            assert gpu.take_output()[0] == ""
+
+
 @pytest.mark.parametrize("options", [("--leak-check",), ("--memcheck", "--leak-check"), ("--memcheck",)])
 def test_blocks_that_are_not_freed_are_reported_when_the_program_is_unloaded(options: tuple[str, ...]) -> None:
     with rig() as gpu:

@@ -16,20 +16,114 @@ struct leak {
     uint64_t bytes;
 };
 
-void __vgc_heap_note(void *block, uint64_t bytes, const struct vgc_cpu_access *place)
+/* Takes out the block that was freed first; false: no block is kept. Lock held. */
+static bool take_freed(struct cpu_quarantine *quarantine, struct cpu_freed *freed)
 {
-    struct cpu_pe *pe = cpu_current_pe();
-    const struct cpu_block noted = {{(uintptr_t)block, bytes}, place, pe->inner->kernel->name};
-    if (block != NULL)
-        cpu_bounds_add_block(&pe->engine->blocks, &noted);
+    uint32_t count = atomic_load(&quarantine->count);
+    if (count == 0)
+        return false;
+    *freed = quarantine->ring[quarantine->first];
+    quarantine->first = (quarantine->first + 1) % CPU_FREED_BLOCKS;
+    quarantine->bytes -= freed->bytes;
+    atomic_store(&quarantine->count, count - 1);
+    return true;
 }
 
-void __vgc_heap_forget(void *block)
+/* Gives the block that was freed first back to its heap; false: no block is kept, or those that are left take no more
+ * than `most` bytes and leave room for `room` more. */
+static bool give_back(struct cpu_engine *engine, uint64_t most, uint32_t room)
 {
-    struct cpu_bounds *blocks = &cpu_current_pe()->engine->blocks;
-    struct cpu_extent known;
-    if (cpu_bounds_find(blocks, (uintptr_t)block, &known) && known.first == (uintptr_t)block)
-        cpu_bounds_remove(blocks, known.first);
+    struct cpu_quarantine *quarantine = &engine->quarantine;
+    struct cpu_freed freed;
+    pthread_mutex_lock(&quarantine->lock);
+    bool is_enough = quarantine->bytes <= most && atomic_load(&quarantine->count) + room <= CPU_FREED_BLOCKS;
+    bool is_taken = !is_enough && take_freed(quarantine, &freed);
+    pthread_mutex_unlock(&quarantine->lock);
+    if (is_taken) {
+        cpu_bounds_remove(&engine->blocks, (uintptr_t)freed.block);
+        __vgc_heap_release(freed.heap, freed.heap_bytes, freed.block);
+    }
+    return is_taken;
+}
+
+/* Keeps a freed block; false: there is no room. */
+static bool keep(struct cpu_quarantine *quarantine, const struct cpu_freed *freed)
+{
+    pthread_mutex_lock(&quarantine->lock);
+    uint32_t count = atomic_load(&quarantine->count);
+    bool has_room = count < CPU_FREED_BLOCKS;
+    if (has_room) {
+        quarantine->ring[(quarantine->first + count) % CPU_FREED_BLOCKS] = *freed;
+        quarantine->bytes += freed->bytes;
+        atomic_store(&quarantine->count, count + 1);
+    }
+    pthread_mutex_unlock(&quarantine->lock);
+    return has_room;
+}
+
+/* Forgets the freed blocks of an image that goes. */
+static void forget_freed(struct cpu_quarantine *quarantine, const struct cpu_extent *image)
+{
+    struct cpu_freed freed;
+    pthread_mutex_lock(&quarantine->lock);
+    for (uint32_t left = atomic_load(&quarantine->count); left > 0 && take_freed(quarantine, &freed); left--)
+        if ((uintptr_t)freed.heap - image->first >= image->size) {
+            uint32_t count = atomic_load(&quarantine->count);
+            quarantine->ring[(quarantine->first + count) % CPU_FREED_BLOCKS] = freed;
+            quarantine->bytes += freed.bytes;
+            atomic_store(&quarantine->count, count + 1);
+        }
+    pthread_mutex_unlock(&quarantine->lock);
+}
+
+void *__vgc_heap_allocate_checked(void *heap, uint64_t heap_bytes, uint64_t bytes, uint64_t align,
+                                  const struct vgc_cpu_access *place)
+{
+    struct cpu_pe *pe = cpu_current_pe();
+    void *block = __vgc_heap_allocate(heap, heap_bytes, bytes, align);
+    while (block == NULL && bytes != 0 && give_back(pe->engine, 0, 0))
+        block = __vgc_heap_allocate(heap, heap_bytes, bytes, align);
+    const struct cpu_block noted = {{(uintptr_t)block, bytes}, place, pe->inner->kernel->name, NULL};
+    if (block != NULL)
+        cpu_bounds_add_block(&pe->engine->blocks, &noted);
+    return block;
+}
+
+static void report_second_free(struct cpu_pe *pe, const struct vgc_cpu_access *place, const struct cpu_block *block)
+{
+    char where[256];
+    if (!cpu_is_new_finding(pe, place, NULL))
+        return;
+    cpu_describe(pe, where, sizeof(where));
+    cpu_report(pe,
+               "memcheck: %s:%u:%u: free() of %#" PRIx64 ", a block of %" PRIu64
+               " bytes that was freed at %s:%u:%u, in %s",
+               place->file, place->line, place->column, block->extent.first, block->extent.size, block->freed->file,
+               block->freed->line, block->freed->column, where);
+}
+
+void __vgc_heap_release_checked(void *heap, uint64_t heap_bytes, void *memory, const struct vgc_cpu_access *place)
+{
+    struct cpu_pe *pe = cpu_current_pe();
+    struct cpu_engine *engine = pe->engine;
+    struct cpu_block block = {.freed = NULL};
+    switch (cpu_bounds_free_block(&engine->blocks, (uintptr_t)memory, place, &block)) {
+    case CPU_BLOCK_FREED:
+        report_second_free(pe, place, &block);
+        return;
+    case CPU_BLOCK_IN_USE:
+        if ((place->checks & VGC_CPU_KERNEL_MEMCHECK) != 0 && block.extent.size <= heap_bytes / 4) {
+            while (give_back(engine, heap_bytes / 4 - block.extent.size, 1))
+                ;
+            if (keep(&engine->quarantine, &(struct cpu_freed){heap, heap_bytes, memory, block.extent.size}))
+                return;
+        }
+        cpu_bounds_remove(&engine->blocks, block.extent.first);
+        break;
+    case CPU_BLOCK_UNKNOWN:
+        break;
+    }
+    __vgc_heap_release(heap, heap_bytes, memory);
 }
 
 /* Prints the leaks of places that are one too many, and that there may be others. Engine's lock held. */
@@ -65,8 +159,11 @@ void cpu_blocks_end(struct cpu_engine *engine, const struct cpu_extent *image, b
     struct cpu_block block;
     size_t count = 0;
     uint64_t all = 0;
+    forget_freed(&engine->quarantine, image);
     while (cpu_bounds_take_block(&engine->blocks, image, &block)) {
         size_t i = 0;
+        if (block.freed != NULL)
+            continue;
         while (i < count && leaks[i].first.place != block.place)
             i++;
         struct leak *leak = i < MOST_LEAKS ? &leaks[i] : &others;

@@ -78,6 +78,33 @@ void cpu_bounds_add_block(struct cpu_bounds *bounds, const struct cpu_block *blo
     pthread_mutex_unlock(&bounds->lock);
 }
 
+enum cpu_block_state cpu_bounds_free_block(struct cpu_bounds *bounds, uint64_t first,
+                                           const struct vgc_cpu_access *freed, struct cpu_block *block)
+{
+    enum cpu_block_state state = CPU_BLOCK_UNKNOWN;
+    pthread_mutex_lock(&bounds->lock);
+    struct cpu_bound *bound = at(bounds, first);
+    if (bound != NULL && bound->extent.first == first) {
+        *block = bound->block;
+        state = bound->block.freed == NULL ? CPU_BLOCK_IN_USE : CPU_BLOCK_FREED;
+        if (state == CPU_BLOCK_IN_USE)
+            bound->block.freed = freed;
+    }
+    pthread_mutex_unlock(&bounds->lock);
+    return state;
+}
+
+bool cpu_bounds_find_freed(struct cpu_bounds *bounds, uint64_t address, struct cpu_block *block)
+{
+    pthread_mutex_lock(&bounds->lock);
+    const struct cpu_bound *bound = at(bounds, address);
+    bool is_freed = bound != NULL && bound->block.freed != NULL;
+    if (is_freed)
+        *block = bound->block;
+    pthread_mutex_unlock(&bounds->lock);
+    return is_freed;
+}
+
 bool cpu_bounds_take_block(struct cpu_bounds *bounds, const struct cpu_extent *within, struct cpu_block *block)
 {
     pthread_mutex_lock(&bounds->lock);

@@ -129,6 +129,32 @@ static void report(struct cpu_pe *pe, uint64_t address, uint64_t base, uint64_t 
                access->line, access->column, cpu_access_name(access), bytes, address, miss, object, index, where);
 }
 
+/* Reports an access to a block that was freed. */
+static void report_freed(struct cpu_pe *pe, uint64_t address, uint64_t base, uint64_t bytes,
+                         const struct vgc_cpu_access *access, const struct cpu_block *block)
+{
+    char where[256], index[64] = "";
+    if (!cpu_is_new_finding(pe, access, NULL))
+        return;
+    if (base != 0 && (int64_t)(address - base) % (int64_t)bytes == 0)
+        snprintf(index, sizeof(index), ", index %" PRId64, (int64_t)(address - base) / (int64_t)bytes);
+    cpu_describe(pe, where, sizeof(where));
+    cpu_report(pe,
+               "memcheck: %s:%u:%u: %s of %" PRIu64 " bytes at %#" PRIx64 ", in a block of %" PRIu64
+               " bytes that was freed at %s:%u:%u%s, in %s",
+               access->file, access->line, access->column, cpu_access_name(access), bytes, address, block->extent.size,
+               block->freed->file, block->freed->line, block->freed->column, index, where);
+}
+
+/* The memory to which an access goes that must not happen. */
+static uint8_t *refuse(struct cpu_pe *pe, const struct vgc_cpu_access *access)
+{
+    if ((access->flags & VGC_ACCESS_LARGE) != 0)
+        cpu_leave_launch(pe);
+    memset(pe->checks->zeroes, 0, VGC_CPU_SCRATCH);
+    return (access->flags & VGC_ACCESS_WRITE) != 0 ? pe->checks->sink : pe->checks->zeroes;
+}
+
 /* Reports an access outside of its object. */
 static void report_miss(struct cpu_pe *pe, uint64_t address, uint64_t base, uint64_t bytes,
                         const struct vgc_cpu_access *access, bool is_found, struct cpu_extent *extent)
@@ -196,13 +222,17 @@ uint8_t *__vgc_check(uint8_t *pointer, uint8_t *base_pointer, uint64_t bytes, co
         return pointer;
     if ((access->checks & VGC_CPU_KERNEL_MEMCHECK) != 0) {
         struct cpu_extent extent;
+        struct cpu_block block;
         bool is_found = find_object(pe, address, base, access, &extent);
         if (!is_found || !contains(&extent, address, bytes)) {
             report_miss(pe, address, base, bytes, access, is_found, &extent);
-            if ((access->flags & VGC_ACCESS_LARGE) != 0)
-                cpu_leave_launch(pe);
-            memset(pe->checks->zeroes, 0, VGC_CPU_SCRATCH);
-            return (access->flags & VGC_ACCESS_WRITE) != 0 ? pe->checks->sink : pe->checks->zeroes;
+            return refuse(pe, access);
+        }
+        if (access->kind == VGC_OBJECT_POINTER &&
+            atomic_load_explicit(&pe->engine->quarantine.count, memory_order_relaxed) != 0 &&
+            cpu_bounds_find_freed(&pe->engine->blocks, address, &block)) {
+            report_freed(pe, address, base, bytes, access, &block);
+            return refuse(pe, access);
         }
     }
     if (access->kind == VGC_OBJECT_LOCAL) {

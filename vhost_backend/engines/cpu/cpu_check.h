@@ -49,8 +49,9 @@ uint8_t *__vgc_check(uint8_t *address, uint8_t *base, uint64_t bytes, const stru
                      uint64_t value);
 
 /* blocks.c, for kernels */
-void __vgc_heap_note(void *block, uint64_t bytes, const struct vgc_cpu_access *place);
-void __vgc_heap_forget(void *block);
+void *__vgc_heap_allocate_checked(void *heap, uint64_t heap_bytes, uint64_t bytes, uint64_t align,
+                                  const struct vgc_cpu_access *place);
+void __vgc_heap_release_checked(void *heap, uint64_t heap_bytes, void *memory, const struct vgc_cpu_access *place);
 
 /* race.c */
 /* Checks an access to shared memory, at an offset from its begin. */

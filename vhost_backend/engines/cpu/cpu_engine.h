@@ -37,6 +37,7 @@ enum {
     CPU_STACK_BYTES = 1 << 20,
     CPU_SIGNAL_STACK_BYTES = 64 << 10,
     CPU_MAX_BLOCKS = 1 << 16,    /* of malloc() in checked kernels that are noted at a time */
+    CPU_FREED_BLOCKS = 1024,     /* of these, freed, that are noted at a time */
     CPU_FRAME_BYTES = 256 << 10, /* frame that every PE has; larger ones are charged to programs */
     CPU_INLINE_COPY = 256 << 10, /* bytes; smaller copies are made at once by the submitter */
     CPU_COPY_SLICE = 256 << 10,  /* bytes per poll: faster than larger slices, and short enough for other requests */
@@ -92,6 +93,24 @@ struct cpu_block {
     struct cpu_extent extent;
     const struct vgc_cpu_access *place;
     const char *kernel;
+    const struct vgc_cpu_access *freed; /* place of its free(); NULL: it is in use */
+};
+
+/* A block that was freed, and that its heap gets back later. */
+struct cpu_freed {
+    uint8_t *heap;
+    uint64_t heap_bytes;
+    uint8_t *block;
+    uint64_t bytes;
+};
+
+/* Blocks of malloc() that were freed last, in kernels with --memcheck, so that accesses to them are found. */
+struct cpu_quarantine {
+    pthread_mutex_t lock;
+    struct cpu_freed ring[CPU_FREED_BLOCKS];
+    uint32_t first;
+    atomic_uint count;
+    uint64_t bytes;
 };
 
 /* Extents that kernels may access, by address. */
@@ -244,8 +263,9 @@ struct cpu_engine {
     struct cpu_output outputs[VGC_MAX_CONTEXTS + 1];
     struct cpu_bounds bounds;
     struct cpu_bounds blocks; /* of malloc() in checked kernels; within the programs' images */
-    uint64_t region;          /* where the guest's region is, or 0 */
-    struct cpu_pe *pes;       /* array of num_pes */
+    struct cpu_quarantine quarantine;
+    uint64_t region;    /* where the guest's region is, or 0 */
+    struct cpu_pe *pes; /* array of num_pes */
     uint32_t started_pes;
     uint64_t launches_started;
     /* the control system */
@@ -287,6 +307,12 @@ void cpu_bounds_remove(struct cpu_bounds *bounds, uint64_t first);
 void cpu_bounds_free(struct cpu_bounds *bounds);
 /* Notes a block, if there is room. */
 void cpu_bounds_add_block(struct cpu_bounds *bounds, const struct cpu_block *block);
+enum cpu_block_state { CPU_BLOCK_UNKNOWN, CPU_BLOCK_IN_USE, CPU_BLOCK_FREED };
+/* Notes that the block at `first` is freed at a place; returns what it was until now, and the block. */
+enum cpu_block_state cpu_bounds_free_block(struct cpu_bounds *bounds, uint64_t first,
+                                           const struct vgc_cpu_access *freed, struct cpu_block *block);
+/* Finds the freed block that has the address; false: none has it. */
+bool cpu_bounds_find_freed(struct cpu_bounds *bounds, uint64_t address, struct cpu_block *block);
 /* Takes out the last block that begins behind the first byte of `within`; false: none does. */
 bool cpu_bounds_take_block(struct cpu_bounds *bounds, const struct cpu_extent *within, struct cpu_block *block);
 /* The extent that has the address; false: no extent has it. */

@@ -46,6 +46,7 @@ static void free_engine(struct cpu_engine *engine)
     cpu_bounds_free(&engine->blocks);
     pthread_mutex_destroy(&engine->bounds.lock);
     pthread_mutex_destroy(&engine->blocks.lock);
+    pthread_mutex_destroy(&engine->quarantine.lock);
     pthread_mutex_destroy(&engine->programs_lock);
     pthread_mutex_destroy(&engine->sampler.lock);
     pthread_cond_destroy(&engine->sampler.work);
@@ -122,6 +123,7 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
     pthread_cond_init(&engine->sampler.work, NULL);
     pthread_mutex_init(&engine->bounds.lock, NULL);
     pthread_mutex_init(&engine->blocks.lock, NULL);
+    pthread_mutex_init(&engine->quarantine.lock, NULL);
     cpu_firmware_start(engine);
     pthread_cond_init(&engine->work, NULL);
     return &engine->base;

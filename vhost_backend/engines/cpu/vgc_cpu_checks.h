@@ -49,9 +49,11 @@ struct vgc_cpu_access {
  * uint8_t *__vgc_check(uint8_t *address, uint8_t *base, uint64_t bytes, const struct vgc_cpu_access *access,
  *                      uint64_t value);
  *
- * Notes a block that malloc() has given at a place, NULL included; forgets one that free() takes.
+ * In the place of __vgc_heap_allocate() and __vgc_heap_release(), called at a place:
  *
- * void __vgc_heap_note(void *block, uint64_t bytes, const struct vgc_cpu_access *place);
- * void __vgc_heap_forget(void *block); */
+ * void *__vgc_heap_allocate_checked(void *heap, uint64_t heap_bytes, uint64_t bytes, uint64_t align,
+ *                                   const struct vgc_cpu_access *place);
+ * void __vgc_heap_release_checked(void *heap, uint64_t heap_bytes, void *memory, const struct vgc_cpu_access *place);
+ */
 
 #endif

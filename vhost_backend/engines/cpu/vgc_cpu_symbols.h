@@ -16,8 +16,8 @@ VGC_CPU_SYMBOL(__vgc_globaltimer)
 /* memory of kernels (heap.c) */
 VGC_CPU_SYMBOL(__vgc_heap_allocate)
 VGC_CPU_SYMBOL(__vgc_heap_release)
-VGC_CPU_SYMBOL(__vgc_heap_note)
-VGC_CPU_SYMBOL(__vgc_heap_forget)
+VGC_CPU_SYMBOL(__vgc_heap_allocate_checked)
+VGC_CPU_SYMBOL(__vgc_heap_release_checked)
 /* launches (children.c) */
 VGC_CPU_SYMBOL(__vgc_launch)
 VGC_CPU_SYMBOL(__vgc_launch_error)

@@ -126,7 +126,7 @@ class Checker
         }
     }
 
-    /// Tells the runtime of blocks that malloc() gives, and of those that free() takes.
+    /// Calls checked forms of what malloc() and free() call, which also get the place.
     void follow_heap(llvm::Function &function)
     {
         std::vector<llvm::CallInst *> calls;
@@ -136,19 +136,20 @@ class Checker
                 calls.push_back(call);
         for (llvm::CallInst *call : calls) {
             const llvm::StringRef name = call->getCalledFunction()->getName();
-            if (name == "__vgc_heap_allocate") {
-                builder_.SetInsertPoint(call->getNextNode());
-                const Access access = {call, 0, call->getArgOperand(2), VGC_ACCESS_WRITE};
-                builder_.CreateCall(module_.getOrInsertFunction("__vgc_heap_note", builder_.getVoidTy(),
-                                                                builder_.getPtrTy(), builder_.getInt64Ty(),
-                                                                builder_.getPtrTy()),
-                                    {call, call->getArgOperand(2), record(access, Root(), checks_ & HEAP_CHECKS)});
-            } else if (name == "__vgc_heap_release") {
-                builder_.SetInsertPoint(call);
-                builder_.CreateCall(
-                    module_.getOrInsertFunction("__vgc_heap_forget", builder_.getVoidTy(), builder_.getPtrTy()),
-                    {call->getArgOperand(2)});
-            }
+            if (name != "__vgc_heap_allocate" && name != "__vgc_heap_release")
+                continue;
+            builder_.SetInsertPoint(call);
+            std::vector<llvm::Value *> arguments(call->arg_begin(), call->arg_end());
+            arguments.push_back(
+                record({call, 0, call->getArgOperand(2), VGC_ACCESS_WRITE}, Root(), checks_ & HEAP_CHECKS));
+            std::vector<llvm::Type *> types;
+            for (const llvm::Value *argument : arguments)
+                types.push_back(argument->getType());
+            auto *type = llvm::FunctionType::get(call->getType(), types, false);
+            auto *checked =
+                builder_.CreateCall(module_.getOrInsertFunction((name + "_checked").str(), type), arguments);
+            call->replaceAllUsesWith(checked);
+            call->eraseFromParent();
         }
     }
 
