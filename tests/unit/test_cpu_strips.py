@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from tests.limits import HANGS_AFTER_S
+from tests.unit.control_rig import control_rig
 from tests.unit.cpu_rig import Rig, rig
+from vhost_backend._dataplane import lib
 from vhost_backend.engines.cpu import CpuEngine
+from virtio_proto.control.records import Function
 
 PARAMETERS = "(int n, int *__restrict__ out)"
 INDEX = "int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;"
@@ -93,3 +96,19 @@ def runs_in_strips(name: str, folder: Path) -> bool:
 @pytest.mark.parametrize("name", [*STRIPS, *BLOCKS])
 def test_only_kernels_that_cannot_notice_run_in_strips(name: str, tmp_path: Path) -> None:
     assert runs_in_strips(name, tmp_path) == (name in STRIPS)
+
+
+def test_blocks_that_the_control_system_watches_run_one_by_one() -> None:
+    n, blocks = 16, 4
+    y, x = np.mgrid[:n, :n]
+    with control_rig(pes=1) as made:
+        made.load(kernel("plain"))
+        made.area.open(1, Function.PERF)
+        made.area.bind(0, Function.PERF, 1)
+        for attention in (0, lib.VGC_CTL_ATTEND_BLOCKS, 0):
+            made.area.attend(0, attention)
+            out = made.rig.array((n, n), np.int32, -1)
+            made.rig.launch("plain", (blocks, blocks), (4, 4), np.int32(n), out)
+            assert np.array_equal(out, 1000 * x + y)
+            watched = [record.block for record in made.area.take(1) if record.kind == "block_end"]
+            assert watched == (list(range(blocks**2)) if attention else [])
