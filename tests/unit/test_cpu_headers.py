@@ -235,13 +235,16 @@ def test_kernels_that_launch_nothing_have_errors_and_their_texts() -> None:
             """#include <cstdio>
             #define CHECK(call) do { cudaError_t e = (call); printf("%s %s\\n", cudaGetErrorName(e), cudaGetErrorString(e)); } while (0)
             __host__ __device__ void check() { CHECK(cudaGetLastError()); }
-            extern "C" __global__ void f() { check(); CHECK(cudaErrorInvalidValue); CHECK((cudaError_t)12345); }
+            extern "C" __global__ void f() { check(); CHECK(cudaErrorInvalidValue); CHECK(cudaErrorFileNotFound);
+                CHECK(cudaErrorContextIsDestroyed); CHECK((cudaError_t)12345); }
             int main() { check(); f<<<1, 1>>>(); CHECK(cudaDeviceSynchronize()); }"""
         )
         gpu.launch("f", 1, 1)
         assert gpu.take_output()[0].splitlines() == [
             "cudaSuccess no error",
             "cudaErrorInvalidValue invalid argument",
+            "cudaErrorFileNotFound file not found",
+            "cudaErrorContextIsDestroyed context is destroyed",
             "unrecognized error code unrecognized error code",
         ]
 
