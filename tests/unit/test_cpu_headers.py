@@ -318,5 +318,5 @@ def test_only_sources_that_may_need_them_see_headers_of_the_host(source: str) ->
     seen = {bind.source for bind in host_headers(COMPILER, LLVM_DIR).visible}
     jobs = [CpuEngine.compile_job("CUDA_SOURCE", text.encode(), (), {}) for text in (EMPTY, source + EMPTY)]
     assert [bool(seen & {bind.source for bind in job.visible}) for job in jobs] == [False, True]
-    assert [any("c++" in str(word) for word in job.command(isolated=True)[2:]) for job in jobs] == [False, True]
+    assert [any("/c++/" in str(word) for word in job.command(isolated=True)[2:]) for job in jobs] == [False, True]
     assert jobs[0].identity == jobs[1].identity
