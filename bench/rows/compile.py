@@ -95,6 +95,20 @@ def cold_large(lab: Lab) -> Iterator[Outcome]:
     yield _of_size(lab, "compile_cold_large_ms", _COPIES)
 
 
+@row("compile_cold_thrust_ms")
+def cold_thrust(lab: Lab) -> Iterator[Outcome]:
+    """PROGRAM_LOAD of a small source with Thrust's vectors that was never compiled before."""
+    device = lab.device("cpu").device
+    include = "#include <thrust/device_vector.h>\n"
+    hidden = f"#if 1\n{include}#endif\n"  # of which no prelude is made
+    own, theirs = alternate(
+        lab.samples(5, 2),
+        lambda: load_ms(device, include + fresh("cu")),
+        lambda: load_ms(device, hidden + fresh("cu")),
+    )
+    yield outcome("compile_cold_thrust_ms", own, "ms", "lower", theirs, against="the same, Thrust not precompiled")
+
+
 def _of_size(lab: Lab, name: str, copies: int) -> Outcome:
     device = lab.device("cpu").device
     own, theirs = alternate(lab.samples(5, 2), lambda: load_ms(device, large(copies)), lambda: _native_ms(copies))
