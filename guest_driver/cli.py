@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--arg", action="append", default=[], metavar="SPEC", help="one per parameter, see above")
     run.add_argument("--option", action="append", default=[], help="compiler option, such as --option=-DN=3")
+    run.add_argument("-lineinfo", "--lineinfo", action="store_true", help="faults and traps name a line of the source")
     checks = run.add_argument_group("on the software GPU alone")
     checks.add_argument("--memcheck", action="store_true", help="report accesses outside of arrays, by line and index")
     checks.add_argument("--initcheck", action="store_true", help="report reads of memory that was never written")

@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TextIO
 
-SOURCE_NAME: Final = "source.cu"
-"""Name under which the host compiles a program's text."""
-
 OTHER: Final = "other code"
 """Place of samples in the runtime, in code without a line, and in lines that were too cold to be listed."""
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guest_driver.arguments import In, Param, check_buffer, pack
 from guest_driver.device import Device
-from guest_driver.hot_lines import SOURCE_NAME
 from guest_driver.job import Timing
 from guest_driver.memory import DeviceArray
 from guest_driver.program import Unit
@@ -73,7 +72,7 @@ def parse(spec: str) -> Argument:
     """
     try:
         return _parse(spec)
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OverflowError, OSError) as error:
         raise ValueError(f"--arg {spec}: {error}; `vgc run --help` lists what is allowed") from None
 
 
@@ -157,23 +156,31 @@ def _program(device: Device | ShadowDevice, arguments: argparse.Namespace) -> Pr
 
     :raise ValueError: there are several files, and one is not a source.
     """
-    options = [*arguments.option, *(f"--{name}" for name in CHECKS if getattr(arguments, name.replace("-", "_")))]
+    lines = ("-lineinfo",) if arguments.lineinfo else ()
+    options = [
+        *arguments.option,
+        *lines,
+        *(f"--{name}" for name in CHECKS if getattr(arguments, name.replace("-", "_"))),
+    ]
     kinds = [PROGRAM_KINDS.get(file.suffix, "cuda") for file in arguments.file]
     if len(kinds) == 1:
-        return device.compile(arguments.file[0].read_bytes(), options, kinds[0])
+        content = arguments.file[0].read_bytes()
+        return device.compile(_named(arguments.file[0]) + content if kinds[0] == "cuda" else content, options, kinds[0])
     for file, kind in zip(arguments.file, kinds, strict=True):
         if kind != "cuda":
             raise ValueError(f"{file}: a {kind} cannot be linked with other files; allowed: CUDA sources")
     return device.link([Unit(str(file), file.read_bytes()) for file in arguments.file], options)
 
 
+def _named(file: Path) -> bytes:
+    """Line before a source that has messages name its file."""
+    name = str(file).replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line 1 "{name}"\n'.encode(errors="replace")
+
+
 def sources_of(arguments: argparse.Namespace) -> dict[str, tuple[str, list[str]]]:
     """Names and lines of the sources that the command line names, by the names under which the host compiles them."""
-    names = [SOURCE_NAME] if len(arguments.file) == 1 else map(str, arguments.file)
-    return {
-        name: (file.name, file.read_text(errors="replace").splitlines())
-        for name, file in zip(names, arguments.file, strict=True)
-    }
+    return {str(file): (file.name, file.read_text(errors="replace").splitlines()) for file in arguments.file}
 
 
 def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:

@@ -173,6 +173,8 @@ def test_run_tells_the_kind_of_a_file_by_its_suffix(host: GuestHost, tmp_path: P
         (["--kernel", "daxpy"], "no kernel 'daxpy'; it has, for one, saxpy"),
         (["--kernel", "saxpy"], "saxpy takes 4 arguments, not 0"),
         (["--kernel", "saxpy", "--arg", "thing:5"], "--arg thing:5: not understood"),
+        (["--kernel", "saxpy", "--arg", "int:3000000000"], "--arg int:3000000000: "),
+        (["--kernel", "saxpy", "--arg", "uint:-1"], "--arg uint:-1: "),
         (
             ["--kernel", "saxpy", *["--arg=double:1"] * 4],
             "--arg double:1: parameter 0 of saxpy is an integer of 4 bytes; allowed: int:N, uint:N",

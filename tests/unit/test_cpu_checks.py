@@ -86,7 +86,7 @@ def line_of(source: str, mark: str) -> int:
     )
 
 
-def failure(gpu: Rig, name: str, *args: Any, block: int = 32, grid: int = 2, shared: int = 0) -> str:
+def failure(gpu: Rig, name: str, *args: Any, block: int | tuple[int, int] = 32, grid: int = 2, shared: int = 0) -> str:
     with pytest.raises(LaunchError) as error:
         gpu.launch(name, grid, block, *args, shared=shared)
     assert error.value.status == Status.FAULT
@@ -310,7 +310,31 @@ def test_missing_barrier_is_reported_with_both_lines(races: Rig) -> None:
         rf"source.cu:{line}:\d+ by thread \(\d+,0,0\): no barrier between them, in kernel 'reduce', block \(0,0,0\)",
         text,
     )
-    assert "no __syncwarp() between them" in raced(races, "reduce", 128, x, out, np.int32(16))
+    assert "no barrier or __syncwarp() between them" in raced(races, "reduce", 128, x, out, np.int32(16))
+
+
+def test_one_place_is_reported_once_however_often_it_is_unrolled() -> None:
+    source = """
+    extern "C" __global__ void product(const float *a, const float *b, float *c, int n) {
+        __shared__ float left[16][16], right[16][16];
+        int x = threadIdx.x, y = threadIdx.y;
+        float sum = 0;
+        for (int tile = 0; tile < n; tile += 16) {
+            left[y][x] = a[y * n + tile + x];
+            right[y][x] = b[(tile + y) * n + x];
+            __syncthreads();
+            for (int k = 0; k < 16; k++) sum += left[y][k] * right[k][x];
+        }
+        c[y * n + x] = sum;
+    }
+    """
+    with rig() as gpu:
+        gpu.load(source, ("--racecheck",))
+        a, b, c = (gpu.array(64 * 64, np.float32, 1.0) for _ in range(3))
+        failure(gpu, "product", a, b, c, np.int32(64), block=(16, 16), grid=1)
+        text = gpu.take_output()[0]
+    pairs = re.findall(r"source.cu:(\d+):\d+: (?:read|write) .* at source.cu:(\d+):", text)
+    assert sorted(sorted(map(int, pair)) for pair in pairs) == [[7, 10], [8, 10]], text
 
 
 def test_lanes_that_do_not_wait_for_each_other(races: Rig) -> None:
@@ -318,7 +342,7 @@ def test_lanes_that_do_not_wait_for_each_other(races: Rig) -> None:
     races.launch("reverse", 1, 32, out, np.int32(1), np.uint32(0xFFFFFFFF))
     text = raced(races, "reverse", 32, out, np.int32(0), np.uint32(0))
     assert {f":{line_of(RACES, mark)}:" in text for mark in ("store", "load")} == {True}
-    assert "no __syncwarp()" in text
+    assert "no barrier or __syncwarp()" in text
 
 
 def test_groups_of_lanes_wait_only_for_their_own(races: Rig) -> None:
@@ -327,7 +351,7 @@ def test_groups_of_lanes_wait_only_for_their_own(races: Rig) -> None:
     assert out.tolist() == [t ^ 3 for t in range(64)]
     text = raced(races, "quads", 64, out, np.uint32(4))
     assert {f":{line_of(RACES, mark)}:" in text for mark in ("quad_store", "quad_load")} == {True}
-    assert "no __syncwarp()" in text
+    assert "no barrier or __syncwarp()" in text
 
 
 def test_conflict_does_not_depend_on_the_order_of_execution(races: Rig) -> None:

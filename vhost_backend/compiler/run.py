@@ -54,7 +54,7 @@ class CompileLimits:
     image_bytes: int = 64 * _MIB
     log_bytes: int = 256 << 10
     processes: int = 16
-    files: int = 256
+    files: int = 4096
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ static void report_race(struct cpu_pe *pe, uint64_t offset, const struct vgc_cpu
                "%s:%u:%u by thread %s: no %s between them, in kernel '%s', block (%u,%u,%u)",
                access->file, access->line, access->column, cpu_access_name(access), object_of(access), offset, here,
                cpu_access_name(before->access), before->access->file, before->access->line, before->access->column,
-               there, thread / VGC_CPU_WARP == before->thread / VGC_CPU_WARP ? "__syncwarp()" : "barrier",
+               there, thread / VGC_CPU_WARP == before->thread / VGC_CPU_WARP ? "barrier or __syncwarp()" : "barrier",
                pe->inner->kernel->name, block[0], block[1], block[2]);
 }
 

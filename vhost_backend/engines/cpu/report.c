@@ -26,18 +26,26 @@ static struct cpu_findings *findings_of(struct cpu_launch *launch)
     return launch->findings;
 }
 
+/* True for two accesses of one place in the source: an unrolled loop has several. */
+static bool is_one_place(const struct vgc_cpu_access *a, const struct vgc_cpu_access *b)
+{
+    return a == b || (a != NULL && b != NULL && a->line == b->line && a->column == b->column && a->flags == b->flags &&
+                      strcmp(a->file, b->file) == 0);
+}
+
 bool cpu_is_new_finding(struct cpu_pe *pe, const struct vgc_cpu_access *access, const struct vgc_cpu_access *other)
 {
-    const struct vgc_cpu_access *first = access < other ? access : other;
-    const struct vgc_cpu_access *second = access < other ? other : access;
     pthread_mutex_lock(&pe->engine->lock);
     struct cpu_findings *findings = findings_of(atomic_load(&pe->launch));
     bool is_new = findings == NULL || findings->count < MOST;
-    for (uint32_t i = 0; findings != NULL && is_new && i < findings->count; i++)
-        is_new = findings->pairs[i].first != first || findings->pairs[i].second != second;
+    for (uint32_t i = 0; findings != NULL && is_new && i < findings->count; i++) {
+        const struct vgc_cpu_access *first = findings->pairs[i].first, *second = findings->pairs[i].second;
+        is_new = !(is_one_place(first, access) && is_one_place(second, other)) &&
+                 !(is_one_place(first, other) && is_one_place(second, access));
+    }
     if (findings != NULL && is_new) {
-        findings->pairs[findings->count].first = first;
-        findings->pairs[findings->count].second = second;
+        findings->pairs[findings->count].first = access;
+        findings->pairs[findings->count].second = other;
         findings->count++;
     }
     pthread_mutex_unlock(&pe->engine->lock);
