@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
@@ -80,6 +80,13 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(map(str, self.params))})>"
+
+    def __call__(self, *_values: Any) -> NoReturn:
+        """Kernels need a grid and blocks.
+
+        :raise TypeError: always.
+        """
+        raise TypeError(f"{self.name}: say how many blocks and threads, {self.name}[grid, block](arguments)")
 
     def __getitem__(self, geometry: tuple[Any, ...]) -> Configured:
         """Binds a geometry: ``[grid, block]``, optionally followed by ``shared_bytes`` and ``stream``."""
@@ -235,7 +242,7 @@ class Program:
         return self._functions[name]
 
     def __getattr__(self, name: str) -> Function:
-        if name.startswith("_"):
+        if name.startswith("_") and not name.startswith("_Z"):  # the linker's names of C++
             raise AttributeError(name)
         try:
             return self[name]

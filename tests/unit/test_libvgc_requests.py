@@ -360,6 +360,9 @@ def test_unknown_and_ambiguous_names_are_explained(dev: vgc.Device, fake: FakeDe
     with pytest.raises(vgc.InvalidArgument, match="several functions are called 'f'"):
         program["f"]
     assert program["_Z1fi"].linker_name == "_Z1fi"
+    assert program._Z1ff.linker_name == "_Z1ff"
+    with pytest.raises(TypeError, match=r"f: say how many blocks and threads, f\[grid, block\]\(arguments\)"):
+        program["_Z1fi"](1)
 
 
 def test_variables_of_a_program_are_found(dev: vgc.Device, fake: FakeDevice) -> None:
