@@ -133,3 +133,14 @@ def test_vm_in_lockstep(tmp_path: Path, source: Path) -> None:
         words = f"run --racecheck {source} --kernel reverse --block 32 --arg out:int32:32".split()
         done = host.python("-m", "guest_driver", *words)
         assert done.returncode == 0, done.stderr
+
+
+def test_lines_of_traps_are_asked_for_with_a_flag(host: GuestHost, tmp_path: Path) -> None:
+    source = tmp_path / "stop.cu"
+    source.write_text('extern "C" __global__ void stop() {\n    __trap();\n}\n')
+    plain = host.python("-m", "guest_driver", "run", source, "--kernel", "stop")
+    assert (plain.returncode, f"{source}:2" in plain.stderr) == (1, False)
+    for flag in ("-lineinfo", "--lineinfo"):
+        done = host.python("-m", "guest_driver", "run", flag, source, "--kernel", "stop")
+        assert done.returncode == 1
+        assert "stop.cu:2 in kernel 'stop'" in done.stderr, done.stderr

@@ -403,6 +403,29 @@ def test_doctor_looks_at_precompiled_headers(
         assert "ok       precompiled headers: whole, and of these headers\n" in out
 
 
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ((), "absent   CUB and Thrust, precompiled: none: programs compile 1.5 s later"),
+        ((Prelude(Path("cub.pch"), "it is damaged"),), "absent   CUB and Thrust, precompiled: cub: it is damaged\n"),
+        ((Prelude(Path("cub.pch"), ""),), "ok       CUB and Thrust, precompiled: whole, and of these headers\n"),
+    ],
+)
+def test_doctor_looks_at_precompiled_libraries(
+    made: tuple[Prelude, ...],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("vhost_backend.engines.cpu.cccl.cccl", lambda: Cccl(tmp_path, "3.0.1", (), ""))
+    monkeypatch.setattr("vhost_backend.engines.cpu.toolchain.made_cccl_preludes", lambda _libraries: made)
+    cli.main(["doctor"])
+    out = capsys.readouterr().out
+    assert words in out
+    assert ("python -m vhost_backend.engines.cpu.precompile" in out) == words.startswith("absent")
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_doctor_looks_for_cub(
     is_there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
