@@ -104,6 +104,12 @@ PARTS: Final = (
         (*WIRE, "guest_driver/libvgc"),
         ("guest_driver/libvgc/build/libvgc.so",),
     ),
+    Part(
+        "guest's CUDA runtime",
+        "guest_driver/cuda/runtime",
+        (*WIRE, "guest_driver/libvgc", "guest_driver/cuda/runtime", "kernels/cpu"),
+        ("guest_driver/cuda/runtime/build/libcudart.so.12",),
+    ),
 )
 
 

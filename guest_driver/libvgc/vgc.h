@@ -399,7 +399,15 @@ VGC_API int vgc_job_timing(struct vgc_job *job, struct vgc_timing *timing);
 VGC_API void vgc_job_release(struct vgc_job *job);       /* a job that still runs is freed when it ends */
 VGC_API void vgc_last_timing(struct vgc_timing *timing); /* of this thread's last finished job */
 
+/* First failure of a detached job since the last call, or VGC_OK; vgc_last_error() is then what the host said. */
+VGC_API int vgc_detached_failure(struct vgc_device *device);
+
 /* [/cdef] */
+
+/* In place of `job`, for work that nobody waits for by itself: the function returns once the request is published, and
+ * waits for room if the queue is full. What goes wrong later is kept for vgc_detached_failure(). A copy out that does
+ * not go to the region, and a large copy in that does not come from there, are waited for nevertheless. */
+#define VGC_DETACHED ((struct vgc_job **)1)
 
 #ifdef __cplusplus
 }

@@ -120,6 +120,7 @@ static struct vgc_device *new_device(const struct vgc_options *options)
     atomic_store(&device->streams, 1); /* the default stream */
     (void)pthread_mutex_init(&device->state_mutex, NULL);
     (void)pthread_mutex_init(&device->heap_mutex, NULL);
+    (void)pthread_mutex_init(&device->failure_mutex, NULL);
     (void)pthread_mutex_init(&device->queues_mutex, NULL);
     (void)pthread_mutex_init(&device->ledger.mutex, NULL);
     (void)pthread_mutex_init(&device->objects.mutex, NULL);
@@ -139,6 +140,8 @@ static void free_device(struct vgc_device *device, bool quiet)
         device->transport->ops->close(device->transport);
     (void)pthread_mutex_destroy(&device->state_mutex);
     (void)pthread_mutex_destroy(&device->heap_mutex);
+    (void)pthread_mutex_destroy(&device->failure_mutex);
+    free(device->failure_text);
     (void)pthread_mutex_destroy(&device->queues_mutex);
     (void)pthread_mutex_destroy(&device->ledger.mutex);
     (void)pthread_mutex_destroy(&device->objects.mutex);
@@ -254,6 +257,7 @@ int vgc_reset(struct vgc_device *device)
     vgc_ledger_clear(&device->objects);
     atomic_store(&device->streams, 1);
     device->epoch++;
+    (void)vgc_detached_failure(device); /* of what is gone */
     device->context = 0;
     device->transport->ops->write_ack(device->transport, device->config.generation);
     result = context_create(device);
@@ -346,6 +350,6 @@ int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage)
 int vgc_nop(struct vgc_device *device, uint32_t stream, struct vgc_job **job)
 {
     struct vgc_message message;
-    int result = vgc_message_begin(&message, device, VGC_OP_NOP, stream, job == NULL);
+    int result = vgc_message_begin(&message, device, VGC_OP_NOP, stream, vgc_waits_for_room(job));
     return result == VGC_OK ? vgc_job_run(&message, job) : result;
 }

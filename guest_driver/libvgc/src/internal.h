@@ -233,6 +233,7 @@ struct vgc_job {
     uint32_t epoch;
     uint16_t opcode;
     bool abandoned; /* released before it was done: becomes an orphan */
+    bool detached;  /* abandoned from the start; its failure is kept */
     bool finished;  /* outputs copied back, staging freed */
     atomic_bool done;
     int result;
@@ -296,6 +297,10 @@ struct vgc_device {
     atomic_bool lost;
     atomic_bool output_waits; /* kernels printed something that was not read */
     _Atomic uint64_t streams; /* bit i: stream i is taken */
+
+    pthread_mutex_t failure_mutex; /* taken last */
+    int failure;                   /* first one of a detached job that nobody has taken */
+    char *failure_text;
 };
 
 /* ---- response.c: jobs and what answers them ------------------------------------------------- */
@@ -363,7 +368,13 @@ int vgc_message_send(struct vgc_message *message);
 
 /* ---- job.c: requests on their way ----------------------------------------------------------- */
 
-/* Sends, and then either hands the job to the caller or waits for it and releases it. */
+/* Does the caller want the request to wait for room? */
+static inline bool vgc_waits_for_room(struct vgc_job **job)
+{
+    return job == NULL || job == VGC_DETACHED;
+}
+
+/* Sends, and then hands the job to the caller, or detaches it, or waits for it and releases it. */
 int vgc_job_run(struct vgc_message *message, struct vgc_job **job);
 /* Sends and waits; *response as the host gave it. */
 int vgc_job_ask(struct vgc_message *message, struct vgc_response *response);

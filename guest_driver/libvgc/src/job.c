@@ -1,4 +1,5 @@
 /* Jobs: requests on their way, waited for and released, and what their answers leave to be done. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -114,12 +115,27 @@ void vgc_job_drop(struct vgc_job *job)
     pthread_mutex_unlock(&queue->mutex);
 }
 
+int vgc_detached_failure(struct vgc_device *device)
+{
+    pthread_mutex_lock(&device->failure_mutex);
+    int result = device->failure;
+    char *text = device->failure_text;
+    device->failure = VGC_OK;
+    device->failure_text = NULL;
+    pthread_mutex_unlock(&device->failure_mutex);
+    if (result != VGC_OK)
+        (void)vgc_fail(result, "%s: %s", vgc_result_name(result), text != NULL ? text : "a request failed");
+    free(text);
+    return result;
+}
+
 /* ---- sent and waited for -------------------------------------------------------------------- */
 
 int vgc_job_run(struct vgc_message *message, struct vgc_job **job)
 {
+    message->job->detached = message->job->abandoned = job == VGC_DETACHED;
     int result = vgc_message_send(message);
-    if (result != VGC_OK)
+    if (result != VGC_OK || job == VGC_DETACHED)
         return result;
     if (job != NULL) {
         *job = message->job;

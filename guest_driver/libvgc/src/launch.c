@@ -69,7 +69,7 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
         return vgc_fail(VGC_INVALID_ARGUMENT, "%s takes %u bytes of parameters, not %u", function->short_name,
                         function->entry->param_bytes, param_bytes);
     struct vgc_message message;
-    result = begin_launch(&message, device, geometry, params, param_bytes, job == NULL);
+    result = begin_launch(&message, device, geometry, params, param_bytes, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
     struct vgc_body_launch body = {
@@ -283,7 +283,7 @@ int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geome
 {
     struct call call = {.device = device, .args = args, .num_args = num_args};
     struct vgc_message message;
-    int result = begin_call(&call, &message, name, geometry, job == NULL);
+    int result = begin_call(&call, &message, name, geometry, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
     message.job->staging = call.staging;

@@ -4,6 +4,7 @@
 
 #include "internal.h"
 
+enum { DETACHED_SHARE = 16 }; /* part of the region that a detached copy may take */
 enum { PIPELINE = 4, PIECE_BYTES = 1 << 20, SMALLEST_PIECE = 16 << 10, INLINE_IN_BYTES = 4096 };
 static const uint64_t LARGEST_REQUEST = 1ull << 31; /* used.len has 32 bits */
 
@@ -169,7 +170,7 @@ static int copy_in_inline(struct vgc_device *device, uint64_t dst, const void *s
                           struct vgc_job **job)
 {
     struct vgc_message message;
-    int result = begin_copy(&message, device, VGC_OP_COPY_IN, dst, 0, size, stream, job == NULL);
+    int result = begin_copy(&message, device, VGC_OP_COPY_IN, dst, 0, size, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, src, size);
@@ -194,7 +195,7 @@ static int copy_out_inline(struct vgc_device *device, void *dst, uint64_t src, u
                            struct vgc_job **job)
 {
     struct vgc_message message;
-    int result = begin_copy(&message, device, VGC_OP_COPY_OUT, 0, src, size, stream, job == NULL);
+    int result = begin_copy(&message, device, VGC_OP_COPY_OUT, 0, src, size, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
     vgc_message_inline_payload(&message, dst, size);
@@ -212,7 +213,7 @@ static int copy_in_async(struct vgc_device *device, uint64_t dst, const void *sr
         return result;
     memcpy(staging, src, size);
     struct vgc_message message;
-    result = begin_copy(&message, device, VGC_OP_COPY_IN, dst, 0, size, stream, false);
+    result = begin_copy(&message, device, VGC_OP_COPY_IN, dst, 0, size, stream, job == VGC_DETACHED);
     if (result != VGC_OK) {
         (void)vgc_heap_free(device, staging);
         return result;
@@ -349,19 +350,28 @@ int vgc_copy_in(struct vgc_device *device, uint64_t dst, const void *src, uint64
     if (size <= INLINE_IN_BYTES)
         return copy_in_inline(device, dst, src, size, stream, job);
     if (vgc_in_region(device, src, size))
-        return copy_in_direct(device, dst, src, size, stream, job, job == NULL);
-    if (job != NULL)
+        return copy_in_direct(device, dst, src, size, stream, job, vgc_waits_for_room(job));
+    if (job != NULL && job != VGC_DETACHED)
         return copy_in_async(device, dst, src, size, stream, job);
+    if (job == VGC_DETACHED && size <= device->transport->region_bytes / DETACHED_SHARE) {
+        int result = copy_in_async(device, dst, src, size, stream, job);
+        if (result != VGC_RESOURCES_EXHAUSTED)
+            return result;
+    }
     return copy_in_pipelined(device, dst, src, size, stream);
 }
 
 int vgc_copy_out(struct vgc_device *device, void *dst, uint64_t src, uint64_t size, uint32_t stream,
                  struct vgc_job **job)
 {
+    if (job == VGC_DETACHED && (size == 0 || !vgc_in_region(device, dst, size)))
+        job = NULL;
+    else if (job == VGC_DETACHED)
+        return copy_out_direct(device, dst, src, size, stream, job, true);
     if (size <= VGC_SLOT_RESPONSE_BYTES - sizeof(struct vgc_response))
         return copy_out_inline(device, dst, src, size, stream, job);
     if (vgc_in_region(device, dst, size))
-        return copy_out_direct(device, dst, src, size, stream, job, job == NULL);
+        return copy_out_direct(device, dst, src, size, stream, job, vgc_waits_for_room(job));
     if (job != NULL)
         return copy_out_async(device, dst, src, size, stream, job);
     return copy_out_pipelined(device, dst, src, size, stream);
@@ -372,7 +382,7 @@ int vgc_copy_device(struct vgc_device *device, uint64_t dst, uint64_t src, uint6
 {
     struct vgc_message message;
     struct vgc_body_copy body = {.dst = dst, .src = src, .size = size};
-    int result = vgc_message_begin(&message, device, VGC_OP_COPY_DEVICE, stream, job == NULL);
+    int result = vgc_message_begin(&message, device, VGC_OP_COPY_DEVICE, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));
@@ -388,7 +398,7 @@ int vgc_fill(struct vgc_device *device, uint64_t dst, uint64_t value, uint32_t u
         return vgc_fail(VGC_INVALID_ARGUMENT,
                         "fill of %llu bytes in units of %u; allowed: units of 1, 2, 4, 8 that divide the size",
                         (unsigned long long)size, unit);
-    int result = vgc_message_begin(&message, device, VGC_OP_FILL, stream, job == NULL);
+    int result = vgc_message_begin(&message, device, VGC_OP_FILL, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));

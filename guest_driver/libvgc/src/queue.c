@@ -152,8 +152,21 @@ static void free_slot(struct vgc_queue *queue, uint32_t slot)
     queue->free_slots[queue->num_free++] = (uint16_t)slot;
 }
 
+static void keep_failure(struct vgc_device *device, struct vgc_job *job)
+{
+    pthread_mutex_lock(&device->failure_mutex);
+    if (device->failure == VGC_OK && job->epoch == device->epoch) {
+        device->failure = job->result;
+        device->failure_text = job->text;
+        job->text = NULL;
+    }
+    pthread_mutex_unlock(&device->failure_mutex);
+}
+
 static void finish_job(struct vgc_queue *queue, struct vgc_job *job)
 {
+    if (job->detached && job->result != VGC_OK)
+        keep_failure(queue->device, job);
     job->end_ns = vgc_now_ns();
     free_slot(queue, job->slot);
     quota_give_back(queue->device);

@@ -152,13 +152,8 @@ int vgc_event_query(struct vgc_event *event)
 int vgc_stream_wait_event(struct vgc_event *event, uint32_t stream)
 {
     struct vgc_message message;
-    struct vgc_job *job;
     int result = begin_event(event, &message, VGC_OP_EVENT_WAIT, stream);
-    if (result == VGC_OK)
-        result = vgc_job_run(&message, &job);
-    if (result == VGC_OK)
-        vgc_job_release(job); /* it goes on by itself, holding the stream back */
-    return result;
+    return result == VGC_OK ? vgc_job_run(&message, VGC_DETACHED) : result; /* it holds the stream back by itself */
 }
 
 int vgc_event_elapsed(struct vgc_event *start, struct vgc_event *end, int64_t *elapsed_ns)

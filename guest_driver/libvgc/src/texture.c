@@ -134,7 +134,7 @@ int vgc_copy_box(struct vgc_device *device, const struct vgc_side *dst, const st
     if (result == VGC_OK)
         result = check_array(src->array);
     if (result == VGC_OK)
-        result = vgc_message_begin(&message, device, VGC_OP_COPY_BOX, stream, job == NULL);
+        result = vgc_message_begin(&message, device, VGC_OP_COPY_BOX, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));

@@ -89,7 +89,7 @@ struct cudaTextureDesc {
 /* First member of texture and surface references, by which the compiler knows them: the object that is bound. */
 struct __vgc_bound { unsigned long long object; };
 struct textureReference {
-    __vgc_bound __vgc_reference;
+    struct __vgc_bound __vgc_reference;
     int normalized;
     enum cudaTextureFilterMode filterMode;
     enum cudaTextureAddressMode addressMode[3];
@@ -101,9 +101,10 @@ struct textureReference {
     int disableTrilinearOptimization;
 };
 struct surfaceReference {
-    __vgc_bound __vgc_reference;
+    struct __vgc_bound __vgc_reference;
     struct cudaChannelFormatDesc channelDesc;
 };
+#ifdef __cplusplus
 template <class T, int dimensions = cudaTextureType1D, enum cudaTextureReadMode mode = cudaReadModeElementType>
 struct __attribute__((device_builtin_texture_type)) texture : textureReference {
     __host__ __device__ constexpr texture(int normalised = 0, enum cudaTextureFilterMode filter = cudaFilterModePoint,
@@ -140,3 +141,4 @@ static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDesc
 static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDescHalf1() { return {16, 0, 0, 0, cudaChannelFormatKindFloat}; }
 static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDescHalf2() { return {16, 16, 0, 0, cudaChannelFormatKindFloat}; }
 static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDescHalf4() { return {16, 16, 16, 16, cudaChannelFormatKindFloat}; }
+#endif

@@ -3,15 +3,24 @@
 #define __VECTOR_TYPES_H__
 #include "vgc_builtins.h"
 
-#define __VGC_VECTORS(type, name, align2, align4)                                                                                        \
+#ifdef __cplusplus
+#define __VGC_MADE(type)
+#else
+#define __VGC_MADE(type) (type)
+#endif
+#define __VGC_VECTOR(vector, names, ...)                                                                                               \
+    typedef struct vector vector;                                                                                                      \
+    static __host__ __device__ __forceinline__ vector make_##vector(__VA_ARGS__) { return __VGC_MADE(vector) names; }
+#define __VGC_LIST(...) {__VA_ARGS__}
+#define __VGC_VECTORS(type, name, align2, align4)                                                                                      \
     struct name##1 { type x; };                                                                                                        \
     struct __align__(align2) name##2 { type x, y; };                                                                                   \
     struct name##3 { type x, y, z; };                                                                                                  \
     struct __align__(align4) name##4 { type x, y, z, w; };                                                                             \
-    static __host__ __device__ __forceinline__ name##1 make_##name##1(type x) { return {x}; }                                           \
-    static __host__ __device__ __forceinline__ name##2 make_##name##2(type x, type y) { return {x, y}; }                                \
-    static __host__ __device__ __forceinline__ name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                     \
-    static __host__ __device__ __forceinline__ name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+    __VGC_VECTOR(name##1, __VGC_LIST(x), type x)                                                                                       \
+    __VGC_VECTOR(name##2, __VGC_LIST(x, y), type x, type y)                                                                            \
+    __VGC_VECTOR(name##3, __VGC_LIST(x, y, z), type x, type y, type z)                                                                 \
+    __VGC_VECTOR(name##4, __VGC_LIST(x, y, z, w), type x, type y, type z, type w)
 
 __VGC_VECTORS(signed char, char, 2, 4)
 __VGC_VECTORS(unsigned char, uchar, 2, 4)
@@ -26,14 +35,21 @@ __VGC_VECTORS(unsigned long long, ulonglong, 16, 16)
 __VGC_VECTORS(float, float, 8, 16)
 __VGC_VECTORS(double, double, 16, 16)
 #undef __VGC_VECTORS
+#undef __VGC_VECTOR
+#undef __VGC_LIST
+#undef __VGC_MADE
 
 struct dim3 {
     unsigned x, y, z;
+#ifdef __cplusplus
     __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
     __host__ __device__ constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
     __host__ __device__ constexpr operator uint3() const { return {x, y, z}; }
+#endif
 };
+typedef struct dim3 dim3;
 
+#ifdef __CUDACC__
 /* threadIdx, blockIdx, blockDim and gridDim are objects whose members are calls, so that programs may have variables of
  * these names. */
 #define __VGC_POSITION(object, type, from)                                                                                             \
@@ -59,3 +75,4 @@ __VGC_POSITION(gridDim, dim3, nctaid)
 #undef __VGC_OTHER_dim3
 
 constexpr int warpSize = 32;
+#endif

@@ -1,6 +1,8 @@
-/* Primitives of the CPU engine's compiler and runtime. Device code uses cuda_runtime.h. */
+/* Primitives of the CPU engine's compiler and runtime. Device code uses cuda_runtime.h. For files that no CUDA compiler
+ * translates, as those of the guest's C compiler, only the qualifiers, without meaning. */
 #pragma once
 
+#ifdef __CUDACC__
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
 #ifdef __VGC_LAUNCHES__ /* device code launches kernels, which clang refuses: launches are calls here, see vgc_launch.h */
@@ -12,16 +14,27 @@
 #define __constant__ __attribute__((constant))
 #define __managed__ __attribute__((device))
 #define __launch_bounds__(...) __attribute__((annotate("vgc.bounds", __vgc_bounds(__VA_ARGS__))))
+#define __grid_constant__ __attribute__((annotate("vgc.grid_constant")))
+#define __maxnreg__(...)
+#define __cluster_dims__(...) __attribute__((annotate("vgc.cluster", __VA_ARGS__)))
+#else
+#define __host__
+#define __device__
+#define __global__
+#define __shared__
+#define __constant__
+#define __managed__
+#define __launch_bounds__(...)
+#define __grid_constant__
+#endif
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
-#define __grid_constant__ __attribute__((annotate("vgc.grid_constant")))
-#define __maxnreg__(...)
-#define __cluster_dims__(...) __attribute__((annotate("vgc.cluster", __VA_ARGS__)))
 #define CUDARTAPI
 #define CUDART_CB
 
+#ifdef __CUDACC__
 /* Qualifiers of the functions in these headers. */
 #define __VGC_FN__ static __device__ __forceinline__
 
@@ -82,3 +95,4 @@ enum {
     __VGC_ACTIVEMASK = 13,
     __VGC_BALLOT_ACTIVE = 14,
 };
+#endif

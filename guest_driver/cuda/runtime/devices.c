@@ -1,0 +1,292 @@
+/* Devices of the VM: found once, opened when they are used, chosen by each thread. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime.h"
+
+static pthread_once_t found_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct rt_device devices[RT_MAX_DEVICES];
+static struct vgc_found places[RT_MAX_DEVICES]; /* of devices[i]; "" for the one of $VGC_MEMFD */
+static int num_devices;
+static int find_result = VGC_OK;
+static _Thread_local int current;
+
+/* ---- finding -------------------------------------------------------------------------------- */
+
+/* Is `wanted` the device's index, or its PCI address, or the beginning of that? */
+static bool is_named(const struct vgc_found *found, size_t index, const char *wanted, size_t len)
+{
+    char number[16];
+    int digits = snprintf(number, sizeof(number), "%zu", index);
+    if (len == (size_t)digits && memcmp(wanted, number, len) == 0)
+        return true;
+    return len > (size_t)digits && len >= 4 && strncmp(found->address, wanted, len) == 0;
+}
+
+/* The devices that $VGC_DEVICE or $CUDA_VISIBLE_DEVICES names, in its order; it ends at the first that does not exist,
+ * as CUDA's does. */
+static void choose_devices(const struct vgc_found *all, size_t count, const char *wanted)
+{
+    while (num_devices < RT_MAX_DEVICES && *wanted != '\0') {
+        size_t len = strcspn(wanted, ",");
+        size_t i = 0;
+        while (i < count && !is_named(&all[i], i, wanted, len))
+            i++;
+        if (i == count)
+            return;
+        places[num_devices++] = all[i];
+        wanted += len + (wanted[len] == ',');
+    }
+}
+
+static void find_devices(void)
+{
+    struct vgc_found all[RT_MAX_DEVICES];
+    size_t count = 0;
+    const char *wanted = getenv("VGC_DEVICE");
+    if (wanted == NULL)
+        wanted = getenv("CUDA_VISIBLE_DEVICES");
+    if (getenv("VGC_MEMFD") != NULL) {
+        memset(&all[0], 0, sizeof(all[0]));
+        count = 1;
+    } else {
+        find_result = vgc_list(all, RT_MAX_DEVICES, &count);
+        count = RT_MIN(count, (size_t)RT_MAX_DEVICES);
+    }
+    if (wanted != NULL) {
+        choose_devices(all, count, wanted);
+    } else {
+        memcpy(places, all, count * sizeof(places[0]));
+        num_devices = (int)count;
+    }
+    for (int i = 0; i < num_devices; i++) {
+        devices[i].ordinal = i;
+        (void)pthread_mutex_init(&devices[i].mutex, NULL);
+    }
+}
+
+int rt_device_count(void)
+{
+    (void)pthread_once(&found_once, find_devices);
+    return num_devices;
+}
+
+struct rt_device *rt_device_at(int ordinal)
+{
+    return ordinal >= 0 && ordinal < rt_device_count() ? &devices[ordinal] : NULL;
+}
+
+int rt_ordinal(void)
+{
+    return current;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static void close_devices(void)
+{
+    for (int i = 0; i < num_devices; i++) {
+        struct vgc_device *device = atomic_exchange(&devices[i].device, NULL);
+        if (device == NULL)
+            continue;
+        (void)vgc_synchronize(device);
+        atomic_store(&devices[i].device, device);
+        rt_print(&devices[i]);
+        atomic_store(&devices[i].device, NULL);
+        vgc_close(device);
+    }
+}
+
+/* With open_mutex. */
+static int open_device(struct rt_device *device)
+{
+    static bool closes_at_exit;
+    struct vgc_options options;
+    struct vgc_device *opened;
+    vgc_options_init(&options);
+    if (places[device->ordinal].address[0] != '\0')
+        options.address = places[device->ordinal].address;
+    int result = vgc_open(&options, &opened);
+    if (result == VGC_OK)
+        result = vgc_info(opened, &device->info);
+    if (result != VGC_OK)
+        return result;
+    atomic_store_explicit(&device->device, opened, memory_order_release);
+    if (!closes_at_exit)
+        closes_at_exit = atexit(close_devices) == 0;
+    return VGC_OK;
+}
+
+static cudaError_t make_ready(struct rt_device *device)
+{
+    cudaError_t error = atomic_load_explicit(&device->sticky, memory_order_relaxed);
+    if (error != cudaSuccess || atomic_load_explicit(&device->device, memory_order_acquire) != NULL)
+        return error;
+    (void)pthread_mutex_lock(&open_mutex);
+    int result = atomic_load(&device->device) == NULL ? open_device(device) : VGC_OK;
+    (void)pthread_mutex_unlock(&open_mutex);
+    if (result != VGC_OK)
+        (void)fprintf(stderr, "virtio-gpu-compute: %s\n", vgc_last_error());
+    return rt_error(result);
+}
+
+cudaError_t rt_device(int ordinal, struct rt_device **out)
+{
+    struct rt_device *device = rt_device_at(ordinal);
+    *out = device;
+    if (rt_device_count() == 0)
+        return rt_explain(cudaErrorNoDevice, "this machine has no virtio-gpu-compute device that may be used");
+    if (device == NULL)
+        return rt_explain(cudaErrorInvalidDevice, "device %d; there are %d", ordinal, rt_device_count());
+    return make_ready(device);
+}
+
+cudaError_t rt_current(struct rt_device **device)
+{
+    return rt_device(current, device);
+}
+
+/* ---- errors of work that nobody waited for ---------------------------------------------------- */
+
+cudaError_t rt_fault(struct rt_device *device, cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorDevicesUnavailable: {
+        cudaError_t none = cudaSuccess;
+        (void)atomic_compare_exchange_strong(&device->sticky, &none, error);
+        return atomic_load(&device->sticky);
+    }
+    default:
+        return error;
+    }
+}
+
+cudaError_t rt_settle(struct rt_device *device)
+{
+    int result = vgc_detached_failure(atomic_load(&device->device));
+    if (result == VGC_OK)
+        return atomic_load_explicit(&device->sticky, memory_order_relaxed);
+    if (result == VGC_ASSERT)
+        (void)fprintf(stderr, "%s\n", vgc_last_error());
+    return rt_fault(device, rt_error(result));
+}
+
+void rt_print(struct rt_device *device)
+{
+    char text[4096];
+    uint64_t len;
+    uint64_t lost;
+    struct vgc_device *opened = atomic_load(&device->device);
+    bool printed = false;
+    while (vgc_output_waits(opened) && vgc_output_read(opened, text, sizeof(text), &len, &lost) == VGC_OK) {
+        (void)fwrite(text, 1, len, stdout);
+        printed = true;
+        if (lost > 0)
+            (void)fprintf(stderr, "virtio-gpu-compute: %llu bytes that kernels printed were lost\n",
+                          (unsigned long long)lost);
+    }
+    if (printed)
+        (void)fflush(stdout);
+}
+
+cudaError_t rt_synchronize(struct rt_device *device)
+{
+    cudaError_t error = rt_error(vgc_synchronize(atomic_load(&device->device)));
+    cudaError_t earlier = rt_settle(device);
+    rt_print(device);
+    return earlier != cudaSuccess ? earlier : rt_fault(device, error);
+}
+
+/* ---- the API -------------------------------------------------------------------------------- */
+
+RT_API cudaError_t cudaGetDeviceCount(int *count)
+{
+    if (count == NULL)
+        return rt_return(cudaErrorInvalidValue);
+    *count = rt_device_count();
+    return rt_return(*count > 0                             ? cudaSuccess
+                     : rt_error(find_result) == cudaSuccess ? cudaErrorNoDevice
+                                                            : rt_error(find_result));
+}
+
+RT_API cudaError_t cudaGetDevice(int *device)
+{
+    if (device == NULL)
+        return rt_return(cudaErrorInvalidValue);
+    if (rt_device_count() == 0)
+        return rt_return(cudaErrorNoDevice);
+    *device = current;
+    return rt_return(cudaSuccess);
+}
+
+RT_API cudaError_t cudaSetDevice(int device)
+{
+    if (rt_device_count() == 0)
+        return rt_return(cudaErrorNoDevice);
+    if (rt_device_at(device) == NULL)
+        return rt_return(rt_explain(cudaErrorInvalidDevice, "device %d; there are %d", device, rt_device_count()));
+    current = device;
+    struct rt_device *ready;
+    return rt_return(rt_current(&ready));
+}
+
+RT_API cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags)
+{
+    struct rt_device *ready;
+    if (flags > cudaInitDeviceFlagsAreValid)
+        return rt_return(cudaErrorInvalidValue);
+    cudaError_t error = rt_device(device, &ready);
+    if (error == cudaSuccess && flags != 0)
+        ready->flags = device_flags;
+    return rt_return(error);
+}
+
+RT_API cudaError_t cudaDeviceSynchronize(void)
+{
+    struct rt_device *device;
+    cudaError_t error = rt_current(&device);
+    return rt_return(error == cudaSuccess ? rt_synchronize(device) : error);
+}
+
+RT_API cudaError_t cudaThreadSynchronize(void)
+{
+    return cudaDeviceSynchronize();
+}
+
+/* Everything that the process made on the device is gone; a sticky error, too. */
+RT_API cudaError_t cudaDeviceReset(void)
+{
+    struct rt_device *device = rt_device_at(current);
+    if (device == NULL)
+        return rt_return(cudaErrorNoDevice);
+    struct vgc_device *opened = atomic_load(&device->device);
+    if (opened == NULL)
+        return rt_return(cudaSuccess);
+    (void)vgc_synchronize(opened);
+    (void)vgc_detached_failure(opened);
+    rt_print(device);
+    int result = vgc_reset(opened);
+    rt_programs_forget(device);
+    rt_streams_forget(device);
+    rt_addresses_forget(device);
+    device->epoch++;
+    atomic_store(&device->sticky, cudaSuccess);
+    if (result == VGC_OK)
+        (void)vgc_info(opened, &device->info);
+    (void)cudaGetLastError();
+    return rt_return(rt_error(result));
+}
+
+RT_API cudaError_t cudaThreadExit(void)
+{
+    return cudaDeviceReset();
+}

@@ -1,0 +1,164 @@
+/* Events: recorded in streams, waited for, and timed by the device's clock. */
+#include <stdlib.h>
+
+#include "runtime.h"
+
+#define EVENT_MAGIC UINT64_C(0x544e455645434756)
+
+struct CUevent_st {
+    uint64_t magic;
+    struct rt_device *device;
+    uint32_t epoch;
+    unsigned flags;
+    pthread_mutex_t mutex; /* of `event`, which libvgc does not lock */
+    struct vgc_event *event;
+    bool is_recorded;
+};
+
+static cudaError_t check(cudaEvent_t event)
+{
+    if ((uintptr_t)event < 4096 || event->magic != EVENT_MAGIC || event->epoch != event->device->epoch)
+        return rt_explain(cudaErrorInvalidResourceHandle, "%p is not an event", (void *)event);
+    return atomic_load_explicit(&event->device->sticky, memory_order_relaxed);
+}
+
+RT_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
+{
+    struct rt_device *device;
+    const unsigned known = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+    if (event == NULL || (flags & ~known) != 0 ||
+        ((flags & cudaEventInterprocess) != 0 && (flags & cudaEventDisableTiming) == 0))
+        return rt_return(cudaErrorInvalidValue);
+    cudaError_t error = rt_current(&device);
+    if (error != cudaSuccess)
+        return rt_return(error);
+    struct CUevent_st *made = calloc(1, sizeof(*made));
+    if (made == NULL)
+        return rt_return(cudaErrorMemoryAllocation);
+    error = rt_error(vgc_event_create(atomic_load(&device->device), &made->event));
+    if (error != cudaSuccess) {
+        free(made);
+        return rt_return(rt_fault(device, error));
+    }
+    made->magic = EVENT_MAGIC;
+    made->device = device;
+    made->epoch = device->epoch;
+    made->flags = flags;
+    (void)pthread_mutex_init(&made->mutex, NULL);
+    *event = made;
+    return rt_return(cudaSuccess);
+}
+
+RT_API cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+RT_API cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    cudaError_t error = check(event);
+    if (error == cudaErrorInvalidResourceHandle)
+        return rt_return(error);
+    int result = vgc_event_destroy(event->event);
+    (void)pthread_mutex_destroy(&event->mutex);
+    event->magic = 0;
+    free(event);
+    return rt_return(error != cudaSuccess ? error : rt_error(result));
+}
+
+RT_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
+{
+    uint32_t number;
+    cudaError_t error = check(event);
+    if (error == cudaSuccess && flags > cudaEventRecordExternal)
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        error = rt_enter_stream(event->device, stream, &number);
+    if (error != cudaSuccess)
+        return rt_return(error);
+    (void)pthread_mutex_lock(&event->mutex);
+    int result = vgc_event_record(event->event, number);
+    event->is_recorded = true;
+    (void)pthread_mutex_unlock(&event->mutex);
+    return rt_return(rt_fault(event->device, rt_error(result)));
+}
+
+RT_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+
+/* The error of work that came before the event, if it has ended. */
+static cudaError_t settled(cudaEvent_t event, int result)
+{
+    cudaError_t earlier = rt_settle(event->device);
+    rt_print(event->device);
+    return earlier != cudaSuccess ? earlier : rt_fault(event->device, rt_error(result));
+}
+
+RT_API cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    cudaError_t error = check(event);
+    if (error != cudaSuccess)
+        return rt_return(error);
+    (void)pthread_mutex_lock(&event->mutex);
+    int result = vgc_event_synchronize(event->event);
+    (void)pthread_mutex_unlock(&event->mutex);
+    return rt_return(settled(event, result));
+}
+
+static int query(cudaEvent_t event)
+{
+    (void)pthread_mutex_lock(&event->mutex);
+    int result = vgc_event_query(event->event);
+    (void)pthread_mutex_unlock(&event->mutex);
+    return result;
+}
+
+RT_API cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    cudaError_t error = check(event);
+    if (error != cudaSuccess)
+        return rt_return(error);
+    int result = query(event);
+    return rt_return(result == VGC_PENDING ? cudaErrorNotReady : settled(event, result));
+}
+
+RT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
+{
+    int64_t elapsed_ns = 0;
+    cudaError_t error = check(start);
+    if (error == cudaSuccess)
+        error = check(end);
+    if (error == cudaSuccess && milliseconds == NULL)
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess && (start->device != end->device || !start->is_recorded || !end->is_recorded ||
+                                 ((start->flags | end->flags) & cudaEventDisableTiming) != 0))
+        error = rt_explain(cudaErrorInvalidResourceHandle, "both events must be recorded, with timing, on one device");
+    if (error != cudaSuccess)
+        return rt_return(error);
+    if (query(start) == VGC_PENDING || query(end) == VGC_PENDING)
+        return rt_return(cudaErrorNotReady);
+    int result = vgc_event_elapsed(start->event, end->event, &elapsed_ns);
+    *milliseconds = (float)((double)elapsed_ns / 1e6);
+    return rt_return(settled(end, result));
+}
+
+RT_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
+{
+    uint32_t number;
+    struct rt_device *device;
+    cudaError_t error = check(event);
+    if (error == cudaSuccess && flags > cudaEventWaitExternal)
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        error = rt_current(&device);
+    if (error != cudaSuccess || !event->is_recorded)
+        return rt_return(error);
+    if (device != event->device) /* another device's: nothing there can wait for it, so this thread does */
+        return cudaEventSynchronize(event);
+    error = rt_enter_stream(device, stream, &number);
+    if (error == cudaSuccess)
+        error = rt_error(vgc_stream_wait_event(event->event, number));
+    return rt_return(error);
+}

@@ -1,0 +1,111 @@
+/* Launches of kernels. */
+#include <string.h>
+
+#include "runtime.h"
+
+enum { MAX_PENDING = 16, MAX_BLOCK_THREADS = 1024, MAX_BLOCK_Z = 64, DEFAULT_SHARED_BYTES = 48 << 10 };
+
+/* ---- f<<<grid, block, shared, stream>>> pushes these, and the stub of f takes them ------------- */
+
+struct configuration {
+    dim3 grid;
+    dim3 block;
+    size_t shared;
+    cudaStream_t stream;
+};
+
+static _Thread_local struct configuration pending[MAX_PENDING];
+static _Thread_local unsigned num_pending;
+
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+
+RT_API unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void *stream)
+{
+    if (num_pending == MAX_PENDING)
+        return 1;
+    pending[num_pending++] = (struct configuration){grid, block, shared, (cudaStream_t)stream};
+    return 0;
+}
+
+RT_API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream)
+{
+    if (num_pending == 0)
+        return rt_return(cudaErrorMissingConfiguration);
+    const struct configuration *top = &pending[--num_pending];
+    *grid = top->grid;
+    *block = top->block;
+    *shared = top->shared;
+    *(cudaStream_t *)stream = top->stream;
+    return cudaSuccess;
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static cudaError_t check(const struct rt_function *function, const struct vgc_function *loaded, dim3 grid, dim3 block,
+                         size_t shared)
+{
+    struct vgc_function_info info;
+    uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    vgc_function_info(loaded, &info);
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > INT32_MAX || grid.y > UINT16_MAX || grid.z > UINT16_MAX)
+        return rt_explain(cudaErrorInvalidConfiguration,
+                          "%s: grid (%u, %u, %u); allowed: 1 to (2147483647, 65535, 65535)", info.short_name, grid.x,
+                          grid.y, grid.z);
+    if (threads == 0 || block.x > MAX_BLOCK_THREADS || block.y > MAX_BLOCK_THREADS || block.z > MAX_BLOCK_Z ||
+        threads > MAX_BLOCK_THREADS)
+        return rt_explain(cudaErrorInvalidConfiguration,
+                          "%s: block (%u, %u, %u); allowed: up to (1024, 1024, 64), 1024 threads", info.short_name,
+                          block.x, block.y, block.z);
+    if (threads > info.max_threads)
+        return rt_explain(cudaErrorLaunchOutOfResources, "%s: %llu threads in a block; allowed: %u", info.short_name,
+                          (unsigned long long)threads, info.max_threads);
+    size_t allowed = function->max_dynamic_shared >= 0
+                         ? (size_t)function->max_dynamic_shared
+                         : DEFAULT_SHARED_BYTES - RT_MIN(info.shared_bytes, (uint32_t)DEFAULT_SHARED_BYTES);
+    if (shared > allowed)
+        return rt_explain(cudaErrorInvalidValue,
+                          "%s: %zu bytes of dynamic shared memory; allowed: %zu, or what cudaFuncSetAttribute() sets",
+                          info.short_name, shared, allowed);
+    return cudaSuccess;
+}
+
+/* ---- launching ------------------------------------------------------------------------------ */
+
+static cudaError_t launch(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream,
+                          uint32_t flags)
+{
+    struct rt_device *device;
+    struct vgc_function *loaded;
+    struct vgc_geometry geometry = {
+        .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y, block.z}, .flags = flags};
+    struct rt_function *function = rt_function(host);
+    cudaError_t error = rt_current(&device);
+    if (error != cudaSuccess)
+        return error;
+    if (function == NULL)
+        return rt_explain(cudaErrorInvalidDeviceFunction, "%p is not a kernel of this program", host);
+    error = rt_load_function(device, function, &loaded);
+    if (error == cudaSuccess)
+        error = check(function, loaded, grid, block, shared);
+    if (error == cudaSuccess)
+        error = rt_enter_stream(device, stream, &geometry.stream);
+    if (error != cudaSuccess)
+        return error;
+    geometry.shared_bytes = (uint32_t)shared;
+    struct vgc_function_info info;
+    vgc_function_info(loaded, &info);
+    int result = vgc_launch(loaded, &geometry, arguments, info.num_params, VGC_DETACHED);
+    return rt_fault(device, rt_error(result));
+}
+
+RT_API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                    cudaStream_t stream)
+{
+    return rt_return(launch(function, grid, block, arguments, shared, stream, 0));
+}
+
+RT_API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **arguments,
+                                               size_t shared, cudaStream_t stream)
+{
+    return rt_return(launch(function, grid, block, arguments, shared, stream, VGC_LAUNCH_COOPERATIVE));
+}

@@ -1,0 +1,198 @@
+/* Device memory, and copies and fills of one dimension. */
+#include <string.h>
+
+#include "runtime.h"
+
+enum { ADDRESS_TRIES = 8 };
+
+/* ---- allocations ---------------------------------------------------------------------------- */
+
+/* Asks for memory until its addresses are free in this process, too; what was refused is given back in the end. */
+static int allocate_apart(struct vgc_device *device, size_t size, uint64_t *address, bool *is_reserved)
+{
+    uint64_t refused[ADDRESS_TRIES];
+    int num_refused = 0;
+    int result;
+    for (;;) {
+        result = vgc_alloc(device, size, address);
+        *is_reserved = result == VGC_OK && rt_reserve(*address, size);
+        if (result != VGC_OK || *is_reserved || num_refused == ADDRESS_TRIES)
+            break;
+        refused[num_refused++] = *address;
+    }
+    if (result != VGC_OK && num_refused > 0) { /* no room for another: this one will do */
+        *address = refused[--num_refused];
+        result = VGC_OK;
+    }
+    while (num_refused > 0)
+        (void)vgc_free(device, refused[--num_refused]);
+    return result;
+}
+
+cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer)
+{
+    struct rt_range range = {.size = size, .kind = RT_DEVICE_MEMORY, .device = device};
+    struct vgc_device *opened = atomic_load(&device->device);
+    int result = allocate_apart(opened, size, &range.begin, &range.is_reserved);
+    if (result != VGC_OK) {
+        cudaError_t error = rt_error(result);
+        return error == cudaErrorLaunchOutOfResources ? cudaErrorMemoryAllocation : rt_fault(device, error);
+    }
+    cudaError_t error = rt_add_range(&range);
+    if (error != cudaSuccess) {
+        (void)vgc_free(opened, range.begin);
+        return error;
+    }
+    *pointer = (void *)(uintptr_t)range.begin;
+    return cudaSuccess;
+}
+
+cudaError_t rt_free(const struct rt_range *range)
+{
+    if (range->is_reserved)
+        rt_release(range->begin, range->size);
+    return rt_error(vgc_free(atomic_load(&range->device->device), range->begin));
+}
+
+RT_API cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    struct rt_device *device;
+    if (memory == NULL)
+        return rt_return(cudaErrorInvalidValue);
+    *memory = NULL;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess && bytes > 0)
+        error = rt_allocate(device, bytes, memory);
+    return rt_return(error);
+}
+
+RT_API cudaError_t cudaFree(void *memory)
+{
+    struct rt_device *device;
+    struct rt_range range;
+    cudaError_t error = rt_current(&device);
+    if (error != cudaSuccess || memory == NULL)
+        return rt_return(error);
+    if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind == RT_HOST_MEMORY)
+        return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", memory));
+    error = rt_synchronize(range.device);
+    if (error == cudaSuccess && rt_remove_range(range.begin, &range))
+        error = rt_free(&range);
+    return rt_return(error);
+}
+
+RT_API cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+{
+    struct rt_device *device;
+    struct vgc_device_usage usage;
+    if (free == NULL || total == NULL)
+        return rt_return(cudaErrorInvalidValue);
+    cudaError_t error = rt_current(&device);
+    if (error != cudaSuccess)
+        return rt_return(error);
+    error = rt_error(vgc_device_usage(atomic_load(&device->device), &usage));
+    *total = usage.memory_quota_bytes;
+    *free = usage.memory_quota_bytes - RT_MIN(usage.memory_used_bytes, usage.memory_quota_bytes);
+    return rt_return(error);
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+bool rt_is_device_pointer(const void *pointer, bool otherwise)
+{
+    struct rt_range range;
+    return rt_find_range(pointer, &range) ? range.kind != RT_HOST_MEMORY : otherwise;
+}
+
+static bool kind_is_valid(enum cudaMemcpyKind kind)
+{
+    return (unsigned)kind <= cudaMemcpyDefault;
+}
+
+static int copy(struct vgc_device *device, void *dst, const void *src, size_t size, bool to_device, bool from_device,
+                uint32_t stream, struct vgc_job **job)
+{
+    if (to_device && from_device)
+        return vgc_copy_device(device, (uint64_t)(uintptr_t)dst, (uint64_t)(uintptr_t)src, size, stream, job);
+    if (to_device)
+        return vgc_copy_in(device, (uint64_t)(uintptr_t)dst, src, size, stream, job);
+    return vgc_copy_out(device, dst, (uint64_t)(uintptr_t)src, size, stream, job);
+}
+
+cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
+                    uint32_t stream, bool detached)
+{
+    struct vgc_device *opened = atomic_load(&device->device);
+    if (!kind_is_valid(kind))
+        return rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d; allowed: 0 to 4", (int)kind);
+    if (size == 0)
+        return cudaSuccess;
+    if (dst == NULL || src == NULL)
+        return rt_explain(cudaErrorInvalidValue, "copy of %zu bytes from %p to %p", size, src, dst);
+    bool to_device = rt_is_device_pointer(dst, kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice);
+    bool from_device = rt_is_device_pointer(src, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice);
+    if (kind != cudaMemcpyDefault && kind != (enum cudaMemcpyKind)((from_device ? 2 : 0) + (to_device ? 1 : 0)))
+        return rt_explain(cudaErrorInvalidValue, "copy from %p to %p: the direction is not that of the pointers", src,
+                          dst);
+    if (!to_device && !from_device) {
+        cudaError_t error = rt_error(vgc_stream_synchronize(opened, stream));
+        memmove(dst, src, size);
+        return error;
+    }
+    int result = copy(opened, dst, src, size, to_device, from_device, stream, detached ? VGC_DETACHED : NULL);
+    cudaError_t error = rt_error(result);
+    if (detached)
+        return error;
+    cudaError_t earlier = rt_settle(device);
+    return earlier != cudaSuccess ? earlier : rt_fault(device, error);
+}
+
+static cudaError_t copy_in_stream(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
+                                  cudaStream_t stream, bool detached)
+{
+    struct rt_device *device;
+    uint32_t number;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_enter_stream(device, stream, &number);
+    return error == cudaSuccess ? rt_copy(device, dst, src, size, kind, number, detached) : error;
+}
+
+RT_API cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    return rt_return(copy_in_stream(to, from, bytes, kind, NULL, false));
+}
+
+RT_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                                   cudaStream_t stream)
+{
+    return rt_return(copy_in_stream(to, from, bytes, kind, stream, true));
+}
+
+/* ---- fills ---------------------------------------------------------------------------------- */
+
+static cudaError_t fill(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    struct rt_device *device;
+    uint32_t number;
+    cudaError_t error = rt_current(&device);
+    if (error != cudaSuccess || bytes == 0)
+        return error;
+    if (!rt_is_device_pointer(memory, true))
+        return rt_explain(cudaErrorInvalidValue, "cudaMemset() of host memory at %p", memory);
+    error = rt_enter_stream(device, stream, &number);
+    if (error != cudaSuccess)
+        return error;
+    return rt_error(vgc_fill(atomic_load(&device->device), (uint64_t)(uintptr_t)memory, (uint8_t)value, 1, bytes,
+                             number, VGC_DETACHED));
+}
+
+RT_API cudaError_t cudaMemset(void *memory, int value, size_t bytes)
+{
+    return rt_return(fill(memory, value, bytes, NULL));
+}
+
+RT_API cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    return rt_return(fill(memory, value, bytes, stream));
+}

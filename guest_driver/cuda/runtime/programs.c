@@ -1,0 +1,255 @@
+/* The program's GPU part: a unit is sent to the host at the first use of one of its functions or variables. Units with
+ * relocatable code are linked with all others of their executable or library, as nvcc links them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blob.h"
+#include "runtime.h"
+
+enum { FATBIN_MAGIC = (int)0xba55ed50 };
+
+struct rt_program {
+    struct vgc_program *loaded; /* NULL: it does not compile */
+    uint32_t epoch;             /* of the device */
+    int result;                 /* of loading */
+    cudaError_t error;
+    uint32_t users; /* units */
+};
+
+/* NVIDIA's container, for its size. */
+struct fatbin {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t header_bytes;
+    uint64_t content_bytes;
+};
+
+static const struct vgc_cuda_blob *blob_of(const struct rt_unit *unit)
+{
+    const struct vgc_cuda_blob *blob = unit->data;
+    return memcmp(blob->magic, VGC_CUDA_BLOB_MAGIC, sizeof(blob->magic)) == 0 ? blob : NULL;
+}
+
+static bool is_relocatable(const struct rt_unit *unit)
+{
+    const struct vgc_cuda_blob *blob = blob_of(unit);
+    return blob != NULL && (blob->flags & VGC_CUDA_BLOB_RELOCATABLE) != 0;
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+struct parts {
+    const char *name; /* not terminated */
+    const char **options;
+    uint32_t num_options;
+    const char *text;
+};
+
+static cudaError_t take_apart(const struct vgc_cuda_blob *blob, struct parts *parts)
+{
+    const char *at = (const char *)(blob + 1);
+    parts->name = at;
+    const char *option = at + blob->name_len;
+    const char *end = option + blob->options_len;
+    parts->text = end;
+    parts->num_options = 0;
+    for (const char *c = option; c < end; c++)
+        parts->num_options += *c == '\0';
+    parts->options = calloc(parts->num_options + 1u, sizeof(*parts->options));
+    if (parts->options == NULL)
+        return cudaErrorMemoryAllocation;
+    for (uint32_t i = 0; i < parts->num_options; i++) {
+        parts->options[i] = option;
+        option += strlen(option) + 1;
+    }
+    return cudaSuccess;
+}
+
+static int load_blob(struct vgc_device *device, const struct vgc_cuda_blob *blob, struct vgc_program **program)
+{
+    struct parts parts;
+    if (take_apart(blob, &parts) != cudaSuccess)
+        return VGC_SYSTEM;
+    int result = vgc_program_load(device, VGC_SOURCE_CUDA, parts.text, blob->text_len, parts.options, parts.num_options,
+                                  program);
+    free(parts.options);
+    return result;
+}
+
+static int load_fatbin(struct vgc_device *device, const struct fatbin *fatbin, struct vgc_program **program)
+{
+    return vgc_program_load(device, VGC_SOURCE_FATBIN, fatbin, fatbin->header_bytes + fatbin->content_bytes, NULL, 0,
+                            program);
+}
+
+/* A name for the linker that no other unit has: objects of several folders may come from files of one name. */
+static char *unique_name(const struct vgc_cuda_blob *blob, uint32_t index)
+{
+    size_t room = blob->name_len + 16;
+    char *name = malloc(room);
+    if (name != NULL)
+        (void)snprintf(name, room, "%.*s#%u", (int)blob->name_len, (const char *)(blob + 1), index);
+    return name;
+}
+
+static int link_units(struct vgc_device *device, struct rt_unit *const *units, uint32_t count,
+                      struct vgc_program **program)
+{
+    struct vgc_source_unit *sources = calloc(count, sizeof(*sources));
+    int result = sources != NULL ? VGC_OK : VGC_SYSTEM;
+    for (uint32_t i = 0; i < count && result == VGC_OK; i++) {
+        const struct vgc_cuda_blob *blob = blob_of(units[i]);
+        struct parts parts;
+        if (take_apart(blob, &parts) != cudaSuccess) {
+            result = VGC_SYSTEM;
+            break;
+        }
+        sources[i] = (struct vgc_source_unit){.name = unique_name(blob, i),
+                                              .text = parts.text,
+                                              .size = blob->text_len,
+                                              .options = parts.options,
+                                              .num_options = parts.num_options};
+    }
+    if (result == VGC_OK)
+        result = vgc_program_link(device, sources, count, NULL, 0, program);
+    for (uint32_t i = 0; sources != NULL && i < count; i++) {
+        free((char *)(uintptr_t)sources[i].name);
+        free((void *)(uintptr_t)sources[i].options);
+    }
+    free(sources);
+    return result;
+}
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+static cudaError_t error_of_load(int result)
+{
+    if (result == VGC_COMPILE_FAILED)
+        (void)fprintf(stderr, "virtio-gpu-compute: %s\n", vgc_last_error());
+    cudaError_t error = rt_error(result);
+    if (result == VGC_UNSUPPORTED)
+        return rt_explain(cudaErrorNoKernelImageForDevice, "%s", vgc_last_error());
+    return error == cudaErrorLaunchOutOfResources ? cudaErrorMemoryAllocation : error;
+}
+
+/* With the registry's lock: the units that are loaded together with `unit`. */
+static uint32_t companions(struct rt_unit *unit, struct rt_unit ***out)
+{
+    uint32_t count = 0;
+    bool all = is_relocatable(unit);
+    for (struct rt_unit *other = rt_units(); other != NULL; other = other->next)
+        count += other == unit || (all && other->library == unit->library && is_relocatable(other));
+    struct rt_unit **list = calloc(count + 1u, sizeof(*list));
+    *out = list;
+    if (list == NULL)
+        return 0;
+    uint32_t at = 0;
+    for (struct rt_unit *other = rt_units(); other != NULL; other = other->next)
+        if (other == unit || (all && other->library == unit->library && is_relocatable(other)))
+            list[at++] = other;
+    return count;
+}
+
+static int load_units(struct vgc_device *device, struct rt_unit *const *units, uint32_t count,
+                      struct vgc_program **program)
+{
+    const struct vgc_cuda_blob *blob = blob_of(units[0]);
+    const struct fatbin *fatbin = units[0]->data;
+    if (blob == NULL && fatbin->magic == (uint32_t)FATBIN_MAGIC)
+        return load_fatbin(device, fatbin, program);
+    if (blob == NULL)
+        return VGC_UNSUPPORTED;
+    return count == 1 ? load_blob(device, blob, program) : link_units(device, units, count, program);
+}
+
+/* With the registry's lock. The order of registration is that of the linker, backwards. */
+static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct rt_program **out)
+{
+    struct rt_program *program = unit->programs[device->ordinal];
+    if (program != NULL && program->epoch == device->epoch) {
+        *out = program;
+        return program->error;
+    }
+    struct rt_unit **units;
+    uint32_t count = companions(unit, &units);
+    program = calloc(1, sizeof(*program));
+    if (count == 0 || program == NULL) {
+        free(units);
+        free(program);
+        return cudaErrorMemoryAllocation;
+    }
+    program->epoch = device->epoch;
+    program->result = load_units(atomic_load(&device->device), units, count, &program->loaded);
+    program->error = error_of_load(program->result);
+    program->users = count;
+    for (uint32_t i = 0; i < count; i++)
+        units[i]->programs[device->ordinal] = program;
+    free(units);
+    *out = program;
+    return program->error;
+}
+
+void rt_unload_unit(struct rt_unit *unit)
+{
+    rt_registry_lock();
+    for (int i = 0; i < RT_MAX_DEVICES; i++) {
+        struct rt_program *program = unit->programs[i];
+        unit->programs[i] = NULL;
+        if (program == NULL || --program->users > 0)
+            continue;
+        struct rt_device *device = rt_device_at(i);
+        if (program->loaded != NULL && device != NULL && atomic_load(&device->device) != NULL)
+            (void)vgc_program_unload(program->loaded);
+        free(program);
+    }
+    rt_registry_unlock();
+}
+
+/* ---- functions and variables ---------------------------------------------------------------- */
+
+/* nvcc gives static functions and variables the name that they would have outside (_Z5twicePfi), clang its own
+ * (_ZL5twicePfi). */
+static int find_function(struct vgc_program *program, const char *name, struct vgc_function **function)
+{
+    int result = vgc_program_function(program, name, function);
+    size_t len = strlen(name);
+    if (result == VGC_OK || strncmp(name, "_ZL", 3) != 0 || len > 4096)
+        return result;
+    char outside[4100];
+    (void)snprintf(outside, sizeof(outside), "_Z%s", name + 3);
+    return vgc_program_function(program, outside, function);
+}
+
+cudaError_t rt_load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded)
+{
+    *loaded = atomic_load_explicit(&function->loaded[device->ordinal], memory_order_acquire);
+    if (*loaded != NULL)
+        return cudaSuccess;
+    struct rt_program *program;
+    rt_registry_lock();
+    cudaError_t error = load(device, function->unit, &program);
+    if (error == cudaSuccess && find_function(program->loaded, function->name, loaded) != VGC_OK)
+        error = rt_explain(cudaErrorInvalidDeviceFunction, "%s", vgc_last_error());
+    if (error == cudaSuccess)
+        atomic_store_explicit(&function->loaded[device->ordinal], *loaded, memory_order_release);
+    rt_registry_unlock();
+    return error;
+}
+
+cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address)
+{
+    struct rt_program *program;
+    uint64_t size = 0;
+    rt_registry_lock();
+    cudaError_t error = load(device, variable->unit, &program);
+    *address = variable->address[device->ordinal];
+    if (error == cudaSuccess && *address == 0) {
+        if (vgc_program_global(program->loaded, variable->name, address, &size) != VGC_OK)
+            error = rt_explain(cudaErrorInvalidSymbol, "%s", vgc_last_error());
+        else
+            variable->address[device->ordinal] = *address;
+    }
+    rt_registry_unlock();
+    return error;
+}

@@ -1,0 +1,244 @@
+/* Units, functions and variables: what objects of mynvcc and nvcc register before main().
+ *
+ * Functions are looked up at every launch: a table with open addressing, replaced as a whole when it grows, which
+ * readers look at without a lock. Entries and tables stay for the life of the process, as readers may hold them. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blob.h"
+#include "runtime.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rt_unit *units;
+
+struct entry {
+    const void *host; /* NULL: free */
+    void *what;
+};
+
+struct table {
+    size_t room; /* a power of two */
+    size_t count;
+    _Atomic(struct entry *) entries[]; /* `room` of them */
+};
+
+static _Atomic(struct table *) functions;
+static _Atomic(struct table *) variables;
+
+void rt_registry_lock(void)
+{
+    (void)pthread_mutex_lock(&lock);
+}
+
+void rt_registry_unlock(void)
+{
+    (void)pthread_mutex_unlock(&lock);
+}
+
+struct rt_unit *rt_units(void)
+{
+    return units;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static size_t place(const struct table *table, const void *host)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)host * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 32) & (table->room - 1);
+    for (;; at = (at + 1) & (table->room - 1)) {
+        const struct entry *entry = atomic_load_explicit(&table->entries[at], memory_order_acquire);
+        if (entry == NULL || entry->host == host)
+            return at;
+    }
+}
+
+static void *look_up(_Atomic(struct table *) *tables, const void *host)
+{
+    const struct table *table = atomic_load_explicit(tables, memory_order_acquire);
+    if (table == NULL)
+        return NULL;
+    const struct entry *entry = atomic_load_explicit(&table->entries[place(table, host)], memory_order_acquire);
+    return entry != NULL ? entry->what : NULL;
+}
+
+static struct table *grown(const struct table *old)
+{
+    size_t room = old == NULL ? 64 : old->room * 2;
+    struct table *table = calloc(1, sizeof(*table) + room * sizeof(table->entries[0]));
+    if (table == NULL)
+        abort(); /* before main() nobody could be told */
+    table->room = room;
+    for (size_t i = 0; old != NULL && i < old->room; i++) {
+        struct entry *entry = atomic_load(&old->entries[i]);
+        if (entry != NULL && entry->what != NULL) {
+            atomic_store(&table->entries[place(table, entry->host)], entry);
+            table->count++;
+        }
+    }
+    return table;
+}
+
+/* With the lock. A stub that is registered again, by a library that was loaded where another had been, is replaced. */
+static void enter(_Atomic(struct table *) *tables, const void *host, void *what)
+{
+    struct table *table = atomic_load(tables);
+    if (table == NULL || 2 * (table->count + 1) > table->room) {
+        table = grown(table);
+        atomic_store_explicit(tables, table, memory_order_release);
+    }
+    struct entry *entry = malloc(sizeof(*entry));
+    if (entry == NULL)
+        abort();
+    *entry = (struct entry){host, what};
+    size_t at = place(table, host);
+    table->count += atomic_load(&table->entries[at]) == NULL;
+    atomic_store_explicit(&table->entries[at], entry, memory_order_release);
+}
+
+struct rt_function *rt_function(const void *host)
+{
+    return look_up(&functions, host);
+}
+
+struct rt_variable *rt_variable(const void *host)
+{
+    return look_up(&variables, host);
+}
+
+void rt_programs_forget(struct rt_device *device)
+{
+    rt_registry_lock();
+    struct table *table = atomic_load(&functions);
+    for (size_t i = 0; table != NULL && i < table->room; i++) {
+        const struct entry *entry = atomic_load(&table->entries[i]);
+        if (entry != NULL)
+            atomic_store(&((struct rt_function *)entry->what)->loaded[device->ordinal], NULL);
+    }
+    table = atomic_load(&variables);
+    for (size_t i = 0; table != NULL && i < table->room; i++) {
+        const struct entry *entry = atomic_load(&table->entries[i]);
+        if (entry != NULL)
+            ((struct rt_variable *)entry->what)->address[device->ordinal] = 0;
+    }
+    rt_registry_unlock();
+}
+
+/* ---- what clang's and nvcc's constructors call ------------------------------------------------ */
+
+void **__cudaRegisterFatBinary(const struct vgc_cuda_wrapper *wrapper);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int thread_limit,
+                            void *thread, void *block, void *block_size, void *grid_size, int *warp_size);
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int is_extern, size_t size,
+                       int is_constant, int is_global);
+void __cudaRegisterManagedVar(void **handle, void **host, void *initial, const char *name, size_t size,
+                              unsigned alignment);
+void __cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name, int dimensions,
+                           int normalised, int is_extern);
+void __cudaRegisterSurface(void **handle, const void *host, const void **device, const char *name, int dimensions,
+                           int is_extern);
+char __cudaInitModule(void **handle);
+
+RT_API void **__cudaRegisterFatBinary(const struct vgc_cuda_wrapper *wrapper)
+{
+    struct rt_unit *unit = calloc(1, sizeof(*unit));
+    if (unit == NULL)
+        abort();
+    Dl_info where;
+    unit->data = wrapper->data;
+    unit->library = dladdr(wrapper, &where) != 0 ? where.dli_fbase : NULL;
+    rt_registry_lock();
+    unit->next = units;
+    units = unit;
+    rt_registry_unlock();
+    return (void **)unit;
+}
+
+RT_API void __cudaRegisterFatBinaryEnd(void **handle)
+{
+    (void)handle;
+}
+
+RT_API char __cudaInitModule(void **handle)
+{
+    (void)handle;
+    return 1;
+}
+
+RT_API void __cudaUnregisterFatBinary(void **handle)
+{
+    struct rt_unit *unit = (struct rt_unit *)handle;
+    rt_registry_lock();
+    for (struct rt_unit **at = &units; *at != NULL; at = &(*at)->next) {
+        if (*at == unit) {
+            *at = unit->next;
+            break;
+        }
+    }
+    rt_registry_unlock();
+    rt_unload_unit(unit);
+}
+
+RT_API void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int thread_limit,
+                                   void *thread, void *block, void *block_size, void *grid_size, int *warp_size)
+{
+    (void)device, (void)thread_limit, (void)thread, (void)block, (void)block_size, (void)grid_size, (void)warp_size;
+    struct rt_function *function = calloc(1, sizeof(*function));
+    if (function == NULL)
+        abort();
+    function->host = host;
+    function->name = name;
+    function->unit = (struct rt_unit *)handle;
+    function->max_dynamic_shared = -1;
+    rt_registry_lock();
+    enter(&functions, host, function);
+    rt_registry_unlock();
+}
+
+static struct rt_variable *register_variable(void **handle, const void *host, const char *name, size_t size)
+{
+    struct rt_variable *variable = calloc(1, sizeof(*variable));
+    if (variable == NULL)
+        abort();
+    variable->host = host;
+    variable->name = name;
+    variable->unit = (struct rt_unit *)handle;
+    variable->size = size;
+    rt_registry_lock();
+    enter(&variables, host, variable);
+    rt_registry_unlock();
+    return variable;
+}
+
+RT_API void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int is_extern, size_t size,
+                              int is_constant, int is_global)
+{
+    (void)device, (void)is_extern, (void)is_global;
+    register_variable(handle, host, name, size)->is_constant = is_constant != 0;
+}
+
+/* Host code reads and writes such a variable through the pointer at `host`; `initial` is its initial value. */
+RT_API void __cudaRegisterManagedVar(void **handle, void **host, void *initial, const char *name, size_t size,
+                                     unsigned alignment)
+{
+    (void)alignment;
+    register_variable(handle, host, name, size)->is_managed = true;
+    *host = initial;
+}
+
+RT_API void __cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name,
+                                  int dimensions, int normalised, int is_extern)
+{
+    (void)device, (void)dimensions, (void)normalised, (void)is_extern;
+    (void)register_variable(handle, host, name, 0);
+}
+
+RT_API void __cudaRegisterSurface(void **handle, const void *host, const void **device, const char *name,
+                                  int dimensions, int is_extern)
+{
+    (void)device, (void)dimensions, (void)is_extern;
+    (void)register_variable(handle, host, name, 0);
+}

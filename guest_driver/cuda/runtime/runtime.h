@@ -1,0 +1,180 @@
+/* libcudart over libvgc: what its files share.
+ *
+ * Locks, in this order: registry (registry.c), a device's `mutex`, addresses (addresses.c). None is held while the
+ * device works, but for loading programs and for creating what the host must create. */
+#ifndef VGC_CUDART_RUNTIME_H
+#define VGC_CUDART_RUNTIME_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda_runtime_api.h"
+#include "vgc.h"
+
+#define RT_API __attribute__((visibility("default")))
+#define RT_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define RT_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+enum { RT_MAX_DEVICES = 16, RT_MAX_STREAMS = 64 };
+
+/* ---- errors.c ------------------------------------------------------------------------------- */
+
+/* Notes the error as this thread's last, and returns it. Every function of the API ends with it. */
+cudaError_t rt_return(cudaError_t error);
+/* CUDA's error for a result of libvgc. Keeps libvgc's text for `vgc last-error`. */
+cudaError_t rt_error(int vgc_result);
+/* Notes why a call failed, in words, for `vgc last-error`, and returns `error`. */
+cudaError_t rt_explain(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Says once, on standard error, what a program asked for that is not there, and returns cudaErrorNotSupported. */
+cudaError_t rt_unsupported(const char *what);
+
+/* ---- devices.c ------------------------------------------------------------------------------ */
+
+struct rt_stream;
+struct rt_program;
+
+struct rt_device {
+    int ordinal;
+    pthread_mutex_t mutex;
+    _Atomic(struct vgc_device *) device; /* NULL until it is used */
+    struct vgc_info info;                /* valid with `device` */
+    uint32_t epoch;                      /* +1 at every reset */
+    _Atomic cudaError_t sticky;          /* ends with cudaDeviceReset() */
+    unsigned flags;                      /* of cudaSetDeviceFlags() */
+    size_t limits[8];                    /* of cudaDeviceSetLimit() */
+
+    /* streams.c */
+    struct CUstream_st *streams;    /* all but the default ones */
+    struct CUstream_st *per_thread; /* those of cudaStreamPerThread, among `streams` */
+    struct vgc_event *legacy_event; /* last recording in the legacy stream */
+    uint64_t legacy_turn;           /* +1 for work in the legacy stream behind work in others */
+    bool legacy_recorded;           /* legacy_event stands for this turn */
+    uint32_t users[RT_MAX_STREAMS]; /* streams that share a stream of the device */
+};
+
+int rt_device_count(void);
+/* The calling thread's current device, ready for use: opened if it was not. The sticky error, if it has one. */
+cudaError_t rt_current(struct rt_device **device);
+/* Likewise, for a given ordinal. */
+cudaError_t rt_device(int ordinal, struct rt_device **device);
+/* The current device's ordinal; does not open it. */
+int rt_ordinal(void);
+/* The device without opening it; NULL if it does not exist. */
+struct rt_device *rt_device_at(int ordinal);
+/* Takes what went wrong in detached work: makes it the sticky error. Returns the sticky error. */
+cudaError_t rt_settle(struct rt_device *device);
+/* Makes an error sticky if it is one of those that CUDA cannot go on from. Returns it. */
+cudaError_t rt_fault(struct rt_device *device, cudaError_t error);
+/* Waits for all work of the device, then rt_settle(), and prints what kernels printed. */
+cudaError_t rt_synchronize(struct rt_device *device);
+/* Copies what kernels printed to standard output. */
+void rt_print(struct rt_device *device);
+/* Called by streams.c and others when the device is reset. */
+void rt_streams_forget(struct rt_device *device);
+void rt_programs_forget(struct rt_device *device);
+void rt_addresses_forget(struct rt_device *device);
+
+/* ---- registry.c: what the program's objects register before main() --------------------------- */
+
+struct rt_unit { /* an object file's GPU part */
+    struct rt_unit *next;
+    const void *data;    /* struct vgc_cuda_blob, or NVIDIA's fat binary */
+    const void *library; /* base of the executable or shared library that it lies in */
+    struct rt_program *programs[RT_MAX_DEVICES];
+};
+
+struct rt_function {
+    const void *host; /* the stub's address */
+    const char *name; /* the linker's */
+    struct rt_unit *unit;
+    _Atomic(struct vgc_function *) loaded[RT_MAX_DEVICES];
+    int max_dynamic_shared; /* of cudaFuncSetAttribute() */
+    int carveout;
+};
+
+struct rt_variable {
+    const void *host; /* the shadow's address */
+    const char *name;
+    struct rt_unit *unit;
+    size_t size;
+    bool is_constant;
+    bool is_managed;
+    uint64_t address[RT_MAX_DEVICES]; /* 0: not looked up yet */
+};
+
+/* NULL if nobody registered it. */
+struct rt_function *rt_function(const void *host);
+struct rt_variable *rt_variable(const void *host);
+
+/* ---- programs.c ----------------------------------------------------------------------------- */
+
+/* The function on a device; its program is loaded at first use. */
+cudaError_t rt_load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded);
+cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address);
+/* Frees what a unit loaded on all devices. */
+void rt_unload_unit(struct rt_unit *unit);
+/* All units of a library whose blobs are relocatable, beginning with `first`; their number. With the registry's lock.
+ */
+struct rt_unit *rt_units(void);
+void rt_registry_lock(void);
+void rt_registry_unlock(void);
+
+/* ---- streams.c ------------------------------------------------------------------------------ */
+
+struct CUstream_st {
+    uint64_t magic;
+    struct CUstream_st *next;
+    struct rt_device *device;
+    uint32_t epoch;
+    uint32_t number; /* of the device's stream */
+    unsigned flags;
+    int priority;
+    unsigned long long id;
+    pthread_t thread;        /* of cudaStreamPerThread */
+    bool dirty;              /* has work that the legacy stream has not waited for */
+    uint64_t legacy_turn;    /* last of the device's that this stream has waited for */
+    struct vgc_event *event; /* for the legacy stream to wait for */
+};
+
+/* The device's stream number for work that is about to be sent in `stream`, after what the order of the legacy default
+ * stream asks for. */
+cudaError_t rt_enter_stream(struct rt_device *device, cudaStream_t stream, uint32_t *number);
+/* The stream, checked; NULL for the legacy one. */
+cudaError_t rt_check_stream(struct rt_device *device, cudaStream_t stream, struct CUstream_st **checked);
+
+/* ---- addresses.c: device memory of this process ---------------------------------------------- */
+
+enum rt_memory_kind { RT_DEVICE_MEMORY, RT_HOST_MEMORY, RT_MANAGED_MEMORY };
+
+struct rt_range {
+    uint64_t begin;
+    uint64_t size;
+    enum rt_memory_kind kind;
+    struct rt_device *device;
+    unsigned flags;
+    bool is_reserved; /* in this process's address space, too */
+};
+
+/* False: this runtime did not give out the address. */
+bool rt_find_range(const void *pointer, struct rt_range *range);
+cudaError_t rt_add_range(const struct rt_range *range);
+bool rt_remove_range(uint64_t begin, struct rt_range *removed);
+/* Takes the addresses out of use in this process. False: something of this process lies there. */
+bool rt_reserve(uint64_t address, uint64_t size);
+void rt_release(uint64_t address, uint64_t size);
+
+/* ---- memory.c ------------------------------------------------------------------------------- */
+
+/* Device memory whose addresses are reserved, and known to rt_find_range(). */
+cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer);
+cudaError_t rt_free(const struct rt_range *range);
+/* Does the pointer lie in device memory? For an address that this runtime does not know, `otherwise`. */
+bool rt_is_device_pointer(const void *pointer, bool otherwise);
+/* One copy in a stream of the device, `kind` as in cudaMemcpy(). Waits for it, unless `detached`. */
+cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
+                    uint32_t stream, bool detached);
+
+#endif

@@ -1,0 +1,280 @@
+/* Streams, and the order that the legacy default stream has with the others.
+ *
+ * A stream of the device is a number; the legacy default stream is 0. If a program has more streams than the device,
+ * some share a number: that is an order that CUDA allows. Work in the legacy stream begins when all earlier work in
+ * blocking streams has ended, and holds back what is sent to them later. While a program uses only one of both, that
+ * costs nothing; else an event and a wait for each turn from one to the other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime.h"
+
+#define STREAM_MAGIC UINT64_C(0x4d41455254534756)
+
+enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
+
+static _Atomic unsigned long long next_id = 2; /* 1 is the legacy stream's */
+
+/* ---- numbers of the device's streams ---------------------------------------------------------- */
+
+/* With the device's mutex. */
+static uint32_t take_number(struct rt_device *device)
+{
+    uint32_t number;
+    if (vgc_stream_create(atomic_load(&device->device), &number) != VGC_OK) {
+        number = RT_MIN(1u, device->info.max_streams - 1);
+        for (uint32_t i = 1; i < RT_MIN(device->info.max_streams, (uint32_t)RT_MAX_STREAMS); i++)
+            if (device->users[i] < device->users[number])
+                number = i;
+    }
+    device->users[number]++;
+    return number;
+}
+
+static void give_number(struct rt_device *device, uint32_t number)
+{
+    if (--device->users[number] == 0 && number != 0)
+        (void)vgc_stream_destroy(atomic_load(&device->device), number);
+}
+
+/* ---- creating ------------------------------------------------------------------------------- */
+
+/* With the device's mutex. */
+static struct CUstream_st *create(struct rt_device *device, unsigned flags, int priority)
+{
+    struct CUstream_st *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
+        return NULL;
+    *stream = (struct CUstream_st){.magic = STREAM_MAGIC,
+                                   .next = device->streams,
+                                   .device = device,
+                                   .epoch = device->epoch,
+                                   .number = take_number(device),
+                                   .flags = flags,
+                                   .priority = priority,
+                                   .id = atomic_fetch_add(&next_id, 1),
+                                   .legacy_turn = device->legacy_turn};
+    device->streams = stream;
+    return stream;
+}
+
+/* The calling thread's own default stream. */
+static struct CUstream_st *per_thread(struct rt_device *device)
+{
+    static _Thread_local struct CUstream_st *own[RT_MAX_DEVICES];
+    struct CUstream_st *stream = own[device->ordinal];
+    if (stream != NULL && stream->epoch == device->epoch)
+        return stream;
+    (void)pthread_mutex_lock(&device->mutex);
+    own[device->ordinal] = create(device, cudaStreamDefault, 0);
+    (void)pthread_mutex_unlock(&device->mutex);
+    return own[device->ordinal];
+}
+
+cudaError_t rt_check_stream(struct rt_device *device, cudaStream_t stream, struct CUstream_st **checked)
+{
+    *checked = NULL;
+    if (stream == NULL || stream == cudaStreamLegacy)
+        return cudaSuccess;
+    *checked = stream == cudaStreamPerThread ? per_thread(device) : stream;
+    if (*checked == NULL)
+        return cudaErrorMemoryAllocation;
+    if ((uintptr_t)*checked < 4096 || (*checked)->magic != STREAM_MAGIC ||
+        (*checked)->epoch != (*checked)->device->epoch)
+        return rt_explain(cudaErrorInvalidResourceHandle, "%p is not a stream", (void *)stream);
+    if ((*checked)->device != device)
+        return rt_explain(cudaErrorInvalidResourceHandle, "a stream of device %d is used with device %d",
+                          (*checked)->device->ordinal, device->ordinal);
+    return cudaSuccess;
+}
+
+/* ---- the legacy default stream's order -------------------------------------------------------- */
+
+static cudaError_t record(struct rt_device *device, struct vgc_event **event, uint32_t number)
+{
+    int result = *event != NULL ? VGC_OK : vgc_event_create(atomic_load(&device->device), event);
+    return rt_error(result == VGC_OK ? vgc_event_record(*event, number) : result);
+}
+
+/* Work in stream 0 waits for blocking streams. */
+static cudaError_t enter_legacy(struct rt_device *device)
+{
+    cudaError_t error = cudaSuccess;
+    if (device->streams == NULL)
+        return cudaSuccess;
+    (void)pthread_mutex_lock(&device->mutex);
+    for (struct CUstream_st *stream = device->streams; stream != NULL && error == cudaSuccess; stream = stream->next) {
+        if (!stream->dirty || (stream->flags & cudaStreamNonBlocking) != 0)
+            continue;
+        error = record(device, &stream->event, stream->number);
+        if (error == cudaSuccess)
+            error = rt_error(vgc_stream_wait_event(stream->event, 0));
+        stream->dirty = false;
+    }
+    device->legacy_turn++;
+    device->legacy_recorded = false;
+    (void)pthread_mutex_unlock(&device->mutex);
+    return error;
+}
+
+/* Work in a blocking stream waits for stream 0. */
+static cudaError_t enter_blocking(struct rt_device *device, struct CUstream_st *stream)
+{
+    cudaError_t error = cudaSuccess;
+    if (stream->legacy_turn == device->legacy_turn && stream->dirty)
+        return cudaSuccess;
+    (void)pthread_mutex_lock(&device->mutex);
+    if (stream->legacy_turn != device->legacy_turn) {
+        if (!device->legacy_recorded)
+            error = record(device, &device->legacy_event, 0);
+        device->legacy_recorded = true;
+        if (error == cudaSuccess)
+            error = rt_error(vgc_stream_wait_event(device->legacy_event, stream->number));
+        stream->legacy_turn = device->legacy_turn;
+    }
+    stream->dirty = true;
+    (void)pthread_mutex_unlock(&device->mutex);
+    return error;
+}
+
+cudaError_t rt_enter_stream(struct rt_device *device, cudaStream_t stream, uint32_t *number)
+{
+    struct CUstream_st *checked;
+    cudaError_t error = rt_check_stream(device, stream, &checked);
+    if (error != cudaSuccess)
+        return error;
+    *number = checked == NULL ? 0 : checked->number;
+    if (checked == NULL)
+        return enter_legacy(device);
+    return (checked->flags & cudaStreamNonBlocking) != 0 ? cudaSuccess : enter_blocking(device, checked);
+}
+
+void rt_streams_forget(struct rt_device *device)
+{
+    (void)pthread_mutex_lock(&device->mutex);
+    for (struct CUstream_st *stream = device->streams; stream != NULL; stream = stream->next) {
+        (void)vgc_event_destroy(stream->event);
+        stream->event = NULL;
+    }
+    device->streams = NULL; /* their memory stays: the program may still hold them */
+    (void)vgc_event_destroy(device->legacy_event);
+    device->legacy_event = NULL;
+    device->legacy_turn = 0;
+    device->legacy_recorded = false;
+    memset(device->users, 0, sizeof(device->users));
+    (void)pthread_mutex_unlock(&device->mutex);
+}
+
+/* ---- the API -------------------------------------------------------------------------------- */
+
+RT_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority)
+{
+    struct rt_device *device;
+    if (stream == NULL || (flags & ~(unsigned)cudaStreamNonBlocking) != 0)
+        return rt_return(cudaErrorInvalidValue);
+    cudaError_t error = rt_current(&device);
+    if (error != cudaSuccess)
+        return rt_return(error);
+    priority = RT_MAX(GREATEST_PRIORITY, RT_MIN(priority, LEAST_PRIORITY));
+    (void)pthread_mutex_lock(&device->mutex);
+    *stream = create(device, flags, priority);
+    (void)pthread_mutex_unlock(&device->mutex);
+    return rt_return(*stream != NULL ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+RT_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
+{
+    return cudaStreamCreateWithPriority(stream, flags, LEAST_PRIORITY);
+}
+
+RT_API cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+    return cudaStreamCreateWithPriority(stream, cudaStreamDefault, LEAST_PRIORITY);
+}
+
+/* Waits until the stream is done. */
+RT_API cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    struct CUstream_st *checked;
+    if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
+        return rt_return(cudaErrorInvalidResourceHandle);
+    struct rt_device *device = rt_device_at(rt_ordinal());
+    cudaError_t error = rt_check_stream((uintptr_t)stream >= 4096 ? stream->device : device, stream, &checked);
+    if (error != cudaSuccess)
+        return rt_return(error);
+    device = checked->device;
+    (void)pthread_mutex_lock(&device->mutex);
+    for (struct CUstream_st **at = &device->streams; *at != NULL; at = &(*at)->next) {
+        if (*at == checked) {
+            *at = checked->next;
+            break;
+        }
+    }
+    give_number(device, checked->number);
+    (void)pthread_mutex_unlock(&device->mutex);
+    (void)vgc_event_destroy(checked->event);
+    checked->magic = 0;
+    free(checked);
+    return rt_return(cudaSuccess);
+}
+
+static cudaError_t current_stream(cudaStream_t stream, struct rt_device **device, uint32_t *number)
+{
+    struct CUstream_st *checked;
+    cudaError_t error = rt_current(device);
+    if (error == cudaSuccess)
+        error = rt_check_stream(*device, stream, &checked);
+    if (error == cudaSuccess)
+        *number = checked == NULL ? 0 : checked->number;
+    return error;
+}
+
+RT_API cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    struct rt_device *device;
+    uint32_t number;
+    cudaError_t error = current_stream(stream, &device, &number);
+    if (error == cudaSuccess && number == 0)
+        error = rt_enter_stream(device, stream, &number); /* the legacy stream's end is that of all blocking ones */
+    if (error != cudaSuccess)
+        return rt_return(error);
+    error = rt_error(vgc_stream_synchronize(atomic_load(&device->device), number));
+    cudaError_t earlier = rt_settle(device);
+    rt_print(device);
+    return rt_return(earlier != cudaSuccess ? earlier : rt_fault(device, error));
+}
+
+RT_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    struct rt_device *device;
+    cudaError_t error = rt_current(&device);
+    if (least != NULL)
+        *least = LEAST_PRIORITY;
+    if (greatest != NULL)
+        *greatest = GREATEST_PRIORITY;
+    return rt_return(error);
+}
+
+RT_API cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
+{
+    struct rt_device *device;
+    struct CUstream_st *checked = NULL;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_stream(device, stream, &checked);
+    if (error == cudaSuccess)
+        *priority = checked != NULL ? checked->priority : LEAST_PRIORITY;
+    return rt_return(error);
+}
+
+RT_API cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
+{
+    struct rt_device *device;
+    struct CUstream_st *checked = NULL;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_stream(device, stream, &checked);
+    if (error == cudaSuccess)
+        *flags = checked != NULL ? checked->flags : cudaStreamDefault;
+    return rt_return(error);
+}

@@ -1,0 +1,116 @@
+/* The program's __device__, __constant__ and __managed__ variables, by the address of their shadow in host code. */
+#include "runtime.h"
+
+static cudaError_t find(struct rt_device *device, const void *symbol, struct rt_variable **variable, uint64_t *address)
+{
+    *variable = rt_variable(symbol);
+    if (*variable == NULL)
+        return rt_explain(cudaErrorInvalidSymbol, "%p is not a variable of the device", symbol);
+    return rt_load_variable(device, *variable, address);
+}
+
+static cudaError_t check_span(const struct rt_variable *variable, size_t bytes, size_t offset)
+{
+    if (offset > variable->size || bytes > variable->size - offset)
+        return rt_explain(cudaErrorInvalidValue, "%zu bytes at offset %zu of '%s', which has %zu", bytes, offset,
+                          variable->name, variable->size);
+    return cudaSuccess;
+}
+
+static cudaError_t copy_to(const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+                           cudaStream_t stream, bool detached)
+{
+    struct rt_device *device;
+    struct rt_variable *variable;
+    uint64_t address;
+    uint32_t number;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = find(device, symbol, &variable, &address);
+    if (error == cudaSuccess)
+        error = check_span(variable, bytes, offset);
+    if (error == cudaSuccess && kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice &&
+        kind != cudaMemcpyDefault)
+        error = rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d to a symbol", (int)kind);
+    if (error == cudaSuccess)
+        error = rt_enter_stream(device, stream, &number);
+    if (error != cudaSuccess)
+        return error;
+    return rt_copy(device, (void *)(uintptr_t)(address + offset), from, bytes, kind, number, detached);
+}
+
+static cudaError_t copy_from(void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+                             cudaStream_t stream, bool detached)
+{
+    struct rt_device *device;
+    struct rt_variable *variable;
+    uint64_t address;
+    uint32_t number;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = find(device, symbol, &variable, &address);
+    if (error == cudaSuccess)
+        error = check_span(variable, bytes, offset);
+    if (error == cudaSuccess && kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice &&
+        kind != cudaMemcpyDefault)
+        error = rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d from a symbol", (int)kind);
+    if (error == cudaSuccess)
+        error = rt_enter_stream(device, stream, &number);
+    if (error != cudaSuccess)
+        return error;
+    return rt_copy(device, to, (const void *)(uintptr_t)(address + offset), bytes, kind, number, detached);
+}
+
+RT_API cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
+                                      enum cudaMemcpyKind kind)
+{
+    return rt_return(copy_to(symbol, from, bytes, offset, kind, NULL, false));
+}
+
+RT_API cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes, size_t offset,
+                                           enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return rt_return(copy_to(symbol, from, bytes, offset, kind, stream, true));
+}
+
+RT_API cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
+                                        enum cudaMemcpyKind kind)
+{
+    return rt_return(copy_from(to, symbol, bytes, offset, kind, NULL, false));
+}
+
+RT_API cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t bytes, size_t offset,
+                                             enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return rt_return(copy_from(to, symbol, bytes, offset, kind, stream, true));
+}
+
+RT_API cudaError_t cudaGetSymbolAddress(void **memory, const void *symbol)
+{
+    struct rt_device *device;
+    struct rt_variable *variable;
+    uint64_t address = 0;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess && memory == NULL)
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        error = find(device, symbol, &variable, &address);
+    if (error == cudaSuccess)
+        *memory = (void *)(uintptr_t)address;
+    return rt_return(error);
+}
+
+RT_API cudaError_t cudaGetSymbolSize(size_t *bytes, const void *symbol)
+{
+    struct rt_device *device;
+    struct rt_variable *variable;
+    uint64_t address;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess && bytes == NULL)
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        error = find(device, symbol, &variable, &address);
+    if (error == cudaSuccess)
+        *bytes = variable->size;
+    return rt_return(error);
+}
