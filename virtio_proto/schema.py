@@ -156,6 +156,7 @@ class QueryKind(IntEnum):
 
     USAGE = 1
     OUTPUT = 2  # text that the context's kernels have printed; the query removes it from the device
+    DEVICE = 3  # limits and properties of the device that computes
 
 
 class ParamKind(IntEnum):
@@ -484,6 +485,8 @@ FUNCTION_ENTRY = _wire(
     "param_bytes" / u32,
     "shared_bytes" / u32 * "static shared memory",
     "max_threads" / u32 * "per block",
+    "num_registers" / u32 * "of a thread; 0: unknown",
+    "local_bytes" / u32 * "local memory of a thread, as far as it is known",
 )
 PARAM_ENTRY = _wire(
     "vgc_param_entry",
@@ -516,6 +519,28 @@ USAGE = _wire(
     "in_flight" / u32,
     "generation" / u32,
 )
+DEVICE_PROPERTIES = _wire(
+    "vgc_device_properties",
+    "Payload of QUERY(DEVICE). 0 where the device has no such thing, or does not say.",
+    "compute_capability" / u32 * "10 * major + minor, as CUDA counts",
+    "warp_threads" / u32,
+    "pe_threads" / u32 * "threads that a processing element holds at once",
+    "pe_blocks" / u32 * "blocks, likewise",
+    "pe_registers" / u32 * "registers of 32 bits, likewise",
+    "pe_shared_bytes" / u32 * "shared memory, likewise",
+    "block_registers" / u32,
+    "block_shared_bytes" / u32 * "most shared memory of a block, static and dynamic",
+    "reserved_shared_bytes" / u32 * "shared memory of a block that the device takes itself",
+    "constant_bytes" / u32,
+    "l2_bytes" / u32,
+    "clock_khz" / u32,
+    "memory_clock_khz" / u32,
+    "memory_bus_bits" / u32,
+    "copy_engines" / u32 * "copies that go on beside kernels, and each other",
+    "double_ratio" / u32 * "operations in single precision in the time of one in double precision",
+    "cluster_blocks" / u32 * "most blocks of a cluster; 0: no clusters",
+    "ecc" / u32 * "1: memory corrects errors",
+)
 
 STRUCTS: Final[tuple[WireStruct, ...]] = (
     CONFIG,
@@ -547,6 +572,7 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     PARAM_ENTRY,
     GLOBAL_ENTRY,
     USAGE,
+    DEVICE_PROPERTIES,
 )
 
 BODIES: Final[dict[Opcode, WireStruct]] = {

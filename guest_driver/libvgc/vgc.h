@@ -159,6 +159,28 @@ struct vgc_device_usage {
     uint32_t generation;
 };
 
+/* Properties and limits that the device tells of itself. 0 where it has no such thing, or does not say. */
+struct vgc_device_limits {
+    uint32_t compute_capability; /* 10 * major + minor, as CUDA counts */
+    uint32_t warp_threads;
+    uint32_t pe_threads;      /* threads that a processing element holds at once */
+    uint32_t pe_blocks;       /* likewise, as the next two */
+    uint32_t pe_registers;    /* of 32 bits */
+    uint32_t pe_shared_bytes; /* shared memory */
+    uint32_t block_registers;
+    uint32_t block_shared_bytes;    /* most shared memory of a block, static and dynamic */
+    uint32_t reserved_shared_bytes; /* shared memory of a block that the device takes itself */
+    uint32_t constant_bytes;
+    uint32_t l2_bytes;
+    uint32_t clock_khz;
+    uint32_t memory_clock_khz;
+    uint32_t memory_bus_bits;
+    uint32_t copy_engines;   /* copies that go on beside kernels, and each other */
+    uint32_t double_ratio;   /* operations in single precision in the time of one in double precision */
+    uint32_t cluster_blocks; /* most blocks of a cluster; 0: no clusters */
+    uint32_t ecc;            /* 1: memory corrects errors */
+};
+
 /* A PCI function that may be ours, as vgc_list() sees it; nothing is changed by looking. */
 struct vgc_found {
     char address[32];
@@ -193,8 +215,10 @@ struct vgc_function_info {
     const char *short_name; /* the source's */
     uint32_t num_params;
     uint32_t param_bytes;
-    uint32_t shared_bytes; /* static */
-    uint32_t max_threads;  /* per block */
+    uint32_t shared_bytes;  /* static */
+    uint32_t max_threads;   /* per block */
+    uint32_t num_registers; /* of a thread; 0: unknown */
+    uint32_t local_bytes;   /* local memory of a thread, as far as it is known */
 };
 
 enum vgc_param_type {
@@ -293,6 +317,7 @@ VGC_API int vgc_info(struct vgc_device *device, struct vgc_info *info);
 /* Time-out in ns of waits that are given none: see vgc_options. */
 VGC_API uint64_t vgc_request_timeout(const struct vgc_device *device);
 VGC_API int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage);
+VGC_API int vgc_device_limits(struct vgc_device *device, struct vgc_device_limits *limits);
 /* After VGC_DEVICE_LOST: waits until the device is ready and makes a new context. Programs, functions, events and
  * device addresses created before the reset are invalid: calls with them return VGC_DEVICE_LOST. */
 VGC_API int vgc_reset(struct vgc_device *device);

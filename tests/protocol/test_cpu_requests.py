@@ -84,12 +84,13 @@ class Program:
         body: dict[str, object] = {"kind": kind, "options_len": len(options), "source_len": len(source)}
         return self.request(Opcode.PROGRAM_LOAD, body, options + source)
 
-    def launch(self, name: str, params: bytes, threads: int = 1) -> Reply:
+    def launch(self, name: str, params: bytes, threads: int = 1, shared_bytes: int = 0) -> Reply:
         found = self.request(Opcode.FUNCTION_LOOKUP, {"program": 0, "name_len": len(name)}, name.encode())
         body: dict[str, object] = {
             "function": found.value,
             "grid": [1, 1, 1],
             "block": [threads, 1, 1],
+            "shared_bytes": shared_bytes,
             "param_len": len(params),
         }
         return self.request(Opcode.LAUNCH, body, params)
@@ -198,6 +199,20 @@ def test_lanes_that_wait_for_each_other_for_ever_end_with_their_launch(
 def output(program: Program, room: int = 1 << 17) -> Reply:
     body = {"what": QueryKind.OUTPUT}
     return program.vm.driver.request(Opcode.QUERY, body, writable_len=room, context=program.context)
+
+
+def test_properties_are_limits_of_launches(program: Program) -> None:
+    body = {"what": QueryKind.DEVICE}
+    reply = program.vm.driver.request(Opcode.QUERY, body, writable_len=1 << 10)
+    told = schema.DEVICE_PROPERTIES.construct.parse(reply.payload)
+    assert (reply.aux, told.compute_capability, told.warp_threads) == (schema.DEVICE_PROPERTIES.size_bytes, 80, 32)
+    parameters = struct.pack("<i", 0)
+    assert program.launch("prints", parameters, shared_bytes=told.block_shared_bytes).status == Status.OK
+    refused = program.launch("prints", parameters, shared_bytes=told.block_shared_bytes + 1)
+    assert refused.status == Status.INVALID_ARGUMENT
+    assert f"allowed: {told.block_shared_bytes}" in refused.text
+    cut = program.vm.driver.request(Opcode.QUERY, body, writable_len=8)
+    assert cut.payload == reply.payload[:8]
 
 
 def test_output_of_kernels_can_be_queried(program: Program) -> None:

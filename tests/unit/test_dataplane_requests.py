@@ -104,7 +104,7 @@ def test_query_writes_the_part_that_fits_and_reports_the_full_size(rig: Rig) -> 
 
 
 def test_query_refuses_unknown_kinds(rig: Rig) -> None:
-    assert refused(rig, Opcode.QUERY, {"what": 3})[0] is Status.INVALID_ARGUMENT
+    assert refused(rig, Opcode.QUERY, {"what": 4})[0] is Status.INVALID_ARGUMENT
     assert refused(rig, Opcode.QUERY, {"what": 1, "reserved": 1})[0] is Status.BAD_REQUEST
 
 

@@ -254,6 +254,11 @@ struct vgc_engine *vgc_null_engine_new(uint32_t num_pes)
     self->base.ops = &NULL_OPS;
     self->base.num_pes = num_pes;
     self->base.max_shared_bytes = 96 << 10;
+    self->base.properties = (struct vgc_device_properties){.compute_capability = 80,
+                                                           .warp_threads = 32,
+                                                           .pe_threads = 2048,
+                                                           .pe_blocks = 32,
+                                                           .block_shared_bytes = 96 << 10};
     self->base.alloc_granularity = 4096;
     self->base.texture_bytes = 128;
     self->base.wake_fd = -1;

@@ -1,4 +1,4 @@
-/* QUERY requests: the VM's usage of its quota, and the output that its kernels printed. */
+/* QUERY requests: the VM's usage of its quota, the output that its kernels printed, properties of the device. */
 #include "internal.h"
 
 void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage)
@@ -23,15 +23,21 @@ static uint64_t payload_room(const struct vgc_req *req)
     return req->chain.writable_len - sizeof(struct vgc_response);
 }
 
+/* Answers with as much of a struct as fits. */
+static void answer(struct vgc_dp *dp, struct vgc_req *req, const void *payload, uint32_t size)
+{
+    uint64_t room = payload_room(req);
+    uint32_t len = room < size ? (uint32_t)room : size;
+    vgc_scatter(req->chain.spans + req->chain.num_readable, sizeof(struct vgc_response), payload, len);
+    req->response.aux = size;
+    vgc_complete(dp, req, VGC_STATUS_OK, len);
+}
+
 static void query_usage(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_usage usage;
     vgc_usage_fill(dp, &usage);
-    uint64_t room = payload_room(req);
-    uint32_t len = room < sizeof(usage) ? (uint32_t)room : (uint32_t)sizeof(usage);
-    vgc_scatter(req->chain.spans + req->chain.num_readable, sizeof(struct vgc_response), &usage, len);
-    req->response.aux = sizeof(usage);
-    vgc_complete(dp, req, VGC_STATUS_OK, len);
+    answer(dp, req, &usage, sizeof(usage));
 }
 
 /* Moves as much output as fits into the response. Through a buffer of our own: the engine's lock must not be held while
@@ -77,7 +83,9 @@ void vgc_serve_query(struct vgc_dp *dp, struct vgc_req *req)
         query_usage(dp, req);
     else if (query->what == VGC_QUERY_KIND_OUTPUT)
         query_output(dp, req);
+    else if (query->what == VGC_QUERY_KIND_DEVICE)
+        answer(dp, req, &dp->engine->properties, sizeof(dp->engine->properties));
     else
-        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "query %u; allowed: %d, %d", query->what, VGC_QUERY_KIND_USAGE,
-                 VGC_QUERY_KIND_OUTPUT);
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "query %u; allowed: %d to %d", query->what, VGC_QUERY_KIND_USAGE,
+                 VGC_QUERY_KIND_DEVICE);
 }

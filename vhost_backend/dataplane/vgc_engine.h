@@ -61,8 +61,10 @@ struct vgc_texture_spec {
 struct vgc_kernel {
     const char *name; /* for messages */
     uint32_t param_bytes;
-    uint32_t shared_bytes; /* static */
-    uint32_t max_threads;  /* per block */
+    uint32_t shared_bytes;  /* static */
+    uint32_t max_threads;   /* per block */
+    uint32_t num_registers; /* of a thread; 0: unknown */
+    uint32_t local_bytes;   /* local memory of a thread, as far as it is known */
     uint32_t id;
     uint32_t context;
     uint32_t num_params;
@@ -215,9 +217,10 @@ enum { VGC_CLOCK_DRIFT = 10000 };
 /* Base of every engine: put it first in the engine's own struct. */
 struct vgc_engine {
     const struct vgc_engine_ops *ops;
-    uint32_t num_pes;                  /* processing elements this VM may use */
-    uint32_t max_shared_bytes;         /* static + dynamic, per block */
-    uint32_t texture_bytes;            /* bytes of device memory that an object takes; see put_texture */
+    uint32_t num_pes;                        /* processing elements this VM may use */
+    uint32_t max_shared_bytes;               /* static + dynamic, per block */
+    uint32_t texture_bytes;                  /* bytes of device memory that an object takes; see put_texture */
+    struct vgc_device_properties properties; /* for guests */
     uint64_t alloc_granularity;        /* power of two; sizes are rounded up to a multiple of it, and charged so */
     struct vgc_black_box *black_box;   /* of the data plane, NULL outside a worker; see vgc_engine_fatal */
     struct vgc_dp *dp;                 /* data plane that calls this engine, or NULL; see vgc_engine_enter */

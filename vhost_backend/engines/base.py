@@ -61,6 +61,10 @@ class FunctionInfo:
     kernel: Any
     param_kinds: tuple[int, ...] = ()
     """`ParamKind` of each parameter; empty: all are unknown."""
+    num_registers: int = 0
+    """Registers of a thread; 0: unknown."""
+    local_bytes: int = 0
+    """Local memory of a thread, as far as it is known."""
 
     def kinds(self) -> tuple[int, ...]:
         """`ParamKind` of each parameter, never empty unless `params` is."""

@@ -249,6 +249,8 @@ def _function_entry(function: Function, strings: _Strings | None, first_param: i
             "param_bytes": info.param_bytes,
             "shared_bytes": info.shared_bytes,
             "max_threads": info.max_threads,
+            "num_registers": info.num_registers,
+            "local_bytes": info.local_bytes,
         }
     )
 

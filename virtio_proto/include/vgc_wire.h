@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0xbcf62cf70e35e786ull
+#define VGC_WIRE_FINGERPRINT 0xf4285b14cb9e9797ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -128,6 +128,7 @@ enum vgc_program_kind {
 enum vgc_query_kind {
     VGC_QUERY_KIND_USAGE = 0x1,
     VGC_QUERY_KIND_OUTPUT = 0x2,
+    VGC_QUERY_KIND_DEVICE = 0x3,
 };
 
 /* Type of a kernel's parameter, so that a driver can convert or refuse an argument. */
@@ -440,6 +441,8 @@ struct vgc_function_entry {
     uint32_t param_bytes;
     uint32_t shared_bytes; /* static shared memory */
     uint32_t max_threads; /* per block */
+    uint32_t num_registers; /* of a thread; 0: unknown */
+    uint32_t local_bytes; /* local memory of a thread, as far as it is known */
 };
 
 /* Parameter of a function. */
@@ -471,6 +474,28 @@ struct vgc_usage {
     uint32_t num_pes;
     uint32_t in_flight;
     uint32_t generation;
+};
+
+/* Payload of QUERY(DEVICE). 0 where the device has no such thing, or does not say. */
+struct vgc_device_properties {
+    uint32_t compute_capability; /* 10 * major + minor, as CUDA counts */
+    uint32_t warp_threads;
+    uint32_t pe_threads; /* threads that a processing element holds at once */
+    uint32_t pe_blocks; /* blocks, likewise */
+    uint32_t pe_registers; /* registers of 32 bits, likewise */
+    uint32_t pe_shared_bytes; /* shared memory, likewise */
+    uint32_t block_registers;
+    uint32_t block_shared_bytes; /* most shared memory of a block, static and dynamic */
+    uint32_t reserved_shared_bytes; /* shared memory of a block that the device takes itself */
+    uint32_t constant_bytes;
+    uint32_t l2_bytes;
+    uint32_t clock_khz;
+    uint32_t memory_clock_khz;
+    uint32_t memory_bus_bits;
+    uint32_t copy_engines; /* copies that go on beside kernels, and each other */
+    uint32_t double_ratio; /* operations in single precision in the time of one in double precision */
+    uint32_t cluster_blocks; /* most blocks of a cluster; 0: no clusters */
+    uint32_t ecc; /* 1: memory corrects errors */
 };
 
 #ifdef __cplusplus
@@ -643,7 +668,7 @@ _Static_assert(offsetof(struct vgc_program_table, strings_len) == 12, "vgc_progr
 _Static_assert(offsetof(struct vgc_program_table, log_len) == 16, "vgc_program_table.log_len");
 _Static_assert(offsetof(struct vgc_program_table, reserved) == 20, "vgc_program_table.reserved");
 _Static_assert(offsetof(struct vgc_program_table, memory_bytes) == 24, "vgc_program_table.memory_bytes");
-_Static_assert(sizeof(struct vgc_function_entry) == 40, "vgc_function_entry");
+_Static_assert(sizeof(struct vgc_function_entry) == 48, "vgc_function_entry");
 _Static_assert(offsetof(struct vgc_function_entry, id) == 0, "vgc_function_entry.id");
 _Static_assert(offsetof(struct vgc_function_entry, name_off) == 4, "vgc_function_entry.name_off");
 _Static_assert(offsetof(struct vgc_function_entry, name_len) == 8, "vgc_function_entry.name_len");
@@ -654,6 +679,8 @@ _Static_assert(offsetof(struct vgc_function_entry, num_params) == 24, "vgc_funct
 _Static_assert(offsetof(struct vgc_function_entry, param_bytes) == 28, "vgc_function_entry.param_bytes");
 _Static_assert(offsetof(struct vgc_function_entry, shared_bytes) == 32, "vgc_function_entry.shared_bytes");
 _Static_assert(offsetof(struct vgc_function_entry, max_threads) == 36, "vgc_function_entry.max_threads");
+_Static_assert(offsetof(struct vgc_function_entry, num_registers) == 40, "vgc_function_entry.num_registers");
+_Static_assert(offsetof(struct vgc_function_entry, local_bytes) == 44, "vgc_function_entry.local_bytes");
 _Static_assert(sizeof(struct vgc_param_entry) == 16, "vgc_param_entry");
 _Static_assert(offsetof(struct vgc_param_entry, offset) == 0, "vgc_param_entry.offset");
 _Static_assert(offsetof(struct vgc_param_entry, size) == 4, "vgc_param_entry.size");
@@ -676,5 +703,24 @@ _Static_assert(offsetof(struct vgc_usage, num_allocations) == 48, "vgc_usage.num
 _Static_assert(offsetof(struct vgc_usage, num_pes) == 52, "vgc_usage.num_pes");
 _Static_assert(offsetof(struct vgc_usage, in_flight) == 56, "vgc_usage.in_flight");
 _Static_assert(offsetof(struct vgc_usage, generation) == 60, "vgc_usage.generation");
+_Static_assert(sizeof(struct vgc_device_properties) == 72, "vgc_device_properties");
+_Static_assert(offsetof(struct vgc_device_properties, compute_capability) == 0, "vgc_device_properties.compute_capability");
+_Static_assert(offsetof(struct vgc_device_properties, warp_threads) == 4, "vgc_device_properties.warp_threads");
+_Static_assert(offsetof(struct vgc_device_properties, pe_threads) == 8, "vgc_device_properties.pe_threads");
+_Static_assert(offsetof(struct vgc_device_properties, pe_blocks) == 12, "vgc_device_properties.pe_blocks");
+_Static_assert(offsetof(struct vgc_device_properties, pe_registers) == 16, "vgc_device_properties.pe_registers");
+_Static_assert(offsetof(struct vgc_device_properties, pe_shared_bytes) == 20, "vgc_device_properties.pe_shared_bytes");
+_Static_assert(offsetof(struct vgc_device_properties, block_registers) == 24, "vgc_device_properties.block_registers");
+_Static_assert(offsetof(struct vgc_device_properties, block_shared_bytes) == 28, "vgc_device_properties.block_shared_bytes");
+_Static_assert(offsetof(struct vgc_device_properties, reserved_shared_bytes) == 32, "vgc_device_properties.reserved_shared_bytes");
+_Static_assert(offsetof(struct vgc_device_properties, constant_bytes) == 36, "vgc_device_properties.constant_bytes");
+_Static_assert(offsetof(struct vgc_device_properties, l2_bytes) == 40, "vgc_device_properties.l2_bytes");
+_Static_assert(offsetof(struct vgc_device_properties, clock_khz) == 44, "vgc_device_properties.clock_khz");
+_Static_assert(offsetof(struct vgc_device_properties, memory_clock_khz) == 48, "vgc_device_properties.memory_clock_khz");
+_Static_assert(offsetof(struct vgc_device_properties, memory_bus_bits) == 52, "vgc_device_properties.memory_bus_bits");
+_Static_assert(offsetof(struct vgc_device_properties, copy_engines) == 56, "vgc_device_properties.copy_engines");
+_Static_assert(offsetof(struct vgc_device_properties, double_ratio) == 60, "vgc_device_properties.double_ratio");
+_Static_assert(offsetof(struct vgc_device_properties, cluster_blocks) == 64, "vgc_device_properties.cluster_blocks");
+_Static_assert(offsetof(struct vgc_device_properties, ecc) == 68, "vgc_device_properties.ecc");
 
 #endif

@@ -112,6 +112,8 @@ static int open_device(struct rt_device *device)
     int result = vgc_open(&options, &opened);
     if (result == VGC_OK)
         result = vgc_info(opened, &device->info);
+    if (result == VGC_OK)
+        result = vgc_device_limits(opened, &device->told);
     if (result != VGC_OK)
         return result;
     atomic_store_explicit(&device->device, opened, memory_order_release);

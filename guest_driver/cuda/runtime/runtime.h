@@ -40,7 +40,8 @@ struct rt_device {
     int ordinal;
     pthread_mutex_t mutex;
     _Atomic(struct vgc_device *) device; /* NULL until it is used */
-    struct vgc_info info;                /* valid with `device` */
+    struct vgc_info info;                /* valid with `device`, as `told` is */
+    struct vgc_device_limits told;       /* what the device tells of itself */
     uint32_t epoch;                      /* +1 at every reset */
     _Atomic cudaError_t sticky;          /* ends with cudaDeviceReset() */
     unsigned flags;                      /* of cudaSetDeviceFlags() */

@@ -347,6 +347,19 @@ int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage)
     return vgc_job_run(&message, NULL);
 }
 
+int vgc_device_limits(struct vgc_device *device, struct vgc_device_limits *limits)
+{
+    struct vgc_message message;
+    struct vgc_body_query body = {.what = VGC_QUERY_KIND_DEVICE};
+    int result = vgc_message_begin(&message, device, VGC_OP_QUERY, 0, true);
+    if (result != VGC_OK)
+        return result;
+    memset(limits, 0, sizeof(*limits));
+    (void)vgc_message_put(&message, &body, sizeof(body));
+    vgc_message_inline_payload(&message, limits, sizeof(*limits));
+    return vgc_job_run(&message, NULL);
+}
+
 int vgc_nop(struct vgc_device *device, uint32_t stream, struct vgc_job **job)
 {
     struct vgc_message message;

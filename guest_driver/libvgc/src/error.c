@@ -20,6 +20,7 @@ _Static_assert((int)VGC_ARG_INOUT == (int)VGC_ARG_KIND_INOUT, "enum vgc_arg_dire
 _Static_assert((int)VGC_LAUNCH_COOPERATIVE == (int)VGC_LAUNCH_FLAG_COOPERATIVE, "flags are enum vgc_launch_flag");
 _Static_assert((int)VGC_SOURCE_CUDA_UNITS == (int)VGC_PROGRAM_KIND_CUDA_UNITS, "enum vgc_source_kind");
 _Static_assert(sizeof(struct vgc_device_usage) == sizeof(struct vgc_usage), "vgc_device_usage is the wire's");
+_Static_assert(sizeof(struct vgc_device_limits) == sizeof(struct vgc_device_properties), "the wire's");
 _Static_assert(sizeof(struct vgc_param) == sizeof(struct vgc_param_entry), "vgc_param is the wire's");
 _Static_assert((int)VGC_PARAM_FLOAT == (int)VGC_PARAM_KIND_FLOAT, "enum vgc_param_type is enum vgc_param_kind");
 _Static_assert((int)VGC_PARAM_OTHER == (int)VGC_PARAM_KIND_OTHER, "enum vgc_param_type is enum vgc_param_kind");

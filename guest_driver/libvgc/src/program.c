@@ -337,7 +337,9 @@ void vgc_function_info(const struct vgc_function *function, struct vgc_function_
                                        .num_params = function->entry->num_params,
                                        .param_bytes = function->entry->param_bytes,
                                        .shared_bytes = function->entry->shared_bytes,
-                                       .max_threads = function->entry->max_threads};
+                                       .max_threads = function->entry->max_threads,
+                                       .num_registers = function->entry->num_registers,
+                                       .local_bytes = function->entry->local_bytes};
 }
 
 int vgc_function_param(const struct vgc_function *function, uint32_t index, struct vgc_param *param)

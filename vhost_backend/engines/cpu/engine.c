@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int cpu_map_region(struct vgc_engine *engine, uint8_t *host, uint64_t size, uint64_t *address)
 {
@@ -103,6 +104,29 @@ void vgc_cpu_brand(char *brand)
     brand[sizeof(words)] = '\0';
 }
 
+/* Properties for programs in guests, which choose the size of blocks and grids by them: those of compute
+ * capability 8.0, as sources are compiled for it. A processing element runs one block after the other, in memory of its
+ * own. Clocks of kernels count nanoseconds. */
+static struct vgc_device_properties properties(void)
+{
+    long l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return (struct vgc_device_properties){
+        .compute_capability = 80,
+        .warp_threads = 32,
+        .pe_threads = 2048,
+        .pe_blocks = 32,
+        .pe_registers = 65536,
+        .pe_shared_bytes = 164 << 10,
+        .block_registers = 65536,
+        .block_shared_bytes = VGC_CPU_MAX_SHARED - CPU_ALIGN,
+        .constant_bytes = 65536,
+        .l2_bytes = l2_bytes > 0 && l2_bytes <= INT32_MAX ? (uint32_t)l2_bytes : 1 << 20,
+        .clock_khz = 1000000,
+        .copy_engines = 1,
+        .double_ratio = 2,
+    };
+}
+
 struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
 {
     struct cpu_engine *engine = calloc(1, sizeof(*engine));
@@ -114,6 +138,7 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
     engine->base.ops = &CPU_OPS;
     engine->base.num_pes = num_pes;
     engine->base.max_shared_bytes = VGC_CPU_MAX_SHARED - CPU_ALIGN;
+    engine->base.properties = properties();
     engine->base.alloc_granularity = CPU_ALIGN;
     engine->base.texture_bytes = sizeof(struct vgc_texture);
     engine->base.wake_fd = -1;

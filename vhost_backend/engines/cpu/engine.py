@@ -23,6 +23,8 @@ from vhost_backend.engines.cpu import cccl, toolchain
 from vhost_backend.errors import EngineError
 
 _PAGE_BYTES: Final = 4096
+_REGISTERS: Final = 32
+"""Registers of a thread, for programs that compute occupancy: x86-64 has 16, AVX2 another 16."""
 _FUNCTION_BYTES: Final = 1024
 """Bytes that the worker keeps for a function, besides its parameters and names."""
 _PARAM_BYTES: Final = 256
@@ -183,6 +185,7 @@ def _function(program: Any, index: int) -> FunctionInfo:
         max_threads=kernel.max_threads,
         kernel=kernel,
         param_kinds=tuple(kernel.params[i].kind for i in range(kernel.num_params)),
+        num_registers=_REGISTERS,
     )
 
 

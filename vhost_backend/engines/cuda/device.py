@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from vhost_backend.engines.cuda.driver import Driver
@@ -40,6 +41,29 @@ class Device:
     """Most shared memory of a block, with opt-in, in bytes."""
     max_threads_per_pe: int
     """Most threads that can be resident on an SM."""
+    properties: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """Fields of ``struct vgc_device_properties``."""
+
+
+_PROPERTIES: Final = {
+    "warp_threads": "WARP_SIZE",
+    "pe_threads": "MAX_THREADS_PER_MULTIPROCESSOR",
+    "pe_blocks": "MAX_BLOCKS_PER_MULTIPROCESSOR",
+    "pe_registers": "MAX_REGISTERS_PER_MULTIPROCESSOR",
+    "pe_shared_bytes": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    "block_registers": "MAX_REGISTERS_PER_BLOCK",
+    "block_shared_bytes": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    "reserved_shared_bytes": "RESERVED_SHARED_MEMORY_PER_BLOCK",
+    "constant_bytes": "TOTAL_CONSTANT_MEMORY",
+    "l2_bytes": "L2_CACHE_SIZE",
+    "clock_khz": "CLOCK_RATE",
+    "memory_clock_khz": "MEMORY_CLOCK_RATE",
+    "memory_bus_bits": "GLOBAL_MEMORY_BUS_WIDTH",
+    "copy_engines": "ASYNC_ENGINE_COUNT",
+    "double_ratio": "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO",
+    "ecc": "ECC_ENABLED",
+}
+"""The driver's attribute for each field of ``struct vgc_device_properties`` that it tells as it stands."""
 
 
 def devices(driver: Driver) -> tuple[list[Device], list[str]]:
@@ -120,6 +144,10 @@ def _describe(driver: Driver, index: int) -> Device:
         min_pes=least,
         max_shared_bytes=attribute(driver, handle, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         max_threads_per_pe=attribute(driver, handle, "MAX_THREADS_PER_MULTIPROCESSOR"),
+        properties={
+            "compute_capability": 10 * major + minor,
+            **{field: max(0, attribute(driver, handle, which)) for field, which in _PROPERTIES.items()},
+        },
     )
 
 

@@ -161,6 +161,8 @@ class CudaEngine(Engine):
         self.handle = lib.vgc_cuda_engine_new(setup, self._why)
         if self.handle == ffi.NULL:
             raise EngineError(f"cuda engine: {self._reason()}")
+        for name, value in self._device.properties.items():
+            setattr(self.handle.properties, name, value)
 
     def _parse(self, image: bytes) -> Cubin:
         """Parses an image.
@@ -290,4 +292,6 @@ def _function(program: Any, index: int, kernel: Kernel, declared: Declared) -> F
         max_threads=loaded.max_threads,
         kernel=loaded,
         param_kinds=kinds.param_kinds(kernel.name, [size for _, size in kernel.params], declared),
+        num_registers=loaded.num_registers,
+        local_bytes=loaded.local_bytes,
     )

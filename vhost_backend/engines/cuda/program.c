@@ -90,6 +90,7 @@ static drv_result load_kernel(struct vgc_cuda_program *program, struct cuda_kern
     int threads = 0;
     int shared = 0;
     int local = 0;
+    int registers = 0;
     drv_result error = driver->cuModuleGetFunction(&kernel->function, program->module, name);
     if (error == DRV_SUCCESS)
         error = driver->cuFuncGetAttribute(&threads, DRV_FUNC_MAX_THREADS, kernel->function);
@@ -97,6 +98,10 @@ static drv_result load_kernel(struct vgc_cuda_program *program, struct cuda_kern
         error = driver->cuFuncGetAttribute(&shared, DRV_FUNC_SHARED_BYTES, kernel->function);
     if (error == DRV_SUCCESS)
         error = driver->cuFuncGetAttribute(&local, DRV_FUNC_LOCAL_BYTES, kernel->function);
+    if (error == DRV_SUCCESS)
+        error = driver->cuFuncGetAttribute(&registers, DRV_FUNC_NUM_REGS, kernel->function);
+    kernel->base.num_registers = (uint32_t)registers;
+    kernel->base.local_bytes = (uint32_t)local;
     kernel->base.max_threads = (uint32_t)threads;
     kernel->base.shared_bytes = (uint32_t)shared;
     if ((uint32_t)local > program->local_bytes)
