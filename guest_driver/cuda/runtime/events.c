@@ -66,21 +66,27 @@ RT_API cudaError_t cudaEventDestroy(cudaEvent_t event)
     return rt_return(error != cudaSuccess ? error : rt_error(result));
 }
 
-RT_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
+cudaError_t rt_issue_event_record(cudaEvent_t event, uint32_t number)
 {
-    uint32_t number;
-    cudaError_t error = check(event);
-    if (error == cudaSuccess && flags > cudaEventRecordExternal)
-        error = cudaErrorInvalidValue;
-    if (error == cudaSuccess)
-        error = rt_enter_stream(event->device, stream, &number);
-    if (error != cudaSuccess)
-        return rt_return(error);
     (void)pthread_mutex_lock(&event->mutex);
     int result = vgc_event_record(event->event, number);
     event->is_recorded = true;
     (void)pthread_mutex_unlock(&event->mutex);
-    return rt_return(rt_fault(event->device, rt_error(result)));
+    return rt_fault(event->device, rt_error(result));
+}
+
+cudaError_t rt_issue_event_wait(cudaEvent_t event, uint32_t number)
+{
+    return event->is_recorded ? rt_error(vgc_stream_wait_event(event->event, number)) : cudaSuccess;
+}
+
+RT_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
+{
+    const struct rt_operation operation = {.kind = RT_EVENT_RECORD, .event = {event, flags}};
+    cudaError_t error = check(event);
+    if (error == cudaSuccess && flags > cudaEventRecordExternal)
+        error = cudaErrorInvalidValue;
+    return rt_return(error == cudaSuccess ? rt_submit(event->device, stream, &operation) : error);
 }
 
 RT_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
@@ -146,19 +152,16 @@ RT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, 
 
 RT_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
-    uint32_t number;
     struct rt_device *device;
+    const struct rt_operation operation = {.kind = RT_EVENT_WAIT, .event = {event, flags}};
     cudaError_t error = check(event);
     if (error == cudaSuccess && flags > cudaEventWaitExternal)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
         error = rt_current(&device);
-    if (error != cudaSuccess || !event->is_recorded)
+    if (error != cudaSuccess)
         return rt_return(error);
     if (device != event->device) /* another device's: nothing there can wait for it, so this thread does */
-        return cudaEventSynchronize(event);
-    error = rt_enter_stream(device, stream, &number);
-    if (error == cudaSuccess)
-        error = rt_error(vgc_stream_wait_event(event->event, number));
-    return rt_return(error);
+        return event->is_recorded ? cudaEventSynchronize(event) : rt_return(cudaSuccess);
+    return rt_return(rt_submit(device, stream, &operation));
 }

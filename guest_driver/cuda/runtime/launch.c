@@ -71,31 +71,43 @@ static cudaError_t check(const struct rt_function *function, const struct vgc_fu
 
 /* ---- launching ------------------------------------------------------------------------------ */
 
+cudaError_t rt_issue_launch(struct rt_device *device, const struct rt_launch *launch, uint32_t number)
+{
+    struct vgc_geometry geometry = launch->geometry;
+    geometry.stream = number;
+    int result = vgc_launch(launch->loaded, &geometry, launch->arguments, launch->num_arguments, VGC_DETACHED);
+    return rt_fault(device, rt_error(result));
+}
+
+cudaError_t rt_prepare_launch(struct rt_device *device, const void *host, dim3 grid, dim3 block, size_t shared,
+                              uint32_t flags, struct rt_launch *launch)
+{
+    struct vgc_function_info info;
+    *launch = (struct rt_launch){.function = rt_function(host),
+                                 .geometry = {.grid = {grid.x, grid.y, grid.z},
+                                              .block = {block.x, block.y, block.z},
+                                              .shared_bytes = (uint32_t)shared,
+                                              .flags = flags}};
+    if (launch->function == NULL)
+        return rt_explain(cudaErrorInvalidDeviceFunction, "%p is not a kernel of this program", host);
+    cudaError_t error = rt_load_function(device, launch->function, &launch->loaded);
+    if (error != cudaSuccess)
+        return error;
+    vgc_function_info(launch->loaded, &info);
+    launch->num_arguments = info.num_params;
+    return check(launch->function, launch->loaded, grid, block, shared);
+}
+
 static cudaError_t launch(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream,
                           uint32_t flags)
 {
     struct rt_device *device;
-    struct vgc_function *loaded;
-    struct vgc_geometry geometry = {
-        .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y, block.z}, .flags = flags};
-    struct rt_function *function = rt_function(host);
+    struct rt_operation operation = {.kind = RT_LAUNCH};
     cudaError_t error = rt_current(&device);
-    if (error != cudaSuccess)
-        return error;
-    if (function == NULL)
-        return rt_explain(cudaErrorInvalidDeviceFunction, "%p is not a kernel of this program", host);
-    error = rt_load_function(device, function, &loaded);
     if (error == cudaSuccess)
-        error = check(function, loaded, grid, block, shared);
-    if (error == cudaSuccess)
-        error = rt_enter_stream(device, stream, &geometry.stream);
-    if (error != cudaSuccess)
-        return error;
-    geometry.shared_bytes = (uint32_t)shared;
-    struct vgc_function_info info;
-    vgc_function_info(loaded, &info);
-    int result = vgc_launch(loaded, &geometry, arguments, info.num_params, VGC_DETACHED);
-    return rt_fault(device, rt_error(result));
+        error = rt_prepare_launch(device, host, grid, block, shared, flags, &operation.launch);
+    operation.launch.arguments = arguments;
+    return error == cudaSuccess ? rt_submit(device, stream, &operation) : error;
 }
 
 RT_API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,

@@ -148,43 +148,54 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
 }
 
 static cudaError_t copy_in_stream(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
-                                  cudaStream_t stream, bool detached)
+                                  cudaStream_t stream, bool waits)
 {
     struct rt_device *device;
-    uint32_t number;
+    const struct rt_operation operation = {.kind = RT_COPY, .waits = waits, .copy = {dst, src, size, kind}};
     cudaError_t error = rt_current(&device);
-    if (error == cudaSuccess)
-        error = rt_enter_stream(device, stream, &number);
-    return error == cudaSuccess ? rt_copy(device, dst, src, size, kind, number, detached) : error;
+    return error == cudaSuccess ? rt_submit(device, stream, &operation) : error;
 }
 
 RT_API cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
-    return rt_return(copy_in_stream(to, from, bytes, kind, NULL, false));
+    return rt_return(copy_in_stream(to, from, bytes, kind, NULL, true));
 }
 
 RT_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                                    cudaStream_t stream)
 {
-    return rt_return(copy_in_stream(to, from, bytes, kind, stream, true));
+    return rt_return(copy_in_stream(to, from, bytes, kind, stream, false));
 }
 
 /* ---- fills ---------------------------------------------------------------------------------- */
 
+cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
+{
+    struct vgc_device *opened = atomic_load(&device->device);
+    const uint64_t begin = (uint64_t)(uintptr_t)fill->dst;
+    bool is_one = fill->height <= 1 || fill->pitch == fill->width;
+    size_t rows = is_one ? 1 : fill->height;
+    uint64_t row_bytes = is_one ? (uint64_t)fill->width * fill->height : fill->width;
+    int result = VGC_OK;
+    for (size_t z = 0; z < fill->depth && row_bytes > 0; z++)
+        for (size_t y = 0; y < rows && result == VGC_OK; y++)
+            result = vgc_fill(opened, begin + z * fill->slice + y * fill->pitch, fill->value, fill->unit, row_bytes,
+                              number, VGC_DETACHED);
+    return rt_fault(device, rt_error(result));
+}
+
 static cudaError_t fill(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
     struct rt_device *device;
-    uint32_t number;
+    const struct rt_operation operation = {
+        .kind = RT_FILL,
+        .fill = {.dst = memory, .value = (uint8_t)value, .unit = 1, .width = bytes, .height = 1, .depth = 1}};
     cudaError_t error = rt_current(&device);
     if (error != cudaSuccess || bytes == 0)
         return error;
     if (!rt_is_device_pointer(memory, true))
         return rt_explain(cudaErrorInvalidValue, "cudaMemset() of host memory at %p", memory);
-    error = rt_enter_stream(device, stream, &number);
-    if (error != cudaSuccess)
-        return error;
-    return rt_error(vgc_fill(atomic_load(&device->device), (uint64_t)(uintptr_t)memory, (uint8_t)value, 1, bytes,
-                             number, VGC_DETACHED));
+    return rt_submit(device, stream, &operation);
 }
 
 RT_API cudaError_t cudaMemset(void *memory, int value, size_t bytes)

@@ -146,6 +146,90 @@ cudaError_t rt_enter_stream(struct rt_device *device, cudaStream_t stream, uint3
 /* The stream, checked; NULL for the legacy one. */
 cudaError_t rt_check_stream(struct rt_device *device, cudaStream_t stream, struct CUstream_st **checked);
 
+/* ---- submit.c: work for streams ---------------------------------------------------------------- */
+
+/* Work in the order of a stream is first described, then given to rt_submit(). A new kind needs its struct here
+ * and a line in rt_issue(); one that takes memory of the host needs lines in deferred.c and capture.c, too. */
+enum rt_operation_kind {
+    RT_LAUNCH,
+    RT_COPY,
+    RT_COPY_3D,
+    RT_FILL,
+    RT_EVENT_RECORD,
+    RT_EVENT_WAIT,
+    RT_HOST_FUNCTION,
+    RT_CALL,
+};
+
+struct rt_launch {
+    struct rt_function *function;
+    struct vgc_function *loaded;
+    struct vgc_geometry geometry; /* its stream is set when it is issued */
+    void *const *arguments;
+    uint32_t num_arguments;
+};
+
+struct rt_copy {
+    void *dst;
+    const void *src;
+    size_t size;
+    enum cudaMemcpyKind kind;
+};
+
+struct rt_fill { /* `depth` times `height` rows of `width` bytes */
+    void *dst;
+    uint32_t value;
+    uint32_t unit; /* 1, 2, 4 bytes of `value` */
+    size_t pitch;
+    size_t width;
+    size_t height;
+    size_t depth;
+    size_t slice; /* bytes from one slice to the next */
+};
+
+struct rt_host_function {
+    cudaHostFn_t function;
+    cudaStreamCallback_t callback; /* in place of `function`: called even if work before it failed */
+    cudaStream_t stream;           /* for `callback` */
+    void *data;
+};
+
+/* Anything else that the runtime does in a stream's order; graphs cannot hold it. */
+struct rt_call {
+    cudaError_t (*call)(struct rt_device *device, const void *data, uint32_t number);
+    const void *data; /* copied if the call is put off */
+    size_t size;
+};
+
+struct rt_operation {
+    enum rt_operation_kind kind;
+    bool waits; /* the caller waits for it: cudaMemcpy() and others without "Async" */
+    union {
+        struct rt_launch launch;
+        struct rt_copy copy;
+        const struct cudaMemcpy3DParms *copy_3d;
+        struct rt_fill fill;
+        struct {
+            cudaEvent_t event;
+            unsigned flags;
+        } event;
+        struct rt_host_function host;
+        struct rt_call call;
+    };
+};
+
+/* Does the operation in the order of the stream. */
+cudaError_t rt_submit(struct rt_device *device, cudaStream_t stream, const struct rt_operation *operation);
+/* Likewise, in a stream of the device, now. */
+cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operation, uint32_t number);
+
+/* Looks the kernel up and checks the launch; its arguments are still missing. */
+cudaError_t rt_prepare_launch(struct rt_device *device, const void *host, dim3 grid, dim3 block, size_t shared,
+                              uint32_t flags, struct rt_launch *launch);
+cudaError_t rt_issue_launch(struct rt_device *device, const struct rt_launch *launch, uint32_t number); /* launch.c */
+cudaError_t rt_issue_event_record(cudaEvent_t event, uint32_t number);                                  /* events.c */
+cudaError_t rt_issue_event_wait(cudaEvent_t event, uint32_t number);
+
 /* ---- addresses.c: device memory of this process ---------------------------------------------- */
 
 enum rt_memory_kind { RT_DEVICE_MEMORY, RT_HOST_MEMORY, RT_MANAGED_MEMORY };
@@ -177,5 +261,6 @@ bool rt_is_device_pointer(const void *pointer, bool otherwise);
 /* One copy in a stream of the device, `kind` as in cudaMemcpy(). Waits for it, unless `detached`. */
 cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
                     uint32_t stream, bool detached);
+cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
 
 #endif

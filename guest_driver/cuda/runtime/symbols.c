@@ -18,12 +18,11 @@ static cudaError_t check_span(const struct rt_variable *variable, size_t bytes, 
 }
 
 static cudaError_t copy_to(const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
-                           cudaStream_t stream, bool detached)
+                           cudaStream_t stream, bool waits)
 {
     struct rt_device *device;
     struct rt_variable *variable;
     uint64_t address;
-    uint32_t number;
     cudaError_t error = rt_current(&device);
     if (error == cudaSuccess)
         error = find(device, symbol, &variable, &address);
@@ -32,20 +31,19 @@ static cudaError_t copy_to(const void *symbol, const void *from, size_t bytes, s
     if (error == cudaSuccess && kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice &&
         kind != cudaMemcpyDefault)
         error = rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d to a symbol", (int)kind);
-    if (error == cudaSuccess)
-        error = rt_enter_stream(device, stream, &number);
     if (error != cudaSuccess)
         return error;
-    return rt_copy(device, (void *)(uintptr_t)(address + offset), from, bytes, kind, number, detached);
+    const struct rt_operation operation = {
+        .kind = RT_COPY, .waits = waits, .copy = {(void *)(uintptr_t)(address + offset), from, bytes, kind}};
+    return rt_submit(device, stream, &operation);
 }
 
 static cudaError_t copy_from(void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
-                             cudaStream_t stream, bool detached)
+                             cudaStream_t stream, bool waits)
 {
     struct rt_device *device;
     struct rt_variable *variable;
     uint64_t address;
-    uint32_t number;
     cudaError_t error = rt_current(&device);
     if (error == cudaSuccess)
         error = find(device, symbol, &variable, &address);
@@ -54,35 +52,35 @@ static cudaError_t copy_from(void *to, const void *symbol, size_t bytes, size_t 
     if (error == cudaSuccess && kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice &&
         kind != cudaMemcpyDefault)
         error = rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d from a symbol", (int)kind);
-    if (error == cudaSuccess)
-        error = rt_enter_stream(device, stream, &number);
     if (error != cudaSuccess)
         return error;
-    return rt_copy(device, to, (const void *)(uintptr_t)(address + offset), bytes, kind, number, detached);
+    const struct rt_operation operation = {
+        .kind = RT_COPY, .waits = waits, .copy = {to, (const void *)(uintptr_t)(address + offset), bytes, kind}};
+    return rt_submit(device, stream, &operation);
 }
 
 RT_API cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
                                       enum cudaMemcpyKind kind)
 {
-    return rt_return(copy_to(symbol, from, bytes, offset, kind, NULL, false));
+    return rt_return(copy_to(symbol, from, bytes, offset, kind, NULL, true));
 }
 
 RT_API cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes, size_t offset,
                                            enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    return rt_return(copy_to(symbol, from, bytes, offset, kind, stream, true));
+    return rt_return(copy_to(symbol, from, bytes, offset, kind, stream, false));
 }
 
 RT_API cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
                                         enum cudaMemcpyKind kind)
 {
-    return rt_return(copy_from(to, symbol, bytes, offset, kind, NULL, false));
+    return rt_return(copy_from(to, symbol, bytes, offset, kind, NULL, true));
 }
 
 RT_API cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t bytes, size_t offset,
                                              enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    return rt_return(copy_from(to, symbol, bytes, offset, kind, stream, true));
+    return rt_return(copy_from(to, symbol, bytes, offset, kind, stream, false));
 }
 
 RT_API cudaError_t cudaGetSymbolAddress(void **memory, const void *symbol)
