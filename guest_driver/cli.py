@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="show what the device offers this VM")
     commands.add_parser("doctor", help="show what this VM lacks for the device, and how to get it")
+    commands.add_parser("last-error", help="show the last error of this user's CUDA programs, in the host's words")
     run = commands.add_parser(
         "run",
         help="run one kernel of a source file",
@@ -100,6 +102,18 @@ def _open_for_run(arguments: argparse.Namespace, output: TextIO | None) -> Devic
     return pair
 
 
+def last_error() -> str:
+    """Error that the CUDA runtime kept for this user; a sentence that says so if there was no error.
+
+    The runtime writes it (``guest_driver/cuda/runtime/last_error.c``).
+    """
+    path = Path(os.environ.get("VGC_STATE_DIR") or "/run/vgc") / f"last-error.{os.geteuid()}"
+    try:
+        return path.read_text(errors="replace").rstrip()
+    except FileNotFoundError:
+        return f"no CUDA program of this user has met an error ({path} does not exist)"
+
+
 def _dispatch(arguments: argparse.Namespace) -> int:
     match arguments.command:
         case "info":
@@ -109,6 +123,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             findings = doctor.examine(arguments.device)
             print("\n".join(map(str, findings)))
             return 0 if findings[-1].well else 1  # the last question is whether a request is answered
+        case "last-error":
+            print(last_error())
         case "run":
             hot_lines = HotLines(sys.stdout) if arguments.profile else None
             with _open_for_run(arguments, cast("TextIO | None", hot_lines)) as device:

@@ -11,8 +11,11 @@ static _Thread_local char explanation[4096];
 
 cudaError_t rt_return(cudaError_t error)
 {
-    if (error != cudaSuccess && error != cudaErrorNotReady)
-        last = error;
+    if (error == cudaSuccess || error == cudaErrorNotReady)
+        return error;
+    last = error;
+    rt_keep_error(error, explanation);
+    explanation[0] = '\0';
     return error;
 }
 

@@ -28,6 +28,8 @@ cudaError_t rt_return(cudaError_t error);
 cudaError_t rt_error(int vgc_result);
 /* Notes why a call failed, in words, for `vgc last-error`, and returns `error`. */
 cudaError_t rt_explain(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Keeps the error for `vgc last-error` (last_error.c). `explanation` may be empty. */
+void rt_keep_error(cudaError_t error, const char *explanation);
 /* Says once, on standard error, what a program asked for that is not there, and returns cudaErrorNotSupported. */
 cudaError_t rt_unsupported(const char *what);
 
