@@ -108,7 +108,18 @@ PARTS: Final = (
         "guest's CUDA runtime",
         "guest_driver/cuda/runtime",
         (*WIRE, "guest_driver/libvgc", "guest_driver/cuda/runtime", "kernels/cpu"),
-        ("guest_driver/cuda/runtime/build/libcudart.so.12",),
+        ("guest_driver/cuda/build/toolkit/lib64/libcudart.so.12",),
+    ),
+    Part(
+        "guest's CUDA compiler",
+        "guest_driver/cuda/mynvcc",
+        (
+            "guest_driver/cuda/mynvcc",
+            "guest_driver/cuda/include",
+            "guest_driver/cuda/runtime/blob.h",
+            "kernels/cpu/include",
+        ),
+        ("guest_driver/cuda/build/toolkit/bin/mynvcc", "guest_driver/cuda/build/toolkit/include/vgc_host_api.h"),
     ),
 )
 

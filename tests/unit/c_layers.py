@@ -89,7 +89,8 @@ def _head(lines: list[str], number: int) -> str:
 
 def sources(folders: Iterable[Path]) -> list[Path]:
     """All C and C++ files in and below the folders."""
-    return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES)
+    found = (path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES)
+    return sorted(path for path in found if "build" not in path.parts)
 
 
 def graph(base: Path, files: Iterable[Path], roots: Iterable[Path] = (), *, calls: bool = True) -> Graph:

@@ -1,25 +1,28 @@
-/* Container that mynvcc embeds in an object file as its "fat binary": the source of a file's GPU part, and how to
- * compile it. The struct is followed by the name, the options (NUL-terminated) and the text, with nothing between or
- * behind. Little endian, aligned to 8 bytes. */
-#ifndef VGC_CUDA_BLOB_H
-#define VGC_CUDA_BLOB_H
-
+/* The GPU part of a compiled file, as mynvcc embeds it and libcudart reads it: source text. Little endian; whoever
+ * embeds it aligns it to 8 bytes. Behind the header follow the name, the options and the text, with nothing between or
+ * behind. */
+#pragma once
 #include <stdint.h>
 
-#define VGC_CUDA_BLOB_MAGIC "VGCUDA1" /* with its NUL */
+#define VGC_CUDA_BLOB_MAGIC "VGCUDA1" /* with its NUL, the eight bytes of `magic` */
 
-enum {
-    VGC_CUDA_BLOB_RELOCATABLE = 1, /* of -rdc=true: linked with all others of its executable or library */
+enum vgc_cuda_blob_flag {
+    VGC_CUDA_BLOB_RELOCATABLE = 1, /* -rdc=true: refers to functions and variables of other files */
 };
 
 struct vgc_cuda_blob {
     char magic[8];
     uint32_t flags;
-    uint32_t name_len; /* of the file, as the user named it */
-    uint32_t options_len;
-    uint32_t reserved; /* 0 */
+    uint32_t name_len;    /* of the file's name as its user wrote it */
+    uint32_t options_len; /* of the options for the device's compiler, each with a NUL */
+    uint32_t reserved;
     uint64_t text_len;
 };
+#ifdef __cplusplus
+static_assert(sizeof(vgc_cuda_blob) == 32, "the layout is shared with programs that exist");
+#else
+_Static_assert(sizeof(struct vgc_cuda_blob) == 32, "the layout is shared with programs that exist");
+#endif
 
 /* Argument of __cudaRegisterFatBinary(): `data` points to a vgc_cuda_blob, or to a fat binary of NVIDIA's. */
 struct vgc_cuda_wrapper {
@@ -30,5 +33,3 @@ struct vgc_cuda_wrapper {
 };
 
 enum { VGC_CUDA_WRAPPER_MAGIC = 0x466243b1 };
-
-#endif

@@ -2,12 +2,20 @@
  * source has the name of a function in them. */
 #pragma once
 #define __CUDA_RUNTIME_H__
+#ifndef __CUDACC__ /* a file of the guest's C or C++ compiler */
+#include "vector_types.h"
+#include "cuda_runtime_api.h"
+#else
 #define __NVCC__ 1
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 6
 #define __CUDACC_VER_BUILD__ 20
 #define CUDART_VERSION 12060
+#ifdef __VGC_HOST_HALF__
+#define __CUDA_ARCH_LIST__ 800
+#else
 #define __CUDA_ARCH_LIST__ __CUDA_ARCH__
+#endif
 #include "vgc_builtins.h"
 #include "vector_types.h"
 #include "vgc_libc.h"
@@ -25,3 +33,7 @@
 #include "vgc_launch.h"
 #endif
 #include "vgc_std.h"
+#ifdef __VGC_HOST_HALF__
+#include "vgc_host_math.h"
+#endif
+#endif

@@ -1,4 +1,5 @@
-/* Functions of CUDA's runtime API that host code may call. Declarations only: host code is parsed, not compiled. */
+/* Functions of CUDA's runtime API that host code may call. Declarations only, as the software GPU's compiler parses host
+ * code and does not compile it; in the guest, vgc_host_api.h defines the forms for C++ over those for C. */
 #pragma once
 #define __CUDA_RUNTIME_API_H__
 #include "driver_types.h"
@@ -97,6 +98,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
                                      const cudaGraphNode_t **after __VGC_OR(0), size_t *count __VGC_OR(0));
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after, size_t count,
                                                 unsigned int flags __VGC_OR(0));
+cudaError_t cudaEventCreate(cudaEvent_t *event);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream __VGC_OR(0));
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream __VGC_OR(0), unsigned int flags __VGC_OR(0));
@@ -252,6 +254,24 @@ cudaError_t cudaWaitExternalSemaphoresAsync(const cudaExternalSemaphore_t *semap
                                             cudaStream_t stream __VGC_OR(0));
 cudaError_t cudaDestroyExternalSemaphore(cudaExternalSemaphore_t semaphore);
 
+/* texture and surface references, until CUDA 11 */
+struct textureReference;
+struct surfaceReference;
+cudaError_t cudaBindTexture(size_t *offset, const struct textureReference *reference, const void *memory,
+                            const struct cudaChannelFormatDesc *format, size_t bytes __VGC_OR(0xFFFFFFFFu));
+cudaError_t cudaBindTexture2D(size_t *offset, const struct textureReference *reference, const void *memory,
+                              const struct cudaChannelFormatDesc *format, size_t width, size_t height, size_t pitch);
+cudaError_t cudaBindTextureToArray(const struct textureReference *reference, cudaArray_const_t array,
+                                   const struct cudaChannelFormatDesc *format);
+cudaError_t cudaBindTextureToMipmappedArray(const struct textureReference *reference, cudaMipmappedArray_const_t array,
+                                            const struct cudaChannelFormatDesc *format);
+cudaError_t cudaUnbindTexture(const struct textureReference *reference);
+cudaError_t cudaGetTextureAlignmentOffset(size_t *offset, const struct textureReference *reference);
+cudaError_t cudaGetTextureReference(const struct textureReference **reference, const void *symbol);
+cudaError_t cudaBindSurfaceToArray(const struct surfaceReference *reference, cudaArray_const_t array,
+                                   const struct cudaChannelFormatDesc *format);
+cudaError_t cudaGetSurfaceReference(const struct surfaceReference **reference, const void *symbol);
+
 /* graphs */
 cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned int flags);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
@@ -289,6 +309,7 @@ cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGrap
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type);
 cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t *node, cudaGraphNode_t original, cudaGraph_t clone);
 cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags __VGC_OR(0));
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags __VGC_OR(0));
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);
@@ -337,11 +358,10 @@ template <class T> cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol)
 template <class T>
 cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
                                            const T &symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind);
-cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags = 0);
+cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags);
 cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, cudaMemLocation location, unsigned int flags, cudaStream_t stream = 0);
 cudaError_t cudaMemAdvise(const void *memory, size_t bytes, enum cudaMemoryAdvise advice, cudaMemLocation location);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, cudaGraphNode_t *wrong, char *log, size_t logBytes);
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags = 0);
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *wrong, enum cudaGraphExecUpdateResult *result);
 template <class T>
 cudaError_t cudaLaunchKernel(T *function, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t stream = 0);
@@ -375,34 +395,26 @@ cudaError_t cudaBindTexture(size_t *offset, const texture<T, dimensions, mode> &
                             const cudaChannelFormatDesc &format, size_t bytes = 0xFFFFFFFFu);
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTexture(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory, size_t bytes = 0xFFFFFFFFu);
-cudaError_t cudaBindTexture(size_t *offset, const textureReference *reference, const void *memory, const cudaChannelFormatDesc *format,
-                            size_t bytes = 0xFFFFFFFFu);
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTexture2D(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory,
                               const cudaChannelFormatDesc &format, size_t width, size_t height, size_t pitch);
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTexture2D(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory, size_t width,
                               size_t height, size_t pitch);
-cudaError_t cudaBindTexture2D(size_t *offset, const textureReference *reference, const void *memory, const cudaChannelFormatDesc *format,
-                              size_t width, size_t height, size_t pitch);
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTextureToArray(const texture<T, dimensions, mode> &reference, cudaArray_const_t array);
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTextureToArray(const texture<T, dimensions, mode> &reference, cudaArray_const_t array,
                                    const cudaChannelFormatDesc &format);
-cudaError_t cudaBindTextureToArray(const textureReference *reference, cudaArray_const_t array, const cudaChannelFormatDesc *format);
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTextureToMipmappedArray(const texture<T, dimensions, mode> &reference, cudaMipmappedArray_const_t array);
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaUnbindTexture(const texture<T, dimensions, mode> &reference);
-cudaError_t cudaUnbindTexture(const textureReference *reference);
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaGetTextureAlignmentOffset(size_t *offset, const texture<T, dimensions, mode> &reference);
-cudaError_t cudaGetTextureReference(const textureReference **reference, const void *symbol);
 template <class T, int dimensions> cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &reference, cudaArray_const_t array);
 template <class T, int dimensions>
 cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &reference, cudaArray_const_t array, const cudaChannelFormatDesc &format);
-cudaError_t cudaGetSurfaceReference(const surfaceReference **reference, const void *symbol);
 #else
 template <class T> cudaChannelFormatDesc cudaCreateChannelDesc();
 cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind kind);
@@ -412,3 +424,6 @@ cudaPos make_cudaPos(size_t x, size_t y, size_t z);
 cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth);
 #endif
 #undef __VGC_OR
+#if defined(__cplusplus) && (defined(__VGC_HOST_HALF__) || !defined(__CUDACC__))
+#include "vgc_host_api.h"
+#endif

@@ -28,6 +28,7 @@ namespace std {
 enum class align_val_t : size_t;
 }
 
+#ifndef __VGC_HOST_HALF__ /* where clang's own header has them */
 /* Null without memory, as on a GPU: nothing can be thrown. */
 #define __VGC_NEW(operation)                                                                                                    \
     inline __device__ __attribute__((always_inline)) void *operator operation(size_t bytes) { return malloc(bytes + !bytes); }  \
@@ -44,3 +45,4 @@ enum class align_val_t : size_t;
 __VGC_NEW(new) __VGC_NEW(new[]) __VGC_DELETE(delete) __VGC_DELETE(delete[])
 #undef __VGC_NEW
 #undef __VGC_DELETE
+#endif

@@ -4,14 +4,36 @@
 
 enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
 
-/* Formats: the bits of a float rounded to nearest, and the float of bits. */
+/* Formats: the bits of a float rounded to nearest, and the float of bits. Not every host compiler knows _Float16, nor does
+ * every one that does have the functions that convert it. */
+#if defined(__CUDACC__) && !defined(__VGC_HOST_HALF__)
+#define __VGC_FLOAT16__
+#endif
 struct __vgc_binary16 {
+#ifdef __VGC_FLOAT16__
     static __host__ __device__ __forceinline__ unsigned short narrow(float x) {
         return x == x ? __builtin_bit_cast(unsigned short, (_Float16)x) : (unsigned short)0x7fff;
     }
     static __host__ __device__ __forceinline__ float widen(unsigned short bits) {
         return (float)__builtin_bit_cast(_Float16, bits);
     }
+#else
+    static __host__ __device__ __forceinline__ unsigned short narrow(float x) {
+        const unsigned bits = __builtin_bit_cast(unsigned, x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+        if (size > 0x7f800000)
+            return 0x7fff;
+        if (size >= 0x477ff000) /* 65520 and more become infinite */
+            return (unsigned short)(sign | 0x7c00);
+        if (size < 0x38800000) /* the last place of 0.5 is that of the subnormal numbers */
+            return (unsigned short)(sign | (__builtin_bit_cast(unsigned, __builtin_bit_cast(float, size) + 0.5f) - 0x3f000000));
+        return (unsigned short)(sign | (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
+    }
+    static __host__ __device__ __forceinline__ float widen(unsigned short bits) {
+        const unsigned sign = (unsigned)(bits & 0x8000) << 16, size = bits & 0x7fff;
+        const float number = __builtin_bit_cast(float, size << 13) * 0x1p112f;
+        return __builtin_bit_cast(float, sign | (size >= 0x7c00 ? 0x7f800000 | size << 13 : __builtin_bit_cast(unsigned, number)));
+    }
+#endif
     /* A double holds the exact product, and the sum with it wherever its last bits count. */
     static __host__ __device__ __forceinline__ float fma(float a, float b, float c) {
 #pragma clang fp contract(off)

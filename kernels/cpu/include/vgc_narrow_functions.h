@@ -16,7 +16,9 @@ struct __align__(2) __VGC_T {
     __host__ __device__ __forceinline__ explicit __VGC_T(__VGC_OTHER x);
     __host__ __device__ __forceinline__ __VGC_T(float x) : __x(__VGC_FORMAT::narrow(x)) {}
     __host__ __device__ __forceinline__ __VGC_T(double x) : __x(__vgc_narrow<__VGC_FORMAT, __VGC_RN>(x)) {}
+#ifdef __VGC_FLOAT16__
     __host__ __device__ __forceinline__ __VGC_T(_Float16 x) : __x(__VGC_FORMAT::narrow((float)x)) {}
+#endif
 #define __VGC_FROM(type, as)                                                                                                           \
     __host__ __device__ __forceinline__ __VGC_T(type x) : __x(__vgc_narrow<__VGC_FORMAT, __VGC_RN>((as)x)) {}
     __VGC_FROM(short, float) __VGC_FROM(unsigned short, float) __VGC_FROM(int, int) __VGC_FROM(unsigned, unsigned)

@@ -6,6 +6,14 @@ enum __vgc_rounding { __VGC_RN, __VGC_RZ, __VGC_RD, __VGC_RU };
 
 #define __VGC_HD__ static __host__ __device__ __forceinline__
 
+/* Begins a function whose divisions stay divisions. The guest's clang may be older
+ * than the words: it parses this code, and runs none of it. */
+#if __clang_major__ >= 18
+#define __VGC_DIVIDES _Pragma("clang fp reciprocal(off)")
+#else
+#define __VGC_DIVIDES
+#endif
+
 /* `near`, or if the exact value differs from it and near's last bit is 0, its neighbour on the exact value's side. Rounds
  * to every format that is at least two bits shorter as the exact value does. `error` has the sign of exact - near. */
 __VGC_HD__ double __vgc_odd(double near, double error) {
@@ -58,7 +66,7 @@ template <__vgc_rounding mode> __VGC_HD__ float __vgc_to_float(double x) {
         _Pragma("clang fp contract(off)") return __vgc_to_float<mode>((double)a * (double)b);                                          \
     }                                                                                                                                  \
     __VGC_FN__ float __fdiv_##suffix(float a, float b) {                                                                               \
-        _Pragma("clang fp contract(off) reciprocal(off)") const double quotient = (double)a / (double)b;                               \
+        _Pragma("clang fp contract(off)") __VGC_DIVIDES const double quotient = (double)a / (double)b;                                 \
         const double rest = __builtin_fma(-quotient, (double)b, (double)a);                                                            \
         return __vgc_to_float<mode>(__vgc_odd(quotient, __builtin_signbit(b) ? -rest : rest));                                         \
     }                                                                                                                                  \
@@ -81,8 +89,8 @@ __VGC_FLOATS(rz, __VGC_RZ) __VGC_FLOATS(rd, __VGC_RD) __VGC_FLOATS(ru, __VGC_RU)
     __VGC_FN__ type __##prefix##add_rn(type a, type b) { _Pragma("clang fp contract(off)") return a + b; }                             \
     __VGC_FN__ type __##prefix##sub_rn(type a, type b) { _Pragma("clang fp contract(off)") return a - b; }                             \
     __VGC_FN__ type __##prefix##mul_rn(type a, type b) { _Pragma("clang fp contract(off)") return a * b; }                             \
-    __VGC_FN__ type __##prefix##div_rn(type a, type b) { _Pragma("clang fp reciprocal(off)") return a / b; }                           \
-    __VGC_FN__ type __##prefix##rcp_rn(type a) { _Pragma("clang fp reciprocal(off)") return (type)1 / a; }                             \
+    __VGC_FN__ type __##prefix##div_rn(type a, type b) { __VGC_DIVIDES return a / b; }                                                 \
+    __VGC_FN__ type __##prefix##rcp_rn(type a) { __VGC_DIVIDES return (type)1 / a; }                                                   \
     __VGC_FN__ type __##prefix##sqrt_rn(type a) { return __builtin_sqrt##s(a); }
 __VGC_NEAR(float, f, f)
 __VGC_NEAR(double, d, )

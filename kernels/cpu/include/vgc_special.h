@@ -1,6 +1,12 @@
-/* Functions that the C library lacks. Those of floats are computed with doubles. */
-#pragma once
+/* Functions that the C library lacks. Those of floats are computed with doubles. The guest's vgc_host_math.h includes this a
+ * second time, for host code. */
+#if !defined(__VGC_SPECIAL__) || defined(__VGC_HOST_SPECIAL__)
+#define __VGC_SPECIAL__
 #include "vgc_builtins.h"
+
+#if !__has_builtin(__builtin_exp10f) /* clang before 18, which parses this in the guest and runs none of it */
+#define __builtin_exp10f(x) __builtin_powf(10.0f, x)
+#endif
 
 #define __VGC_SQRT_PI 1.7724538509055160273
 
@@ -243,6 +249,7 @@ __VGC_FN__ float normcdfinvf(float x) { return (float)normcdfinv((double)x); }
 
 /* ---- Bessel functions: the C library's ---- */
 
+#ifndef __VGC_HOST_SPECIAL__
 #define __VGC_BESSEL(name)                                                                                                             \
     extern "C" __device__ __attribute__((const)) double __vgc_##name(double x) __asm__(#name);                                         \
     __VGC_FN__ double name(double x) { return __vgc_##name(x); }                                                                       \
@@ -256,6 +263,7 @@ __VGC_FN__ float normcdfinvf(float x) { return (float)normcdfinv((double)x); }
 __VGC_BESSEL(j0) __VGC_BESSEL(j1) __VGC_BESSEL(y0) __VGC_BESSEL(y1) __VGC_BESSEL_N(jn) __VGC_BESSEL_N(yn)
 #undef __VGC_BESSEL
 #undef __VGC_BESSEL_N
+#endif
 
 /* ---- modified Bessel functions: their power series, and for large x the asymptotic one ---- */
 
@@ -295,3 +303,4 @@ __VGC_1(erfcinv) __VGC_1(normcdfinv) __VGC_1(cyl_bessel_i0) __VGC_1(cyl_bessel_i
 __VGC_FN__ void sincospi(float x, float *sine, float *cosine) { sincospif(x, sine, cosine); }
 __VGC_FN__ void sincos(float x, float *sine, float *cosine) { sincosf(x, sine, cosine); }
 #undef __VGC_SQRT_PI
+#endif

@@ -2,10 +2,12 @@
 #pragma once
 #include "vgc_math.h"
 
+#ifndef __VGC_HOST_HALF__ /* where clang's own header has them */
 inline __device__ __attribute__((always_inline)) void *operator new(size_t, void *place) noexcept { return place; }
 inline __device__ __attribute__((always_inline)) void *operator new[](size_t, void *place) noexcept { return place; }
 inline __device__ __attribute__((always_inline)) void operator delete(void *, void *) noexcept {}
 inline __device__ __attribute__((always_inline)) void operator delete[](void *, void *) noexcept {}
+#endif
 
 /* For text of GCC's library that another machine has preprocessed. */
 template <template <size_t...> class Tuple> struct __vgc_indices {

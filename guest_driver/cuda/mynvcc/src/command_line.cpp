@@ -1,0 +1,176 @@
+#include "command_line.h"
+#include "option_table.h"
+
+#include <cstdlib>
+#include <iostream>
+
+namespace mynvcc
+{
+namespace
+{
+
+/// Suffixes of inputs that are not files to compile.
+bool is_for_linker(const std::string &path)
+{
+    for (const char *suffix : {".o", ".a", ".so", ".obj", ".lib"})
+        if (ends_with(path, suffix))
+            return true;
+    return path.find(".so.") != std::string::npos;
+}
+
+/// Splits the values of an option at its commas; "\\," is a comma, and quotes protect some.
+Words split_values(const std::string &text)
+{
+    Words words(1);
+    char quote = 0;
+    for (size_t at = 0; at < text.size(); at++) {
+        const char c = text[at];
+        if (c == '\\' && at + 1 < text.size() && text[at + 1] == ',')
+            words.back() += text[++at];
+        else if (c == ',' && quote == 0)
+            words.emplace_back();
+        else {
+            quote = quote == 0 && (c == '"' || c == '\'') ? c : c == quote ? 0 : quote;
+            words.back() += c;
+        }
+    }
+    return words;
+}
+
+/// The words of a file of options, as a shell would take them apart.
+Words words_of_file(const std::string &path)
+{
+    Words words;
+    std::string word;
+    bool is_word = false;
+    char quote = 0;
+    const std::string text = read_file(path);
+    for (size_t at = 0; at < text.size(); at++) {
+        const char c = text[at];
+        if (quote == 0 && isspace(static_cast<unsigned char>(c))) {
+            if (is_word)
+                words.push_back(word);
+            word.clear();
+            is_word = false;
+            continue;
+        }
+        is_word = true;
+        if (quote == 0 && (c == '"' || c == '\''))
+            quote = c;
+        else if (c == quote)
+            quote = 0;
+        else if (c == '\\' && quote != '\'' && at + 1 < text.size())
+            word += text[++at];
+        else
+            word += c;
+    }
+    if (is_word)
+        words.push_back(word);
+    return words;
+}
+
+/// Reads the words of one command line, and those of the files that it names.
+class Reader
+{
+  public:
+    explicit Reader(Options &o) : options(o)
+    {
+    }
+    void read(const Words &words, int depth = 0);
+
+  private:
+    void read_option(const Words &words, size_t &at, int depth);
+    void apply(const OptionRow &row, const std::string &value, int depth);
+    void take_unknown(const std::string &word);
+
+    Options &options;
+};
+
+void Reader::read(const Words &words, int depth)
+{
+    if (depth > 20)
+        fail("files of options name each other");
+    for (size_t at = 0; at < words.size(); at++) {
+        const std::string &word = words[at];
+        if (word.size() > 1 && word[0] == '@')
+            read(words_of_file(word.substr(1)), depth + 1);
+        else if (word.size() > 1 && word[0] == '-')
+            read_option(words, at, depth);
+        else if (!word.empty())
+            options.inputs.push_back({word, is_for_linker(word) ? "" : options.language});
+    }
+}
+
+void Reader::read_option(const Words &words, size_t &at, int depth)
+{
+    const std::string &word = words[at];
+    const size_t equals = word.find('=');
+    const OptionRow *row = find_option(word.substr(0, equals));
+    if (row != nullptr && row->takes == Takes::nothing) {
+        const std::string value = equals == std::string::npos ? "true" : word.substr(equals + 1);
+        if (value != "true" && value != "false")
+            fail("Value '" + value + "' is not defined for option '" + row->name + "'");
+        if (value == "true")
+            apply(*row, "", depth);
+        return;
+    }
+    if (row != nullptr && equals != std::string::npos)
+        return apply(*row, word.substr(equals + 1), depth);
+    if (row != nullptr && std::string(row->name) == "optimize") // -O alone, with the level in the same word otherwise
+        return apply(*row, "1", depth);
+    if (row != nullptr) {
+        if (at + 1 >= words.size())
+            fail("Missing argument for option '" + std::string(row->name) + "'");
+        return apply(*row, words[++at], depth);
+    }
+    for (const char *joined : {"-I", "-D", "-U", "-L", "-l", "-O", "-t", "-x", "-m", "-isystem", "-o"})
+        if (starts_with(word, joined) && (row = find_option(joined)) != nullptr)
+            if (joined[1] != 'm' || word == "-m32")
+                return apply(*row, word.substr(std::string(joined).size()), depth);
+    take_unknown(word);
+}
+
+void Reader::apply(const OptionRow &row, const std::string &value, int depth)
+{
+    const std::string name = row.name;
+    if (name == "help" || name == "version") {
+        std::cout << (name == "help" ? help_text() : version_text());
+        std::exit(0);
+    }
+    for (const std::string &part : row.takes == Takes::values ? split_values(value) : Words{value}) {
+        if (name == "options-file")
+            read(words_of_file(part), depth + 1);
+        else if (row.apply != nullptr)
+            row.apply(options, part);
+    }
+}
+
+void Reader::take_unknown(const std::string &word)
+{
+    if (!options.forwards_unknown && !options.forwards_unknown_to_linker)
+        fail("Unknown option '" + word + "'");
+    if (options.forwards_unknown) {
+        options.host.push_back(word);
+        options.link.push_back(word);
+    } else {
+        options.linker.push_back(word);
+    }
+}
+
+} // namespace
+
+Options parse_options(const Words &words)
+{
+    Options options;
+    // which of these stands first does not matter
+    for (const std::string &word : words)
+        if (const OptionRow *row = starts_with(word, "-") ? find_option(word) : nullptr;
+            row != nullptr && starts_with(row->name, "forward-unknown"))
+            row->apply(options, "");
+    Reader(options).read(words);
+    if (options.is_shared)
+        options.link.push_back("-shared");
+    return options;
+}
+
+} // namespace mynvcc

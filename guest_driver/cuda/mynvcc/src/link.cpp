@@ -1,0 +1,58 @@
+#include "link.h"
+
+#include <unistd.h>
+
+namespace mynvcc
+{
+
+Words runtime_words(const Options &options, const Toolkit &toolkit)
+{
+    const std::string folder = toolkit.top + "/lib64";
+    Words words = {"-L" + folder};
+    if (options.cudart == "shared")
+        words.push_back("-lcudart");
+    else if (options.cudart == "static")
+        words.push_back("-lcudart_static");
+    words.push_back("-Wl,-rpath," + folder);
+    words.insert(words.end(), {"-lrt", "-lpthread", "-ldl"});
+    return words;
+}
+
+void link_objects(const Options &options, const Toolkit &toolkit, const Words &objects, const std::string &output)
+{
+    const char *const library = options.cudart == "static" ? "/lib64/libcudart_static.a" : "/lib64/libcudart.so";
+    if (options.cudart != "none" && !options.shell.is_dry && !exists(toolkit.top + library))
+        fail("the toolkit has no CUDA runtime: " + toolkit.top + library + " is missing");
+    Words words = {toolkit.cxx};
+    words.insert(words.end(), options.link.begin(), options.link.end());
+    words.insert(words.end(), {"-o", output, "-Wl,--start-group"});
+    for (const std::string &word : options.linker)
+        words.insert(words.end(), {"-Xlinker", word});
+    words.insert(words.end(), objects.begin(), objects.end());
+    words.insert(words.end(), options.libraries.begin(), options.libraries.end());
+    const Words runtime = runtime_words(options, toolkit);
+    words.insert(words.end(), runtime.begin(), runtime.end());
+    words.push_back("-Wl,--end-group");
+    options.shell.run(words);
+}
+
+void archive_objects(const Options &options, const Words &objects, const std::string &output)
+{
+    Words words = {"ar", "qcs"};
+    words.insert(words.end(), options.archiver.begin(), options.archiver.end());
+    words.push_back(output);
+    words.insert(words.end(), objects.begin(), objects.end());
+    if (!options.shell.is_dry)
+        unlink(output.c_str());
+    options.shell.run(words);
+}
+
+void make_device_link(const Options &options, const Toolkit &toolkit, const WorkFolder &work, const std::string &output)
+{
+    const std::string source = work.file("device_link.c");
+    if (!options.shell.is_dry)
+        write_file(source, "typedef int vgc_device_link;\n");
+    options.shell.run({toolkit.cc, "-fPIC", "-c", source, "-o", output});
+}
+
+} // namespace mynvcc

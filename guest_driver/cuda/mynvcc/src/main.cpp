@@ -1,0 +1,131 @@
+// mynvcc: compiles CUDA programs in a guest that has no GPU and nothing of NVIDIA's. Host code is compiled by the clang
+// that is installed; the text of the device code is embedded, and compiled by the device when the program runs.
+#include "command_line.h"
+#include "compile.h"
+#include "link.h"
+
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+
+namespace mynvcc
+{
+namespace
+{
+
+/// Everything that one command line asks for.
+class Driver
+{
+  public:
+    explicit Driver(const Options &o)
+        : options(o), toolkit(find_toolkit(o.host_compiler)),
+          work(o.is_keeping || o.shell.is_dry ? (o.keep_folder.empty() ? "." : o.keep_folder) : ""),
+          compiler(options, toolkit, work)
+    {
+    }
+    int run();
+
+  private:
+    std::string output_of(const Input &input, const char *suffix) const;
+    void make_each();
+    Words make_objects();
+    int run_program(const std::string &program) const;
+
+    const Options &options;
+    Toolkit toolkit;
+    WorkFolder work;
+    Compiler compiler;
+};
+
+std::string Driver::output_of(const Input &input, const char *suffix) const
+{
+    if (!options.output.empty())
+        return options.output;
+    const std::string name = stem_of(input.path) + suffix;
+    return options.output_folder.empty() ? name : options.output_folder + "/" + name;
+}
+
+void Driver::make_each()
+{
+    if (options.inputs.size() > 1 && !options.output.empty())
+        fail("A single input file is required for a non-link phase when an outputfile is specified");
+    for (const Input &input : options.inputs) {
+        if (language_of(input) == Language::linked)
+            continue; // as nvcc does
+        switch (options.phase) {
+        case Phase::object:
+            compiler.make_object(input, output_of(input, ".o"));
+            break;
+        case Phase::preprocess:
+            compiler.preprocess(input, options.output);
+            break;
+        case Phase::dependencies:
+            compiler.print_dependencies(input, options.output);
+            break;
+        default:
+            compiler.make_device_code(input, output_of(input, options.device_suffix.c_str()));
+        }
+    }
+}
+
+/// The objects to link: those of sources are made in the work folder, under names that are not alike.
+Words Driver::make_objects()
+{
+    Words objects;
+    for (size_t i = 0; i < options.inputs.size(); i++) {
+        const Input &input = options.inputs[i];
+        if (language_of(input) == Language::linked) {
+            objects.push_back(input.path);
+            continue;
+        }
+        objects.push_back(work.file(std::to_string(i) + "-" + stem_of(input.path) + ".o"));
+        compiler.make_object(input, objects.back());
+    }
+    return objects;
+}
+
+int Driver::run_program(const std::string &program) const
+{
+    Words words = {program.find('/') == std::string::npos ? "./" + program : program};
+    words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+    options.shell.run(words);
+    return 0;
+}
+
+int Driver::run()
+{
+    if (options.inputs.empty())
+        fail("No input files specified; use option --help for more information");
+    switch (options.phase) {
+    case Phase::link: {
+        const std::string program = options.output.empty() ? "a.out" : options.output;
+        link_objects(options, toolkit, make_objects(), program);
+        return options.is_run ? run_program(program) : 0;
+    }
+    case Phase::library:
+        archive_objects(options, make_objects(), options.output.empty() ? "a.a" : options.output);
+        return 0;
+    case Phase::device_link:
+        make_device_link(options, toolkit, work, options.output.empty() ? "a_dlink.o" : options.output);
+        return 0;
+    default:
+        make_each();
+        return 0;
+    }
+}
+
+} // namespace
+} // namespace mynvcc
+
+int main(int argc, char **argv)
+{
+    using namespace mynvcc;
+    try {
+        const Options options = parse_options(Words(argv + 1, argv + argc));
+        return Driver(options).run();
+    } catch (const Failure &failure) {
+        if (!failure.message.empty())
+            std::cerr << "nvcc fatal   : " << failure.message << '\n';
+        return failure.status;
+    }
+}

@@ -1,0 +1,332 @@
+#include "option_table.h"
+
+namespace mynvcc
+{
+namespace
+{
+
+using Value = const std::string &;
+
+template <Phase phase> void set_phase(Options &o, Value)
+{
+    o.phase = phase;
+}
+
+constexpr char PTX_SUFFIX[] = ".ptx", CUBIN_SUFFIX[] = ".cubin", FATBIN_SUFFIX[] = ".fatbin";
+
+template <const char *suffix> void set_device_code(Options &o, Value)
+{
+    o.phase = Phase::device_code;
+    o.device_suffix = suffix;
+}
+
+[[noreturn]] void refuse_value(const char *option, Value value)
+{
+    fail("Value '" + value + "' is not defined for option '" + option + "'");
+}
+
+void add_device(Options &o, const char *name, Value value)
+{
+    o.device.push_back(std::string("-") + name + "=" + value);
+}
+
+void set_relocatable(Options &o, Value value)
+{
+    if (value != "true" && value != "false")
+        refuse_value("relocatable-device-code", value);
+    o.is_relocatable = value == "true";
+}
+
+void set_standard(Options &o, Value value)
+{
+    for (const char *known : {"c++03", "c++11", "c++14", "c++17", "c++20"})
+        if (value == known) {
+            o.standard = value;
+            return;
+        }
+    refuse_value("std", value);
+}
+
+void set_fast_math(Options &o, Value)
+{
+    o.device.push_back("--use_fast_math");
+}
+
+void set_device_debug(Options &o, Value)
+{
+    o.device.push_back("-G");
+    o.macros.push_back("-D__CUDACC_DEBUG__=1");
+}
+
+void set_default_stream(Options &o, Value value)
+{
+    if (value != "legacy" && value != "null" && value != "per-thread")
+        refuse_value("default-stream", value);
+    if (value == "per-thread")
+        o.macros.push_back("-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1");
+}
+
+void set_cudart(Options &o, Value value)
+{
+    if (value != "none" && value != "shared" && value != "static")
+        refuse_value("cudart", value);
+    o.cudart = value;
+}
+
+void set_language(Options &o, Value value)
+{
+    if (value != "cu" && value != "c" && value != "c++")
+        refuse_value("x", value);
+    o.language = value;
+}
+
+void set_make_rules(Options &o, const char *option)
+{
+    o.dependencies.push_back(option);
+}
+
+void add_make_rules(Options &o, const char *option, Value value)
+{
+    o.dependencies.insert(o.dependencies.end(), {option, value});
+}
+
+void add_error_kind(Options &o, Value value)
+{
+    if (value == "all-warnings")
+        o.host.push_back("-Werror");
+    else if (value != "cross-execution-space-call" && value != "reorder" && value != "default-stream-launch" &&
+             value != "missing-launch-bounds" && value != "ext-lambda-captures-this" &&
+             value != "deprecated-declarations")
+        refuse_value("Werror", value);
+}
+
+const auto nothing = Takes::nothing;
+const auto value = Takes::value;
+const auto values = Takes::values;
+
+} // namespace
+
+const std::vector<OptionRow> OPTION_TABLE = {
+    {"", "", nothing, "", "What is made", nullptr},
+    {"compile", "c", nothing, "", "Compile each input into an object file.", set_phase<Phase::object>},
+    {"device-c", "dc", nothing, "", "As -c -rdc=true.",
+     [](Options &o, Value) {
+         o.phase = Phase::object;
+         o.is_relocatable = true;
+     }},
+    {"device-w", "dw", nothing, "", "As -c -rdc=false.",
+     [](Options &o, Value) {
+         o.phase = Phase::object;
+         o.is_relocatable = false;
+     }},
+    {"device-link", "dlink", nothing, "",
+     "Make the object file that stands for linked device code. It is empty: units are linked when a program runs.",
+     set_phase<Phase::device_link>},
+    {"relocatable-device-code", "rdc", value, "{true|false}",
+     "Let device code refer to functions and variables of other files.", set_relocatable},
+    {"link", "link", nothing, "", "Compile and link all inputs: this is the default.", set_phase<Phase::link>},
+    {"shared", "shared", nothing, "", "Link a shared library.", [](Options &o, Value) { o.is_shared = true; }},
+    {"lib", "lib", nothing, "", "Put the objects into a static library.", set_phase<Phase::library>},
+    {"run", "run", nothing, "", "Link a program and run it.", [](Options &o, Value) { o.is_run = true; }},
+    {"run-args", "run-args", values, "<argument>,...", "Arguments of the program for --run.",
+     [](Options &o, Value v) { o.arguments.push_back(v); }},
+    {"preprocess", "E", nothing, "", "Preprocess each input to standard output.", set_phase<Phase::preprocess>},
+    {"generate-dependencies", "M", nothing, "", "Print a rule for make that names each input's headers.",
+     set_phase<Phase::dependencies>},
+    {"generate-nonsystem-dependencies", "MM", nothing, "", "The same without headers of the system.",
+     [](Options &o, Value) {
+         o.phase = Phase::dependencies;
+         o.omits_system_headers = true;
+     }},
+    {"generate-dependencies-with-compile", "MD", nothing, "", "Write such a rule beside what is compiled.",
+     [](Options &o, Value) { set_make_rules(o, "-MD"); }},
+    {"generate-nonsystem-dependencies-with-compile", "MMD", nothing, "", "The same without headers of the system.",
+     [](Options &o, Value) { set_make_rules(o, "-MMD"); }},
+    {"dependency-output", "MF", value, "<file>", "File for such a rule.",
+     [](Options &o, Value v) { add_make_rules(o, "-MF", v); }},
+    {"dependency-target-name", "MT", value, "<target>", "Target of such a rule.",
+     [](Options &o, Value v) { add_make_rules(o, "-MT", v); }},
+    {"generate-dependency-targets", "MP", nothing, "", "Add an empty rule for each header.",
+     [](Options &o, Value) { set_make_rules(o, "-MP"); }},
+    {"ptx", "ptx", nothing, "", "Write the device code alone, as the container that is embedded in programs.",
+     set_device_code<PTX_SUFFIX>},
+    {"cubin", "cubin", nothing, "", "The same.", set_device_code<CUBIN_SUFFIX>},
+    {"fatbin", "fatbin", nothing, "", "The same.", set_device_code<FATBIN_SUFFIX>},
+    {"output-file", "o", value, "<file>", "Name of what is made.", [](Options &o, Value v) { o.output = v; }},
+    {"output-directory", "odir", value, "<folder>", "Folder of what is made, unless -o names it.",
+     [](Options &o, Value v) { o.output_folder = v; }},
+    {"x", "x", value, "{cu|c++|c}", "Language of the inputs that follow, whatever their suffixes.", set_language},
+
+    {"", "", nothing, "", "Preprocessor", nullptr},
+    {"include-path", "I", value, "<folder>", "Look for headers there.",
+     [](Options &o, Value v) { o.includes.push_back("-I" + v); }},
+    {"system-include", "isystem", value, "<folder>", "Look for headers there after all of -I.",
+     [](Options &o, Value v) { o.includes.insert(o.includes.end(), {"-isystem", v}); }},
+    {"pre-include", "include", value, "<file>", "Include this file first.",
+     [](Options &o, Value v) { o.includes.insert(o.includes.end(), {"-include", v}); }},
+    {"define-macro", "D", value, "<name>[=<text>]", "Define a macro.",
+     [](Options &o, Value v) { o.macros.push_back("-D" + v); }},
+    {"undefine-macro", "U", value, "<name>", "Forget a macro.",
+     [](Options &o, Value v) { o.macros.push_back("-U" + v); }},
+
+    {"", "", nothing, "", "Language, code, messages", nullptr},
+    {"std", "std", value, "{c++03|c++11|c++14|c++17|c++20}", "Standard of C++; c++17 unless given.", set_standard},
+    {"no-host-device-initializer-list", "nohdinitlist", nothing, "", "Without effect.", nullptr},
+    {"expt-relaxed-constexpr", "expt-relaxed-constexpr", nothing, "",
+     "Let device code call constexpr functions of the host. It always may.",
+     [](Options &o, Value) { o.macros.push_back("-D__CUDACC_RELAXED_CONSTEXPR__=1"); }},
+    {"extended-lambda", "extended-lambda", nothing, "", "Let lambdas be functions of the device. They always may.",
+     [](Options &o, Value) { o.macros.push_back("-D__CUDACC_EXTENDED_LAMBDA__=1"); }},
+    {"expt-extended-lambda", "expt-extended-lambda", nothing, "", "The older name of --extended-lambda.",
+     [](Options &o, Value) { o.macros.push_back("-D__CUDACC_EXTENDED_LAMBDA__=1"); }},
+    {"machine", "m", value, "64", "Width of addresses.",
+     [](Options &, Value v) {
+         if (v != "64")
+             refuse_value("machine", v);
+     }},
+    {"m64", "m64", nothing, "", "As --machine=64.", nullptr},
+    {"optimize", "O", value, "<level>", "Optimise host code.", [](Options &o, Value v) { o.host.push_back("-O" + v); }},
+    {"debug", "g", nothing, "", "Debugging information for host code.",
+     [](Options &o, Value) { o.host.push_back("-g"); }},
+    {"profile", "pg", nothing, "", "Host code for gprof.",
+     [](Options &o, Value) {
+         o.host.push_back("-pg");
+         o.link.push_back("-pg");
+     }},
+    {"device-debug", "G", nothing, "", "Name source lines in reports of faulty device code.", set_device_debug},
+    {"generate-line-info", "lineinfo", nothing, "", "The same.",
+     [](Options &o, Value) { o.device.push_back("-lineinfo"); }},
+    {"use_fast_math", "use_fast_math", nothing, "", "Faster and less exact device code.", set_fast_math},
+    {"ftz", "ftz", value, "{true|false}", "Flush denormal floats of device code to zero.",
+     [](Options &o, Value v) { add_device(o, "ftz", v); }},
+    {"prec-div", "prec-div", value, "{true|false}", "Divide floats exactly in device code.",
+     [](Options &o, Value v) { add_device(o, "prec-div", v); }},
+    {"prec-sqrt", "prec-sqrt", value, "{true|false}", "Take roots of floats exactly in device code.",
+     [](Options &o, Value v) { add_device(o, "prec-sqrt", v); }},
+    {"fmad", "fmad", value, "{true|false}", "Contract products and sums in device code.",
+     [](Options &o, Value v) { add_device(o, "fmad", v); }},
+    {"maxrregcount", "maxrregcount", value, "<count>", "Bound the registers of a thread.",
+     [](Options &o, Value v) { add_device(o, "maxrregcount", v); }},
+    {"default-stream", "default-stream", value, "{legacy|null|per-thread}", "Stream of launches that name none.",
+     set_default_stream},
+    {"gpu-architecture", "arch", value, "<architecture>",
+     "Accepted: device code is compiled when a program runs, for the device that is there.",
+     [](Options &o, Value v) { o.architectures.push_back(v); }},
+    {"gpu-code", "code", value, "<code>,...", "Accepted, as --gpu-architecture.", nullptr},
+    {"generate-code", "gencode", value, "arch=<architecture>,code=<code>", "Accepted, as --gpu-architecture.",
+     [](Options &o, Value v) { o.architectures.push_back(v); }},
+    {"disable-warnings", "w", nothing, "", "No warnings.",
+     [](Options &o, Value) {
+         o.host.push_back("-w");
+         o.device.push_back("-w");
+     }},
+    {"Werror", "Werror", values, "<kind>,...", "Make warnings of a kind errors: all-warnings is one.", add_error_kind},
+    {"Wno-deprecated-gpu-targets", "Wno-deprecated-gpu-targets", nothing, "", "Without effect.", nullptr},
+    {"Wno-deprecated-declarations", "Wno-deprecated-declarations", nothing, "", "No warnings of old functions.",
+     [](Options &o, Value) { o.host.push_back("-Wno-deprecated-declarations"); }},
+    {"Wreorder", "Wreorder", nothing, "", "Warn of members that are initialised in another order.",
+     [](Options &o, Value) { o.host.push_back("-Wreorder"); }},
+    {"Wdefault-stream-launch", "Wdefault-stream-launch", nothing, "", "Without effect.", nullptr},
+    {"Wmissing-launch-bounds", "Wmissing-launch-bounds", nothing, "", "Without effect.", nullptr},
+    {"Wext-lambda-captures-this", "Wext-lambda-captures-this", nothing, "", "Without effect.", nullptr},
+    {"diag-suppress", "diag-suppress", value, "<number>,...", "Without effect.", nullptr},
+    {"diag-warn", "diag-warn", value, "<number>,...", "Without effect.", nullptr},
+    {"diag-error", "diag-error", value, "<number>,...", "Without effect.", nullptr},
+    {"display-error-number", "err-no", nothing, "", "Without effect.", nullptr},
+    {"no-display-error-number", "no-err-no", nothing, "", "Without effect.", nullptr},
+    {"restrict", "restrict", nothing, "", "Without effect.", nullptr},
+    {"extra-device-vectorization", "extra-device-vectorization", nothing, "", "Without effect.", nullptr},
+    {"resource-usage", "res-usage", nothing, "", "Without effect.", nullptr},
+    {"split-compile", "split-compile", value, "<count>", "Without effect.", nullptr},
+    {"threads", "t", value, "<count>", "Without effect.", nullptr},
+    {"time", "time", value, "<file>", "Without effect.", nullptr},
+    {"source-in-ptx", "src-in-ptx", nothing, "", "Without effect.", nullptr},
+    {"dlink-time-opt", "dlto", nothing, "", "Without effect.", nullptr},
+
+    {"", "", nothing, "", "Libraries", nullptr},
+    {"library", "l", values, "<library>,...", "Link these libraries.",
+     [](Options &o, Value v) { o.libraries.push_back("-l" + v); }},
+    {"library-path", "L", values, "<folder>,...", "Look for libraries in these folders.",
+     [](Options &o, Value v) { o.libraries.push_back("-L" + v); }},
+    {"cudart", "cudart", value, "{shared|static|none}", "How the CUDA runtime is linked; shared unless given.",
+     set_cudart},
+    {"cudadevrt", "cudadevrt", value, "{none|static}", "Without effect: device code needs no such library.", nullptr},
+
+    {"", "", nothing, "", "Other programs", nullptr},
+    {"compiler-options", "Xcompiler", values, "<option>,...", "Options of the host's compiler and of its link.",
+     [](Options &o, Value v) { o.host.push_back(v), o.link.push_back(v); }},
+    {"linker-options", "Xlinker", values, "<option>,...", "Options of the host's linker.",
+     [](Options &o, Value v) { o.linker.push_back(v); }},
+    {"archive-options", "Xarchive", values, "<option>,...", "Options of ar, for --lib.",
+     [](Options &o, Value v) { o.archiver.push_back(v); }},
+    {"ptxas-options", "Xptxas", values, "<option>,...", "Without effect: there is no such program.", nullptr},
+    {"nvlink-options", "Xnvlink", values, "<option>,...", "Without effect: there is no such program.", nullptr},
+    {"compiler-bindir", "ccbin", value, "<program>",
+     "Compiler of files without CUDA, and linker. One of clang's compiles all files.",
+     [](Options &o, Value v) { o.host_compiler = v; }},
+    {"allow-unsupported-compiler", "allow-unsupported-compiler", nothing, "", "Without effect.", nullptr},
+    {"forward-unknown-to-host-compiler", "forward-unknown-to-host-compiler", nothing, "",
+     "Pass options that are not in this list to the host's compiler.",
+     [](Options &o, Value) { o.forwards_unknown = true; }},
+    {"forward-unknown-to-host-linker", "forward-unknown-to-host-linker", nothing, "",
+     "Pass options that are not in this list to the host's linker.",
+     [](Options &o, Value) { o.forwards_unknown_to_linker = true; }},
+    {"forward-unknown-opts", "forward-unknown-opts", nothing, "", "Both.",
+     [](Options &o, Value) { o.forwards_unknown = o.forwards_unknown_to_linker = true; }},
+    {"target-directory", "target-dir", value, "<folder>", "Without effect.", nullptr},
+    {"no-compress", "no-compress", nothing, "", "Without effect.", nullptr},
+
+    {"", "", nothing, "", "mynvcc itself", nullptr},
+    {"check", "check", nothing, "", "Have the device compile the device code now, and print what it says.",
+     [](Options &o, Value) { o.is_checked = true; }},
+    {"verbose", "v", nothing, "", "Print the commands that are run.",
+     [](Options &o, Value) { o.shell.is_verbose = true; }},
+    {"dryrun", "dryrun", nothing, "", "Print the commands, and run none.",
+     [](Options &o, Value) { o.shell.is_dry = true; }},
+    {"keep", "keep", nothing, "", "Keep intermediate files.", [](Options &o, Value) { o.is_keeping = true; }},
+    {"keep-dir", "keep-dir", value, "<folder>", "Folder for these.", [](Options &o, Value v) { o.keep_folder = v; }},
+    {"save-temps", "save-temps", nothing, "", "As --keep.", [](Options &o, Value) { o.is_keeping = true; }},
+    {"objdir-as-tempdir", "objtemp", nothing, "", "Without effect.", nullptr},
+    {"options-file", "optf", values, "<file>,...", "Read more options from files; @<file> does so, too.", nullptr},
+    {"help", "h", nothing, "", "Print this.", nullptr},
+    {"version", "V", nothing, "", "Print the version.", nullptr},
+};
+
+const OptionRow *find_option(const std::string &word)
+{
+    const bool is_long = starts_with(word, "--");
+    const std::string name = word.substr(is_long ? 2 : 1);
+    for (const OptionRow &row : OPTION_TABLE)
+        if (*row.name != 0 && (name == row.brief || name == row.name))
+            return &row;
+    return nullptr;
+}
+
+std::string help_text()
+{
+    std::string text =
+        "Usage  : nvcc [options] <inputfile>\n\nCompiles CUDA programs for the device that virtio-gpu-compute "
+        "serves: host code with the clang that is\ninstalled, device code when a program runs.\n";
+    for (const OptionRow &row : OPTION_TABLE) {
+        if (*row.name == 0) {
+            text += std::string("\n") + row.help + "\n" + std::string(std::string(row.help).size(), '=') + "\n\n";
+            continue;
+        }
+        text += std::string("--") + row.name + (*row.value ? std::string(" ") + row.value : "");
+        if (std::string(row.brief) != row.name)
+            text += std::string("  (-") + row.brief + ")";
+        text += std::string("\n        ") + row.help + "\n";
+    }
+    return text;
+}
+
+std::string version_text()
+{
+    return "nvcc: NVIDIA (R) Cuda compiler driver\n"
+           "Stands in for it: not a program of NVIDIA's\n"
+           "Built by virtio-gpu-compute\n"
+           "Cuda compilation tools, release 12.6, V12.6.20\n"
+           "Build mynvcc of virtio-gpu-compute, " MYNVCC_VERSION "\n";
+}
+
+} // namespace mynvcc

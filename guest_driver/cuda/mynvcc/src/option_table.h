@@ -1,0 +1,36 @@
+// Every option, in one table: names, values, help, effect.
+#pragma once
+#include "options.h"
+
+namespace mynvcc
+{
+
+enum class Takes {
+    nothing,
+    value,
+    /// Separated by commas.
+    values,
+};
+
+/// A row without a name begins a group of the help.
+struct OptionRow {
+    /// After "--".
+    const char *name;
+    /// After "-".
+    const char *brief;
+    Takes takes;
+    /// What the value is, for the help.
+    const char *value;
+    const char *help;
+    /// Null: accepted, and without effect here, as the help says.
+    void (*apply)(Options &options, const std::string &value);
+};
+
+extern const std::vector<OptionRow> OPTION_TABLE;
+
+/// The row of an option as written, without value; null for an unknown one.
+const OptionRow *find_option(const std::string &word);
+std::string help_text();
+std::string version_text();
+
+} // namespace mynvcc

@@ -1,0 +1,72 @@
+#include "toolkit.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace mynvcc
+{
+namespace
+{
+
+/// Versions that are tested, from the best; then any.
+const char *const CLANGS[] = {"clang++-19", "clang++-18", "clang++-17", "clang++-16",
+                              "clang++-15", "clang++-14", "clang++"};
+
+/// The C compiler that belongs to a C++ compiler: clang-19 to clang++-19, gcc to g++, cc to c++.
+std::string c_compiler_of(const std::string &compiler)
+{
+    std::string name = base_name(compiler);
+    for (const auto &[cxx, c] : {std::pair("clang++", "clang"), std::pair("g++", "gcc"), std::pair("c++", "cc")})
+        if (const size_t at = name.find(cxx); at != std::string::npos) {
+            const std::string other = name.replace(at, std::string(cxx).size(), c);
+            return compiler.find('/') == std::string::npos ? other : folder_of(compiler) + "/" + other;
+        }
+    return compiler;
+}
+
+std::string find_clang()
+{
+    if (const char *wanted = getenv("MYNVCC_CLANG"); wanted != nullptr && *wanted != 0)
+        return wanted;
+    for (const char *name : CLANGS)
+        if (!find_program(name).empty())
+            return name;
+    fail("no clang++ on the PATH; on Debian and Ubuntu: apt-get install clang");
+}
+
+/// The program that -ccbin means: a folder means the g++ in it, and gcc and clang mean their C++ compilers.
+std::string host_compiler_of(const std::string &value)
+{
+    if (std::filesystem::is_directory(value))
+        return value + (exists(value + "/clang++") && !exists(value + "/g++") ? "/clang++" : "/g++");
+    const std::string name = base_name(value), folder = value.substr(0, value.size() - name.size());
+    for (const auto &[c, cxx] : {std::pair("clang", "clang++"), std::pair("gcc", "g++")})
+        if (starts_with(name, c) && !starts_with(name, cxx))
+            return folder + cxx + name.substr(std::string(c).size());
+    return name == "cc" ? folder + "c++" : value;
+}
+
+} // namespace
+
+std::string find_top()
+{
+    std::error_code error;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (error)
+        fail("cannot find my own folder: " + error.message());
+    return program.parent_path().parent_path().string();
+}
+
+Toolkit find_toolkit(const std::string &host_compiler)
+{
+    Toolkit toolkit;
+    toolkit.top = find_top();
+    const std::string host = host_compiler.empty() ? "" : host_compiler_of(host_compiler);
+    toolkit.clangxx = host.find("clang") != std::string::npos ? host : find_clang();
+    toolkit.clang = c_compiler_of(toolkit.clangxx);
+    toolkit.cxx = host.empty() ? toolkit.clangxx : host;
+    toolkit.cc = c_compiler_of(toolkit.cxx);
+    return toolkit;
+}
+
+} // namespace mynvcc

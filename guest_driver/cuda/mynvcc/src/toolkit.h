@@ -1,0 +1,22 @@
+// Where things are: the toolkit that mynvcc is in, and the host's compiler.
+#pragma once
+#include "process.h"
+
+namespace mynvcc
+{
+
+struct Toolkit {
+    /// Folder with bin, include and lib64; found from the program's own path.
+    std::string top;
+    /// clang for C++, and for C.
+    std::string clangxx, clang;
+    /// Compilers of files without CUDA, and linker: the same, unless -ccbin names others.
+    std::string cxx, cc;
+};
+
+/// Finds the toolkit and a clang that can compile CUDA. `host_compiler` is the value of -ccbin, or "".
+Toolkit find_toolkit(const std::string &host_compiler);
+/// Only `top`, of any program in TOP/bin.
+std::string find_top();
+
+} // namespace mynvcc
