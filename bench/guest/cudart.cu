@@ -1,0 +1,180 @@
+/* Measures CUDA's runtime in a guest beside libvgc's own calls on the same device, in turn.
+ *
+ *     cudart ROUNDS
+ *
+ * Prints lines "NAME SUBJECT NANOSECONDS", one per round, subject and figure; SUBJECT is cudart or libvgc. */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#include "clock.h"
+#include "vgc.h"
+
+__global__ void empty()
+{
+}
+
+namespace
+{
+
+const char *const SOURCE = "extern \"C\" __global__ void empty() {}";
+constexpr int LAUNCHES = 500;
+constexpr int SINGLE = 200;
+constexpr size_t LARGEST = 256u << 20;
+
+void must(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return;
+    std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+    std::exit(1);
+}
+
+void must_vgc(int result, const char *what)
+{
+    if (result == VGC_OK)
+        return;
+    std::fprintf(stderr, "%s: %s\n", what, vgc_last_error());
+    std::exit(1);
+}
+
+struct Plain { // the same through libvgc
+    vgc_device *device;
+    vgc_program *program;
+    vgc_function *empty;
+    vgc_geometry one;
+
+    Plain()
+    {
+        must_vgc(vgc_open(nullptr, &device), "open");
+        must_vgc(vgc_program_load(device, VGC_SOURCE_CUDA, SOURCE, std::strlen(SOURCE), nullptr, 0, &program), "load");
+        must_vgc(vgc_program_function(program, "empty", &empty), "function");
+        one = {};
+        for (int i = 0; i < 3; i++)
+            one.grid[i] = one.block[i] = 1;
+    }
+    ~Plain()
+    {
+        vgc_close(device);
+    }
+};
+
+template <class Work> void report(const char *name, const char *subject, int times, Work work)
+{
+    const uint64_t start = vgcb_now_ns();
+    for (int i = 0; i < times; i++)
+        work();
+    std::printf("%s %s %.1f\n", name, subject, double(vgcb_now_ns() - start) / times);
+}
+
+void launches(Plain &plain)
+{
+    report("launch", "cudart", SINGLE, [] {
+        empty<<<1, 1>>>();
+        must(cudaDeviceSynchronize(), "launch");
+    });
+    report("launch", "libvgc", SINGLE,
+           [&] { must_vgc(vgc_launch(plain.empty, &plain.one, nullptr, 0, nullptr), "launch"); });
+    report("pipelined", "cudart", 1, [] {
+        for (int i = 0; i < LAUNCHES; i++)
+            empty<<<1, 1>>>();
+        must(cudaDeviceSynchronize(), "launches");
+    });
+    report("pipelined", "libvgc", 1, [&] {
+        for (int i = 0; i < LAUNCHES; i++)
+            must_vgc(vgc_launch(plain.empty, &plain.one, nullptr, 0, VGC_DETACHED), "launch");
+        must_vgc(vgc_synchronize(plain.device), "synchronize");
+    });
+}
+
+void events(Plain &plain)
+{
+    cudaEvent_t start, end;
+    must(cudaEventCreate(&start), "event");
+    must(cudaEventCreate(&end), "event");
+    float milliseconds;
+    report("event", "cudart", SINGLE, [&] {
+        cudaEventRecord(start);
+        cudaEventRecord(end);
+        cudaEventSynchronize(end);
+        must(cudaEventElapsedTime(&milliseconds, start, end), "elapsed");
+    });
+    cudaEventDestroy(start);
+    cudaEventDestroy(end);
+    vgc_event *first, *last;
+    int64_t elapsed_ns;
+    must_vgc(vgc_event_create(plain.device, &first), "event");
+    must_vgc(vgc_event_create(plain.device, &last), "event");
+    report("event", "libvgc", SINGLE, [&] {
+        vgc_event_record(first, 0);
+        vgc_event_record(last, 0);
+        must_vgc(vgc_event_elapsed(first, last, &elapsed_ns), "elapsed");
+    });
+    vgc_event_destroy(first);
+    vgc_event_destroy(last);
+}
+
+struct Buffers { // pageable and pinned, of both subjects
+    std::vector<char> pageable = std::vector<char>(LARGEST, 1);
+    void *pinned = nullptr;
+    void *region = nullptr;
+    void *device = nullptr;
+    uint64_t address = 0;
+};
+
+void copies(Plain &plain, Buffers &buffers, size_t size)
+{
+    char name[64];
+    const int times = size >= (16u << 20) ? 1 : size >= (1u << 20) ? 8 : SINGLE;
+    std::snprintf(name, sizeof(name), "to_device_%zu", size);
+    report(name, "cudart", times,
+           [&] { must(cudaMemcpy(buffers.device, buffers.pageable.data(), size, cudaMemcpyHostToDevice), "copy"); });
+    report(name, "libvgc", times, [&] {
+        must_vgc(vgc_copy_in(plain.device, buffers.address, buffers.pageable.data(), size, 0, nullptr), "copy");
+    });
+    std::snprintf(name, sizeof(name), "from_device_%zu", size);
+    report(name, "cudart", times,
+           [&] { must(cudaMemcpy(buffers.pageable.data(), buffers.device, size, cudaMemcpyDeviceToHost), "copy"); });
+    report(name, "libvgc", times, [&] {
+        must_vgc(vgc_copy_out(plain.device, buffers.pageable.data(), buffers.address, size, 0, nullptr), "copy");
+    });
+    if (buffers.region == nullptr || size > (16u << 20))
+        return;
+    std::snprintf(name, sizeof(name), "pinned_to_device_%zu", size);
+    report(name, "cudart", times,
+           [&] { must(cudaMemcpy(buffers.device, buffers.pinned, size, cudaMemcpyHostToDevice), "copy"); });
+    report(name, "libvgc", times,
+           [&] { must_vgc(vgc_copy_in(plain.device, buffers.address, buffers.region, size, 0, nullptr), "copy"); });
+    std::snprintf(name, sizeof(name), "pinned_from_device_%zu", size);
+    report(name, "cudart", times,
+           [&] { must(cudaMemcpy(buffers.pinned, buffers.device, size, cudaMemcpyDeviceToHost), "copy"); });
+    report(name, "libvgc", times,
+           [&] { must_vgc(vgc_copy_out(plain.device, buffers.region, buffers.address, size, 0, nullptr), "copy"); });
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        std::fprintf(stderr, "usage: %s ROUNDS\n", argv[0]);
+        return 2;
+    }
+    Plain plain;
+    Buffers buffers;
+    must(cudaMalloc(&buffers.device, LARGEST), "malloc");
+    must(cudaMallocHost(&buffers.pinned, 16u << 20), "pinned memory");
+    must_vgc(vgc_alloc(plain.device, LARGEST, &buffers.address), "alloc");
+    must_vgc(vgc_region_alloc(plain.device, 16u << 20, &buffers.region), "region");
+    const int rounds = std::atoi(argv[1]);
+    for (int i = 0; i < rounds; i++) {
+        launches(plain);
+        events(plain);
+        for (size_t size : {size_t(4), size_t(4096), size_t(256) << 10, size_t(4) << 20, size_t(16) << 20, LARGEST})
+            copies(plain, buffers, size);
+    }
+    return 0;
+}
