@@ -19,6 +19,7 @@ from tests.fakes.vm import FakeVm
 from tests.limits import NO_DEADLINE_NS
 from tests.protocol.cuda_host import MEMORY_BYTES, PRINTS, SOURCE, CudaGuest, Settings, cuda_host
 from tests.protocol.worker_rig import needs_walls
+from tests.unit.cuda_compile_rig import needs_nvcc
 from vhost_backend.config.daemon import MIB
 from virtio_proto import schema
 from virtio_proto.schema import EngineKind, Health, Opcode, ProgramKind, Status
@@ -121,10 +122,15 @@ def test_binary_is_refused_with_how_to_allow_it(guest: CudaGuest, kind: ProgramK
     assert "'binaries: true'" in reply.text
 
 
-def test_several_sources_are_refused(guest: CudaGuest) -> None:
-    reply = guest.load(pack([Unit("a.cu", ""), Unit("b.cu", "")]), ProgramKind.CUDA_UNITS)
+@needs_nvcc
+def test_several_sources_are_linked(guest: CudaGuest) -> None:
+    a = "__device__ int square(int);\n" + 'extern "C" __global__ void add_one(int *p, int n) { *p = square(n); }\n'
+    b = "__device__ int square(int x) { return x * x; }\n"
+    assert guest.load(pack([Unit("a.cu", a), Unit("b.cu", b)]), ProgramKind.CUDA_UNITS).status == Status.OK
+    reply = guest.load(pack([Unit("a.cu", a), Unit("b.cu", "")]), ProgramKind.CUDA_UNITS)
     assert reply.status == Status.COMPILE_FAILED
-    assert "the CUDA engine does not link several sources yet; allowed: one source" in reply.text
+    assert "_Z6squarei" in reply.text
+    assert "'a.cu'" in reply.text
 
 
 def test_binary_is_taken_where_it_is_allowed(tmp_path: Path) -> None:

@@ -51,6 +51,22 @@ def compile_image(
     return kinds.split(image)[0], log
 
 
+def compile_whole(
+    source: str | bytes,
+    options: Sequence[str] = (),
+    *,
+    kind: str = "CUDA_SOURCE",
+    compiler: str = "auto",
+    hooks: str = "off",
+) -> tuple[bytes, kinds.Declared]:
+    """The cubin, and what its trailer says, as the engine reads both.
+
+    :raise CompileError: it does not compile.
+    """
+    settings = {"arch": "sm_90", "driver": DRIVER, "compiler": compiler, "hooks": hooks}
+    return kinds.split(_compile(source, options, kind, settings, PATIENT)[0])
+
+
 def compiled_kinds(
     source: str | bytes, *options: str, kind: str = "CUDA_SOURCE", arch: str = "sm_90", compiler: str = "nvrtc"
 ) -> dict[str, tuple[ParamKind, ...]]:

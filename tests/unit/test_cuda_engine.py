@@ -214,6 +214,19 @@ def test_a_compiled_program_is_loaded(fake: FakeDriver) -> None:
         assert fake.number("modules") == 0
 
 
+def test_kernels_and_variables_that_are_static_have_clangs_names(fake: FakeDriver) -> None:
+    """The driver knows them under those of NVIDIA's compilers."""
+    source = "static __device__ int n;\nstatic __global__ void add(int *p) { *p += n; }\n"
+    with running(fake) as engine:
+        program = load(engine, trailer.of_source(compiled(source), []))
+        assert [(info.name, info.short_name, len(info.params)) for info in program.functions] == [
+            ("_ZL3addPi", "add", 1)
+        ]
+        assert {info.name for info in program.globals} == {"n", "_ZL1n"}
+        assert len({info.address for info in program.globals}) == 1
+        engine.unload_program(program)
+
+
 def test_parameter_kinds_from_the_compiler_are_used(fake: FakeDriver) -> None:
     ptx = b".entry saxpy(.param .u32 n, .param .f32 a, .param .u64 .ptr x, .param .u64 .ptr y) {}"
     with running(fake) as engine:

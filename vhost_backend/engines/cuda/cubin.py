@@ -17,9 +17,11 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
+
+from vhost_backend.engines.cuda.names import parts
 
 __all__ = ["Cubin", "CubinError", "Hooks", "Kernel", "Variable", "parse"]
 
@@ -39,6 +41,7 @@ _SHN_UNDEF: Final = 0
 _STT_OBJECT: Final = 1
 _STT_FUNC: Final = 2
 _STO_CUDA_ENTRY: Final = 0x10
+_STB_LOCAL: Final = 0
 
 _EIFMT_HVAL: Final = 3
 _EIFMT_SVAL: Final = 4
@@ -81,6 +84,8 @@ class Kernel:
     params: tuple[tuple[int, int], ...]
     """Offset and size in bytes of each parameter, in the order of declaration."""
     param_bytes: int
+    is_local: bool = field(default=False, compare=False)
+    """True if the symbol is: the kernel is ``static``, or internal to its source for another reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,8 @@ class Variable:
 
     name: str
     size: int
+    is_local: bool = field(default=False, compare=False)
+    """True if the symbol is, as all variables' are unless the code is relocatable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,7 @@ class _Section:
 class _Symbol:
     name: str
     kind: int
+    binding: int
     other: int
     section: int
     value: int
@@ -222,7 +230,7 @@ class _Elf:
         strings = self.content(self.sections[table.link])
         for name, info, other, section, value, size in _SYMBOL.iter_unpack(raw):
             if info & 0xF in {_STT_OBJECT, _STT_FUNC} or section == _SHN_UNDEF:
-                yield _Symbol(self._string(strings, name), info & 0xF, other, section, value, size)
+                yield _Symbol(self._string(strings, name), info & 0xF, info >> 4, other, section, value, size)
 
     def _bytes(self, offset: int, size: int, what: str) -> bytes:
         if offset > len(self._image) or size > len(self._image) - offset:
@@ -262,10 +270,10 @@ def _kernels(elf: _Elf) -> Iterator[Kernel]:
             if room < 0:
                 raise CubinError(f"kernel {symbol.name:.200}: its attributes overlap those of other kernels")
             if symbol.name != CLOCK_KERNEL:
-                yield _kernel(symbol.name, elf.content(info))
+                yield _kernel(symbol.name, elf.content(info), is_local=symbol.binding == _STB_LOCAL)
 
 
-def _kernel(name: str, info: bytes) -> Kernel:
+def _kernel(name: str, info: bytes, *, is_local: bool) -> Kernel:
     param_bytes = 0
     params: dict[int, tuple[int, int]] = {}
     for format_, attribute, value in _attributes(name, info):
@@ -276,7 +284,7 @@ def _kernel(name: str, info: bytes) -> Kernel:
             params[ordinal] = offset, size
     if sorted(params) != list(range(len(params))):
         raise CubinError(f"kernel {name:.200}: parameters {sorted(params)!r:.80} are not numbered consecutively")
-    return _checked(Kernel(name, tuple(params[ordinal] for ordinal in range(len(params))), param_bytes))
+    return _checked(Kernel(name, tuple(params[ordinal] for ordinal in range(len(params))), param_bytes, is_local))
 
 
 def _attributes(kernel: str, info: bytes) -> Iterator[tuple[int, int, bytes]]:
@@ -342,5 +350,6 @@ def _variables(elf: _Elf) -> Iterator[Variable]:
             continue
         if symbol.section >= len(elf.sections):
             raise CubinError(f"variable {symbol.name:.200} is in section {symbol.section} of {len(elf.sections)}")
-        if elf.sections[symbol.section].name in _VARIABLES and symbol.size > 0 and not _LIBRARY.match(symbol.name):
-            yield Variable(symbol.name, symbol.size)
+        is_in_memory = elf.sections[symbol.section].name in _VARIABLES and symbol.size > 0
+        if is_in_memory and not _LIBRARY.match(parts(symbol.name).name):
+            yield Variable(symbol.name, symbol.size, is_local=symbol.binding == _STB_LOCAL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
@@ -19,13 +19,14 @@ from vhost_backend.engines.base import (
     ProgramMemoryError,
     WorkerNeeds,
 )
-from vhost_backend.engines.cuda import cubin, device, host, kinds, partition, toolchain
+from vhost_backend.engines.cuda import cubin, device, host, kinds, partition, table, toolchain
 from vhost_backend.engines.cuda.capture import Capture
 from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Hooks, Kernel
 from vhost_backend.engines.cuda.driver import Driver, start
 from vhost_backend.engines.cuda.kinds import Declared, TrailerError
-from vhost_backend.engines.cuda.names import short_name
+from vhost_backend.engines.cuda.names import parts, short_name
 from vhost_backend.engines.cuda.options import CudaOptions
+from vhost_backend.engines.cuda.table import AmbiguousNameError, Named
 from vhost_backend.errors import EngineError
 from vhost_backend.sandbox import memfd
 
@@ -113,6 +114,7 @@ class CudaEngine(Engine):
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         image, declared = _split(image_fd, size)
         parsed = self._parse(image)
+        kernels, variables = _names(parsed, declared)
         specs, _kept = _kernel_specs(parsed)
         program = lib.vgc_cuda_program_load(
             self.handle, image, len(image), context, specs, len(parsed.kernels), self._why
@@ -120,8 +122,10 @@ class CudaEngine(Engine):
         if program == ffi.NULL:
             raise ProgramError(self._reason())
         self._hook(program, parsed)
-        functions = tuple(_function(program, index, kernel, declared) for index, kernel in enumerate(parsed.kernels))
-        return LoadedProgram(functions, self._globals(program, parsed), program, self._charge(program, parsed))
+        functions = tuple(_function(program, parsed, named, declared) for named in kernels)
+        return LoadedProgram(
+            functions, self._globals(program, parsed, variables), program, self._charge(program, parsed)
+        )
 
     def provide(self, program: LoadedProgram) -> None:
         if lib.vgc_cuda_program_provide(program.private, program.charged_bytes, self._why) != 0:
@@ -185,14 +189,15 @@ class CudaEngine(Engine):
                 )
         return parsed
 
-    def _globals(self, program: Any, parsed: Cubin) -> tuple[GlobalInfo, ...]:
+    def _globals(self, program: Any, parsed: Cubin, names: Sequence[Named]) -> tuple[GlobalInfo, ...]:
         """Variables that the driver has placed; it leaves out those that no kernel uses."""
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        return tuple(
-            GlobalInfo(variable.name, address[0], size[0])
-            for variable in parsed.variables
+        placed = {
+            index: (address[0], size[0])
+            for index, variable in enumerate(parsed.variables)
             if lib.vgc_cuda_program_global(program, variable.name.encode(), address, size, self._why) == 0
-        )
+        }
+        return tuple(GlobalInfo(named.name, *placed[named.index]) for named in names if named.index in placed)
 
     def _hook(self, program: Any, parsed: Cubin) -> None:
         """Links the program to the control area. Without hooks, or if linking fails, the control system does not see
@@ -262,7 +267,7 @@ def _kernel_specs(parsed: Cubin) -> tuple[Any, list[Any]]:
     kept: list[Any] = []
     for spec, kernel in zip(specs, parsed.kernels, strict=False):
         name = ffi.new("char[]", kernel.name.encode())
-        short = ffi.new("char[]", short_name(kernel.name).encode())
+        short = ffi.new("char[]", short_name(parts(kernel.name).name).encode())
         params = ffi.new("struct vgc_param_entry[]", [{"offset": at, "size": size} for at, size in kernel.params])
         kept += name, short, params
         spec.name, spec.short_name = name, short
@@ -276,16 +281,29 @@ def _readable(hooks: Hooks) -> bytes:
     before, after = hooks.constants[: hooks.names_at], hooks.constants[hooks.names_at + hooks.names_size :]
     names = hooks.constants[len(before) : len(before) + hooks.names_size].split(b"\0")
     readable = (
-        short_name(name.decode(errors="replace")).encode()[: len(name)].ljust(len(name), b"\0") for name in names
+        short_name(parts(name.decode(errors="replace")).name).encode()[: len(name)].ljust(len(name), b"\0")
+        for name in names
     )
     return before + b"\0".join(readable) + after
 
 
-def _function(program: Any, index: int, kernel: Kernel, declared: Declared) -> FunctionInfo:
-    loaded = lib.vgc_cuda_program_kernel(program, index)
+def _names(parsed: Cubin, declared: Declared) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
+    """Names of kernels and of variables.
+
+    :raise ProgramError: two of them are the same.
+    """
+    try:
+        return table.kernels(parsed, declared), table.variables(parsed, declared)
+    except AmbiguousNameError as error:
+        raise ProgramError(str(error)) from error
+
+
+def _function(program: Any, parsed: Cubin, named: Named, declared: Declared) -> FunctionInfo:
+    kernel: Kernel = parsed.kernels[named.index]
+    loaded = lib.vgc_cuda_program_kernel(program, named.index)
     return FunctionInfo(
-        name=kernel.name,
-        short_name=short_name(kernel.name),
+        name=named.name,
+        short_name=named.short_name,
         params=kernel.params,
         param_bytes=kernel.param_bytes,
         shared_bytes=loaded.shared_bytes,

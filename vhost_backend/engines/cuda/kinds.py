@@ -12,9 +12,10 @@ from typing import Final, TypeAlias
 
 from vhost_backend.engines.cuda import signature
 from vhost_backend.engines.cuda.compiler import ptx, trailer
+from vhost_backend.engines.cuda.names import parts
 from virtio_proto.schema import ParamKind
 
-__all__ = ["Declared", "TrailerError", "param_kinds", "split"]
+__all__ = ["Declared", "TrailerError", "is_source", "param_kinds", "split", "unit_name"]
 
 _KINDS: Final = {
     ptx.INTEGER: ParamKind.INTEGER,
@@ -31,7 +32,7 @@ _SIZES: Final = {
 _WORD: Final = re.compile(rf"([{''.join(_KINDS)}])([0-9]{{1,5}})", re.ASCII)
 
 Declared: TypeAlias = Mapping[str, str]
-"""Words of a kernel's parameters, by the kernel's name."""
+"""Words of a kernel's parameters, by the kernel's name; marks of the program (`is_source`, `unit_name`) begin with @."""
 
 
 class TrailerError(ValueError):
@@ -55,6 +56,16 @@ def split(image: bytes) -> tuple[bytes, Declared]:
     return image[: end - size], _lines(image[end - size : end])
 
 
+def is_source(declared: Declared) -> bool:
+    """True if the program was compiled from the guest's source; False for PTX, cubins and fatbins of the guest."""
+    return trailer.SOURCE in declared
+
+
+def unit_name(declared: Declared, number: int) -> str:
+    """Guest's name of a source of a program of several."""
+    return declared.get(f"{trailer.UNIT}{number}", f"unit{number}")
+
+
 def _lines(content: bytes) -> Declared:
     try:
         lines = content.decode("ascii").split("\n")
@@ -71,7 +82,7 @@ def param_kinds(name: str, sizes: Sequence[int], declared: Declared) -> tuple[Pa
 
     A mangled name, if it can be read, tells pointers from integers; PTX tells structs, and needs no mangled name.
     """
-    named = signature.param_kinds(name, sizes)
+    named = signature.param_kinds(parts(name).name, sizes)
     words = declared.get(name, "").split()
     if len(words) != len(sizes):
         return named

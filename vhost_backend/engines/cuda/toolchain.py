@@ -10,12 +10,12 @@ import functools
 import hashlib
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from vhost_backend.compiler.job import INSIDE, CompileJob
-from vhost_backend.engines.cuda import host_compiler, toolkits
+from vhost_backend.engines.cuda import host_code, host_compiler, toolkits
 from vhost_backend.engines.cuda.driver import INSTALL
 from vhost_backend.engines.cuda.interpreter import PROGRAM, interpreter
 from vhost_backend.engines.cuda.toolkits import Piece, Toolkit, version_text
@@ -24,6 +24,10 @@ from vhost_backend.sandbox.terms import Bind
 
 KERNELS: Final = Path(__file__).resolve().parents[3] / "kernels"
 INCLUDE_DIR: Final = KERNELS / "cuda" / "include"
+HOST_DIR: Final = KERNELS / "cuda" / "host"
+"""Header of the runtime that only nvcc sees, with what host code of older programs needs."""
+LATER_DIR: Final = HOST_DIR / "later"
+"""Headers for host code that toolkits may lack."""
 CONTROL_DIRS: Final = (KERNELS / "control" / "include", KERNELS / "cuda" / "control", KERNELS / "control")
 """Folders of the control system: its device API, the functions that hooks call, and the control code."""
 INSTALL_12: Final = "pip install 'virtio-gpu-compute[cuda12]'"
@@ -51,16 +55,21 @@ _HOOKS: Final = "vgc_hooks.h"
 _UNHEARD: Final = "vgc_unheard.h"
 """Header for sources that include ``<vgc.h>`` but are compiled without hooks."""
 _HEADERS: Final = tuple(
-    Bind(KERNELS / name, INSIDE / "kernels" / name) for name in ("cuda/include", "cuda/control", "control")
+    Bind(KERNELS / name, INSIDE / "kernels" / name) for name in ("cuda/include", "cuda/host", "cuda/control", "control")
 )
 """Folders of headers, in their places, as they include each other by relative paths."""
 _NVCC_FILES: Final = (
-    *("bin/nvcc", "bin/nvcc.profile", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "bin/crt"),
+    *("bin/nvlink", "bin/nvcc", "bin/nvcc.profile", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "bin/crt"),
     *("nvvm/bin/cicc", "nvvm/libdevice"),
 )
 """Files of a toolkit that nvcc uses."""
-_INPUTS: Final = {"CUDA_SOURCE": "source.cu", "PTX": "guest.ptx", "CUBIN": "guest.cubin", "FATBIN": "guest.fatbin"}
-_LAUNCH: Final = b"<<<"
+_INPUTS: Final = {
+    "CUDA_SOURCE": "source.cu",
+    "CUDA_UNITS": "units",
+    "PTX": "guest.ptx",
+    "CUBIN": "guest.cubin",
+    "FATBIN": "guest.fatbin",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +91,6 @@ def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Ma
 
     :raise ValueError: the kind or a setting is unknown, or this host does not have the compiler.
     """
-    if kind == "CUDA_UNITS":
-        raise ValueError(
-            "the CUDA engine does not link several sources yet; allowed: one source, with all that it uses"
-        )
     if kind not in _INPUTS:
         raise ValueError(f"the CUDA engine does not compile {kind}; allowed: {', '.join(_INPUTS)}")
     for option in options:
@@ -110,7 +115,7 @@ def missing(arch: str, driver: str, compiler: str = "auto") -> str | None:
     Runs the compiler once, for the list of its architectures, which takes some 20 ms.
     """
     try:
-        tool = _source_tool(driver, compiler, has_launches=False, has_hooks=False)
+        tool = _source_tool(driver, compiler, has_host_code=False, has_hooks=False)
         version, known = _supported(tool)
     except (ValueError, HostError) as error:
         return str(error)
@@ -124,14 +129,14 @@ def pieces(driver: str, compiler: str = "auto") -> tuple[Piece, ...]:
 
     :raise ValueError: this host has no compiler for it.
     """
-    tool = _source_tool(driver, compiler, has_launches=False, has_hooks=False)
+    tool = _source_tool(driver, compiler, has_host_code=False, has_hooks=False)
     return () if tool.kit is None else toolkits.pieces(tool.kit)
 
 
 def unhooked(driver: str, compiler: str = "auto") -> str | None:
     """Reason why sources cannot get the control system's hooks on this host, and advice; None: they can."""
     try:
-        tool = _source_tool(driver, compiler, has_launches=False, has_hooks=True)
+        tool = _source_tool(driver, compiler, has_host_code=False, has_hooks=True)
     except ValueError as error:
         return str(error)
     if tool.kit is None or "--hooks" in tool.arguments:
@@ -175,7 +180,10 @@ def _choose(kind: str, source: bytes, options: tuple[str, ...], settings: Mappin
         case _:
             wanted = _wanted(settings["compiler"], options)
             has_hooks = settings["hooks"] == "on"
-            return _source_tool(settings["driver"], wanted, has_launches=_LAUNCH in source, has_hooks=has_hooks)
+            if kind == "CUDA_UNITS":
+                return _units(settings["driver"], wanted, has_hooks=has_hooks)
+            has_host_code = wanted == "auto" and host_code.is_likely(source, _folders(settings["driver"]))
+            return _source_tool(settings["driver"], wanted, has_host_code=has_host_code, has_hooks=has_hooks)
 
 
 def _wanted(compiler: str, options: tuple[str, ...]) -> str:
@@ -191,9 +199,19 @@ def _wanted(compiler: str, options: tuple[str, ...]) -> str:
 
 
 @functools.cache
-def _source_tool(driver: str, wanted: str, *, has_launches: bool, has_hooks: bool) -> _Tool:
-    """Chooses a compiler of sources. NVRTC takes a fifth of the time; nvcc compiles host code, too, whose sign is a
-    launch (``<<<``).
+def _folders(driver: str) -> tuple[Path, ...]:
+    """Folders in which NVRTC finds headers."""
+    kits = toolkits.usable(toolkits.parse_version(driver))
+    kit = next((kit for kit in kits if kit.nvrtc is not None), None)
+    return (INCLUDE_DIR, *CONTROL_DIRS, *(() if kit is None else kit.include_dirs))
+
+
+@functools.cache
+def _source_tool(driver: str, wanted: str, *, has_host_code: bool, has_hooks: bool) -> _Tool:
+    """Chooses a compiler of sources. NVRTC takes a fifth of the time; nvcc compiles host code, too.
+
+    If the choice is free, NVRTC's job has what nvcc needs, too, for a source whose host code does not show
+    (`host_code`).
 
     :raise ValueError: this host has no such compiler; the text says how to get one.
     """
@@ -203,11 +221,54 @@ def _source_tool(driver: str, wanted: str, *, has_launches: bool, has_hooks: boo
     nvrtc = next((_nvrtc(kit, kit.nvrtc, has_hooks) for kit in kits if kit.nvrtc is not None), None)
     host = toolkits.host_compiler()
     nvcc = next((_nvcc(kit, kit.nvcc, host, has_hooks) for kit in kits if kit.nvcc and host), None)
-    candidates = {"nvrtc": (nvrtc,), "nvcc": (nvcc,), "auto": (nvcc, nvrtc) if has_launches else (nvrtc, nvcc)}
-    for tool in candidates[wanted]:
+    if wanted == "auto" and nvrtc is not None:
+        if nvcc is None:
+            return replace(nvrtc, arguments=(*nvrtc.arguments, "--hostless", _hostless(driver)))
+        return nvcc if has_host_code else _with_fallback(nvrtc, nvcc)
+    for tool in {"nvrtc": (nvrtc,), "nvcc": (nvcc,), "auto": (nvcc,)}[wanted]:
         if tool is not None:
             return tool
     raise ValueError(_nothing(wanted, driver))
+
+
+def _hostless(driver: str) -> str:
+    """Reason why host code cannot be compiled, and advice."""
+    if toolkits.host_compiler() is None:
+        return "this host has no C++ compiler for nvcc: apt-get install g++"
+    return f"this host has no nvcc for a driver of CUDA {driver}: {_install_nvcc(driver)}"
+
+
+def _with_fallback(nvrtc: _Tool, nvcc: _Tool) -> _Tool:
+    """NVRTC, with nvcc of the same toolkit for sources that NVRTC refuses; otherwise NVRTC alone, as two toolkits do not
+    fit into one sandbox.
+    """
+    if nvrtc.kit != nvcc.kit:
+        return nvrtc
+    visible = {bind.target: bind for bind in (*nvrtc.visible, *nvcc.visible)}
+    return replace(
+        nvrtc,
+        arguments=(*nvrtc.arguments, *nvcc.arguments),
+        visible=tuple(visible.values()),
+        files=(*nvrtc.files, *nvcc.files),
+        host=nvcc.host,
+    )
+
+
+@functools.cache
+def _units(driver: str, wanted: str, *, has_hooks: bool) -> _Tool:
+    """Tools nvcc and nvlink, for programs of several sources.
+
+    :raise ValueError: this host lacks them, or may not use them; the text says how to get them.
+    """
+    if wanted == "nvrtc":
+        raise ValueError("programs of several sources need nvcc, and this host compiles with nvrtc alone")
+    tool = _source_tool(driver, "nvcc", has_host_code=True, has_hooks=False)
+    nvlink = None if tool.kit is None else tool.kit.nvlink
+    if nvlink is None:
+        raise ValueError(f"{tool.kit} has no nvlink, which links programs of several sources: {_install_nvcc(driver)}")
+    unhooked = ("--unhooked", "it has several sources") if has_hooks else ()
+    arguments = (*tool.arguments, "--nvlink", nvlink, *unhooked)
+    return replace(tool, name="units", arguments=arguments, files=(*tool.files, nvlink))
 
 
 def _nothing(wanted: str, driver: str) -> str:
@@ -220,6 +281,13 @@ def _nothing(wanted: str, driver: str) -> str:
     newer = ", ".join(f"CUDA {version_text(version)}" for version in versions)
     why = f" ({newer} is newer than the driver)" if newer else ""
     return f"this host has no {what} for a driver of CUDA {driver}{why}: {_install(driver)}"
+
+
+def _install_nvcc(driver: str) -> str:
+    """Advice how to install nvcc, which NVIDIA's wheels have since CUDA 13."""
+    if toolkits.parse_version(driver)[0] == 12:
+        return "install NVIDIA's CUDA toolkit 12, as the wheels of CUDA 12 have no nvcc"
+    return INSTALL
 
 
 def _install(driver: str) -> str:
@@ -240,8 +308,9 @@ def _nvcc(kit: Toolkit, nvcc: Path, host: Path, has_hooks: bool) -> _Tool:
     ptxas = _assembler(kit)
     tools = (path for root in kit.roots for name in _NVCC_FILES if (path := root / name).exists())
     visible = (*_shown(kit, (*tools, *kit.include_dirs)), *map(_shown_assembler, ptxas))
-    later = (word for path in kit.nvcc_lacks() for word in ("--include-later", path))
-    arguments = ("--nvcc", nvcc, "--host-compiler", host, *_included(CONTROL_DIRS), *later)
+    later = (word for path in (*kit.nvcc_lacks(), LATER_DIR) for word in ("--include-later", path))
+    folders = (word for path in (*CONTROL_DIRS, HOST_DIR) for word in ("--include-nvcc", path))
+    arguments = ("--nvcc", nvcc, "--host-compiler", host, *folders, *later)
     files = (nvcc, host.resolve(), *ptxas, *_landmarks(kit))
     return _Tool("nvcc", (*arguments, *_hooks(kit, has_hooks)), visible, files, kit, host)
 
@@ -319,7 +388,7 @@ def _identity(tool: _Tool, arch: str) -> str:
 def _own_digest() -> str:
     """Digest of this project's headers, the control system's included, and of the compile program."""
     digest = hashlib.sha256()
-    headers = (path for folder in (INCLUDE_DIR, *CONTROL_DIRS) for path in folder.rglob("*.h*"))
+    headers = (path for folder in (INCLUDE_DIR, HOST_DIR, *CONTROL_DIRS) for path in folder.rglob("*.h*"))
     for path in sorted([*headers, *INCLUDE_DIR.rglob("*"), *PROGRAM.glob("*.py")]):
         if path.is_file():
             digest.update(f"{path.name}\n".encode() + path.read_bytes())

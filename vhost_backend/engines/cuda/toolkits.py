@@ -42,6 +42,7 @@ class Part:
     nvrtc: Path | None
     nvcc: Path | None
     ptxas: Path | None
+    nvlink: Path | None
     headers: tuple[Path, ...]
     """Folders with the runtime's and other headers; in CUDA 12, also with CCCL."""
     cccl: tuple[Path, ...]
@@ -82,6 +83,10 @@ class Toolkit:
     @property
     def ptxas(self) -> Path | None:
         return next((part.ptxas for part in self.parts if part.ptxas is not None), None)
+
+    @property
+    def nvlink(self) -> Path | None:
+        return next((part.nvlink for part in self.parts if part.nvlink is not None), None)
 
     @property
     def include_dirs(self) -> tuple[Path, ...]:
@@ -244,7 +249,7 @@ def _part(roots: tuple[Path, ...]) -> Iterator[tuple[Version, Part]]:
     version = _version(nvrtc, bases) or (None if ptxas is None else ptxas_version(ptxas))
     if version is not None:
         cccl = tuple(base / "cccl" for base in bases if (base / "cccl").is_dir())
-        yield version, Part(roots, nvrtc, _first(roots, "bin/nvcc"), ptxas, bases, cccl)
+        yield version, Part(roots, nvrtc, _first(roots, "bin/nvcc"), ptxas, _first(roots, "bin/nvlink"), bases, cccl)
 
 
 def _distinct(folders: Iterable[Path]) -> tuple[Path, ...]:

@@ -1,14 +1,15 @@
 """Command line of the compile program::
 
-    vgc-cudacc TOOL [--library F] [--nvcc F] [--host-compiler F] [--ptxas F] [--include DIR]... [--include-later DIR]...
-               [--hooks HEADER] [--unhooked REASON] [--unheard HEADER] [--arch sm_NN] [--input FILE] [--output FILE]
-               [-- guest options]
+    vgc-cudacc TOOL [--library F] [--nvcc F] [--nvlink F] [--host-compiler F] [--ptxas F] [--include DIR]...
+               [--include-nvcc DIR]... [--include-later DIR]... [--hostless REASON] [--hooks HEADER]
+               [--unhooked REASON] [--unheard HEADER] [--arch sm_NN] [--input FILE] [--output FILE] [-- guest options]
 
-with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or ``describe``, which prints
-NVRTC's version and architectures. `--hooks`: header of the control system's hooks, which the program shall have;
-`--unhooked`: reason why it cannot have them; `--unheard`: header that ``<vgc.h>`` needs in a program without hooks;
-`--include-later`: folder that nvcc searches after its own headers. Messages go to standard output, the image to
-``--output``: a cubin and its `trailer`. A tool needs the options that it uses.
+with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``units`` (several CUDA sources), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or
+``describe``, which prints NVRTC's version and architectures. `--hooks`: header of the control system's hooks, which the
+program shall have; `--unhooked`: reason why it cannot have them; `--unheard`: header that ``<vgc.h>`` needs in a program
+without hooks; `--include-nvcc`: folder of headers for nvcc, which has its own, and `--include-later` one that it searches
+after these. NVRTC gives sources that it refuses to nvcc if `--nvcc` is there; `--hostless`: reason why it is not. Messages
+go to standard output, the image to ``--output``: a cubin and its `trailer`. A tool needs the options that it uses.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 from . import cubin, options, tools, trailer
 from .errors import CompileError, ToolError
 
+_TEXTURE_REFERENCE = b"texture<"
 UNSEEN = "vgc-cudacc: note: the control system will not see this program: "
 
 
@@ -29,11 +31,14 @@ class CommandLine:
         own, self._guest = words[:end], words[end + 1 :]
         self.tool = own[0]
         self.include_dirs: list[str] = []
+        self.nvcc_dirs: list[str] = []
         self.later_dirs: list[str] = []
         self._values: dict[str, str] = {}
         for option, value in zip(own[1::2], own[2::2], strict=True):
             if option == "--include":
                 self.include_dirs.append(value)
+            elif option == "--include-nvcc":
+                self.nvcc_dirs.append(value)
             elif option == "--include-later":
                 self.later_dirs.append(value)
             else:
@@ -42,12 +47,12 @@ class CommandLine:
     def __getitem__(self, name: str) -> str:
         return self._values.get(name, "")
 
-    def guest_options(self) -> options.GuestOptions:
-        """Parses the guest's options.
+    def guest_options(self, *further: str) -> options.GuestOptions:
+        """Parses the guest's options, and `further` ones of a source behind them.
 
         :raise CompileError: an option is not allowed.
         """
-        return options.parse(self._guest)
+        return options.parse([*self._guest, *further])
 
     def source(self) -> bytes:
         """Bytes of the guest's program."""
@@ -55,7 +60,7 @@ class CommandLine:
 
     def without_folders(self, log: str) -> str:
         """Removes the host's folders from names of headers in a log."""
-        for folder in sorted([*self.include_dirs, *self.later_dirs], key=len, reverse=True):
+        for folder in sorted([*self.include_dirs, *self.nvcc_dirs, *self.later_dirs], key=len, reverse=True):
             log = log.replace(f"{folder}/", "")
         return log
 
@@ -69,7 +74,21 @@ def describe(line: CommandLine) -> bytes:
 
 
 def source_by_nvrtc(line: CommandLine) -> bytes:
-    """Compiles CUDA source to a cubin with NVRTC, in this process."""
+    """Compiles CUDA source to a cubin with NVRTC, in this process; with nvcc, if NVRTC finds errors and nvcc is there:
+    host code has no other sign.
+    """
+    try:
+        return _by_nvrtc(line)
+    except ToolError as error:
+        if line["nvcc"]:
+            return source_by_nvcc(line)
+        if line["hostless"]:
+            note = f"vgc-cudacc: note: if this is host code, it needs nvcc, and {line['hostless']}\n"
+            raise ToolError(f"{error}{note}") from error
+        raise
+
+
+def _by_nvrtc(line: CommandLine) -> bytes:
     from . import hooks, nvrtc
 
     guest = line.guest_options()
@@ -82,30 +101,54 @@ def source_by_nvrtc(line: CommandLine) -> bytes:
         image = with_hooks(line, text, guest)
         if image:
             say(line.without_folders(log))
-            return trailer.with_kinds(image, text)
+            return trailer.of_source(image, [text])
     words = nvrtc.arguments(guest, arch, line.include_dirs) + pre_included(line, source[0])
     image, text, log = library.compile(*source, words, guest.name_expressions)
     say(line.without_folders(log))
     cubin.check_content(image)
-    return trailer.with_kinds(image, text)
+    return trailer.of_source(image, [text])
 
 
 def source_by_nvcc(line: CommandLine) -> bytes:
     """Compiles CUDA source to a cubin with nvcc and the host's C++ compiler."""
-    from . import hooks
+    try:
+        return _by_nvcc(line)
+    except ToolError as error:
+        raise ToolError(f"{error}{_removed(line.source())}") from error
+
+
+def _removed(source: bytes) -> str:
+    """Note on what a source uses that NVIDIA's compilers no longer have; empty if it uses nothing of that."""
+    if _TEXTURE_REFERENCE not in source.replace(b" ", b""):
+        return ""
+    return (
+        "vgc-cudacc: note: NVIDIA's compilers have no texture references (texture<...>) since CUDA 12; texture objects"
+        " replace them\n"
+    )
+
+
+def _by_nvcc(line: CommandLine) -> bytes:
+    from . import hooks, tools_nvcc
 
     guest = line.guest_options()
-    arch = guest.refined(line["arch"])
-    nvcc = tools.Nvcc(line["nvcc"], line["host-compiler"], arch, line.later_dirs)
+    nvcc = tools_nvcc.Nvcc(line, guest.refined(line["arch"]))
+    source = line.source()
     if line["hooks"]:
-        words = hooks.wanted_macros(line.source())
-        text = nvcc.ptx(guest, line["input"], [*line.include_dirs], line["hooks"], words)
+        text = nvcc.ptx(guest, source, line["input"], line["hooks"], hooks.wanted_macros(source))
         image = with_hooks(line, text, guest)
         if image:
-            return trailer.with_kinds(image, text)
-    image, text = nvcc.cubin(guest, line["input"], [*line.include_dirs], pre_included(line, line.source()))
+            return trailer.of_source(image, [text])
+    image, text = nvcc.cubin(guest, source, line["input"], pre_included(line, source))
     cubin.check_content(image)
-    return trailer.with_kinds(image, text)
+    return trailer.of_source(image, [text])
+
+
+def several_sources(line: CommandLine) -> bytes:
+    """Compiles each source of a program of several with nvcc, and links them with nvlink."""
+    from . import units
+
+    image, texts, names = units.linked(line, pre_included(line, b"vgc"))
+    return trailer.of_source(image, texts, names)
 
 
 def pre_included(line: CommandLine, source: bytes) -> list[str]:
@@ -175,6 +218,7 @@ TOOLS = {
     "describe": describe,
     "nvrtc": source_by_nvrtc,
     "nvcc": source_by_nvcc,
+    "units": several_sources,
     "ptxas": ptx,
     "cubin": ready_cubin,
     "fatbin": fat_binary,

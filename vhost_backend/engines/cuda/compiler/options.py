@@ -9,13 +9,13 @@ from __future__ import annotations
 from .errors import CompileError
 
 ALLOWED = (
-    "-D, -U, -std=c++11..c++20, --use_fast_math, --ftz=, --prec-sqrt=, --prec-div=, --fmad=, --maxrregcount=, "
+    "-D, -U, -std=c++03..c++23, --use_fast_math, --ftz=, --prec-sqrt=, --prec-div=, --fmad=, --maxrregcount=, "
     "-lineinfo, -G, -w, --restrict, --extra-device-vectorization, --diag-suppress=, --ptxas-options=, "
-    "--name-expression=, --use-nvcc; for nvcc: --extended-lambda, --expt-relaxed-constexpr; ignored: -arch, "
-    "--gpu-architecture, -code, -gencode, -O0..-O3, -default-device, -rdc=, -dc, -g"
+    "--name-expression=, --use-nvcc; for nvcc: --extended-lambda, --expt-relaxed-constexpr; --default-stream=; ignored: "
+    "-arch, --gpu-architecture, -code, -gencode, -O0..-O3, -m64, -default-device, -rdc=, -dc, -g"
 )
 
-STANDARDS = ("c++11", "c++14", "c++17", "c++20")
+STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
 
 # Spelling -> canonical name. nvcc accepts most options with one dash and with two.
 _WITH_VALUE = {
@@ -44,6 +44,8 @@ _WITH_VALUE = {
     "--diag-suppress": "diag-suppress",
     "-rdc": "rdc",
     "--relocatable-device-code": "rdc",
+    "-default-stream": "default-stream",
+    "--default-stream": "default-stream",
     "-code": "ignored",
     "--gpu-code": "ignored",
     "-gencode": "ignored",
@@ -79,11 +81,15 @@ _FLAGS = {
     "-O1": "ignored",
     "-O2": "ignored",
     "-O3": "ignored",
+    "-m64": "ignored",
     "-g": "ignored",
 }
 
-_NVCC_ONLY = ("extended-lambda", "expt-relaxed-constexpr")
-_BOOLEANS = ("ftz", "prec-sqrt", "prec-div", "fmad")
+_NVCC_ONLY = ("extended-lambda", "expt-relaxed-constexpr", "default-stream")
+_CHOICES = {
+    **dict.fromkeys(("ftz", "prec-sqrt", "prec-div", "fmad", "rdc"), ("true", "false")),
+    "default-stream": ("legacy", "null", "per-thread"),
+}
 _PTXAS = ("-v", "--verbose", "-O0", "-O1", "-O2", "-O3", "--warn-on-spills", "--warn-on-local-memory-usage")
 _PTXAS_PREFIXES = ("-dlcm=", "--def-load-cache=", "-dscm=", "--def-store-cache=", "-fmad=", "--fmad=")
 
@@ -163,14 +169,13 @@ def _add_value(options: GuestOptions, kind: str, name: str, value: str) -> None:
     elif kind == "maxrregcount":
         _require(value.isascii() and value.isdigit(), f"{name} is '{value}'", "a number of registers")
         options.common.append(f"--maxrregcount={value}")
-    elif kind in _BOOLEANS:
-        _require(value in ("true", "false"), f"{name} is '{value}'", "true, false")
-        options.common.append(f"--{kind}={value}")
+    elif kind in _CHOICES:
+        _require(value in _CHOICES[kind], f"{name} is '{value}'", ", ".join(_CHOICES[kind]))
+        if kind != "rdc":
+            (options.nvcc if kind in _NVCC_ONLY else options.common).append(f"--{kind}={value}")
     elif kind == "diag-suppress":
         _require(value.replace(",", "").isalnum(), f"{name} is '{value}'", "numbers of warnings, with commas between")
         options.common.append(f"--diag-suppress={value}")
-    elif kind == "rdc":
-        _require(value in ("true", "false"), f"{name} is '{value}'", "true, false")
     elif kind == "ptxas-options":
         options.common += [f"--ptxas-options={word}" for word in value.split(",") if _is_ptxas_option(word)]
 
