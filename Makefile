@@ -15,7 +15,7 @@ SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 0
 
 .PHONY: help
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMPS)/setup  ## install what the project needs: Debian packages, Python environment
@@ -54,6 +54,7 @@ unit: build
 
 .PHONY: test
 test: lint image test-asan  ## everything: check, protocol tests, sanitizers, fuzzing in brief, VM boots
+	@$(PYTHON) -m tools.image --development
 	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/protocol tests/hostile
 	$(PYTEST) tests --ignore=tests/unit --ignore=tests/protocol --ignore=tests/hostile
 
@@ -79,8 +80,13 @@ demo: image  ## a guest works on a photograph; pictures in build/demo/
 	$(PYTHON) -m tools.demo
 
 .PHONY: vm
-vm: image  ## a shell in a guest with the device
-	$(PYTHON) -m tools.vm
+vm: image  ## a shell in a guest with the device; DEV=1: with compilers for CUDA programs
+	$(PYTHON) -m tools.vm $(if $(filter-out 0,$(DEV)),--development)
+
+.PHONY: install-guest
+install-guest:  ## in a guest: install libvgc, vgc, mynvcc (PREFIX, DESTDIR; NVCC=1: as nvcc, too)
+	@python3 -m tools.installation $(if $(PREFIX),--prefix '$(PREFIX)') $(if $(DESTDIR),--destdir '$(DESTDIR)') \
+		$(if $(filter-out 0,$(NVCC)),--nvcc)
 
 .PHONY: centre
 centre: image  ## two guests compute, and the control centre's page shows it

@@ -1,6 +1,7 @@
 """Base of the guest image, read-only: Debian's kernel and packages, unpacked into an ext4 file system.
 
-It lies in the cache and is rebuilt only when this file or `tools.debian` changes.
+There are two, for guests that run programs and for those that compile them, too. Each lies in the cache and is rebuilt
+only when this file or `tools.debian` changes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import lzma
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,39 +26,63 @@ PACKAGES: Final = (
     "python3-numpy",
     "python3-pil",
 )
+COMPILERS: Final = ("clang", "g++", "make", "cmake")
+"""Programs that build CUDA programs; clang brings the linker and the headers of C and C++ along."""
+
 EARLY_MODULES: Final = ("virtio_blk", "overlay")
 """Kernel modules in the initramfs, because mounting the base needs them; the others are loaded from the base."""
 
 KEPT_MODULES: Final = ("drivers/uio", "drivers/block", "fs/overlayfs")
-UNUSED: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/include", "boot")
+UNUSED: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "boot")
+ALTERNATIVES: Final = {"c++": "g++", "cc": "gcc"}
+"""Names of programs that Debian links through update-alternatives."""
+
 SPARE_BYTES: Final = 16 << 20
 BLOCK_BYTES: Final = 4096
 
 
-def folder() -> Path:
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Kind of base: `name` begins its folder's name in the cache."""
+
+    name: str
+    packages: tuple[str, ...]
+    unused: tuple[str, ...]
+    """Folders that its guests do without."""
+
+
+RUNTIME: Final = Base("base", PACKAGES, (*UNUSED, "usr/include"))
+DEVELOPMENT: Final = Base("development", (*PACKAGES, *COMPILERS), UNUSED)
+
+
+def folder(base: Base = RUNTIME) -> Path:
     """Folder with kernel, early modules and base file system; built if this file or its helpers changed."""
     sources = [Path(__file__), Path(debian.__file__)]
-    built = cache_folder() / f"base-{digest_of(sources)}"
-    with locked(cache_folder() / "base.lock"):
+    built = cache_folder() / f"{base.name}-{digest_of(sources)}"
+    with locked(cache_folder() / f"{base.name}.lock"):
         if not built.exists():
-            say(f"building the guest's base image from Debian {SUITE}")
-            for old in cache_folder().glob("base-*"):
+            say(f"building the guest's {base.name} image from Debian {SUITE}")
+            for old in cache_folder().glob(f"{base.name}-*"):
                 shutil.rmtree(old)
-            _build(built)
+            _build(base, built)
     return built
 
 
-def _build(folder: Path) -> None:
-    partial = folder.with_name("base.partial")
+def _build(base: Base, folder: Path) -> None:
+    partial = folder.with_name(f"{base.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     root = partial / "root"
     with debian.private_apt(SUITE) as apt:
         kernel = apt.fetch_alone(apt.first_dependency(KERNEL))
-        debian.unpack([*apt.fetch(PACKAGES), kernel], root)
+        packages = apt.fetch(base.packages)
+        say(f"unpacking {len(packages)} packages into a file system")
+        debian.unpack([*packages, kernel], root)
     (vmlinuz,) = (root / "boot").glob("vmlinuz-*")
     shutil.copy(vmlinuz, partial / "vmlinuz")
     _keep_modules(root, partial / "modules")
     shutil.copy(root / "usr/bin/busybox", partial / "busybox")
+    for name in base.unused:
+        shutil.rmtree(root / name, ignore_errors=True)
     _finish_root(root)
     _compile_python(root)
     _make_ext4(root, partial / "base.ext4")
@@ -81,8 +107,6 @@ def _keep_modules(root: Path, early: Path) -> None:
 
 def _finish_root(root: Path) -> None:
     """Does the parts of package scripts and an installer that the guest needs."""
-    for name in UNUSED:
-        shutil.rmtree(root / name, ignore_errors=True)
     for name in ("proc", "sys", "dev", "run", "tmp", "root", "etc"):
         (root / name).mkdir(exist_ok=True)
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
@@ -93,6 +117,9 @@ def _finish_root(root: Path) -> None:
         if not link.exists() and not link.is_symlink():
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to("/usr/bin/busybox")
+    for name, program in ALTERNATIVES.items():
+        if (root / "usr/bin" / program).exists():
+            (root / "usr/bin" / name).symlink_to(program)
     libraries = root / "usr/lib/x86_64-linux-gnu"
     for name in ("blas", "lapack"):  # Debian finds these through update-alternatives
         for library in (libraries / name).glob("*.so.*"):

@@ -15,6 +15,10 @@ CONSOLE: Final = "console=ttyS0 quiet mitigations=off"
 PANIC_ENDS_QEMU: Final = "panic=-1"
 """Makes a guest that panics reset at once, which ends QEMU (-no-reboot), so that no test waits for it."""
 
+MEMORY_MIB: Final = 512
+DEVELOPMENT_MEMORY_MIB: Final = 2048
+"""Memory of a guest that compiles: LLVM's libraries stay in its page cache, beside two compilers at work."""
+
 SHELL: Final = "vgc.shell"
 """Kernel argument that starts a shell on the guest's console instead of the test agent (tools/guest/start)."""
 
@@ -93,7 +97,13 @@ class Machine:
         return ["-object", f"memory-backend-memfd,id=ram,share=on,size={self.memory_mib}M"] if self.shared_ram else []
 
 
-def machine(*, memory_mib: int = 512, cpus: int = 2, shared_ram: bool = False) -> Machine:
-    """Describes a machine that boots on this host; builds or fetches QEMU and the image if they are missing."""
-    found, files = qemu.find(), image.build()
+def machine(
+    *, memory_mib: int | None = None, cpus: int = 2, shared_ram: bool = False, development: bool = False
+) -> Machine:
+    """Describes a machine that boots on this host; builds or fetches QEMU and the image if they are missing.
+
+    `development`: its guest has compilers, and memory for them unless `memory_mib` says how much.
+    """
+    found, files = qemu.find(), image.build(development=development)
+    memory_mib = memory_mib or (DEVELOPMENT_MEMORY_MIB if development else MEMORY_MIB)
     return Machine(memory_mib, cpus, qemu.accelerator(found, files.kernel), found, files, shared_ram)

@@ -56,9 +56,16 @@ class Result:
 class Guest:
     """A virtual machine, from power-on (entering) to power-off (leaving)."""
 
-    def __init__(self, *devices: Device, memory_mib: int = 512, cpus: int = 2, shared_ram: bool = False) -> None:
+    def __init__(
+        self,
+        *devices: Device,
+        memory_mib: int | None = None,
+        cpus: int = 2,
+        shared_ram: bool = False,
+        development: bool = False,
+    ) -> None:
         self.devices = devices
-        self.machine = machine(memory_mib=memory_mib, cpus=cpus, shared_ram=shared_ram)
+        self.machine = machine(memory_mib=memory_mib, cpus=cpus, shared_ram=shared_ram, development=development)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -108,7 +115,11 @@ class Guest:
 
     def put(self, source: Path, path: str) -> None:
         """Copy a file of the host to `path` in the guest, with its permissions."""
-        asked = self.agent.request("put", source.read_bytes(), path=path, mode=source.stat().st_mode & 0o777)
+        self.put_bytes(source.read_bytes(), path, mode=source.stat().st_mode & 0o777)
+
+    def put_bytes(self, contents: bytes, path: str, *, mode: int = 0o644) -> None:
+        """Write a file at `path` in the guest; its folder is made."""
+        asked = self.agent.request("put", contents, path=path, mode=mode)
         self._wait_for(asked, COMMAND_SECONDS, f"could not write {path}")
 
     def get(self, path: str) -> bytes:

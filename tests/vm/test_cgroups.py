@@ -45,7 +45,7 @@ def test_limits_hold_at_the_top_of_the_tree_and_in_a_delegated_group(guest: Gues
     guest.put(launcher_path(), "/tmp/vgcd/vgc-launch")
     guest.put(PROGRAM, "/tmp/vgcd/program.py")
     guest.run("mount -t cgroup2 none /sys/fs/cgroup")
-    told = guest.run("PYTHONPATH=/tmp/vgcd:/opt/vgc/lib python3 /tmp/vgcd/program.py /tmp/vgcd").stdout
+    told = guest.run("PYTHONPATH=/tmp/vgcd:/usr/local/lib/vgc/python python3 /tmp/vgcd/program.py /tmp/vgcd").stdout
     seen: dict[str, Any] = json.loads(told)
     for place in ("at top", "delegated"):
         slow_s = seen[place].pop("slow seconds of 2")

@@ -40,6 +40,6 @@ def test_shell_has_what_a_user_needs_and_exit_powers_off() -> None:
                 shown = console.communicate(TYPED)[0].decode()
     assert console.returncode == 0
     assert "shellshell" in shown
-    assert "/opt/vgc/bin/vgc" in shown
+    assert "/usr/local/bin/vgc" in shown
     assert "photo.py" in shown.split("ls examples")[-1]
     assert "Power down" in shown

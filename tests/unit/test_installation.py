@@ -1,0 +1,107 @@
+"""`make install-guest`: what a guest gets, at any prefix."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tools import installation
+from tools.common import REPOSITORY
+from tools.installation import Layout, Link
+from virtio_proto.version import VERSION
+
+MAIN: Final = "#include <vgc.h>\nint main(void) { return vgc_last_error() == 0; }\n"
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A CUDA toolkit, whose headers are links to a folder outside of it."""
+    headers = tmp_path / "headers" / "sub"
+    headers.mkdir(parents=True)
+    (headers / "cuda.h").write_text("// here\n")
+    top = tmp_path / "toolkit"
+    for folder in ("bin", "lib64"):
+        (top / folder).mkdir(parents=True)
+    (top / "include").symlink_to(tmp_path / "headers")
+    (top / "lib").symlink_to("lib64")
+    (top / "bin" / "mynvcc").write_text("#!/bin/sh\necho compiled\n")
+    (top / "bin" / "mynvcc").chmod(0o755)
+    (top / "bin" / "nvcc").symlink_to("mynvcc")
+    (top / "lib64" / "libcudart.so.12").write_text("library")
+    (top / "lib64" / "libcudart.so").symlink_to("libcudart.so.12")
+    (top / "lib64" / "libcudart_static.a").write_text("archive")
+    monkeypatch.setattr(installation, "TOOLKIT", top)
+    return top
+
+
+def make_install(folder: Path, *options: str) -> Path:
+    """Runs `make install-guest` for the prefix /opt/vgc of a guest's root at `folder`; returns the prefix there."""
+    argv = ["make", "install-guest", "PREFIX=/opt/vgc", f"DESTDIR={folder}", *options]
+    subprocess.run(argv, cwd=REPOSITORY, check=True, capture_output=True)
+    return folder / "opt/vgc"
+
+
+def output(*argv: str | Path) -> str:
+    env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout
+
+
+def test_command_and_python_package_run_from_where_they_were_installed(tmp_path: Path) -> None:
+    prefix = make_install(tmp_path)
+    linked = tmp_path / "vgc"
+    linked.symlink_to(prefix / "bin" / "vgc")
+    assert output(linked, "--version") == f"vgc {VERSION}\n"
+    script = f"import sys; sys.path.insert(0, '{prefix}/lib/vgc/python'); from guest_driver import _lib; print(_lib.library_path())"
+    library = output(sys.executable, "-P", "-c", script).strip()
+    assert Path(library).resolve() == prefix / "lib" / "libvgc.so"
+
+
+def test_c_program_builds_against_an_installation(tmp_path: Path) -> None:
+    prefix = make_install(tmp_path)
+    (tmp_path / "main.c").write_text(MAIN)
+    paths = [f"-I{prefix}/include", f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib"]
+    output("cc", tmp_path / "main.c", *paths, "-lvgc", "-o", tmp_path / "main")
+    output(tmp_path / "main")
+
+
+def test_installation_comes_with_no_sources_of_libraries(tmp_path: Path) -> None:
+    prefix = make_install(tmp_path)
+    assert not [path for path in prefix.rglob("*") if path.suffix in {".c", ".o", ".d", ".pyc"}]
+
+
+def test_toolkit_keeps_its_links_and_gets_what_lies_outside(toolkit: Path, tmp_path: Path) -> None:
+    installation.install({**installation.runtime(Layout()), **installation.development(Layout())}, tmp_path / "usr")
+    cuda = tmp_path / "usr/lib/vgc/cuda"
+    assert output(tmp_path / "usr/bin/mynvcc") == "compiled\n"
+    assert (cuda / "bin/nvcc").readlink() == Path("mynvcc")
+    assert (cuda / "lib").readlink() == Path("lib64")
+    assert (cuda / "lib64/libcudart.so").read_text() == "library"
+    assert (cuda / "include/sub/cuda.h").read_text() == "// here\n"
+    assert not (cuda / "include").is_symlink()
+    assert toolkit.exists()
+
+
+@pytest.mark.usefixtures("toolkit")
+def test_nvcc_is_a_name_on_request_only() -> None:
+    assert "bin/nvcc" not in installation.development(Layout())
+    assert installation.development(Layout(), nvcc=True)["bin/nvcc"] == Link("../lib/vgc/cuda/bin/nvcc")
+
+
+@pytest.mark.usefixtures("toolkit")
+def test_running_takes_shared_libraries_and_no_compiler() -> None:
+    running, compiling = installation.runtime(Layout()), installation.development(Layout())
+    assert not running.keys() & compiling.keys()
+    assert {"lib/libvgc.so", "lib/vgc/cuda/lib64/libcudart.so.12"} <= running.keys()
+    assert {"lib/libvgc.a", "lib/vgc/cuda/lib64/libcudart_static.a", "include/vgc.h"} <= compiling.keys()
+
+
+def test_installed_file_is_replaced_whole(tmp_path: Path) -> None:
+    installation.install({"lib/libvgc.so": b"old"}, tmp_path)
+    with (tmp_path / "lib/libvgc.so").open("rb") as held:
+        installation.install({"lib/libvgc.so": b"new"}, tmp_path)
+        assert held.read() == b"old"
+    assert (tmp_path / "lib/libvgc.so").read_bytes() == b"new"

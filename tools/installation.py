@@ -1,0 +1,162 @@
+"""``make install-guest``: files of the guest's side of the project, and their places below a prefix.
+
+The guest image, ``make install-guest`` and the Debian packages take them from here. Standard library only, so that a
+guest needs no Python environment to install them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools import build
+from tools.common import REPOSITORY, die, say
+
+GUEST: Final = REPOSITORY / "guest_driver"
+TOOLKIT: Final = GUEST / "cuda" / "build" / "toolkit"
+PYTHON_PACKAGES: Final = ("guest_driver", "virtio_proto")
+NOT_PYTHON: Final = GUEST / "cuda"
+"""Folder in a Python package of the guest whose Python files only build the CUDA toolkit."""
+
+VGC: Final = """#!/bin/sh
+# Command of the driver: runs the Python package that was installed with it.
+self=$(readlink -f "$0")
+export PYTHONPATH="${{self%/*}}/{python}${{PYTHONPATH:+:$PYTHONPATH}}"
+exec python3 -m guest_driver "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Symbolic link; `target` is relative to the link's folder."""
+
+    target: str
+
+
+Files = Mapping[str, "Path | Link | bytes"]
+"""Files by their path below the prefix: a file here, a link, or the text of a script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Folders below the prefix, which distributions name differently."""
+
+    libraries: str = "lib"
+    python: str = "lib/vgc/python"
+    cuda: str = "lib/vgc/cuda"
+    """The CUDA toolkit as a whole: `bin`, `include`, `lib64`."""
+
+
+def runtime(layout: Layout) -> Files:
+    """Files that running programs need: libvgc, `vgc`, the Python packages, libraries of the CUDA toolkit."""
+    library = f"{layout.libraries}/libvgc.so"
+    package = f"{layout.python}/guest_driver/libvgc"
+    python = os.path.relpath(layout.python, "bin")
+    files: dict[str, Path | Link | bytes] = {
+        library: GUEST / "libvgc" / "build" / "libvgc.so",
+        f"{package}/vgc.h": GUEST / "libvgc" / "vgc.h",
+        f"{package}/build/libvgc.so": Link(os.path.relpath(library, f"{package}/build")),
+        f"{layout.python}/guest_driver/py.typed": GUEST / "py.typed",
+        "bin/vgc": VGC.format(python=python).encode(),
+    }
+    for name in PYTHON_PACKAGES:
+        for path in sorted((REPOSITORY / name).rglob("*.py")):
+            if not path.is_relative_to(NOT_PYTHON):
+                files[f"{layout.python}/{path.relative_to(REPOSITORY)}"] = path
+    return files | {path: entry for path, entry in _toolkit(layout) if _is_shared(path)}
+
+
+def development(layout: Layout, *, nvcc: bool = False) -> Files:
+    """Files that only compiling programs need: vgc.h, static libraries, mynvcc; with `nvcc`, also by that name."""
+    files: dict[str, Path | Link | bytes] = {
+        "include/vgc.h": GUEST / "libvgc" / "vgc.h",
+        f"{layout.libraries}/libvgc.a": GUEST / "libvgc" / "build" / "libvgc.a",
+    }
+    files |= {path: entry for path, entry in _toolkit(layout) if not _is_shared(path)}
+    for name in ("mynvcc", *(["nvcc"] if nvcc else [])):
+        if f"{layout.cuda}/bin/{name}" in files:
+            files[f"bin/{name}"] = Link(os.path.relpath(f"{layout.cuda}/bin/{name}", "bin"))
+    return files
+
+
+def has_toolkit() -> bool:
+    """Tells if the CUDA toolkit was built."""
+    return (TOOLKIT / "bin" / "mynvcc").exists()
+
+
+def install(files: Files, root: Path) -> None:
+    """Writes `files` below `root`. A file that is there already is replaced whole: a running program keeps its own."""
+    for name, entry in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.new")
+        partial.unlink(missing_ok=True)
+        match entry:
+            case Link(target):
+                partial.symlink_to(target)
+            case Path():
+                shutil.copyfile(entry, partial)
+                partial.chmod(mode(entry))
+            case bytes():
+                partial.write_bytes(entry)
+                partial.chmod(mode(entry))
+        partial.replace(path)
+
+
+def mode(entry: Path | bytes) -> int:
+    """Permissions of an installed file: everybody reads it, and runs it if it can be run here."""
+    executable = 0o111 if isinstance(entry, bytes) else entry.stat().st_mode & 0o111
+    return 0o644 | executable
+
+
+def build_parts() -> None:
+    """Builds the C and C++ parts of the guest's side."""
+    for part in build.PARTS:
+        if part.script.startswith("guest_driver/") and not build.bring_up_to_date(part):
+            die(f"the {part.name} did not build", hint="it takes make, a C and a C++ compiler (Debian: make g++)")
+
+
+def _is_shared(path: str) -> bool:
+    return ".so" in Path(path).name
+
+
+def _toolkit(layout: Layout) -> Iterator[tuple[str, Path | Link]]:
+    """Files of the CUDA toolkit. Its links stay links, but what they lead to outside of it is copied."""
+    top = TOOLKIT.resolve()
+    folders = [top] if top.is_dir() else []
+    while folders:
+        for path in sorted(folders.pop().iterdir()):
+            name = f"{layout.cuda}/{path.relative_to(top)}"
+            if path.is_symlink() and path.resolve().is_relative_to(top):
+                yield name, Link(os.path.relpath(path.resolve(), path.parent))
+            elif path.is_dir():
+                folders.append(path)
+            else:
+                yield name, path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="tools.installation", description=__doc__)
+    parser.add_argument("--prefix", type=Path, default=Path("/usr/local"), help="default: %(default)s")
+    parser.add_argument("--destdir", default="", help="folder that is the guest's root; default: this machine's")
+    parser.add_argument("--nvcc", action="store_true", help="install mynvcc as nvcc, too")
+    arguments = parser.parse_args()
+    build_parts()
+    root = Path(f"{arguments.destdir}{arguments.prefix.absolute()}")
+    files = {**runtime(Layout()), **development(Layout(), nvcc=arguments.nvcc)}
+    try:
+        install(files, root)
+    except PermissionError as error:
+        die(str(error), hint="as root, or with PREFIX=$HOME/.local")
+    say(f"{len(files)} files installed in {root}")
+    if not has_toolkit():
+        say(f"without mynvcc: there is no CUDA toolkit at {TOOLKIT.relative_to(REPOSITORY)}")
+
+
+if __name__ == "__main__":
+    main()
