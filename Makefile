@@ -88,6 +88,10 @@ install-guest:  ## in a guest: install libvgc, vgc, mynvcc (PREFIX, DESTDIR; NVC
 	@python3 -m tools.installation $(if $(PREFIX),--prefix '$(PREFIX)') $(if $(DESTDIR),--destdir '$(DESTDIR)') \
 		$(if $(filter-out 0,$(NVCC)),--nvcc)
 
+.PHONY: deb
+deb: build  ## Debian packages of the guest's side, in build/packages/
+	@$(PYTHON) -m tools.guest_packages
+
 .PHONY: centre
 centre: image  ## two guests compute, and the control centre's page shows it
 	$(PYTHON) -m tools.centre

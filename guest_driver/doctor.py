@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +18,12 @@ from guest_driver.errors import VgcError
 UIO_DRIVER: Final = "uio_pci_generic"
 DRIVERS: Final = Path("/sys/bus/pci/drivers")
 MODULES: Final = Path("/lib/modules")
+TOOLKITS: Final = (Path("/usr/local/cuda"), Path("/usr/local/lib/vgc/cuda"), Path("/usr/lib/vgc/cuda"))
+"""Folders in which a CUDA toolkit may lie that is not on the path."""
+
+COMPILER_VARIABLE: Final = "MYNVCC_CLANG"
+OLDEST_CLANG: Final = 14
+NEWEST_CLANG: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +33,13 @@ class Finding:
     well: bool
     text: str
     hint: str = ""
+    is_optional: bool = False
+    """Set where many VMs do without what is missing."""
 
     def __str__(self) -> str:
         hint = "" if self.well or not self.hint else f"\n        -> {self.hint}"
-        return f"[{'ok' if self.well else '!!':^4}] {self.text}{hint}"
+        mark = "ok" if self.well else "--" if self.is_optional else "!!"
+        return f"[{mark:^4}] {self.text}{hint}"
 
 
 def rights() -> Finding:
@@ -78,6 +90,56 @@ def numpy_is_there() -> Finding:
     return Finding(well=True, text=f"numpy {np.__version__}")
 
 
+def cuda_programs(toolkits: Sequence[Path] = TOOLKITS) -> Finding:
+    """Checks that this VM can compile CUDA programs: mynvcc, a clang that it can use, headers of C++."""
+    on_path = shutil.which("mynvcc")
+    found = next((folder for folder in toolkits if (folder / "bin" / "mynvcc").exists()), None)
+    if on_path is None and found is None:
+        hint = "make install-guest in the project's folder, or its package virtio-gpu-compute-guest-dev"
+        return Finding(well=False, text="CUDA programs: no mynvcc to compile them", hint=hint, is_optional=True)
+    problem, hint = _problem_of_clang()
+    if problem:
+        return Finding(well=False, text=f"CUDA programs: {problem}", hint=hint)
+    if on_path is None:
+        hint = f"export PATH=$PATH:{found}/bin"
+        return Finding(well=False, text=f"CUDA programs: {found}/bin is not on the path", hint=hint)
+    return Finding(well=True, text=f"CUDA programs: {on_path} and {_clang()} compile them")
+
+
+def _clang() -> str | None:
+    """Returns the clang++ that mynvcc takes."""
+    numbered = [f"clang++-{version}" for version in range(NEWEST_CLANG, OLDEST_CLANG - 1, -1)]
+    named = os.environ.get(COMPILER_VARIABLE)
+    return named or next((name for name in [*numbered, "clang++"] if shutil.which(name)), None)
+
+
+def _problem_of_clang() -> tuple[str, str]:
+    """Returns what is wrong with the clang++ that mynvcc takes, and what to do about it; empty if nothing is."""
+    clang = _clang()
+    install = (
+        f"apt install clang (versions {OLDEST_CLANG} to {NEWEST_CLANG} are tested), or name one in ${COMPILER_VARIABLE}"
+    )
+    if clang is None:
+        return "mynvcc needs clang++, and none is installed", install
+    told = _output([clang, "--version"])
+    version = re.search(r"clang version (\d+)", told or "")
+    if version is None:
+        return f"{clang} does not run", install
+    if not OLDEST_CLANG <= int(version[1]) <= NEWEST_CLANG:
+        return f"{clang} is version {version[1]}", install
+    if _output([clang, "-x", "c++", "-fsyntax-only", "-include", "cstdlib", os.devnull]) is None:
+        return f"{clang} finds no headers of C++", "apt install g++"
+    return "", ""
+
+
+def _output(argv: Sequence[str]) -> str | None:
+    """Returns a program's output; None if it fails or is missing."""
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def opens(address: str | None) -> Finding:
     """Checks that the device answers a request, the only proof that it works."""
     try:
@@ -97,4 +159,4 @@ def examine(address: str | None) -> list[Finding]:
     on_bus: list[Callable[[], Finding]] = [rights, kernel_driver, functions]
     if "VGC_MEMFD" in os.environ:
         on_bus = []  # the device is no PCI function
-    return [*(question() for question in on_bus), numpy_is_there(), opens(address)]
+    return [*(question() for question in on_bus), numpy_is_there(), cuda_programs(), opens(address)]

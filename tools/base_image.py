@@ -29,6 +29,22 @@ PACKAGES: Final = (
 COMPILERS: Final = ("clang", "g++", "make", "cmake")
 """Programs that build CUDA programs; clang brings the linker and the headers of C and C++ along."""
 
+ESSENTIALS: Final = (
+    "bash",
+    "coreutils",
+    "dash",
+    "diffutils",
+    "dpkg",
+    "findutils",
+    "grep",
+    "gzip",
+    "libc-bin",
+    "mawk",
+    "sed",
+    "tar",
+)
+"""Programs that every Debian has, and that Makefiles use in ways which busybox does not know."""
+
 EARLY_MODULES: Final = ("virtio_blk", "overlay")
 """Kernel modules in the initramfs, because mounting the base needs them; the others are loaded from the base."""
 
@@ -52,7 +68,7 @@ class Base:
 
 
 RUNTIME: Final = Base("base", PACKAGES, (*UNUSED, "usr/include"))
-DEVELOPMENT: Final = Base("development", (*PACKAGES, *COMPILERS), UNUSED)
+DEVELOPMENT: Final = Base("development", (*PACKAGES, *COMPILERS, *ESSENTIALS), UNUSED)
 
 
 def folder(base: Base = RUNTIME) -> Path:

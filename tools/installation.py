@@ -39,7 +39,7 @@ class Link:
 
 
 Files = Mapping[str, "Path | Link | bytes"]
-"""Files by their path below the prefix: a file here, a link, or the text of a script."""
+"""Files by their path below the prefix: a file here, a link, or a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,10 @@ def install(files: Files, root: Path) -> None:
 
 
 def mode(entry: Path | bytes) -> int:
-    """Permissions of an installed file: everybody reads it, and runs it if it can be run here."""
-    executable = 0o111 if isinstance(entry, bytes) else entry.stat().st_mode & 0o111
-    return 0o644 | executable
+    """Permissions of an installed file: everybody reads it, and runs it if it is a script or can be run here."""
+    if isinstance(entry, bytes):
+        return 0o755 if entry.startswith(b"#!") else 0o644
+    return 0o644 | entry.stat().st_mode & 0o111
 
 
 def build_parts() -> None:

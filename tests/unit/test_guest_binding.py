@@ -360,6 +360,64 @@ def test_doctor_distinguishes_unloaded_and_missing_modules(tmp_path: Path) -> No
     assert doctor.kernel_driver(drivers, modules).well
 
 
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder on the path; empty."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("MYNVCC_CLANG", raising=False)
+    return folder
+
+
+def add_program(folder: Path, name: str, script: str = "exit 0") -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_doctor_takes_a_vm_that_compiles_no_cuda_programs_for_well(programs: Path) -> None:
+    finding = doctor.cuda_programs([programs])
+    assert str(finding).startswith("[ -- ] CUDA programs: no mynvcc")
+    assert "make install-guest" in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("clang", "script", "text"),
+    [
+        ("clang++-17", "echo Debian clang version 17.0.6", "clang++-17 compile them"),
+        ("clang++", "echo clang version 14.0.6", "clang++ compile them"),
+        ("clang++", "echo clang version 21.1.0", "clang++ is version 21"),
+        ("clang++", "exit 1", "clang++ does not run"),
+        ("clang++-19", '[ "$1" = --version ] && echo clang version 19', "finds no headers of C++"),
+        ("g++", "exit 0", "none is installed"),
+    ],
+)
+def test_doctor_examines_the_clang_that_mynvcc_takes(programs: Path, clang: str, script: str, text: str) -> None:
+    add_program(programs, "mynvcc")
+    add_program(programs, clang, script)
+    finding = doctor.cuda_programs([])
+    assert text in finding.text
+    assert finding.well == ("compile them" in text)
+    assert finding.well or "apt install" in finding.hint
+
+
+def test_doctor_prefers_the_newest_tested_clang_and_the_one_that_is_named(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mynvcc", "clang++-14", "clang++-19", "clang++", "mine"):
+        add_program(programs, name, "echo clang version 19")
+    assert "clang++-19 compile" in doctor.cuda_programs([]).text
+    monkeypatch.setenv("MYNVCC_CLANG", str(programs / "mine"))
+    assert "mine compile" in doctor.cuda_programs([]).text
+
+
+def test_doctor_finds_a_toolkit_that_is_not_on_the_path(programs: Path, tmp_path: Path) -> None:
+    (tmp_path / "cuda" / "bin").mkdir(parents=True)
+    add_program(tmp_path / "cuda" / "bin", "mynvcc")
+    add_program(programs, "clang++", "echo clang version 19")
+    assert doctor.cuda_programs([tmp_path / "cuda"]).hint == f"export PATH=$PATH:{tmp_path}/cuda/bin"
+
+
 def test_doctor_reports_a_device_that_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VGC_MEMFD", "nonsense")
     findings = doctor.examine(None)

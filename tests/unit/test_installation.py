@@ -1,4 +1,4 @@
-"""`make install-guest`: what a guest gets, at any prefix."""
+"""`make install-guest` and `make deb`: what a guest gets, at any prefix or in Debian's folders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tools import installation
+from tools import guest_packages, installation
 from tools.common import REPOSITORY
 from tools.installation import Layout, Link
 from virtio_proto.version import VERSION
@@ -105,3 +105,67 @@ def test_installed_file_is_replaced_whole(tmp_path: Path) -> None:
         installation.install({"lib/libvgc.so": b"new"}, tmp_path)
         assert held.read() == b"old"
     assert (tmp_path / "lib/libvgc.so").read_bytes() == b"new"
+
+
+def unpacked(package: guest_packages.Package, folder: Path) -> Path:
+    """Builds a package and unpacks it; returns the folder that is its root."""
+    root = folder / package.name
+    subprocess.run(["dpkg-deb", "--extract", guest_packages.build(package, folder), root], check=True)
+    return root
+
+
+def by_name() -> dict[str, guest_packages.Package]:
+    return {package.name: package for package in guest_packages.packages()}
+
+
+def field(deb: Path, name: str) -> str:
+    return output("dpkg-deb", "--field", deb, name).strip()
+
+
+def test_package_of_the_driver_runs_from_the_folder_it_is_unpacked_to(tmp_path: Path) -> None:
+    root = unpacked(by_name()["virtio-gpu-compute-guest"], tmp_path)
+    assert output(root / "usr/bin/vgc", "--version") == f"vgc {VERSION}\n"
+    (library,) = (root / "usr/lib").glob("*-linux-*/libvgc.so")
+    assert (root / "usr/lib/python3/dist-packages/guest_driver/libvgc/build/libvgc.so").samefile(library)
+    assert (root / "usr/lib/modules-load.d/virtio-gpu-compute.conf").read_text() == "uio_pci_generic\n"
+
+
+@pytest.mark.usefixtures("toolkit")
+def test_package_of_the_compiler_runs_from_the_folder_it_is_unpacked_to(tmp_path: Path) -> None:
+    root = unpacked(by_name()["virtio-gpu-compute-guest-dev"], tmp_path)
+    assert output(root / "usr/bin/mynvcc") == "compiled\n"
+    assert (root / "usr/lib/vgc/cuda/include/sub/cuda.h").exists()
+    assert not (root / "usr/bin/nvcc").exists()
+
+
+@pytest.mark.usefixtures("toolkit")
+def test_packages_share_no_file_and_depend_on_one_another(tmp_path: Path) -> None:
+    described = by_name()
+    assert set(described) == {f"virtio-gpu-compute-guest{end}" for end in ("", "-dev", "-nvcc")}
+    paths = [path for package in described.values() for path in package.files]
+    assert len(paths) == len(set(paths))
+    debs = {name: guest_packages.build(package, tmp_path) for name, package in described.items()}
+    assert "libc6 (>= 2." in field(debs["virtio-gpu-compute-guest"], "Depends")
+    needed = field(debs["virtio-gpu-compute-guest-dev"], "Depends")
+    assert f"virtio-gpu-compute-guest (= {VERSION})" in needed
+    assert "clang-19 | clang | " in needed
+    assert field(debs["virtio-gpu-compute-guest-nvcc"], "Conflicts") == "nvidia-cuda-toolkit"
+
+
+def test_package_has_the_checksums_of_its_files(tmp_path: Path) -> None:
+    package = by_name()["virtio-gpu-compute-guest"]
+    root = unpacked(package, tmp_path)
+    output("dpkg-deb", "--control", tmp_path / package.file_name, tmp_path / "control")
+    checked = subprocess.run(
+        ["md5sum", "--check", "--quiet", tmp_path / "control" / "md5sums"], cwd=root, check=False, capture_output=True
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_packages_say_which_libraries_their_programs_need(tmp_path: Path) -> None:
+    """The program is in C++; libvgc needs only C's library."""
+    (tmp_path / "main.cpp").write_text("#include <iostream>\nint main() { std::cout << 1; }\n")
+    output("g++", tmp_path / "main.cpp", "-o", tmp_path / "main")
+    assert any(text.startswith("libstdc++6 (>= ") for text in guest_packages._libraries({"main": tmp_path / "main"}))
+    library = {"lib/libvgc.so": installation.GUEST / "libvgc/build/libvgc.so"}
+    assert [text.split()[0] for text in guest_packages._libraries(library)] == ["libc6"]

@@ -141,6 +141,13 @@ def test_compiler_errors_and_exit_codes_come_out_of_the_guest(workbench: Workben
 
 
 @needs_toolkit
+def test_doctor_finds_that_programs_can_be_compiled(workbench: Workbench) -> None:
+    assert (
+        "[ ok ] CUDA programs: /usr/local/bin/mynvcc and clang++-19 compile them" in workbench.run("vgc doctor").stdout
+    )
+
+
+@needs_toolkit
 def test_mynvcc_builds_a_program_that_computes(workbench: Workbench) -> None:
     workbench.write("add.cu", VECTOR_ADD)
     workbench.run("mynvcc add.cu -o add")

@@ -1,0 +1,53 @@
+"""Debian packages of the guest's side, installed by dpkg in a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.vm.harness import Guest
+from tests.vm.workbench import Workbench, needs_toolkit
+from tools import guest_packages
+
+pytestmark = pytest.mark.vm
+
+DPKG: Final = "/usr/bin/dpkg --force-depends,bad-path"
+"""dpkg for a guest whose packages were unpacked and never registered."""
+
+CLEAN: Final = "env -u PYTHONPATH -u LD_LIBRARY_PATH PATH=/usr/bin:/bin"
+"""Environment in which the guest's other installation, in /usr/local, is not found."""
+
+
+@pytest.fixture
+def packages(development_guest: Guest, tmp_path: Path) -> Iterator[Guest]:
+    """The guest with all packages installed."""
+    described = guest_packages.packages()
+    for package in described:
+        deb = guest_packages.build(package, tmp_path)
+        development_guest.put(deb, f"/tmp/debs/{deb.name}")
+    database = "/var/lib/dpkg"
+    development_guest.run(
+        f"mkdir -p {database}/info {database}/updates && touch {database}/status {database}/available"
+    )
+    development_guest.run(f"{DPKG} --install /tmp/debs/*.deb")
+    yield development_guest
+    development_guest.run(f"{DPKG} --purge {' '.join(package.name for package in reversed(described))}")
+
+
+def test_package_installs_and_its_command_reaches_the_device(packages: Guest) -> None:
+    assert "VM development" in packages.run(f"{CLEAN} /usr/bin/vgc info").stdout
+    library = packages.run(f"{CLEAN} python3 -c 'from guest_driver import _lib; print(_lib.library_path())'").stdout
+    assert library.startswith("/usr/lib/python3/dist-packages/")
+    assert packages.run(f"{CLEAN} dpkg --verify").stdout == ""
+
+
+@needs_toolkit
+def test_compiler_of_the_packages_builds_a_program(packages: Guest, workbench: Workbench) -> None:
+    workbench.write(
+        "empty.cu", "__global__ void kernel() {}\nint main() { kernel<<<1, 1>>>(); return cudaDeviceSynchronize(); }\n"
+    )
+    assert "release 12.6" in packages.run(f"{CLEAN} nvcc --version").stdout
+    workbench.run(f"{CLEAN} mynvcc empty.cu -o empty && {CLEAN} ./empty")
