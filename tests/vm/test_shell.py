@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from subprocess import PIPE
 from typing import IO
 
 import pytest
 
 from tests.vm.vgcd import Vgcd, VmSettings
+from tools import vm
 from tools.machine import SHELL, machine
 
 pytestmark = pytest.mark.vm
@@ -17,6 +19,7 @@ PROMPT = b"~ # "
 TYPED = b"""python3 -c 'import guest_driver; print(guest_driver.Device().info().vm_name * 2)'
 which vgc
 ls examples
+cat project/a.cu project/.git/config
 exit
 """
 
@@ -29,11 +32,15 @@ def read_until(stream: IO[bytes], end: bytes) -> bytes:
     return seen
 
 
-def test_shell_has_what_a_user_needs_and_exit_powers_off() -> None:
+def test_shell_has_what_a_user_needs_and_exit_powers_off(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    for name in ("a.cu", ".git/config"):
+        (project / name).write_text(f"text of {name}\n")
     with Vgcd(VmSettings("shell")) as vgcd:
         device = vgcd.device("shell")
         with device.region() as region:
-            argv = [*machine().argv(SHELL), *device.argv(region), "-serial", "stdio"]
+            argv = [*machine().argv(SHELL), *device.argv(region), *vm.drive([project], tmp_path), "-serial", "stdio"]
             with subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, pass_fds=[region]) as console:
                 assert console.stdout is not None
                 assert read_until(console.stdout, PROMPT).endswith(PROMPT)  # the firmware swallows earlier input
@@ -42,4 +49,6 @@ def test_shell_has_what_a_user_needs_and_exit_powers_off() -> None:
     assert "shellshell" in shown
     assert "/usr/local/bin/vgc" in shown
     assert "photo.py" in shown.split("ls examples")[-1]
+    assert "text of a.cu" in shown
+    assert "text of .git/config" not in shown
     assert "Power down" in shown
