@@ -179,6 +179,8 @@ def _newest(minors: Iterable[str]) -> int:
 
 
 def _is_elf(path: Path) -> bool:
+    if path.is_dir():
+        return False
     with path.open("rb") as file:
         return file.read(len(ELF_MAGIC)) == ELF_MAGIC
 

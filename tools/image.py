@@ -68,6 +68,8 @@ def _initramfs(base: Path, layer: installation.Files) -> bytes:
         match entry:
             case installation.Link(target):
                 archive.add_link(f"layer/{name}", target)
+            case Path() if entry.is_dir():
+                archive.add_folder(f"layer/{name}")
             case Path():
                 archive.add_file(f"layer/{name}", entry)
             case bytes():

@@ -39,7 +39,7 @@ class Link:
 
 
 Files = Mapping[str, "Path | Link | bytes"]
-"""Files by their path below the prefix: a file here, a link, or a text."""
+"""Files by their path below the prefix: a file here (or a folder, which is made empty), a link, or a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,9 @@ def install(files: Files, root: Path) -> None:
     """Writes `files` below `root`. A file that is there already is replaced whole: a running program keeps its own."""
     for name, entry in files.items():
         path = root / name
+        if isinstance(entry, Path) and entry.is_dir():
+            path.mkdir(parents=True, exist_ok=True)
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.new")
         partial.unlink(missing_ok=True)
@@ -127,15 +130,17 @@ def _is_shared(path: str) -> bool:
 
 
 def _toolkit(layout: Layout) -> Iterator[tuple[str, Path | Link]]:
-    """Files of the CUDA toolkit. Its links stay links, but what they lead to outside of it is copied."""
+    """Files and empty folders of the CUDA toolkit. Its links stay links, but what they lead to outside is copied."""
     top = TOOLKIT.resolve()
     folders = [top] if top.is_dir() else []
     while folders:
         for path in sorted(folders.pop().iterdir()):
             name = f"{layout.cuda}/{path.relative_to(top)}"
+            if path.name.startswith("."):
+                continue  # settings of the tools that format these headers
             if path.is_symlink() and path.resolve().is_relative_to(top):
                 yield name, Link(os.path.relpath(path.resolve(), path.parent))
-            elif path.is_dir():
+            elif path.is_dir() and any(path.iterdir()):
                 folders.append(path)
             else:
                 yield name, path

@@ -24,7 +24,7 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     headers.mkdir(parents=True)
     (headers / "cuda.h").write_text("// here\n")
     top = tmp_path / "toolkit"
-    for folder in ("bin", "lib64"):
+    for folder in ("bin", "lib64", "nvvm/libdevice"):
         (top / folder).mkdir(parents=True)
     (top / "include").symlink_to(tmp_path / "headers")
     (top / "lib").symlink_to("lib64")
@@ -82,6 +82,7 @@ def test_toolkit_keeps_its_links_and_gets_what_lies_outside(toolkit: Path, tmp_p
     assert (cuda / "lib64/libcudart.so").read_text() == "library"
     assert (cuda / "include/sub/cuda.h").read_text() == "// here\n"
     assert not (cuda / "include").is_symlink()
+    assert (cuda / "nvvm/libdevice").is_dir()  # CMake takes no folder for a toolkit that lacks it
     assert toolkit.exists()
 
 

@@ -15,20 +15,19 @@ pytestmark = pytest.mark.vm
 EXAMPLES: Final = REPOSITORY / "examples"
 
 ENGINE: Final = """
-#include <iostream>
-#include <string>
+#include <cstdio>
 #include <vgc.h>
 
 int main()
 {
     struct vgc_device *device;
     if (vgc_open(nullptr, &device) != VGC_OK) {
-        std::cerr << vgc_last_error() << '\\n';
+        std::puts(vgc_last_error());
         return 1;
     }
     struct vgc_info info;
     vgc_info(device, &info);
-    std::cout << std::string(info.vm_name) << '\\n';
+    std::puts(info.vm_name);
     vgc_close(device);
 }
 """
