@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO, cast
 
-from guest_driver import bench, doctor, runner
+from guest_driver import bench, doctor, runner, shadow_run
+from guest_driver.comparison import ATOL, RTOL
 from guest_driver.device import Device, DeviceInfo, Usage
 from guest_driver.errors import InvalidArgument, VgcError
 from guest_driver.hot_lines import HotLines
@@ -28,6 +29,17 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="show what the device offers this VM")
     commands.add_parser("doctor", help="show what this VM lacks for the device, and how to get it")
+    shadow = commands.add_parser(
+        "shadow",
+        help="run a CUDA program on two devices and compare the results",
+        description=shadow_run.HELP,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    shadow.add_argument("--on", metavar="FIRST,SECOND", help="PCI addresses of the devices (default: the first two)")
+    shadow.add_argument("--as", dest="as_type", metavar="TYPE", help="float32, float64, float16 or bytes")
+    shadow.add_argument("--rtol", type=float, default=RTOL, help=f"relative tolerance of floats (default: {RTOL:g})")
+    shadow.add_argument("--atol", type=float, default=ATOL, help=f"absolute tolerance of floats (default: {ATOL:g})")
+    shadow.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
     commands.add_parser("last-error", help="show the last error of this user's CUDA programs, in the host's words")
     run = commands.add_parser(
         "run",
@@ -123,6 +135,15 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             findings = doctor.examine(arguments.device)
             print("\n".join(map(str, findings)))
             return 0 if findings[-1].well else 1  # the last question is whether a request is answered
+        case "shadow":
+            if not arguments.program:
+                raise InvalidArgument("no program; allowed: vgc shadow ./program arguments")
+            report, status = shadow_run.run(
+                arguments.program, arguments.on, arguments.as_type, rtol=arguments.rtol, atol=arguments.atol
+            )
+            for line in (*report.lines, f"{report.copies} copies compared, {report.differing} differ"):
+                print(f"vgc shadow: {line}", file=sys.stderr)
+            return 1 if report.differing else status
         case "last-error":
             print(last_error())
         case "run":

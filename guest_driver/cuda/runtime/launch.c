@@ -75,6 +75,8 @@ cudaError_t rt_issue_launch(struct rt_device *device, const struct rt_launch *la
 {
     struct vgc_geometry geometry = launch->geometry;
     geometry.stream = number;
+    if (rt_is_shadowed())
+        rt_shadow_launched(launch->function->name);
     int result = vgc_launch(launch->loaded, &geometry, launch->arguments, launch->num_arguments, VGC_DETACHED);
     return rt_fault(device, rt_error(result));
 }

@@ -139,8 +139,12 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
         memmove(dst, src, size);
         return error;
     }
+    bool is_shown = !to_device && rt_is_shadowed();
+    detached = detached && !is_shown;
     int result = copy(opened, dst, src, size, to_device, from_device, stream, detached ? VGC_DETACHED : NULL);
     cudaError_t error = rt_error(result);
+    if (is_shown && error == cudaSuccess)
+        rt_shadow_copied(dst, size);
     if (detached)
         return error;
     cudaError_t earlier = rt_settle(device);

@@ -232,6 +232,13 @@ cudaError_t rt_issue_launch(struct rt_device *device, const struct rt_launch *la
 cudaError_t rt_issue_event_record(cudaEvent_t event, uint32_t number);                                  /* events.c */
 cudaError_t rt_issue_event_wait(cudaEvent_t event, uint32_t number);
 
+/* ---- shadow.c: copies for `vgc shadow` --------------------------------------------------------- */
+
+bool rt_is_shadowed(void);
+void rt_shadow_launched(const char *name);
+/* A copy from the device has ended: its bytes are at `host`. */
+void rt_shadow_copied(const void *host, size_t size);
+
 /* ---- addresses.c: device memory of this process ---------------------------------------------- */
 
 enum rt_memory_kind { RT_DEVICE_MEMORY, RT_HOST_MEMORY, RT_MANAGED_MEMORY };
