@@ -20,6 +20,11 @@ _LINK_LOG = "link.log"
 _THRUST = "vgc_thrust.h"
 """Header for sources written for an older release of Thrust."""
 _CCCL = re.compile(rb"#[ \t]*include[ \t]*<(?:thrust|cub|cuda/std|cuda)/")
+_WITHOUT_NAMESPACES = (
+    *("CUB_DISABLE_NAMESPACE_MAGIC", "CUB_IGNORE_NAMESPACE_MAGIC_ERROR"),
+    *("THRUST_DISABLE_ABI_NAMESPACE", "THRUST_IGNORE_ABI_NAMESPACE_ERROR"),
+)
+"""Macros that keep the release and the architecture out of the names of CUB and Thrust: a guest does not know the GPU."""
 _OLD = ("c++03", "c++11", "c++14")
 _CCCL_STANDARD = "c++17"
 """Oldest standard that Thrust and CUB of CUDA 13 compile with."""
@@ -40,6 +45,8 @@ class Nvcc:
             f"-ccbin={line['host-compiler']}",
             "--diag-suppress=177",
             "-Wno-deprecated-gpu-targets",
+            "-allow-unsupported-compiler",  # which is asked for no code
+            *(f"-D{macro}" for macro in _WITHOUT_NAMESPACES),
             *(f"-I{folder}" for folder in line.nvcc_dirs),
             *(f"-isystem={folder}" for folder in line.later_dirs),
         ]
