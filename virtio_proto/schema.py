@@ -41,6 +41,9 @@ LIMITS: Final[dict[str, int]] = {
     "MAX_ARRAY_EXTENT": 131072,  # texels of an array along x and y
     "MAX_ARRAY_DEPTH": 16384,  # its slices or layers
     "MAX_LINEAR_TEXELS": 1 << 27,  # of a texture over linear memory
+    "MAX_GRAPHS": 1024,  # live graphs of one VM
+    "MAX_GRAPH_NODES": 16384,
+    "MAX_GRAPH_BYTES": 4 << 20,  # of the nodes of a graph
     "MAX_NAME": 1024,  # bytes of a function or variable name
     "MAX_PARAM_BYTES": 32764,  # bytes of a kernel's parameter block, as CUDA 12.1 and newer allow
     "MAX_CALL_ARGS": 64,
@@ -83,6 +86,10 @@ class Opcode(IntEnum):
     TEXTURE_CREATE = 0x0073
     SURFACE_CREATE = 0x0074
     OBJECT_DESTROY = 0x0075
+    GRAPH_CREATE = 0x0080
+    GRAPH_UPDATE = 0x0081
+    GRAPH_LAUNCH = 0x0082
+    GRAPH_DESTROY = 0x0083
 
 
 class Status(IntEnum):
@@ -133,6 +140,7 @@ class DeviceFeature(IntFlag):
     REGION_ADDRESS = 1 << 2  # kernels may use addresses inside the region directly (zero copy)
     BINARY_PROGRAMS = 1 << 3
     TEXTURES = 1 << 4
+    GRAPHS = 1 << 5
 
 
 class LaunchFlag(IntFlag):
@@ -311,7 +319,7 @@ RESPONSE = _wire(
     "value" / u64 * "the opcode's result (an id, an address)",
     "aux"
     / u64
-    * "a second result; the payload's whole length, if it was cut short; for LAUNCH and CALL: bytes printed",
+    * "a second result; the payload's whole length, if it was cut short; for LAUNCH, CALL and GRAPH_LAUNCH: bytes printed",
     "queued_ns" / u64 * "from pop to start on the engine",
     "exec_ns" / u64 * "from start to end on the engine",
     "payload_len" / u32 * "bytes written after this struct",
@@ -460,6 +468,21 @@ BODY_TEXTURE_CREATE = _wire(
 )
 BODY_SURFACE_CREATE = _wire("vgc_body_surface_create", "SURFACE_CREATE", "array" / u32, "level" / u32)
 BODY_OBJECT = _wire("vgc_body_object", "OBJECT_DESTROY", "object" / u64)
+BODY_GRAPH_NODES = _wire(
+    "vgc_body_graph_nodes",
+    "GRAPH_CREATE and GRAPH_UPDATE; `nodes_len` bytes follow: `num_nodes` nodes, one behind the other.",
+    "graph" / u32 * "0 for GRAPH_CREATE",
+    "num_nodes" / u32 * "1 to MAX_GRAPH_NODES",
+    "nodes_len" / u32 * "at most MAX_GRAPH_BYTES",
+    "reserved" / u32,
+)
+GRAPH_NODE = _wire(
+    "vgc_graph_node",
+    "First bytes of a graph's node; `num_deps` u32, the opcode's body and, for LAUNCH, its parameters follow.",
+    "opcode" / u32 * "NOP, COPY_DEVICE, FILL, LAUNCH or COPY_BOX",
+    "num_deps" / u32 * "nodes that end before this one starts: indices of nodes before it",
+)
+BODY_GRAPH = _wire("vgc_body_graph", "GRAPH_LAUNCH and GRAPH_DESTROY", "graph" / u32, "reserved" / u32)
 
 PROGRAM_TABLE = _wire(
     "vgc_program_table",
@@ -567,6 +590,9 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     BODY_TEXTURE_CREATE,
     BODY_SURFACE_CREATE,
     BODY_OBJECT,
+    BODY_GRAPH_NODES,
+    GRAPH_NODE,
+    BODY_GRAPH,
     PROGRAM_TABLE,
     FUNCTION_ENTRY,
     PARAM_ENTRY,
@@ -599,6 +625,10 @@ BODIES: Final[dict[Opcode, WireStruct]] = {
     Opcode.TEXTURE_CREATE: BODY_TEXTURE_CREATE,
     Opcode.SURFACE_CREATE: BODY_SURFACE_CREATE,
     Opcode.OBJECT_DESTROY: BODY_OBJECT,
+    Opcode.GRAPH_CREATE: BODY_GRAPH_NODES,
+    Opcode.GRAPH_UPDATE: BODY_GRAPH_NODES,
+    Opcode.GRAPH_LAUNCH: BODY_GRAPH,
+    Opcode.GRAPH_DESTROY: BODY_GRAPH,
 }
 """Body that follows the request header, by opcode; opcodes not listed have no body."""
 

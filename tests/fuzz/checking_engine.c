@@ -139,6 +139,7 @@ static void check_box(const struct checking_engine *self, const struct vgc_op *o
 
 static void check(const struct checking_engine *self, const struct vgc_op *op)
 {
+    PROMISE(op->nodes == NULL || (op->node < op->num_nodes && op->kind == op->nodes[op->node].kind));
     PROMISE(op->context >= 1 && op->context <= VGC_MAX_CONTEXTS && op->stream < VGC_MAX_STREAMS);
     switch (op->kind) {
     case VGC_OPK_MARKER:
@@ -205,12 +206,21 @@ static void run(struct checking_engine *self, struct vgc_op *op)
     strcpy(op->error, "told to fail");
 }
 
+/* Runs an operation, or the rest of a graph's nodes. */
+static void run_all(struct checking_engine *self, struct vgc_op *op)
+{
+    do {
+        check(self, op);
+        run(self, op);
+    } while (vgc_op_next_node(op));
+}
+
 static int checking_submit(struct vgc_engine *engine, struct vgc_op *op)
 {
     struct checking_engine *self = self_of(engine);
     check(self, op);
     if (!self->late && self->first == NULL) {
-        run(self, op);
+        run_all(self, op);
         return VGC_DONE;
     }
     struct vgc_op **last = &self->first;
@@ -221,15 +231,18 @@ static int checking_submit(struct vgc_engine *engine, struct vgc_op *op)
     return VGC_QUEUED;
 }
 
-/* One at a time, in order. */
+/* One operation or node at a time, in order. */
 static bool checking_poll(struct vgc_engine *engine)
 {
     struct checking_engine *self = self_of(engine);
     struct vgc_op *op = self->first;
     if (op == NULL)
         return false;
-    self->first = op->next;
+    check(self, op);
     run(self, op);
+    if (vgc_op_next_node(op))
+        return true;
+    self->first = op->next;
     vgc_engine_finish(engine, op);
     return true;
 }
@@ -275,6 +288,7 @@ static const struct vgc_engine_ops OPS = {
     .map_region = checking_map_region,
     .put_texture = checking_put_texture,
     .submit = checking_submit,
+    .graphs = true,
     .poll = checking_poll,
     .cancel = checking_cancel,
     .take_output = checking_take_output,

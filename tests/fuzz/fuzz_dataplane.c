@@ -30,11 +30,12 @@ enum {
     RECENT = 4,
     FIRST_ALLOC = 4096,
     DRAIN_ROUNDS = 100000,
+    SEND_GRAPH = 14,
 };
 static const uint64_t GPA = 0x40000000, UVA = 0x7f0000000000;
 
 /* Kinds of results of requests. */
-enum result { CONTEXT, PROGRAM, FUNCTION, EVENT, ADDRESS, RESULTS };
+enum result { CONTEXT, PROGRAM, FUNCTION, EVENT, ADDRESS, GRAPH, RESULTS };
 
 struct state {
     struct vgc_dp *dp;
@@ -185,6 +186,12 @@ static uint32_t body_bytes(uint16_t opcode)
         return sizeof(struct vgc_body_surface_create);
     case VGC_OP_OBJECT_DESTROY:
         return sizeof(struct vgc_body_object);
+    case VGC_OP_GRAPH_CREATE:
+    case VGC_OP_GRAPH_UPDATE:
+        return sizeof(struct vgc_body_graph_nodes);
+    case VGC_OP_GRAPH_LAUNCH:
+    case VGC_OP_GRAPH_DESTROY:
+        return sizeof(struct vgc_body_graph);
     default:
         return 0;
     }
@@ -321,6 +328,72 @@ static void send_call(struct state *state, struct input *input)
           (uint32_t)sizeof(struct vgc_response) + out);
 }
 
+static uint32_t put_bytes(uint8_t *at, uint32_t size, const void *bytes, size_t len)
+{
+    memcpy(at + size, bytes, len);
+    return size + (uint32_t)len;
+}
+
+/* A node at `at`, right in every number but perhaps its ranges and its dependency; returns its size. */
+static uint32_t put_node(const struct state *state, struct input *input, uint8_t *at)
+{
+    static const uint16_t opcodes[] = {VGC_OP_NOP, VGC_OP_COPY_DEVICE, VGC_OP_FILL, VGC_OP_LAUNCH};
+    uint8_t shape = take8(input);
+    struct vgc_graph_node head = {opcodes[shape & 3], shape >> 7};
+    uint32_t dep = shape >> 4 & 3;
+    uint32_t size = put_bytes(at, 0, &head, sizeof(head));
+    if (head.num_deps > 0)
+        size = put_bytes(at, size, &dep, sizeof(dep));
+    if (head.opcode == VGC_OP_COPY_DEVICE) {
+        struct vgc_body_copy copy = {take_edge(state, input), take_edge(state, input), shape >> 2 & 3};
+        size = put_bytes(at, size, &copy, sizeof(copy));
+    } else if (head.opcode == VGC_OP_FILL) {
+        struct vgc_body_fill fill = {.dst = take_edge(state, input), .size = shape >> 2 & 3, .unit = 1};
+        size = put_bytes(at, size, &fill, sizeof(fill));
+    } else if (head.opcode == VGC_OP_LAUNCH) {
+        struct vgc_body_launch launch = {.function = (uint32_t)take_recent(state, input, FUNCTION),
+                                         .grid = {1, 1, 1},
+                                         .block = {1 + (shape >> 2 & 3), 1, 1},
+                                         .param_len = CHECKING_KERNELS[0].param_bytes};
+        static const uint8_t params[64];
+        size = put_bytes(at, size, &launch, sizeof(launch));
+        size = put_bytes(at, size, params, launch.param_len);
+    }
+    return size;
+}
+
+/* GRAPH_*, mostly right, of up to four nodes. */
+static void send_graph(struct state *state, struct input *input)
+{
+    static const uint16_t opcodes[] = {VGC_OP_GRAPH_CREATE, VGC_OP_GRAPH_UPDATE, VGC_OP_GRAPH_LAUNCH,
+                                       VGC_OP_GRAPH_LAUNCH, VGC_OP_GRAPH_CREATE, VGC_OP_GRAPH_DESTROY,
+                                       VGC_OP_GRAPH_LAUNCH, VGC_OP_GRAPH_UPDATE};
+    uint8_t shape = take8(input);
+    uint32_t queue = shape & 1;
+    uint32_t slot = free_slot(state, queue);
+    uint8_t *at = state->region + buffer_of(queue, slot);
+    struct vgc_request request = {.opcode = opcodes[shape >> 1 & 7],
+                                  .context = (uint32_t)take_recent(state, input, CONTEXT),
+                                  .stream = shape >> 4 & 3};
+    uint32_t graph = request.opcode == VGC_OP_GRAPH_CREATE ? 0 : (uint32_t)take_recent(state, input, GRAPH);
+    uint32_t size = put_bytes(at, 0, &request, sizeof(request));
+    if (body_bytes(request.opcode) == sizeof(struct vgc_body_graph)) {
+        struct vgc_body_graph body = {graph, 0};
+        size = put_bytes(at, size, &body, sizeof(body));
+    } else {
+        uint32_t begin = size + (uint32_t)sizeof(struct vgc_body_graph_nodes), end = begin;
+        uint32_t count = 1 + take8(input) % 4;
+        for (uint32_t i = 0; i < count; i++)
+            end += put_node(state, input, at + end);
+        struct vgc_body_graph_nodes body = {graph, count, end - begin, 0};
+        put_bytes(at, size, &body, sizeof(body));
+        size = end;
+        if (shape & 64)
+            at[sizeof(request) + take16(input) % (size - sizeof(request))] ^= take8(input);
+    }
+    frame(state, queue, slot, size, shape & 128 ? take8(input) : 0, HALF);
+}
+
 /* ---- the data plane's side ------------------------------------------------------------------------------------ */
 
 static uint64_t popcount(const uint64_t *words)
@@ -329,6 +402,31 @@ static uint64_t popcount(const uint64_t *words)
     for (int i = 0; i < VGC_INFLIGHT_WORDS; i++)
         count += (uint64_t)__builtin_popcountll(words[i]);
     return count;
+}
+
+/* Bytes charged for the nodes of graphs and of launches, each plan once. */
+static uint64_t plan_bytes(const struct vgc_dp *dp)
+{
+    const struct vgc_plan *seen[16] = {0};
+    uint64_t total = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < VGC_MAX_GRAPHS; i++)
+        if (dp->graphs[i].id != 0)
+            total += dp->graphs[i].plan->charged;
+    for (uint32_t i = 0; i <= dp->config.queue_depth; i++) {
+        const struct vgc_plan *plan = dp->reqs[i].plan;
+        bool is_new = plan != NULL;
+        for (uint32_t k = 0; k < VGC_MAX_GRAPHS && is_new; k++)
+            is_new = dp->graphs[k].id == 0 || dp->graphs[k].plan != plan;
+        for (uint32_t k = 0; k < count && is_new; k++)
+            is_new = seen[k] != plan;
+        if (!is_new)
+            continue;
+        PROMISE(count < 16);
+        seen[count++] = plan;
+        total += plan->charged;
+    }
+    return total;
 }
 
 static void check_books(const struct state *state)
@@ -342,7 +440,8 @@ static void check_books(const struct state *state)
         in_flight += queue->in_flight;
     }
     PROMISE(dp->in_flight == in_flight);
-    PROMISE(dp->memory_used == checking_engine_charged(&state->engine));
+    PROMISE(dp->memory_used == checking_engine_charged(&state->engine) + plan_bytes(dp));
+    PROMISE(dp->plan_bytes == plan_bytes(dp));
     PROMISE(dp->memory_used <= dp->config.memory_bytes);
 }
 
@@ -361,6 +460,8 @@ static void look_at_used(struct state *state)
                 remember(state, CONTEXT, response.value);
             else if (opcode == VGC_OP_EVENT_CREATE || opcode == VGC_OP_ARRAY_CREATE)
                 remember(state, EVENT, response.value); /* ids of either are of one form */
+            else if (opcode == VGC_OP_GRAPH_CREATE)
+                remember(state, GRAPH, response.value);
             else if (opcode == VGC_OP_ALLOC || opcode == VGC_OP_TEXTURE_CREATE || opcode == VGC_OP_SURFACE_CREATE)
                 remember(state, ADDRESS, response.value);
         }
@@ -541,7 +642,11 @@ static void replace_worker(struct state *state, struct input *input)
 
 static void command(struct state *state, struct input *input)
 {
-    switch (take8(input) % 14) {
+    uint8_t choice = take8(input);
+    switch (choice >= 0xfc ? SEND_GRAPH : choice % 14) { /* older inputs of the corpus keep their meaning */
+    case SEND_GRAPH:
+        send_graph(state, input);
+        break;
     case 0:
     case 1:
     case 2:

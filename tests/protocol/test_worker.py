@@ -54,7 +54,7 @@ def bare() -> Iterator[WorkerRig]:
 def test_ready_describes_the_engine(bare: WorkerRig) -> None:
     ready = bare.set_up(structs.replace(SETUP, quota=Quota(3, 1 << 20, 64)))
     assert (ready.engine_name, ready.num_pes, ready.sandbox) == ("null", 3, "off")
-    assert ready.features == DeviceFeature.CALL | DeviceFeature.EVENTS | DeviceFeature.TEXTURES
+    assert ready.features == DeviceFeature.CALL | DeviceFeature.EVENTS | DeviceFeature.TEXTURES | DeviceFeature.GRAPHS
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.fakes.graph import node, nodes_request
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend.engines.base import Engine
 from vhost_backend.sandbox import memfd
@@ -27,6 +28,15 @@ from virtio_proto.schema import ArgKind, Opcode, Status
 
 MIB = 1 << 20
 GEOMETRY = {"grid": [4, 1, 1], "block": [64, 1, 1]}
+
+
+def _stepped(rounds: int) -> bytes:
+    """Memory after the nodes of `_steps`, each done on the host, and a launch over all of it."""
+    data = [5] * 100
+    for index in range(rounds):
+        data[:50] = [value + 1 for value in data[:50]]
+        data = [data[0], *data[:99]] if index % 7 == 3 else data[:50] * 2
+    return struct.pack("<100I", *[value + 1 for value in data])
 
 
 class EngineContract(ABC):
@@ -231,6 +241,80 @@ class EngineContract(ABC):
         data = struct.pack("<100I", *range(100))
         reply = rig.ok(Opcode.CALL, body, trailing, payload_in=data, context=context, writable_len=400)
         assert self.same(reply.payload, struct.pack("<100I", *range(1, 101)))
+
+    # ---- graphs ----------------------------------------------------------------------------------
+
+    def _graph(self, rig: Rig, context: int, nodes: list[bytes]) -> dict[str, int]:
+        body, data = nodes_request(nodes)
+        return {"graph": rig.ok(Opcode.GRAPH_CREATE, body, data, context=context).value}
+
+    def _steps(self, function: int, address: int, rounds: int) -> list[bytes]:
+        """Nodes of which each needs the one before it, with overlapping and other copies between launches."""
+        half, eight = 200, {"dst": address, "size": 400, "unit": 8, "value": 5 << 32 | 5}
+        nodes = [node(Opcode.NOP), node(Opcode.FILL, eight)]
+        for index in range(rounds):
+            nodes.append(node(Opcode.LAUNCH, *self._add_one(function, address, 50), deps=[len(nodes) - 1]))
+            move = {"dst": address + half, "src": address, "size": half}
+            if index % 7 == 3:
+                move = {"dst": address + 4, "src": address, "size": 4 * 99}
+            nodes.append(node(Opcode.COPY_DEVICE, move, deps=[len(nodes) - 1]))
+        return nodes
+
+    @pytest.mark.parametrize("rounds", [1, 8, 60])
+    def test_nodes_of_a_graph_are_carried_out_in_their_order(
+        self, rig: Rig, context: int, functions: dict[str, int], rounds: int
+    ) -> None:
+        """Again and again, with requests before and behind that share the stream."""
+        address = rig.alloc(context, 400)
+        graph = self._graph(rig, context, self._steps(functions["add_one"], address, rounds))
+        copy = {"src": address, "size": 400}
+        requests = []
+        for _ in range(4):
+            launch = self._add_one(functions["add_one"], address, 100)
+            requests.append(rig.driver.submit(Opcode.LAUNCH, *launch, context=context))
+            requests.append(rig.driver.submit(Opcode.GRAPH_LAUNCH, graph, context=context))
+            requests.append(rig.driver.submit(Opcode.LAUNCH, *launch, context=context))
+            requests.append(rig.driver.submit(Opcode.COPY_OUT, copy, context=context, writable_len=400))
+        replies = [rig.driver.wait(request) for request in requests]
+        assert {reply.status for reply in replies} == {Status.OK}
+        assert all(self.same(reply.payload, _stepped(rounds)) for reply in replies[3::4])
+
+    def test_a_graph_of_many_launches_computes(self, rig: Rig, context: int, functions: dict[str, int]) -> None:
+        address = rig.alloc(context, 400)
+        fill = {"dst": address, "size": 400, "unit": 4, "value": 1}
+        add = node(Opcode.LAUNCH, *self._add_one(functions["add_one"], address, 100))
+        graph = self._graph(rig, context, [node(Opcode.FILL, fill), *[add] * 200])
+        for _ in range(3):
+            reply = rig.ok(Opcode.GRAPH_LAUNCH, graph, context=context)
+            assert reply.exec_ns > 0
+        out = rig.ok(Opcode.COPY_OUT, {"src": address, "size": 400}, writable_len=400, context=context)
+        assert self.same(out.payload, struct.pack("<100I", *[201] * 100))
+
+    def test_a_graph_ends_with_the_first_node_that_fails(
+        self, rig: Rig, context: int, functions: dict[str, int]
+    ) -> None:
+        if self.assert_ends_worker:
+            pytest.skip("an assertion ends this engine's worker")
+        address = rig.alloc(context, 400)
+        rig.ok(Opcode.FILL, {"dst": address, "size": 400, "unit": 4, "value": 0}, context=context)
+        add = node(Opcode.LAUNCH, *self._add_one(functions["add_one"], address, 100))
+        fails = node(Opcode.LAUNCH, {"function": functions["fails"], "grid": [1, 1, 1], "block": [1, 1, 1]})
+        graph = self._graph(rig, context, [add, add, fails, add, node(Opcode.NOP)])
+        reply = rig.driver.request(Opcode.GRAPH_LAUNCH, graph, context=context, writable_len=1000)
+        assert (reply.status, reply.text[:8]) == (Status.ASSERT, "node 2: ")
+        out = rig.ok(Opcode.COPY_OUT, {"src": address, "size": 400}, writable_len=400, context=context)
+        assert self.same(out.payload, struct.pack("<100I", *[2] * 100))
+
+    def test_graphs_of_a_context_end_with_it(self, rig: Rig, context: int, functions: dict[str, int]) -> None:
+        address = rig.alloc(context, 4)
+        body = {"function": functions["slow"], "param_len": 12, "grid": [1 << 12, 1, 1], "block": [64, 1, 1]}
+        slow = node(Opcode.LAUNCH, body, struct.pack("<QI", address, self.slow_rounds))
+        graph = self._graph(rig, context, [slow] * 50)
+        runs = [rig.driver.submit(Opcode.GRAPH_LAUNCH, graph, context=context, stream=stream) for stream in (0, 0, 1)]
+        assert rig.cold(Opcode.CONTEXT_DESTROY, context=context).status is Status.OK
+        assert {rig.driver.wait(run).status for run in runs} <= {Status.OK, Status.CANCELLED}
+        usage = rig.usage()
+        assert (usage.num_contexts, usage.memory_used_bytes, usage.in_flight) == (0, 0, 0)
 
     # ---- programs --------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from virtio_proto.schema import ArrayFlag, ChannelKind, Opcode, Status, TextureF
 GRANULARITY = 4096
 FLOATS = {"width": 16, "height": 8, "levels": 1, "kind": ChannelKind.FLOAT, "bits": 32, "channels": 1}
 LAUNCH = {"grid": [1, 1, 1], "block": [1, 1, 1]}
-OPCODES = [op for op in Opcode if op >= Opcode.ARRAY_CREATE]
+OPCODES = [op for op in Opcode if Opcode.ARRAY_CREATE <= op <= Opcode.OBJECT_DESTROY]
 
 
 @pytest.fixture

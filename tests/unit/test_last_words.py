@@ -36,6 +36,23 @@ def test_launch_past_its_deadline_ends_in_a_timeout_that_names_the_kernel() -> N
         assert memory.queue(0).heads == (box.head,)
 
 
+def test_kernel_of_a_graph_past_its_deadline_ends_in_a_timeout_that_names_it() -> None:
+    with InflightMemory() as memory:
+        box = last_words(memory, "graph-hold", 20_000_000)
+
+        assert box.status == Status.TIMEOUT
+        assert "kernel culprit ran longer than 20 ms" in box.text
+        assert memory.queue(0).heads == (box.head,)
+
+
+def test_fault_of_a_kernel_of_a_graph_is_reported() -> None:
+    with InflightMemory() as memory:
+        box = last_words(memory, "graph-fault", NO_DEADLINE_NS)
+
+        assert box.status == Status.FAULT
+        assert box.head in memory.queue(0).heads
+
+
 def test_ring_without_kicks_does_not_suspend_deadlines() -> None:
     """Such a ring is polled now and then, and so are deadlines."""
     with InflightMemory() as memory:

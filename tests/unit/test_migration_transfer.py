@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.graph import node, nodes_request
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend.engines.base import Engine, LoadedProgram
 from vhost_backend.engines.cpu.engine import CpuEngine
@@ -36,6 +37,7 @@ EVENT_BYTES, ALLOC_BYTES = 16, 24
 MOVED_HEAD = 48
 """Offset of the contexts in a ``struct vgc_migration_state``; each has 8 bytes."""
 EVENTS_AT = MOVED_HEAD + 256 * 8
+GRAPHS_AT = EVENTS_AT + 4096 * EVENT_BYTES + 1024 * 56
 
 
 def null_engine() -> Engine:
@@ -111,11 +113,18 @@ def load(rig: Rig, programs: Programs, fd: int) -> None:
         Loader(rig.engine, MigrationPlane(rig.plane), programs, transfer).run()
 
 
+def graph_entry(**changes: int) -> Callable[[Saved], None]:
+    """Changes the first graph's entry in the state."""
+    fields = {"id": 1 << 16 | 1, "serial": 1, "context": 1, "num_nodes": 1, "nodes_len": 8, "reserved": 0} | changes
+    return lambda file: file.put(file.manifest["objects_at"] + GRAPHS_AT, struct.pack("<6I", *fields.values()))
+
+
 def some_work(rig: Rig) -> None:
     context = rig.context()
     rig.alloc(context, 1000)
     rig.alloc(context, 5000)
     rig.ok(Opcode.EVENT_CREATE, context=context)
+    rig.ok(Opcode.GRAPH_CREATE, *nodes_request([node(Opcode.NOP)]), context=context)
     rig.load(context, PROGRAM)
 
 
@@ -173,6 +182,44 @@ def test_programs_come_with_their_ids_and_names() -> None:
         assert found.value == ids["other"]
         again = rig.load(context, PROGRAM)
         assert not set(again.values()) & set(ids.values())
+
+
+def test_graphs_come_with_their_ids_and_nodes() -> None:
+    """Also one whose memory is gone: it is refused when it is launched, as before."""
+    made: dict[str, int] = {}
+
+    def work(rig: Rig) -> None:
+        context = rig.context()
+        rig.ok(Opcode.GRAPH_CREATE, *nodes_request([node(Opcode.NOP)] * 3), context=context)
+        function = rig.load(context, PROGRAM)["other"]
+        address = rig.alloc(context, 100)
+        fill = node(Opcode.FILL, {"dst": address, "size": 100, "unit": 1})
+        launch = node(Opcode.LAUNCH, {"grid": [1, 1, 1], "block": [1, 1, 1], "function": function})
+        for name, nodes in (("lasts", [node(Opcode.NOP), launch]), ("goes", [launch, fill])):
+            made[name] = rig.ok(Opcode.GRAPH_CREATE, *nodes_request(nodes), context=context).value
+        rig.ok(Opcode.FREE, {"address": address}, context=context)
+        made["used"] = rig.usage().memory_used_bytes
+
+    with saved(null_engine, work) as file, loaded(null_engine, file.fd) as rig:
+        context = 1 << 16 | 1
+        assert rig.usage().memory_used_bytes == made["used"]
+        assert rig.ok(Opcode.GRAPH_LAUNCH, {"graph": made["lasts"]}, context=context).exec_ns > 0
+        gone = rig.driver.request(Opcode.GRAPH_LAUNCH, {"graph": made["goes"]}, context=context, writable_len=99)
+        assert (gone.status, gone.text[:8]) == (Status.INVALID_ADDRESS, "node 1: ")
+        for name in ("lasts", "goes"):
+            rig.ok(Opcode.GRAPH_DESTROY, {"graph": made[name]}, context=context)
+        body, nodes = nodes_request([node(Opcode.NOP)])
+        assert rig.ok(Opcode.GRAPH_CREATE, body, nodes, context=context).value not in made.values()
+
+
+def test_nodes_that_the_source_has_forged_are_refused_when_they_are_launched() -> None:
+    with saved(null_engine, some_work) as file:
+        file.put(file.manifest["graphs_at"], struct.pack("<II", 0x77, 0))
+        with loaded(null_engine, file.fd) as rig:
+            body = {"graph": 1 << 16 | 1}
+            for _ in range(2):
+                reply = rig.driver.request(Opcode.GRAPH_LAUNCH, body, context=1 << 16 | 1, writable_len=200)
+                assert (reply.status, reply.text[:15]) == (Status.BAD_REQUEST, "node 0: opcode ")
 
 
 def test_a_worker_saves_only_while_held_and_idle() -> None:
@@ -237,6 +284,13 @@ WRONG: dict[str, tuple[Callable[[Saved], None], str]] = {
         lambda file: file.put(file.manifest["objects_at"] + EVENTS_AT, struct.pack("<IIII", 1 << 16 | 1, 1, 200, 0)),
         "context number 200",
     ),
+    "a graph of nobody": (graph_entry(context=3), "Invalid argument"),
+    "a graph of another place": (graph_entry(id=1 << 16 | 2), "Invalid argument"),
+    "a graph without nodes": (graph_entry(num_nodes=0), "Invalid argument"),
+    "a graph of too many nodes": (graph_entry(num_nodes=16385), "Invalid argument"),
+    "a graph of too many bytes": (graph_entry(nodes_len=(4 << 20) + 1), "of a transfer|Invalid argument"),
+    "a graph beyond the quota": (graph_entry(num_nodes=16384), "Disk quota exceeded"),
+    "graphs outside": (set_manifest(graphs_at=1 << 60), "of a transfer"),
     "memory of nobody": (lambda file: first_alloc(file, 1 << 32, 4096, 3), "context number 3"),
     "no memory": (lambda file: first_alloc(file, 1 << 32, 0), "allocation of 0 bytes"),
     "memory beyond the quota": (lambda file: first_alloc(file, 1 << 32, 1 << 40), "bytes free"),

@@ -154,6 +154,7 @@ void vgc_serve_array_destroy(struct vgc_dp *dp, struct vgc_req *req)
     if (array == NULL)
         return;
     array->dying = true;
+    dp->removals++;
     vgc_line_wait(dp, req, destroy_now);
 }
 
@@ -188,9 +189,9 @@ static bool is_inside(uint32_t first, uint32_t count, uint64_t size)
 }
 
 /* Finds address and distances of a side that is an array. */
-static bool place_in_array(struct vgc_dp *dp, struct vgc_req *req, struct side *side)
+static bool place_in_array(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy_box *box,
+                           struct side *side)
 {
-    const struct vgc_body_copy_box *box = &req->body.copy_box;
     if (side->address != 0 || side->pitch != 0 || side->slice != 0) {
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "address, pitch and slice of an array must be 0");
         return false;
@@ -217,9 +218,9 @@ static bool place_in_array(struct vgc_dp *dp, struct vgc_req *req, struct side *
 }
 
 /* Checks a side that is device memory. */
-static bool check_memory(struct vgc_dp *dp, struct vgc_req *req, const struct side *side)
+static bool check_memory(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy_box *box,
+                         const struct side *side)
 {
-    const struct vgc_body_copy_box *box = &req->body.copy_box;
     uint64_t slices;
     uint64_t rows;
     uint64_t bytes;
@@ -240,9 +241,9 @@ static bool check_memory(struct vgc_dp *dp, struct vgc_req *req, const struct si
     return vgc_check_range(dp, req, side->address, bytes);
 }
 
-static bool place_side(struct vgc_dp *dp, struct vgc_req *req, struct side *side)
+static bool place_side(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy_box *box, struct side *side)
 {
-    return side->array != 0 ? place_in_array(dp, req, side) : check_memory(dp, req, side);
+    return side->array != 0 ? place_in_array(dp, req, box, side) : check_memory(dp, req, box, side);
 }
 
 static bool meets(uint32_t a, uint32_t b, uint32_t count)
@@ -258,34 +259,40 @@ static bool overlaps(const struct vgc_body_copy_box *box)
            meets(box->dst_z, box->src_z, box->depth);
 }
 
-void vgc_serve_copy_box(struct vgc_dp *dp, struct vgc_req *req)
+bool vgc_prepare_copy_box(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy_box *box,
+                          struct vgc_op *op)
 {
-    const struct vgc_body_copy_box *box = &req->body.copy_box;
     struct side dst;
     struct side src;
     memcpy(&dst, &box->dst, sizeof(dst));
     memcpy(&src, &box->src, sizeof(src));
     if ((dst.reserved | src.reserved | box->reserved) != 0) {
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved fields must be 0");
-        return;
+        return false;
     }
     if ((dst.array | src.array) == 0 || overlaps(box)) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "%s; allowed: an array on one side, or two boxes apart",
                  (dst.array | src.array) == 0 ? "neither side is an array" : "the boxes overlap");
-        return;
+        return false;
     }
     bool is_empty = box->width == 0 || box->height == 0 || box->depth == 0;
     if (is_empty) {
-        vgc_complete(dp, req, VGC_STATUS_OK, 0);
-        return;
+        op->kind = VGC_OPK_MARKER;
+        return true;
     }
-    if (!place_side(dp, req, &dst) || !place_side(dp, req, &src))
-        return;
+    if (!place_side(dp, req, box, &dst) || !place_side(dp, req, box, &src))
+        return false;
+    op->dst = dst.address;
+    op->src = src.address;
+    op->size = (uint64_t)box->width * box->height * box->depth;
+    op->box = (struct vgc_box){dst.pitch,  dst.slice,   src.pitch, src.slice, /* */
+                               box->width, box->height, box->depth};
+    return true;
+}
+
+void vgc_serve_copy_box(struct vgc_dp *dp, struct vgc_req *req)
+{
     vgc_op_init(req, &req->op, VGC_OPK_COPY_BOX);
-    req->op.dst = dst.address;
-    req->op.src = src.address;
-    req->op.size = (uint64_t)box->width * box->height * box->depth;
-    req->op.box = (struct vgc_box){dst.pitch,  dst.slice,   src.pitch, src.slice, /* */
-                                   box->width, box->height, box->depth};
-    vgc_submit(dp, req, &req->op);
+    if (vgc_prepare_copy_box(dp, req, &req->body.copy_box, &req->op))
+        vgc_submit_prepared(dp, req);
 }

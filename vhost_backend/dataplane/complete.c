@@ -83,6 +83,10 @@ static void let_go(struct vgc_dp *dp, struct vgc_req *req)
         vgc_event_release(req->event);
         req->event = NULL;
     }
+    if (VGC_UNLIKELY(req->plan != NULL)) {
+        vgc_plan_release(dp, req->plan);
+        req->plan = NULL;
+    }
     if (context != NULL)
         vgc_context_release(dp, context);
 }
@@ -109,8 +113,11 @@ void vgc_complete_value(struct vgc_dp *dp, struct vgc_req *req, uint64_t value)
 void vgc_fail(struct vgc_dp *dp, struct vgc_req *req, enum vgc_status status, const char *format, ...)
 {
     va_list args;
+    int used = 0;
+    if (req->node_checked != 0)
+        used = snprintf(req->op.error, sizeof(req->op.error), "node %u: ", req->node_checked - 1);
     va_start(args, format);
-    vsnprintf(req->op.error, sizeof(req->op.error), format, args);
+    vsnprintf(req->op.error + used, sizeof(req->op.error) - (size_t)used, format, args);
     va_end(args);
     vgc_complete(dp, req, status, 0);
 }
@@ -135,6 +142,7 @@ void vgc_op_init(struct vgc_req *req, struct vgc_op *op, enum vgc_op_kind kind)
     op->request_id = req->request.request_id;
     op->num_spans = 0;
     op->workspace = 0;
+    op->nodes = NULL;
     op->queue = (uint16_t)req->queue->index;
     op->head = req->chain.head;
     op->status = VGC_STATUS_OK;
@@ -151,7 +159,7 @@ void vgc_op_init(struct vgc_req *req, struct vgc_op *op, enum vgc_op_kind kind)
 void vgc_submit(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
 {
     op->context = vgc_context_number(dp, req->context);
-    if (op->kind != VGC_OPK_MARKER && req->popped_ns == 0)
+    if ((op->kind != VGC_OPK_MARKER || op->nodes != NULL) && req->popped_ns == 0)
         req->popped_ns = vgc_now_ns();
     if (dp->engine->ops->submit(dp->engine, op) == VGC_DONE) {
         vgc_op_done(dp, op);
@@ -171,11 +179,41 @@ static void take_times(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_
         dp->busy_ns += req->response.exec_ns;
 }
 
+/* Puts the number of the failed node in front of the engine's text. */
+static void name_node(struct vgc_op *op)
+{
+    char text[sizeof(op->error)];
+    if (op->status == VGC_STATUS_OK || op->status == VGC_STATUS_CANCELLED)
+        return;
+    memcpy(text, op->error, sizeof(text));
+    snprintf(op->error, sizeof(op->error), "node %u: %.*s", op->node, (int)sizeof(text) - 32, text);
+}
+
+static void end_graph(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
+{
+    if (req->workspace != NULL)
+        vgc_workspace_put(dp, req, op);
+    if (op->graph_start_ns != 0 && op->end_ns >= op->graph_start_ns) {
+        uint64_t start_ns = op->graph_start_ns;
+        req->response.queued_ns = start_ns > req->popped_ns ? start_ns - req->popped_ns : 0;
+        req->response.exec_ns = op->end_ns - start_ns;
+        dp->busy_ns += req->response.exec_ns;
+    }
+    name_node(op);
+    req->response.aux = op->output_bytes;
+    req->response.detail = op->detail;
+    vgc_complete(dp, req, op->status, 0);
+}
+
 void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op)
 {
     struct vgc_req *req = op->owner;
     if (req->launch_op == op)
         vgc_launch_unwatch(dp, req);
+    if (VGC_UNLIKELY(req->plan != NULL)) {
+        end_graph(dp, req, op);
+        return;
+    }
     if (VGC_UNLIKELY(req->workspace != NULL) && op->kind == VGC_OPK_LAUNCH)
         vgc_workspace_put(dp, req, op);
     take_times(dp, req, op);

@@ -90,6 +90,7 @@ int vgc_dp_context_free(struct vgc_dp *dp, uint32_t number)
     if (error == 0) {
         vgc_alloc_drop_of(dp, number, UINT32_MAX);
         vgc_arrays_drop_of(dp, number);
+        vgc_graphs_drop_of(dp, number);
         drop_events(dp, number);
         drop_output(dp, number);
         *context = (struct vgc_context){.serial = context->serial};

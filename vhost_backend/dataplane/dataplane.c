@@ -31,6 +31,8 @@ static bool work_once(struct vgc_dp *dp)
     bool busy = vgc_reap(dp);
     for (uint32_t i = 0; i < dp->num_active; i++)
         busy |= vgc_queue_serve(dp, dp->active[i]);
+    if (VGC_UNLIKELY(atomic_load_explicit(&dp->engine->poll_wanted, memory_order_relaxed)))
+        atomic_store(&dp->engine->poll_wanted, false);
     if (dp->engine->ops->poll != NULL && dp->engine->ops->poll(dp->engine)) {
         *(volatile uint64_t *)&dp->shared->pieces += 1;
         busy = true;
@@ -55,7 +57,8 @@ static bool prepare_to_sleep(struct vgc_dp *dp)
     atomic_store(&dp->engine->sleeping, true);
     for (uint32_t i = 0; i < dp->num_active; i++)
         missed |= vgc_vq_enable_kick(&dp->active[i]->vq);
-    return missed || atomic_load(&dp->engine->finished) != NULL || atomic_load(&dp->lock_wanted) != 0;
+    return missed || atomic_load(&dp->engine->finished) != NULL || atomic_load(&dp->engine->poll_wanted) ||
+           atomic_load(&dp->lock_wanted) != 0;
 }
 
 static void awake(struct vgc_dp *dp)
@@ -312,6 +315,7 @@ static void part_from_engine(struct vgc_dp *dp)
     for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
         vgc_queue_close(dp, &dp->queues[i]);
     cancel_all(dp);
+    vgc_graphs_drop_of(dp, 0);
     vgc_objects_free(dp);
     vgc_region_unmap_all(dp);
     vgc_dp_unlock(dp);

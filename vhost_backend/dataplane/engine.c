@@ -19,17 +19,28 @@ void vgc_engine_leave(struct vgc_engine *engine)
         engine->ops->leave(engine);
 }
 
+static void wake_sleeper(struct vgc_engine *engine)
+{
+    uint64_t one = 1;
+    if (!atomic_load(&engine->sleeping) || engine->wake_fd < 0)
+        return;
+    ssize_t written = write(engine->wake_fd, &one, sizeof(one));
+    (void)written; /* EAGAIN: readable already */
+}
+
 void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op)
 {
     struct vgc_op *first = atomic_load_explicit(&engine->finished, memory_order_relaxed);
     do
         op->next = first;
     while (!atomic_compare_exchange_weak(&engine->finished, &first, op)); /* seq_cst: before `sleeping` is read */
-    if (atomic_load(&engine->sleeping) && engine->wake_fd >= 0) {
-        uint64_t one = 1;
-        ssize_t written = write(engine->wake_fd, &one, sizeof(one));
-        (void)written; /* EAGAIN: readable already */
-    }
+    wake_sleeper(engine);
+}
+
+void vgc_engine_wake(struct vgc_engine *engine)
+{
+    atomic_store(&engine->poll_wanted, true); /* seq_cst: before `sleeping` is read */
+    wake_sleeper(engine);
 }
 
 struct vgc_op *vgc_engine_take_finished(struct vgc_engine *engine)
@@ -43,6 +54,38 @@ struct vgc_op *vgc_engine_take_finished(struct vgc_engine *engine)
         newest = next;
     }
     return oldest;
+}
+
+void vgc_op_load_node(struct vgc_op *op, uint32_t index)
+{
+    const struct vgc_node *node = &op->nodes[index];
+    op->node = index;
+    op->kind = node->kind;
+    op->dst = node->dst;
+    op->src = node->src;
+    op->size = node->size;
+    op->value = node->value;
+    op->unit = node->unit;
+    op->box = node->box;
+    if (node->kind == VGC_OPK_LAUNCH)
+        op->kernel = node->kernel; /* else that of an earlier node, which a deadline's text may name */
+    memcpy(op->grid, node->grid, sizeof(op->grid));
+    memcpy(op->block, node->block, sizeof(op->block));
+    op->shared_bytes = node->shared_bytes;
+    op->param_len = node->param_len;
+    op->params = node->params;
+    op->flags = node->flags;
+    op->progress = 0;
+    op->engine_private = NULL;
+    __atomic_store_n(&op->start_ns, 0, __ATOMIC_RELAXED);
+}
+
+bool vgc_op_next_node(struct vgc_op *op)
+{
+    if (op->nodes == NULL || op->status != VGC_STATUS_OK || op->node + 1 == op->num_nodes)
+        return false;
+    vgc_op_load_node(op, op->node + 1);
+    return true;
 }
 
 static void write_black_box(struct vgc_black_box *box, const struct vgc_op *op, enum vgc_status status, uint32_t detail,

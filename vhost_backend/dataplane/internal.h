@@ -12,7 +12,8 @@
  *   lock.c        the mutex; clock, wake-ups, reasons   arena.c     addresses reserved for the VM
  *   query.c       QUERY                                 quota.c     the memory quota, temporary buffers
  *   workspace.c   memory of launches while they run     array.c     arrays, COPY_BOX
- *   texture.c     textures and surfaces
+ *   texture.c     textures and surfaces                 graph.c     graphs, their launches
+ *   plan.c        the nodes of graphs
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -39,6 +40,7 @@ enum {
     VGC_MAX_PROGRAMS = 4096,
     VGC_MAX_CALLS = 64,  /* CALLs of a VM in flight at once */
     VGC_WORKSPACES = 32, /* streams of a VM with launches under way that need a workspace */
+    VGC_PLAN_ALIGN = 16, /* of each node's parameters */
     VGC_CALL_OPS = 2 * VGC_MAX_CALL_ARGS + 1,
     VGC_CALL_SPANS = VGC_MAX_CHAIN + 2 * VGC_MAX_CALL_ARGS,
 };
@@ -108,6 +110,30 @@ enum vgc_alloc_use {
     VGC_ALLOC_OBJECT, /* texture or surface */
 };
 
+/* Nodes of a graph. Not changed once they are read, so that launches use them while an update replaces them. */
+struct vgc_plan {
+    uint32_t refs; /* the graph's, and those of launches */
+    uint32_t num_nodes;
+    bool is_raw;                     /* the nodes are not read yet: there are `bytes` only */
+    uint32_t nodes_len;              /* bytes as the driver wrote them */
+    uint64_t charged;                /* bytes charged to the quota */
+    uint64_t checked;                /* value of dp->removals when what it names was last found */
+    uint64_t workspace_bytes;        /* most that a launch of it needs, see launch_bytes */
+    uint32_t workspace_node;         /* node that needs these */
+    const struct vgc_kernel *kernel; /* of the first LAUNCH, NULL: it has none */
+    struct vgc_node *nodes;
+    uint32_t *bodies; /* offset of each node's body in `bytes` */
+    uint8_t *params;  /* of all nodes, each 16-byte aligned */
+    uint8_t *bytes;   /* as the driver wrote them, copied once */
+};
+
+struct vgc_graph {
+    uint32_t id; /* 0: free */
+    uint32_t serial;
+    uint32_t context; /* engine's number */
+    struct vgc_plan *plan;
+};
+
 struct vgc_alloc {
     uint64_t address;
     uint64_t size;    /* as requested; accesses must lie within */
@@ -139,6 +165,8 @@ union vgc_body {
     struct vgc_body_texture_create texture_create;
     struct vgc_body_surface_create surface_create;
     struct vgc_body_object object;
+    struct vgc_body_graph_nodes graph_nodes;
+    struct vgc_body_graph graph;
 };
 
 /* Device memory for running launches: of one stream, which runs them one after the other. */
@@ -161,7 +189,9 @@ struct vgc_req {
     struct vgc_context *context; /* NULL, or the context whose in_flight counts this request */
     struct vgc_event *event;     /* NULL, or the event whose in_flight counts it */
     struct vgc_call *call;
-    bool in_line; /* in the context's line */
+    struct vgc_plan *plan; /* GRAPH_LAUNCH, or NULL */
+    uint32_t node_checked; /* number + 1 of a graph's node, which vgc_fail() names; 0: none */
+    bool in_line;          /* in the context's line */
     struct vgc_req *older, *newer;
     void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* acts at the line's front; NULL: leaves it when done */
     struct vgc_req *launch_prev, *launch_next;                /* in dp->launches, while launch_op is set */
@@ -291,6 +321,9 @@ struct vgc_dp {
     uint32_t num_contexts;
     struct vgc_event events[VGC_MAX_EVENTS];
     struct vgc_array arrays[VGC_MAX_ARRAYS];
+    struct vgc_graph graphs[VGC_MAX_GRAPHS];
+    uint64_t plan_bytes; /* of memory_used, charged for plans */
+    uint64_t removals;   /* +1 whenever something that a plan may name is gone */
     struct vgc_program programs[VGC_MAX_PROGRAMS];
     uint32_t num_programs;
     uint32_t program_serial;
@@ -468,6 +501,9 @@ void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size);
 /* Like vgc_temp_put(), for memory that is not to be used again. */
 void vgc_temp_free(struct vgc_dp *dp, uint64_t address, uint64_t size);
 void vgc_temp_drop_all(struct vgc_dp *dp);
+/* Makes a raw plan, charged to the quota, whose `bytes` the caller fills; NULL: no memory. */
+struct vgc_plan *vgc_plan_new(struct vgc_dp *dp, uint32_t num_nodes, uint32_t nodes_len);
+void vgc_plan_release(struct vgc_dp *dp, struct vgc_plan *plan);
 
 /* ---- array.c ---- */
 void vgc_serve_array_create(struct vgc_dp *dp, struct vgc_req *req);
@@ -485,6 +521,34 @@ void vgc_arrays_drop_of(struct vgc_dp *dp, uint32_t context);
 void vgc_serve_texture_create(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_surface_create(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_object_destroy(struct vgc_dp *dp, struct vgc_req *req);
+
+/* ---- graph.c ---- */
+void vgc_serve_graph_create(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_graph_update(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_graph_launch(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_graph_destroy(struct vgc_dp *dp, struct vgc_req *req);
+/* Drops every graph of a context; 0: of all. */
+void vgc_graphs_drop_of(struct vgc_dp *dp, uint32_t context);
+void vgc_graphs_save(const struct vgc_dp *dp, struct vgc_migration_graph *graphs);
+
+/* ---- plan.c ---- */
+/* Read the nodes of a raw plan, and look for what they name; false: the request was answered. The second one does what
+ * is left of that before a launch. */
+bool vgc_plan_read(struct vgc_dp *dp, struct vgc_req *req, struct vgc_plan *plan);
+bool vgc_plan_check(struct vgc_dp *dp, struct vgc_req *req, struct vgc_plan *plan);
+
+/* ---- what a request and a node of a graph share: launch.c, memory.c, array.c ---- */
+/* Check a body and set the arguments in `op`, which is initialised. False: the request was answered. Copies and fills
+ * of no bytes become a MARKER. */
+bool vgc_prepare_launch(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_launch *launch,
+                        struct vgc_op *op); /* all but op->params */
+bool vgc_prepare_copy_device(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy *copy,
+                             struct vgc_op *op);
+bool vgc_prepare_fill(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_fill *fill, struct vgc_op *op);
+bool vgc_prepare_copy_box(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy_box *box,
+                          struct vgc_op *op);
+/* Submits a prepared request, or completes it if it is a MARKER. */
+void vgc_submit_prepared(struct vgc_dp *dp, struct vgc_req *req);
 
 /* ---- launch.c ---- */
 void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req);

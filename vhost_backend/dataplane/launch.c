@@ -56,35 +56,43 @@ const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req
 
 /* ---- request ------------------------------------------------------------------------------------------------ */
 
-void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
+bool vgc_prepare_launch(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_launch *launch, struct vgc_op *op)
 {
-    const struct vgc_body_launch *launch = &req->body.launch;
-    if (!vgc_launch_flags_check(dp, req, launch->flags) ||
-        !vgc_expect_trailing(dp, req, sizeof(*launch), launch->param_len))
-        return;
+    if (!vgc_launch_flags_check(dp, req, launch->flags))
+        return false;
     struct vgc_function *function = vgc_function_find(dp, launch->function, vgc_context_number(dp, req->context));
     if (function == NULL) {
         vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no function %u", req->request.context,
                  launch->function);
-        return;
+        return false;
     }
     const struct vgc_kernel *kernel =
         vgc_launch_check(dp, req, function, launch->grid, launch->block, launch->shared_bytes);
     if (kernel == NULL)
-        return;
+        return false;
     if (launch->param_len != kernel->param_bytes || launch->param_len > VGC_MAX_PARAM_BYTES) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "%u bytes of parameters; %s has %u", launch->param_len,
                  function->short_name, kernel->param_bytes);
-        return;
+        return false;
     }
-    vgc_gather(req->chain.spans, sizeof(req->request) + sizeof(*launch), req->params, launch->param_len);
+    op->kernel = kernel;
+    memcpy(op->grid, launch->grid, sizeof(op->grid));
+    memcpy(op->block, launch->block, sizeof(op->block));
+    op->shared_bytes = launch->shared_bytes;
+    op->flags = launch->flags;
+    op->param_len = launch->param_len;
+    return true;
+}
+
+void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
+{
+    const struct vgc_body_launch *launch = &req->body.launch;
+    if (!vgc_expect_trailing(dp, req, sizeof(*launch), launch->param_len))
+        return;
     vgc_op_init(req, &req->op, VGC_OPK_LAUNCH);
-    req->op.kernel = kernel;
-    memcpy(req->op.grid, launch->grid, sizeof(req->op.grid));
-    memcpy(req->op.block, launch->block, sizeof(req->op.block));
-    req->op.shared_bytes = launch->shared_bytes;
-    req->op.flags = launch->flags;
-    req->op.param_len = launch->param_len;
+    if (!vgc_prepare_launch(dp, req, launch, &req->op))
+        return;
+    vgc_gather(req->chain.spans, sizeof(req->request) + sizeof(*launch), req->params, launch->param_len);
     req->op.params = req->params;
     if (vgc_workspace_get(dp, req, &req->op) != 0) {
         vgc_complete(dp, req, VGC_STATUS_OUT_OF_MEMORY, 0);

@@ -143,6 +143,7 @@ void vgc_serve_free(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     alloc->dying = true;
+    dp->removals++;
     vgc_line_wait(dp, req, free_now);
 }
 
@@ -196,39 +197,65 @@ void vgc_serve_copy_out(struct vgc_dp *dp, struct vgc_req *req)
     submit_copy(dp, req, VGC_OPK_COPY_OUT, count);
 }
 
-void vgc_serve_copy_device(struct vgc_dp *dp, struct vgc_req *req)
+void vgc_submit_prepared(struct vgc_dp *dp, struct vgc_req *req)
 {
-    const struct vgc_body_copy *copy = &req->body.copy;
-    if (copy->size != 0 &&
-        (!vgc_check_range(dp, req, copy->dst, copy->size) || !vgc_check_range(dp, req, copy->src, copy->size)))
-        return;
-    submit_copy(dp, req, VGC_OPK_COPY_DEVICE, 0);
+    if (req->op.kind == VGC_OPK_MARKER)
+        vgc_complete(dp, req, VGC_STATUS_OK, 0);
+    else
+        vgc_submit(dp, req, &req->op);
 }
 
-void vgc_serve_fill(struct vgc_dp *dp, struct vgc_req *req)
+bool vgc_prepare_copy_device(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy *copy,
+                             struct vgc_op *op)
 {
-    const struct vgc_body_fill *fill = &req->body.fill;
+    if (copy->size == 0) {
+        op->kind = VGC_OPK_MARKER;
+        return true;
+    }
+    if (!vgc_check_range(dp, req, copy->dst, copy->size) || !vgc_check_range(dp, req, copy->src, copy->size))
+        return false;
+    op->dst = copy->dst;
+    op->src = copy->src;
+    op->size = copy->size;
+    return true;
+}
+
+void vgc_serve_copy_device(struct vgc_dp *dp, struct vgc_req *req)
+{
+    vgc_op_init(req, &req->op, VGC_OPK_COPY_DEVICE);
+    if (vgc_prepare_copy_device(dp, req, &req->body.copy, &req->op))
+        vgc_submit_prepared(dp, req);
+}
+
+bool vgc_prepare_fill(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_fill *fill, struct vgc_op *op)
+{
     uint32_t unit = fill->unit;
     if (fill->reserved != 0) {
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved is %#x; allowed: 0", fill->reserved);
-        return;
+        return false;
     }
     if ((unit != 1 && unit != 2 && unit != 4 && unit != 8) || fill->size % unit != 0 || fill->dst % unit != 0) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT,
                  "unit %u, size %lu, address %#lx; allowed: units of 1, 2, 4 or 8 bytes, whole and aligned", unit,
                  (unsigned long)fill->size, (unsigned long)fill->dst);
-        return;
+        return false;
     }
     if (fill->size == 0) {
-        vgc_complete(dp, req, VGC_STATUS_OK, 0);
-        return;
+        op->kind = VGC_OPK_MARKER;
+        return true;
     }
     if (!vgc_check_range(dp, req, fill->dst, fill->size))
-        return;
+        return false;
+    op->dst = fill->dst;
+    op->size = fill->size;
+    op->value = fill->value;
+    op->unit = unit;
+    return true;
+}
+
+void vgc_serve_fill(struct vgc_dp *dp, struct vgc_req *req)
+{
     vgc_op_init(req, &req->op, VGC_OPK_FILL);
-    req->op.dst = fill->dst;
-    req->op.size = fill->size;
-    req->op.value = fill->value;
-    req->op.unit = unit;
-    vgc_submit(dp, req, &req->op);
+    if (vgc_prepare_fill(dp, req, &req->body.fill, &req->op))
+        vgc_submit_prepared(dp, req);
 }

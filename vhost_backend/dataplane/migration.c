@@ -14,6 +14,8 @@ _Static_assert(sizeof(((struct vgc_migration_state *)0)->events) / sizeof(struct
                "vgc_migration_state.events");
 _Static_assert(sizeof(((struct vgc_migration_state *)0)->arrays) / sizeof(struct vgc_migration_array) == VGC_MAX_ARRAYS,
                "vgc_migration_state.arrays");
+_Static_assert(sizeof(((struct vgc_migration_state *)0)->graphs) / sizeof(struct vgc_migration_graph) == VGC_MAX_GRAPHS,
+               "vgc_migration_state.graphs");
 _Static_assert(sizeof(((struct vgc_migration_array *)0)->shape) == sizeof(struct vgc_body_array_create),
                "vgc_migration_array.shape");
 _Static_assert((int)VGC_MIGRATION_PROGRAMS == (int)VGC_MAX_PROGRAMS, "vgc_migration_state.program_serials");
@@ -101,6 +103,7 @@ static void save_objects(const struct vgc_dp *dp, struct vgc_migration_state *st
         state->events[i] =
             (struct vgc_migration_event){dp->events[i].id, dp->events[i].serial, dp->events[i].context, 0};
     save_arrays(dp, state);
+    vgc_graphs_save(dp, state->graphs);
     for (uint32_t i = 0; i < VGC_MAX_PROGRAMS; i++)
         state->program_serials[i] = dp->programs[i].serial;
     for (uint32_t i = 0; i < dp->num_allocs; i++)
@@ -231,6 +234,8 @@ static int load_objects(struct vgc_dp *dp, const struct vgc_migration_state *sta
         error = load_alloc(dp, &allocs[i], why);
     for (uint32_t i = 0; i < VGC_MAX_ARRAYS && error == 0; i++)
         error = load_array(dp, &state->arrays[i], i, why);
+    for (uint32_t i = 0; i < VGC_MAX_GRAPHS; i++)
+        dp->graphs[i].serial = state->graphs[i].serial & MAX_SERIAL;
     for (uint32_t i = 0; i < VGC_MAX_PROGRAMS; i++)
         dp->programs[i].serial = state->program_serials[i] & MAX_SERIAL;
     dp->function_serial = state->function_serial & MAX_SERIAL;

@@ -139,19 +139,44 @@ static void append(struct null_engine *self, struct vgc_op *op)
     *last = op;
 }
 
+static bool waits(const struct vgc_op *op)
+{
+    enum vgc_null_behaviour behaviour = behaviour_of(op);
+    return behaviour == VGC_NULL_HOLD || behaviour == VGC_NULL_LATER;
+}
+
+/* Runs an operation, or the nodes of a graph up to one that waits; false: it waits. */
+static bool run_on(struct vgc_engine *engine, struct vgc_op *op)
+{
+    do {
+        if (waits(op)) {
+            __atomic_store_n(&op->start_ns, vgc_now_ns(), __ATOMIC_RELAXED);
+            return false;
+        }
+        run(engine, op);
+    } while (vgc_op_next_node(op));
+    return true;
+}
+
+static void begin_graph(struct vgc_op *op)
+{
+    if (op->nodes != NULL && op->graph_start_ns == 0)
+        op->graph_start_ns = vgc_now_ns();
+}
+
 static int null_submit(struct vgc_engine *engine, struct vgc_op *op)
 {
     struct null_engine *self = self_of(engine);
-    enum vgc_null_behaviour behaviour = behaviour_of(op);
-    bool waits = behaviour == VGC_NULL_HOLD || behaviour == VGC_NULL_LATER;
-    if (VGC_LIKELY(self->waiting == NULL && !waits)) {
-        run(engine, op);
-        return VGC_DONE;
+    if (VGC_UNLIKELY(self->waiting != NULL) && is_behind(self, op)) {
+        if (waits(op))
+            __atomic_store_n(&op->start_ns, vgc_now_ns(), __ATOMIC_RELAXED);
+        append(self, op);
+        return VGC_QUEUED;
     }
-    if (behaviour == VGC_NULL_HOLD || behaviour == VGC_NULL_LATER)
-        __atomic_store_n(&op->start_ns, vgc_now_ns(), __ATOMIC_RELAXED);
-    if (!waits && !is_behind(self, op)) {
-        run(engine, op);
+    begin_graph(op);
+    if (VGC_LIKELY(run_on(engine, op))) {
+        if (op->nodes != NULL)
+            op->end_ns = vgc_now_ns();
         return VGC_DONE;
     }
     append(self, op);
@@ -166,12 +191,17 @@ static bool may_go(const struct null_engine *self, const struct vgc_op *op, cons
     return behaviour_of(op) != VGC_NULL_HOLD || self->released;
 }
 
-static void finish(struct vgc_engine *engine, struct vgc_op *op)
+/* Runs an operation that need not wait any more; false: it is a graph that waits again. */
+static bool finish(struct vgc_engine *engine, struct vgc_op *op)
 {
+    begin_graph(op);
     run(engine, op);
-    if (op->start_ns != 0)
+    if (vgc_op_next_node(op) && !run_on(engine, op))
+        return false;
+    if (op->start_ns != 0 || op->nodes != NULL)
         op->end_ns = vgc_now_ns();
     vgc_engine_finish(engine, op);
+    return true;
 }
 
 /* Runs operations that need not wait any more. */
@@ -187,12 +217,10 @@ static bool null_poll(struct vgc_engine *engine)
     self->waiting = NULL;
     while (op != NULL) {
         struct vgc_op *next = op->next;
-        if (may_go(self, op, self->waiting)) {
-            finish(engine, op);
-            any = true;
-        } else {
+        bool goes = may_go(self, op, self->waiting);
+        if (!goes || !finish(engine, op))
             append(self, op);
-        }
+        any |= goes;
         op = next;
     }
     self->released = false;
@@ -239,6 +267,7 @@ static const struct vgc_engine_ops NULL_OPS = {
     .restore = null_restore,
     .put_texture = null_put_texture,
     .submit = null_submit,
+    .graphs = true,
     .launch_bytes = null_launch_bytes,
     .poll = null_poll,
     .describe = null_describe,

@@ -92,6 +92,7 @@ void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     program->dying = true;
+    dp->removals++;
     vgc_line_wait(dp, req, vgc_serve_cold);
 }
 
@@ -307,6 +308,7 @@ static void program_remove(struct vgc_dp *dp, struct vgc_program *program)
     vgc_alloc_drop_of(dp, 0, program_index);
     forget_order(dp, program_index);
     dp->memory_used -= program->charged;
+    dp->removals++;
     *program = (struct vgc_program){.serial = program->serial};
 }
 

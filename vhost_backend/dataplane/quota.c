@@ -1,6 +1,8 @@
-/* The VM's memory quota: what is charged to it, and buffers that are kept for later requests until they must give way.
- */
+/* The VM's memory quota: what is charged to it, and buffers that are kept for later requests until they must give way,
+ * and the worker's own memory for the nodes of graphs. */
 #include "internal.h"
+
+#include <stdlib.h>
 
 uint64_t vgc_charge_of(const struct vgc_dp *dp, uint64_t size)
 {
@@ -82,4 +84,39 @@ void vgc_temp_drop_all(struct vgc_dp *dp)
             vgc_temp_free(dp, dp->temps[i].address, dp->temps[i].size);
         dp->temps[i] = (struct vgc_temp){0};
     }
+}
+
+struct vgc_plan *vgc_plan_new(struct vgc_dp *dp, uint32_t num_nodes, uint32_t nodes_len)
+{
+    size_t nodes = num_nodes * sizeof(struct vgc_node);
+    size_t bodies = num_nodes * sizeof(uint32_t);
+    size_t params = (size_t)nodes_len + num_nodes * (size_t)VGC_PLAN_ALIGN;
+    size_t head = (sizeof(struct vgc_plan) + nodes + bodies + VGC_PLAN_ALIGN - 1) & ~(size_t)(VGC_PLAN_ALIGN - 1);
+    uint64_t charge = vgc_charge_of(dp, head + params + nodes_len);
+    if (vgc_memory_charge(dp, charge) != 0)
+        return NULL;
+    uint8_t *memory =
+        aligned_alloc(VGC_PLAN_ALIGN, (head + params + nodes_len + VGC_PLAN_ALIGN) & ~(size_t)(VGC_PLAN_ALIGN - 1));
+    if (memory == NULL) {
+        dp->memory_used -= charge;
+        return NULL;
+    }
+    struct vgc_plan *plan = (struct vgc_plan *)(void *)memory;
+    *plan =
+        (struct vgc_plan){.refs = 1, .num_nodes = num_nodes, .nodes_len = nodes_len, .charged = charge, .is_raw = true};
+    plan->nodes = (struct vgc_node *)(void *)(plan + 1);
+    plan->bodies = (uint32_t *)(void *)(plan->nodes + num_nodes);
+    plan->params = memory + head;
+    plan->bytes = plan->params + params;
+    dp->plan_bytes += charge;
+    return plan;
+}
+
+void vgc_plan_release(struct vgc_dp *dp, struct vgc_plan *plan)
+{
+    if (--plan->refs != 0)
+        return;
+    dp->memory_used -= plan->charged;
+    dp->plan_bytes -= plan->charged;
+    free(plan);
 }

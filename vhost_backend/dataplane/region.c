@@ -106,6 +106,7 @@ static void unmap(struct vgc_dp *dp, struct vgc_mapping *mapping)
         dp->engine->ops->map_region(dp->engine, NULL, 0, &dp->region_address);
         dp->region = NULL;
         dp->region_address = 0;
+        dp->removals++;
     }
     unguard(mapping->base);
     vgc_arena_unmap(dp->engine, mapping->base, mapping->mapped_size);
@@ -216,6 +217,7 @@ static void tell_engine(struct vgc_dp *dp)
         dp->engine->ops->map_region(dp->engine, NULL, 0, &dp->region_address);
     dp->region_address = 0;
     dp->region = largest;
+    dp->removals++;
     if (dp->engine->ops->map_region(dp->engine, largest->host, largest->size, &dp->region_address) != 0)
         dp->region_address = 0;
 }

@@ -44,6 +44,10 @@ static const struct operation OPERATIONS[] = {
     [VGC_OP_TEXTURE_CREATE] = {vgc_serve_texture_create, sizeof(struct vgc_body_texture_create), NEEDS_CONTEXT},
     [VGC_OP_SURFACE_CREATE] = {vgc_serve_surface_create, sizeof(struct vgc_body_surface_create), NEEDS_CONTEXT},
     [VGC_OP_OBJECT_DESTROY] = {vgc_serve_object_destroy, sizeof(struct vgc_body_object), NEEDS_CONTEXT},
+    [VGC_OP_GRAPH_CREATE] = {vgc_serve_graph_create, sizeof(struct vgc_body_graph_nodes), NEEDS_CONTEXT | TRAILING},
+    [VGC_OP_GRAPH_UPDATE] = {vgc_serve_graph_update, sizeof(struct vgc_body_graph_nodes), NEEDS_CONTEXT | TRAILING},
+    [VGC_OP_GRAPH_LAUNCH] = {vgc_serve_graph_launch, sizeof(struct vgc_body_graph), NEEDS_CONTEXT},
+    [VGC_OP_GRAPH_DESTROY] = {vgc_serve_graph_destroy, sizeof(struct vgc_body_graph), NEEDS_CONTEXT},
 };
 
 /* NOP: with a context it ends in order with its stream, without one at once. */
@@ -128,6 +132,8 @@ static void reset(struct vgc_req *req)
     req->context = NULL;
     req->event = NULL;
     req->call = NULL;
+    req->plan = NULL;
+    req->node_checked = 0;
     req->in_line = false;
     req->at_front = NULL;
     req->launch_op = NULL;

@@ -157,7 +157,7 @@ void vgc_dp_release(struct vgc_dp *dp);
 /* Number of requests that are not returned yet. Those of rings that are stopped or broken may stay for ever. */
 uint32_t vgc_dp_in_flight(struct vgc_dp *dp);
 
-enum { VGC_MIGRATION_MAGIC = 0x564D4756, VGC_MIGRATION_VERSION = 2, VGC_MIGRATION_PROGRAMS = 4096 };
+enum { VGC_MIGRATION_MAGIC = 0x564D4756, VGC_MIGRATION_VERSION = 3, VGC_MIGRATION_PROGRAMS = 4096 };
 
 struct vgc_migration_context {
     uint32_t id; /* the driver's; 0: free */
@@ -187,6 +187,15 @@ struct vgc_migration_array {
     uint32_t shape[8]; /* struct vgc_body_array_create */
 };
 
+struct vgc_migration_graph {
+    uint32_t id; /* 0: free */
+    uint32_t serial;
+    uint32_t context; /* engine's number */
+    uint32_t num_nodes;
+    uint32_t nodes_len; /* bytes, which are migrated apart */
+    uint32_t reserved;
+};
+
 /* State of the data plane, without programs, contents of device memory and printed text. */
 struct vgc_migration_state {
     uint32_t magic;
@@ -200,6 +209,7 @@ struct vgc_migration_state {
     struct vgc_migration_context contexts[256];
     struct vgc_migration_event events[4096];
     struct vgc_migration_array arrays[1024];
+    struct vgc_migration_graph graphs[1024];
     uint32_t program_serials[4096]; /* per table entry, so that ids are not used again too soon */
 };
 
@@ -211,6 +221,11 @@ int vgc_dp_save(struct vgc_dp *dp, struct vgc_migration_state *state, struct vgc
                 char *why);
 int vgc_dp_load(struct vgc_dp *dp, const struct vgc_migration_state *state, const struct vgc_migration_alloc *allocs,
                 char *why);
+
+/* Copy the nodes of the graph at a place of the table, and put it into another worker. -ENOENT: no graph; -ERANGE: it
+ * has another size; -EINVAL: it cannot be a graph; -EDQUOT: it is beyond the quota. */
+int vgc_dp_save_graph(struct vgc_dp *dp, uint32_t index, void *nodes, uint32_t size);
+int vgc_dp_load_graph(struct vgc_dp *dp, uint32_t index, const struct vgc_migration_graph *graph, const void *nodes);
 
 /* Like vgc_dp_program_add and vgc_dp_function_add, with the id from the source; in order of loading. -EINVAL: the id is
  * invalid; -EEXIST: it is taken. */

@@ -72,6 +72,25 @@ struct vgc_kernel {
     void *engine_private;
 };
 
+/* An operation of a graph, with the arguments of the vgc_op of its kind: COPY_DEVICE, FILL, LAUNCH, COPY_BOX, MARKER.
+ */
+struct vgc_node {
+    enum vgc_op_kind kind;
+    uint64_t dst;
+    uint64_t src;
+    uint64_t size;
+    uint64_t value;
+    uint32_t unit;
+    struct vgc_box box;
+    const struct vgc_kernel *kernel; /* NULL unless it is a LAUNCH */
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared_bytes;
+    uint32_t param_len;
+    const uint8_t *params;
+    uint32_t flags;
+};
+
 /* An operation. Allocated by the data plane; owned by the engine from submit (VGC_QUEUED) to finish. */
 struct vgc_op {
     enum vgc_op_kind kind;
@@ -95,6 +114,12 @@ struct vgc_op {
     const uint8_t *params; /* private copy, 16-byte aligned */
     uint32_t flags;        /* LAUNCH: enum vgc_launch_flag */
     uint64_t workspace;    /* LAUNCH: see launch_bytes; 0: none */
+    /* A graph: the operation is one of its nodes after the other, see vgc_op_next_node() */
+    const struct vgc_node
+        *nodes; /* NULL: not a graph; else in an order in which they can be done, valid until finish */
+    uint32_t num_nodes;
+    uint32_t node;           /* number of the node that the operation is now */
+    uint64_t graph_start_ns; /* start of the first node; start_ns is the running launch's, 0 while none runs */
     /* origin of the request, for the black box */
     uint16_t queue;
     uint16_t head;
@@ -109,6 +134,7 @@ struct vgc_op {
     /* for the engine while it owns the operation */
     struct vgc_op *next;
     uint64_t progress;
+    uint32_t first_node; /* of the nodes of a graph that were submitted together; the last one is `node` */
     void *engine_private;
 };
 
@@ -133,6 +159,9 @@ struct vgc_engine_ops {
     /* Starts or queues an operation behind the earlier ones of its (context, stream).
      * VGC_DONE: finished already, with results in `op`. VGC_QUEUED: the engine will call vgc_engine_finish(). */
     int (*submit)(struct vgc_engine *engine, struct vgc_op *op);
+
+    /* The engine carries out operations that are graphs. */
+    bool graphs;
 
     /* Bytes of device memory that a LAUNCH needs while it runs, beside what it accesses. op->workspace is the address
      * of as many, with any contents; launches of the same stream may have the same. The engine sets it to 0 if the
@@ -226,6 +255,7 @@ struct vgc_engine {
     struct vgc_dp *dp;                 /* data plane that calls this engine, or NULL; see vgc_engine_enter */
     _Atomic(struct vgc_op *) finished; /* Treiber stack of finished ops, newest first */
     atomic_bool sleeping;              /* the data plane sleeps on wake_fd */
+    atomic_bool poll_wanted;           /* see vgc_engine_wake */
     int wake_fd;                       /* eventfd */
     /* Offset from elements' times to CLOCK_MONOTONIC, its largest error when it was measured, and the time of that
      * (CLOCK_MONOTONIC). Valid after control_attach; may change at any time. */
@@ -266,6 +296,15 @@ void vgc_engine_leave(struct vgc_engine *engine);
 
 /* Returns a finished operation to the data plane and wakes that if it sleeps. Callable from any thread. */
 void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op);
+
+/* Makes the data plane call `poll` soon, though no operation is finished. Callable from any thread. */
+void vgc_engine_wake(struct vgc_engine *engine);
+
+/* Makes a graph, whose node is done, its next node: arguments, `progress` and `engine_private` are as those of a new
+ * operation. False: it has no more nodes, one has failed, or it is no graph; then the operation is to be finished. */
+bool vgc_op_next_node(struct vgc_op *op);
+/* Makes a graph its node `index`, whatever it was before. */
+void vgc_op_load_node(struct vgc_op *op, uint32_t index);
 
 /* Takes all finished operations, oldest first, linked by `next`. */
 struct vgc_op *vgc_engine_take_finished(struct vgc_engine *engine);

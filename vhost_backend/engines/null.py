@@ -70,7 +70,7 @@ class NullEngine(Engine):
     def __init__(self, pes: int) -> None:
         self.name = "null"
         self.num_pes = pes
-        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_TEXTURES
+        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_TEXTURES | lib.VGC_F_GRAPHS
         self.handle = lib.vgc_null_engine_new(pes)
         if self.handle == ffi.NULL:
             raise EngineError("no memory for the null engine")

@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0xf4285b14cb9e9797ull
+#define VGC_WIRE_FINGERPRINT 0xf0d3c0456178194ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -25,6 +25,9 @@
 #define VGC_MAX_ARRAY_EXTENT 131072
 #define VGC_MAX_ARRAY_DEPTH 16384
 #define VGC_MAX_LINEAR_TEXELS 134217728
+#define VGC_MAX_GRAPHS 1024
+#define VGC_MAX_GRAPH_NODES 16384
+#define VGC_MAX_GRAPH_BYTES 4194304
 #define VGC_MAX_NAME 1024
 #define VGC_MAX_PARAM_BYTES 32764
 #define VGC_MAX_CALL_ARGS 64
@@ -64,6 +67,10 @@ enum vgc_opcode {
     VGC_OP_TEXTURE_CREATE = 0x73,
     VGC_OP_SURFACE_CREATE = 0x74,
     VGC_OP_OBJECT_DESTROY = 0x75,
+    VGC_OP_GRAPH_CREATE = 0x80,
+    VGC_OP_GRAPH_UPDATE = 0x81,
+    VGC_OP_GRAPH_LAUNCH = 0x82,
+    VGC_OP_GRAPH_DESTROY = 0x83,
 };
 
 /* Outcome of a request. Errors may carry a UTF-8 text as the response's payload. */
@@ -109,6 +116,7 @@ enum vgc_health {
 #define VGC_F_REGION_ADDRESS 0x4ull
 #define VGC_F_BINARY_PROGRAMS 0x8ull
 #define VGC_F_TEXTURES 0x10ull
+#define VGC_F_GRAPHS 0x20ull
 
 /* Bits of ``flags`` in a ``LAUNCH`` and a ``CALL``. */
 enum vgc_launch_flag {
@@ -227,7 +235,7 @@ struct vgc_response {
     uint32_t status;
     uint32_t detail; /* engine's own error code, 0 if none */
     uint64_t value; /* the opcode's result (an id, an address) */
-    uint64_t aux; /* a second result; the payload's whole length, if it was cut short; for LAUNCH and CALL: bytes printed */
+    uint64_t aux; /* a second result; the payload's whole length, if it was cut short; for LAUNCH, CALL and GRAPH_LAUNCH: bytes printed */
     uint64_t queued_ns; /* from pop to start on the engine */
     uint64_t exec_ns; /* from start to end on the engine */
     uint32_t payload_len; /* bytes written after this struct */
@@ -416,6 +424,26 @@ struct vgc_body_surface_create {
 /* OBJECT_DESTROY */
 struct vgc_body_object {
     uint64_t object;
+};
+
+/* GRAPH_CREATE and GRAPH_UPDATE; `nodes_len` bytes follow: `num_nodes` nodes, one behind the other. */
+struct vgc_body_graph_nodes {
+    uint32_t graph; /* 0 for GRAPH_CREATE */
+    uint32_t num_nodes; /* 1 to MAX_GRAPH_NODES */
+    uint32_t nodes_len; /* at most MAX_GRAPH_BYTES */
+    uint32_t reserved;
+};
+
+/* First bytes of a graph's node; `num_deps` u32, the opcode's body and, for LAUNCH, its parameters follow. */
+struct vgc_graph_node {
+    uint32_t opcode; /* NOP, COPY_DEVICE, FILL, LAUNCH or COPY_BOX */
+    uint32_t num_deps; /* nodes that end before this one starts: indices of nodes before it */
+};
+
+/* GRAPH_LAUNCH and GRAPH_DESTROY */
+struct vgc_body_graph {
+    uint32_t graph;
+    uint32_t reserved;
 };
 
 /* Payload of a PROGRAM_LOAD response: this header, functions, params, globals, strings, log. */
@@ -660,6 +688,17 @@ _Static_assert(offsetof(struct vgc_body_surface_create, array) == 0, "vgc_body_s
 _Static_assert(offsetof(struct vgc_body_surface_create, level) == 4, "vgc_body_surface_create.level");
 _Static_assert(sizeof(struct vgc_body_object) == 8, "vgc_body_object");
 _Static_assert(offsetof(struct vgc_body_object, object) == 0, "vgc_body_object.object");
+_Static_assert(sizeof(struct vgc_body_graph_nodes) == 16, "vgc_body_graph_nodes");
+_Static_assert(offsetof(struct vgc_body_graph_nodes, graph) == 0, "vgc_body_graph_nodes.graph");
+_Static_assert(offsetof(struct vgc_body_graph_nodes, num_nodes) == 4, "vgc_body_graph_nodes.num_nodes");
+_Static_assert(offsetof(struct vgc_body_graph_nodes, nodes_len) == 8, "vgc_body_graph_nodes.nodes_len");
+_Static_assert(offsetof(struct vgc_body_graph_nodes, reserved) == 12, "vgc_body_graph_nodes.reserved");
+_Static_assert(sizeof(struct vgc_graph_node) == 8, "vgc_graph_node");
+_Static_assert(offsetof(struct vgc_graph_node, opcode) == 0, "vgc_graph_node.opcode");
+_Static_assert(offsetof(struct vgc_graph_node, num_deps) == 4, "vgc_graph_node.num_deps");
+_Static_assert(sizeof(struct vgc_body_graph) == 8, "vgc_body_graph");
+_Static_assert(offsetof(struct vgc_body_graph, graph) == 0, "vgc_body_graph.graph");
+_Static_assert(offsetof(struct vgc_body_graph, reserved) == 4, "vgc_body_graph.reserved");
 _Static_assert(sizeof(struct vgc_program_table) == 32, "vgc_program_table");
 _Static_assert(offsetof(struct vgc_program_table, num_functions) == 0, "vgc_program_table.num_functions");
 _Static_assert(offsetof(struct vgc_program_table, num_params) == 4, "vgc_program_table.num_params");

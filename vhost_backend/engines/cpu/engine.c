@@ -77,6 +77,7 @@ static const struct vgc_engine_ops CPU_OPS = {
     .map_region = cpu_map_region,
     .put_texture = cpu_put_texture,
     .submit = cpu_submit,
+    .graphs = true,
     .launch_bytes = cpu_launch_bytes,
     .poll = cpu_poll,
     .describe = cpu_describe_op,

@@ -50,7 +50,9 @@ class CpuEngine(Engine):
     def __init__(self, pes: int, *, names_code: bool = False) -> None:
         self.num_pes = pes
         self.names_code = names_code
-        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS | lib.VGC_F_TEXTURES
+        self.features = (
+            lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS | lib.VGC_F_TEXTURES | lib.VGC_F_GRAPHS
+        )
         self.name = f"CPU, {pes} PEs: {_processor()}"[:63]
         self._why = ffi.new("char[]", lib.VGC_CPU_WHY)
         self.handle = lib.vgc_cpu_engine_new(pes, self._why)

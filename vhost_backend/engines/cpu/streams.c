@@ -264,17 +264,35 @@ static bool start(struct cpu_engine *engine, struct vgc_op *op)
     }
 }
 
+/* Starts the head of a stream, and further nodes of a graph if their predecessors are finished at once; true if it is
+ * finished already. Lock held. */
+static bool start_nodes(struct cpu_engine *engine, struct vgc_op *op)
+{
+    if (op->nodes != NULL && op->graph_start_ns == 0)
+        op->graph_start_ns = cpu_now_ns();
+    do {
+        if (!start(engine, op))
+            return false;
+    } while (vgc_op_next_node(op));
+    return true;
+}
+
 /* Finishes the head of a stream and starts the operations that follow. Lock held. */
 static void retire(struct cpu_engine *engine, struct vgc_op *op)
 {
     struct cpu_stream *stream = stream_of(engine, op);
     for (;;) {
         struct vgc_op *done = stream->head;
+        if (vgc_op_next_node(done) && !start_nodes(engine, done)) {
+            if (done->kind != VGC_OPK_LAUNCH)
+                vgc_engine_wake(&engine->base); /* copies and fills are done by poll */
+            return;
+        }
         stream->head = done->next;
         if (stream->head == NULL)
             stream->tail = NULL;
-        bool next_is_done = stream->head != NULL && start(engine, stream->head);
-        if (done->start_ns != 0)
+        bool next_is_done = stream->head != NULL && start_nodes(engine, stream->head);
+        if (done->start_ns != 0 || done->nodes != NULL)
             done->end_ns = cpu_now_ns();
         vgc_engine_finish(&engine->base, done);
         if (!next_is_done)
@@ -343,13 +361,15 @@ int cpu_submit(struct vgc_engine *base, struct vgc_op *op)
     struct cpu_stream *stream = stream_of(engine, op);
     number_event(engine, op);
     bool idle = stream->head == NULL;
-    if (idle && is_short(op)) {
+    if (idle && op->nodes == NULL && is_short(op)) {
         pthread_mutex_unlock(&engine->lock);
         while (!advance_copy(engine, op, op->size))
             ;
         return VGC_DONE;
     }
-    if (idle && start(engine, op)) {
+    if (idle && start_nodes(engine, op)) {
+        if (op->nodes != NULL)
+            op->end_ns = cpu_now_ns();
         release_waits(engine);
         pthread_mutex_unlock(&engine->lock);
         return VGC_DONE;
@@ -371,7 +391,7 @@ bool cpu_poll(struct vgc_engine *base)
     pthread_mutex_lock(&engine->lock);
     struct vgc_op *op = engine->copies;
     pthread_mutex_unlock(&engine->lock);
-    if (op->start_ns == 0)
+    if (op->start_ns == 0 && op->nodes == NULL)
         op->start_ns = cpu_now_ns();
     bool complete = advance_copy(engine, op, CPU_COPY_SLICE);
     if (!complete)

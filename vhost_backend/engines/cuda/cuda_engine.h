@@ -35,6 +35,7 @@ enum {
     CUDA_LANE_COMMANDS = 64, /* of a lane, submitted and not finished; an operation alone in its lane may have more */
     CUDA_COMMANDS = 256,     /* of all lanes */
     CUDA_COMMANDS_MAX = 512, /* of all lanes, up to which a lane without any may submit one operation */
+    CUDA_BATCH = 32,         /* of a graph, submitted at once */
     CUDA_STREAMS = 256,      /* number of CUstreams */
     CUDA_MARKS = 128,        /* markers of a CUstream that were not seen yet */
     CUDA_EVENTS = 1024,      /* CUevents kept for later use */
@@ -321,6 +322,7 @@ drv_result cuda_stream_look(struct cuda_engine *engine, struct cuda_stream *stre
 /* ---- submit.c ---- */
 /* Approximate number of driver calls of an operation; the same at every call. */
 uint32_t cuda_cost(const struct vgc_op *op);
+uint32_t cuda_node_cost(const struct vgc_op *op); /* of a graph's current node */
 drv_result cuda_submit(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op);
 
 /* ---- step.c ---- */

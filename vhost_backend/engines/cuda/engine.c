@@ -14,7 +14,7 @@ enum { LANES = (VGC_MAX_CONTEXTS + 1) * VGC_MAX_STREAMS };
 static bool is_void(const struct cuda_lane *lane, const struct vgc_op *op)
 {
     bool waits_for_nothing = op->kind == VGC_OPK_EVENT_WAIT && op->engine_private == NULL;
-    return lane->head == NULL && (op->kind == VGC_OPK_MARKER || waits_for_nothing);
+    return lane->head == NULL && op->nodes == NULL && (op->kind == VGC_OPK_MARKER || waits_for_nothing);
 }
 
 static int submit(struct vgc_engine *base, struct vgc_op *op)
@@ -180,6 +180,7 @@ static const struct vgc_engine_ops CUDA_OPS = {
     .alloc_at = cuda_alloc_at,
     .map_region = cuda_map_region,
     .submit = submit,
+    .graphs = true,
     .poll = cuda_poll,
     .nap_ns = cuda_nap_ns,
     .enter = enter,

@@ -58,7 +58,7 @@ class CudaEngine(Engine):
         self._stderr = Capture(2, "cuda-errors")
         self.num_pes = self._partition.given
         self.name = _name(self._device, self.num_pes)
-        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
+        self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS | lib.VGC_F_GRAPHS
         if options.binaries:
             self.features |= lib.VGC_F_BINARY_PROGRAMS
         try:

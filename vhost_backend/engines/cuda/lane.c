@@ -3,10 +3,31 @@
  * Operations submitted between two markers are a group and end together. A group's time begins when it becomes the
  * oldest of its lane. Its first launch carries that time for the deadline watch, so no launch may share a group with
  * long operations: kernels have a group of their own until one of their launches was short, and no launch shares a
- * group with a wait. */
+ * group with a wait.
+ *
+ * A graph is submitted in batches of nodes. Each batch is a group of its own; then the graph is pending again. */
 #include "cuda_engine.h"
 
 #include <stdio.h>
+
+/* ---- graphs ------------------------------------------------------------------------------------------------- */
+
+/* True if a kernel of the operation may run when it is submitted. */
+static bool is_launch(const struct vgc_op *op)
+{
+    return op->nodes != NULL ? op->kernel != NULL : op->kind == VGC_OPK_LAUNCH;
+}
+
+/* Launches of a submitted operation: a graph has those of its batch. */
+static uint32_t launches_of(const struct vgc_op *op)
+{
+    uint32_t count = 0;
+    if (op->nodes == NULL)
+        return op->kind == VGC_OPK_LAUNCH;
+    for (uint32_t i = op->first_node; i <= op->node; i++)
+        count += op->nodes[i].kind == VGC_OPK_LAUNCH;
+    return count;
+}
 
 /* ---- list of lanes that have operations --------------------------------------------------------------------- */
 
@@ -72,6 +93,8 @@ static bool may_print(const struct cuda_engine *engine, const struct vgc_op *op)
 static bool may_submit(const struct cuda_engine *engine, const struct cuda_lane *lane)
 {
     const struct vgc_op *op = lane->pending;
+    if (op->nodes != NULL && lane->stream != NULL && lane->stream->issued - lane->stream->seen + 2 > CUDA_MARKS)
+        return false; /* a batch has markers on both sides */
     if (engine->draining || lane->alone)
         return false;
     if ((cuda_in_steps(op) || prints(op)) && has_submitted(lane))
@@ -90,7 +113,7 @@ static void start_group(struct cuda_lane *lane, uint64_t now_ns)
 {
     lane->group_start_ns = now_ns;
     for (struct vgc_op *op = lane->head; op != lane->pending && op->progress == lane->head->progress; op = op->next)
-        if (op->kind == VGC_OPK_LAUNCH) {
+        if (is_launch(op)) {
             __atomic_store_n(&op->start_ns, now_ns, __ATOMIC_RELAXED);
             return;
         }
@@ -105,7 +128,7 @@ static void join_group(struct cuda_engine *engine, struct cuda_lane *lane, struc
     engine->commands += cuda_cost(op);
     lane->open_ops++;
     lane->open_waits |= op->kind == VGC_OPK_EVENT_WAIT;
-    bool is_first_launch = op->kind == VGC_OPK_LAUNCH && lane->open_launches++ == 0;
+    bool is_first_launch = is_launch(op) && lane->open_launches++ == 0;
     if (op == lane->head)
         lane->group_start_ns = cuda_now_ns();
     if (is_first_launch && op->progress == lane->head->progress)
@@ -174,6 +197,44 @@ static void refuse(struct cuda_engine *engine, struct cuda_lane *lane, drv_resul
     vgc_engine_finish(&engine->base, op);
 }
 
+/* Makes a graph its next node if that may share a group with the nodes before it; `cost` is that of the group. */
+static bool extend_batch(const struct cuda_engine *engine, struct vgc_op *op, uint32_t *cost)
+{
+    uint64_t group = op->progress;
+    uint64_t start_ns = op->start_ns;
+    bool may_last = op->kind == VGC_OPK_LAUNCH && !cuda_kernel_of(op)->is_short;
+    if (may_last || prints(op) || !vgc_op_next_node(op))
+        return false;
+    cuda_note_steps(engine, op);
+    *cost += cuda_node_cost(op);
+    bool fits = !cuda_in_steps(op) && !prints(op) && *cost <= CUDA_BATCH;
+    if (!fits) {
+        vgc_op_load_node(op, op->node - 1);
+        cuda_note_steps(engine, op);
+    }
+    op->progress = group;
+    __atomic_store_n(&op->start_ns, start_ns, __ATOMIC_RELAXED);
+    return fits;
+}
+
+/* Submits a graph's node and those behind it that may share its group. */
+static void submit_batch(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op)
+{
+    const struct vgc_kernel *first = op->kind == VGC_OPK_LAUNCH ? op->kernel : NULL;
+    uint32_t cost = cuda_node_cost(op);
+    do {
+        drv_result error = cuda_submit(engine, lane->stream, op);
+        if (CUDA_UNLIKELY(error != DRV_SUCCESS))
+            cuda_op_failed(engine, op, what_it_is(op), error);
+        if (first == NULL && op->kind == VGC_OPK_LAUNCH)
+            first = op->kernel;
+    } while (op->status == VGC_STATUS_OK && extend_batch(engine, op, &cost));
+    if (first != NULL)
+        op->kernel = first; /* to which an error of the batch is ascribed */
+    lane->alone |= op->node + 1 < op->num_nodes;
+    cuda_lane_mark(engine, lane);
+}
+
 static void submit_pending(struct cuda_engine *engine, struct cuda_lane *lane)
 {
     struct vgc_op *op = lane->pending;
@@ -182,12 +243,17 @@ static void submit_pending(struct cuda_engine *engine, struct cuda_lane *lane)
         refuse(engine, lane, error);
         return;
     }
-    if (op->kind == VGC_OPK_LAUNCH && lane->open_waits)
+    if ((op->kind == VGC_OPK_LAUNCH && lane->open_waits) || op->nodes != NULL)
         cuda_lane_mark(engine, lane);
     join_group(engine, lane, op);
+    op->first_node = op->node;
     lane->alone = cuda_in_steps(op) || prints(op);
     if (cuda_in_steps(op)) {
         start_steps(engine, lane);
+        return;
+    }
+    if (op->nodes != NULL) {
+        submit_batch(engine, lane, op);
         return;
     }
     error = cuda_submit(engine, lane->stream, op);
@@ -214,7 +280,7 @@ static uint32_t launches_in_oldest(const struct cuda_lane *lane)
     uint32_t count = 0;
     for (const struct vgc_op *op = lane->head; op != lane->pending && op->progress == lane->head->progress;
          op = op->next)
-        count += op->kind == VGC_OPK_LAUNCH;
+        count += launches_of(op);
     return count;
 }
 
@@ -259,13 +325,49 @@ static void finish_group(struct cuda_engine *engine, struct cuda_lane *lane, uin
     uint32_t index = 0;
     while (has_submitted(lane) && lane->head->progress == number) {
         struct vgc_op *op = lane->head;
-        if (op->kind == VGC_OPK_LAUNCH) {
+        if (op->nodes != NULL) {
+            op->end_ns = now_ns;
+        } else if (op->kind == VGC_OPK_LAUNCH) {
             op->start_ns = start_ns + took_ns * index / launches;
             op->end_ns = start_ns + took_ns * ++index / launches;
             cuda_kernel_of(op)->is_short = took_ns / launches < CUDA_SHORT_NS;
         }
         finish_head(engine, lane, now_ns);
     }
+}
+
+/* Notes which kernels of a batch, which is done, were short. */
+static void learn_from_batch(const struct cuda_lane *lane, const struct vgc_op *op, uint64_t now_ns)
+{
+    uint32_t launches = launches_of(op);
+    for (uint32_t i = op->first_node; i <= op->node; i++) {
+        const struct vgc_node *node = &op->nodes[i];
+        if (node->kind == VGC_OPK_LAUNCH)
+            ((struct cuda_kernel *)node->kernel->engine_private)->is_short =
+                (now_ns - lane->group_start_ns) / launches < CUDA_SHORT_NS;
+    }
+}
+
+/* Ends a batch of a graph, the lane's oldest operation. True if the graph has more nodes: it is pending again. */
+static bool end_batch(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op, uint64_t now_ns)
+{
+    learn_from_batch(lane, op, now_ns);
+    if (op->graph_start_ns == 0)
+        op->graph_start_ns = lane->group_start_ns;
+    if (op->status != VGC_STATUS_OK || op->node + 1 == op->num_nodes)
+        return false;
+    if (prints(op)) {
+        engine->printing--;
+        drv_result error = cuda_output_collect(engine, lane->stream, op);
+        if (CUDA_UNLIKELY(error != DRV_SUCCESS))
+            cuda_op_failed(engine, op, what_it_is(op), error);
+    }
+    lane->commands -= cuda_cost(op);
+    engine->commands -= cuda_cost(op);
+    lane->pending = op;
+    vgc_op_next_node(op);
+    cuda_note_steps(engine, op);
+    return true;
 }
 
 /* Finishes the oldest group, which is done, or takes the next step of an operation in steps. */
@@ -280,6 +382,8 @@ static void settle_oldest(struct cuda_engine *engine, struct cuda_lane *lane)
         cuda_steps_end(engine, lane);
     uint64_t now_ns = cuda_now_ns();
     lane->alone = lane->stepping = false;
+    if (op->nodes != NULL && end_batch(engine, lane, op, now_ns))
+        return;
     finish_group(engine, lane, now_ns);
     if (has_submitted(lane))
         start_group(lane, now_ns);
@@ -324,7 +428,7 @@ static void mark_cancelled(struct vgc_op *op)
 }
 
 /* Cancels a lane. Submitted operations run to their end, as CUDA cannot stop them; one in steps ends with its current
- * step. */
+ * step, a graph with its current batch. */
 void cuda_lane_cancel(struct cuda_engine *engine, struct cuda_lane *lane)
 {
     struct vgc_op *op = lane->pending;
@@ -333,8 +437,11 @@ void cuda_lane_cancel(struct cuda_engine *engine, struct cuda_lane *lane)
     if (lane->stepping)
         mark_cancelled(lane->head);
     lane->tail = NULL;
-    for (struct vgc_op *kept = lane->head; kept != op; kept = kept->next)
+    for (struct vgc_op *kept = lane->head; kept != op; kept = kept->next) {
         lane->tail = kept;
+        if (kept->nodes != NULL)
+            mark_cancelled(kept);
+    }
     if (lane->tail != NULL)
         lane->tail->next = NULL;
     lane->pending = NULL;
@@ -355,7 +462,7 @@ const struct vgc_op *cuda_lane_running(const struct cuda_lane *lane, uint32_t *i
 {
     *in_group = launches_in_oldest(lane);
     for (const struct vgc_op *op = lane->head; op != lane->pending; op = op->next)
-        if (op->kind == VGC_OPK_LAUNCH)
+        if (launches_of(op) != 0)
             return op->progress == lane->head->progress ? op : NULL;
     return NULL;
 }

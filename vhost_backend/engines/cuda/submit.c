@@ -3,13 +3,18 @@
 
 enum { SEED_BYTES = 64 << 10, WIDE_FILL_COST = 64, STEP_COST = 16 };
 
-uint32_t cuda_cost(const struct vgc_op *op)
+uint32_t cuda_node_cost(const struct vgc_op *op)
 {
     if (cuda_in_steps(op))
         return STEP_COST;
     if (op->kind == VGC_OPK_FILL)
         return op->unit == 8 ? WIDE_FILL_COST : 1;
     return op->kind == VGC_OPK_COPY_IN || op->kind == VGC_OPK_COPY_OUT ? op->num_spans : 1;
+}
+
+uint32_t cuda_cost(const struct vgc_op *op)
+{
+    return op->nodes != NULL ? CUDA_BATCH : cuda_node_cost(op);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------- */

@@ -67,6 +67,8 @@ class Manifest(Part, frozen=True):
     objects_at: U62
     allocs_at: U62
     num_allocs: Annotated[int, Meta(ge=0, le=MAX_ALLOCS)]
+    graphs_at: U62
+    """Nodes of all graphs, one behind the other in the order of the state's table."""
     programs: Annotated[tuple[MigratedProgram, ...], Meta(max_length=MAX_PROGRAMS)]
     outputs: Annotated[tuple[MigratedOutput, ...], Meta(max_length=MAX_CONTEXTS)]
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from vhost_backend.engines.base import Engine
 from vhost_backend.worker.migration.file import Manifest, MigratedProgram, Transfer, TransferError, places
 from vhost_backend.worker.migration.plane import MigrationPlane, Objects
 from vhost_backend.worker.programs import Programs
+from virtio_proto.schema import LIMITS
+
+MAX_GRAPH_BYTES: Final = LIMITS["MAX_GRAPH_BYTES"]
 
 
 class Loader:
@@ -31,6 +36,7 @@ class Loader:
         for migrated in manifest.programs:
             self._load_program(migrated)
         self._programs.publish()
+        self._load_graphs(objects, manifest.graphs_at)
         self._load_contents(objects, contents_at)
         for entry in self._programs:
             self._engine.settle_program(entry.loaded)
@@ -45,6 +51,12 @@ class Loader:
                 f"work of the engine {manifest.engine} with features {manifest.features:#x}; "
                 f"allowed: {engine.kind} with {engine.features:#x}"
             )
+
+    def _load_graphs(self, objects: Objects, graphs_at: int) -> None:
+        at = graphs_at
+        for index, graph in objects.graphs():
+            self._plane.load_graph(index, graph, self._transfer.read(at, min(graph.nodes_len, MAX_GRAPH_BYTES)))
+            at += graph.nodes_len
 
     def _load_program(self, migrated: MigratedProgram) -> None:
         """Charges a program to the quota, and loads it."""

@@ -12,6 +12,7 @@ from vhost_backend.worker.plane import DataPlane, DataPlaneError
 
 MAX_OUTPUT_BYTES: Final = int(lib.VGC_MAX_OUTPUT_BYTES)
 NUM_CONTEXTS: Final = int(lib.VGC_MAX_CONTEXTS)
+NUM_GRAPHS: Final = int(lib.VGC_MAX_GRAPHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,10 @@ class Objects:
     def ranges(self) -> list[tuple[int, int]]:
         """Address and size of every allocation."""
         return [(self.allocs[i].address, self.allocs[i].size) for i in range(self.num_allocs)]
+
+    def graphs(self) -> list[tuple[int, Any]]:
+        """Place in the table and entry (``struct vgc_migration_graph``) of every graph."""
+        return [(index, self.state.graphs[index]) for index in range(NUM_GRAPHS) if self.state.graphs[index].id]
 
     @classmethod
     def empty(cls, num_allocs: int) -> Objects:
@@ -89,6 +94,17 @@ class MigrationPlane:
 
     def load(self, objects: Objects) -> None:
         self._check(lib.vgc_dp_load(self._dp, objects.state, objects.allocs, self._why))
+
+    def save_graph(self, index: int, size: int) -> bytes:
+        """Reads the nodes of a graph, `size` bytes."""
+        nodes = ffi.new("char[]", max(size, 1))
+        self._check_plain(lib.vgc_dp_save_graph(self._dp, index, nodes, size), f"graph at place {index}")
+        return bytes(ffi.buffer(nodes, size))
+
+    def load_graph(self, index: int, graph: Any, nodes: Any) -> None:
+        """Adds a graph; its context must be loaded. Its nodes are read when it is launched."""
+        loaded = lib.vgc_dp_load_graph(self._dp, index, ffi.addressof(graph), ffi.from_buffer(nodes))
+        self._check_plain(loaded, f"graph {graph.id} at place {index}")
 
     def load_program(self, program: int, engine_context: int, charged_bytes: int) -> None:
         loaded = lib.vgc_dp_program_load(self._dp, program, engine_context, charged_bytes)

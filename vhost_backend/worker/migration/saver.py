@@ -30,30 +30,33 @@ class Saver:
         self._objects = plane.save()
         self._programs = list(programs)
         self._outputs = _outputs(plane, self._objects)
+        graphs = (plane.save_graph(index, graph.nodes_len) for index, graph in self._objects.graphs())
+        self._graphs = b"".join(graphs)
         self._ranges = _ranges(engine, self._objects, self._programs)
         self._lay_out()
 
     def _lay_out(self) -> None:
         """Chooses the offset of everything in the file."""
         images = [self._engine.program_image(entry.loaded) for entry in self._programs]
-        tables: list[Any] = [self._objects.state_bytes, self._objects.allocs_bytes]
+        tables: list[Any] = [self._objects.state_bytes, self._objects.allocs_bytes, self._graphs]
         tables += [text for _, text, _ in self._outputs] + images
         *starts, end = places(map(len, tables), HEAD.size)
         self._tables = list(zip(starts, tables, strict=True))
-        first_image = 2 + len(self._outputs)
+        first_image = 3 + len(self._outputs)
         manifest = Manifest(
             engine=self._engine.kind,
             features=self._engine.features,
             objects_at=starts[0],
             allocs_at=starts[1],
             num_allocs=self._objects.num_allocs,
+            graphs_at=starts[2],
             programs=tuple(
                 self._program(entry, at, image)
                 for entry, at, image in zip(self._programs, starts[first_image:], images, strict=True)
             ),
             outputs=tuple(
                 MigratedOutput(context, at, len(text), lost)
-                for (context, text, lost), at in zip(self._outputs, starts[2:first_image], strict=True)
+                for (context, text, lost), at in zip(self._outputs, starts[3:first_image], strict=True)
             ),
         )
         self._manifest = (end, manifest.pack())
