@@ -266,16 +266,17 @@ struct vgc_array_shape {
     uint32_t flags;    /* enum vgc_array_bits */
 };
 
-/* One side of a copy: a place in an array, or device memory. */
+/* One side of a copy: a place in an array, device memory, or memory of this process. */
 struct vgc_side {
-    const struct vgc_array *array; /* NULL: device memory */
-    uint64_t address;              /* of device memory, as are the next two; 0 for an array */
-    uint64_t pitch;                /* bytes from row to row */
-    uint64_t slice;                /* bytes from slice to slice */
-    uint32_t level;                /* of an array, as are the next three; 0 for device memory */
+    const struct vgc_array *array; /* NULL: memory */
+    uint64_t address;              /* of device memory; 0 for the others */
+    uint64_t pitch;                /* bytes from row to row; 0 for an array */
+    uint64_t slice;                /* bytes from slice to slice; 0 for an array */
+    uint32_t level;                /* of an array, as are the next three; 0 for memory */
     uint32_t x;                    /* bytes */
     uint32_t y;
     uint32_t z;
+    void *host; /* memory of this process; NULL: none. It is only read where it is the source */
 };
 
 struct vgc_texture_form {
@@ -350,7 +351,8 @@ VGC_API int vgc_region_address(struct vgc_device *device, const void *pointer, u
 /* Arrays hold texels for textures and surfaces; a new one holds zeroes. VGC_UNSUPPORTED: this device has none. */
 VGC_API int vgc_array_create(struct vgc_device *device, const struct vgc_array_shape *shape, struct vgc_array **array);
 VGC_API int vgc_array_destroy(struct vgc_array *array);
-/* Copies `depth` slices of `height` rows of `width` bytes. One side, at least, is an array. */
+/* Copies `depth` slices of `height` rows of `width` bytes. One side, at most, is memory of this process; `job` is then
+ * NULL or VGC_DETACHED, unless that memory lies in the region. On an error the destination's contents are undefined. */
 VGC_API int vgc_copy_box(struct vgc_device *device, const struct vgc_side *dst, const struct vgc_side *src,
                          uint32_t width, uint32_t height, uint32_t depth, uint32_t stream, struct vgc_job **job);
 /* Objects are the 64 bits that kernels take as cudaTextureObject_t and cudaSurfaceObject_t. They must be destroyed

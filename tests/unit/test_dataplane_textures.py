@@ -178,6 +178,16 @@ def test_boxes_inside_are_copied(rig: Rig, context: int, box: dict[str, int]) ->
     rig.ok(Opcode.COPY_BOX, back, context=context)
 
 
+def test_boxes_of_memory_are_copied(rig: Rig, context: int, box: dict[str, int]) -> None:
+    apart = {"dst_array": 0, "dst": rig.alloc(context, MEMORY_BYTES), "dst_pitch": 128, "height": 4}
+    rig.ok(Opcode.COPY_BOX, box | apart, context=context)
+    rig.ok(Opcode.COPY_BOX, box | apart | {"dst": box["src"] + 64, "dst_pitch": 64}, context=context)
+    for change in ({"dst_pitch": 63}, {"depth": 2, "dst_slice": 511}):
+        assert refused(rig, context, Opcode.COPY_BOX, box | apart | change)[0] is Status.INVALID_ARGUMENT
+    beyond = {"dst": apart["dst"] + MEMORY_BYTES - 3 * 128 - 63}
+    assert refused(rig, context, Opcode.COPY_BOX, box | apart | beyond)[0] is Status.INVALID_ADDRESS
+
+
 @pytest.mark.parametrize(("change", "status"), [
     ({"dst_x": 1}, Status.INVALID_ADDRESS),
     ({"dst_x": 0xFFFFFFFF}, Status.INVALID_ADDRESS),
@@ -204,7 +214,7 @@ def test_boxes_inside_are_copied(rig: Rig, context: int, box: dict[str, int]) ->
     ({"reserved": 1}, Status.BAD_REQUEST),
     ({"src_reserved": 1}, Status.BAD_REQUEST),
     ({"dst_reserved": 1}, Status.BAD_REQUEST),
-    ({"dst_array": 0}, Status.INVALID_ARGUMENT),
+    ({"dst_array": 0, "dst_pitch": 64}, Status.INVALID_ADDRESS),
 ])  # fmt: skip
 def test_other_boxes_are_refused(
     rig: Rig, context: int, box: dict[str, int], change: dict[str, int], status: Status

@@ -1,4 +1,5 @@
-/* ARRAY_CREATE, ARRAY_DESTROY, COPY_BOX: arrays are allocations that only textures, surfaces and boxes may use. */
+/* ARRAY_CREATE, ARRAY_DESTROY, COPY_BOX: arrays are allocations that only textures, surfaces and boxes may use. Boxes
+ * may lie in memory on both sides, too. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -254,7 +255,7 @@ static bool meets(uint32_t a, uint32_t b, uint32_t count)
 /* True if the copy reads bytes of an array that it also writes. */
 static bool overlaps(const struct vgc_body_copy_box *box)
 {
-    return box->dst_array == box->src_array && box->dst_level == box->src_level &&
+    return box->dst_array != 0 && box->dst_array == box->src_array && box->dst_level == box->src_level &&
            meets(box->dst_x, box->src_x, box->width) && meets(box->dst_y, box->src_y, box->height) &&
            meets(box->dst_z, box->src_z, box->depth);
 }
@@ -270,9 +271,12 @@ bool vgc_prepare_copy_box(struct vgc_dp *dp, struct vgc_req *req, const struct v
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved fields must be 0");
         return false;
     }
-    if ((dst.array | src.array) == 0 || overlaps(box)) {
-        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "%s; allowed: an array on one side, or two boxes apart",
-                 (dst.array | src.array) == 0 ? "neither side is an array" : "the boxes overlap");
+    if (dp->engine->ops->put_texture == NULL) {
+        vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED, "the engine %s copies no boxes", dp->engine->ops->name);
+        return false;
+    }
+    if (overlaps(box)) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "the boxes overlap; allowed: two boxes apart");
         return false;
     }
     bool is_empty = box->width == 0 || box->height == 0 || box->depth == 0;

@@ -24,7 +24,7 @@ enum vgc_op_kind {
     VGC_OPK_LAUNCH,
     VGC_OPK_EVENT_RECORD,
     VGC_OPK_EVENT_WAIT,
-    VGC_OPK_COPY_BOX, /* rows of bytes, src -> dst; the boxes do not overlap */
+    VGC_OPK_COPY_BOX, /* rows of bytes, src -> dst, of which those in memory may overlap */
 };
 
 /* Part of the device memory: rows of bytes at regular distances. */

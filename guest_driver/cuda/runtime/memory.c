@@ -139,6 +139,8 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
         memmove(dst, src, size);
         return error;
     }
+    if ((to_device && rt_device_of(dst, device) != device) || (from_device && rt_device_of(src, device) != device))
+        return rt_copy_apart(device, dst, src, size, kind, stream, to_device, from_device);
     bool is_shown = !to_device && rt_is_shadowed();
     detached = detached && !is_shown;
     int result = copy(opened, dst, src, size, to_device, from_device, stream, detached ? VGC_DETACHED : NULL);

@@ -232,13 +232,15 @@ RT_API void __cudaRegisterManagedVar(void **handle, void **host, void *initial, 
 RT_API void __cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name,
                                   int dimensions, int normalised, int is_extern)
 {
-    (void)device, (void)dimensions, (void)normalised, (void)is_extern;
-    (void)register_variable(handle, host, name, 0);
+    (void)device, (void)dimensions, (void)is_extern;
+    struct rt_variable *reference = register_variable(handle, host, name, 0);
+    reference->is_texture = true;
+    reference->reads_normalised = normalised != 0;
 }
 
 RT_API void __cudaRegisterSurface(void **handle, const void *host, const void **device, const char *name,
                                   int dimensions, int is_extern)
 {
     (void)device, (void)dimensions, (void)is_extern;
-    (void)register_variable(handle, host, name, 0);
+    register_variable(handle, host, name, 0)->is_surface = true;
 }

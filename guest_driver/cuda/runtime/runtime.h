@@ -105,6 +105,9 @@ struct rt_variable {
     size_t size;
     bool is_constant;
     bool is_managed;
+    bool is_texture;                  /* a texture reference */
+    bool is_surface;                  /* a surface reference */
+    bool reads_normalised;            /* a texture reference's integers are read as floats */
     uint64_t address[RT_MAX_DEVICES]; /* 0: not looked up yet */
 };
 
@@ -271,5 +274,96 @@ bool rt_is_device_pointer(const void *pointer, bool otherwise);
 cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
                     uint32_t stream, bool detached);
 cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
+
+/* ---- arrays.c ------------------------------------------------------------------------------- */
+
+/* Memory of an array, and of all levels of a mipmap; objects of textures and surfaces keep it, too. */
+struct rt_texels {
+    atomic_uint users;
+    struct rt_device *device;
+    uint32_t epoch;
+    struct vgc_array *array;
+    struct vgc_array_shape shape;
+};
+
+struct cudaArray {
+    struct cudaArray *next;
+    struct rt_texels *texels;
+    struct cudaMipmappedArray *mipmap; /* NULL: none */
+    uint32_t level;
+    struct cudaExtent extent; /* of the level, as the program gave it */
+};
+
+struct cudaMipmappedArray {
+    struct cudaMipmappedArray *next;
+    struct rt_texels *texels;
+    struct cudaArray *levels; /* texels->shape.levels of them */
+};
+
+struct rt_format {
+    uint32_t kind;
+    uint32_t bits;
+    uint32_t channels;
+};
+
+cudaError_t rt_format_of(const struct cudaChannelFormatDesc *description, struct rt_format *format);
+/* The array if it is one that lives; else cudaErrorInvalidResourceHandle. */
+cudaError_t rt_check_array(cudaArray_const_t array);
+cudaError_t rt_check_mipmap(cudaMipmappedArray_const_t mipmap);
+uint32_t rt_texel_bytes(const struct rt_texels *texels);
+struct rt_texels *rt_keep_texels(struct rt_texels *texels);
+cudaError_t rt_drop_texels(struct rt_texels *texels);
+
+/* ---- boxes.c -------------------------------------------------------------------------------- */
+
+struct rt_side {
+    cudaArray_const_t array; /* NULL: memory, of any kind */
+    void *pointer;           /* the box's first byte, as pitch and slice of memory */
+    size_t pitch;
+    size_t slice;
+    size_t x; /* bytes; as y and z of an array */
+    size_t y;
+    size_t z;
+};
+
+struct rt_box {
+    struct rt_side dst;
+    struct rt_side src;
+    size_t width; /* bytes */
+    size_t height;
+    size_t depth;
+    enum cudaMemcpyKind kind;
+};
+
+/* Copies a box between any two sides. Waits for it, unless `detached`. */
+cudaError_t rt_copy_box(const struct rt_box *box, cudaStream_t stream, bool detached);
+/* The box that cudaMemcpy3D()'s parameters describe. */
+cudaError_t rt_box_of(const struct cudaMemcpy3DParms *copy, struct rt_box *box);
+
+/* ---- fills.c -------------------------------------------------------------------------------- */
+
+/* Fills a box of device memory with units of 1, 2 or 4 bytes; `number` is the device's stream. */
+cudaError_t rt_fill_box(struct rt_device *device, const struct cudaPitchedPtr *memory, uint32_t value, uint32_t unit,
+                        struct cudaExtent extent, uint32_t number);
+
+/* ---- peers.c -------------------------------------------------------------------------------- */
+
+/* Copies from one device to another, through this process's memory; waits for it. Sides are those of libvgc. */
+cudaError_t rt_copy_peer(struct rt_device *to, const struct vgc_side *dst, struct rt_device *from,
+                         const struct vgc_side *src, const size_t extent[3]);
+/* Device that memory lies on; `otherwise` for what this runtime did not give out. */
+struct rt_device *rt_device_of(const void *pointer, struct rt_device *otherwise);
+/* A copy of one dimension that another device than the stream's has a part in; waits for it. */
+cudaError_t rt_copy_apart(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
+                          uint32_t stream, bool to_device, bool from_device);
+/* Waits for a stream of the device, then takes what went wrong. */
+cudaError_t rt_wait_stream(struct rt_device *device, uint32_t number);
+
+/* ---- textures.c ----------------------------------------------------------------------------- */
+
+/* Makes libvgc's form of a texture. `texels` is those that it reads; NULL: memory. */
+cudaError_t rt_texture_form(const struct cudaResourceDesc *resource, const struct cudaTextureDesc *sampling,
+                            const struct cudaResourceViewDesc *view, struct vgc_texture_form *form,
+                            struct rt_texels **texels);
 
 #endif

@@ -397,4 +397,16 @@ void vgc_quota_give(struct vgc_device *device, uint64_t size);
 /* Bytes of the quota that no process has taken. */
 uint64_t vgc_quota_free(struct vgc_device *device);
 
+/* ---- texture.c, box.c ----------------------------------------------------------------------- */
+
+struct vgc_extent { /* of a box: bytes, rows, slices */
+    uint32_t width;
+    uint32_t height;
+    uint32_t depth;
+};
+
+/* One COPY_BOX. The job frees `staging`, which may be NULL; if it was not sent, the caller does. */
+int vgc_box_send(struct vgc_device *device, const struct vgc_side *dst, const struct vgc_side *src,
+                 struct vgc_extent extent, uint32_t stream, uint8_t *staging, struct vgc_job **job);
+
 #endif

@@ -107,29 +107,34 @@ static int check_array(const struct vgc_array *array)
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-int vgc_copy_box(struct vgc_device *device, const struct vgc_side *dst, const struct vgc_side *src, uint32_t width,
-                 uint32_t height, uint32_t depth, uint32_t stream, struct vgc_job **job)
+static struct vgc_body_copy_box box_of(const struct vgc_side *dst, const struct vgc_side *src, struct vgc_extent extent)
+{
+    return (struct vgc_body_copy_box){.dst = dst->address,
+                                      .dst_pitch = dst->pitch,
+                                      .dst_slice = dst->slice,
+                                      .dst_array = dst->array != NULL ? dst->array->id : 0,
+                                      .dst_level = dst->level,
+                                      .dst_x = dst->x,
+                                      .dst_y = dst->y,
+                                      .dst_z = dst->z,
+                                      .src = src->address,
+                                      .src_pitch = src->pitch,
+                                      .src_slice = src->slice,
+                                      .src_array = src->array != NULL ? src->array->id : 0,
+                                      .src_level = src->level,
+                                      .src_x = src->x,
+                                      .src_y = src->y,
+                                      .src_z = src->z,
+                                      .width = extent.width,
+                                      .height = extent.height,
+                                      .depth = extent.depth};
+}
+
+int vgc_box_send(struct vgc_device *device, const struct vgc_side *dst, const struct vgc_side *src,
+                 struct vgc_extent extent, uint32_t stream, uint8_t *staging, struct vgc_job **job)
 {
     struct vgc_message message;
-    struct vgc_body_copy_box body = {.dst = dst->address,
-                                     .dst_pitch = dst->pitch,
-                                     .dst_slice = dst->slice,
-                                     .dst_array = dst->array != NULL ? dst->array->id : 0,
-                                     .dst_level = dst->level,
-                                     .dst_x = dst->x,
-                                     .dst_y = dst->y,
-                                     .dst_z = dst->z,
-                                     .src = src->address,
-                                     .src_pitch = src->pitch,
-                                     .src_slice = src->slice,
-                                     .src_array = src->array != NULL ? src->array->id : 0,
-                                     .src_level = src->level,
-                                     .src_x = src->x,
-                                     .src_y = src->y,
-                                     .src_z = src->z,
-                                     .width = width,
-                                     .height = height,
-                                     .depth = depth};
+    struct vgc_body_copy_box body = box_of(dst, src, extent);
     int result = check_array(dst->array);
     if (result == VGC_OK)
         result = check_array(src->array);
@@ -137,6 +142,7 @@ int vgc_copy_box(struct vgc_device *device, const struct vgc_side *dst, const st
         result = vgc_message_begin(&message, device, VGC_OP_COPY_BOX, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
+    message.job->staging = staging;
     (void)vgc_message_put(&message, &body, sizeof(body));
     return vgc_job_run(&message, job);
 }

@@ -79,8 +79,8 @@ static void copy_box(struct vgc_op *op, uint64_t limit)
         uint64_t row = op->progress / box->width;
         uint64_t z = row / box->height;
         uint64_t y = row % box->height;
-        memcpy(at(op->dst + z * box->dst_slice + y * box->dst_pitch),
-               at(op->src + z * box->src_slice + y * box->src_pitch), box->width);
+        memmove(at(op->dst + z * box->dst_slice + y * box->dst_pitch),
+                at(op->src + z * box->src_slice + y * box->src_pitch), box->width);
         op->progress += box->width;
     }
 }
