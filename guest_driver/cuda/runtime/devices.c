@@ -9,7 +9,8 @@
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct rt_device devices[RT_MAX_DEVICES];
-static struct vgc_found places[RT_MAX_DEVICES]; /* of devices[i]; "" for the one of $VGC_MEMFD */
+static struct vgc_found places[RT_MAX_DEVICES]; /* of devices[i]; "" for those of $VGC_MEMFD, where the next counts */
+static uint32_t indices[RT_MAX_DEVICES];
 static int num_devices;
 static int find_result = VGC_OK;
 static _Thread_local int current;
@@ -37,9 +38,19 @@ static void choose_devices(const struct vgc_found *all, size_t count, const char
             i++;
         if (i == count)
             return;
+        indices[num_devices] = (uint32_t)i;
         places[num_devices++] = all[i];
         wanted += len + (wanted[len] == ',');
     }
+}
+
+/* Devices that $VGC_MEMFD describes, with semicolons between them. */
+static size_t count_described(const char *text)
+{
+    size_t count = 1;
+    for (; *text != '\0'; text++)
+        count += *text == ';';
+    return RT_MIN(count, (size_t)RT_MAX_DEVICES);
 }
 
 static void find_devices(void)
@@ -50,8 +61,8 @@ static void find_devices(void)
     if (wanted == NULL)
         wanted = getenv("CUDA_VISIBLE_DEVICES");
     if (getenv("VGC_MEMFD") != NULL) {
-        memset(&all[0], 0, sizeof(all[0]));
-        count = 1;
+        memset(all, 0, sizeof(all));
+        count = count_described(getenv("VGC_MEMFD"));
     } else {
         find_result = vgc_list(all, RT_MAX_DEVICES, &count);
         count = RT_MIN(count, (size_t)RT_MAX_DEVICES);
@@ -61,6 +72,8 @@ static void find_devices(void)
     } else {
         memcpy(places, all, count * sizeof(places[0]));
         num_devices = (int)count;
+        for (uint32_t i = 0; i < count; i++)
+            indices[i] = i;
     }
     for (int i = 0; i < num_devices; i++) {
         devices[i].ordinal = i;
@@ -109,6 +122,7 @@ static int open_device(struct rt_device *device)
     vgc_options_init(&options);
     if (places[device->ordinal].address[0] != '\0')
         options.address = places[device->ordinal].address;
+    options.index = indices[device->ordinal];
     int result = vgc_open(&options, &opened);
     if (result == VGC_OK)
         result = vgc_info(opened, &device->info);

@@ -177,6 +177,14 @@ RT_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enu
 
 cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
 {
+    struct rt_device *owner = rt_device_of(fill->dst, device);
+    if (owner != device) {
+        cudaError_t error = rt_wait_stream(device, number);
+        if (error != cudaSuccess)
+            return error;
+        device = owner;
+        number = 0;
+    }
     struct vgc_device *opened = atomic_load(&device->device);
     const uint64_t begin = (uint64_t)(uintptr_t)fill->dst;
     bool is_one = fill->height <= 1 || fill->pitch == fill->width;

@@ -136,7 +136,7 @@ int vgc_pci_bind_uio(const char *address);
 int vgc_virtio_pci_open(const struct vgc_options *options, struct vgc_transport **transport);
 int vgc_memfd_open(const struct vgc_memfd *memfd, struct vgc_transport **transport);
 /* From $VGC_MEMFD; VGC_NO_DEVICE if it is not set. */
-int vgc_memfd_open_env(struct vgc_transport **transport);
+int vgc_memfd_open_env(uint32_t index, struct vgc_transport **transport);
 
 /* ---- state.c: what the processes of a guest share ------------------------------------------- */
 

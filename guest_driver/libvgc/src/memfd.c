@@ -2,6 +2,7 @@
  *
  * $VGC_MEMFD describes one to any program that uses libvgc, for tests and benchmarks on the host:
  *     name=vm1,region=5,config=6,gpa=0x100000000,features=0x130000000,ring=256,kick=7:8,call=9:10
+ * Several are separated by semicolons, and chosen by their index.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -212,13 +213,19 @@ static int parse_field(char *key, char *value, struct vgc_memfd *memfd, int *kic
     return VGC_OK;
 }
 
-int vgc_memfd_open_env(struct vgc_transport **transport)
+int vgc_memfd_open_env(uint32_t index, struct vgc_transport **transport)
 {
     const char *given = getenv("VGC_MEMFD");
     if (given == NULL || given[0] == '\0')
         return VGC_NO_DEVICE;
+    for (uint32_t i = 0; i < index; i++) {
+        given = strchr(given, ';');
+        if (given++ == NULL)
+            return vgc_fail(VGC_INVALID_ARGUMENT, "VGC_MEMFD describes %u devices, and none of index %u", i + 1, index);
+    }
     char text[2048];
-    if (snprintf(text, sizeof(text), "%s", given) >= (int)sizeof(text))
+    int len = (int)strcspn(given, ";");
+    if (snprintf(text, sizeof(text), "%.*s", len, given) >= (int)sizeof(text))
         return vgc_fail(VGC_INVALID_ARGUMENT, "VGC_MEMFD is longer than %zu bytes", sizeof(text) - 1);
     int kick_fds[VGC_MAX_QUEUES], call_fds[VGC_MAX_QUEUES];
     uint32_t num_calls = 0;
