@@ -216,9 +216,13 @@ void rt_print(struct rt_device *device)
 
 cudaError_t rt_synchronize(struct rt_device *device)
 {
+    uint64_t mark = rt_mark();
     cudaError_t error = rt_error(vgc_synchronize(atomic_load(&device->device)));
     cudaError_t earlier = rt_settle(device);
     rt_print(device);
+    rt_pools_settle(device, RT_ALL_STREAMS, mark);
+    rt_mirrors_settle(device);
+    rt_managed_settle(device, RT_ALL_STREAMS, mark);
     return earlier != cudaSuccess ? earlier : rt_fault(device, error);
 }
 
@@ -293,6 +297,9 @@ RT_API cudaError_t cudaDeviceReset(void)
     int result = vgc_reset(opened);
     rt_programs_forget(device);
     rt_streams_forget(device);
+    rt_managed_forget(device);
+    rt_pools_forget(device);
+    rt_host_forget(device);
     rt_addresses_forget(device);
     device->epoch++;
     atomic_store(&device->sticky, cudaSuccess);

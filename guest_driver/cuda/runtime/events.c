@@ -99,6 +99,7 @@ static cudaError_t settled(cudaEvent_t event, int result)
 {
     cudaError_t earlier = rt_settle(event->device);
     rt_print(event->device);
+    rt_mirrors_settle(event->device);
     return earlier != cudaSuccess ? earlier : rt_fault(event->device, rt_error(result));
 }
 

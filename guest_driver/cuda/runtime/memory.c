@@ -76,8 +76,8 @@ RT_API cudaError_t cudaFree(void *memory)
     if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind == RT_HOST_MEMORY)
         return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", memory));
     error = rt_synchronize(range.device);
-    if (error == cudaSuccess && rt_remove_range(range.begin, &range))
-        error = rt_free(&range);
+    if (error == cudaSuccess && !rt_pools_take_back(&range) && rt_remove_range(range.begin, &range))
+        error = range.kind == RT_MANAGED_MEMORY ? rt_managed_free(&range) : rt_free(&range);
     return rt_return(error);
 }
 
@@ -102,6 +102,13 @@ bool rt_is_device_pointer(const void *pointer, bool otherwise)
 {
     struct rt_range range;
     return rt_find_range(pointer, &range) ? range.kind != RT_HOST_MEMORY : otherwise;
+}
+
+/* Managed memory counts as either side's. */
+static bool has_two_sides_at(const void *pointer)
+{
+    struct rt_range range;
+    return rt_find_range(pointer, &range) && range.kind == RT_MANAGED_MEMORY;
 }
 
 static bool kind_is_valid(enum cudaMemcpyKind kind)
@@ -131,7 +138,9 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
         return rt_explain(cudaErrorInvalidValue, "copy of %zu bytes from %p to %p", size, src, dst);
     bool to_device = rt_is_device_pointer(dst, kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice);
     bool from_device = rt_is_device_pointer(src, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice);
-    if (kind != cudaMemcpyDefault && kind != (enum cudaMemcpyKind)((from_device ? 2 : 0) + (to_device ? 1 : 0)))
+    bool has_two_sides = has_two_sides_at(dst) || has_two_sides_at(src);
+    if (!has_two_sides && kind != cudaMemcpyDefault &&
+        kind != (enum cudaMemcpyKind)((from_device ? 2 : 0) + (to_device ? 1 : 0)))
         return rt_explain(cudaErrorInvalidValue, "copy from %p to %p: the direction is not that of the pointers", src,
                           dst);
     if (!to_device && !from_device) {
@@ -143,13 +152,19 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
         return rt_copy_apart(device, dst, src, size, kind, stream, to_device, from_device);
     bool is_shown = !to_device && rt_is_shadowed();
     detached = detached && !is_shown;
-    int result = copy(opened, dst, src, size, to_device, from_device, stream, detached ? VGC_DETACHED : NULL);
-    cudaError_t error = rt_error(result);
+    cudaError_t error = rt_managed_enter_span(device, dst, size, true, stream);
+    cudaError_t moved = rt_managed_enter_span(device, src, size, false, stream);
+    error = error != cudaSuccess ? error : moved;
+    if (error == cudaSuccess)
+        error = rt_error(copy(opened, dst, src, size, to_device, from_device, stream, detached ? VGC_DETACHED : NULL));
+    rt_managed_leave();
+    rt_managed_leave();
     if (is_shown && error == cudaSuccess)
         rt_shadow_copied(dst, size);
     if (detached)
         return error;
     cudaError_t earlier = rt_settle(device);
+    rt_mirrors_settle(device);
     return earlier != cudaSuccess ? earlier : rt_fault(device, error);
 }
 

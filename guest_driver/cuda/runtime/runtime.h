@@ -253,6 +253,7 @@ struct rt_range {
     struct rt_device *device;
     unsigned flags;
     bool is_reserved; /* in this process's address space, too */
+    void *owner;      /* NULL, or what knows more: struct rt_block, rt_piece, rt_mirror */
 };
 
 /* False: this runtime did not give out the address. */
@@ -365,5 +366,53 @@ cudaError_t rt_wait_stream(struct rt_device *device, uint32_t number);
 cudaError_t rt_texture_form(const struct cudaResourceDesc *resource, const struct cudaTextureDesc *sampling,
                             const struct cudaResourceViewDesc *view, struct vgc_texture_form *form,
                             struct rt_texels **texels);
+
+/* ---- managed.c: memory that host and device use at the same address, moved between them -------- */
+
+enum { RT_ALL_STREAMS = -1 };
+
+cudaError_t rt_managed_allocate(struct rt_device *device, size_t size, unsigned flags, void **pointer);
+cudaError_t rt_managed_free(const struct rt_range *range);
+/* Around sending work that may use all managed memory: what the host has written goes to the device, and the host gets
+ * nothing back before rt_managed_leave(). */
+cudaError_t rt_managed_enter(struct rt_device *device, uint32_t stream);
+/* Likewise, for work that only uses these bytes, such as a copy. Other memory than managed is allowed, and ignored. */
+cudaError_t rt_managed_enter_span(struct rt_device *device, const void *memory, size_t size, bool writes,
+                                  uint32_t stream);
+/* Once for each enter, even if that failed. */
+void rt_managed_leave(void);
+/* Work and frees are counted: each takes a turn; what has a turn up to the mark was sent before. */
+uint64_t rt_next_turn(void);
+uint64_t rt_mark(void);
+/* After waiting for a stream, or all, up to the mark taken before: gives the host what it will probably look at. */
+void rt_managed_settle(struct rt_device *device, int stream, uint64_t mark);
+/* Gives or takes [memory, memory + size), without waiting for the host to touch it. */
+cudaError_t rt_managed_prefetch(struct rt_device *device, const void *memory, size_t size, bool to_device,
+                                uint32_t stream);
+/* The thread runs a host function of a stream: what is ahead of it is done, what is behind waits for it. */
+void rt_managed_in_host_function(bool begins);
+void rt_managed_forget(struct rt_device *device);
+
+/* ---- faults.c: touching managed memory that is on the device ----------------------------------- */
+
+/* Brings the memory at `address` to the host. False: it is not managed memory, or cannot be had. */
+typedef bool rt_fault_function(void *address, bool writes);
+/* Installs the handler of SIGSEGV, before the program's own; again, if the program has set another. */
+void rt_faults_install(rt_fault_function *resolve);
+
+/* ---- host.c: page-locked host memory ----------------------------------------------------------- */
+
+/* Around sending a kernel, as rt_managed_enter(): registered memory that kernels may see. */
+cudaError_t rt_mirrors_enter(struct rt_device *device, uint32_t stream);
+void rt_mirrors_settle(struct rt_device *device);
+void rt_host_forget(struct rt_device *device);
+
+/* ---- pools.c: memory in the order of streams ---------------------------------------------------- */
+
+/* Is the memory one of a pool's? Then it goes back there, as all work is done. */
+bool rt_pools_take_back(const struct rt_range *range);
+/* After waiting for a stream, or all: gives back to the device what pools hold beyond their thresholds. */
+void rt_pools_settle(struct rt_device *device, int stream, uint64_t mark);
+void rt_pools_forget(struct rt_device *device);
 
 #endif

@@ -238,9 +238,13 @@ RT_API cudaError_t cudaStreamSynchronize(cudaStream_t stream)
         error = rt_enter_stream(device, stream, &number); /* the legacy stream's end is that of all blocking ones */
     if (error != cudaSuccess)
         return rt_return(error);
+    uint64_t mark = rt_mark();
     error = rt_error(vgc_stream_synchronize(atomic_load(&device->device), number));
     cudaError_t earlier = rt_settle(device);
     rt_print(device);
+    rt_pools_settle(device, (int)number, mark);
+    rt_mirrors_settle(device);
+    rt_managed_settle(device, (int)number, mark);
     return rt_return(earlier != cudaSuccess ? earlier : rt_fault(device, error));
 }
 

@@ -1,7 +1,7 @@
 /* The one way that work takes into a stream. */
 #include "runtime.h"
 
-cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operation, uint32_t number)
+static cudaError_t issue(struct rt_device *device, const struct rt_operation *operation, uint32_t number)
 {
     const struct rt_copy *copy = &operation->copy;
     switch (operation->kind) {
@@ -23,6 +23,37 @@ cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operat
         return operation->call.call(device, operation->call.data, number);
     }
     return cudaErrorUnknown;
+}
+
+/* Work may use memory that the host has, too: what it can reach must be on the device, and not come back before the
+ * work is sent. rt_copy() enters by itself. */
+static cudaError_t enter_memory(struct rt_device *device, const struct rt_operation *operation, uint32_t number)
+{
+    const struct rt_fill *fill = &operation->fill;
+    if (operation->kind == RT_FILL && fill->height <= 1 && fill->depth <= 1)
+        return rt_managed_enter_span(device, fill->dst, fill->width, true, number);
+    return rt_managed_enter(device, number);
+}
+
+static bool may_use_memory(const struct rt_operation *operation)
+{
+    return operation->kind != RT_EVENT_RECORD && operation->kind != RT_EVENT_WAIT &&
+           operation->kind != RT_HOST_FUNCTION;
+}
+
+cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operation, uint32_t number)
+{
+    if (!may_use_memory(operation))
+        return issue(device, operation, number);
+    cudaError_t error = rt_mirrors_enter(device, number);
+    if (operation->kind == RT_COPY)
+        return error == cudaSuccess ? issue(device, operation, number) : error;
+    cudaError_t entered = enter_memory(device, operation, number);
+    error = error != cudaSuccess ? error : entered;
+    if (error == cudaSuccess)
+        error = issue(device, operation, number);
+    rt_managed_leave();
+    return error;
 }
 
 cudaError_t rt_submit(struct rt_device *device, cudaStream_t stream, const struct rt_operation *operation)

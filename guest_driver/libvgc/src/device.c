@@ -166,6 +166,26 @@ static const char *state_dir(const struct vgc_options *options)
     return from_environment != NULL && from_environment[0] != '\0' ? from_environment : "/run/vgc";
 }
 
+/* The address at which kernels see the region, if the device says one and the region is not there. */
+static uint64_t other_address(const struct vgc_device *device)
+{
+    bool is_known = (device->config.device_features & VGC_F_REGION_ADDRESS) != 0;
+    uint64_t address = is_known ? device->config.region_device_address : 0;
+    return address != (uintptr_t)device->transport->region ? address : 0;
+}
+
+/* Once the device is up it may say an address that it did not know before. Nothing but the queue is in the region yet.
+ */
+static int move_region(struct vgc_device *device, uint64_t deadline_ns)
+{
+    uint64_t address = other_address(device);
+    if (address == 0 || !vgc_queue_close(device->shared_queue, deadline_ns))
+        return VGC_OK;
+    device->shared_queue = NULL;
+    vgc_transport_place(device->transport, address);
+    return vgc_queue_open(device, &device->shared_queue, deadline_ns);
+}
+
 static int bring_up(struct vgc_device *device, const struct vgc_options *options, uint64_t deadline_ns)
 {
     struct vgc_transport *transport = device->transport;
@@ -184,11 +204,16 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
     uint64_t deadline_of_launches = device->config.deadline_ns;
     if (device->request_timeout_ns == 0)
         device->request_timeout_ns = VGC_MIN(deadline_of_launches, UINT64_MAX - GRACE_NS - 1) + GRACE_NS;
+    uint64_t early = other_address(device);
+    if (early != 0)
+        vgc_transport_place(transport, early);
     result = vgc_queue_open(device, &device->shared_queue, deadline_ns);
     if (result == VGC_OK)
         result = first_answer(device, deadline_ns);
     if (result == VGC_OK)
         result = wait_until_ready(device, deadline_ns);
+    if (result == VGC_OK && other_address(device) != early)
+        result = move_region(device, deadline_ns);
     if (result != VGC_OK)
         return result;
     (void)vgc_reap(device); /* contexts of the dead first, or there may be none left for us */

@@ -106,6 +106,8 @@ struct vgc_transport {
 
 /* Reads a part of the mapping with the best of a few tries. */
 void vgc_transport_measure(struct vgc_transport *transport);
+/* Moves the region's mapping, so that pointers into it are what kernels see. It stays if something else lies there. */
+void vgc_transport_place(struct vgc_transport *transport, uint64_t address);
 /* A config whose magic, version, fingerprint or limits do not fit. */
 int vgc_check_config(const struct vgc_config *config);
 

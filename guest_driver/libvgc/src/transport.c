@@ -1,5 +1,7 @@
 /* Parts shared by all transports: the layout of the region, a measurement of its reading speed, and the check of a
  * device's configuration. */
+#include <sys/mman.h>
+
 #include "internal.h"
 
 /* ---- the region: header page, rings of all queues, chunks that processes take and give back --- */
@@ -66,6 +68,27 @@ void vgc_transport_measure(struct vgc_transport *transport)
     }
     transport->read_bytes_per_s = (double)bytes * (double)VGC_NS_PER_S / (double)best_ns;
     transport->region_cached = transport->read_bytes_per_s >= CACHED_ABOVE;
+}
+
+/* ---- the region's address -------------------------------------------------------------------- */
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+void vgc_transport_place(struct vgc_transport *transport, uint64_t address)
+{
+    void *wanted = (void *)(uintptr_t)address;
+    uint64_t bytes = transport->region_bytes;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    void *got = address % PAGE == 0 ? mmap(wanted, bytes, PROT_NONE, flags, -1, 0) : MAP_FAILED;
+    if (got == MAP_FAILED)
+        return;
+    if (got != wanted || mremap(transport->region, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, wanted) != wanted) {
+        (void)munmap(got, bytes); /* a kernel before 4.17 maps elsewhere */
+        return;
+    }
+    transport->region = wanted;
 }
 
 /* ---- the configuration ---------------------------------------------------------------------- */
