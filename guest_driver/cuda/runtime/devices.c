@@ -101,11 +101,13 @@ int rt_ordinal(void)
 
 static void close_devices(void)
 {
+    if (rt_is_forked)
+        return;
     for (int i = 0; i < num_devices; i++) {
         struct vgc_device *device = atomic_exchange(&devices[i].device, NULL);
         if (device == NULL)
             continue;
-        (void)vgc_synchronize(device);
+        (void)vgc_synchronize(device); /* what is put off behind functions of the host is not begun any more */
         atomic_store(&devices[i].device, device);
         rt_print(&devices[i]);
         atomic_store(&devices[i].device, NULL);
@@ -130,6 +132,7 @@ static int open_device(struct rt_device *device)
         result = vgc_device_limits(opened, &device->told);
     if (result != VGC_OK)
         return result;
+    rt_watch_forks();
     atomic_store_explicit(&device->device, opened, memory_order_release);
     if (!closes_at_exit)
         closes_at_exit = atexit(close_devices) == 0;
@@ -151,6 +154,10 @@ static cudaError_t make_ready(struct rt_device *device)
 
 cudaError_t rt_device(int ordinal, struct rt_device **out)
 {
+    if (rt_is_forked)
+        return rt_explain(cudaErrorInitializationError, "this process was forked from one that had used CUDA");
+    if (rt_is_called_back)
+        return rt_explain(cudaErrorNotPermitted, "a function that a stream calls may not use CUDA");
     struct rt_device *device = rt_device_at(ordinal);
     *out = device;
     if (rt_device_count() == 0)
@@ -189,6 +196,11 @@ cudaError_t rt_fault(struct rt_device *device, cudaError_t error)
 cudaError_t rt_settle(struct rt_device *device)
 {
     int result = vgc_detached_failure(atomic_load(&device->device));
+    cudaError_t late = atomic_load_explicit(&device->late, memory_order_relaxed) != cudaSuccess
+                           ? atomic_exchange(&device->late, cudaSuccess)
+                           : cudaSuccess;
+    if (result == VGC_OK && late != cudaSuccess)
+        return rt_fault(device, late);
     if (result == VGC_OK)
         return atomic_load_explicit(&device->sticky, memory_order_relaxed);
     if (result == VGC_ASSERT)
@@ -216,8 +228,12 @@ void rt_print(struct rt_device *device)
 
 cudaError_t rt_synchronize(struct rt_device *device)
 {
+    rt_drain_device(device);
+    uint64_t stamp = atomic_load(&device->stamp);
     uint64_t mark = rt_mark();
     cudaError_t error = rt_error(vgc_synchronize(atomic_load(&device->device)));
+    if (error == cudaSuccess && stamp > atomic_load(&device->done))
+        atomic_store(&device->done, stamp); /* if two threads do this, the lesser may stay: it is true, too */
     cudaError_t earlier = rt_settle(device);
     rt_print(device);
     rt_pools_settle(device, RT_ALL_STREAMS, mark);
@@ -286,13 +302,15 @@ RT_API cudaError_t cudaThreadSynchronize(void)
 RT_API cudaError_t cudaDeviceReset(void)
 {
     struct rt_device *device = rt_device_at(current);
-    if (device == NULL)
+    if (device == NULL || rt_is_forked)
         return rt_return(cudaErrorNoDevice);
     struct vgc_device *opened = atomic_load(&device->device);
     if (opened == NULL)
         return rt_return(cudaSuccess);
+    rt_drain_device(device);
     (void)vgc_synchronize(opened);
     (void)vgc_detached_failure(opened);
+    atomic_store(&device->late, cudaSuccess);
     rt_print(device);
     int result = vgc_reset(opened);
     rt_programs_forget(device);

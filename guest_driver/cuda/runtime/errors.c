@@ -11,10 +11,13 @@ static _Thread_local char explanation[4096];
 
 cudaError_t rt_return(cudaError_t error)
 {
+    if (rt_is_forked)
+        error = cudaErrorInitializationError;
     if (error == cudaSuccess || error == cudaErrorNotReady)
         return error;
     last = error;
-    rt_keep_error(error, explanation);
+    if (!rt_is_forked)
+        rt_keep_error(error, explanation);
     explanation[0] = '\0';
     return error;
 }

@@ -5,18 +5,10 @@
 
 #define EVENT_MAGIC UINT64_C(0x544e455645434756)
 
-struct CUevent_st {
-    uint64_t magic;
-    struct rt_device *device;
-    uint32_t epoch;
-    unsigned flags;
-    pthread_mutex_t mutex; /* of `event`, which libvgc does not lock */
-    struct vgc_event *event;
-    bool is_recorded;
-};
-
 static cudaError_t check(cudaEvent_t event)
 {
+    if (rt_is_forked)
+        return cudaErrorInitializationError;
     if ((uintptr_t)event < 4096 || event->magic != EVENT_MAGIC || event->epoch != event->device->epoch)
         return rt_explain(cudaErrorInvalidResourceHandle, "%p is not an event", (void *)event);
     return atomic_load_explicit(&event->device->sticky, memory_order_relaxed);
@@ -41,6 +33,7 @@ RT_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int fla
         return rt_return(rt_fault(device, error));
     }
     made->magic = EVENT_MAGIC;
+    made->users = 1;
     made->device = device;
     made->epoch = device->epoch;
     made->flags = flags;
@@ -57,13 +50,25 @@ RT_API cudaError_t cudaEventCreate(cudaEvent_t *event)
 RT_API cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     cudaError_t error = check(event);
-    if (error == cudaErrorInvalidResourceHandle)
+    if (error == cudaErrorInvalidResourceHandle || rt_is_forked)
         return rt_return(error);
-    int result = vgc_event_destroy(event->event);
-    (void)pthread_mutex_destroy(&event->mutex);
     event->magic = 0;
+    rt_drop_event(event);
+    return rt_return(error);
+}
+
+void rt_hold_event(cudaEvent_t event)
+{
+    atomic_fetch_add(&event->users, 1);
+}
+
+void rt_drop_event(cudaEvent_t event)
+{
+    if (atomic_fetch_sub(&event->users, 1) > 1)
+        return;
+    (void)vgc_event_destroy(event->event);
+    (void)pthread_mutex_destroy(&event->mutex);
     free(event);
-    return rt_return(error != cudaSuccess ? error : rt_error(result));
 }
 
 cudaError_t rt_issue_event_record(cudaEvent_t event, uint32_t number)
@@ -108,6 +113,7 @@ RT_API cudaError_t cudaEventSynchronize(cudaEvent_t event)
     cudaError_t error = check(event);
     if (error != cudaSuccess)
         return rt_return(error);
+    rt_drain_event(event);
     (void)pthread_mutex_lock(&event->mutex);
     int result = vgc_event_synchronize(event->event);
     (void)pthread_mutex_unlock(&event->mutex);
@@ -116,6 +122,8 @@ RT_API cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 static int query(cudaEvent_t event)
 {
+    if (rt_event_is_put_off(event))
+        return VGC_PENDING;
     (void)pthread_mutex_lock(&event->mutex);
     int result = vgc_event_query(event->event);
     (void)pthread_mutex_unlock(&event->mutex);
@@ -131,6 +139,11 @@ RT_API cudaError_t cudaEventQuery(cudaEvent_t event)
     return rt_return(result == VGC_PENDING ? cudaErrorNotReady : settled(event, result));
 }
 
+static bool has_recording(cudaEvent_t event)
+{
+    return event->is_recorded || rt_event_is_put_off(event);
+}
+
 RT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 {
     int64_t elapsed_ns = 0;
@@ -139,7 +152,7 @@ RT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, 
         error = check(end);
     if (error == cudaSuccess && milliseconds == NULL)
         error = cudaErrorInvalidValue;
-    if (error == cudaSuccess && (start->device != end->device || !start->is_recorded || !end->is_recorded ||
+    if (error == cudaSuccess && (start->device != end->device || !has_recording(start) || !has_recording(end) ||
                                  ((start->flags | end->flags) & cudaEventDisableTiming) != 0))
         error = rt_explain(cudaErrorInvalidResourceHandle, "both events must be recorded, with timing, on one device");
     if (error != cudaSuccess)
@@ -163,6 +176,6 @@ RT_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     if (error != cudaSuccess)
         return rt_return(error);
     if (device != event->device) /* another device's: nothing there can wait for it, so this thread does */
-        return event->is_recorded ? cudaEventSynchronize(event) : rt_return(cudaSuccess);
+        return has_recording(event) ? cudaEventSynchronize(event) : rt_return(cudaSuccess);
     return rt_return(rt_submit(device, stream, &operation));
 }

@@ -60,7 +60,7 @@ static const int PROTECTIONS[] = {
     [RT_ON_HOST] = PROT_READ | PROT_WRITE, [RT_SHARED] = PROT_READ, [RT_ON_DEVICE] = PROT_NONE};
 
 /* Gives granules [first, end) to a side. False: they stay. */
-static bool set_state(struct rt_block *block, size_t first, size_t end, enum rt_side state)
+static bool set_state(struct rt_block *block, size_t first, size_t end, enum rt_holder state)
 {
     size_t from = first * block->granule;
     size_t to = RT_MIN(end * block->granule, block->size);
@@ -174,7 +174,7 @@ static void wait_for(struct rt_device *device)
 
 /* Brings granules [first, end), which are the device's, to the host. If the device has failed, the host goes on with
  * what it last had: the program's next call tells. */
-static bool pull(struct rt_block *block, size_t first, size_t end, enum rt_side state)
+static bool pull(struct rt_block *block, size_t first, size_t end, enum rt_holder state)
 {
     size_t from = first * block->granule;
     size_t to = RT_MIN(end * block->granule, block->size);

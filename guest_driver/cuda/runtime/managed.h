@@ -4,7 +4,7 @@
 
 #include "runtime.h"
 
-enum rt_side { RT_ON_HOST, RT_SHARED, RT_ON_DEVICE, RT_NUM_SIDES }; /* which side has the newest data */
+enum rt_holder { RT_ON_HOST, RT_SHARED, RT_ON_DEVICE, RT_NUM_SIDES }; /* which side has the newest data */
 
 struct rt_advice { /* of cudaMemAdvise() and cudaMemPrefetchAsync(), for a granule */
     bool is_read_mostly;
@@ -32,7 +32,7 @@ struct rt_block {
     size_t expected;            /* granule that a program which goes on would touch next */
     size_t ahead;
     struct rt_advice *advice; /* per granule; NULL: none was given */
-    uint8_t sides[];          /* enum rt_side per granule */
+    uint8_t sides[];          /* enum rt_holder per granule */
 };
 
 /* Recursive, but never taken while the device works on something that waits for the host. */

@@ -171,6 +171,8 @@ RT_API char __cudaInitModule(void **handle)
 RT_API void __cudaUnregisterFatBinary(void **handle)
 {
     struct rt_unit *unit = (struct rt_unit *)handle;
+    if (rt_is_forked)
+        return; /* a thread of the parent may have held the lock, and what is loaded is the parent's */
     rt_registry_lock();
     for (struct rt_unit **at = &units; *at != NULL; at = &(*at)->next) {
         if (*at == unit) {

@@ -35,8 +35,17 @@ cudaError_t rt_unsupported(const char *what);
 
 /* ---- devices.c ------------------------------------------------------------------------------ */
 
-struct rt_stream;
+struct rt_operation;
 struct rt_program;
+struct rt_queue;
+
+/* Progress of a stream, for cudaStreamQuery(). */
+struct rt_state {
+    _Atomic uint64_t work;   /* stamp of the last operation issued */
+    uint64_t done;           /* all up to this stamp is done; this and the next two under the device's mutex */
+    uint64_t asked;          /* `work` when `event` was recorded */
+    struct vgc_event *event; /* NULL: never asked */
+};
 
 struct rt_device {
     int ordinal;
@@ -46,12 +55,17 @@ struct rt_device {
     struct vgc_device_limits told;       /* what the device tells of itself */
     uint32_t epoch;                      /* +1 at every reset */
     _Atomic cudaError_t sticky;          /* ends with cudaDeviceReset() */
+    _Atomic cudaError_t late;            /* of work that was put off, until the next synchronisation */
     unsigned flags;                      /* of cudaSetDeviceFlags() */
     size_t limits[8];                    /* of cudaDeviceSetLimit() */
 
     /* streams.c */
+    _Atomic uint64_t stamp;         /* +1 for each operation issued */
+    _Atomic uint64_t done;          /* all operations up to this stamp are done */
     struct CUstream_st *streams;    /* all but the default ones */
     struct CUstream_st *per_thread; /* those of cudaStreamPerThread, among `streams` */
+    struct rt_queue *legacy_queue;  /* deferred.c */
+    struct rt_state legacy_state;
     struct vgc_event *legacy_event; /* last recording in the legacy stream */
     uint64_t legacy_turn;           /* +1 for work in the legacy stream behind work in others */
     bool legacy_recorded;           /* legacy_event stands for this turn */
@@ -143,6 +157,10 @@ struct CUstream_st {
     bool dirty;              /* has work that the legacy stream has not waited for */
     uint64_t legacy_turn;    /* last of the device's that this stream has waited for */
     struct vgc_event *event; /* for the legacy stream to wait for */
+    struct rt_queue *queue;  /* deferred.c */
+    struct rt_state state;
+    enum cudaSynchronizationPolicy policy; /* of cudaStreamSetAttribute(); stored */
+    struct cudaAccessPolicyWindow window;
 };
 
 /* The device's stream number for work that is about to be sent in `stream`, after what the order of the legacy default
@@ -150,6 +168,66 @@ struct CUstream_st {
 cudaError_t rt_enter_stream(struct rt_device *device, cudaStream_t stream, uint32_t *number);
 /* The stream, checked; NULL for the legacy one. */
 cudaError_t rt_check_stream(struct rt_device *device, cudaStream_t stream, struct CUstream_st **checked);
+/* Likewise, for a stream that was checked. */
+cudaError_t rt_enter(struct rt_device *device, struct CUstream_st *stream, uint32_t *number);
+/* Work in the legacy stream waits for blocking streams. */
+cudaError_t rt_enter_legacy(struct rt_device *device);
+int rt_clamp_priority(int priority);
+/* Notes that all work of the stream up to a stamp is done. */
+void rt_note_done(struct rt_device *device, struct CUstream_st *stream, uint64_t stamp);
+/* Takes a stream that has no work put off out of use, and frees it. */
+void rt_close_stream(struct CUstream_st *stream);
+/* Default streams of the calls that this thread makes are its own: set by the functions of per_thread.c. */
+extern _Thread_local bool rt_default_is_per_thread;
+
+/* ---- deferred.c: functions of the host in streams, and the work behind them -------------------- */
+
+/* Streams with work that is put off, and captures: while it is 0, work is issued without further questions. */
+extern _Atomic uint32_t rt_num_special;
+/* This thread is calling a function for a stream. */
+extern _Thread_local bool rt_is_called_back;
+
+/* Issues the operation, or puts it off until what it must follow has been issued. `stream` is NULL for the legacy
+ * one. */
+cudaError_t rt_issue_in_order(struct rt_device *device, struct CUstream_st *stream,
+                              const struct rt_operation *operation);
+/* Waits until all that was put off in the stream has been issued. */
+void rt_drain_stream(struct rt_device *device, struct CUstream_st *stream);
+void rt_drain_device(struct rt_device *device);
+/* Is work put off in the stream? */
+bool rt_is_put_off(struct rt_device *device, struct CUstream_st *stream);
+/* Closes the stream behind the work that is put off in it. False: nothing is put off. */
+bool rt_close_later(struct CUstream_st *stream);
+/* The event's latest recording is put off. */
+bool rt_event_is_put_off(cudaEvent_t event);
+void rt_drain_event(cudaEvent_t event);
+/* A copy in one block of malloc(), with all that it points to but memory that is copied or filled. NULL: no memory. */
+struct rt_operation *rt_keep(const struct rt_operation *operation);
+
+/* ---- fork.c ----------------------------------------------------------------------------------- */
+
+/* True in a child of a process that had opened a device: nothing may be touched there. */
+extern bool rt_is_forked;
+/* To be called when a device is opened. */
+void rt_watch_forks(void);
+
+/* ---- events.c --------------------------------------------------------------------------------- */
+
+struct CUevent_st {
+    uint64_t magic;
+    struct rt_device *device;
+    uint32_t epoch;
+    unsigned flags;
+    pthread_mutex_t mutex; /* of `event`, which libvgc does not lock */
+    struct vgc_event *event;
+    bool is_recorded;
+    _Atomic uint32_t users; /* the program, and operations that are put off */
+    uint64_t wanted;        /* recordings put off, and those of them issued: deferred.c */
+    uint64_t issued;
+};
+
+void rt_hold_event(cudaEvent_t event);
+void rt_drop_event(cudaEvent_t event);
 
 /* ---- submit.c: work for streams ---------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@ static _Atomic unsigned long long next_id = 2; /* 1 is the legacy stream's */
 
 /* ---- numbers of the device's streams ---------------------------------------------------------- */
 
-/* With the device's mutex. */
+/* With the device's mutex. Numbers are kept: giving one back to libvgc would wait until the stream is done. */
 static uint32_t take_number(struct rt_device *device)
 {
     uint32_t number;
@@ -29,12 +29,6 @@ static uint32_t take_number(struct rt_device *device)
     }
     device->users[number]++;
     return number;
-}
-
-static void give_number(struct rt_device *device, uint32_t number)
-{
-    if (--device->users[number] == 0 && number != 0)
-        (void)vgc_stream_destroy(atomic_load(&device->device), number);
 }
 
 /* ---- creating ------------------------------------------------------------------------------- */
@@ -58,13 +52,72 @@ static struct CUstream_st *create(struct rt_device *device, unsigned flags, int 
     return stream;
 }
 
+static cudaError_t record(struct rt_device *device, struct vgc_event **event, uint32_t number)
+{
+    int result = *event != NULL ? VGC_OK : vgc_event_create(atomic_load(&device->device), event);
+    return rt_error(result == VGC_OK ? vgc_event_record(*event, number) : result);
+}
+
+void rt_close_stream(struct CUstream_st *stream)
+{
+    struct rt_device *device = stream->device;
+    if (stream->epoch != device->epoch)
+        return; /* rt_streams_forget() was here */
+    (void)pthread_mutex_lock(&device->mutex);
+    if (stream->dirty && (stream->flags & cudaStreamNonBlocking) == 0 && /* the legacy stream waits for it, still */
+        record(device, &stream->event, stream->number) == cudaSuccess)
+        (void)vgc_stream_wait_event(stream->event, 0);
+    for (struct CUstream_st **at = &device->streams; *at != NULL; at = &(*at)->next) {
+        if (*at == stream) {
+            *at = stream->next;
+            break;
+        }
+    }
+    device->users[stream->number]--;
+    (void)pthread_mutex_unlock(&device->mutex);
+    (void)vgc_event_destroy(stream->event);
+    (void)vgc_event_destroy(stream->state.event);
+    free(stream);
+}
+
+static void destroy(struct CUstream_st *stream)
+{
+    stream->magic = 0;
+    if (!rt_close_later(stream))
+        rt_close_stream(stream);
+}
+
+static pthread_key_t per_thread_key;
+static pthread_once_t per_thread_once = PTHREAD_ONCE_INIT;
+_Thread_local bool rt_default_is_per_thread;
+
+/* At a thread's end. */
+static void end_per_thread(void *streams)
+{
+    struct CUstream_st **own = streams;
+    for (int i = 0; i < RT_MAX_DEVICES && !rt_is_forked; i++)
+        if (own[i] != NULL && own[i]->epoch == own[i]->device->epoch)
+            destroy(own[i]);
+    free(streams);
+}
+
+static void make_per_thread_key(void)
+{
+    (void)pthread_key_create(&per_thread_key, end_per_thread);
+}
+
 /* The calling thread's own default stream. */
 static struct CUstream_st *per_thread(struct rt_device *device)
 {
-    static _Thread_local struct CUstream_st *own[RT_MAX_DEVICES];
-    struct CUstream_st *stream = own[device->ordinal];
-    if (stream != NULL && stream->epoch == device->epoch)
-        return stream;
+    static _Thread_local struct CUstream_st **own;
+    if (own != NULL && own[device->ordinal] != NULL && own[device->ordinal]->epoch == device->epoch)
+        return own[device->ordinal];
+    (void)pthread_once(&per_thread_once, make_per_thread_key);
+    if (own == NULL) {
+        own = calloc(RT_MAX_DEVICES, sizeof(*own));
+        if (own == NULL || pthread_setspecific(per_thread_key, own) != 0)
+            return NULL;
+    }
     (void)pthread_mutex_lock(&device->mutex);
     own[device->ordinal] = create(device, cudaStreamDefault, 0);
     (void)pthread_mutex_unlock(&device->mutex);
@@ -74,9 +127,9 @@ static struct CUstream_st *per_thread(struct rt_device *device)
 cudaError_t rt_check_stream(struct rt_device *device, cudaStream_t stream, struct CUstream_st **checked)
 {
     *checked = NULL;
-    if (stream == NULL || stream == cudaStreamLegacy)
+    if (stream == cudaStreamLegacy || (stream == NULL && !rt_default_is_per_thread))
         return cudaSuccess;
-    *checked = stream == cudaStreamPerThread ? per_thread(device) : stream;
+    *checked = stream == NULL || stream == cudaStreamPerThread ? per_thread(device) : stream;
     if (*checked == NULL)
         return cudaErrorMemoryAllocation;
     if ((uintptr_t)*checked < 4096 || (*checked)->magic != STREAM_MAGIC ||
@@ -90,14 +143,8 @@ cudaError_t rt_check_stream(struct rt_device *device, cudaStream_t stream, struc
 
 /* ---- the legacy default stream's order -------------------------------------------------------- */
 
-static cudaError_t record(struct rt_device *device, struct vgc_event **event, uint32_t number)
-{
-    int result = *event != NULL ? VGC_OK : vgc_event_create(atomic_load(&device->device), event);
-    return rt_error(result == VGC_OK ? vgc_event_record(*event, number) : result);
-}
-
 /* Work in stream 0 waits for blocking streams. */
-static cudaError_t enter_legacy(struct rt_device *device)
+cudaError_t rt_enter_legacy(struct rt_device *device)
 {
     cudaError_t error = cudaSuccess;
     if (device->streams == NULL)
@@ -137,16 +184,24 @@ static cudaError_t enter_blocking(struct rt_device *device, struct CUstream_st *
     return error;
 }
 
+cudaError_t rt_enter(struct rt_device *device, struct CUstream_st *stream, uint32_t *number)
+{
+    struct rt_state *state = stream == NULL ? &device->legacy_state : &stream->state;
+    uint64_t stamp = atomic_fetch_add_explicit(&device->stamp, 1, memory_order_relaxed) + 1;
+    atomic_store_explicit(&state->work, stamp, memory_order_relaxed);
+    *number = stream == NULL ? 0 : stream->number;
+    if (stream == NULL)
+        return rt_enter_legacy(device);
+    return (stream->flags & cudaStreamNonBlocking) != 0 ? cudaSuccess : enter_blocking(device, stream);
+}
+
 cudaError_t rt_enter_stream(struct rt_device *device, cudaStream_t stream, uint32_t *number)
 {
     struct CUstream_st *checked;
     cudaError_t error = rt_check_stream(device, stream, &checked);
-    if (error != cudaSuccess)
-        return error;
-    *number = checked == NULL ? 0 : checked->number;
-    if (checked == NULL)
-        return enter_legacy(device);
-    return (checked->flags & cudaStreamNonBlocking) != 0 ? cudaSuccess : enter_blocking(device, checked);
+    if (error == cudaSuccess && atomic_load_explicit(&rt_num_special, memory_order_acquire) > 0)
+        rt_drain_stream(device, checked);
+    return error == cudaSuccess ? rt_enter(device, checked, number) : error;
 }
 
 void rt_streams_forget(struct rt_device *device)
@@ -154,8 +209,12 @@ void rt_streams_forget(struct rt_device *device)
     (void)pthread_mutex_lock(&device->mutex);
     for (struct CUstream_st *stream = device->streams; stream != NULL; stream = stream->next) {
         (void)vgc_event_destroy(stream->event);
+        (void)vgc_event_destroy(stream->state.event);
         stream->event = NULL;
+        stream->state.event = NULL;
     }
+    (void)vgc_event_destroy(device->legacy_state.event);
+    device->legacy_state.event = NULL;
     device->streams = NULL; /* their memory stays: the program may still hold them */
     (void)vgc_event_destroy(device->legacy_event);
     device->legacy_event = NULL;
@@ -163,6 +222,19 @@ void rt_streams_forget(struct rt_device *device)
     device->legacy_recorded = false;
     memset(device->users, 0, sizeof(device->users));
     (void)pthread_mutex_unlock(&device->mutex);
+}
+
+void rt_note_done(struct rt_device *device, struct CUstream_st *stream, uint64_t stamp)
+{
+    struct rt_state *state = stream == NULL ? &device->legacy_state : &stream->state;
+    (void)pthread_mutex_lock(&device->mutex);
+    state->done = RT_MAX(state->done, stamp);
+    (void)pthread_mutex_unlock(&device->mutex);
+}
+
+int rt_clamp_priority(int priority)
+{
+    return RT_MAX(GREATEST_PRIORITY, RT_MIN(priority, LEAST_PRIORITY));
 }
 
 /* ---- the API -------------------------------------------------------------------------------- */
@@ -175,7 +247,7 @@ RT_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned i
     cudaError_t error = rt_current(&device);
     if (error != cudaSuccess)
         return rt_return(error);
-    priority = RT_MAX(GREATEST_PRIORITY, RT_MIN(priority, LEAST_PRIORITY));
+    priority = rt_clamp_priority(priority);
     (void)pthread_mutex_lock(&device->mutex);
     *stream = create(device, flags, priority);
     (void)pthread_mutex_unlock(&device->mutex);
@@ -192,54 +264,40 @@ RT_API cudaError_t cudaStreamCreate(cudaStream_t *stream)
     return cudaStreamCreateWithPriority(stream, cudaStreamDefault, LEAST_PRIORITY);
 }
 
-/* Waits until the stream is done. */
 RT_API cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     struct CUstream_st *checked;
+    if (rt_is_forked)
+        return rt_return(cudaErrorInitializationError);
     if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
         return rt_return(cudaErrorInvalidResourceHandle);
     struct rt_device *device = rt_device_at(rt_ordinal());
     cudaError_t error = rt_check_stream((uintptr_t)stream >= 4096 ? stream->device : device, stream, &checked);
-    if (error != cudaSuccess)
-        return rt_return(error);
-    device = checked->device;
-    (void)pthread_mutex_lock(&device->mutex);
-    for (struct CUstream_st **at = &device->streams; *at != NULL; at = &(*at)->next) {
-        if (*at == checked) {
-            *at = checked->next;
-            break;
-        }
-    }
-    give_number(device, checked->number);
-    (void)pthread_mutex_unlock(&device->mutex);
-    (void)vgc_event_destroy(checked->event);
-    checked->magic = 0;
-    free(checked);
-    return rt_return(cudaSuccess);
-}
-
-static cudaError_t current_stream(cudaStream_t stream, struct rt_device **device, uint32_t *number)
-{
-    struct CUstream_st *checked;
-    cudaError_t error = rt_current(device);
     if (error == cudaSuccess)
-        error = rt_check_stream(*device, stream, &checked);
-    if (error == cudaSuccess)
-        *number = checked == NULL ? 0 : checked->number;
-    return error;
+        destroy(checked);
+    return rt_return(error);
 }
 
 RT_API cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     struct rt_device *device;
+    struct CUstream_st *checked;
     uint32_t number;
-    cudaError_t error = current_stream(stream, &device, &number);
-    if (error == cudaSuccess && number == 0)
-        error = rt_enter_stream(device, stream, &number); /* the legacy stream's end is that of all blocking ones */
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_stream(device, stream, &checked);
     if (error != cudaSuccess)
         return rt_return(error);
+    rt_drain_stream(device, checked);
+    uint64_t stamp = atomic_load(&device->stamp);
     uint64_t mark = rt_mark();
-    error = rt_error(vgc_stream_synchronize(atomic_load(&device->device), number));
+    number = checked == NULL ? 0 : checked->number;
+    if (checked == NULL)
+        error = rt_enter_legacy(device); /* the legacy stream's end is that of all blocking ones */
+    if (error == cudaSuccess)
+        error = rt_error(vgc_stream_synchronize(atomic_load(&device->device), number));
+    if (error == cudaSuccess)
+        rt_note_done(device, checked, stamp);
     cudaError_t earlier = rt_settle(device);
     rt_print(device);
     rt_pools_settle(device, (int)number, mark);
@@ -256,29 +314,5 @@ RT_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
         *least = LEAST_PRIORITY;
     if (greatest != NULL)
         *greatest = GREATEST_PRIORITY;
-    return rt_return(error);
-}
-
-RT_API cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
-{
-    struct rt_device *device;
-    struct CUstream_st *checked = NULL;
-    cudaError_t error = rt_current(&device);
-    if (error == cudaSuccess)
-        error = rt_check_stream(device, stream, &checked);
-    if (error == cudaSuccess)
-        *priority = checked != NULL ? checked->priority : LEAST_PRIORITY;
-    return rt_return(error);
-}
-
-RT_API cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
-{
-    struct rt_device *device;
-    struct CUstream_st *checked = NULL;
-    cudaError_t error = rt_current(&device);
-    if (error == cudaSuccess)
-        error = rt_check_stream(device, stream, &checked);
-    if (error == cudaSuccess)
-        *flags = checked != NULL ? checked->flags : cudaStreamDefault;
     return rt_return(error);
 }

@@ -17,8 +17,8 @@ static cudaError_t issue(struct rt_device *device, const struct rt_operation *op
         return rt_issue_event_record(operation->event.event, number);
     case RT_EVENT_WAIT:
         return rt_issue_event_wait(operation->event.event, number);
-    case RT_HOST_FUNCTION:
-        return rt_unsupported("functions of the host in streams");
+    case RT_HOST_FUNCTION: /* never issued: deferred.c calls it */
+        return cudaErrorUnknown;
     case RT_CALL:
         return operation->call.call(device, operation->call.data, number);
     }
@@ -58,7 +58,19 @@ cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operat
 
 cudaError_t rt_submit(struct rt_device *device, cudaStream_t stream, const struct rt_operation *operation)
 {
+    struct CUstream_st *checked;
     uint32_t number;
-    cudaError_t error = rt_enter_stream(device, stream, &number);
-    return error == cudaSuccess ? rt_issue(device, operation, number) : error;
+    cudaError_t error = rt_check_stream(device, stream, &checked);
+    if (error != cudaSuccess)
+        return error;
+    if (atomic_load_explicit(&rt_num_special, memory_order_acquire) > 0 || operation->kind == RT_HOST_FUNCTION)
+        return rt_issue_in_order(device, checked, operation);
+    error = rt_enter(device, checked, &number);
+    if (error != cudaSuccess || !operation->waits)
+        return error == cudaSuccess ? rt_issue(device, operation, number) : error;
+    uint64_t stamp = atomic_load(&device->stamp);
+    error = rt_issue(device, operation, number);
+    if (error == cudaSuccess)
+        rt_note_done(device, checked, stamp);
+    return error;
 }

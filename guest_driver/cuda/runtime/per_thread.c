@@ -1,0 +1,70 @@
+/* Forms of the API in which the default stream is the calling thread's own: programs call them that were compiled with
+ * --default-stream per-thread. */
+#include "runtime.h"
+
+#define PER_THREAD(name, suffix, parameters, arguments)                                                                \
+    cudaError_t name##suffix parameters;                                                                               \
+    RT_API cudaError_t name##suffix parameters                                                                         \
+    {                                                                                                                  \
+        bool before = rt_default_is_per_thread;                                                                        \
+        rt_default_is_per_thread = true;                                                                               \
+        cudaError_t error = name arguments;                                                                            \
+        rt_default_is_per_thread = before;                                                                             \
+        return error;                                                                                                  \
+    }
+
+PER_THREAD(cudaMemcpy, _ptds, (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind),
+           (to, from, bytes, kind))
+PER_THREAD(cudaMemcpyToSymbol, _ptds,
+           (const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind),
+           (symbol, from, bytes, offset, kind))
+PER_THREAD(cudaMemcpyFromSymbol, _ptds,
+           (void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind),
+           (to, symbol, bytes, offset, kind))
+PER_THREAD(cudaMemset, _ptds, (void *memory, int value, size_t bytes), (memory, value, bytes))
+PER_THREAD(cudaMemcpyAsync, _ptsz,
+           (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
+           (to, from, bytes, kind, stream))
+PER_THREAD(cudaMemcpyToSymbolAsync, _ptsz,
+           (const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+            cudaStream_t stream),
+           (symbol, from, bytes, offset, kind, stream))
+PER_THREAD(cudaMemcpyFromSymbolAsync, _ptsz,
+           (void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream),
+           (to, symbol, bytes, offset, kind, stream))
+PER_THREAD(cudaMemsetAsync, _ptsz, (void *memory, int value, size_t bytes, cudaStream_t stream),
+           (memory, value, bytes, stream))
+PER_THREAD(cudaStreamQuery, _ptsz, (cudaStream_t stream), (stream))
+PER_THREAD(cudaStreamGetFlags, _ptsz, (cudaStream_t stream, unsigned int *flags), (stream, flags))
+PER_THREAD(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigned long long *id), (stream, id))
+PER_THREAD(cudaStreamGetDevice, _ptsz, (cudaStream_t stream, int *device), (stream, device))
+PER_THREAD(cudaStreamGetPriority, _ptsz, (cudaStream_t stream, int *priority), (stream, priority))
+PER_THREAD(cudaStreamSynchronize, _ptsz, (cudaStream_t stream), (stream))
+PER_THREAD(cudaStreamWaitEvent, _ptsz, (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
+           (stream, event, flags))
+PER_THREAD(cudaStreamAddCallback, _ptsz,
+           (cudaStream_t stream, cudaStreamCallback_t callback, void *data, unsigned int flags),
+           (stream, callback, data, flags))
+PER_THREAD(cudaStreamCopyAttributes, _ptsz, (cudaStream_t to, cudaStream_t from), (to, from))
+PER_THREAD(cudaStreamGetAttribute, _ptsz,
+           (cudaStream_t stream, cudaLaunchAttributeID id, cudaLaunchAttributeValue *value), (stream, id, value))
+PER_THREAD(cudaStreamSetAttribute, _ptsz,
+           (cudaStream_t stream, cudaLaunchAttributeID id, const cudaLaunchAttributeValue *value), (stream, id, value))
+PER_THREAD(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+PER_THREAD(cudaEventRecordWithFlags, _ptsz, (cudaEvent_t event, cudaStream_t stream, unsigned int flags),
+           (event, stream, flags))
+PER_THREAD(cudaLaunchKernel, _ptsz,
+           (const void *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream),
+           (function, grid, block, arguments, shared, stream))
+PER_THREAD(cudaLaunchCooperativeKernel, _ptsz,
+           (const void *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream),
+           (function, grid, block, arguments, shared, stream))
+PER_THREAD(cudaLaunchHostFunc, _ptsz, (cudaStream_t stream, cudaHostFn_t function, void *data),
+           (stream, function, data))
+
+unsigned int __cudaPushCallConfiguration_ptsz(dim3 grid, dim3 block, size_t shared, void *stream);
+
+RT_API unsigned int __cudaPushCallConfiguration_ptsz(dim3 grid, dim3 block, size_t shared, void *stream)
+{
+    return __cudaPushCallConfiguration(grid, block, shared, stream == NULL ? cudaStreamPerThread : stream);
+}
