@@ -47,9 +47,9 @@ _CPUS: Final = 2
 class CompileLimits:
     """Limits of one compiler run. `memory_bytes` bounds the address space of each of its processes."""
 
-    wall_seconds: float = 120.0
+    wall_seconds: float = 180.0
     """Longer than `cpu_seconds`, as a busy host gives a compiler a part of its time."""
-    cpu_seconds: int = 30
+    cpu_seconds: int = 60
     memory_bytes: int = 2048 * _MIB
     work_bytes: int = 256 * _MIB
     image_bytes: int = 64 * _MIB

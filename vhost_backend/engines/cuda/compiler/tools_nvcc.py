@@ -65,7 +65,7 @@ class Nvcc:
         """Compiles; returns the name of the file that was compiled."""
         tools.write(_MACROS, "".join(_directive(*macro) for macro in options.macros).encode())
         command = [self._program, *first, *self._always, f"-std={_standard(options.standard, source)}"]
-        thrust = [_THRUST] if b"<thrust/" in source else []
+        thrust = [_THRUST] if b"thrust" in source else []
         command += [f"--pre-include={header}" for header in [*headers, *thrust]]
         compiled = _with_instantiations(options.name_expressions, name)
         tools.run([*command, *options.common, *options.nvcc, compiled, "-o", _BUILT])
