@@ -1,6 +1,7 @@
 /* A CUDA runtime that computes nothing: checks and prints what a program that mynvcc compiled registers and launches.
  * Tests link it in the place of libcudart. */
 #include "blob.h"
+#include "cuda_runtime_api.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,8 @@ struct wrapper {
     void *unused;
 };
 
-/* Three integers that the ABI passes as two registers, as clang's stubs do. */
-struct size3 {
-    unsigned x, y, z;
-};
-
 static struct {
-    struct size3 grid, block;
+    dim3 grid, block;
     size_t shared;
     void *stream;
 } configured;
@@ -89,20 +85,20 @@ void __cudaRegisterTexture(void **handle, const void *variable, const void **add
     printf("texture %s %d\n", name, dimensions);
 }
 
-int __cudaPushCallConfiguration(struct size3 grid, struct size3 block, size_t shared, void *stream)
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void *stream)
 {
     configured.grid = grid, configured.block = block, configured.shared = shared, configured.stream = stream;
     return 0;
 }
 
-int __cudaPopCallConfiguration(struct size3 *grid, struct size3 *block, size_t *shared, void **stream)
+int __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void **stream)
 {
     *grid = configured.grid, *block = configured.block, *shared = configured.shared, *stream = configured.stream;
     return 0;
 }
 
-int cudaLaunchKernel(const void *stub, struct size3 grid, struct size3 block, void **arguments, size_t shared,
-                     void *stream)
+cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **arguments, size_t shared,
+                             cudaStream_t stream)
 {
     (void)stream;
     for (unsigned i = 0; i < kernel_count; i++)
@@ -112,22 +108,23 @@ int cudaLaunchKernel(const void *stub, struct size3 grid, struct size3 block, vo
             return 0;
         }
     refuse("a launch of what is not registered");
-    return 98;
+    return cudaErrorInvalidDeviceFunction;
 }
 
-int cudaMalloc(void **memory, size_t bytes)
+cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     *memory = malloc(bytes);
-    return *memory == NULL ? 2 : 0;
+    return *memory == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-int cudaFree(void *memory)
+cudaError_t cudaFree(void *memory)
 {
     free(memory);
     return 0;
 }
 
-int cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset, int kind)
+cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
+                               enum cudaMemcpyKind kind)
 {
     (void)symbol, (void)from;
     printf("to symbol %zu at %zu kind %d\n", bytes, offset, kind);
@@ -137,51 +134,64 @@ int cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_
 /* ---- a device of 4 multiprocessors, 1536 threads on each, of whose kernels at most 20 blocks of 512 threads run ----
  */
 
-int cudaGetDevice(int *device)
+cudaError_t cudaGetDevice(int *device)
 {
     *device = 0;
     return 0;
 }
 
-int cudaDeviceGetAttribute(int *value, int attribute, int device)
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     (void)device;
-    *value = attribute == 39 ? 1536 : attribute == 1 ? 1024 : attribute == 16 ? 4 : attribute == 10 ? 32 : 0;
+    *value = attribute == cudaDevAttrMaxThreadsPerMultiProcessor ? 1536
+             : attribute == cudaDevAttrMaxThreadsPerBlock        ? 1024
+             : attribute == cudaDevAttrMultiProcessorCount       ? 4
+             : attribute == cudaDevAttrWarpSize                  ? 32
+                                                                 : 0;
     return 0;
 }
 
-struct attributes {
-    size_t shared, constant, local;
-    int most_threads, registers, more[16];
-};
-
-int cudaFuncGetAttributes(struct attributes *attributes, const void *stub)
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *stub)
 {
     (void)stub;
-    memset(attributes, 0, sizeof(struct attributes));
-    attributes->most_threads = 1024;
-    return 0;
+    memset(attributes, 0, sizeof(*attributes));
+    attributes->maxThreadsPerBlock = 1024;
+    return cudaSuccess;
 }
 
-int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *stub, int block, size_t shared,
-                                                           unsigned flags)
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+{
+    (void)device;
+    memset(properties, 0, sizeof(*properties));
+    properties->major = 8;
+    return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *stub, int block,
+                                                                   size_t shared, unsigned flags)
 {
     (void)stub, (void)flags;
     *blocks = (int)((1536 / block) / (1 + shared / 1024));
     return 0;
 }
 
-const char *cudaGetErrorString(int error)
+const char *cudaGetErrorString(cudaError_t error)
 {
     return error == 0 ? "no error" : "an error";
 }
 
-int cudaGetLastError(void)
+cudaError_t cudaGetLastError(void)
 {
     return 0;
 }
 
-int cudaDeviceSynchronize(void)
+cudaError_t cudaDeviceSynchronize(void)
 {
     return 0;
 }

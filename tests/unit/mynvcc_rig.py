@@ -70,10 +70,30 @@ def fake_toolkit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (top / "include").symlink_to(built / "include")
     (top / "lib64").mkdir()
     library = top / "lib64" / "libcudart.so.12"
-    words = ["cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{CUDA / 'runtime'}"]
-    source = REPOSITORY / "tests" / "fakes" / "cudart.c"
-    subprocess.run([*words, "-Wl,-soname,libcudart.so.12", "-o", library, source], check=True, timeout=HANGS_AFTER_S)
+    archive = top / "lib64" / "libcudart_static.a"
+    made = archive.with_suffix(".o")
+    words: list[str | Path] = [
+        "cc",
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fPIC",
+        f"-I{CUDA / 'runtime'}",
+        "-isystem",
+        top / "include",
+    ]
+    commands: tuple[list[str | Path], ...] = (
+        [*words, "-c", "-o", made, REPOSITORY / "tests" / "fakes" / "cudart.c"],
+        ["cc", "-shared", "-Wl,-soname,libcudart.so.12", "-o", library, made],
+        ["ar", "rcs", archive, made],
+    )
+    for command in commands:
+        subprocess.run(command, check=True, timeout=HANGS_AFTER_S)
+    made.unlink()
     (top / "lib64" / "libcudart.so").symlink_to(library.name)
+    (top / "lib64" / "libcudadevrt.a").symlink_to(built / "lib64" / "libcudadevrt.a")
+    (top / "nvvm" / "libdevice").mkdir(parents=True)
     return top
 
 

@@ -184,3 +184,30 @@ def test_headers_are_fit_for_every_clang(toolkit: Toolkit, clang: str, standard:
     )
     toolkit.write(main_cu="".join(f"#include <{name}>\n" for name in headers.split()) + "int main() {}\n")
     toolkit.build(f"-std={standard}", "main.cu", "-c", environment={"MYNVCC_CLANG": clang})
+
+
+@pytest.mark.parametrize("compiler", ["g++", *CLANGS])
+def test_files_without_cuda_can_include_the_headers(toolkit: Toolkit, compiler: str) -> None:
+    headers = "cuda_runtime.h cuda_fp16.h cuda_bf16.h cuComplex.h cuda.h curand.h curand_kernel.h vector_types.h omp.h"
+    body = "curandState state; __half number = __float2half(1.5f); float4 four = make_float4(1, 2, 3, 4); dim3 size(1, 2);\n"
+    toolkit.write(a_cpp="".join(f"#include <{name}>\n" for name in f"{headers} cassert complex".split()) + body)
+    toolkit.build("-ccbin", compiler, "-Xcompiler", "-Wall,-Werror", "-c", "a.cpp")
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_constant_pointers_and_textures_are_taken(toolkit: Toolkit, clang: str) -> None:
+    toolkit.write(
+        a_cu="""
+texture<float4, 2> pictures;
+__global__ void read(cudaTextureObject_t object, float *to) {
+    *to = tex2D(pictures, 1.0f, 2.0f).x + tex1Dfetch<float>(object, 3);
+}
+void allocate(const float **memory) {
+    cudaMalloc(memory, 4);
+    const cudaChannelFormatDesc format = cudaCreateChannelDesc<float4>();
+    cudaBindTexture2D(nullptr, pictures, *memory, format, 16, 16, 256);
+    cudaUnbindTexture(pictures);
+}
+"""
+    )
+    toolkit.build("-Xcompiler", "-Wall,-Werror", "-c", "a.cu", environment={"MYNVCC_CLANG": clang})

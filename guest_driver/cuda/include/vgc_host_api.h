@@ -6,35 +6,35 @@
 /* ---- memory ---- */
 
 template <class T> inline cudaError_t cudaMalloc(T **memory, size_t bytes) {
-    return cudaMalloc(reinterpret_cast<void **>(memory), bytes);
+    return cudaMalloc((void **)memory, bytes);
 }
 template <class T> inline cudaError_t cudaMallocHost(T **memory, size_t bytes, unsigned int flags) {
-    return cudaHostAlloc(reinterpret_cast<void **>(memory), bytes, flags);
+    return cudaHostAlloc((void **)memory, bytes, flags);
 }
 template <class T> inline cudaError_t cudaHostAlloc(T **memory, size_t bytes, unsigned int flags) {
-    return cudaHostAlloc(reinterpret_cast<void **>(memory), bytes, flags);
+    return cudaHostAlloc((void **)memory, bytes, flags);
 }
 template <class T> inline cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags) {
-    return cudaHostGetDevicePointer(reinterpret_cast<void **>(device), host, flags);
+    return cudaHostGetDevicePointer((void **)device, host, flags);
 }
 template <class T> inline cudaError_t cudaMallocManaged(T **memory, size_t bytes, unsigned int flags) {
-    return cudaMallocManaged(reinterpret_cast<void **>(memory), bytes, flags);
+    return cudaMallocManaged((void **)memory, bytes, flags);
 }
 template <class T> inline cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width, size_t height) {
-    return cudaMallocPitch(reinterpret_cast<void **>(memory), pitch, width, height);
+    return cudaMallocPitch((void **)memory, pitch, width, height);
 }
 template <class T> inline cudaError_t cudaMallocAsync(T **memory, size_t bytes, cudaStream_t stream) {
-    return cudaMallocAsync(reinterpret_cast<void **>(memory), bytes, stream);
+    return cudaMallocAsync((void **)memory, bytes, stream);
 }
 template <class T> inline cudaError_t cudaMallocFromPoolAsync(T **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
-    return cudaMallocFromPoolAsync(reinterpret_cast<void **>(memory), bytes, pool, stream);
+    return cudaMallocFromPoolAsync((void **)memory, bytes, pool, stream);
 }
 template <class T> inline cudaError_t cudaMallocAsync(T **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
-    return cudaMallocFromPoolAsync(reinterpret_cast<void **>(memory), bytes, pool, stream);
+    return cudaMallocFromPoolAsync((void **)memory, bytes, pool, stream);
 }
 template <class T>
 inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *memory, size_t bytes, unsigned int flags) {
-    return cudaStreamAttachMemAsync(stream, static_cast<void *>(memory), bytes, flags);
+    return cudaStreamAttachMemAsync(stream, (void *)memory, bytes, flags);
 }
 inline cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, cudaMemLocation location, unsigned int flags,
                                         cudaStream_t stream) {
@@ -116,11 +116,11 @@ inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, 
 
 template <class T>
 inline cudaError_t cudaLaunchKernel(T *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream) {
-    return cudaLaunchKernel(reinterpret_cast<const void *>(function), grid, block, arguments, shared, stream);
+    return cudaLaunchKernel((const void *)function, grid, block, arguments, shared, stream);
 }
 template <class T>
 inline cudaError_t cudaLaunchCooperativeKernel(T *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream) {
-    return cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(function), grid, block, arguments, shared, stream);
+    return cudaLaunchCooperativeKernel((const void *)function, grid, block, arguments, shared, stream);
 }
 template <class... Parameters>
 inline cudaError_t __vgc_launch(const cudaLaunchConfig_t *config, const void *function, Parameters... parameters) {
@@ -130,46 +130,46 @@ inline cudaError_t __vgc_launch(const cudaLaunchConfig_t *config, const void *fu
 /* The arguments are converted to the kernel's parameters, whose addresses it is launched with. */
 template <class... Parameters, class... Arguments>
 inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*function)(Parameters...), Arguments &&...arguments) {
-    return __vgc_launch<Parameters...>(config, reinterpret_cast<const void *>(function), static_cast<Arguments &&>(arguments)...);
+    return __vgc_launch<Parameters...>(config, (const void *)function, static_cast<Arguments &&>(arguments)...);
 }
 template <class T> inline cudaError_t cudaFuncSetCacheConfig(T *function, enum cudaFuncCache config) {
-    return cudaFuncSetCacheConfig(reinterpret_cast<const void *>(function), config);
+    return cudaFuncSetCacheConfig((const void *)function, config);
 }
 template <class T> inline cudaError_t cudaFuncSetSharedMemConfig(T *function, enum cudaSharedMemConfig config) {
-    return cudaFuncSetSharedMemConfig(reinterpret_cast<const void *>(function), config);
+    return cudaFuncSetSharedMemConfig((const void *)function, config);
 }
 template <class T> inline cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, T *function) {
-    return cudaFuncGetAttributes(attributes, reinterpret_cast<const void *>(function));
+    return cudaFuncGetAttributes(attributes, (const void *)function);
 }
 template <class T> inline cudaError_t cudaFuncSetAttribute(T *function, enum cudaFuncAttribute attribute, int value) {
-    return cudaFuncSetAttribute(reinterpret_cast<const void *>(function), attribute, value);
+    return cudaFuncSetAttribute((const void *)function, attribute, value);
 }
 template <class T> inline cudaError_t cudaFuncGetName(const char **name, T *function) {
-    return cudaFuncGetName(name, reinterpret_cast<const void *>(function));
+    return cudaFuncGetName(name, (const void *)function);
 }
 
 /* ---- occupancy ---- */
 
 template <class T>
 inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, T function, int blockSize, size_t shared) {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, reinterpret_cast<const void *>(function), blockSize, shared,
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, (const void *)function, blockSize, shared,
                                                                   cudaOccupancyDefault);
 }
 template <class T>
 inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, T function, int blockSize, size_t shared,
                                                                           unsigned int flags) {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, reinterpret_cast<const void *>(function), blockSize, shared,
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, (const void *)function, blockSize, shared,
                                                                   flags);
 }
 template <class T>
 inline cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, T *function, int blocks, int blockSize) {
-    return cudaOccupancyAvailableDynamicSMemPerBlock(shared, reinterpret_cast<const void *>(function), blocks, blockSize);
+    return cudaOccupancyAvailableDynamicSMemPerBlock(shared, (const void *)function, blocks, blockSize);
 }
 template <class T> inline cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, T *function, const cudaLaunchConfig_t *config) {
-    return cudaOccupancyMaxPotentialClusterSize(size, reinterpret_cast<const void *>(function), config);
+    return cudaOccupancyMaxPotentialClusterSize(size, (const void *)function, config);
 }
 template <class T> inline cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, T *function, const cudaLaunchConfig_t *config) {
-    return cudaOccupancyMaxActiveClusters(clusters, reinterpret_cast<const void *>(function), config);
+    return cudaOccupancyMaxActiveClusters(clusters, (const void *)function, config);
 }
 
 /* Limits on the size of a block. */
@@ -202,7 +202,7 @@ inline cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(int *
     if (minGridSize == nullptr || blockSize == nullptr || function == nullptr)
         return cudaErrorInvalidValue;
     __vgc_block_limits limits;
-    cudaError_t error = __vgc_limits_of(reinterpret_cast<const void *>(function), &limits);
+    cudaError_t error = __vgc_limits_of((const void *)function, &limits);
     if (error != cudaSuccess)
         return error;
     const int most = limit > 0 && limit < limits.block ? limit : limits.block;
@@ -308,3 +308,20 @@ inline cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &referenc
     const cudaError_t error = cudaGetChannelDesc(&format, array);
     return error == cudaSuccess ? cudaBindSurfaceToArray(reference, array, format) : error;
 }
+
+#ifdef __CUDACC_RDC__
+/* ---- relocatable device code ---- */
+
+/* Registers a file's unit. clang calls a function for it that has a name of its own in each file, and that nvcc's device
+ * linker would write; mynvcc lets all of them call this one (relocatable.cpp). */
+extern "C" {
+void **__cudaRegisterFatBinary(void *wrapper);
+void __cudaRegisterFatBinaryEnd(void **unit);
+__attribute__((weak, used)) void __vgc_register_relocatable(void (*register_contents)(void **), void *wrapper, const void *,
+                                                            void (*)(void **)) {
+    void **unit = __cudaRegisterFatBinary(wrapper);
+    register_contents(unit);
+    __cudaRegisterFatBinaryEnd(unit);
+}
+}
+#endif

@@ -35,5 +35,7 @@
 #include "vgc_std.h"
 #ifdef __VGC_HOST_HALF__
 #include "vgc_host_math.h"
+#include "vgc_texture.h"
+#include "vgc_surface.h"
 #endif
 #endif

@@ -1,5 +1,8 @@
 /* OpenMP's functions for host code [OpenMP 5.0 §3], which is parsed without its directives. */
 #pragma once
+#if (!defined(__CUDACC__) || defined(__VGC_HOST_HALF__)) && __has_include_next(<omp.h>) /* the guest's own */
+#include_next <omp.h>
+#else
 extern "C" {
 typedef struct omp_lock_t omp_lock_t;
 typedef struct omp_nest_lock_t omp_nest_lock_t;
@@ -36,3 +39,4 @@ void omp_unset_nest_lock(omp_nest_lock_t *lock);
 double omp_get_wtime(void);
 double omp_get_wtick(void);
 }
+#endif

@@ -10,7 +10,11 @@
 #else
 #define __global__ __attribute__((global)) __attribute__((annotate("vgc.kernel")))
 #endif
+#ifdef __VGC_HOST_HALF__
+#define __shared__ __attribute__((shared))
+#else
 #define __shared__ __attribute__((shared)) __attribute__((vgc_shared))
+#endif
 #define __constant__ __attribute__((constant))
 #define __managed__ __attribute__((device))
 #define __launch_bounds__(...) __attribute__((annotate("vgc.bounds", __vgc_bounds(__VA_ARGS__))))

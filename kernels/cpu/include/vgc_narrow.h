@@ -1,6 +1,7 @@
 /* Rounding to 16-bit formats, in all directions. */
 #pragma once
 #include "cuda_runtime.h"
+#include "vgc_rounding.h"
 
 enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
 

@@ -192,6 +192,7 @@ __VGC_OPERATOR(>=, ge)
 #undef __VGC_ONE
 #undef __VGC_BITS
 
+#ifdef __CUDACC__
 /* ---- functions: those of floats, rounded ---- */
 
 #define __VGC_MATH(name, function)                                                                                                     \
@@ -209,3 +210,4 @@ __VGC_SCOPES(__VGC_T, atomicAdd, (__VGC_T *address, __VGC_T value),
              return __vgc_update(address, [=] __device__(__VGC_T old) { return __hadd(old, value); });)
 __VGC_SCOPES(__VGC_T2, atomicAdd, (__VGC_T2 *address, __VGC_T2 value),
              return __VGC_T2(atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y));)
+#endif

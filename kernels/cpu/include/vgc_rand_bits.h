@@ -2,7 +2,9 @@
 #pragma once
 #include "cuda_runtime.h"
 #include "curand.h"
+#ifdef __CUDACC__
 #include "vgc_rand_jump.h"
+#endif
 
 #define EXTRA_FLAG_NORMAL 1
 #define EXTRA_FLAG_LOG_NORMAL 2
@@ -47,6 +49,7 @@ typedef curandStateScrambledSobol32 curandStateScrambledSobol32_t;
 typedef curandStateSobol64 curandStateSobol64_t;
 typedef curandStateScrambledSobol64 curandStateScrambledSobol64_t;
 
+#ifdef __CUDACC__ /* other files have no use but for the types */
 /* The second value of a Box-Muller pair waits in the state. */
 template <class State> __VGC_FN__ void __vgc_rand_forget(State *state) {
     state->boxmuller_flag = state->boxmuller_flag_double = 0;
@@ -217,3 +220,4 @@ __VGC_FN__ void curand_init(curandDirectionVectors64_t directions, unsigned long
                             curandStateScrambledSobol64_t *state) {
     __vgc_sobol_start(directions, scramble, offset, state);
 }
+#endif

@@ -54,6 +54,7 @@ template <__vgc_rounding mode> __VGC_HD__ float __vgc_to_float(double x) {
     return __builtin_bit_cast(float, bits - toward + away);
 }
 
+#ifdef __CUDACC__
 /* ---- floats: doubles hold products exactly, and enough of everything else to round once ---- */
 
 #define __VGC_FLOATS(suffix, mode)                                                                                                     \
@@ -190,3 +191,4 @@ __VGC_FN__ float __double2float_rn(double x) { return (float)x; }
     }
 __VGC_FROM_INTEGER(rz, __VGC_RZ) __VGC_FROM_INTEGER(rd, __VGC_RD) __VGC_FROM_INTEGER(ru, __VGC_RU)
 #undef __VGC_FROM_INTEGER
+#endif

@@ -9,15 +9,6 @@ namespace mynvcc
 namespace
 {
 
-/// Suffixes of inputs that are not files to compile.
-bool is_for_linker(const std::string &path)
-{
-    for (const char *suffix : {".o", ".a", ".so", ".obj", ".lib"})
-        if (ends_with(path, suffix))
-            return true;
-    return path.find(".so.") != std::string::npos;
-}
-
 /// Splits the values of an option at its commas; "\\," is a comma, and quotes protect some.
 Words split_values(const std::string &text)
 {
@@ -97,7 +88,7 @@ void Reader::read(const Words &words, int depth)
         else if (word.size() > 1 && word[0] == '-')
             read_option(words, at, depth);
         else if (!word.empty())
-            options.inputs.push_back({word, is_for_linker(word) ? "" : options.language});
+            options.inputs.push_back({word, options.language});
     }
 }
 
@@ -123,10 +114,9 @@ void Reader::read_option(const Words &words, size_t &at, int depth)
             fail("Missing argument for option '" + std::string(row->name) + "'");
         return apply(*row, words[++at], depth);
     }
-    for (const char *joined : {"-I", "-D", "-U", "-L", "-l", "-O", "-t", "-x", "-m", "-isystem", "-o"})
-        if (starts_with(word, joined) && (row = find_option(joined)) != nullptr)
-            if (joined[1] != 'm' || word == "-m32")
-                return apply(*row, word.substr(std::string(joined).size()), depth);
+    for (const char *joined : {"-I", "-D", "-U", "-L", "-l", "-O", "-isystem"})
+        if (starts_with(word, joined))
+            return apply(*find_option(joined), word.substr(std::string(joined).size()), depth);
     take_unknown(word);
 }
 

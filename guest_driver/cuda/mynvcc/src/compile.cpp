@@ -1,8 +1,11 @@
 #include "compile.h"
 #include "blob.h"
 #include "flatten.h"
+#include "relocatable.h"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace mynvcc
 {
@@ -17,7 +20,7 @@ const char HOST_TRIPLE[] = "aarch64-unknown-linux-gnu";
 
 /// What nvcc lets host code do, and clang would not.
 const Words LENIENCIES = {"-fno-strict-return", "-Wno-register", "-Wno-c++11-narrowing",
-                          "-Wno-reserved-user-defined-literal"};
+                          "-Wno-error=reserved-user-defined-literal"};
 
 void append(Words &words, const Words &more)
 {
@@ -41,26 +44,33 @@ std::string blob_text(const Options &options, const std::string &name, const std
     return std::string(reinterpret_cast<const char *>(&header), sizeof(header)) + name + words + text;
 }
 
+bool is_for_linker(const std::string &path)
+{
+    static const Words suffixes = {".o", ".a", ".so", ".obj", ".lib"};
+    const bool has_version = base_name(path).find(".so.") != std::string::npos;
+    return has_version || std::find(suffixes.begin(), suffixes.end(), suffix_of(path)) != suffixes.end();
+}
+
 } // namespace
 
 Language language_of(const Input &input)
 {
+    static const std::map<std::string, Language> suffixes = {
+        {".cu", Language::cuda}, {".c", Language::c},     {".i", Language::c},         {".cpp", Language::cxx},
+        {".cc", Language::cxx},  {".cxx", Language::cxx}, {".c++", Language::cxx},     {".C", Language::cxx},
+        {".CPP", Language::cxx}, {".ii", Language::cxx},  {".s", Language::assembler}, {".S", Language::assembler},
+    };
+    if (is_for_linker(input.path))
+        return Language::linked;
     if (!input.language.empty())
         return input.language == "cu" ? Language::cuda : input.language == "c" ? Language::c : Language::cxx;
     const std::string suffix = suffix_of(input.path);
-    if (suffix == ".cu")
-        return Language::cuda;
-    if (suffix == ".c" || suffix == ".i")
-        return Language::c;
-    for (const char *cxx : {".cpp", ".cc", ".cxx", ".c++", ".C", ".CPP", ".ii"})
-        if (suffix == cxx)
-            return Language::cxx;
-    if (suffix == ".s" || suffix == ".S")
-        return Language::assembler;
+    if (const auto found = suffixes.find(suffix); found != suffixes.end())
+        return found->second;
     for (const char *device : {".ptx", ".cubin", ".fatbin", ".gpu"})
         if (suffix == device)
             fail("'" + input.path + "': device code alone cannot be compiled or linked; give its source");
-    return Language::linked;
+    fail("Don't know what to do with '" + input.path + "'");
 }
 
 /// What is the same for the host half and for the preprocessing of the device half.
@@ -88,6 +98,8 @@ Words Compiler::command(const Input &input) const
         words = cuda_command();
         append(words, {"-D__VGC_HOST_HALF__=1"});
         append(words, LENIENCIES);
+        if (options.is_relocatable) // static kernels keep their names
+            append(words, {"-fgpu-rdc", "-fuse-cuid=none"});
         break;
     case Language::cxx:
         words = {toolkit.cxx, "-x", "c++", "-std=" + (options.standard.empty() ? "gnu++17" : options.standard)};
@@ -114,6 +126,8 @@ std::string Compiler::blob_of(const Input &input) const
     Words words = cuda_command();
     append(words, {"-w", "-Xclang", "-fcuda-is-device", "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=800", "-E",
                    "-frewrite-includes", input.path});
+    const std::string architecture = options.architectures.empty() ? "compute_80" : options.architectures.back();
+    options.shell.note("device code of " + input.path + " --arch " + architecture);
     options.shell.run_into(rewritten, words);
     if (!options.shell.is_dry)
         write_file(blob, blob_text(options, input.path, flatten(read_file(rewritten), toolkit.top + "/include")));
@@ -145,6 +159,9 @@ void Compiler::make_object(const Input &input, const std::string &output) const
     append(words, dependency_words(output));
     append(words, {"-c", input.path, "-o", output});
     options.shell.run(words);
+    if (options.is_relocatable && language_of(input) == Language::cuda && !options.shell.is_dry &&
+        output != "/dev/null")
+        make_linkable(output, input.path, blob_text(options, "", ""));
 }
 
 void Compiler::make_device_code(const Input &input, const std::string &output) const

@@ -4,7 +4,7 @@
 #include "compile.h"
 #include "link.h"
 
-#include <filesystem>
+#include <cstdlib>
 #include <iostream>
 #include <unistd.h>
 
@@ -26,6 +26,7 @@ class Driver
     int run();
 
   private:
+    void note_environment() const;
     std::string output_of(const Input &input, const char *suffix) const;
     void make_each();
     Words make_objects();
@@ -36,6 +37,23 @@ class Driver
     WorkFolder work;
     Compiler compiler;
 };
+
+/// What nvcc prints of its surroundings with -v, which CMake reads.
+void Driver::note_environment() const
+{
+    const char *const path = getenv("PATH");
+    const std::string top = toolkit.top;
+    options.shell.note("_NVVM_BRANCH_=nvvm");
+    options.shell.note("_SPACE_= ");
+    options.shell.note("_CUDART_=cudart");
+    options.shell.note("_HERE_=" + top + "/bin");
+    options.shell.note("_THERE_=" + top + "/bin");
+    options.shell.note("TOP=" + top);
+    options.shell.note("NVVMIR_LIBRARY_DIR=" + top + "/nvvm/libdevice");
+    options.shell.note("PATH=" + top + "/bin:" + (path ? path : ""));
+    options.shell.note("INCLUDES=" + quoted("-I" + top + "/include"));
+    options.shell.note("LIBRARIES=" + quoted("-L" + top + "/lib64"));
+}
 
 std::string Driver::output_of(const Input &input, const char *suffix) const
 {
@@ -94,6 +112,7 @@ int Driver::run_program(const std::string &program) const
 
 int Driver::run()
 {
+    note_environment();
     if (options.inputs.empty())
         fail("No input files specified; use option --help for more information");
     switch (options.phase) {

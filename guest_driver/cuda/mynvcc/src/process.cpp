@@ -25,7 +25,7 @@ void warn(const std::string &message)
     std::cerr << "nvcc warning : " << message << '\n';
 }
 
-static std::string quoted(const std::string &word)
+std::string quoted(const std::string &word)
 {
     if (!word.empty() && word.find_first_of(" \t\n\"'\\$`&|;()<>*?[]#~!{}") == std::string::npos)
         return word;
@@ -91,8 +91,10 @@ void Shell::run_into(const std::string &path, const Words &command) const
 
 WorkFolder::WorkFolder(const std::string &kept) : path(kept), is_kept(!kept.empty())
 {
-    if (is_kept)
+    if (is_kept) {
+        std::filesystem::create_directories(path);
         return;
+    }
     const char *parent = getenv("TMPDIR");
     path = std::string(parent && *parent ? parent : "/tmp") + "/mynvcc-XXXXXX";
     if (mkdtemp(path.data()) == nullptr)

@@ -62,6 +62,8 @@ std::string folder_of(const std::string &path);
 std::string stem_of(const std::string &path);
 /// The suffix with its dot, or "".
 std::string suffix_of(const std::string &path);
+/// A word as a shell reads it.
+std::string quoted(const std::string &word);
 Words split(const std::string &text, char separator);
 
 } // namespace mynvcc
