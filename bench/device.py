@@ -250,6 +250,32 @@ class Device:
         self, count: int, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()
     ) -> Prepared:
         """Prepares `count` equal launches as separate requests."""
+        return self.prepare(Opcode.LAUNCH, self._launch_body(function, grid, block, arguments), count=count)
+
+    def graph(self, count: int, function: Function, grid: Sequence[int], block: Sequence[int]) -> int:
+        """Makes a graph of `count` equal launches without arguments, each behind the one before it; returns its id.
+
+        :raise RequestError: the device refuses it.
+        """
+        launch = self._launch_body(function, grid, block, ())
+        nodes = b""
+        for index in range(count):
+            deps = [index - 1] if index else []
+            nodes += pack("vgc_graph_node", opcode=int(Opcode.LAUNCH), num_deps=len(deps))
+            nodes += b"".join(dep.to_bytes(4, "little") for dep in deps) + launch
+        body = pack("vgc_body_graph_nodes", num_nodes=count, nodes_len=len(nodes))
+        return self.ask(Opcode.GRAPH_CREATE, body + nodes).value
+
+    def graph_launch(self, graph: int) -> Prepared:
+        """Prepares a launch of a graph."""
+        return self.prepare(Opcode.GRAPH_LAUNCH, pack("vgc_body_graph", graph=graph))
+
+    def drop_graph(self, graph: int) -> None:
+        self.ask(Opcode.GRAPH_DESTROY, pack("vgc_body_graph", graph=graph))
+
+    def _launch_body(
+        self, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes]
+    ) -> bytes:
         block_of_params = bytearray(function.param_bytes)
         for (offset, size), value in zip(function.params, arguments, strict=True):
             block_of_params[offset : offset + size] = value
@@ -260,7 +286,7 @@ class Device:
             block=_three(block),
             param_len=len(block_of_params),
         )
-        return self.prepare(Opcode.LAUNCH, body + bytes(block_of_params), count=count)
+        return body + bytes(block_of_params)
 
 
 def _present(span: Span | None) -> list[Span]:

@@ -17,6 +17,9 @@ from bench.workloads import KERNELS
 IN_FLIGHT: Final = 1000
 """Launches of the row back to back."""
 
+IN_GRAPH: Final = 20
+"""Launches of the graph."""
+
 BLOCKS: Final = 64
 LONG_ONE: Final = BLOCKS // 4
 LONGER: Final = 50
@@ -67,6 +70,35 @@ def back_to_back(lab: Lab) -> Iterator[Outcome]:
     device.unload(program)
     yield outcome("launch_back_to_back_us", single, "us", "lower", goal=Goal("value", "<", 3.0))
     yield outcome("launch_back_to_back_blocks_us", grid, "us", "lower", single, against="one block")
+
+
+@row("graph_launch_us", "graph_launch_awaited_us")
+def graph(lab: Lab) -> Iterator[Outcome]:
+    """Graph of 20 launches of an empty kernel, launched by one request, beside 20 requests: sent all at once, and each
+    when the one before it is done. The driver spins.
+    """
+    device = lab.device("cpu").device
+    program = device.load((KERNELS / "empty.cu").read_text())
+    empty = device.function(program, "empty")
+    made = device.graph(IN_GRAPH, empty, (1,), (1,))
+    as_one, at_once = device.graph_launch(made), device.launches(IN_GRAPH, empty, (1,), (1,))
+    each = device.launch(empty, (1,), (1,))
+
+    def polled(prepared: Prepared) -> float:
+        times = device.driver.polled(prepared.native, lab.samples(2_000, 500)) / 1e3
+        prepared.check()
+        return float(np.median(times))
+
+    def batches() -> float:
+        return float(np.median([device.run_batch(at_once) / 1e3 for _ in range(lab.samples(500, 100))]))
+
+    ours, batch, awaited = alternate(
+        lab.samples(15, 7), lambda: polled(as_one), batches, lambda: polled(each) * IN_GRAPH
+    )
+    device.drop_graph(made)
+    device.unload(program)
+    yield outcome("graph_launch_us", ours, "us", "lower", batch, against="20 launches sent at once")
+    yield outcome("graph_launch_awaited_us", ours, "us", "lower", awaited, against="20 launches, each awaited")
 
 
 @row("uneven_blocks_ms")

@@ -91,6 +91,7 @@ struct vgc_function;
 struct vgc_event;
 struct vgc_job;
 struct vgc_array;
+struct vgc_graph;
 
 /* A device whose other side is in a process of this machine: file descriptors instead of PCI (tests,
  * benchmarks). The file descriptors stay the caller's and must outlive the device handle. */
@@ -301,6 +302,29 @@ struct vgc_texture_form {
     uint32_t num_layers;
 };
 
+enum vgc_node_kind {
+    VGC_NODE_EMPTY = 0, /* does nothing */
+    VGC_NODE_LAUNCH = 1,
+    VGC_NODE_FILL = 2, /* as vgc_fill */
+    VGC_NODE_COPY = 3, /* as vgc_copy_device */
+};
+
+/* Operation of a graph; fields that its kind does not use are 0. */
+struct vgc_node {
+    uint32_t kind; /* enum vgc_node_kind */
+    uint32_t num_deps;
+    const uint32_t *deps;          /* indices of nodes that end before this one starts: of nodes before it */
+    struct vgc_function *function; /* LAUNCH, as are the next three */
+    const void *params;            /* as for vgc_launch_packed */
+    uint32_t param_bytes;
+    struct vgc_geometry geometry; /* its stream is not used */
+    uint32_t unit;                /* FILL, as is the next */
+    uint64_t value;
+    uint64_t dst; /* FILL and COPY, as is `size` */
+    uint64_t src; /* COPY */
+    uint64_t size;
+};
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 VGC_API const char *vgc_version(void);
@@ -395,6 +419,20 @@ VGC_API int vgc_launch_packed(struct vgc_function *function, const struct vgc_ge
 /* A whole offloaded call in one round trip: inputs, launch by name, outputs. */
 VGC_API int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
                      const struct vgc_arg *args, uint32_t num_args, struct vgc_job **job);
+
+/* Graphs: operations that the device keeps, so that one request launches them all. The arrays and parameters are
+ * copied. Nodes are in an order in which they can be carried out. A graph keeps nothing alive: once a program or memory
+ * that a node uses is gone, launches are refused until the graph is updated. VGC_UNSUPPORTED: this device has none. */
+VGC_API int vgc_graph_create(struct vgc_device *device, const struct vgc_node *nodes, uint32_t num_nodes,
+                             struct vgc_graph **graph);
+/* Replaces all nodes, for later launches; those before it run with the old nodes. On an error the graph stays as it is.
+ */
+VGC_API int vgc_graph_update(struct vgc_graph *graph, const struct vgc_node *nodes, uint32_t num_nodes);
+/* Runs all nodes as one step of a stream; the error is that of the first node that fails, and no later one runs. A
+ * graph may be launched again before it has ended. */
+VGC_API int vgc_graph_launch(struct vgc_graph *graph, uint32_t stream, struct vgc_job **job);
+/* Launches that were published before go on. The handle is gone, whatever the result; NULL is allowed. */
+VGC_API int vgc_graph_destroy(struct vgc_graph *graph);
 
 /* Text that kernels print with printf. After a wait for a launch or call that printed, vgc_output_waits() is true. It
  * may be called at any time, and only loads a flag. */

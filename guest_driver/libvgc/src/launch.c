@@ -4,9 +4,7 @@
 
 #include "program.h"
 
-/* Checks a geometry against the limits of the wire and of the VM's share; `max_threads` and `static_shared` as far as
- * the function is known. */
-static int check_geometry(const struct vgc_device *device, const struct vgc_geometry *geometry, uint32_t max_threads)
+int vgc_check_geometry(const struct vgc_device *device, const struct vgc_geometry *geometry, uint32_t max_threads)
 {
     const uint32_t *grid = geometry->grid;
     const uint32_t *block = geometry->block;
@@ -62,7 +60,7 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
     struct vgc_device *device = function->program->device;
     int result = vgc_check_epoch(device, function->program->epoch, function->short_name);
     if (result == VGC_OK)
-        result = check_geometry(device, geometry, function->entry->max_threads);
+        result = vgc_check_geometry(device, geometry, function->entry->max_threads);
     if (result != VGC_OK)
         return result;
     if (param_bytes != function->entry->param_bytes)
@@ -258,7 +256,7 @@ static int begin_call(struct call *call, struct vgc_message *message, const char
         return vgc_fail(VGC_INVALID_ARGUMENT, "a function name of %zu bytes; allowed: 1 to %d", name_len, VGC_MAX_NAME);
     if ((call->device->config.device_features & VGC_F_CALL) == 0)
         return vgc_fail(VGC_UNSUPPORTED, "this device has no CALL: load the program and launch its function");
-    int result = check_geometry(call->device, geometry, VGC_MAX_BLOCK_THREADS);
+    int result = vgc_check_geometry(call->device, geometry, VGC_MAX_BLOCK_THREADS);
     if (result == VGC_OK)
         result = vgc_check_usable(call->device);
     if (result == VGC_OK)

@@ -26,4 +26,8 @@ struct vgc_program {
     char *log;
 };
 
+/* launch.c: checks a geometry against the limits of the wire and of the VM's share; `max_threads` as far as the
+ * function is known. */
+int vgc_check_geometry(const struct vgc_device *device, const struct vgc_geometry *geometry, uint32_t max_threads);
+
 #endif

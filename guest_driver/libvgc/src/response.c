@@ -64,7 +64,7 @@ static void notice_loss(struct vgc_job *job)
 static void notice_output(struct vgc_job *job)
 {
     struct vgc_device *device = job->queue->device;
-    bool may_print = job->opcode == VGC_OP_LAUNCH || job->opcode == VGC_OP_CALL;
+    bool may_print = job->opcode == VGC_OP_LAUNCH || job->opcode == VGC_OP_CALL || job->opcode == VGC_OP_GRAPH_LAUNCH;
     if (may_print && job->response.aux != 0 && job->epoch == device->epoch)
         atomic_store_explicit(&device->output_waits, true, memory_order_relaxed);
 }
