@@ -94,6 +94,12 @@ PLANTED_BUGS: Final = {
         "dp->memory_used -= alloc->charged;",
         "",
     ),
+    "graph not checked again": (
+        "dataplane",
+        "vhost_backend/dataplane/plan.c",
+        "if (VGC_LIKELY(plan->checked == dp->removals))",
+        "if (plan->num_nodes != 0)",
+    ),
     "lost requests not answered": (
         "dataplane",
         "vhost_backend/dataplane/inflight.c",

@@ -182,6 +182,18 @@ def test_nodes_that_cannot_be_are_refused_before_they_are_sent(graphs: Graphs) -
     assert graphs.used() == done
 
 
+def test_a_graph_beyond_the_quota_is_refused_before_it_is_sent(graphs: Graphs) -> None:
+    usage = ffi.new("struct vgc_device_usage *")
+    check(lib.vgc_device_usage(graphs.device, usage))
+    address = graphs.alloc(usage.memory_quota_bytes - usage.memory_used_bytes - 8192)
+    check(lib.vgc_device_usage(graphs.device, usage))
+    done = usage.requests_done
+    with pytest.raises(vgc.ResourcesExhausted, match="a graph of 40000 bytes, 8192 of"):
+        graphs.create(*[fill(address, 1)] * 1000)
+    check(lib.vgc_device_usage(graphs.device, usage))
+    assert usage.requests_done == done + 1
+
+
 def test_a_graph_of_a_lost_worker_is_refused(host: GuestHost, graphs: Graphs) -> None:
     graph = graphs.create({"kind": lib.VGC_NODE_EMPTY})
     host.kill_worker()
