@@ -91,11 +91,11 @@ __VGC_HOST_TO(int, ilogb) __VGC_HOST_TO(long, lrint) __VGC_HOST_TO(long, lround)
 __VGC_HOST_TO(long long, llround)
 void sincosf(float x, float *sine, float *cosine) __VGC_QUIET;
 void sincos(double x, double *sine, double *cosine) __VGC_QUIET;
-}
 
-/* Functions that CUDA adds to host code. */
+/* Functions that CUDA adds to host code. Newer C libraries declare some of them, too: sinpi() since glibc 2.41. */
 __VGC_HOST_1(rsqrt) __VGC_HOST_1(rcbrt) __VGC_HOST_1(sinpi) __VGC_HOST_1(cospi) __VGC_HOST_1(normcdf) __VGC_HOST_1(normcdfinv)
 __VGC_HOST_1(erfinv) __VGC_HOST_1(erfcinv) __VGC_HOST_1(erfcx) __VGC_HOST_2(rhypot) __VGC_HOST_2(fdivide)
+}
 #undef __VGC_HOST
 #undef __VGC_HOST_1
 #undef __VGC_HOST_2
