@@ -117,6 +117,7 @@ PARTS: Final = (
             "guest_driver/cuda/mynvcc",
             "guest_driver/cuda/include",
             "guest_driver/cuda/runtime/blob.h",
+            "guest_driver/libvgc/vgc.h",
             "kernels/cpu/include",
         ),
         ("guest_driver/cuda/build/toolkit/bin/mynvcc", "guest_driver/cuda/build/toolkit/include/vgc_host_api.h"),

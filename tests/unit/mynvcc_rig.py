@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,9 +31,11 @@ class Toolkit:
         for name, text in files.items():
             (self.folder / ".".join(name.rsplit("_", 1))).write_text(text)
 
-    def nvcc(self, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs mynvcc in the test's folder."""
-        return self._run(str(self.top / "bin" / "mynvcc"), *words, environment=environment or {})
+    def nvcc(
+        self, *words: str, environment: Mapping[str, str] | None = None, fds: Collection[int] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs mynvcc in the test's folder; it inherits the descriptors `fds`."""
+        return self._run(str(self.top / "bin" / "mynvcc"), *words, environment=environment or {}, fds=fds)
 
     def build(self, *words: str, environment: Mapping[str, str] | None = None) -> str:
         """Runs mynvcc, which succeeds; returns what it has printed."""
@@ -54,10 +56,18 @@ class Toolkit:
         self.output(program, FAKE_CUDART_TEXT=str(path))
         return path.read_text()
 
-    def _run(self, *words: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, **environment}
+    def _run(
+        self, *words: str, environment: Mapping[str, str], fds: Collection[int] = ()
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            words, cwd=self.folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S, env=env
+            words,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=HANGS_AFTER_S,
+            env={**os.environ, **environment},
+            pass_fds=fds,
         )
 
 

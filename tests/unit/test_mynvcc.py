@@ -6,10 +6,15 @@ from typing import Final
 
 import pytest
 
+from tests.fakes.device import FakeDevice
+from tests.fakes.link import GuestLink
 from tests.unit.cpu_rig import compile_image
+from tests.unit.guest_rig import fake, link
 from tests.unit.mynvcc_rig import CLANGS, Toolkit, fake_toolkit, toolkit
+from tools.common import REPOSITORY
+from virtio_proto.schema import Opcode
 
-__all__ = ["fake_toolkit", "toolkit"]
+__all__ = ["fake", "fake_toolkit", "link", "toolkit"]
 
 PROGRAM: Final = """
 #include <cstdio>
@@ -211,3 +216,43 @@ void allocate(const float **memory) {
 """
     )
     toolkit.build("-Xcompiler", "-Wall,-Werror", "-c", "a.cu", environment={"MYNVCC_CLANG": clang})
+
+
+def test_brackets_of_launches_may_have_blanks(toolkit: Toolkit) -> None:
+    toolkit.write(
+        a_cu="""
+#include <iostream>
+__global__ void kernel(int x) {}
+int main() {
+    kernel<< <1, 2 >> > (5);
+    std::cout << "<< <" << (64 >> 2 >> 1) << '\\n';
+}
+"""
+    )
+    for clang in CLANGS:
+        toolkit.build("-MD", "-MF", "rule", "-o", "a.out", "a.cu", environment={"MYNVCC_CLANG": clang})
+        assert toolkit.output()[-2].startswith("launch _Z6kerneli grid 1 1 1 block 2 1 1 ")
+        assert toolkit.output()[-1] == "<< <8"
+
+
+def test_managed_variables_are_refused_where_they_are_used(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu="__managed__ int x;\nint main() {\n    x = 3;\n}\n")
+    done = toolkit.nvcc("a.cu")
+    assert done.returncode != 0
+    assert "a.cu:3:5: error: 'x' is unavailable: __managed__ variables" in done.stderr
+
+
+def test_check_has_the_device_compile_the_text(toolkit: Toolkit, link: GuestLink, fake: FakeDevice) -> None:
+    toolkit.write(a_cu="__global__ void kernel() {}\n")
+    (toolkit.top / "lib64" / "libvgc.so").unlink(missing_ok=True)
+    (toolkit.top / "lib64" / "libvgc.so").symlink_to(REPOSITORY / "guest_driver" / "libvgc" / "build" / "libvgc.so")
+    environment = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(toolkit.folder)}
+    done = toolkit.nvcc("--check", "-c", "a.cu", environment=environment, fds=link.fds)
+    assert done.returncode == 0, done.stderr
+    assert Opcode.PROGRAM_LOAD in fake.opcodes()
+
+
+def test_check_without_a_device_says_what_is_missing(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu="__global__ void kernel() {}\n")
+    done = toolkit.nvcc("--check", "-c", "a.cu", environment={"VGC_MEMFD": ""})
+    assert (done.returncode, done.stderr.startswith("nvcc fatal   : --check needs ")) == (1, True)

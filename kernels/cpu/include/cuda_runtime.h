@@ -29,7 +29,7 @@
 #include "cuda_runtime_api.h"
 #include "vgc_errors.h"
 #endif
-#ifdef __VGC_LAUNCHES__
+#if defined(__VGC_LAUNCHES__) || defined(__VGC_HOST_HALF__)
 #include "vgc_launch.h"
 #endif
 #include "vgc_std.h"

@@ -16,7 +16,11 @@
 #define __shared__ __attribute__((shared)) __attribute__((vgc_shared))
 #endif
 #define __constant__ __attribute__((constant))
+#ifdef __VGC_HOST_HALF__ /* host code would read a copy of its own */
+#define __managed__ __attribute__((device)) __attribute__((unavailable("__managed__ variables: use cudaMallocManaged()")))
+#else
 #define __managed__ __attribute__((device))
+#endif
 #define __launch_bounds__(...) __attribute__((annotate("vgc.bounds", __vgc_bounds(__VA_ARGS__))))
 #define __grid_constant__ __attribute__((annotate("vgc.grid_constant")))
 #define __maxnreg__(...)

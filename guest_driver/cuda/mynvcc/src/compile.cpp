@@ -1,5 +1,7 @@
 #include "compile.h"
 #include "blob.h"
+#include "brackets.h"
+#include "check.h"
 #include "flatten.h"
 #include "relocatable.h"
 
@@ -129,8 +131,12 @@ std::string Compiler::blob_of(const Input &input) const
     const std::string architecture = options.architectures.empty() ? "compute_80" : options.architectures.back();
     options.shell.note("device code of " + input.path + " --arch " + architecture);
     options.shell.run_into(rewritten, words);
-    if (!options.shell.is_dry)
-        write_file(blob, blob_text(options, input.path, flatten(read_file(rewritten), toolkit.top + "/include")));
+    if (options.shell.is_dry)
+        return blob;
+    const std::string content = blob_text(options, input.path, flatten(read_file(rewritten), toolkit.top + "/include"));
+    write_file(blob, content);
+    if (options.is_checked)
+        check_device_code(toolkit.top, content);
     return blob;
 }
 
@@ -151,16 +157,43 @@ Words Compiler::dependency_words(const std::string &output) const
     return words;
 }
 
+/// Compiles a host half whose launches clang would not parse: from one text, in which the headers are and which clang
+/// can parse.
+void Compiler::make_joined_object(const Input &input, const Words &more, const std::string &output) const
+{
+    const std::string text = work.file(stem_of(input.path) + ".host.cu");
+    Words words = command(input);
+    append(words, dependency_words(output));
+    append(words, {"-E", "-frewrite-includes", input.path});
+    options.shell.run_into(text, words);
+    write_file(text, join_brackets(read_file(text)));
+    words.clear();
+    const Words all = command(input);
+    for (size_t i = 0; i < all.size(); i++)
+        if (all[i] == "-include")
+            i++; // it is in the text
+        else
+            words.push_back(all[i]);
+    append(words, more);
+    append(words, {"-c", text, "-o", output});
+    options.shell.run(words);
+}
+
 void Compiler::make_object(const Input &input, const std::string &output) const
 {
-    Words words = command(input);
-    if (language_of(input) == Language::cuda)
-        append(words, {"-Xclang", "-fcuda-include-gpubinary", "-Xclang", blob_of(input)});
-    append(words, dependency_words(output));
-    append(words, {"-c", input.path, "-o", output});
-    options.shell.run(words);
-    if (options.is_relocatable && language_of(input) == Language::cuda && !options.shell.is_dry &&
-        output != "/dev/null")
+    const bool is_cuda = language_of(input) == Language::cuda;
+    const std::string blob = is_cuda ? blob_of(input) : "";
+    const Words more = is_cuda ? Words{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", blob} : Words{};
+    if (is_cuda && !options.shell.is_dry && has_spaced_brackets(read_file(blob))) {
+        make_joined_object(input, more, output);
+    } else {
+        Words words = command(input);
+        append(words, more);
+        append(words, dependency_words(output));
+        append(words, {"-c", input.path, "-o", output});
+        options.shell.run(words);
+    }
+    if (is_cuda && options.is_relocatable && !options.shell.is_dry && output != "/dev/null")
         make_linkable(output, input.path, blob_text(options, "", ""));
 }
 

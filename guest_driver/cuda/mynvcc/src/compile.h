@@ -30,6 +30,7 @@ class Compiler
     Words cuda_command() const;
     Words device_macros() const;
     std::string blob_of(const Input &input) const;
+    void make_joined_object(const Input &input, const Words &more, const std::string &output) const;
     Words dependency_words(const std::string &output) const;
 
     const Options &options;
