@@ -62,38 +62,47 @@ static int repeat(struct rt_device *device, struct vgc_side first, uint64_t dist
     return result;
 }
 
-static int fill_rows(struct rt_device *device, const struct vgc_side *first, uint32_t value, uint32_t unit,
-                     struct cudaExtent extent, uint32_t number)
+static int fill_rows(struct rt_device *device, const struct rt_fill *fill, uint64_t begin, uint32_t number)
 {
     int result = VGC_OK;
-    for (size_t z = 0; z < extent.depth; z++)
-        for (size_t y = 0; y < extent.height && result == VGC_OK; y++)
-            result = vgc_fill(atomic_load(&device->device), first->address + z * first->slice + y * first->pitch, value,
-                              unit, extent.width, number, VGC_DETACHED);
+    for (size_t z = 0; z < fill->depth; z++)
+        for (size_t y = 0; y < fill->height && result == VGC_OK; y++)
+            result = vgc_fill(atomic_load(&device->device), begin + z * fill->slice + y * fill->pitch, fill->value,
+                              fill->unit, fill->width, number, VGC_DETACHED);
     return result;
 }
 
-cudaError_t rt_fill_box(struct rt_device *device, const struct cudaPitchedPtr *memory, uint32_t value, uint32_t unit,
-                        struct cudaExtent extent, uint32_t number)
+static int fill_box(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
 {
-    struct vgc_device *opened = atomic_load(&device->device);
-    struct vgc_side first = {
-        .address = (uint64_t)(uintptr_t)memory->ptr, .pitch = memory->pitch, .slice = memory->pitch * memory->ysize};
-    uint64_t line = extent.width;
-    bool is_slice = extent.height == 1 || memory->pitch == extent.width;
+    struct vgc_side first = {.address = (uint64_t)(uintptr_t)fill->dst, .pitch = fill->pitch, .slice = fill->slice};
+    struct cudaExtent extent = {fill->width, fill->height, fill->depth};
+    uint64_t line = fill->width;
+    bool is_slice = fill->height == 1 || fill->pitch == fill->width;
     if (is_slice)
-        line *= extent.height;
-    bool is_line = is_slice && (extent.depth == 1 || first.slice == line);
+        line *= fill->height;
+    bool is_line = is_slice && (fill->depth == 1 || fill->slice == line);
     if (is_line)
-        line *= extent.depth;
+        line *= fill->depth;
     if (!has_boxes(device) && !is_line)
-        return rt_fault(device, rt_error(fill_rows(device, &first, value, unit, extent, number)));
-    int result = vgc_fill(opened, first.address, value, unit, line, number, VGC_DETACHED);
+        return fill_rows(device, fill, first.address, number);
+    int result =
+        vgc_fill(atomic_load(&device->device), first.address, fill->value, fill->unit, line, number, VGC_DETACHED);
     if (result == VGC_OK && !is_slice)
-        result = repeat(device, first, first.pitch, extent, extent.height, true, number);
+        result = repeat(device, first, first.pitch, extent, fill->height, true, number);
     if (result == VGC_OK && !is_line)
-        result = repeat(device, first, first.slice, extent, extent.depth, false, number);
-    return rt_fault(device, rt_error(result));
+        result = repeat(device, first, first.slice, extent, fill->depth, false, number);
+    return result;
+}
+
+cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
+{
+    struct rt_device *owner = rt_device_of(fill->dst, device);
+    if (fill->width == 0 || fill->height == 0 || fill->depth == 0)
+        return cudaSuccess;
+    cudaError_t error = owner != device ? rt_wait_stream(device, number) : cudaSuccess;
+    if (error != cudaSuccess)
+        return error;
+    return rt_fault(owner, rt_error(fill_box(owner, fill, owner != device ? 0 : number)));
 }
 
 static cudaError_t check(const struct cudaPitchedPtr *memory, struct cudaExtent extent, bool *is_known)
@@ -115,55 +124,56 @@ static cudaError_t check(const struct cudaPitchedPtr *memory, struct cudaExtent 
     return cudaSuccess;
 }
 
-static cudaError_t fill(const struct cudaPitchedPtr *memory, int value, struct cudaExtent extent, cudaStream_t stream)
+static cudaError_t fill(const struct cudaPitchedPtr *memory, int value, struct cudaExtent extent, cudaStream_t stream,
+                        bool waits)
 {
     struct rt_device *device;
-    uint32_t number;
     bool is_known = false;
+    const struct rt_operation operation = {.kind = RT_FILL,
+                                           .fill = {.dst = memory->ptr,
+                                                    .value = (uint8_t)value,
+                                                    .unit = 1,
+                                                    .pitch = memory->pitch,
+                                                    .width = extent.width,
+                                                    .height = extent.height,
+                                                    .depth = extent.depth,
+                                                    .slice = memory->pitch * memory->ysize}};
     cudaError_t error = rt_current(&device);
     if (error != cudaSuccess || extent.width == 0 || extent.height == 0 || extent.depth == 0)
         return error;
     error = check(memory, extent, &is_known);
     if (error == cudaSuccess)
-        error = rt_enter_stream(device, stream, &number);
-    if (error != cudaSuccess)
-        return error;
-    struct rt_device *owner = rt_device_of(memory->ptr, device);
-    if (owner != device) {
-        error = rt_wait_stream(device, number);
-        number = 0;
-    }
-    if (error == cudaSuccess)
-        error = rt_fill_box(owner, memory, (uint8_t)value, 1, extent, number);
-    return error == cudaSuccess && !is_known ? rt_wait_stream(owner, number) : error; /* the host knows */
+        error = rt_submit(device, stream, &operation);
+    return error == cudaSuccess && waits && !is_known ? rt_synchronize(device) : error; /* the host knows */
 }
 
-static cudaError_t fill_2d(void *pointer, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)
+static cudaError_t fill_2d(void *pointer, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream,
+                           bool waits)
 {
     struct cudaPitchedPtr memory = {pointer, pitch, width, height};
     if (pitch < width && height > 0)
         return rt_explain(cudaErrorInvalidValue, "rows of %zu bytes at a pitch of %zu", width, pitch);
-    return fill(&memory, value, (struct cudaExtent){width, height, 1}, stream);
+    return fill(&memory, value, (struct cudaExtent){width, height, 1}, stream, waits);
 }
 
 RT_API cudaError_t cudaMemset2D(void *memory, size_t pitch, int value, size_t width, size_t height)
 {
-    return rt_return(fill_2d(memory, pitch, value, width, height, NULL));
+    return rt_return(fill_2d(memory, pitch, value, width, height, NULL, true));
 }
 
 RT_API cudaError_t cudaMemset2DAsync(void *memory, size_t pitch, int value, size_t width, size_t height,
                                      cudaStream_t stream)
 {
-    return rt_return(fill_2d(memory, pitch, value, width, height, stream));
+    return rt_return(fill_2d(memory, pitch, value, width, height, stream, false));
 }
 
 RT_API cudaError_t cudaMemset3D(struct cudaPitchedPtr memory, int value, struct cudaExtent extent)
 {
-    return rt_return(fill(&memory, value, extent, NULL));
+    return rt_return(fill(&memory, value, extent, NULL, true));
 }
 
 RT_API cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr memory, int value, struct cudaExtent extent,
                                      cudaStream_t stream)
 {
-    return rt_return(fill(&memory, value, extent, stream));
+    return rt_return(fill(&memory, value, extent, stream, false));
 }

@@ -190,29 +190,6 @@ RT_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enu
 
 /* ---- fills ---------------------------------------------------------------------------------- */
 
-cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
-{
-    struct rt_device *owner = rt_device_of(fill->dst, device);
-    if (owner != device) {
-        cudaError_t error = rt_wait_stream(device, number);
-        if (error != cudaSuccess)
-            return error;
-        device = owner;
-        number = 0;
-    }
-    struct vgc_device *opened = atomic_load(&device->device);
-    const uint64_t begin = (uint64_t)(uintptr_t)fill->dst;
-    bool is_one = fill->height <= 1 || fill->pitch == fill->width;
-    size_t rows = is_one ? 1 : fill->height;
-    uint64_t row_bytes = is_one ? (uint64_t)fill->width * fill->height : fill->width;
-    int result = VGC_OK;
-    for (size_t z = 0; z < fill->depth && row_bytes > 0; z++)
-        for (size_t y = 0; y < rows && result == VGC_OK; y++)
-            result = vgc_fill(opened, begin + z * fill->slice + y * fill->pitch, fill->value, fill->unit, row_bytes,
-                              number, VGC_DETACHED);
-    return rt_fault(device, rt_error(result));
-}
-
 static cudaError_t fill(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
     struct rt_device *device;

@@ -190,33 +190,32 @@ static cudaError_t check_place(const void *pointer, int ordinal)
 }
 
 static cudaError_t copy(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream,
-                        bool detached)
+                        bool waits)
 {
     struct rt_device *device;
-    uint32_t number;
+    const struct rt_operation operation = {
+        .kind = RT_COPY, .waits = waits, .copy = {to, from, bytes, cudaMemcpyDeviceToDevice}};
     cudaError_t error = rt_current(&device);
     if (error == cudaSuccess)
         error = check_place(to, to_device);
     if (error == cudaSuccess)
         error = check_place(from, from_device);
-    if (error == cudaSuccess)
-        error = rt_enter_stream(device, stream, &number);
-    if (error == cudaSuccess && !detached) /* comes behind all work of both */
+    if (error == cudaSuccess && waits) /* comes behind all work of both */
         error = rt_synchronize(rt_device_at(to_device));
-    if (error == cudaSuccess && !detached)
+    if (error == cudaSuccess && waits)
         error = rt_synchronize(rt_device_at(from_device));
-    return error == cudaSuccess ? rt_copy(device, to, from, bytes, cudaMemcpyDeviceToDevice, number, detached) : error;
+    return error == cudaSuccess ? rt_submit(device, stream, &operation) : error;
 }
 
 RT_API cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
 {
-    return rt_return(copy(to, to_device, from, from_device, bytes, NULL, false));
+    return rt_return(copy(to, to_device, from, from_device, bytes, NULL, true));
 }
 
 RT_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                        cudaStream_t stream)
 {
-    return rt_return(copy(to, to_device, from, from_device, bytes, stream, true));
+    return rt_return(copy(to, to_device, from, from_device, bytes, stream, false));
 }
 
 static cudaError_t check_side(cudaArray_const_t array, const void *pointer, int ordinal)
@@ -232,9 +231,8 @@ static cudaError_t check_side(cudaArray_const_t array, const void *pointer, int 
     return error;
 }
 
-static cudaError_t copy_3d(const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream, bool detached)
+static cudaError_t copy_3d(const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream, bool waits)
 {
-    struct rt_box box;
     if (copy == NULL)
         return cudaErrorInvalidValue;
     struct cudaMemcpy3DParms given = {copy->srcArray, copy->srcPos, copy->srcPtr, copy->dstArray,
@@ -242,23 +240,21 @@ static cudaError_t copy_3d(const struct cudaMemcpy3DPeerParms *copy, cudaStream_
     cudaError_t error = check_side(copy->srcArray, copy->srcPtr.ptr, copy->srcDevice);
     if (error == cudaSuccess)
         error = check_side(copy->dstArray, copy->dstPtr.ptr, copy->dstDevice);
-    if (error == cudaSuccess)
-        error = rt_box_of(&given, &box);
-    if (error == cudaSuccess && !detached)
+    if (error == cudaSuccess && waits)
         error = rt_synchronize(rt_device_at(copy->dstDevice));
-    if (error == cudaSuccess && !detached)
+    if (error == cudaSuccess && waits)
         error = rt_synchronize(rt_device_at(copy->srcDevice));
-    return error == cudaSuccess ? rt_copy_box(&box, stream, detached) : error;
+    return error == cudaSuccess ? rt_copy_3d(&given, stream, waits) : error;
 }
 
 RT_API cudaError_t cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *copy)
 {
-    return rt_return(copy_3d(copy, NULL, false));
+    return rt_return(copy_3d(copy, NULL, true));
 }
 
 RT_API cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream)
 {
-    return rt_return(copy_3d(copy, stream, true));
+    return rt_return(copy_3d(copy, stream, false));
 }
 
 /* ---- the API: access ------------------------------------------------------------------------ */

@@ -39,19 +39,28 @@ static struct binding *binding_of(const void *reference, struct rt_device *devic
     return at;
 }
 
+struct binding_request {
+    uint64_t address; /* of the program's variable */
+    uint64_t object;
+};
+
+static cudaError_t write_object(struct rt_device *device, const void *data, uint32_t number)
+{
+    const struct binding_request *request = data;
+    return rt_fault(device, rt_error(vgc_copy_in(atomic_load(&device->device), request->address, &request->object,
+                                                 sizeof(request->object), number, VGC_DETACHED)));
+}
+
 /* Writes the object into the program's variable, behind the work of the default stream, and then gives up what was
  * bound before. Takes over `object`. */
 static cudaError_t bind(struct rt_device *device, struct rt_variable *variable, uint64_t object,
                         struct rt_texels *texels)
 {
-    uint64_t address;
-    uint32_t number;
-    struct vgc_device *opened = atomic_load(&device->device);
-    cudaError_t error = rt_load_variable(device, variable, &address);
+    struct binding_request request = {.object = object};
+    const struct rt_operation operation = {.kind = RT_CALL, .call = {write_object, &request, sizeof(request)}};
+    cudaError_t error = rt_load_variable(device, variable, &request.address);
     if (error == cudaSuccess)
-        error = rt_enter_stream(device, NULL, &number);
-    if (error == cudaSuccess)
-        error = rt_fault(device, rt_error(vgc_copy_in(opened, address, &object, sizeof(object), number, VGC_DETACHED)));
+        error = rt_submit(device, NULL, &operation);
     (void)pthread_mutex_lock(&lock);
     struct binding *binding = error == cudaSuccess ? binding_of(variable->host, device) : NULL;
     uint64_t old = binding != NULL ? binding->object : object;
@@ -63,7 +72,7 @@ static cudaError_t bind(struct rt_device *device, struct rt_variable *variable, 
     (void)pthread_mutex_unlock(&lock);
     if (error == cudaSuccess && binding == NULL)
         error = cudaErrorMemoryAllocation;
-    (void)vgc_object_destroy(opened, old);
+    (void)vgc_object_destroy(atomic_load(&device->device), old);
     (void)rt_drop_texels(old_texels);
     return error;
 }

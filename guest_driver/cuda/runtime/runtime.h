@@ -352,7 +352,6 @@ bool rt_is_device_pointer(const void *pointer, bool otherwise);
 /* One copy in a stream of the device, `kind` as in cudaMemcpy(). Waits for it, unless `detached`. */
 cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
                     uint32_t stream, bool detached);
-cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
 
 /* ---- arrays.c ------------------------------------------------------------------------------- */
 
@@ -395,35 +394,14 @@ cudaError_t rt_drop_texels(struct rt_texels *texels);
 
 /* ---- boxes.c -------------------------------------------------------------------------------- */
 
-struct rt_side {
-    cudaArray_const_t array; /* NULL: memory, of any kind */
-    void *pointer;           /* the box's first byte, as pitch and slice of memory */
-    size_t pitch;
-    size_t slice;
-    size_t x; /* bytes; as y and z of an array */
-    size_t y;
-    size_t z;
-};
-
-struct rt_box {
-    struct rt_side dst;
-    struct rt_side src;
-    size_t width; /* bytes */
-    size_t height;
-    size_t depth;
-    enum cudaMemcpyKind kind;
-};
-
-/* Copies a box between any two sides. Waits for it, unless `detached`. */
-cudaError_t rt_copy_box(const struct rt_box *box, cudaStream_t stream, bool detached);
-/* The box that cudaMemcpy3D()'s parameters describe. */
-cudaError_t rt_box_of(const struct cudaMemcpy3DParms *copy, struct rt_box *box);
+/* Checks a copy between any two sides, and does it in the order of a stream. */
+cudaError_t rt_copy_3d(const struct cudaMemcpy3DParms *copy, cudaStream_t stream, bool waits);
+cudaError_t rt_issue_copy_3d(struct rt_device *device, const struct cudaMemcpy3DParms *copy, uint32_t number,
+                             bool detached);
 
 /* ---- fills.c -------------------------------------------------------------------------------- */
 
-/* Fills a box of device memory with units of 1, 2 or 4 bytes; `number` is the device's stream. */
-cudaError_t rt_fill_box(struct rt_device *device, const struct cudaPitchedPtr *memory, uint32_t value, uint32_t unit,
-                        struct cudaExtent extent, uint32_t number);
+cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
 
 /* ---- peers.c -------------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@ static cudaError_t issue(struct rt_device *device, const struct rt_operation *op
     case RT_COPY:
         return rt_copy(device, copy->dst, copy->src, copy->size, copy->kind, number, !operation->waits);
     case RT_COPY_3D:
-        return rt_unsupported("copies of three dimensions");
+        return rt_issue_copy_3d(device, operation->copy_3d, number, !operation->waits);
     case RT_FILL:
         return rt_fill(device, &operation->fill, number);
     case RT_EVENT_RECORD:
