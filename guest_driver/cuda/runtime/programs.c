@@ -7,7 +7,10 @@
 #include "blob.h"
 #include "runtime.h"
 
-enum { FATBIN_MAGIC = (int)0xba55ed50 };
+enum {
+    FATBIN_MAGIC = (int)0xba55ed50,
+    MAX_NAME = 4200,
+};
 
 struct rt_program {
     struct vgc_program *loaded; /* NULL: it does not compile */
@@ -151,6 +154,19 @@ static uint32_t companions(struct rt_unit *unit, struct rt_unit ***out)
     return count;
 }
 
+/* With the registry's lock: the name under which link_units() sent a relocatable unit. */
+static char *name_of_linked(struct rt_unit *unit)
+{
+    struct rt_unit **units;
+    uint32_t count = companions(unit, &units);
+    char *name = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (units[i] == unit)
+            name = unique_name(blob_of(unit), i);
+    free(units);
+    return name;
+}
+
 static int load_units(struct vgc_device *device, struct rt_unit *const *units, uint32_t count,
                       struct vgc_program **program)
 {
@@ -208,17 +224,67 @@ void rt_unload_unit(struct rt_unit *unit)
 
 /* ---- functions and variables ---------------------------------------------------------------- */
 
-/* nvcc gives static functions and variables the name that they would have outside (_Z5twicePfi), clang its own
- * (_ZL5twicePfi). */
-static int find_function(struct vgc_program *program, const char *name, struct vgc_function **function)
+/* Finds a name in a program; 0 or negative as libvgc's. */
+typedef int find_fn(struct vgc_program *program, const char *name, void *found);
+
+static int find_loaded_function(struct vgc_program *program, const char *name, void *found)
 {
-    int result = vgc_program_function(program, name, function);
-    size_t len = strlen(name);
-    if (result == VGC_OK || strncmp(name, "_ZL", 3) != 0 || len > 4096)
+    return vgc_program_function(program, name, found);
+}
+
+static int find_loaded_variable(struct vgc_program *program, const char *name, void *found)
+{
+    uint64_t size;
+    return vgc_program_global(program, name, found, &size);
+}
+
+/* The last identifier of a mangled name: own of _ZL3own and of _ZN12_GLOBAL__N_13ownE; "" if it has no identifier. */
+static void source_name(const char *mangled, char *room, size_t size)
+{
+    const char *at = mangled + strcspn(mangled, "0123456789");
+    *room = '\0';
+    while (*at >= '0' && *at <= '9') {
+        char *begin;
+        size_t len = strtoul(at, &begin, 10);
+        if (len > strlen(begin))
+            return;
+        (void)snprintf(room, size, "%.*s", (int)len, begin);
+        at = begin + len;
+    }
+}
+
+/* Tries a name as it is, and as the linker of several units ends it if more than one of them has it for itself. */
+static int find_with_unit(struct vgc_program *program, const char *name, const char *unit, find_fn *find_name,
+                          void *found)
+{
+    char room[MAX_NAME];
+    int result = find_name(program, name, found);
+    if (result == VGC_OK || unit == NULL || *name == '\0')
         return result;
-    char outside[4100];
-    (void)snprintf(outside, sizeof(outside), "_Z%s", name + 3);
-    return vgc_program_function(program, outside, function);
+    (void)snprintf(room, sizeof(room), "%s@%s", name, unit);
+    return find_name(program, room, found);
+}
+
+/* Finds what clang's host code calls `name`. A static function or variable (_ZL5twicePfi) has other names, too: with
+ * nvcc the one that it would have outside (_Z5twicePfi), on the software GPU variables the one in the source. */
+static int find(struct rt_program *program, struct rt_unit *unit, const char *name, find_fn *find_name, void *found)
+{
+    char room[MAX_NAME];
+    bool is_own = strncmp(name, "_ZL", 3) == 0 || strncmp(name, "_ZN12_GLOBAL__N_1", 17) == 0;
+    if (!is_own || strlen(name) >= sizeof(room))
+        return find_name(program->loaded, name, found);
+    char *unit_name = program->users > 1 ? name_of_linked(unit) : NULL;
+    int result = find_with_unit(program->loaded, name, unit_name, find_name, found);
+    if (result != VGC_OK && name[2] == 'L') {
+        (void)snprintf(room, sizeof(room), "_Z%s", name + 3);
+        result = find_with_unit(program->loaded, room, unit_name, find_name, found);
+    }
+    if (result != VGC_OK) {
+        source_name(name, room, sizeof(room));
+        result = find_with_unit(program->loaded, room, unit_name, find_name, found);
+    }
+    free(unit_name);
+    return result;
 }
 
 cudaError_t rt_load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded)
@@ -229,7 +295,7 @@ cudaError_t rt_load_function(struct rt_device *device, struct rt_function *funct
     struct rt_program *program;
     rt_registry_lock();
     cudaError_t error = load(device, function->unit, &program);
-    if (error == cudaSuccess && find_function(program->loaded, function->name, loaded) != VGC_OK)
+    if (error == cudaSuccess && find(program, function->unit, function->name, find_loaded_function, loaded) != VGC_OK)
         error = rt_explain(cudaErrorInvalidDeviceFunction, "%s", vgc_last_error());
     if (error == cudaSuccess)
         atomic_store_explicit(&function->loaded[device->ordinal], *loaded, memory_order_release);
@@ -240,12 +306,11 @@ cudaError_t rt_load_function(struct rt_device *device, struct rt_function *funct
 cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address)
 {
     struct rt_program *program;
-    uint64_t size = 0;
     rt_registry_lock();
     cudaError_t error = load(device, variable->unit, &program);
     *address = variable->address[device->ordinal];
     if (error == cudaSuccess && *address == 0) {
-        if (vgc_program_global(program->loaded, variable->name, address, &size) != VGC_OK)
+        if (find(program, variable->unit, variable->name, find_loaded_variable, address) != VGC_OK)
             error = rt_explain(cudaErrorInvalidSymbol, "%s", vgc_last_error());
         else
             variable->address[device->ordinal] = *address;
