@@ -1,0 +1,158 @@
+"""Programs in a folder of public CUDA code: where each is, how it is built, and how it is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+How = Literal["make", "cmake", "direct"]
+"""Builds with the program's Makefile, with its CMakeLists.txt, or with one call of mynvcc."""
+
+SOURCES: Final = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
+_MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
+_MAIN: Final = re.compile(r"\bmain\s*\(")
+_SKIPPED: Final = re.compile(r"^(\.|CMakeFiles$|build$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program of a corpus."""
+
+    name: str
+    """Its path in the corpus."""
+    folder: Path
+    how: How
+    sources: tuple[Path, ...] = ()
+    """Files of a program without a build file."""
+
+
+def makefile(folder: Path) -> Path | None:
+    return next((folder / name for name in _MAKEFILES if (folder / name).is_file()), None)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace")
+
+
+def _has_sources(folder: Path) -> bool:
+    return any(path.suffix in SOURCES for path in folder.iterdir() if path.is_file())
+
+
+def _has_cuda(folder: Path) -> bool:
+    return any(name.endswith((".cu", ".cuh")) for _, _, names in os.walk(folder) for name in names)
+
+
+def has_run_target(folder: Path) -> bool:
+    found = makefile(folder)
+    return found is not None and re.search(r"^run\s*:(?!=)", _text(found), re.MULTILINE) is not None
+
+
+def _how(folder: Path) -> How | None:
+    """How the folder's one program is built; None if it holds several, or none."""
+    if makefile(folder) and (_has_sources(folder) or (folder / "run").is_file() or has_run_target(folder)):
+        return "make"
+    lists = folder / "CMakeLists.txt"
+    if lists.is_file():
+        text = _text(lists)
+        inner = any(
+            (folder / name.strip('"') / "CMakeLists.txt").is_file()
+            for name in re.findall(r"add_subdirectory\s*\(\s*([^\s)]+)", text)
+        )
+        if not inner and re.search(r"add_executable", text):
+            return "cmake"
+    return None
+
+
+def find(root: Path) -> list[Program]:
+    """All programs below `root`, by name. A single .cu file is a corpus of one."""
+    if root.is_file():
+        return [Program(root.stem, root.parent, "direct", (root,))]
+    return sorted(_within(root, root), key=lambda program: program.name)
+
+
+def _within(folder: Path, root: Path) -> Iterator[Program]:
+    name = str(folder.relative_to(root))
+    how = _how(folder)
+    if how and (folder != root or how == "make"):
+        if _has_cuda(folder):
+            yield Program(folder.name if name == "." else name, folder, how)
+        return
+    yield from _plain(folder, root)
+    for inner in sorted(folder.iterdir()):
+        if inner.is_dir() and not inner.is_symlink() and not _SKIPPED.match(inner.name):
+            yield from _within(inner, root)
+
+
+def _plain(folder: Path, root: Path) -> Iterator[Program]:
+    """Sources without a build file: each that has a main() is a program, with those beside it that have none."""
+    sources = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in SOURCES)
+    mains = [path for path in sources if _MAIN.search(_text(path))]
+    others = tuple(path for path in sources if path not in mains)
+    for path in mains:
+        if path.suffix == ".cu" or any(other.suffix == ".cu" for other in others):
+            yield Program(str(path.relative_to(root).with_suffix("")), folder, "direct", (path, *others))
+
+
+def include_folders(folder: Path, root: Path) -> list[Path]:
+    """Folders named as those of headers are, beside the program and beside the folders above it, up to `root`."""
+    found = [folder]
+    for above in (folder, *folder.parents):
+        found += [
+            above / name
+            for name in ("include", "inc", "Common", "common", "utilities", "utils", "util")
+            if (above / name).is_dir()
+        ]
+        if above == root:
+            break
+    return found
+
+
+def nvcc_variables(folder: Path) -> list[str]:
+    """Assignments for make that put `nvcc`, as PATH has it, in place of compilers that a Makefile names with a folder."""
+    found = makefile(folder)
+    if not found:
+        return []
+    names = re.findall(r"^\s*(\w+)\s*[:?]?=\s*\S*/nvcc\b", _text(found), re.MULTILINE)
+    return [f"{name}=nvcc" for name in dict.fromkeys(names)]
+
+
+def run_script(folder: Path) -> str | None:
+    """First line of the file `run` (Rodinia's) that starts a program of the folder."""
+    path = folder / "run"
+    if not path.is_file():
+        return None
+    for line in _text(path).splitlines():
+        word = line.split(maxsplit=1)[0] if line.strip() else ""
+        if "/" in word and os.access(folder / word, os.X_OK) and (folder / word).is_file():
+            return line.strip()
+    return None
+
+
+def executables(folder: Path) -> list[Path]:
+    """ELF programs below `folder`, the newest first."""
+
+    def is_program(path: Path) -> bool:
+        if path.is_symlink() or not path.is_file() or not os.access(path, os.X_OK) or ".so" in path.name:
+            return False
+        with path.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+
+    found = [path for path in folder.rglob("*") if "CMakeFiles" not in path.parts and is_program(path)]
+    return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+
+
+def command(program: Program, built_in: Path) -> str | None:
+    """Shell command that runs the program, in its folder, as its authors would; None if the build left nothing to run."""
+    if program.how == "make":
+        if line := run_script(program.folder):
+            return line
+        if has_run_target(program.folder):
+            return shlex.join(["make", "-s", *nvcc_variables(program.folder), "run"])
+    found = executables(built_in)
+    named = [path for path in found if path.stem == program.folder.name]
+    return shlex.quote(str((named or found)[0])) if found else None

@@ -1,0 +1,82 @@
+"""Commands of a compatibility run: stopped with all their children when their time is up, within limits of memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.compat.guest import Guest
+from tests.compat.verdict import Finished
+
+KEPT_BYTES: Final = 200_000
+"""Length of the output that is kept: half from its beginning, half from its end."""
+_FILE_BYTES: Final = 1 << 30
+_SINCE: Final = time.monotonic  # noqa: TID251  it is reported how long programs take
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one command."""
+
+    seconds: float
+    memory_bytes: int
+
+
+def _confine(memory_bytes: int) -> None:
+    """Runs in the child. Reserved addresses are no data: a runtime reserves those of the device's whole memory."""
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def text_of(output: Path) -> str:
+    """The output's beginning and end."""
+    data = output.read_bytes()
+    if len(data) > KEPT_BYTES:
+        data = data[: KEPT_BYTES // 2] + b"\n...\n" + data[-KEPT_BYTES // 2 :]
+    return data.decode(errors="replace")
+
+
+def run(
+    command: Sequence[str | Path],
+    cwd: Path,
+    output: Path,
+    confines: tuple[Limits, Guest],
+) -> Finished:
+    """Runs a command to its end, or to the end of its time, its output in the file `output`, within limits and with a guest's view."""
+    limits, guest = confines
+    start = _SINCE()
+    with output.open("wb") as into:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=cwd,
+            env=guest.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=into,
+            stderr=subprocess.STDOUT,
+            pass_fds=guest.fds,
+            start_new_session=True,
+            preexec_fn=lambda: _confine(limits.memory_bytes),  # noqa: PLW1509  setrlimit only
+        )
+        try:
+            code, stopped = process.wait(limits.seconds), False
+        except subprocess.TimeoutExpired:
+            code, stopped = -signal.SIGKILL, True
+        finally:
+            _end(process)
+    return Finished(code, text_of(output), _SINCE() - start, stopped)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kills what is left of the command's session, its own children too."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,130 @@
+"""One program's way from its sources to a verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tests.compat import corpus, verdict
+from tests.compat.corpus import Program
+from tests.compat.guest import Guest
+from tests.compat.process import Limits, run
+from tests.compat.verdict import Cause, Finished, Status, Verdict
+
+_CUDA_FOLDERS: Final = ("CUDA_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_INSTALL_PATH", "CUDA_TOOLKIT_PATH")
+"""Names by which Makefiles know the toolkit's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A program's verdict, with the time that it took."""
+
+    name: str
+    how: str
+    status: Status
+    cause: Cause
+    detail: str
+    build_seconds: float
+    run_seconds: float
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def parse(cls, record: dict[str, Any]) -> Self:
+        return cls(**(record | {"status": Status(record["status"]), "cause": Cause(record["cause"])}))
+
+
+def _text(path: Path) -> str:
+    """A file's text; empty if it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Settings that all trials of a session have in common."""
+
+    root: Path
+    work: Path
+    """Takes logs, and what is built outside of a program's folder."""
+    toolkit: Path
+    build_limits: Limits
+    run_limits: Limits
+
+    def run(self, program: Program, guest: Guest) -> Result:
+        """Builds the program, runs it, judges it; both logs stay in the work folder."""
+        logs = self.work / "logs" / program.name
+        logs.mkdir(parents=True, exist_ok=True)
+        built_in = program.folder if program.how == "make" else self.work / "build" / program.name
+        build = self._build(program, built_in, logs, guest)
+        found = verdict.of_build(build)
+        ran = Finished(0, "")
+        if found is None:
+            command = corpus.command(program, built_in)
+            if command is None:
+                found = Verdict(Status.FAILED, Cause.BUILD, "the build left no program")
+            else:
+                shell = ["/bin/sh", "-c", command]
+                with contextlib.suppress(OSError):
+                    guest.last_error.unlink()
+                ran = run(shell, program.folder, logs / "run.txt", (self.run_limits, self._view(guest)))
+                found = verdict.of_run(ran, _text(guest.last_error))
+        return Result(
+            program.name,
+            program.how,
+            found.status,
+            found.cause,
+            self._without_paths(found).detail,
+            round(build.seconds, 2),
+            round(ran.seconds, 2),
+        )
+
+    def _without_paths(self, found: Verdict) -> Verdict:
+        """The verdict without this machine's folders."""
+        return replace(found, detail=found.detail.replace(f"{self.root}/", "").replace(f"{self.work}/", ""))
+
+    def _view(self, guest: Guest) -> Guest:
+        """The guest's environment with the toolkit in it."""
+        folders = dict.fromkeys(_CUDA_FOLDERS, str(self.toolkit))
+        libraries = ":".join(filter(None, (str(self.toolkit / "lib64"), os.environ.get("LD_LIBRARY_PATH"))))
+        own = {
+            "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}",
+            "LD_LIBRARY_PATH": libraries,
+            "NVCC": "nvcc",
+            "CUDACXX": str(self.toolkit / "bin" / "nvcc"),
+            "LC_ALL": "C.UTF-8",
+        }
+        return Guest(guest.environment | folders | own, guest.fds)
+
+    def _build(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> Finished:
+        total = Finished(0, "")
+        for index, step in enumerate(self._steps(program, built_in)):
+            log = logs / f"build{index}.txt"
+            done = run(step, program.folder, log, (self.build_limits, self._view(guest)))
+            total = Finished(done.code, done.output, total.seconds + done.seconds, done.stopped)
+            if done.code:
+                break
+        return total
+
+    def _steps(self, program: Program, built_in: Path) -> list[list[str]]:
+        """Commands that build the program anew."""
+        if program.how == "make":
+            folders = [f"{name}={self.toolkit}" for name in _CUDA_FOLDERS]
+            assigned = [*folders, *corpus.nvcc_variables(program.folder)]
+            return [["make", *assigned]]
+        shutil.rmtree(built_in, ignore_errors=True)
+        built_in.mkdir(parents=True)
+        if program.how == "cmake":
+            options = ["-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CUDA_COMPILER={self.toolkit / 'bin' / 'nvcc'}"]
+            configure = ["cmake", "-S", str(program.folder), "-B", str(built_in), *options]
+            return [configure, ["cmake", "--build", str(built_in)]]
+        includes = [f"-I{folder}" for folder in corpus.include_folders(program.folder, self.root)]
+        target = built_in / program.sources[0].stem
+        return [["nvcc", "-std=c++17", *includes, *map(str, program.sources), "-o", str(target)]]

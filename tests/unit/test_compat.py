@@ -1,0 +1,257 @@
+"""Compatibility runner: what it finds in a folder, how it judges builds and runs, what it reports."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.compat import corpus, report, verdict
+from tests.compat.__main__ import arguments, known
+from tests.compat.corpus import Program
+from tests.compat.guest import Guest
+from tests.compat.process import Limits, run
+from tests.compat.trial import Result
+from tests.compat.verdict import Cause, Finished, Status
+
+PLENTY = Limits(500, 4 << 30)
+
+
+# ---- verdicts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "detail"),
+    [
+        ("a.cu:3:10: fatal error: 'mpi.h' file not found", Cause.OUTSIDE, "mpi.h"),
+        ("a.cpp:3:10: fatal error: GL/glew.h: No such file or directory", Cause.OUTSIDE, "GL/glew.h"),
+        ("a.cu:3:10: fatal error: 'cublas_v2.h' file not found", Cause.LIBRARY, "cublas_v2.h"),
+        ("a.cu:3:10: fatal error: 'thrust/sort.h' file not found", Cause.LIBRARY, "thrust/sort.h"),
+        ("a.cu:3:10: fatal error: 'helper.h' file not found", Cause.FILE, "helper.h"),
+        ("/usr/bin/ld: cannot find -lcufft: No such file or directory", Cause.LIBRARY, "cufft"),
+        ("CMake Error: Could NOT find MPI (missing: MPI_CXX_FOUND)", Cause.OUTSIDE, "MPI"),
+        ("make: mpicc: command not found", Cause.OUTSIDE, "mpicc"),
+        ("a.o: in function `main':\na.cu:(.text+0x1): undefined reference to `cudaFoo'", Cause.LINK, "cudaFoo"),
+        ("a.cu:7:3: error: use of undeclared identifier 'x'", Cause.COMPILE_HOST, "a.cu:7:3: error: use of undeclared"),
+        ("mynvcc: GPU part:\na.cu:7:3: error: bad", Cause.COMPILE_GPU, "a.cu:7:3: error: bad"),
+        ("make: *** No rule to make target 'data.txt'.  Stop.", Cause.FILE, "data.txt"),
+        ("what\nis this", Cause.BUILD, "is this"),
+    ],
+)
+def test_failed_build_is_classified(text: str, cause: Cause, detail: str) -> None:
+    found = verdict.of_build(Finished(1, text))
+    assert found is not None
+    assert (found.status, found.cause) == (Status.FAILED, cause)
+    assert found.detail.startswith(detail)
+
+
+def test_build_that_ended_well_has_no_verdict_yet() -> None:
+    assert verdict.of_build(Finished(0, "warning: error: undefined reference to `nothing'")) is None
+
+
+def test_build_that_was_stopped_is_a_time_out() -> None:
+    found = verdict.of_build(Finished(-9, "fatal error: 'mpi.h' file not found", 300.0, stopped=True))
+    assert found is not None
+    assert (found.cause, found.detail) == (Cause.BUILD_TIME, "after 300 s")
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("Test PASSED\nDone", Status.PASSED),
+        ("Result = PASS", Status.PASSED),
+        ("max error 0.001, SUCCESS!", Status.PASSED),
+        ("Number of errors: 0\nPASS", Status.PASSED),
+        ("0 mismatches, results match", Status.PASSED),
+        ("Non-Matching Pixel-Outputs Beyond Error Threshold of 0.05 Percent: 0", Status.RAN),
+        ("Average kernel time 3.2 us", Status.RAN),
+        ("cudaSuccess", Status.RAN),
+        ("", Status.RAN),
+    ],
+)
+def test_good_end_counts_by_the_words(text: str, status: Status) -> None:
+    assert verdict.of_run(Finished(0, text)).status is status
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "cause"),
+    [
+        (0, "Test FAILED", Cause.WRONG),
+        (0, "PASS\nFAIL", Cause.WRONG),
+        (0, "Mismatch at 3: 1 != 2", Cause.WRONG),
+        (0, "errors: 12, verification failed", Cause.WRONG),
+        (0, "CUDA error at a.cu:3: invalid argument", Cause.RUNTIME),
+        (1, "a.cu(12): CUDA Runtime API error 77: an illegal memory access was encountered.", Cause.RUNTIME),
+        (1, "GPUassert: cudaErrorInvalidValue a.cu 3", Cause.RUNTIME),
+        (1, "CUDA error code=2(cudaErrorMemoryAllocation)", Cause.MEMORY),
+        (134, "terminate called after throwing an instance of 'std::bad_alloc'", Cause.MEMORY),
+        (1, "GPUassert: no kernel image is available for execution on the device", Cause.COMPILE_GPU),
+        (127, "./a: symbol lookup error: ./a: undefined symbol: cudaNew, version 12", Cause.RUN_SYMBOL),
+        (127, "./a: error while loading shared libraries: libcublas.so.12: cannot open", Cause.LIBRARY),
+        (1, "Error: could not open file ../data/graph.txt", Cause.FILE),
+        (-11, "", Cause.CRASH),
+        (139, "Segmentation fault", Cause.CRASH),
+        (2, "make: *** [Makefile:60: run] Error 139", Cause.CRASH),
+        (2, "make: *** [Makefile:60: run] Error 1\nFAILED", Cause.WRONG),
+        (3, "usage: main N", Cause.EXIT),
+    ],
+)
+def test_bad_end_is_classified(code: int, text: str, cause: Cause) -> None:
+    found = verdict.of_run(Finished(code, text))
+    assert (found.status, found.cause) == (Status.FAILED, cause)
+
+
+def test_failed_call_of_a_program_that_never_asks_is_found() -> None:
+    text = "cudaErrorInvalidValue: copy of 16 bytes"
+    assert verdict.of_run(Finished(0, "done"), text).cause is Cause.RUNTIME
+    assert verdict.of_run(Finished(0, "done\nPASSED"), text).status is Status.PASSED
+    assert verdict.of_run(Finished(0, "virtio-gpu-compute: the device is gone\nPASSED")).cause is Cause.RUNTIME
+    assert verdict.of_run(Finished(0, "virtio-gpu-compute: the program does not compile:")).cause is Cause.COMPILE_GPU
+
+
+def test_missing_data_set_is_no_success() -> None:
+    assert verdict.of_run(Finished(0, "Reading File\nError Reading graph file")).cause is Cause.FILE
+
+
+def test_program_that_was_stopped_is_a_time_out_whatever_it_said() -> None:
+    found = verdict.of_run(Finished(-9, "PASS", 60.0, stopped=True))
+    assert (found.status, found.cause) == (Status.FAILED, Cause.TIME)
+
+
+def test_waived_program_is_no_failure() -> None:
+    found = verdict.of_run(Finished(2, "Two GPUs are needed, waiving the test."))
+    assert (found.status, found.cause) == (Status.WAIVED, Cause.WAIVED)
+
+
+# ---- programs of a folder ------------------------------------------------------------------------
+
+
+def write(path: Path, text: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_each_layout_is_found(tmp_path: Path) -> None:
+    write(tmp_path / "Samples/CMakeLists.txt", "add_subdirectory(one)")
+    write(tmp_path / "Samples/one/CMakeLists.txt", "add_executable(one one.cu)")
+    write(tmp_path / "Samples/one/one.cu", "int main() {}")
+    write(tmp_path / "src/bfs-cuda/Makefile", "CC = nvcc\nrun: main\n\t./main 5\n")
+    write(tmp_path / "src/bfs-cuda/bfs.cu", "int main() {}")
+    write(tmp_path / "cuda/lud/Makefile", "all:\n\tcd inner; make\n")
+    write(tmp_path / "cuda/lud/run", "./lud")
+    write(tmp_path / "cuda/lud/inner/lud.cu", "int main() {}")
+    write(tmp_path / "plain/a.cu", "int main() {}")
+    write(tmp_path / "plain/b.cu", "int main(void) {}")
+    write(tmp_path / "plain/both.cpp", "int helper() { return 1; }")
+    write(tmp_path / "text/Makefile", "all:\n")
+    found = {program.name: program for program in corpus.find(tmp_path)}
+    assert {name: program.how for name, program in found.items()} == {
+        "Samples/one": "cmake",
+        "src/bfs-cuda": "make",
+        "cuda/lud": "make",
+        "plain/a": "direct",
+        "plain/b": "direct",
+    }
+    assert [path.name for path in found["plain/a"].sources] == ["a.cu", "both.cpp"]
+
+
+def test_single_source_is_a_corpus(tmp_path: Path) -> None:
+    source = write(tmp_path / "alone.cu", "int main() {}")
+    assert corpus.find(source) == [Program("alone", tmp_path, "direct", (source,))]
+
+
+def test_makefile_with_a_folder_of_nvcc_is_told_ours(tmp_path: Path) -> None:
+    write(
+        tmp_path / "Makefile",
+        "NVCC := /usr/local/cuda/bin/nvcc\nCC=gcc\nCXX ?= nvcc\n  CUDACC = $(CUDA)/bin/nvcc -O3\n",
+    )
+    assert corpus.nvcc_variables(tmp_path) == ["NVCC=nvcc", "CUDACC=nvcc"]
+
+
+def test_include_folders_above_the_program_are_found(tmp_path: Path) -> None:
+    for name in ("Common", "a/include", "a/b"):
+        (tmp_path / name).mkdir(parents=True)
+    found = corpus.include_folders(tmp_path / "a" / "b", tmp_path)
+    assert found == [tmp_path / "a" / "b", tmp_path / "a" / "include", tmp_path / "Common"]
+
+
+def test_run_file_names_the_command(tmp_path: Path) -> None:
+    write(tmp_path / "run", "There are datasets:\n# ./bfs old\n./missing 1\n./bfs ../data 3\n")
+    write(tmp_path / "bfs").chmod(0o755)
+    assert corpus.command(Program("bfs", tmp_path, "make"), tmp_path) == "./bfs ../data 3"
+
+
+def test_run_target_names_the_command(tmp_path: Path) -> None:
+    write(tmp_path / "Makefile", "program = main\n\nrun: $(program)\n\t./$(program) 100\n")
+    assert corpus.command(Program("x", tmp_path, "make"), tmp_path) == "make -s run"
+
+
+def test_program_of_the_folders_name_is_run(tmp_path: Path) -> None:
+    folder = tmp_path / "vectorAdd"
+    for name in ("vectorAdd", "other", "libthing.so"):
+        path = write(tmp_path / "out" / name)
+        path.write_bytes(b"\x7fELF rest")
+        path.chmod(0o755)
+    assert corpus.command(Program("vectorAdd", folder, "cmake"), tmp_path / "out") == str(
+        tmp_path / "out" / "vectorAdd"
+    )
+    assert corpus.command(Program("vectorAdd", folder, "cmake"), folder) is None
+
+
+# ---- processes -----------------------------------------------------------------------------------
+
+
+def shell(text: str, folder: Path, limits: Limits = PLENTY) -> Finished:
+    return run(["/bin/sh", "-c", text], folder, folder / "output.txt", (limits, Guest(dict(os.environ))))
+
+
+def test_output_and_exit_status_are_kept(tmp_path: Path) -> None:
+    done = shell("echo out; echo err >&2; exit 3", tmp_path)
+    assert (done.code, done.output, done.stopped) == (3, "out\nerr\n", False)
+
+
+def test_program_is_stopped_with_its_children(tmp_path: Path) -> None:
+    done = shell("mkfifo wait; (echo child; read x < wait) & read x < wait", tmp_path, Limits(0.2, 4 << 30))
+    assert done.stopped
+
+
+def test_memory_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    done = shell("exec python3 -c 'bytearray(1 << 30)'", tmp_path, Limits(500, 256 << 20))
+    assert "MemoryError" in done.output
+    assert verdict.of_run(done).cause is not Cause.NONE
+
+
+# ---- reports -------------------------------------------------------------------------------------
+
+RESULTS = (
+    Result("a", "make", Status.PASSED, Cause.NONE, "", 1.0, 0.5),
+    Result("b", "make", Status.FAILED, Cause.LINK, "cudaFoo", 1.0, 0),
+    Result("c", "cmake", Status.FAILED, Cause.LINK, "cudaFoo", 1.0, 0),
+    Result("d", "cmake", Status.FAILED, Cause.WRONG, "a | b `c`", 1.0, 2),
+)
+
+
+def test_sums_name_causes_by_frequency() -> None:
+    assert report.counts(RESULTS) == "1 passed, 3 failed"
+    assert report.causes(RESULTS) == [(Cause.LINK, 2), (Cause.WRONG, 1)]
+    assert report.table(RESULTS).splitlines()[-2:] == ["    2  link: missing symbol", "    1  run: wrong result"]
+
+
+def test_page_is_a_table_that_markdown_reads() -> None:
+    page = report.page([report.Corpus("some", RESULTS)], "a device")
+    assert "| some | 4 | 1 | 0 | 0 | 3 |" in page
+    assert "| link: missing symbol | 2 | `cudaFoo` (2) |" in page
+    assert "| d | failed | `run: wrong result: a / b 'c'` |" in page
+
+
+def test_interrupted_run_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    lines = [json.dumps(result.record()) for result in RESULTS]
+    file.write_text("\n".join(lines) + '\n{"name": "e", "how')
+    programs = [Program(name, tmp_path, "make") for name in "abcde"]
+    assert list(known(file, programs, arguments(["x"]))) == ["a", "b", "c", "d"]
+    assert list(known(file, programs, arguments(["x", "--retry", "cudaFoo"]))) == ["a", "d"]
+    assert not known(file, programs, arguments(["x", "--again"]))
