@@ -33,12 +33,12 @@ class GuestHost:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
-    def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
+    def run(self, *argv: str | Path, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
         """Runs a guest's program to its end."""
         return subprocess.run(
             [str(word) for word in argv],
             check=False,
-            cwd=REPOSITORY,
+            cwd=cwd,
             env=os.environ
             | {
                 "VGC_MEMFD": self.link.description,

@@ -1,0 +1,33 @@
+// Rule: cudaDeviceReset() frees all that the process has on the device; later calls start afresh.
+#include "check.h"
+
+__device__ int counter = 1;
+
+__global__ void count(int *out)
+{
+    counter += 1;
+    *out = counter;
+}
+
+int main()
+{
+    int *device, value = 0;
+    size_t before, after, total;
+    cudaStream_t stream;
+    CHECK(cudaMemGetInfo(&before, &total));
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaMalloc(&device, 8 << 20));
+    count<<<1, 1, 0, stream>>>(device);
+    CHECK(cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost));
+    EXPECT_EQUAL(value, 2);
+    CHECK(cudaDeviceReset());
+    CHECK(cudaMemGetInfo(&after, &total));
+    EXPECT(after + (4 << 20) >= before);
+    CHECK(cudaMalloc(&device, sizeof value));
+    count<<<1, 1>>>(device);
+    CHECK(cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost));
+    EXPECT_EQUAL(value, 2); /* variables have their initial values again */
+    CHECK(cudaDeviceReset());
+    CHECK(cudaDeviceReset());
+    return finish();
+}
