@@ -16,6 +16,7 @@ from tests.protocol.guest_host import GuestHost, guest_host
 
 MYNVCC: Final = REPOSITORY / "guest_driver" / "cuda" / "build" / "toolkit" / "bin" / "mynvcc"
 SOURCE: Final = Path(__file__).with_name("cudart_memory.cu")
+VARIABLES: Final = Path(__file__).with_name("cudart_managed_variables.cu")
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +65,10 @@ def test_scene(host: GuestHost, scenes: Path, scene: str) -> None:
 def test_wild_pointer_ends_a_program_with_managed_memory(host: GuestHost, scenes: Path) -> None:
     done = run(host, scenes, "wild")
     assert (done.returncode, done.stdout) == (-signal.SIGSEGV, "")
+
+
+def test_host_code_uses_managed_variables_by_their_names(host: GuestHost, tmp_path: Path) -> None:
+    program = tmp_path / "variables"
+    subprocess.run([MYNVCC, VARIABLES, "-o", program], check=True, timeout=HANGS_AFTER_S)
+    done = host.run(program)
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr

@@ -3,6 +3,17 @@
 #pragma once
 #include "texture_types.h"
 
+/* ---- names that clang looks for in objects with __managed__ variables, which it compiles as HIP ---- */
+
+#ifdef __VGC_MANAGED__
+typedef cudaError_t hipError_t;
+typedef cudaStream_t hipStream_t;
+extern "C" unsigned int __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, void *stream = 0)
+    __asm__("__cudaPushCallConfiguration");
+extern "C" hipError_t hipLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                      hipStream_t stream);
+#endif
+
 /* ---- memory ---- */
 
 template <class T> inline cudaError_t cudaMalloc(T **memory, size_t bytes) {

@@ -142,6 +142,8 @@ static int open_device(struct rt_device *device)
 static cudaError_t make_ready(struct rt_device *device)
 {
     cudaError_t error = atomic_load_explicit(&device->sticky, memory_order_relaxed);
+    if (error == cudaSuccess && atomic_load_explicit(&device->device, memory_order_acquire) != NULL)
+        rt_managed_variables_place(device);
     if (error != cudaSuccess || atomic_load_explicit(&device->device, memory_order_acquire) != NULL)
         return error;
     (void)pthread_mutex_lock(&open_mutex);
@@ -149,6 +151,8 @@ static cudaError_t make_ready(struct rt_device *device)
     (void)pthread_mutex_unlock(&open_mutex);
     if (result != VGC_OK)
         (void)fprintf(stderr, "virtio-gpu-compute: %s\n", vgc_last_error());
+    else
+        rt_managed_variables_place(device);
     return rt_error(result);
 }
 
@@ -315,6 +319,7 @@ RT_API cudaError_t cudaDeviceReset(void)
     int result = vgc_reset(opened);
     rt_programs_forget(device);
     rt_streams_forget(device);
+    rt_managed_variables_forget(device);
     rt_managed_forget(device);
     rt_pools_forget(device);
     rt_host_forget(device);

@@ -21,8 +21,11 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
 
 RT_API unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void *stream)
 {
+    struct rt_device *device;
     if (num_pending == MAX_PENDING)
         return 1;
+    if (rt_managed_variables_wait()) /* the arguments, which come next, may be their addresses */
+        (void)rt_current(&device);
     pending[num_pending++] = (struct configuration){grid, block, shared, (cudaStream_t)stream};
     return 0;
 }
@@ -116,6 +119,22 @@ RT_API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
                                     cudaStream_t stream)
 {
     return rt_return(launch(function, grid, block, arguments, shared, stream, 0));
+}
+
+/* Names that stubs of kernels call in objects with managed variables. */
+cudaError_t hipLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
+                            cudaStream_t stream);
+cudaError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+
+RT_API cudaError_t hipLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                   cudaStream_t stream)
+{
+    return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
+}
+
+RT_API cudaError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream)
+{
+    return __cudaPopCallConfiguration(grid, block, shared, stream);
 }
 
 RT_API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **arguments,

@@ -19,7 +19,6 @@ enum { SMALL_RUN = 64 << 10 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken before the addresses' and a device's */
 static _Thread_local unsigned depth;                     /* of this thread's holding it */
-static _Thread_local bool in_host_function;
 static struct rt_block *blocks;
 static _Atomic size_t num_blocks;
 static _Atomic uint64_t sequence; /* of work sent */
@@ -39,11 +38,6 @@ void rt_managed_unlock(void)
 {
     if (--depth == 0)
         (void)pthread_mutex_unlock(&lock);
-}
-
-void rt_managed_in_host_function(bool begins)
-{
-    in_host_function = begins;
 }
 
 struct rt_block *rt_managed_block(const void *address)
@@ -99,17 +93,48 @@ static uint32_t moving_stream(struct rt_device *device, bool *must_wait)
     return *own - 1;
 }
 
-static int send(struct rt_block *block, size_t from, size_t to, bool zeroes)
+static int send_span(struct rt_block *block, size_t from, size_t to, bool zeroes)
 {
     bool must_wait;
     uint32_t stream = moving_stream(block->device, &must_wait);
     struct vgc_device *opened = atomic_load(&block->device->device);
     struct vgc_job **job = must_wait ? NULL : VGC_DETACHED;
-    sent_detached[block->device->ordinal] |= !must_wait;
     uint64_t address = (uint64_t)(uintptr_t)block->begin + from;
+    sent_detached[block->device->ordinal] |= !must_wait;
     if (zeroes)
         return vgc_fill(opened, address, 0, 1, to - from, stream, job);
     return vgc_copy_in(opened, address, block->alias + from, to - from, stream, job);
+}
+
+static int send(struct rt_block *block, size_t from, size_t to, bool zeroes)
+{
+    if (block->spans == NULL)
+        return send_span(block, from, to, zeroes);
+    int result = VGC_OK;
+    for (size_t i = 0; i < block->num_spans && result == VGC_OK; i++) {
+        size_t begin = RT_MAX(from, block->spans[i].from);
+        size_t end = RT_MIN(to, block->spans[i].to);
+        if (begin < end)
+            result = send_span(block, begin, end, zeroes);
+    }
+    return result;
+}
+
+static int fetch(struct rt_block *block, struct vgc_device *opened, size_t from, size_t to)
+{
+    bool must_wait;
+    const struct rt_span all = {from, to};
+    const struct rt_span *spans = block->spans != NULL ? block->spans : &all;
+    uint32_t stream = moving_stream(block->device, &must_wait);
+    int result = VGC_OK;
+    for (size_t i = 0; i < (block->spans != NULL ? block->num_spans : 1) && result == VGC_OK; i++) {
+        size_t begin = RT_MAX(from, spans[i].from);
+        size_t end = RT_MIN(to, spans[i].to);
+        if (begin < end)
+            result = vgc_copy_out(opened, block->alias + begin, (uint64_t)(uintptr_t)block->begin + begin, end - begin,
+                                  stream, NULL);
+    }
+    return result;
 }
 
 /* Bytes [from, to) of a block that nobody but the host has used: what was never written is a hole of the file. */
@@ -166,7 +191,7 @@ static bool is_busy(const struct rt_device *device)
 static void wait_for(struct rt_device *device)
 {
     struct vgc_device *opened = atomic_load(&device->device);
-    if (in_host_function || opened == NULL || !is_busy(device))
+    if (opened == NULL || !is_busy(device))
         return;
     (void)vgc_synchronize(opened);
     memset(last_work[device->ordinal], 0, sizeof(last_work[0]));
@@ -179,11 +204,8 @@ static bool pull(struct rt_block *block, size_t first, size_t end, enum rt_holde
     size_t from = first * block->granule;
     size_t to = RT_MIN(end * block->granule, block->size);
     struct vgc_device *opened = atomic_load(&block->device->device);
-    bool must_wait;
     if (opened != NULL && block->epoch == block->device->epoch) {
-        uint32_t stream = moving_stream(block->device, &must_wait);
-        int result = vgc_copy_out(opened, block->alias + from, (uint64_t)(uintptr_t)block->begin + from, to - from,
-                                  stream, NULL);
+        int result = fetch(block, opened, from, to);
         if (result != VGC_OK)
             (void)rt_fault(block->device, rt_error(result));
     }

@@ -14,6 +14,11 @@ struct rt_advice { /* of cudaMemAdvise() and cudaMemPrefetchAsync(), for a granu
     uint32_t accessed_by; /* bit i: device i */
 };
 
+struct rt_span { /* offsets in a block */
+    size_t from;
+    size_t to;
+};
+
 struct rt_block {
     struct rt_block *next;
     struct rt_device *device;
@@ -31,6 +36,8 @@ struct rt_block {
     size_t count[RT_NUM_SIDES]; /* granules */
     size_t expected;            /* granule that a program which goes on would touch next */
     size_t ahead;
+    struct rt_span *spans; /* the bytes that move; NULL: all */
+    size_t num_spans;
     struct rt_advice *advice; /* per granule; NULL: none was given */
     uint8_t sides[];          /* enum rt_holder per granule */
 };
@@ -46,5 +53,9 @@ void rt_managed_add(struct rt_block *block);
 void rt_managed_remove(struct rt_block *block);
 /* Allocates managed memory that the program asked for with cudaHostAlloc(). */
 cudaError_t rt_managed_allocate_host(struct rt_device *device, size_t size, unsigned flags, void **pointer);
+
+/* Maps the process's side of a block, in place of what lies there. */
+cudaError_t rt_block_map(struct rt_block *block);
+void rt_block_free(struct rt_block *block);
 
 #endif

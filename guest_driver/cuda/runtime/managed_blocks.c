@@ -11,7 +11,7 @@
 
 /* The process's side: a file's pages, mapped for the program in place of the reservation, and once more. A child of
  * fork() gets neither: it could not use the device. */
-static cudaError_t map(struct rt_block *block)
+cudaError_t rt_block_map(struct rt_block *block)
 {
     const int both = PROT_READ | PROT_WRITE;
     block->fd = memfd_create("vgc-managed", MFD_CLOEXEC);
@@ -26,13 +26,14 @@ static cudaError_t map(struct rt_block *block)
     return cudaSuccess;
 }
 
-static void unmap(struct rt_block *block)
+void rt_block_free(struct rt_block *block)
 {
     if (block->alias != MAP_FAILED && block->alias != NULL)
         (void)munmap(block->alias, block->size);
     if (block->fd >= 0)
         (void)close(block->fd);
     free(block->advice);
+    free(block->spans);
     free(block);
 }
 
@@ -86,14 +87,14 @@ static cudaError_t allocate(struct rt_device *device, size_t size, unsigned flag
     if (error != cudaSuccess)
         return error;
     struct rt_block *block = new_block(device, whole, &taken, begin);
-    error = block != NULL ? map(block) : cudaErrorMemoryAllocation;
+    error = block != NULL ? rt_block_map(block) : cudaErrorMemoryAllocation;
     struct rt_range range = {
         .begin = begin, .size = size, .kind = RT_MANAGED_MEMORY, .device = device, .flags = flags, .owner = block};
     if (error == cudaSuccess)
         error = rt_add_range(&range);
     if (error != cudaSuccess) {
         if (block != NULL)
-            unmap(block);
+            rt_block_free(block);
         (void)rt_free(&taken);
         return error;
     }
@@ -113,6 +114,11 @@ cudaError_t rt_managed_allocate_host(struct rt_device *device, size_t size, unsi
     return allocate(device, size, flags, true, pointer);
 }
 
+bool rt_managed_is_variable(const struct rt_range *range)
+{
+    return range->kind == RT_MANAGED_MEMORY && ((const struct rt_block *)range->owner)->spans != NULL;
+}
+
 cudaError_t rt_managed_free(const struct rt_range *range)
 {
     struct rt_block *block = range->owner;
@@ -122,7 +128,7 @@ cudaError_t rt_managed_free(const struct rt_range *range)
                              .device = block->device,
                              .is_reserved = true};
     rt_managed_remove(block);
-    unmap(block);
+    rt_block_free(block);
     return rt_free(&taken);
 }
 
@@ -139,7 +145,7 @@ void rt_managed_forget(struct rt_device *device)
         (void)rt_remove_range((uint64_t)(uintptr_t)block->begin, &range);
         rt_managed_remove(block);
         rt_release(block->allocation, block->allocation_size);
-        unmap(block);
+        rt_block_free(block);
     }
 }
 

@@ -73,7 +73,8 @@ RT_API cudaError_t cudaFree(void *memory)
     cudaError_t error = rt_current(&device);
     if (error != cudaSuccess || memory == NULL)
         return rt_return(error);
-    if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind == RT_HOST_MEMORY)
+    if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind == RT_HOST_MEMORY ||
+        rt_managed_is_variable(&range))
         return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", memory));
     error = rt_synchronize(range.device);
     if (error == cudaSuccess && !rt_pools_take_back(&range) && rt_remove_range(range.begin, &range))
@@ -172,8 +173,10 @@ static cudaError_t copy_in_stream(void *dst, const void *src, size_t size, enum 
                                   cudaStream_t stream, bool waits)
 {
     struct rt_device *device;
-    const struct rt_operation operation = {.kind = RT_COPY, .waits = waits, .copy = {dst, src, size, kind}};
+    struct rt_operation operation = {.kind = RT_COPY, .waits = waits, .copy = {dst, src, size, kind}};
     cudaError_t error = rt_current(&device);
+    operation.copy.dst = (void *)(uintptr_t)rt_managed_variable_now(dst);
+    operation.copy.src = rt_managed_variable_now(src);
     return error == cudaSuccess ? rt_submit(device, stream, &operation) : error;
 }
 
@@ -193,13 +196,14 @@ RT_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enu
 static cudaError_t fill(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
     struct rt_device *device;
-    const struct rt_operation operation = {
+    struct rt_operation operation = {
         .kind = RT_FILL,
         .fill = {.dst = memory, .value = (uint8_t)value, .unit = 1, .width = bytes, .height = 1, .depth = 1}};
     cudaError_t error = rt_current(&device);
     if (error != cudaSuccess || bytes == 0)
         return error;
-    if (!rt_is_device_pointer(memory, true))
+    operation.fill.dst = (void *)(uintptr_t)rt_managed_variable_now(memory);
+    if (!rt_is_device_pointer(operation.fill.dst, true))
         return rt_explain(cudaErrorInvalidValue, "cudaMemset() of host memory at %p", memory);
     return rt_submit(device, stream, &operation);
 }

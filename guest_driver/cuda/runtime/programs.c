@@ -303,6 +303,32 @@ cudaError_t rt_load_function(struct rt_device *device, struct rt_function *funct
     return error;
 }
 
+/* The identifier that ends a mangled name, such as `grid` of _ZL4grid. False: it has no identifier. */
+static bool identifier_of(const char *name, char *identifier, size_t room)
+{
+    const char *found = NULL;
+    size_t length = 0;
+    if (strncmp(name, "_Z", 2) != 0)
+        return false;
+    for (const char *at = name + 2; *at != '\0';) {
+        if (*at < '0' || *at > '9') {
+            at++;
+            continue;
+        }
+        char *end;
+        length = strtoul(at, &end, 10);
+        if (length > strlen(end))
+            return false;
+        found = end;
+        at = end + length;
+    }
+    if (found == NULL || length >= room)
+        return false;
+    memcpy(identifier, found, length);
+    identifier[length] = '\0';
+    return true;
+}
+
 cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address)
 {
     struct rt_program *program;

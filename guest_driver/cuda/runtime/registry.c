@@ -97,6 +97,13 @@ static void enter(_Atomic(struct table *) *tables, const void *host, void *what)
     atomic_store_explicit(&table->entries[at], entry, memory_order_release);
 }
 
+void rt_variable_alias(struct rt_variable *variable, const void *host)
+{
+    rt_registry_lock();
+    enter(&variables, host, variable);
+    rt_registry_unlock();
+}
+
 struct rt_function *rt_function(const void *host)
 {
     return look_up(&functions, host);
@@ -227,8 +234,9 @@ RT_API void __cudaRegisterManagedVar(void **handle, void **host, void *initial, 
                                      unsigned alignment)
 {
     (void)alignment;
-    register_variable(handle, host, name, size)->is_managed = true;
-    *host = initial;
+    struct rt_variable *variable = register_variable(handle, host, name, size);
+    variable->is_managed = true;
+    rt_managed_variable(variable, host, initial);
 }
 
 RT_API void __cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name,
@@ -245,4 +253,43 @@ RT_API void __cudaRegisterSurface(void **handle, const void *host, const void **
 {
     (void)device, (void)dimensions, (void)is_extern;
     register_variable(handle, host, name, 0)->is_surface = true;
+}
+
+/* ---- objects with managed variables, whose host code clang compiles as HIP --------------------- */
+
+void **__hipRegisterFatBinary(const struct vgc_cuda_wrapper *wrapper);
+void __hipUnregisterFatBinary(void **handle);
+void __hipRegisterFunction(void **handle, const char *host, char *device, const char *name, int thread_limit,
+                           void *thread, void *block, void *block_size, void *grid_size, int *warp_size);
+void __hipRegisterVar(void **handle, char *host, char *device, const char *name, int is_extern, size_t size,
+                      int is_constant, int is_global);
+void __hipRegisterManagedVar(void **handle, void **host, void *initial, const char *name, size_t size,
+                             unsigned alignment);
+
+RT_API void **__hipRegisterFatBinary(const struct vgc_cuda_wrapper *wrapper)
+{
+    return __cudaRegisterFatBinary(wrapper);
+}
+
+RT_API void __hipUnregisterFatBinary(void **handle)
+{
+    __cudaUnregisterFatBinary(handle);
+}
+
+RT_API void __hipRegisterFunction(void **handle, const char *host, char *device, const char *name, int thread_limit,
+                                  void *thread, void *block, void *block_size, void *grid_size, int *warp_size)
+{
+    __cudaRegisterFunction(handle, host, device, name, thread_limit, thread, block, block_size, grid_size, warp_size);
+}
+
+RT_API void __hipRegisterVar(void **handle, char *host, char *device, const char *name, int is_extern, size_t size,
+                             int is_constant, int is_global)
+{
+    __cudaRegisterVar(handle, host, device, name, is_extern, size, is_constant, is_global);
+}
+
+RT_API void __hipRegisterManagedVar(void **handle, void **host, void *initial, const char *name, size_t size,
+                                    unsigned alignment)
+{
+    __cudaRegisterManagedVar(handle, host, initial, name, size, alignment);
 }

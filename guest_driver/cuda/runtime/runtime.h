@@ -125,6 +125,8 @@ struct rt_variable {
     uint64_t address[RT_MAX_DEVICES]; /* 0: not looked up yet */
 };
 
+/* Lets host code name the variable by a second address. With the registry's lock free. */
+void rt_variable_alias(struct rt_variable *variable, const void *host);
 /* NULL if nobody registered it. */
 struct rt_function *rt_function(const void *host);
 struct rt_variable *rt_variable(const void *host);
@@ -429,6 +431,8 @@ enum { RT_ALL_STREAMS = -1 };
 
 cudaError_t rt_managed_allocate(struct rt_device *device, size_t size, unsigned flags, void **pointer);
 cudaError_t rt_managed_free(const struct rt_range *range);
+/* Is it a __managed__ variable, which cannot be freed? */
+bool rt_managed_is_variable(const struct rt_range *range);
 /* Around sending work that may use all managed memory: what the host has written goes to the device, and the host gets
  * nothing back before rt_managed_leave(). */
 cudaError_t rt_managed_enter(struct rt_device *device, uint32_t stream);
@@ -445,9 +449,19 @@ void rt_managed_settle(struct rt_device *device, int stream, uint64_t mark);
 /* Gives or takes [memory, memory + size), without waiting for the host to touch it. */
 cudaError_t rt_managed_prefetch(struct rt_device *device, const void *memory, size_t size, bool to_device,
                                 uint32_t stream);
-/* The thread runs a host function of a stream: what is ahead of it is done, what is behind waits for it. */
-void rt_managed_in_host_function(bool begins);
 void rt_managed_forget(struct rt_device *device);
+
+/* ---- managed_variables.c: __managed__ variables ------------------------------------------------ */
+
+/* Notes that host code uses the variable through the pointer at `host`, which is at `initial` for now. */
+void rt_managed_variable(struct rt_variable *variable, void **host, void *initial);
+/* Once the device is open: variables are where its program has them. */
+void rt_managed_variables_place(struct rt_device *device);
+/* Do some wait for a device to be open? */
+bool rt_managed_variables_wait(void);
+/* The variable's address for one that host code took before a device was open; else `memory`. */
+const void *rt_managed_variable_now(const void *memory);
+void rt_managed_variables_forget(struct rt_device *device);
 
 /* ---- faults.c: touching managed memory that is on the device ----------------------------------- */
 

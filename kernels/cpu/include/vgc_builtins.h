@@ -16,8 +16,8 @@
 #define __shared__ __attribute__((shared)) __attribute__((vgc_shared))
 #endif
 #define __constant__ __attribute__((constant))
-#ifdef __VGC_HOST_HALF__ /* host code would read a copy of its own */
-#define __managed__ __attribute__((device)) __attribute__((unavailable("__managed__ variables: use cudaMallocManaged()")))
+#ifdef __VGC_MANAGED__ /* the guest's host code, if it has such variables */
+#define __managed__ __attribute__((managed))
 #else
 #define __managed__ __attribute__((device))
 #endif

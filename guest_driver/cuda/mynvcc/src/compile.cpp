@@ -121,6 +121,18 @@ Words Compiler::command(const Input &input) const
     return words;
 }
 
+/// Clang knows managed variables in HIP alone, which otherwise is CUDA under other names: host code reaches such a
+/// variable through a pointer that the runtime sets.
+Words Compiler::managed_command(const Input &input) const
+{
+    Words words = command(input);
+    for (std::string &word : words)
+        if (word == "cuda")
+            word = "hip";
+    append(words, {"-fhip-new-launch-api", "-U__HIP__", "-U__HIPCC__", "-D__CUDA__=1", "-D__VGC_MANAGED__=1"});
+    return words;
+}
+
 std::string Compiler::blob_of(const Input &input) const
 {
     const std::string stem = stem_of(input.path);
@@ -159,21 +171,21 @@ Words Compiler::dependency_words(const std::string &output) const
 
 /// Compiles a host half whose launches clang would not parse: from one text, in which the headers are and which clang
 /// can parse.
-void Compiler::make_joined_object(const Input &input, const Words &more, const std::string &output) const
+void Compiler::make_joined_object(const Input &input, const Words &base, const Words &more,
+                                  const std::string &output) const
 {
     const std::string text = work.file(stem_of(input.path) + ".host.cu");
-    Words words = command(input);
+    Words words = base;
     append(words, dependency_words(output));
     append(words, {"-E", "-frewrite-includes", input.path});
     options.shell.run_into(text, words);
     write_file(text, join_brackets(read_file(text)));
     words.clear();
-    const Words all = command(input);
-    for (size_t i = 0; i < all.size(); i++)
-        if (all[i] == "-include")
+    for (size_t i = 0; i < base.size(); i++)
+        if (base[i] == "-include")
             i++; // it is in the text
         else
-            words.push_back(all[i]);
+            words.push_back(base[i]);
     append(words, more);
     append(words, {"-c", text, "-o", output});
     options.shell.run(words);
@@ -183,11 +195,14 @@ void Compiler::make_object(const Input &input, const std::string &output) const
 {
     const bool is_cuda = language_of(input) == Language::cuda;
     const std::string blob = is_cuda ? blob_of(input) : "";
+    const std::string text = is_cuda ? read_file(options.shell.is_dry ? input.path : blob) : "";
+    const bool is_managed = text.find("__managed__") != std::string::npos;
+    const Words base = is_managed ? managed_command(input) : command(input);
     const Words more = is_cuda ? Words{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", blob} : Words{};
-    if (is_cuda && !options.shell.is_dry && has_spaced_brackets(read_file(blob))) {
-        make_joined_object(input, more, output);
+    if (is_cuda && !options.shell.is_dry && has_spaced_brackets(text)) {
+        make_joined_object(input, base, more, output);
     } else {
-        Words words = command(input);
+        Words words = base;
         append(words, more);
         append(words, dependency_words(output));
         append(words, {"-c", input.path, "-o", output});

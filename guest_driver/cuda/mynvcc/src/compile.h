@@ -27,10 +27,11 @@ class Compiler
 
   private:
     Words command(const Input &input) const;
+    Words managed_command(const Input &input) const;
     Words cuda_command() const;
     Words device_macros() const;
     std::string blob_of(const Input &input) const;
-    void make_joined_object(const Input &input, const Words &more, const std::string &output) const;
+    void make_joined_object(const Input &input, const Words &base, const Words &more, const std::string &output) const;
     Words dependency_words(const std::string &output) const;
 
     const Options &options;
