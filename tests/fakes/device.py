@@ -85,9 +85,9 @@ def program_table(
             params += struct.pack("<4I", offset, size, kind, 0)
             offset += size
         entries += struct.pack(
-            "<10I",
+            "<12I",
             *(number, offsets[0], len(names[0]), offsets[1], len(names[1])),
-            *(first, len(function.param_sizes), offset, 0, function.max_threads),
+            *(first, len(function.param_sizes), offset, 0, function.max_threads, 0, 0),
         )
     table_globals = b""
     for name, (address, size) in variables.items():

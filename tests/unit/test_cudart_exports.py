@@ -15,15 +15,6 @@ LIBRARIES: Final = REPOSITORY / "guest_driver/cuda/runtime/build"
 FORMS_FOR_CPP: Final = "/* ---- forms for C++ ---- */"
 
 TO_COME: Final[dict[str, str]] = {
-    "memory": """
-        cudaDeviceGetDefaultMemPool cudaDeviceGetMemPool cudaDeviceSetMemPool cudaFreeAsync cudaFreeHost
-        cudaHostAlloc cudaHostGetDevicePointer cudaHostGetFlags cudaHostRegister cudaHostUnregister cudaMallocAsync
-        cudaMallocFromPoolAsync cudaMallocHost cudaMallocManaged cudaMemAdvise cudaMemAdvise_v2 cudaMemPoolCreate
-        cudaMemPoolDestroy cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle cudaMemPoolGetAccess
-        cudaMemPoolGetAttribute cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer cudaMemPoolSetAccess
-        cudaMemPoolSetAttribute cudaMemPoolTrimTo cudaMemPrefetchAsync cudaMemPrefetchAsync_v2
-        cudaMemRangeGetAttribute cudaPointerGetAttributes cudaStreamAttachMemAsync
-    """,
     "graphs": """
         cudaDeviceGetGraphMemAttribute cudaDeviceGraphMemTrim cudaDeviceSetGraphMemAttribute
         cudaGraphAddChildGraphNode cudaGraphAddDependencies cudaGraphAddEmptyNode cudaGraphAddEventRecordNode
@@ -35,15 +26,7 @@ TO_COME: Final[dict[str, str]] = {
         cudaGraphExecUpdate cudaGraphGetEdges cudaGraphGetNodes cudaGraphGetRootNodes cudaGraphInstantiate
         cudaGraphInstantiateWithFlags cudaGraphKernelNodeGetAttribute cudaGraphKernelNodeGetParams
         cudaGraphKernelNodeSetAttribute cudaGraphKernelNodeSetParams cudaGraphLaunch cudaGraphNodeFindInClone
-        cudaGraphNodeGetType cudaGraphUpload
-    """,
-    "streams": """
-        cudaLaunchHostFunc cudaStreamAddCallback cudaStreamCopyAttributes cudaStreamGetAttribute cudaStreamGetId
-        cudaStreamQuery cudaStreamSetAttribute
-    """,
-    "captures": """
-        cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamEndCapture cudaStreamGetCaptureInfo
-        cudaStreamIsCapturing cudaStreamUpdateCaptureDependencies cudaThreadExchangeStreamCaptureMode
+        cudaGraphNodeGetType cudaGraphUpload cudaGraphAddMemcpyNodeFromSymbol cudaGraphAddMemcpyNodeToSymbol
     """,
 }
 """Functions that are not there yet, by area."""

@@ -235,13 +235,6 @@ int main() {
         assert toolkit.output()[-1] == "<< <8"
 
 
-def test_managed_variables_are_refused_where_they_are_used(toolkit: Toolkit) -> None:
-    toolkit.write(a_cu="__managed__ int x;\nint main() {\n    x = 3;\n}\n")
-    done = toolkit.nvcc("a.cu")
-    assert done.returncode != 0
-    assert "a.cu:3:5: error: 'x' is unavailable: __managed__ variables" in done.stderr
-
-
 def test_check_has_the_device_compile_the_text(toolkit: Toolkit, link: GuestLink, fake: FakeDevice) -> None:
     toolkit.write(a_cu="__global__ void kernel() {}\n")
     (toolkit.top / "lib64" / "libvgc.so").unlink(missing_ok=True)

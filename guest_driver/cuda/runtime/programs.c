@@ -265,13 +265,23 @@ static int find_with_unit(struct vgc_program *program, const char *name, const c
     return find_name(program, room, found);
 }
 
+/* Has a mangled name that no other unit can use? Static ones in a namespace have an L before the identifier. */
+static bool is_internal(const char *name)
+{
+    if (strncmp(name, "_ZL", 3) == 0 || strncmp(name, "_ZN12_GLOBAL__N_1", 17) == 0)
+        return true;
+    for (const char *at = strncmp(name, "_ZN", 3) == 0 ? strchr(name, 'L') : NULL; at != NULL; at = strchr(at + 1, 'L'))
+        if (at[1] >= '1' && at[1] <= '9')
+            return true;
+    return false;
+}
+
 /* Finds what clang's host code calls `name`. A static function or variable (_ZL5twicePfi) has other names, too: with
  * nvcc the one that it would have outside (_Z5twicePfi), on the software GPU variables the one in the source. */
 static int find(struct rt_program *program, struct rt_unit *unit, const char *name, find_fn *find_name, void *found)
 {
     char room[MAX_NAME];
-    bool is_own = strncmp(name, "_ZL", 3) == 0 || strncmp(name, "_ZN12_GLOBAL__N_1", 17) == 0;
-    if (!is_own || strlen(name) >= sizeof(room))
+    if (!is_internal(name) || strlen(name) >= sizeof(room))
         return find_name(program->loaded, name, found);
     char *unit_name = program->users > 1 ? name_of_linked(unit) : NULL;
     int result = find_with_unit(program->loaded, name, unit_name, find_name, found);
@@ -301,32 +311,6 @@ cudaError_t rt_load_function(struct rt_device *device, struct rt_function *funct
         atomic_store_explicit(&function->loaded[device->ordinal], *loaded, memory_order_release);
     rt_registry_unlock();
     return error;
-}
-
-/* The identifier that ends a mangled name, such as `grid` of _ZL4grid. False: it has no identifier. */
-static bool identifier_of(const char *name, char *identifier, size_t room)
-{
-    const char *found = NULL;
-    size_t length = 0;
-    if (strncmp(name, "_Z", 2) != 0)
-        return false;
-    for (const char *at = name + 2; *at != '\0';) {
-        if (*at < '0' || *at > '9') {
-            at++;
-            continue;
-        }
-        char *end;
-        length = strtoul(at, &end, 10);
-        if (length > strlen(end))
-            return false;
-        found = end;
-        at = end + length;
-    }
-    if (found == NULL || length >= room)
-        return false;
-    memcpy(identifier, found, length);
-    identifier[length] = '\0';
-    return true;
 }
 
 cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address)
