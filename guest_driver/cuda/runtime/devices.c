@@ -294,6 +294,8 @@ RT_API cudaError_t cudaDeviceSynchronize(void)
 {
     struct rt_device *device;
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_synchronize(device);
     return rt_return(error == cudaSuccess ? rt_synchronize(device) : error);
 }
 

@@ -5,7 +5,7 @@
 
 #define EVENT_MAGIC UINT64_C(0x544e455645434756)
 
-static cudaError_t check(cudaEvent_t event)
+cudaError_t rt_check_event(cudaEvent_t event)
 {
     if (rt_is_forked)
         return cudaErrorInitializationError;
@@ -49,7 +49,7 @@ RT_API cudaError_t cudaEventCreate(cudaEvent_t *event)
 
 RT_API cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    cudaError_t error = check(event);
+    cudaError_t error = rt_check_event(event);
     if (error == cudaErrorInvalidResourceHandle || rt_is_forked)
         return rt_return(error);
     event->magic = 0;
@@ -67,6 +67,7 @@ void rt_drop_event(cudaEvent_t event)
     if (atomic_fetch_sub(&event->users, 1) > 1)
         return;
     (void)vgc_event_destroy(event->event);
+    rt_forget_captures(event);
     (void)pthread_mutex_destroy(&event->mutex);
     free(event);
 }
@@ -88,7 +89,7 @@ cudaError_t rt_issue_event_wait(cudaEvent_t event, uint32_t number)
 RT_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
 {
     const struct rt_operation operation = {.kind = RT_EVENT_RECORD, .event = {event, flags}};
-    cudaError_t error = check(event);
+    cudaError_t error = rt_check_event(event);
     if (error == cudaSuccess && flags > cudaEventRecordExternal)
         error = cudaErrorInvalidValue;
     return rt_return(error == cudaSuccess ? rt_submit(event->device, stream, &operation) : error);
@@ -110,7 +111,9 @@ static cudaError_t settled(cudaEvent_t event, int result)
 
 RT_API cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    cudaError_t error = check(event);
+    cudaError_t error = rt_check_event(event);
+    if (error == cudaSuccess && rt_is_captured_event(event))
+        error = cudaErrorCapturedEvent;
     if (error != cudaSuccess)
         return rt_return(error);
     rt_drain_event(event);
@@ -132,7 +135,9 @@ static int query(cudaEvent_t event)
 
 RT_API cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    cudaError_t error = check(event);
+    cudaError_t error = rt_check_event(event);
+    if (error == cudaSuccess && rt_is_captured_event(event))
+        error = cudaErrorCapturedEvent;
     if (error != cudaSuccess)
         return rt_return(error);
     int result = query(event);
@@ -147,11 +152,13 @@ static bool has_recording(cudaEvent_t event)
 RT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 {
     int64_t elapsed_ns = 0;
-    cudaError_t error = check(start);
+    cudaError_t error = rt_check_event(start);
     if (error == cudaSuccess)
-        error = check(end);
+        error = rt_check_event(end);
     if (error == cudaSuccess && milliseconds == NULL)
         error = cudaErrorInvalidValue;
+    if (error == cudaSuccess && (rt_is_captured_event(start) || rt_is_captured_event(end)))
+        error = cudaErrorCapturedEvent;
     if (error == cudaSuccess && (start->device != end->device || !has_recording(start) || !has_recording(end) ||
                                  ((start->flags | end->flags) & cudaEventDisableTiming) != 0))
         error = rt_explain(cudaErrorInvalidResourceHandle, "both events must be recorded, with timing, on one device");
@@ -168,7 +175,7 @@ RT_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
 {
     struct rt_device *device;
     const struct rt_operation operation = {.kind = RT_EVENT_WAIT, .event = {event, flags}};
-    cudaError_t error = check(event);
+    cudaError_t error = rt_check_event(event);
     if (error == cudaSuccess && flags > cudaEventWaitExternal)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)

@@ -61,6 +61,8 @@ RT_API cudaError_t cudaMalloc(void **memory, size_t bytes)
         return rt_return(cudaErrorInvalidValue);
     *memory = NULL;
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_unsafe();
     if (error == cudaSuccess && bytes > 0)
         error = rt_allocate(device, bytes, memory);
     return rt_return(error);
@@ -76,8 +78,11 @@ RT_API cudaError_t cudaFree(void *memory)
     if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind == RT_HOST_MEMORY ||
         rt_managed_is_variable(&range))
         return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", memory));
-    error = rt_synchronize(range.device);
-    if (error == cudaSuccess && !rt_pools_take_back(&range) && rt_remove_range(range.begin, &range))
+    error = rt_check_unsafe();
+    if (error == cudaSuccess)
+        error = rt_synchronize(range.device);
+    if (error == cudaSuccess && !rt_is_graph_memory(memory) && !rt_pools_take_back(&range) &&
+        rt_remove_range(range.begin, &range))
         error = range.kind == RT_MANAGED_MEMORY ? rt_managed_free(&range) : rt_free(&range);
     return rt_return(error);
 }

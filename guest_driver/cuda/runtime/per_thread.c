@@ -22,6 +22,28 @@ PER_THREAD(cudaMemcpyFromSymbol, _ptds,
            (void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind),
            (to, symbol, bytes, offset, kind))
 PER_THREAD(cudaMemset, _ptds, (void *memory, int value, size_t bytes), (memory, value, bytes))
+PER_THREAD(cudaGraphUpload, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))
+PER_THREAD(cudaGraphLaunch, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))
+PER_THREAD(cudaGraphInstantiateWithParams, _ptsz,
+           (cudaGraphExec_t * exec, cudaGraph_t graph, cudaGraphInstantiateParams *params), (exec, graph, params))
+PER_THREAD(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
+PER_THREAD(cudaStreamBeginCaptureToGraph, _ptsz,
+           (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after, const cudaGraphEdgeData *data,
+            size_t count, enum cudaStreamCaptureMode mode),
+           (stream, graph, after, data, count, mode))
+PER_THREAD(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t *graph), (stream, graph))
+PER_THREAD(cudaStreamIsCapturing, _ptsz, (cudaStream_t stream, enum cudaStreamCaptureStatus *status), (stream, status))
+PER_THREAD(cudaStreamGetCaptureInfo_v2, _ptsz,
+           (cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
+            const cudaGraphNode_t **after, size_t *count),
+           (stream, status, id, graph, after, count))
+PER_THREAD(cudaStreamGetCaptureInfo_v3, _ptsz,
+           (cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
+            const cudaGraphNode_t **after, const cudaGraphEdgeData **data, size_t *count),
+           (stream, status, id, graph, after, data, count))
+PER_THREAD(cudaStreamUpdateCaptureDependencies, _ptsz,
+           (cudaStream_t stream, cudaGraphNode_t *after, size_t count, unsigned int flags),
+           (stream, after, count, flags))
 PER_THREAD(cudaMemcpyAsync, _ptsz,
            (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
            (to, from, bytes, kind, stream))

@@ -39,6 +39,12 @@ struct rt_operation;
 struct rt_program;
 struct rt_queue;
 
+/* Nodes of a graph that captured work comes behind. */
+struct rt_tail {
+    struct CUgraphNode_st **nodes;
+    size_t count;
+};
+
 /* Progress of a stream, for cudaStreamQuery(). */
 struct rt_state {
     _Atomic uint64_t work;   /* stamp of the last operation issued */
@@ -161,6 +167,8 @@ struct CUstream_st {
     struct vgc_event *event; /* for the legacy stream to wait for */
     struct rt_queue *queue;  /* deferred.c */
     struct rt_state state;
+    unsigned long long capture; /* its id; 0: none. With `tail`, for capture.c */
+    struct rt_tail tail;
     enum cudaSynchronizationPolicy policy; /* of cudaStreamSetAttribute(); stored */
     struct cudaAccessPolicyWindow window;
 };
@@ -206,6 +214,29 @@ void rt_drain_event(cudaEvent_t event);
 /* A copy in one block of malloc(), with all that it points to but memory that is copied or filled. NULL: no memory. */
 struct rt_operation *rt_keep(const struct rt_operation *operation);
 
+/* ---- capture.c -------------------------------------------------------------------------------- */
+
+/* Adds the operation to a graph if the stream is captured, or if it joins a capture; then *is_captured is true. */
+cudaError_t rt_capture(struct rt_device *device, struct CUstream_st *stream, const struct rt_operation *operation,
+                       bool *is_captured);
+/* Likewise, for a launch of a graph. */
+cudaError_t rt_capture_graph(struct CUstream_st *stream, const struct CUgraph_st *graph, bool *is_captured);
+/* To be called before a stream is waited for or asked: an error if it is captured. */
+cudaError_t rt_check_capture(struct CUstream_st *stream);
+/* Likewise, before the device is waited for. */
+cudaError_t rt_check_synchronize(struct rt_device *device);
+/* To be called by what CUDA calls unsafe during a capture, as cudaMalloc(). */
+cudaError_t rt_check_unsafe(void);
+bool rt_is_captured_event(cudaEvent_t event);
+void rt_forget_captures(cudaEvent_t event);
+/* The stream is about to go. */
+void rt_end_captures_of(struct CUstream_st *stream);
+
+/* ---- graph_memory.c ----------------------------------------------------------------------------- */
+
+/* Was the memory allocated by a graph? Then it stays until the graph goes, even if the program frees it. */
+bool rt_is_graph_memory(const void *address);
+
 /* ---- fork.c ----------------------------------------------------------------------------------- */
 
 /* True in a child of a process that had opened a device: nothing may be touched there. */
@@ -223,11 +254,14 @@ struct CUevent_st {
     pthread_mutex_t mutex; /* of `event`, which libvgc does not lock */
     struct vgc_event *event;
     bool is_recorded;
-    _Atomic uint32_t users; /* the program, and operations that are put off */
-    uint64_t wanted;        /* recordings put off, and those of them issued: deferred.c */
+    _Atomic uint32_t users;     /* the program, and operations that are put off */
+    unsigned long long capture; /* that it was last recorded in, or 0. With `tail`, for capture.c */
+    struct rt_tail tail;
+    uint64_t wanted; /* recordings put off, and those of them issued: deferred.c */
     uint64_t issued;
 };
 
+cudaError_t rt_check_event(cudaEvent_t event);
 void rt_hold_event(cudaEvent_t event);
 void rt_drop_event(cudaEvent_t event);
 

@@ -62,6 +62,8 @@ RT_API cudaError_t cudaStreamQuery(cudaStream_t stream)
     struct rt_device *device;
     struct CUstream_st *checked;
     cudaError_t error = find(stream, &device, &checked);
+    if (error == cudaSuccess)
+        error = rt_check_capture(checked);
     if (error == cudaSuccess && rt_is_put_off(device, checked))
         error = cudaErrorNotReady;
     if (error == cudaSuccess && checked == NULL)

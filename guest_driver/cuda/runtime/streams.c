@@ -83,6 +83,7 @@ void rt_close_stream(struct CUstream_st *stream)
 static void destroy(struct CUstream_st *stream)
 {
     stream->magic = 0;
+    rt_end_captures_of(stream);
     if (!rt_close_later(stream))
         rt_close_stream(stream);
 }
@@ -286,6 +287,8 @@ RT_API cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     cudaError_t error = rt_current(&device);
     if (error == cudaSuccess)
         error = rt_check_stream(device, stream, &checked);
+    if (error == cudaSuccess)
+        error = rt_check_capture(checked);
     if (error != cudaSuccess)
         return rt_return(error);
     rt_drain_stream(device, checked);

@@ -56,6 +56,22 @@ cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operat
     return error;
 }
 
+/* Captures, and work that is put off. */
+static cudaError_t submit_special(struct rt_device *device, struct CUstream_st *stream,
+                                  const struct rt_operation *operation)
+{
+    bool is_captured;
+    cudaError_t error = rt_capture(device, stream, operation, &is_captured);
+    return error != cudaSuccess || is_captured ? error : rt_issue_in_order(device, stream, operation);
+}
+
+/* Recorded in a capture that may have ended. */
+static bool has_captured_event(const struct rt_operation *operation)
+{
+    return (operation->kind == RT_EVENT_WAIT || operation->kind == RT_EVENT_RECORD) &&
+           rt_is_captured_event(operation->event.event);
+}
+
 cudaError_t rt_submit(struct rt_device *device, cudaStream_t stream, const struct rt_operation *operation)
 {
     struct CUstream_st *checked;
@@ -63,8 +79,9 @@ cudaError_t rt_submit(struct rt_device *device, cudaStream_t stream, const struc
     cudaError_t error = rt_check_stream(device, stream, &checked);
     if (error != cudaSuccess)
         return error;
-    if (atomic_load_explicit(&rt_num_special, memory_order_acquire) > 0 || operation->kind == RT_HOST_FUNCTION)
-        return rt_issue_in_order(device, checked, operation);
+    if (atomic_load_explicit(&rt_num_special, memory_order_acquire) > 0 || operation->kind == RT_HOST_FUNCTION ||
+        has_captured_event(operation))
+        return submit_special(device, checked, operation);
     error = rt_enter(device, checked, &number);
     if (error != cudaSuccess || !operation->waits)
         return error == cudaSuccess ? rt_issue(device, operation, number) : error;

@@ -1,0 +1,503 @@
+/* Capture: work given to a stream becomes nodes of a graph. Streams join a capture by waiting for an event that was
+ * recorded in it, and must have been joined themselves when it ends. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+struct rt_capture {
+    struct rt_capture *next;
+    unsigned long long id;
+    struct CUgraph_st *graph;
+    bool owns_graph; /* false: cudaStreamBeginCaptureToGraph() */
+    bool is_broken;
+    enum cudaStreamCaptureMode mode;
+    pthread_t thread;
+    struct CUstream_st *origin;
+};
+
+/* Guard of captures, and of what streams and events know of them. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rt_capture *captures;
+static unsigned long long last_id;
+static _Thread_local enum cudaStreamCaptureMode thread_mode;
+
+/* ---- sets of nodes -------------------------------------------------------------------------- */
+
+static bool add_tail(struct rt_tail *tail, struct CUgraphNode_st *node)
+{
+    for (size_t i = 0; i < tail->count; i++)
+        if (tail->nodes[i] == node)
+            return true;
+    struct CUgraphNode_st **more = realloc(tail->nodes, (tail->count + 1) * sizeof(*more));
+    if (more == NULL)
+        return false;
+    tail->nodes = more;
+    tail->nodes[tail->count++] = node;
+    return true;
+}
+
+static void clear_tail(struct rt_tail *tail)
+{
+    free(tail->nodes);
+    *tail = (struct rt_tail){0};
+}
+
+static bool add_all(struct rt_tail *to, const struct rt_tail *from)
+{
+    bool added = true;
+    for (size_t i = 0; i < from->count; i++)
+        added = add_tail(to, from->nodes[i]) && added;
+    return added;
+}
+
+/* ---- ending --------------------------------------------------------------------------------- */
+
+static struct rt_capture *find(unsigned long long id)
+{
+    struct rt_capture *capture = captures;
+    while (capture != NULL && capture->id != id)
+        capture = capture->next;
+    return capture;
+}
+
+static struct rt_capture *capture_of(const struct CUstream_st *stream)
+{
+    return stream != NULL && stream->capture != 0 ? find(stream->capture) : NULL;
+}
+
+/* With the lock. */
+static void finish(struct rt_capture *capture)
+{
+    struct rt_device *device = capture->origin->device;
+    (void)pthread_mutex_lock(&device->mutex);
+    for (struct CUstream_st *stream = device->streams; stream != NULL; stream = stream->next) {
+        if (stream->capture == capture->id) {
+            stream->capture = 0;
+            clear_tail(&stream->tail);
+        }
+    }
+    (void)pthread_mutex_unlock(&device->mutex);
+    for (struct rt_capture **at = &captures; *at != NULL; at = &(*at)->next) {
+        if (*at == capture) {
+            *at = capture->next;
+            break;
+        }
+    }
+    free(capture);
+    atomic_fetch_sub(&rt_num_special, 1);
+}
+
+static cudaError_t spoil(struct rt_capture *capture, cudaError_t error, const char *why)
+{
+    capture->is_broken = true;
+    return rt_explain(error, "%s; the capture is invalid now", why);
+}
+
+void rt_end_captures_of(struct CUstream_st *stream)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct rt_capture *capture = capture_of(stream);
+    if (capture != NULL && capture->origin == stream) {
+        struct CUgraph_st *graph = capture->owns_graph ? capture->graph : NULL;
+        finish(capture);
+        if (graph != NULL)
+            rt_free_graph(graph);
+    } else if (capture != NULL) {
+        (void)spoil(capture, cudaErrorStreamCaptureUnjoined, "a stream that takes part was destroyed");
+    }
+    clear_tail(&stream->tail);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* ---- work ----------------------------------------------------------------------------------- */
+
+static cudaError_t add_work(struct rt_capture *capture, struct CUstream_st *stream,
+                            const struct rt_operation *operation)
+{
+    struct CUgraphNode_st *node;
+    if (operation->waits)
+        return spoil(capture, cudaErrorStreamCaptureUnsupported, "work that the caller waits for in a captured stream");
+    if (operation->kind == RT_CALL || (operation->kind == RT_HOST_FUNCTION && operation->host.callback != NULL))
+        return spoil(capture, cudaErrorStreamCaptureUnsupported, "a call that graphs cannot hold");
+    cudaError_t error =
+        rt_add_node(capture->graph, stream->tail.nodes, stream->tail.count, rt_node_type(operation), operation, &node);
+    if (error != cudaSuccess)
+        return error;
+    stream->tail.count = 0;
+    return add_tail(&stream->tail, node) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+static cudaError_t record_event(struct rt_capture *capture, struct CUstream_st *stream,
+                                const struct rt_operation *operation)
+{
+    cudaEvent_t event = operation->event.event;
+    if ((operation->event.flags & cudaEventRecordExternal) != 0)
+        return add_work(capture, stream, operation);
+    event->capture = capture->id;
+    event->tail.count = 0;
+    return add_all(&event->tail, &stream->tail) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+static cudaError_t wait_event(struct rt_capture *capture, struct CUstream_st *stream,
+                              const struct rt_operation *operation)
+{
+    cudaEvent_t event = operation->event.event;
+    struct rt_capture *other = find(event->capture);
+    if (capture != NULL && (operation->event.flags & cudaEventWaitExternal) != 0)
+        return add_work(capture, stream, operation);
+    if (capture != NULL && event->capture == 0)
+        return spoil(capture, cudaErrorStreamCaptureIsolation,
+                     "a captured stream waits for work outside of the capture");
+    if (other == NULL)
+        return rt_explain(cudaErrorCapturedEvent, "the event was recorded in a capture that has ended");
+    if (other->is_broken)
+        return cudaErrorStreamCaptureInvalidated;
+    if (capture != NULL && other != capture) {
+        other->is_broken = true;
+        return spoil(capture, cudaErrorStreamCaptureMerge, "a stream joins two captures");
+    }
+    if (stream == NULL)
+        return spoil(other, cudaErrorStreamCaptureImplicit, "the legacy default stream joins a capture");
+    stream->capture = other->id;
+    return add_all(&stream->tail, &event->tail) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+/* The legacy default stream would have to wait for blocking streams that are captured. */
+static cudaError_t check_legacy(struct rt_device *device)
+{
+    struct rt_capture *capture = NULL;
+    (void)pthread_mutex_lock(&device->mutex);
+    for (struct CUstream_st *at = device->streams; at != NULL && capture == NULL; at = at->next)
+        if ((at->flags & cudaStreamNonBlocking) == 0)
+            capture = capture_of(at);
+    (void)pthread_mutex_unlock(&device->mutex);
+    return capture == NULL
+               ? cudaSuccess
+               : spoil(capture, cudaErrorStreamCaptureImplicit, "the legacy default stream is used during a capture");
+}
+
+cudaError_t rt_capture(struct rt_device *device, struct CUstream_st *stream, const struct rt_operation *operation,
+                       bool *is_captured)
+{
+    cudaError_t error = cudaSuccess;
+    (void)pthread_mutex_lock(&lock);
+    struct rt_capture *capture = capture_of(stream);
+    bool joins = operation->kind == RT_EVENT_WAIT && operation->event.event->capture != 0;
+    *is_captured = capture != NULL || joins;
+    if (capture != NULL && capture->is_broken)
+        error = cudaErrorStreamCaptureInvalidated;
+    else if (operation->kind == RT_EVENT_WAIT && *is_captured)
+        error = wait_event(capture, stream, operation);
+    else if (capture != NULL && operation->kind == RT_EVENT_RECORD)
+        error = record_event(capture, stream, operation);
+    else if (capture != NULL)
+        error = add_work(capture, stream, operation);
+    else if (stream == NULL && captures != NULL)
+        error = check_legacy(device);
+    if (!*is_captured && error == cudaSuccess && operation->kind == RT_EVENT_RECORD) {
+        operation->event.event->capture = 0;
+        clear_tail(&operation->event.event->tail);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return error;
+}
+
+cudaError_t rt_capture_graph(struct CUstream_st *stream, const struct CUgraph_st *graph, bool *is_captured)
+{
+    cudaError_t error = cudaSuccess;
+    (void)pthread_mutex_lock(&lock);
+    struct rt_capture *capture = capture_of(stream);
+    struct CUgraphNode_st *node;
+    *is_captured = capture != NULL;
+    if (capture != NULL && capture->is_broken)
+        error = cudaErrorStreamCaptureInvalidated;
+    else if (capture != NULL)
+        error = cudaGraphAddChildGraphNode(&node, capture->graph, stream->tail.nodes, stream->tail.count,
+                                           (cudaGraph_t)(uintptr_t)graph);
+    if (capture != NULL && error == cudaSuccess) {
+        stream->tail.count = 0;
+        error = add_tail(&stream->tail, node) ? cudaSuccess : cudaErrorMemoryAllocation;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return error;
+}
+
+/* ---- calls that captures forbid ----------------------------------------------------------------- */
+
+cudaError_t rt_check_capture(struct CUstream_st *stream)
+{
+    cudaError_t error = cudaSuccess;
+    if (atomic_load_explicit(&rt_num_special, memory_order_acquire) == 0)
+        return cudaSuccess;
+    (void)pthread_mutex_lock(&lock);
+    struct rt_capture *capture = capture_of(stream);
+    if (capture != NULL)
+        error = spoil(capture, cudaErrorStreamCaptureUnsupported, "a captured stream is waited for, or asked");
+    else if (stream == NULL && captures != NULL)
+        error = check_legacy(rt_device_at(rt_ordinal()));
+    (void)pthread_mutex_unlock(&lock);
+    return error;
+}
+
+cudaError_t rt_check_unsafe(void)
+{
+    cudaError_t error = cudaSuccess;
+    if (atomic_load_explicit(&rt_num_special, memory_order_acquire) == 0 || thread_mode == cudaStreamCaptureModeRelaxed)
+        return cudaSuccess;
+    (void)pthread_mutex_lock(&lock);
+    for (struct rt_capture *capture = captures; capture != NULL; capture = capture->next) {
+        bool is_own = pthread_equal(capture->thread, pthread_self()) != 0;
+        if ((is_own && capture->mode != cudaStreamCaptureModeRelaxed) ||
+            (thread_mode == cudaStreamCaptureModeGlobal && capture->mode == cudaStreamCaptureModeGlobal))
+            error = spoil(capture, cudaErrorStreamCaptureUnsupported, "an unsafe call during a capture");
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return error;
+}
+
+cudaError_t rt_check_synchronize(struct rt_device *device)
+{
+    cudaError_t error = cudaSuccess;
+    if (atomic_load_explicit(&rt_num_special, memory_order_acquire) == 0)
+        return cudaSuccess;
+    (void)pthread_mutex_lock(&lock);
+    for (struct rt_capture *capture = captures; capture != NULL; capture = capture->next)
+        if (capture->origin->device == device)
+            error = spoil(capture, cudaErrorStreamCaptureUnsupported, "the device is waited for during a capture");
+    (void)pthread_mutex_unlock(&lock);
+    return error;
+}
+
+bool rt_is_captured_event(cudaEvent_t event)
+{
+    return event->capture != 0;
+}
+
+void rt_forget_captures(cudaEvent_t event)
+{
+    clear_tail(&event->tail);
+}
+
+/* ---- the API -------------------------------------------------------------------------------- */
+
+static cudaError_t begin(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
+                         enum cudaStreamCaptureMode mode)
+{
+    struct rt_device *device;
+    struct CUstream_st *checked;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_stream(device, stream, &checked);
+    if (error == cudaSuccess && (unsigned)mode > cudaStreamCaptureModeRelaxed)
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess && checked == NULL)
+        error = rt_explain(cudaErrorStreamCaptureUnsupported, "the legacy default stream cannot be captured");
+    if (error != cudaSuccess)
+        return error;
+    struct rt_capture *capture = calloc(1, sizeof(*capture));
+    struct CUgraph_st *target = graph != NULL ? graph : rt_make_graph(device);
+    if (capture == NULL || target == NULL) {
+        free(capture);
+        return cudaErrorMemoryAllocation;
+    }
+    (void)pthread_mutex_lock(&lock);
+    if (checked->capture != 0) {
+        error = rt_explain(cudaErrorIllegalState, "the stream is being captured already");
+    } else {
+        *capture =
+            (struct rt_capture){captures, ++last_id, target, graph == NULL, false, mode, pthread_self(), checked};
+        captures = capture;
+        checked->capture = capture->id;
+        for (size_t i = 0; i < count; i++)
+            (void)add_tail(&checked->tail, after[i]);
+        atomic_fetch_add(&rt_num_special, 1);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    if (error != cudaSuccess) {
+        free(capture);
+        if (graph == NULL)
+            rt_free_graph(target);
+    }
+    return error;
+}
+
+RT_API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    return rt_return(begin(stream, NULL, NULL, 0, mode));
+}
+
+RT_API cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                                 const cudaGraphEdgeData *data, size_t count,
+                                                 enum cudaStreamCaptureMode mode)
+{
+    (void)data; /* of programmatic launches, which are launches here */
+    cudaError_t error = rt_check_graph(graph);
+    if (error == cudaSuccess && count > 0 && after == NULL)
+        error = cudaErrorInvalidValue;
+    for (size_t i = 0; i < count && error == cudaSuccess; i++) {
+        error = rt_check_node(after[i]);
+        if (error == cudaSuccess && after[i]->graph != graph)
+            error = cudaErrorInvalidValue;
+    }
+    return rt_return(error == cudaSuccess ? begin(stream, graph, after, count, mode) : error);
+}
+
+/* With the lock: have all streams that took part come back to the first one? */
+static bool is_joined(const struct rt_capture *capture)
+{
+    struct rt_device *device = capture->origin->device;
+    size_t mark = rt_new_mark();
+    bool joined = true;
+    for (size_t i = 0; i < capture->origin->tail.count; i++)
+        rt_mark_before(capture->origin->tail.nodes[i], mark);
+    (void)pthread_mutex_lock(&device->mutex);
+    for (struct CUstream_st *stream = device->streams; stream != NULL; stream = stream->next)
+        for (size_t i = 0; stream->capture == capture->id && i < stream->tail.count; i++)
+            joined = joined && stream->tail.nodes[i]->mark == mark;
+    (void)pthread_mutex_unlock(&device->mutex);
+    return joined;
+}
+
+static cudaError_t end(struct CUstream_st *stream, cudaGraph_t *graph)
+{
+    struct rt_capture *capture = capture_of(stream);
+    if (capture == NULL)
+        return rt_explain(cudaErrorIllegalState, "the stream is not being captured");
+    if (capture->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(capture->thread, pthread_self()))
+        return cudaErrorStreamCaptureWrongThread;
+    if (capture->origin != stream)
+        return spoil(capture, cudaErrorStreamCaptureUnmatched, "the capture was begun in another stream");
+    cudaError_t error = capture->is_broken    ? cudaErrorStreamCaptureInvalidated
+                        : !is_joined(capture) ? cudaErrorStreamCaptureUnjoined
+                                              : cudaSuccess;
+    if (error == cudaSuccess)
+        *graph = capture->graph;
+    else if (capture->owns_graph)
+        rt_free_graph(capture->graph);
+    finish(capture);
+    return error;
+}
+
+RT_API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    struct rt_device *device;
+    struct CUstream_st *checked;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_stream(device, stream, &checked);
+    if (error == cudaSuccess && graph == NULL)
+        error = cudaErrorInvalidValue;
+    if (error != cudaSuccess)
+        return rt_return(error);
+    *graph = NULL;
+    (void)pthread_mutex_lock(&lock);
+    error = end(checked, graph);
+    (void)pthread_mutex_unlock(&lock);
+    return rt_return(error);
+}
+
+struct info {
+    enum cudaStreamCaptureStatus status;
+    unsigned long long id;
+    cudaGraph_t graph;
+    const cudaGraphNode_t *after;
+    size_t count;
+};
+
+static cudaError_t ask(cudaStream_t stream, struct info *info)
+{
+    struct rt_device *device;
+    struct CUstream_st *checked;
+    *info = (struct info){.status = cudaStreamCaptureStatusNone};
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_stream(device, stream, &checked);
+    if (error != cudaSuccess)
+        return error;
+    (void)pthread_mutex_lock(&lock);
+    struct rt_capture *capture = capture_of(checked);
+    if (checked == NULL && captures != NULL)
+        error = check_legacy(device);
+    if (capture != NULL)
+        *info = (struct info){capture->is_broken ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive,
+                              capture->id, capture->graph, checked->tail.nodes, checked->tail.count};
+    (void)pthread_mutex_unlock(&lock);
+    return error;
+}
+
+RT_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+{
+    struct info info;
+    cudaError_t error = status == NULL ? cudaErrorInvalidValue : ask(stream, &info);
+    if (error == cudaSuccess)
+        *status = info.status;
+    return rt_return(error);
+}
+
+RT_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                               unsigned long long *id, cudaGraph_t *graph,
+                                               const cudaGraphNode_t **after, size_t *count)
+{
+    struct info info;
+    cudaError_t error = status == NULL ? cudaErrorInvalidValue : ask(stream, &info);
+    if (error != cudaSuccess)
+        return rt_return(error);
+    *status = info.status;
+    if (id != NULL)
+        *id = info.id;
+    if (graph != NULL)
+        *graph = info.graph;
+    if (after != NULL)
+        *after = info.after;
+    if (count != NULL)
+        *count = info.count;
+    return rt_return(cudaSuccess);
+}
+
+RT_API cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                               unsigned long long *id, cudaGraph_t *graph,
+                                               const cudaGraphNode_t **after, const cudaGraphEdgeData **data,
+                                               size_t *count)
+{
+    if (data != NULL)
+        *data = NULL;
+    return cudaStreamGetCaptureInfo_v2(stream, status, id, graph, after, count);
+}
+
+RT_API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after, size_t count,
+                                                       unsigned int flags)
+{
+    struct rt_device *device;
+    struct CUstream_st *checked;
+    cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_stream(device, stream, &checked);
+    if (error == cudaSuccess && (flags > cudaStreamSetCaptureDependencies || (count > 0 && after == NULL)))
+        error = cudaErrorInvalidValue;
+    if (error != cudaSuccess)
+        return rt_return(error);
+    (void)pthread_mutex_lock(&lock);
+    struct rt_capture *capture = capture_of(checked);
+    if (capture == NULL)
+        error = rt_explain(cudaErrorIllegalState, "the stream is not being captured");
+    for (size_t i = 0; i < count && error == cudaSuccess; i++)
+        error = rt_check_node(after[i]) != cudaSuccess || after[i]->graph != capture->graph ? cudaErrorInvalidValue
+                                                                                            : cudaSuccess;
+    if (error == cudaSuccess && flags == cudaStreamSetCaptureDependencies)
+        checked->tail.count = 0;
+    for (size_t i = 0; i < count && error == cudaSuccess; i++)
+        error = add_tail(&checked->tail, after[i]) ? cudaSuccess : cudaErrorMemoryAllocation;
+    (void)pthread_mutex_unlock(&lock);
+    return rt_return(error);
+}
+
+RT_API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+    if (mode == NULL || (unsigned)*mode > cudaStreamCaptureModeRelaxed)
+        return rt_return(cudaErrorInvalidValue);
+    enum cudaStreamCaptureMode before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return rt_return(cudaSuccess);
+}
