@@ -128,14 +128,11 @@ static void call_function(struct rt_queue *queue, const struct rt_host_function 
 
 static void run(struct rt_queue *queue, const struct rt_operation *operation)
 {
-    uint32_t number;
     if (operation->kind == RT_HOST_FUNCTION) {
         call_function(queue, &operation->host);
         return;
     }
-    cudaError_t error = rt_enter(queue->device, queue->stream, &number);
-    if (error == cudaSuccess)
-        error = rt_issue(queue->device, operation, number);
+    cudaError_t error = rt_issue_now(queue->device, queue->stream, operation);
     if (error != cudaSuccess)
         atomic_store(&queue->device->late, error);
 }
@@ -335,7 +332,6 @@ static bool is_immediate(const struct rt_operation *operation)
 cudaError_t rt_issue_in_order(struct rt_device *device, struct CUstream_st *stream,
                               const struct rt_operation *operation)
 {
-    uint32_t number;
     (void)pthread_mutex_lock(&lock);
     if (is_immediate(operation)) {
         while (must_wait(device, stream, operation))
@@ -346,8 +342,7 @@ cudaError_t rt_issue_in_order(struct rt_device *device, struct CUstream_st *stre
         return error;
     }
     (void)pthread_mutex_unlock(&lock);
-    cudaError_t error = rt_enter(device, stream, &number);
-    return error == cudaSuccess ? rt_issue(device, operation, number) : error;
+    return rt_issue_now(device, stream, operation);
 }
 
 /* ---- waiting for what is put off --------------------------------------------------------------- */

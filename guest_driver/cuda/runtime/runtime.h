@@ -66,14 +66,15 @@ struct rt_device {
     size_t limits[8];                    /* of cudaDeviceSetLimit() */
 
     /* streams.c */
-    _Atomic uint64_t stamp;         /* +1 for each operation issued */
-    _Atomic uint64_t done;          /* all operations up to this stamp are done */
+    _Atomic uint64_t stamp; /* +1 for each operation issued */
+    _Atomic uint64_t done;  /* all operations up to this stamp are done */
+    _Atomic uint32_t num_streams;
     struct CUstream_st *streams;    /* all but the default ones */
     struct CUstream_st *per_thread; /* those of cudaStreamPerThread, among `streams` */
     struct rt_queue *legacy_queue;  /* deferred.c */
     struct rt_state legacy_state;
     struct vgc_event *legacy_event; /* last recording in the legacy stream */
-    uint64_t legacy_turn;           /* +1 for work in the legacy stream behind work in others */
+    _Atomic uint64_t legacy_turn;   /* +1 for work in the legacy stream behind work in others */
     bool legacy_recorded;           /* legacy_event stands for this turn */
     uint32_t users[RT_MAX_STREAMS]; /* streams that share a stream of the device */
 };
@@ -161,11 +162,11 @@ struct CUstream_st {
     unsigned flags;
     int priority;
     unsigned long long id;
-    pthread_t thread;        /* of cudaStreamPerThread */
-    bool dirty;              /* has work that the legacy stream has not waited for */
-    uint64_t legacy_turn;    /* last of the device's that this stream has waited for */
-    struct vgc_event *event; /* for the legacy stream to wait for */
-    struct rt_queue *queue;  /* deferred.c */
+    pthread_t thread;             /* of cudaStreamPerThread */
+    _Atomic bool dirty;           /* has work that the legacy stream has not waited for */
+    _Atomic uint64_t legacy_turn; /* last of the device's that this stream has waited for */
+    struct vgc_event *event;      /* for the legacy stream to wait for */
+    struct rt_queue *queue;       /* deferred.c */
     struct rt_state state;
     unsigned long long capture; /* its id; 0: none. With `tail`, for capture.c */
     struct rt_tail tail;
@@ -185,6 +186,8 @@ cudaError_t rt_enter_legacy(struct rt_device *device);
 int rt_clamp_priority(int priority);
 /* Notes that all work of the stream up to a stamp is done. */
 void rt_note_done(struct rt_device *device, struct CUstream_st *stream, uint64_t stamp);
+/* To be called when the operation of rt_enter() has been issued: other threads may have entered meanwhile. */
+void rt_leave(struct rt_device *device, struct CUstream_st *stream);
 /* Takes a stream that has no work put off out of use, and frees it. */
 void rt_close_stream(struct CUstream_st *stream);
 /* Default streams of the calls that this thread makes are its own: set by the functions of per_thread.c. */
@@ -345,6 +348,8 @@ cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operat
 /* Looks the kernel up and checks the launch; its arguments are still missing. */
 cudaError_t rt_prepare_launch(struct rt_device *device, const void *host, dim3 grid, dim3 block, size_t shared,
                               uint32_t flags, struct rt_launch *launch);
+/* In a stream that was checked, without looking at captures and work that is put off. NULL: the legacy one. */
+cudaError_t rt_issue_now(struct rt_device *device, struct CUstream_st *stream, const struct rt_operation *operation);
 cudaError_t rt_issue_launch(struct rt_device *device, const struct rt_launch *launch, uint32_t number); /* launch.c */
 cudaError_t rt_issue_event_record(cudaEvent_t event, uint32_t number);                                  /* events.c */
 cudaError_t rt_issue_event_wait(cudaEvent_t event, uint32_t number);

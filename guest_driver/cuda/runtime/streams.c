@@ -49,6 +49,11 @@ static struct CUstream_st *create(struct rt_device *device, unsigned flags, int 
                                    .id = atomic_fetch_add(&next_id, 1),
                                    .legacy_turn = device->legacy_turn};
     device->streams = stream;
+    atomic_fetch_add(&device->num_streams, 1);
+    if (atomic_load(&device->legacy_state.work) > 0) { /* the new stream is behind what the legacy one was given */
+        stream->legacy_turn--;
+        device->legacy_recorded = false;
+    }
     return stream;
 }
 
@@ -74,6 +79,7 @@ void rt_close_stream(struct CUstream_st *stream)
         }
     }
     device->users[stream->number]--;
+    atomic_fetch_sub(&device->num_streams, 1);
     (void)pthread_mutex_unlock(&device->mutex);
     (void)vgc_event_destroy(stream->event);
     (void)vgc_event_destroy(stream->state.event);
@@ -148,7 +154,7 @@ cudaError_t rt_check_stream(struct rt_device *device, cudaStream_t stream, struc
 cudaError_t rt_enter_legacy(struct rt_device *device)
 {
     cudaError_t error = cudaSuccess;
-    if (device->streams == NULL)
+    if (atomic_load_explicit(&device->num_streams, memory_order_acquire) == 0)
         return cudaSuccess;
     (void)pthread_mutex_lock(&device->mutex);
     for (struct CUstream_st *stream = device->streams; stream != NULL && error == cudaSuccess; stream = stream->next) {
@@ -196,6 +202,19 @@ cudaError_t rt_enter(struct rt_device *device, struct CUstream_st *stream, uint3
     return (stream->flags & cudaStreamNonBlocking) != 0 ? cudaSuccess : enter_blocking(device, stream);
 }
 
+void rt_leave(struct rt_device *device, struct CUstream_st *stream)
+{
+    if (stream != NULL) {
+        if (!atomic_load_explicit(&stream->dirty, memory_order_relaxed))
+            atomic_store(&stream->dirty, true);
+    } else if (atomic_load_explicit(&device->num_streams, memory_order_acquire) > 0) {
+        (void)pthread_mutex_lock(&device->mutex);
+        device->legacy_turn++;
+        device->legacy_recorded = false;
+        (void)pthread_mutex_unlock(&device->mutex);
+    }
+}
+
 cudaError_t rt_enter_stream(struct rt_device *device, cudaStream_t stream, uint32_t *number)
 {
     struct CUstream_st *checked;
@@ -216,6 +235,7 @@ void rt_streams_forget(struct rt_device *device)
     }
     (void)vgc_event_destroy(device->legacy_state.event);
     device->legacy_state.event = NULL;
+    atomic_store(&device->num_streams, 0);
     device->streams = NULL; /* their memory stays: the program may still hold them */
     (void)vgc_event_destroy(device->legacy_event);
     device->legacy_event = NULL;

@@ -56,6 +56,20 @@ cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operat
     return error;
 }
 
+cudaError_t rt_issue_now(struct rt_device *device, struct CUstream_st *stream, const struct rt_operation *operation)
+{
+    uint32_t number;
+    cudaError_t error = rt_enter(device, stream, &number);
+    if (error != cudaSuccess)
+        return error;
+    uint64_t stamp = atomic_load_explicit(&device->stamp, memory_order_relaxed);
+    error = rt_issue(device, operation, number);
+    rt_leave(device, stream);
+    if (error == cudaSuccess && operation->waits)
+        rt_note_done(device, stream, stamp);
+    return error;
+}
+
 /* Captures, and work that is put off. */
 static cudaError_t submit_special(struct rt_device *device, struct CUstream_st *stream,
                                   const struct rt_operation *operation)
@@ -75,19 +89,11 @@ static bool has_captured_event(const struct rt_operation *operation)
 cudaError_t rt_submit(struct rt_device *device, cudaStream_t stream, const struct rt_operation *operation)
 {
     struct CUstream_st *checked;
-    uint32_t number;
     cudaError_t error = rt_check_stream(device, stream, &checked);
     if (error != cudaSuccess)
         return error;
     if (atomic_load_explicit(&rt_num_special, memory_order_acquire) > 0 || operation->kind == RT_HOST_FUNCTION ||
         has_captured_event(operation))
         return submit_special(device, checked, operation);
-    error = rt_enter(device, checked, &number);
-    if (error != cudaSuccess || !operation->waits)
-        return error == cudaSuccess ? rt_issue(device, operation, number) : error;
-    uint64_t stamp = atomic_load(&device->stamp);
-    error = rt_issue(device, operation, number);
-    if (error == cudaSuccess)
-        rt_note_done(device, checked, stamp);
-    return error;
+    return rt_issue_now(device, checked, operation);
 }
