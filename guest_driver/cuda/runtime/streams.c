@@ -219,6 +219,8 @@ cudaError_t rt_enter_stream(struct rt_device *device, cudaStream_t stream, uint3
 {
     struct CUstream_st *checked;
     cudaError_t error = rt_check_stream(device, stream, &checked);
+    if (error == cudaSuccess) /* what comes here cannot be described as an operation: no graph can hold it */
+        error = rt_check_capture(checked);
     if (error == cudaSuccess && atomic_load_explicit(&rt_num_special, memory_order_acquire) > 0)
         rt_drain_stream(device, checked);
     return error == cudaSuccess ? rt_enter(device, checked, number) : error;
