@@ -347,9 +347,11 @@ static int copy_out_pipelined(struct vgc_device *device, uint8_t *dst, uint64_t 
 int vgc_copy_in(struct vgc_device *device, uint64_t dst, const void *src, uint64_t size, uint32_t stream,
                 struct vgc_job **job)
 {
-    if (size <= INLINE_IN_BYTES)
+    bool in_region = vgc_in_region(device, src, size);
+    if (size <= INLINE_IN_BYTES &&
+        !(in_region && size > 0 && job == VGC_DETACHED)) /* else: read when it is the copy's turn */
         return copy_in_inline(device, dst, src, size, stream, job);
-    if (vgc_in_region(device, src, size))
+    if (in_region)
         return copy_in_direct(device, dst, src, size, stream, job, vgc_waits_for_room(job));
     if (job != NULL && job != VGC_DETACHED)
         return copy_in_async(device, dst, src, size, stream, job);
