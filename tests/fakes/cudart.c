@@ -91,6 +91,11 @@ unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void 
     return 0;
 }
 
+unsigned __cudaPushCallConfiguration_ptsz(dim3 grid, dim3 block, size_t shared, void *stream)
+{
+    return __cudaPushCallConfiguration(grid, block, shared, stream);
+}
+
 int __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void **stream)
 {
     *grid = configured.grid, *block = configured.block, *shared = configured.shared, *stream = configured.stream;

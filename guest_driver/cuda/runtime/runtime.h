@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "cuda_runtime_api.h"
-#include "vgc.h"
+#include "libvgc/vgc.h"
 
 #define RT_API __attribute__((visibility("default")))
 #define RT_MIN(a, b) ((a) < (b) ? (a) : (b))

@@ -94,9 +94,10 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status);
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-                                     unsigned long long *id __VGC_OR(0), cudaGraph_t *graph __VGC_OR(0),
-                                     const cudaGraphNode_t **after __VGC_OR(0), size_t *count __VGC_OR(0));
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v2
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                        unsigned long long *id __VGC_OR(0), cudaGraph_t *graph __VGC_OR(0),
+                                        const cudaGraphNode_t **after __VGC_OR(0), size_t *count __VGC_OR(0));
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after, size_t count,
                                                 unsigned int flags __VGC_OR(0));
 cudaError_t cudaEventCreate(cudaEvent_t *event);
