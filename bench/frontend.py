@@ -17,7 +17,7 @@ REGION_UVA: Final = 0x7000_0000_0000
 EVENT_IDX: Final = 1 << 29
 
 
-def _connect(path: Path, timeout_s: float) -> FakeFrontend:
+def connect(path: Path, timeout_s: float) -> FakeFrontend:
     """Connects to a backend that may still be starting.
 
     :raise OSError: no backend listens on `path` within `timeout_s`.
@@ -41,7 +41,7 @@ class Frontend:
             undo.callback(os.close, self._region_fd)
             os.ftruncate(self._region_fd, region_bytes)
             self.region = mmap.mmap(self._region_fd, region_bytes)
-            self._fake = undo.enter_context(_connect(socket_path, timeout_s))
+            self._fake = undo.enter_context(connect(socket_path, timeout_s))
             self._resources = undo.pop_all()
 
     def close(self) -> None:

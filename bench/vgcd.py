@@ -73,14 +73,20 @@ def _children(pid: int) -> list[int]:
 
 
 def configuration(
-    socket_path: Path, cache: Path, engine: str, threads: int, control: Mapping[str, Any] | None = None
+    socket_path: Path,
+    cache: Path,
+    engine: str,
+    threads: int,
+    control: Mapping[str, Any] | None = None,
+    *,
+    num_queues: int = 1,
 ) -> str:
     """Renders the daemon's configuration: one VM, generous quotas, the section `control`. JSON is YAML."""
     vm = {
         "socket": str(socket_path),
         "region": f"{REGION_MIB}M",
         "engine": engine,
-        "num_queues": 1,
+        "num_queues": num_queues,
         "sandbox": "best-effort",
         "quota": {"memory": f"{MEMORY_MIB}M", "pes": threads, "queue_depth": 1024},
     }

@@ -3,6 +3,7 @@
  *     cudart ROUNDS
  *
  * Prints lines "NAME SUBJECT NANOSECONDS", one per round, subject and figure; SUBJECT is cudart or libvgc. */
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -62,12 +63,17 @@ struct Plain { // the same through libvgc
     }
 };
 
+/* Prints the median of so many times. */
 template <class Work> void report(const char *name, const char *subject, int times, Work work)
 {
-    const uint64_t start = vgcb_now_ns();
-    for (int i = 0; i < times; i++)
+    std::vector<uint64_t> taken(times);
+    for (uint64_t &one : taken) {
+        const uint64_t start = vgcb_now_ns();
         work();
-    std::printf("%s %s %.1f\n", name, subject, double(vgcb_now_ns() - start) / times);
+        one = vgcb_now_ns() - start;
+    }
+    std::nth_element(taken.begin(), taken.begin() + times / 2, taken.end());
+    std::printf("%s %s %llu\n", name, subject, (unsigned long long)taken[times / 2]);
 }
 
 void launches(Plain &plain)

@@ -14,6 +14,7 @@ MODULES = (
     "footprint",
     "start",
     "guest",
+    "cudart",
     "migration",
     "control",
     "centre",

@@ -153,6 +153,8 @@ static cudaError_t make_ready(struct rt_device *device)
         (void)fprintf(stderr, "virtio-gpu-compute: %s\n", vgc_last_error());
     else
         rt_managed_variables_place(device);
+    if (result == VGC_RESOURCES_EXHAUSTED)
+        return rt_explain(cudaErrorDevicesUnavailable, "%s", vgc_last_error());
     return rt_error(result);
 }
 

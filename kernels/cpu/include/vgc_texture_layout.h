@@ -17,23 +17,23 @@ enum {
 };
 
 enum {
-    VGC_TEXTURE_NORMALISED = 1, /* coordinates run from 0 to 1 */
-    VGC_TEXTURE_AS_FLOAT = 2,   /* 8- and 16-bit integers are read as floats */
-    VGC_TEXTURE_SRGB = 4,
-    VGC_TEXTURE_LINEAR = 8,
-    VGC_TEXTURE_LINEAR_LEVELS = 16,
+    VGC_READ_NORMALISED = 1, /* coordinates run from 0 to 1 */
+    VGC_READ_AS_FLOAT = 2,   /* 8- and 16-bit integers are read as floats */
+    VGC_READ_SRGB = 4,
+    VGC_READ_LINEAR = 8,
+    VGC_READ_LINEAR_LEVELS = 16,
 };
 
 /* Values of the CUDA interface. */
 enum { VGC_ADDRESS_WRAP = 0, VGC_ADDRESS_CLAMP = 1, VGC_ADDRESS_MIRROR = 2, VGC_ADDRESS_BORDER = 3 };
-enum { VGC_CHANNEL_SIGNED = 0, VGC_CHANNEL_UNSIGNED = 1, VGC_CHANNEL_FLOAT = 2 };
+enum { VGC_TEXEL_SIGNED = 0, VGC_TEXEL_UNSIGNED = 1, VGC_TEXEL_FLOAT = 2 };
 enum { VGC_BOUNDARY_ZERO = 0, VGC_BOUNDARY_CLAMP = 1, VGC_BOUNDARY_TRAP = 2 };
 
 struct vgc_texture {
     unsigned magic;
     unsigned char raw;    /* bytes of a texel if kernels get it as it is in memory; else 0 */
     unsigned char sample; /* VGC_SAMPLE_* */
-    unsigned char kind;   /* VGC_CHANNEL_* */
+    unsigned char kind;   /* VGC_TEXEL_* */
     unsigned char bits;   /* of a channel: 8, 16, 32 */
     unsigned long long data;
     unsigned width; /* texels of level 0; at least 1, like the next three */
@@ -44,7 +44,7 @@ struct vgc_texture {
     unsigned long long slice; /* bytes from slice to slice, or from layer to layer */
     float scale[3];           /* texels per unit of a coordinate */
     unsigned char channels;   /* 1, 2, 4 */
-    unsigned char flags;      /* VGC_TEXTURE_* */
+    unsigned char flags;      /* VGC_READ_* */
     unsigned char address[3]; /* VGC_ADDRESS_* along x, y, z */
     unsigned char reserved[3];
     float border[4];

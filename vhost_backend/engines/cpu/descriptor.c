@@ -4,20 +4,20 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct vgc_texture) == VGC_DESCRIPTOR_BYTES, "struct vgc_texture");
-_Static_assert((int)VGC_TEXTURE_NORMALISED == (int)VGC_TEXTURE_FLAG_NORMALISED &&
-                   (int)VGC_TEXTURE_AS_FLOAT == (int)VGC_TEXTURE_FLAG_AS_FLOAT &&
-                   (int)VGC_TEXTURE_SRGB == (int)VGC_TEXTURE_FLAG_SRGB &&
-                   (int)VGC_TEXTURE_LINEAR == (int)VGC_TEXTURE_FLAG_LINEAR &&
-                   (int)VGC_TEXTURE_LINEAR_LEVELS == (int)VGC_TEXTURE_FLAG_LINEAR_LEVELS,
+_Static_assert((int)VGC_READ_NORMALISED == (int)VGC_TEXTURE_FLAG_NORMALISED &&
+                   (int)VGC_READ_AS_FLOAT == (int)VGC_TEXTURE_FLAG_AS_FLOAT &&
+                   (int)VGC_READ_SRGB == (int)VGC_TEXTURE_FLAG_SRGB &&
+                   (int)VGC_READ_LINEAR == (int)VGC_TEXTURE_FLAG_LINEAR &&
+                   (int)VGC_READ_LINEAR_LEVELS == (int)VGC_TEXTURE_FLAG_LINEAR_LEVELS,
                "flags of textures");
 _Static_assert((int)VGC_ADDRESS_WRAP == (int)VGC_ADDRESS_MODE_WRAP &&
                    (int)VGC_ADDRESS_CLAMP == (int)VGC_ADDRESS_MODE_CLAMP &&
                    (int)VGC_ADDRESS_MIRROR == (int)VGC_ADDRESS_MODE_MIRROR &&
                    (int)VGC_ADDRESS_BORDER == (int)VGC_ADDRESS_MODE_BORDER,
                "address modes");
-_Static_assert((int)VGC_CHANNEL_SIGNED == (int)VGC_CHANNEL_KIND_SIGNED &&
-                   (int)VGC_CHANNEL_UNSIGNED == (int)VGC_CHANNEL_KIND_UNSIGNED &&
-                   (int)VGC_CHANNEL_FLOAT == (int)VGC_CHANNEL_KIND_FLOAT,
+_Static_assert((int)VGC_TEXEL_SIGNED == (int)VGC_CHANNEL_KIND_SIGNED &&
+                   (int)VGC_TEXEL_UNSIGNED == (int)VGC_CHANNEL_KIND_UNSIGNED &&
+                   (int)VGC_TEXEL_FLOAT == (int)VGC_CHANNEL_KIND_FLOAT,
                "kinds of channels");
 
 static float float_of(uint32_t bits)

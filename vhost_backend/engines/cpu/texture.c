@@ -86,7 +86,7 @@ static float linear_of_srgb(float value)
 
 static int32_t integer_channel(const struct vgc_texture *texture, const uint8_t *from)
 {
-    bool is_signed = texture->kind == VGC_CHANNEL_SIGNED;
+    bool is_signed = texture->kind == VGC_TEXEL_SIGNED;
     uint16_t half;
     int32_t word;
     switch (texture->bits) {
@@ -104,11 +104,10 @@ static int32_t integer_channel(const struct vgc_texture *texture, const uint8_t 
 static float normalised_channel(const struct vgc_texture *texture, int32_t integer, int channel)
 {
     bool is_short = texture->bits == 16;
-    if (texture->kind == VGC_CHANNEL_SIGNED)
+    if (texture->kind == VGC_TEXEL_SIGNED)
         return fmaxf((float)integer / (is_short ? INT16_MAX : INT8_MAX), -1);
     float value = (float)integer / (is_short ? UINT16_MAX : UINT8_MAX);
-    return (texture->flags & VGC_TEXTURE_SRGB) != 0 && texture->bits == 8 && channel < 3 ? linear_of_srgb(value)
-                                                                                         : value;
+    return (texture->flags & VGC_READ_SRGB) != 0 && texture->bits == 8 && channel < 3 ? linear_of_srgb(value) : value;
 }
 
 static float float_channel(const struct vgc_texture *texture, const uint8_t *from)
@@ -125,14 +124,14 @@ static float float_channel(const struct vgc_texture *texture, const uint8_t *fro
 
 static bool gives_integers(const struct vgc_texture *texture)
 {
-    return texture->kind != VGC_CHANNEL_FLOAT && ((texture->flags & VGC_TEXTURE_AS_FLOAT) == 0 || texture->bits > 16);
+    return texture->kind != VGC_TEXEL_FLOAT && ((texture->flags & VGC_READ_AS_FLOAT) == 0 || texture->bits > 16);
 }
 
 static struct texel read_texel(const struct vgc_texture *texture, const uint8_t *from)
 {
     struct texel texel = {{0}, {0}};
     for (int channel = 0; channel < texture->channels && channel < 4; channel++, from += texture->bits / 8) {
-        if (texture->kind == VGC_CHANNEL_FLOAT) {
+        if (texture->kind == VGC_TEXEL_FLOAT) {
             texel.value[channel] = float_channel(texture, from);
             continue;
         }
@@ -146,8 +145,8 @@ static struct texel read_texel(const struct vgc_texture *texture, const uint8_t 
 /* Integer of a border's colour, which need not be one of the channel's type. */
 static int32_t integer_of(float value, uint32_t kind)
 {
-    double least = kind == VGC_CHANNEL_UNSIGNED ? 0 : INT32_MIN;
-    double most = kind == VGC_CHANNEL_UNSIGNED ? UINT32_MAX : INT32_MAX;
+    double least = kind == VGC_TEXEL_UNSIGNED ? 0 : INT32_MIN;
+    double most = kind == VGC_TEXEL_UNSIGNED ? UINT32_MAX : INT32_MAX;
     return (int32_t)(int64_t)fmin(fmax(value, least), most);
 }
 
@@ -166,14 +165,14 @@ static int mode_of(const struct vgc_texture *texture, int axis)
 {
     int mode = texture->address[axis];
     bool repeats = mode == VGC_ADDRESS_WRAP || mode == VGC_ADDRESS_MIRROR;
-    return repeats && (texture->flags & VGC_TEXTURE_NORMALISED) == 0 ? VGC_ADDRESS_CLAMP : mode;
+    return repeats && (texture->flags & VGC_READ_NORMALISED) == 0 ? VGC_ADDRESS_CLAMP : mode;
 }
 
 /* Brings a coordinate into the texture, as far as its mode does that, in texels. */
 static float place(const struct level *level, int axis, float at)
 {
     float size = (float)level->size[axis];
-    if ((level->texture->flags & VGC_TEXTURE_NORMALISED) == 0)
+    if ((level->texture->flags & VGC_READ_NORMALISED) == 0)
         return at;
     if (!isfinite(at))
         return at;
@@ -267,7 +266,7 @@ static struct texel sample_level(const struct vgc_texture *texture, uint32_t num
                                  int layer)
 {
     struct level level = level_of(texture, number);
-    if ((texture->flags & VGC_TEXTURE_LINEAR) != 0 && !gives_integers(texture))
+    if ((texture->flags & VGC_READ_LINEAR) != 0 && !gives_integers(texture))
         return linear(&level, axes, at, layer);
     return nearest(&level, axes, at, layer);
 }
@@ -294,7 +293,7 @@ static struct texel sample_levels(const struct vgc_texture *texture, float detai
         return sample_level(texture, 0, axes, at, layer);
     float most = fminf(texture->max_level, (float)last);
     float level = fminf(fmaxf(detail + texture->bias, fmaxf(texture->min_level, 0)), fmaxf(most, 0));
-    if ((texture->flags & VGC_TEXTURE_LINEAR_LEVELS) == 0)
+    if ((texture->flags & VGC_READ_LINEAR_LEVELS) == 0)
         return sample_level(texture, (uint32_t)floorf(level + 0.5F), axes, at, layer);
     uint32_t whole = (uint32_t)floorf(level);
     float weight = rintf((level - (float)whole) * 256) / 256;
@@ -332,7 +331,7 @@ static int bounded_layer(const struct vgc_texture *texture, int layer)
 static struct texel sample_cube(const struct vgc_texture *texture, const struct vgc_sample *sample, float detail)
 {
     struct vgc_texture flat = *texture;
-    flat.flags |= VGC_TEXTURE_NORMALISED;
+    flat.flags |= VGC_READ_NORMALISED;
     memset(flat.address, VGC_ADDRESS_CLAMP, sizeof(flat.address));
     float at[3] = {0, 0, 0};
     int face = face_of(sample->at, at);

@@ -1,0 +1,126 @@
+"""Rows of CUDA programs in a guest: libcudart beside libvgc's own calls, in one process and in turn."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from bench import vgcd
+from bench.frontend import connect
+from bench.lab import Lab
+from bench.native.build import HERE as NATIVE
+from bench.processes import backend
+from bench.registry import Outcome, row
+from bench.results import Goal, Samples, SkipRow, outcome
+from tests.fakes.attached import AttachedLink
+from tools.common import REPOSITORY
+
+PROGRAM: Final = Path(__file__).resolve().parents[1] / "guest" / "cudart.cu"
+GUEST: Final = REPOSITORY / "guest_driver"
+MYNVCC: Final = GUEST / "cuda" / "build" / "toolkit" / "bin" / "mynvcc"
+LIBVGC: Final = GUEST / "libvgc" / "build"
+MIB: Final = 1 << 20
+STARTS_WITHIN_S: Final = 60.0
+LAUNCHES: Final = 500
+"""Launches of the row of pipelined ones (bench/guest/cudart.cu)."""
+
+SIZES: Final = {4: "4", 4096: "4k", 256 << 10: "256k", 4 * MIB: "4m", 16 * MIB: "16m", 256 * MIB: "256m"}
+"""Sizes of copies, as the program measures them; the largest two are not measured from page-locked memory."""
+
+COPIES: Final = {
+    "to_device": "cudart_memcpy_in",
+    "from_device": "cudart_memcpy_out",
+    "pinned_to_device": "cudart_memcpy_in_pinned",
+    "pinned_from_device": "cudart_memcpy_out_pinned",
+}
+
+
+def names() -> Iterator[str]:
+    """Names of the rows of copies."""
+    for measured, name in COPIES.items():
+        for size, shown in SIZES.items():
+            if not measured.startswith("pinned") or size <= 16 * MIB:
+                yield f"{name}_{shown}_us"
+
+
+def build(folder: Path) -> Path:
+    """Builds the program with mynvcc.
+
+    :raise SkipRow: it cannot be built here.
+    """
+    program = folder / "cudart"
+    words = [MYNVCC, "-O2", f"-I{NATIVE}", f"-I{GUEST / 'libvgc'}", PROGRAM, "-o", program]
+    words += [LIBVGC / "libvgc.so", "-Xlinker", f"-rpath={LIBVGC}"]
+    try:
+        subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SkipRow(f"mynvcc does not build {PROGRAM.name}: {getattr(error, 'stderr', None) or error}") from error
+    return program
+
+
+@contextmanager
+def device(folder: Path, threads: int) -> Iterator[AttachedLink]:
+    """Device of a guest: our daemon in a process of its own, with the software GPU."""
+    socket = folder / "cpu.sock"
+    config = folder / "cpu.yaml"
+    config.write_text(vgcd.configuration(socket, folder / "cache", "cpu", threads, num_queues=2))
+    command = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
+    with backend(command, folder / "cpu.log"):
+        connect(socket, STARTS_WITHIN_S).close()
+        with AttachedLink(socket, region_bytes=vgcd.REGION_MIB * MIB, num_queues=2) as link:
+            link.wait_ready()
+            yield link
+
+
+def measure(lab: Lab, rounds: int) -> dict[tuple[str, str], Samples]:
+    """Microseconds by name and subject.
+
+    :raise SkipRow: the program cannot be built, or fails.
+    """
+    folder = lab.own_folder("cudart")
+    program = build(folder)
+    found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    with device(folder, lab.threads) as link:
+        environment = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(folder / "state")}
+        done = subprocess.run(
+            [program, str(rounds)],
+            env=os.environ | environment,
+            pass_fds=link.fds,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise SkipRow(f"{PROGRAM.name} failed: {done.stderr}")
+    for line in done.stdout.splitlines():
+        name, subject, nanoseconds = line.split()
+        found[name, subject].append(float(nanoseconds) / 1e3)
+    return {key: Samples(tuple(values[1:])) for key, values in found.items()}  # the first round warms up
+
+
+@row("cudart_launch_us", "cudart_pipelined_launches_per_s", "cudart_event_us", *names())
+def runtime(lab: Lab) -> Iterator[Outcome]:
+    """Launch and wait, launches one behind the other, a timed pair of events, and copies, on the software GPU."""
+    found = measure(lab, lab.samples(15, 5))
+    ours, theirs = found["launch", "cudart"], found["launch", "libvgc"]
+    against = "libvgc's call"
+    yield outcome("cudart_launch_us", ours, "us", "lower", theirs, against=against, goal=Goal("ratio", "<", 1.3))
+    rates = [
+        Samples(tuple(LAUNCHES * 1e6 / value for value in found["pipelined", subject].values))
+        for subject in ("cudart", "libvgc")
+    ]
+    goal = Goal("ratio", ">=", 0.8)
+    yield outcome("cudart_pipelined_launches_per_s", rates[0], "/s", "higher", rates[1], against=against, goal=goal)
+    yield outcome("cudart_event_us", found["event", "cudart"], "us", "lower", found["event", "libvgc"], against=against)
+    for measured, name in COPIES.items():
+        for size, shown in SIZES.items():
+            key = f"{measured}_{size}"
+            if (key, "cudart") in found:
+                sides = (found[key, "cudart"], found[key, "libvgc"])
+                yield outcome(f"{name}_{shown}_us", sides[0], "us", "lower", sides[1], against=against)
