@@ -63,7 +63,7 @@ struct Plain { // the same through libvgc
     }
 };
 
-/* Prints the median of so many times. */
+/* Prints the median of `times` runs. */
 template <class Work> void report(const char *name, const char *subject, int times, Work work)
 {
     std::vector<uint64_t> taken(times);
