@@ -6,6 +6,8 @@
 #include "runtime.h"
 #include "vgc_error_texts.h"
 
+enum { MAX_TOLD = 64 };
+
 static _Thread_local cudaError_t last;
 static _Thread_local char explanation[4096];
 
@@ -31,9 +33,24 @@ cudaError_t rt_explain(cudaError_t error, const char *format, ...)
     return error;
 }
 
+/* Has it been said? `what` is a literal. */
+static bool is_news(const char *what)
+{
+    static _Atomic(const char *) told[MAX_TOLD];
+    for (size_t i = 0; i < MAX_TOLD; i++) {
+        const char *before = NULL;
+        if (atomic_compare_exchange_strong(&told[i], &before, what))
+            return true;
+        if (strcmp(before, what) == 0)
+            return false;
+    }
+    return true;
+}
+
 cudaError_t rt_unsupported(const char *what)
 {
-    (void)fprintf(stderr, "virtio-gpu-compute: this program uses %s, which is not supported\n", what);
+    if (is_news(what))
+        (void)fprintf(stderr, "virtio-gpu-compute: this program uses %s, which is not supported\n", what);
     return rt_explain(cudaErrorNotSupported, "%s is not supported", what);
 }
 

@@ -71,11 +71,16 @@ RT_API cudaError_t cudaLaunchCooperativeKernelMultiDevice(struct cudaLaunchParam
 /* ---- stubs of nvcc 13 ------------------------------------------------------------------------- */
 
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function);
+cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
                                cudaStream_t stream);
+cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                    cudaStream_t stream);
 
 RT_API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function)
 {
+    if (kernel == NULL)
+        return rt_return(cudaErrorInvalidValue);
     if (rt_function(function) == NULL)
         return rt_return(cudaErrorInvalidDeviceFunction);
     *kernel = (cudaKernel_t)(uintptr_t)function;
@@ -86,4 +91,15 @@ RT_API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block
                                       cudaStream_t stream)
 {
     return cudaLaunchKernel((const void *)kernel, grid, block, arguments, shared, stream);
+}
+
+RT_API cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                           cudaStream_t stream)
+{
+    return __cudaLaunchKernel(kernel, grid, block, arguments, shared, stream == NULL ? cudaStreamPerThread : stream);
+}
+
+RT_API cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function)
+{
+    return __cudaGetKernel(kernel, function);
 }

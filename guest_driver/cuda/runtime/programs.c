@@ -5,12 +5,10 @@
 #include <string.h>
 
 #include "blob.h"
+#include "fatbins.h"
 #include "runtime.h"
 
-enum {
-    FATBIN_MAGIC = (int)0xba55ed50,
-    MAX_NAME = 4200,
-};
+enum { MAX_NAME = 4200 };
 
 struct rt_program {
     struct vgc_program *loaded; /* NULL: it does not compile */
@@ -18,14 +16,6 @@ struct rt_program {
     int result;                 /* of loading */
     cudaError_t error;
     uint32_t users; /* units */
-};
-
-/* NVIDIA's container, for its size. */
-struct fatbin {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t header_bytes;
-    uint64_t content_bytes;
 };
 
 static const struct vgc_cuda_blob *blob_of(const struct rt_unit *unit)
@@ -80,12 +70,6 @@ static int load_blob(struct vgc_device *device, const struct vgc_cuda_blob *blob
     return result;
 }
 
-static int load_fatbin(struct vgc_device *device, const struct fatbin *fatbin, struct vgc_program **program)
-{
-    return vgc_program_load(device, VGC_SOURCE_FATBIN, fatbin, fatbin->header_bytes + fatbin->content_bytes, NULL, 0,
-                            program);
-}
-
 /* A name for the linker that no other unit has: objects of several folders may come from files of one name. */
 static char *unique_name(const struct vgc_cuda_blob *blob, uint32_t index)
 {
@@ -126,8 +110,10 @@ static int link_units(struct vgc_device *device, struct rt_unit *const *units, u
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-static cudaError_t error_of_load(int result)
+static cudaError_t error_of_load(int result, const struct rt_unit *unit)
 {
+    if ((result == VGC_COMPILE_FAILED || result == VGC_UNSUPPORTED) && rt_is_fatbin(unit->data))
+        return rt_fatbin_refused(unit->data);
     if (result == VGC_COMPILE_FAILED)
         (void)fprintf(stderr, "virtio-gpu-compute: %s\n", vgc_last_error());
     cudaError_t error = rt_error(result);
@@ -171,11 +157,8 @@ static int load_units(struct vgc_device *device, struct rt_unit *const *units, u
                       struct vgc_program **program)
 {
     const struct vgc_cuda_blob *blob = blob_of(units[0]);
-    const struct fatbin *fatbin = units[0]->data;
-    if (blob == NULL && fatbin->magic == (uint32_t)FATBIN_MAGIC)
-        return load_fatbin(device, fatbin, program);
     if (blob == NULL)
-        return VGC_UNSUPPORTED;
+        return rt_is_fatbin(units[0]->data) ? rt_fatbin_load(device, units[0]->data, program) : VGC_UNSUPPORTED;
     return count == 1 ? load_blob(device, blob, program) : link_units(device, units, count, program);
 }
 
@@ -197,7 +180,7 @@ static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct r
     }
     program->epoch = device->epoch;
     program->result = load_units(atomic_load(&device->device), units, count, &program->loaded);
-    program->error = error_of_load(program->result);
+    program->error = error_of_load(program->result, unit);
     program->users = count;
     for (uint32_t i = 0; i < count; i++)
         units[i]->programs[device->ordinal] = program;

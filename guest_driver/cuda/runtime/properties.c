@@ -14,6 +14,7 @@ enum {
     FREE_SHARED_BYTES = 48 << 10, /* without cudaFuncSetAttribute() */
     TEXTURES = 1 << 4,            /* bit of device_features [docs/device.md] */
     REGION_ADDRESS = 1 << 2,
+    BYTES_OF_CUDA_11 = 728, /* of cudaDeviceProp */
 };
 
 static void fill_place(const char *address, struct cudaDeviceProp *p)
@@ -113,9 +114,20 @@ RT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *properties,
     return rt_return(error);
 }
 
+/* Programs that call it by this name, not by that of their header, have room for the fields of CUDA 11 alone. */
+#undef cudaGetDeviceProperties
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordinal);
+
 RT_API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordinal)
 {
-    return cudaGetDeviceProperties_v2(properties, ordinal);
+    struct cudaDeviceProp all;
+    _Static_assert(offsetof(struct cudaDeviceProp, hostRegisterSupported) == BYTES_OF_CUDA_11, "CUDA 11 ends here");
+    if (properties == NULL)
+        return rt_return(cudaErrorInvalidValue);
+    cudaError_t error = cudaGetDeviceProperties_v2(&all, ordinal);
+    if (error == cudaSuccess)
+        memcpy(properties, &all, BYTES_OF_CUDA_11);
+    return error;
 }
 
 /* ---- one by one ----------------------------------------------------------------------------- */
