@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ static bool find_file(char *path, size_t room)
     const char *folder = secure_getenv("VGC_STATE_DIR");
     if (folder == NULL || folder[0] == '\0')
         folder = "/run/vgc";
+    (void)mkdir(folder, 0755); /* if no device could be opened, libvgc has not made it */
     int len = snprintf(path, room, "%s/last-error.%u", folder, (unsigned)geteuid());
     return len > 0 && (size_t)len < room;
 }
