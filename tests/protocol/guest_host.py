@@ -57,15 +57,15 @@ class GuestHost:
 
 @contextmanager
 def guest_host(
-    folder: Path, deadline_ns: int = NO_DEADLINE_NS, engine: EngineConfig | None = None
+    folder: Path, deadline_ns: int = NO_DEADLINE_NS, engine: EngineConfig | None = None, memory_mib: int = 64
 ) -> Iterator[GuestHost]:
-    """Two processing elements, 64 MiB of device memory, launches of any length unless told otherwise."""
+    """Two processing elements, `memory_mib` of device memory, launches of any length unless told otherwise."""
     vm = VmConfig(
         "a",
         vm_uuid("a"),
         folder / "a",
         engine=engine or EngineConfig("cpu"),
-        quota=QuotaConfig(pes=2, memory_bytes=64 * MIB),
+        quota=QuotaConfig(pes=2, memory_bytes=memory_mib * MIB),
         deadline_ns=deadline_ns,
         num_queues=4,
         sandbox=SANDBOX,

@@ -256,7 +256,7 @@ def test_a_kernel_reports_a_fault_of_its_own(one: ControlRig) -> None:
 
 @pytest.mark.parametrize(
     ("what", "code", "text"),
-    [(0, "ASSERT", "assertion `threadIdx.x > 99' failed"), (1, "TRAP", "__trap()"), (2, "DEADLOCK", "wait for each")],
+    [(0, "ASSERT", "Assertion `threadIdx.x > 99` failed."), (1, "TRAP", "__trap()"), (2, "DEADLOCK", "wait for each")],
 )
 def test_a_failed_launch_makes_a_fault_record(one: ControlRig, what: int, code: str, text: str) -> None:
     bind(one, Function.FAULT)

@@ -636,8 +636,8 @@ def test_printf_beyond_the_buffer_is_counted(gpu: Rig) -> None:
 
 
 def test_failed_assertion_ends_the_launch(gpu: Rig) -> None:
-    with pytest.raises(LaunchError, match=r"source\.cu:\d+: asserts: assertion `threadIdx.x < limit' failed in kernel 'asserts', "
-                       r"block \(0,0,0\), thread \(5,0,0\)") as caught:  # fmt: skip
+    with pytest.raises(LaunchError, match=r"source\.cu:\d+: void asserts\(int\): block: \[0,0,0\], thread: \[5,0,0\] "
+                       r"Assertion `threadIdx.x < limit` failed\.") as caught:  # fmt: skip
         gpu.launch("asserts", 1, 32, np.int32(5))
     assert caught.value.status == Status.ASSERT
     gpu.launch("asserts", 1, 32, np.int32(32))

@@ -199,6 +199,14 @@ cudaError_t rt_fault(struct rt_device *device, cudaError_t error)
     }
 }
 
+/* The kernel's words alone, as CUDA tells them: libvgc puts the name of its result before them. */
+static void tell_assertion(const char *text)
+{
+    static const char NAME[] = "ASSERT: ";
+    bool is_named = strncmp(text, NAME, sizeof(NAME) - 1) == 0;
+    (void)fprintf(stderr, "%s\n", is_named ? text + sizeof(NAME) - 1 : text);
+}
+
 cudaError_t rt_settle(struct rt_device *device)
 {
     int result = vgc_detached_failure(atomic_load(&device->device));
@@ -210,7 +218,7 @@ cudaError_t rt_settle(struct rt_device *device)
     if (result == VGC_OK)
         return atomic_load_explicit(&device->sticky, memory_order_relaxed);
     if (result == VGC_ASSERT)
-        (void)fprintf(stderr, "%s\n", vgc_last_error());
+        tell_assertion(vgc_last_error());
     return rt_fault(device, rt_error(result));
 }
 

@@ -85,8 +85,8 @@ static int fill_box(struct rt_device *device, const struct rt_fill *fill, uint32
         line *= fill->depth;
     if (!has_boxes(device) && !is_line)
         return fill_rows(device, fill, first.address, number);
-    int result =
-        vgc_fill(atomic_load(&device->device), first.address, fill->value, fill->unit, line, number, VGC_DETACHED);
+    int result = vgc_fill(atomic_load(&device->device), first.address, fill->value, fill->unit, line, number,
+                          is_line && fill->is_unknown ? NULL : VGC_DETACHED);
     if (result == VGC_OK && !is_slice)
         result = repeat(device, first, first.pitch, extent, fill->height, true, number);
     if (result == VGC_OK && !is_line)

@@ -129,16 +129,16 @@ static uint32_t rounded(uint32_t value, uint32_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* Blocks that an element's threads, registers and shared memory are enough for. */
-static uint32_t blocks_per_element(const struct kernel *kernel, uint32_t threads, size_t dynamic)
+uint32_t rt_resident_blocks(const struct rt_device *device, const struct vgc_function_info *info, uint32_t threads,
+                            size_t dynamic)
 {
-    const struct vgc_device_limits *told = &kernel->device->told;
+    const struct vgc_device_limits *told = &device->told;
     uint32_t whole = rounded(threads, WARP_THREADS);
     uint32_t blocks = RT_MIN(told->pe_blocks, told->pe_threads / whole);
-    uint32_t warp_registers = rounded(kernel->info.num_registers * WARP_THREADS, REGISTER_UNIT);
+    uint32_t warp_registers = rounded(info->num_registers * WARP_THREADS, REGISTER_UNIT);
     if (warp_registers > 0 && told->pe_registers > 0)
         blocks = RT_MIN(blocks, told->pe_registers / warp_registers / (whole / WARP_THREADS));
-    size_t shared = kernel->info.shared_bytes + dynamic + told->reserved_shared_bytes;
+    size_t shared = info->shared_bytes + dynamic + told->reserved_shared_bytes;
     if (shared > 0 && told->pe_shared_bytes > 0)
         blocks = (uint32_t)RT_MIN((size_t)blocks, told->pe_shared_bytes / shared);
     return blocks;
@@ -159,8 +159,9 @@ RT_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *b
         return rt_return(cudaErrorInvalidValue);
     cudaError_t error = find(function, &kernel);
     if (error == cudaSuccess)
-        *blocks =
-            fits(&kernel, block_size, shared) ? (int)blocks_per_element(&kernel, (uint32_t)block_size, shared) : 0;
+        *blocks = fits(&kernel, block_size, shared)
+                      ? (int)rt_resident_blocks(kernel.device, &kernel.info, (uint32_t)block_size, shared)
+                      : 0;
     return rt_return(error);
 }
 

@@ -72,6 +72,22 @@ static cudaError_t check(const struct rt_function *function, const struct vgc_fu
     return cudaSuccess;
 }
 
+/* The blocks of a cooperative launch wait for one another: all must find room at once. */
+static cudaError_t check_residence(const struct rt_device *device, const struct rt_launch *launch)
+{
+    struct vgc_function_info info;
+    const struct vgc_geometry *geometry = &launch->geometry;
+    uint64_t blocks = (uint64_t)geometry->grid[0] * geometry->grid[1] * geometry->grid[2];
+    uint32_t threads = geometry->block[0] * geometry->block[1] * geometry->block[2];
+    vgc_function_info(launch->loaded, &info);
+    uint64_t room = (uint64_t)device->info.num_pes * rt_resident_blocks(device, &info, threads, geometry->shared_bytes);
+    if (blocks <= room)
+        return cudaSuccess;
+    return rt_explain(cudaErrorCooperativeLaunchTooLarge,
+                      "%s: %llu blocks wait for one another; there is room for %llu", info.short_name,
+                      (unsigned long long)blocks, (unsigned long long)room);
+}
+
 /* ---- launching ------------------------------------------------------------------------------ */
 
 cudaError_t rt_issue_launch(struct rt_device *device, const struct rt_launch *launch, uint32_t number)
@@ -100,7 +116,9 @@ cudaError_t rt_prepare_launch(struct rt_device *device, const void *host, dim3 g
         return error;
     vgc_function_info(launch->loaded, &info);
     launch->num_arguments = info.num_params;
-    return check(launch->function, launch->loaded, grid, block, shared);
+    error = check(launch->function, launch->loaded, grid, block, shared);
+    bool is_cooperative = (flags & VGC_LAUNCH_COOPERATIVE) != 0;
+    return error == cudaSuccess && is_cooperative ? check_residence(device, launch) : error;
 }
 
 static cudaError_t launch(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream,

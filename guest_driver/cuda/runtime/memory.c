@@ -110,6 +110,17 @@ bool rt_is_device_pointer(const void *pointer, bool otherwise)
     return rt_find_range(pointer, &range) ? range.kind != RT_HOST_MEMORY : otherwise;
 }
 
+/* Memory that this runtime gave out ends where it said. */
+static cudaError_t check_span(const void *pointer, size_t size)
+{
+    struct rt_range range;
+    uint64_t begin = (uint64_t)(uintptr_t)pointer;
+    if (!rt_find_range(pointer, &range) || range.kind == RT_HOST_MEMORY || size <= range.size - (begin - range.begin))
+        return cudaSuccess;
+    return rt_explain(cudaErrorInvalidValue, "%zu bytes at %p; the memory there ends after %llu", size, pointer,
+                      (unsigned long long)(range.size - (begin - range.begin)));
+}
+
 /* Managed memory counts as either side's. */
 static bool has_two_sides_at(const void *pointer)
 {
@@ -120,6 +131,21 @@ static bool has_two_sides_at(const void *pointer)
 static bool kind_is_valid(enum cudaMemcpyKind kind)
 {
     return (unsigned)kind <= cudaMemcpyDefault;
+}
+
+static cudaError_t check(const struct rt_copy *copy, bool to_device, bool from_device)
+{
+    if (!kind_is_valid(copy->kind))
+        return rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d; allowed: 0 to 4", (int)copy->kind);
+    if (copy->dst == NULL || copy->src == NULL)
+        return rt_explain(cudaErrorInvalidValue, "copy of %zu bytes from %p to %p", copy->size, copy->src, copy->dst);
+    bool has_two_sides = has_two_sides_at(copy->dst) || has_two_sides_at(copy->src);
+    if (!has_two_sides && copy->kind != cudaMemcpyDefault &&
+        copy->kind != (enum cudaMemcpyKind)((from_device ? 2 : 0) + (to_device ? 1 : 0)))
+        return rt_explain(cudaErrorInvalidValue, "copy from %p to %p: the direction is not that of the pointers",
+                          copy->src, copy->dst);
+    cudaError_t error = check_span(copy->dst, copy->size);
+    return error == cudaSuccess ? check_span(copy->src, copy->size) : error;
 }
 
 static int copy(struct vgc_device *device, void *dst, const void *src, size_t size, bool to_device, bool from_device,
@@ -136,19 +162,14 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
                     uint32_t stream, bool detached)
 {
     struct vgc_device *opened = atomic_load(&device->device);
-    if (!kind_is_valid(kind))
-        return rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d; allowed: 0 to 4", (int)kind);
-    if (size == 0)
+    if (size == 0 && kind_is_valid(kind))
         return cudaSuccess;
-    if (dst == NULL || src == NULL)
-        return rt_explain(cudaErrorInvalidValue, "copy of %zu bytes from %p to %p", size, src, dst);
     bool to_device = rt_is_device_pointer(dst, kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice);
     bool from_device = rt_is_device_pointer(src, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice);
-    bool has_two_sides = has_two_sides_at(dst) || has_two_sides_at(src);
-    if (!has_two_sides && kind != cudaMemcpyDefault &&
-        kind != (enum cudaMemcpyKind)((from_device ? 2 : 0) + (to_device ? 1 : 0)))
-        return rt_explain(cudaErrorInvalidValue, "copy from %p to %p: the direction is not that of the pointers", src,
-                          dst);
+    const struct rt_copy asked = {dst, src, size, kind};
+    cudaError_t refused = check(&asked, to_device, from_device);
+    if (refused != cudaSuccess)
+        return refused;
     if (!to_device && !from_device) {
         cudaError_t error = rt_error(vgc_stream_synchronize(opened, stream));
         memmove(dst, src, size);
@@ -201,6 +222,7 @@ RT_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enu
 static cudaError_t fill(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
     struct rt_device *device;
+    struct rt_range range;
     struct rt_operation operation = {
         .kind = RT_FILL,
         .fill = {.dst = memory, .value = (uint8_t)value, .unit = 1, .width = bytes, .height = 1, .depth = 1}};
@@ -208,9 +230,11 @@ static cudaError_t fill(void *memory, int value, size_t bytes, cudaStream_t stre
     if (error != cudaSuccess || bytes == 0)
         return error;
     operation.fill.dst = (void *)(uintptr_t)rt_managed_variable_now(memory);
-    if (!rt_is_device_pointer(operation.fill.dst, true))
+    if (memory == NULL || !rt_is_device_pointer(operation.fill.dst, true))
         return rt_explain(cudaErrorInvalidValue, "cudaMemset() of host memory at %p", memory);
-    return rt_submit(device, stream, &operation);
+    operation.fill.is_unknown = !rt_find_range(operation.fill.dst, &range);
+    error = check_span(operation.fill.dst, bytes);
+    return error == cudaSuccess ? rt_submit(device, stream, &operation) : error;
 }
 
 RT_API cudaError_t cudaMemset(void *memory, int value, size_t bytes)

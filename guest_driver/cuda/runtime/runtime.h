@@ -268,6 +268,12 @@ cudaError_t rt_check_event(cudaEvent_t event);
 void rt_hold_event(cudaEvent_t event);
 void rt_drop_event(cudaEvent_t event);
 
+/* ---- functions.c ------------------------------------------------------------------------------ */
+
+/* Blocks that a multiprocessor's threads, registers and shared memory are enough for. */
+uint32_t rt_resident_blocks(const struct rt_device *device, const struct vgc_function_info *info, uint32_t threads,
+                            size_t dynamic);
+
 /* ---- submit.c: work for streams ---------------------------------------------------------------- */
 
 /* Work in the order of a stream is first described, then given to rt_submit(). A new kind needs its struct here
@@ -306,7 +312,8 @@ struct rt_fill { /* `depth` times `height` rows of `width` bytes */
     size_t width;
     size_t height;
     size_t depth;
-    size_t slice; /* bytes from one slice to the next */
+    size_t slice;    /* bytes from one slice to the next */
+    bool is_unknown; /* the address: a variable's, or nobody's, as only the host can tell; one line is waited for */
 };
 
 struct rt_host_function {

@@ -5,7 +5,7 @@
 #ifdef NDEBUG
 #define assert(expression) ((void)0)
 #else
-#define assert(expression) (static_cast<bool>(expression) ? (void)0 : __assert_fail(#expression, __FILE__, __LINE__, __func__))
+#define assert(expression) (static_cast<bool>(expression) ? (void)0 : __assert_fail(#expression, __FILE__, __LINE__, __PRETTY_FUNCTION__))
 #endif
 #else /* the guest's own */
 #include_next <assert.h>

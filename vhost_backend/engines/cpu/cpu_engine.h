@@ -390,7 +390,9 @@ void cpu_launch_finished(struct cpu_engine *engine, struct cpu_launch *launch);
 struct cpu_pe *cpu_current_pe(void);
 /* The calling thread is this PE from now on. */
 void cpu_set_current_pe(struct cpu_pe *pe);
-/* Says where the thread that runs on the PE is, in at most `size` bytes. */
+/* Position of the thread that runs on the PE, as far as it is known. */
+void cpu_locate(const struct cpu_pe *pe, uint32_t block[3], uint32_t thread[3]);
+/* Says where that thread is, in at most `size` bytes. */
 void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size);
 /* The warp of that thread, as far as it is known. */
 uint32_t cpu_warp_of(const struct cpu_pe *pe);

@@ -57,13 +57,14 @@ void cpu_fail_launch(struct cpu_pe *pe, enum vgc_status status, const char *form
     _longjmp(pe->leave_block, 1);
 }
 
+/* The text is that of CUDA: programs and their users look for it. */
 void __vgc_assert_fail(const char *expression, const char *file, unsigned line, const char *function)
 {
     struct cpu_pe *pe = cpu_current_pe();
-    char where[160];
-    cpu_describe(pe, where, sizeof(where));
-    cpu_fail_launch(pe, VGC_STATUS_ASSERT, "%s:%u: %s: assertion `%s' failed in %s", file, line, function, expression,
-                    where);
+    uint32_t block[3], thread[3];
+    cpu_locate(pe, block, thread);
+    cpu_fail_launch(pe, VGC_STATUS_ASSERT, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.",
+                    file, line, function, block[0], block[1], block[2], thread[0], thread[1], thread[2], expression);
 }
 
 void __vgc_trap(void)

@@ -123,6 +123,8 @@ static struct vgc_device_properties properties(void)
         .constant_bytes = 65536,
         .l2_bytes = l2_bytes > 0 && l2_bytes <= INT32_MAX ? (uint32_t)l2_bytes : 1 << 20,
         .clock_khz = 1000000,
+        .memory_clock_khz = 1600000, /* of one DDR4-3200 channel: programs divide by it and by the width */
+        .memory_bus_bits = 64,
         .copy_engines = 1,
         .double_ratio = 2,
     };

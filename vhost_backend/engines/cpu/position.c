@@ -46,15 +46,23 @@ static bool is_vague(const struct cpu_pe *pe)
     return (flags & VGC_SITE_KEEPS_NEIGHBOUR) != 0 || pe->last - pe->first > 1;
 }
 
+void cpu_locate(const struct cpu_pe *pe, uint32_t block[3], uint32_t thread[3])
+{
+    uint32_t width = pe->ctx.block_dim[0];
+    find_thread(pe, thread);
+    memcpy(block, pe->ctx.block_idx, sizeof(pe->ctx.block_idx));
+    block[0] += thread[0] / width;
+    thread[0] %= width;
+}
+
 void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size)
 {
-    const uint32_t *block = pe->ctx.block_idx, *dim = pe->ctx.block_dim;
-    uint32_t thread[3];
+    uint32_t block[3], thread[3];
     const struct cpu_launch *launch = pe->inner;
     const char *name = launch != NULL ? launch->kernel->name : "?";
-    find_thread(pe, thread);
-    snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)%s", name, block[0] + thread[0] / dim[0],
-             block[1], block[2], thread[0] % dim[0], thread[1], thread[2], is_vague(pe) ? " or one of the next" : "");
+    cpu_locate(pe, block, thread);
+    snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)%s", name, block[0], block[1], block[2],
+             thread[0], thread[1], thread[2], is_vague(pe) ? " or one of the next" : "");
 }
 
 uint32_t cpu_warp_of(const struct cpu_pe *pe)
