@@ -118,7 +118,8 @@ static cudaError_t add_work(struct rt_capture *capture, struct CUstream_st *stre
     struct CUgraphNode_st *node;
     if (operation->waits)
         return spoil(capture, cudaErrorStreamCaptureUnsupported, "work that the caller waits for in a captured stream");
-    if (operation->kind == RT_CALL || (operation->kind == RT_HOST_FUNCTION && operation->host.callback != NULL))
+    if (operation->kind == RT_CALL || operation->kind == RT_GRAPH ||
+        (operation->kind == RT_HOST_FUNCTION && operation->host.callback != NULL))
         return spoil(capture, cudaErrorStreamCaptureUnsupported, "a call that graphs cannot hold");
     cudaError_t error =
         rt_add_node(capture->graph, stream->tail.nodes, stream->tail.count, rt_node_type(operation), operation, &node);

@@ -62,7 +62,7 @@ static void keep_arguments(struct rt_launch *launch, void *room)
     struct vgc_param param;
     void **pointers = room;
     vgc_function_info(launch->loaded, &info);
-    char *block = (char *)(pointers + info.num_params);
+    char *block = memset(pointers + info.num_params, 0, info.param_bytes); /* graph_segments.c sends it as it is */
     for (uint32_t i = 0; i < info.num_params; i++) {
         (void)vgc_function_param(launch->loaded, i, &param);
         pointers[i] = block + param.offset;
@@ -182,6 +182,8 @@ static void end_item(struct rt_queue *queue, struct item *item)
     (void)pthread_mutex_unlock(&lock);
     if (item->operation != NULL && uses_event(item->operation))
         rt_drop_event(item->operation->event.event);
+    if (item->operation != NULL && item->operation->kind == RT_GRAPH)
+        rt_drop_sent(item->operation->graph);
     free(item->operation);
     free(item);
 }
@@ -297,6 +299,8 @@ static cudaError_t put_off(struct rt_device *device, struct CUstream_st *stream,
     struct rt_operation *kept = queue != NULL ? rt_keep(operation) : NULL;
     if (kept == NULL)
         return cudaErrorMemoryAllocation;
+    if (operation->kind == RT_GRAPH)
+        rt_hold_sent(operation->graph);
     if (uses_event(operation)) {
         rt_hold_event(operation->event.event);
         ticket = operation->event.event->wanted += operation->kind == RT_EVENT_RECORD;

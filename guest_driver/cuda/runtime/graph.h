@@ -7,6 +7,12 @@
 struct rt_graph_memory;
 struct rt_user_use;
 
+/* Node of a device's graph: in graph_segments.c. */
+struct rt_place {
+    size_t segment; /* 0: none */
+    uint32_t wire;
+};
+
 struct CUgraphNode_st {
     uint64_t magic;
     struct CUgraph_st *graph;
@@ -20,7 +26,11 @@ struct CUgraphNode_st {
     struct rt_graph_memory *memory; /* of nodes that allocate or free */
     struct CUgraphNode_st **after;  /* nodes that must be done before */
     size_t num_after;
-    size_t mark; /* scratch of walks */
+    size_t mark;           /* scratch of walks */
+    size_t place;          /* scratch: index in the graph */
+    struct rt_place begin; /* of a child graph */
+    struct rt_place end;
+    bool is_changed; /* in an executable graph, since its segments were made */
 };
 
 struct CUgraph_st {

@@ -121,6 +121,7 @@ enum cudaGraphNodeType rt_node_type(const struct rt_operation *operation)
     case RT_HOST_FUNCTION:
         return cudaGraphNodeTypeHost;
     case RT_CALL:
+    case RT_GRAPH:
         break;
     }
     return cudaGraphNodeTypeCount;

@@ -133,21 +133,6 @@ static bool kind_is_valid(enum cudaMemcpyKind kind)
     return (unsigned)kind <= cudaMemcpyDefault;
 }
 
-static cudaError_t check(const struct rt_copy *copy, bool to_device, bool from_device)
-{
-    if (!kind_is_valid(copy->kind))
-        return rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d; allowed: 0 to 4", (int)copy->kind);
-    if (copy->dst == NULL || copy->src == NULL)
-        return rt_explain(cudaErrorInvalidValue, "copy of %zu bytes from %p to %p", copy->size, copy->src, copy->dst);
-    bool has_two_sides = has_two_sides_at(copy->dst) || has_two_sides_at(copy->src);
-    if (!has_two_sides && copy->kind != cudaMemcpyDefault &&
-        copy->kind != (enum cudaMemcpyKind)((from_device ? 2 : 0) + (to_device ? 1 : 0)))
-        return rt_explain(cudaErrorInvalidValue, "copy from %p to %p: the direction is not that of the pointers",
-                          copy->src, copy->dst);
-    cudaError_t error = check_span(copy->dst, copy->size);
-    return error == cudaSuccess ? check_span(copy->src, copy->size) : error;
-}
-
 static int copy(struct vgc_device *device, void *dst, const void *src, size_t size, bool to_device, bool from_device,
                 uint32_t stream, struct vgc_job **job)
 {
@@ -158,20 +143,39 @@ static int copy(struct vgc_device *device, void *dst, const void *src, size_t si
     return vgc_copy_out(device, dst, (uint64_t)(uintptr_t)src, size, stream, job);
 }
 
+cudaError_t rt_check_copy(const struct rt_copy *copy, bool *to_device, bool *from_device)
+{
+    enum cudaMemcpyKind kind = copy->kind;
+    *to_device = *from_device = false;
+    if (!kind_is_valid(kind))
+        return rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d; allowed: 0 to 4", (int)kind);
+    if (copy->size == 0)
+        return cudaSuccess;
+    if (copy->dst == NULL || copy->src == NULL)
+        return rt_explain(cudaErrorInvalidValue, "copy of %zu bytes from %p to %p", copy->size, copy->src, copy->dst);
+    *to_device = rt_is_device_pointer(copy->dst, kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice);
+    *from_device = rt_is_device_pointer(copy->src, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice);
+    bool has_two_sides = has_two_sides_at(copy->dst) || has_two_sides_at(copy->src);
+    if (!has_two_sides && kind != cudaMemcpyDefault &&
+        kind != (enum cudaMemcpyKind)((*from_device ? 2 : 0) + (*to_device ? 1 : 0)))
+        return rt_explain(cudaErrorInvalidValue, "copy from %p to %p: the direction is not that of the pointers",
+                          copy->src, copy->dst);
+    cudaError_t error = check_span(copy->dst, copy->size);
+    return error == cudaSuccess ? check_span(copy->src, copy->size) : error;
+}
+
 cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
                     uint32_t stream, bool detached)
 {
     struct vgc_device *opened = atomic_load(&device->device);
-    if (size == 0 && kind_is_valid(kind))
-        return cudaSuccess;
-    bool to_device = rt_is_device_pointer(dst, kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice);
-    bool from_device = rt_is_device_pointer(src, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice);
-    const struct rt_copy asked = {dst, src, size, kind};
-    cudaError_t refused = check(&asked, to_device, from_device);
-    if (refused != cudaSuccess)
-        return refused;
+    const struct rt_copy sides = {dst, src, size, kind};
+    bool to_device;
+    bool from_device;
+    cudaError_t error = rt_check_copy(&sides, &to_device, &from_device);
+    if (error != cudaSuccess || size == 0)
+        return error;
     if (!to_device && !from_device) {
-        cudaError_t error = rt_error(vgc_stream_synchronize(opened, stream));
+        error = rt_error(vgc_stream_synchronize(opened, stream));
         memmove(dst, src, size);
         return error;
     }
@@ -179,7 +183,7 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
         return rt_copy_apart(device, dst, src, size, kind, stream, to_device, from_device);
     bool is_shown = !to_device && rt_is_shadowed();
     detached = detached && !is_shown;
-    cudaError_t error = rt_managed_enter_span(device, dst, size, true, stream);
+    error = rt_managed_enter_span(device, dst, size, true, stream);
     cudaError_t moved = rt_managed_enter_span(device, src, size, false, stream);
     error = error != cudaSuccess ? error : moved;
     if (error == cudaSuccess)

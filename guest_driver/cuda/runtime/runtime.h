@@ -235,6 +235,12 @@ void rt_forget_captures(cudaEvent_t event);
 /* The stream is about to go. */
 void rt_end_captures_of(struct CUstream_st *stream);
 
+/* ---- graph_segments.c --------------------------------------------------------------------------- */
+
+struct rt_sent_graph;
+void rt_hold_sent(struct rt_sent_graph *sent);
+void rt_drop_sent(struct rt_sent_graph *sent);
+
 /* ---- graph_memory.c ----------------------------------------------------------------------------- */
 
 /* Was the memory allocated by a graph? Then it stays until the graph goes, even if the program frees it. */
@@ -287,6 +293,7 @@ enum rt_operation_kind {
     RT_EVENT_WAIT,
     RT_HOST_FUNCTION,
     RT_CALL,
+    RT_GRAPH,
 };
 
 struct rt_launch {
@@ -330,6 +337,12 @@ struct rt_call {
     size_t size;
 };
 
+/* Part of an executable graph on the device (graph_segments.c). */
+struct rt_sent_graph {
+    _Atomic uint32_t users; /* the executable graph, and launches that are put off */
+    struct vgc_graph *graph;
+};
+
 struct rt_operation {
     enum rt_operation_kind kind;
     bool waits; /* the caller waits for it: cudaMemcpy() and others without "Async" */
@@ -344,6 +357,7 @@ struct rt_operation {
         } event;
         struct rt_host_function host;
         struct rt_call call;
+        struct rt_sent_graph *graph;
     };
 };
 
@@ -397,6 +411,8 @@ cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer);
 cudaError_t rt_free(const struct rt_range *range);
 /* Does the pointer lie in device memory? For an address that this runtime does not know, `otherwise`. */
 bool rt_is_device_pointer(const void *pointer, bool otherwise);
+/* Checks a copy, and finds which of its sides are on a device. */
+cudaError_t rt_check_copy(const struct rt_copy *copy, bool *to_device, bool *from_device);
 /* One copy in a stream of the device, `kind` as in cudaMemcpy(). Waits for it, unless `detached`. */
 cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
                     uint32_t stream, bool detached);

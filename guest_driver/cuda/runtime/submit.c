@@ -21,6 +21,8 @@ static cudaError_t issue(struct rt_device *device, const struct rt_operation *op
         return cudaErrorUnknown;
     case RT_CALL:
         return operation->call.call(device, operation->call.data, number);
+    case RT_GRAPH:
+        return rt_fault(device, rt_error(vgc_graph_launch(operation->graph->graph, number, VGC_DETACHED)));
     }
     return cudaErrorUnknown;
 }

@@ -176,7 +176,7 @@ int vgc_graph_launch(struct vgc_graph *graph, uint32_t stream, struct vgc_job **
     struct vgc_body_graph body = {.graph = graph->id};
     int result = vgc_check_epoch(graph->device, graph->epoch, "the graph");
     if (result == VGC_OK)
-        result = vgc_message_begin(&message, graph->device, VGC_OP_GRAPH_LAUNCH, stream, job == NULL);
+        result = vgc_message_begin(&message, graph->device, VGC_OP_GRAPH_LAUNCH, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
     (void)vgc_message_put(&message, &body, sizeof(body));

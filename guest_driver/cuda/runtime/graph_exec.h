@@ -1,0 +1,49 @@
+/* Executable graphs: what their files share. */
+#ifndef VGC_CUDART_GRAPH_EXEC_H
+#define VGC_CUDART_GRAPH_EXEC_H
+
+#include "graph.h"
+
+enum rt_step_kind { RT_STEP_NODE, RT_STEP_ENTER, RT_STEP_LEAVE }; /* the last two are the ends of a child graph */
+
+struct rt_step {
+    enum rt_step_kind kind;
+    struct CUgraphNode_st *node;
+    const struct CUgraphNode_st *parent; /* the node whose child graph this node is in, or NULL */
+};
+
+/* Steps that one request launches or, with `sent` NULL, that are submitted one by one. */
+struct rt_segment {
+    size_t first;
+    size_t end;
+    struct rt_sent_graph *sent;
+};
+
+struct CUgraphExec_st {
+    uint64_t magic;
+    struct rt_device *device;
+    uint32_t epoch;
+    struct CUgraph_st *graph; /* a clone: the nodes' `original` are those that the program knows */
+    struct rt_step *steps;    /* all nodes, those of child graphs among them, in an order that the edges allow */
+    size_t num_steps;
+    struct rt_segment *segments; /* all steps */
+    size_t num_segments;
+    bool is_changed; /* since the segments were made */
+    unsigned long long flags;
+    pthread_mutex_t mutex;          /* of launches: one after the other */
+    cudaEvent_t last_event;         /* behind the last launch: the next one waits for it in other streams */
+    bool has_event;                 /* it is recorded; else all of the launch is in `last_number` */
+    unsigned long long last_stream; /* its id */
+    uint32_t last_number;           /* of the device's stream */
+    bool is_launched;
+};
+
+/* graph_exec.c */
+cudaError_t rt_check_exec(const struct CUgraphExec_st *exec);
+
+/* graph_segments.c */
+/* Divides the steps into segments, and sends what is new or has changed to the device. False: no memory. */
+bool rt_make_segments(struct CUgraphExec_st *exec);
+void rt_free_segments(struct CUgraphExec_st *exec);
+
+#endif
