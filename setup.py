@@ -17,6 +17,7 @@ OPTIONAL: Final = {
     "CPU engine's compiler": "the engine 'cpu' cannot compile; it takes clang++-19, llvm-19-dev, libclang-19-dev, liblld-19-dev, lld-19, zlib1g-dev, libzstd-dev and libclang-rt-19-dev",
     "guest library": "programs in guests cannot use libvgc; it takes make",
     "guest's CUDA runtime": "CUDA programs in guests have no libcudart; it takes make",
+    "guest's CUDA driver library": "CUDA programs in guests cannot link -lcuda; it takes make",
     "guest's CUDA compiler": "guests cannot compile CUDA programs; it takes make and g++",
 }
 """Parts that an installation can do without, and what it lacks without them."""

@@ -111,6 +111,12 @@ PARTS: Final = (
         ("guest_driver/cuda/build/toolkit/lib64/libcudart.so.12",),
     ),
     Part(
+        "guest's CUDA driver library",
+        "guest_driver/cuda/driver",
+        ("guest_driver/cuda/driver", "kernels/cpu/include"),
+        ("guest_driver/cuda/build/toolkit/lib64/libcuda.so.1", "guest_driver/cuda/build/toolkit/lib64/libcuda.so"),
+    ),
+    Part(
         "guest's CUDA compiler",
         "guest_driver/cuda/mynvcc",
         (

@@ -87,7 +87,7 @@ class CudaProgram:
         """The program's flags, and where this machine has headers that a guest's user would install."""
         yield from self.flags
         if "cccl" in self.needs and (found := cccl()):
-            yield f"-isystem{found.folder}"
+            yield f"-I{found.folder}"
 
     def build(self, folder: Path) -> Path:
         """Builds the program in `folder`, which is created.

@@ -303,7 +303,9 @@ typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 typedef void (*CUhostFn)(void *data);
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 CUresult cuInit(unsigned int flags);
 CUresult cuDriverGetVersion(int *version);
 CUresult cuGetErrorString(CUresult error, const char **text);
@@ -427,5 +429,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr memory);
 CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resources, CUstream stream);
 CUresult cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resources, CUstream stream);
 CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource);
+#ifdef __cplusplus
 }
+#endif
 #include "vgc_driver_api.h"

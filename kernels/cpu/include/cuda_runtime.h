@@ -11,6 +11,16 @@
 #define __CUDACC_VER_MINOR__ 6
 #define __CUDACC_VER_BUILD__ 20
 #define CUDART_VERSION 12060
+/* Neither the release nor the architecture is part of the names of CUB and Thrust: the guest's compiler and all engines give
+ * a kernel the same name (the CUDA engine defines the same macros). */
+#ifndef CUB_DISABLE_NAMESPACE_MAGIC
+#define CUB_DISABLE_NAMESPACE_MAGIC 1
+#define CUB_IGNORE_NAMESPACE_MAGIC_ERROR 1
+#endif
+#ifndef THRUST_DISABLE_ABI_NAMESPACE
+#define THRUST_DISABLE_ABI_NAMESPACE 1
+#define THRUST_IGNORE_ABI_NAMESPACE_ERROR 1
+#endif
 #ifdef __VGC_HOST_HALF__
 #define __CUDA_ARCH_LIST__ 800
 #else
@@ -34,6 +44,7 @@
 #endif
 #include "vgc_std.h"
 #ifdef __VGC_HOST_HALF__
+#include "vgc_hosted.h"
 #include "vgc_host_math.h"
 #include "vgc_texture.h"
 #include "vgc_surface.h"

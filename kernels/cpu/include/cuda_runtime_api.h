@@ -405,7 +405,12 @@ template <class T>
 cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, T function, size_t shared = 0, int limit = 0,
                                                         unsigned int flags = 0);
 template <class Shared, class T>
-cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *minGridSize, int *blockSize, T function, Shared sharedOf, int limit = 0);
+cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *minGridSize, int *blockSize, T function, Shared sharedOf, int limit = 0)
+#if defined(__CUDACC__) && !defined(__VGC_HOST_HALF__) /* never called: a function of a lambda's type is to have a body */
+{ return cudaErrorNotSupported; }
+#else
+;
+#endif
 template <class T> cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, T *function, int blocks, int blockSize);
 template <class T> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, T *function, const cudaLaunchConfig_t *config);
 template <class T> cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, T *function, const cudaLaunchConfig_t *config);

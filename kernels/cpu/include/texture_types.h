@@ -106,21 +106,21 @@ struct surfaceReference {
 };
 #ifdef __cplusplus
 #ifdef __CUDACC__
-#define __VGC_BUILTIN(kind) __attribute__((device_builtin_##kind##_type))
-#else /* the host's compiler */
-#define __VGC_BUILTIN(kind)
+#define __VGC_REFERENCE(kind) __attribute__((device_builtin_##kind##_type))
+#else
+#define __VGC_REFERENCE(kind)
 #endif
 template <class T, int dimensions = cudaTextureType1D, enum cudaTextureReadMode mode = cudaReadModeElementType>
-struct __VGC_BUILTIN(texture) texture : textureReference {
+struct __VGC_REFERENCE(texture) texture : textureReference {
     __host__ __device__ constexpr texture(int normalised = 0, enum cudaTextureFilterMode filter = cudaFilterModePoint,
                                           enum cudaTextureAddressMode address = cudaAddressModeClamp, cudaChannelFormatDesc desc = {})
         : textureReference{{0}, normalised, filter, {address, address, address}, desc, 0, 0, cudaFilterModePoint, 0, 0, 0, 0} {}
 };
 template <class T, int dimensions = cudaSurfaceType1D>
-struct __VGC_BUILTIN(surface) surface : surfaceReference {
+struct __VGC_REFERENCE(surface) surface : surfaceReference {
     __host__ __device__ constexpr surface() : surfaceReference{{0}, {}} {}
 };
-#undef __VGC_BUILTIN
+#undef __VGC_REFERENCE
 
 /* cudaCreateChannelDesc<T>() */
 #define __VGC_CHANNELS(type, name, kind)                                                                                               \

@@ -10,7 +10,9 @@
 #else
 #define __global__ __attribute__((global)) __attribute__((annotate("vgc.kernel")))
 #endif
-#ifdef __VGC_HOST_HALF__
+#if defined(__VGC_SHARED_CLASSES__) /* the attribute refuses libcu++'s classes, as cuda::barrier; this, constructors of devices */
+#define __shared__ thread_local
+#elif defined(__VGC_HOST_HALF__)
 #define __shared__ __attribute__((shared))
 #else
 #define __shared__ __attribute__((shared)) __attribute__((vgc_shared))

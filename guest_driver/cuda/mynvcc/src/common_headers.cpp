@@ -1,4 +1,5 @@
 #include "flatten.h"
+#include "process.h"
 
 #include <algorithm>
 #include <cstring>
@@ -188,18 +189,43 @@ const char *const COMMON[] = {
     "wctype.h",
 };
 
-/// Folders of the header-only libraries that come with CUDA.
-const char *const LIBRARIES[] = {"cub/", "cuda/", "nv/", "thrust/"};
+/// A folder of the header-only libraries that come with CUDA, and a header that each release has in it.
+struct Library {
+    const char *folder, *header;
+};
+const Library LIBRARIES[] = {
+    {"cub/", "cub/cub.cuh"},
+    {"cuda/", "cuda/std/version"},
+    {"nv/", "nv/target"},
+    {"thrust/", "thrust/version.h"},
+};
+
+const Library *library_of(const std::string &name)
+{
+    for (const Library &library : LIBRARIES)
+        if (starts_with(name, library.folder))
+            return &library;
+    return nullptr;
+}
 
 } // namespace
 
 bool is_common_header(const std::string &name)
 {
     const auto before = [](const char *a, const char *b) { return strcmp(a, b) < 0; };
-    if (std::binary_search(std::begin(COMMON), std::end(COMMON), name.c_str(), before))
-        return true;
-    return std::any_of(std::begin(LIBRARIES), std::end(LIBRARIES),
-                       [&](const char *folder) { return name.compare(0, strlen(folder), folder) == 0; });
+    return std::binary_search(std::begin(COMMON), std::end(COMMON), name.c_str(), before);
+}
+
+bool is_library_name(const std::string &name)
+{
+    return library_of(name) != nullptr;
+}
+
+bool is_library_header(const std::string &name, const std::string &path)
+{
+    const Library *const library = library_of(name);
+    return library != nullptr && ends_with(path, "/" + name) &&
+           exists(path.substr(0, path.size() - name.size()) + library->header);
 }
 
 } // namespace mynvcc

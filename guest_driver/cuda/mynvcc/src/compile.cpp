@@ -89,7 +89,26 @@ Words Compiler::cuda_command() const
     words.push_back("-std=" + (standard == "c++03" ? "gnu++11" : standard)); // the headers need C++11
     append(words, options.macros);
     append(words, options.includes);
+    if (!toolkit.cccl.empty())
+        append(words, {"-isystem", toolkit.cccl});
     return words;
+}
+
+/// Says where a header comes from that the source includes and that clang did not find, if it is a library's.
+void Compiler::explain_missing_headers(const Input &input) const
+{
+    const std::string list = work.file(stem_of(input.path) + ".headers.d");
+    Words words = cuda_command();
+    append(words, {"-w", "-M", "-MG", input.path, "-o", list});
+    try {
+        options.shell.run(words);
+    } catch (const Failure &) {
+        return; // for another reason, which clang has said
+    }
+    for (const std::string &line : split(read_file(list), '\n'))
+        for (const std::string &name : split(line, ' '))
+            if (is_library_name(name))
+                fail(name + ": not found; " + CCCL_HINT);
 }
 
 Words Compiler::command(const Input &input) const
@@ -116,6 +135,8 @@ Words Compiler::command(const Input &input) const
         append(words, options.macros);
         append(words, options.includes);
         append(words, {"-isystem", toolkit.top + "/include"});
+        if (!toolkit.cccl.empty())
+            append(words, {"-isystem", toolkit.cccl});
     }
     append(words, options.host);
     return words;
@@ -142,10 +163,15 @@ std::string Compiler::blob_of(const Input &input) const
                    "-frewrite-includes", input.path});
     const std::string architecture = options.architectures.empty() ? "compute_80" : options.architectures.back();
     options.shell.note("device code of " + input.path + " --arch " + architecture);
-    options.shell.run_into(rewritten, words);
+    try {
+        options.shell.run_into(rewritten, words);
+    } catch (const Failure &) {
+        explain_missing_headers(input);
+        throw;
+    }
     if (options.shell.is_dry)
         return blob;
-    const std::string content = blob_text(options, input.path, flatten(read_file(rewritten), toolkit.top + "/include"));
+    const std::string content = blob_text(options, input.path, flatten(read_text(rewritten), toolkit.top + "/include"));
     write_file(blob, content);
     if (options.is_checked)
         check_device_code(toolkit.top, content);
@@ -197,7 +223,9 @@ void Compiler::make_object(const Input &input, const std::string &output) const
     const std::string blob = is_cuda ? blob_of(input) : "";
     const std::string text = is_cuda ? read_file(options.shell.is_dry ? input.path : blob) : "";
     const bool is_managed = text.find("__managed__") != std::string::npos;
-    const Words base = is_managed ? managed_command(input) : command(input);
+    Words base = is_managed ? managed_command(input) : command(input);
+    if (is_cuda && text.find("#include <cuda/") != std::string::npos)
+        base.push_back("-D__VGC_SHARED_CLASSES__=1"); // vgc_builtins.h
     const Words more = is_cuda ? Words{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", blob} : Words{};
     if (is_cuda && !options.shell.is_dry && has_spaced_brackets(text)) {
         make_joined_object(input, base, more, output);
@@ -219,6 +247,18 @@ void Compiler::make_device_code(const Input &input, const std::string &output) c
     const std::string blob = blob_of(input);
     if (!options.shell.is_dry)
         write_file(output, read_file(blob));
+}
+
+void Compiler::make_host_code(const Input &input, const std::string &output) const
+{
+    if (language_of(input) != Language::cuda)
+        fail("'" + input.path + "' is no CUDA source");
+    preprocess(input, output);
+    if (!options.shell.is_dry)
+        write_file(output,
+                   "static_assert(sizeof(char) == 2, \"mynvcc -cuda has written this to be read: compile its source "
+                   "with mynvcc -c\");\n" +
+                       read_file(output));
 }
 
 void Compiler::preprocess(const Input &input, const std::string &output) const

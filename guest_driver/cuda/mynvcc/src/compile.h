@@ -20,6 +20,8 @@ class Compiler
     void make_object(const Input &input, const std::string &output) const;
     /// Writes the container of a CUDA source's device code.
     void make_device_code(const Input &input, const std::string &output) const;
+    /// Writes the preprocessed host code of a CUDA source; compilers refuse it, as launches would be lost.
+    void make_host_code(const Input &input, const std::string &output) const;
     /// Preprocesses a source to `output`, or to standard output if that is "".
     void preprocess(const Input &input, const std::string &output) const;
     /// Prints a rule for make.
@@ -30,6 +32,7 @@ class Compiler
     Words managed_command(const Input &input) const;
     Words cuda_command() const;
     Words device_macros() const;
+    void explain_missing_headers(const Input &input) const;
     std::string blob_of(const Input &input) const;
     void make_joined_object(const Input &input, const Words &base, const Words &more, const std::string &output) const;
     Words dependency_words(const std::string &output) const;

@@ -16,6 +16,8 @@
 #include "flatten.h"
 #include "process.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace mynvcc
@@ -61,6 +63,15 @@ std::string included_name(const std::string &directive)
     return close == std::string::npos ? "" : directive.substr(open, close - open + 1);
 }
 
+/// Release of CUDA's header-only libraries.
+struct Release {
+    /// That tells it; "" as long as none does.
+    std::string macro;
+    unsigned value = 0;
+    /// Releases of which only what stands behind this differs name their kernels alike.
+    unsigned unit = 1;
+};
+
 class Flattener
 {
   public:
@@ -75,7 +86,10 @@ class Flattener
     void take_condition();
     void take_marker(const LineMarker &marker, const std::string &line);
     void settle();
-    bool is_put_back(const LineMarker &marker) const;
+    bool is_put_back(const LineMarker &marker);
+    bool is_known_elsewhere() const;
+    void note_release(const std::string &line);
+    void check_release();
     void write(const std::string &line)
     {
         if (skipped == 0)
@@ -87,24 +101,77 @@ class Flattener
     size_t at = 0;
     /// Name that the last directive included, until the marker behind it says what came of it.
     std::string pending;
+    /// Paths of the program's headers that have a library's name, as cuda/kernels.h.
+    std::vector<std::string> own;
+    Release release;
+    bool is_release_checked = false;
     /// Files that are open below, and from which of them on nothing is written (0: all of it is).
     size_t depth = 0, skipped = 0;
 };
 
-bool Flattener::is_put_back(const LineMarker &marker) const
+/// The name of the last directive, without brackets or quotes.
+std::string bare(const std::string &name)
 {
-    if (starts_with(marker.file, folder + "/"))
+    return name.size() > 2 ? name.substr(1, name.size() - 2) : "";
+}
+
+bool Flattener::is_put_back(const LineMarker &marker)
+{
+    const std::string name = bare(pending);
+    if (starts_with(marker.file, folder + "/") || is_library_header(name, marker.file))
         return true;
-    return marker.is_system && pending.size() > 2 && is_common_header(pending.substr(1, pending.size() - 2));
+    if (is_library_name(name))
+        own.push_back(marker.file);
+    return marker.is_system && is_common_header(name);
+}
+
+bool Flattener::is_known_elsewhere() const
+{
+    const std::string name = bare(pending);
+    const auto is_it = [&](const std::string &path) { return ends_with(path, "/" + name) || path == name; };
+    return is_common_header(name) || (is_library_name(name) && std::none_of(own.begin(), own.end(), is_it));
 }
 
 /// The last directive's header was not gone into, as it was included before: by a header that is not the same
 /// elsewhere, maybe.
 void Flattener::settle()
 {
-    if (pending.size() > 2 && is_common_header(pending.substr(1, pending.size() - 2)))
-        write("#include <" + pending.substr(1, pending.size() - 2) + ">");
+    if (!pending.empty() && is_known_elsewhere())
+        write("#include <" + bare(pending) + ">");
     pending.clear();
+}
+
+/// Reads the libraries' release off their own definition of it.
+void Flattener::note_release(const std::string &line)
+{
+    static const std::pair<const char *, unsigned> macros[] = {{"CCCL_VERSION", 1000}, {"THRUST_VERSION", 100}};
+    if (is_release_checked || !starts_with(line, "#"))
+        return;
+    const size_t define = line.find_first_not_of(" \t", 1);
+    if (define == std::string::npos || line.compare(define, 7, "define ") != 0)
+        return;
+    const size_t name = line.find_first_not_of(" \t", define + 7), end = line.find_first_of(" \t", name);
+    if (end == std::string::npos)
+        return;
+    for (const auto &[macro, unit] : macros)
+        if (line.compare(name, end - name, macro) == 0 && unit >= release.unit)
+            release = {macro, static_cast<unsigned>(strtoul(line.c_str() + end, nullptr, 10)), unit};
+}
+
+/// Has the device's compiler refuse another release: its kernels may have other names, and parameters.
+void Flattener::check_release()
+{
+    if (is_release_checked || release.macro.empty() || release.value == 0)
+        return;
+    is_release_checked = true;
+    const std::string wanted = std::to_string(release.value / release.unit);
+    write("#if !defined(" + release.macro + ") || " + release.macro + " / " + std::to_string(release.unit) +
+          " != " + wanted);
+    write("#error \"CUB, Thrust and libcu++ of the guest, which this program was built with (" + release.macro + " " +
+          std::to_string(release.value) +
+          "), are of another release than the host's: install the host's in the "
+          "guest (pip install nvidia-cuda-cccl==...) and build again\"");
+    write("#endif");
 }
 
 void Flattener::take_include()
@@ -141,7 +208,7 @@ void Flattener::take_marker(const LineMarker &marker, const std::string &line)
         depth++;
         if (skipped == 0 && is_put_back(marker)) {
             if (!pending.empty())
-                write("#include <" + pending.substr(1, pending.size() - 2) + ">");
+                write("#include <" + bare(pending) + ">");
             skipped = depth;
         }
         pending.clear();
@@ -153,8 +220,10 @@ void Flattener::take_marker(const LineMarker &marker, const std::string &line)
         return;
     }
     const bool was_written = skipped == 0 && depth > 0;
-    if (skipped == depth)
+    if (skipped == depth) {
         skipped = 0;
+        check_release();
+    }
     depth -= depth > 0;
     // nothing can be left that was not entered
     write(was_written ? line : line.substr(0, line.rfind('"') + 1) + (marker.is_system ? " 3" : ""));
@@ -170,6 +239,8 @@ std::string Flattener::run()
             continue;
         }
         settle();
+        if (skipped > 0)
+            note_release(line);
         if (starts_with(line, "#if") && is_note(line, "disabled"))
             take_condition();
         else if (starts_with(line, "#if") && is_note(line, "expanded"))

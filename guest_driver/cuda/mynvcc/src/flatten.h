@@ -10,7 +10,11 @@ namespace mynvcc
 /// header-only libraries), become `#include` lines again; conditions that clang has evaluated become conditions again.
 std::string flatten(const std::string &rewritten, const std::string &cuda_headers);
 
-/// True for headers of C, C++ and POSIX, and of CUDA's header-only libraries.
+/// True for headers of C, C++ and POSIX.
 bool is_common_header(const std::string &name);
+/// True for names that CUDA's header-only libraries have (CUB, Thrust, libcu++); a program's own header may, too.
+bool is_library_name(const std::string &name);
+/// True for a header of these libraries, wherever they are: by the name that it is included with, and its path.
+bool is_library_header(const std::string &name, const std::string &path);
 
 } // namespace mynvcc

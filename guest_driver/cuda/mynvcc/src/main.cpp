@@ -77,6 +77,9 @@ void Driver::make_each()
         case Phase::preprocess:
             compiler.preprocess(input, options.output);
             break;
+        case Phase::host_code:
+            compiler.make_host_code(input, output_of(input, ".cu.cpp.ii"));
+            break;
         case Phase::dependencies:
             compiler.print_dependencies(input, options.output);
             break;

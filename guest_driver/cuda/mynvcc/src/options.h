@@ -6,7 +6,7 @@ namespace mynvcc
 {
 
 /// What is made of the inputs; the last of these on the command line counts.
-enum class Phase { link, object, device_link, preprocess, dependencies, device_code, library };
+enum class Phase { link, object, device_link, preprocess, dependencies, device_code, host_code, library };
 
 struct Input {
     std::string path;

@@ -121,6 +121,17 @@ std::string read_file(const std::string &path)
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::string read_text(const std::string &path)
+{
+    std::string text = read_file(path);
+    size_t end = 0;
+    for (size_t at = 0; at < text.size(); at++)
+        if (text[at] != '\r' || at + 1 == text.size() || text[at + 1] != '\n')
+            text[end++] = text[at];
+    text.resize(end);
+    return text;
+}
+
 void write_file(const std::string &path, const std::string &content)
 {
     std::ofstream file(path, std::ios::binary);

@@ -50,6 +50,8 @@ class WorkFolder
 };
 
 std::string read_file(const std::string &path);
+/// The content of a text file, with line ends as Unix has them.
+std::string read_text(const std::string &path);
 void write_file(const std::string &path, const std::string &content);
 bool exists(const std::string &path);
 /// The path of a program on PATH, or "".

@@ -1,5 +1,6 @@
 #include "toolkit.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -46,7 +47,56 @@ std::string host_compiler_of(const std::string &value)
     return name == "cc" ? folder + "c++" : value;
 }
 
+/// The libraries' folders under what Python installs packages in: wheels since CUDA 13, and earlier ones.
+Words folders_of_wheels(const std::string &packages)
+{
+    Words folders;
+    std::error_code error;
+    for (const auto &entry : std::filesystem::directory_iterator(packages + "/nvidia", error))
+        if (starts_with(entry.path().filename().string(), "cu1"))
+            folders.push_back(entry.path().string() + "/include/cccl");
+    std::sort(folders.rbegin(), folders.rend());
+    folders.push_back(packages + "/nvidia/cuda_cccl/include");
+    return folders;
+}
+
+/// Where Python's packages may be, the user's own first.
+Words folders_of_packages()
+{
+    Words folders;
+    for (const char *variable : {"VIRTUAL_ENV", "HOME", ""}) {
+        const char *const value = *variable != 0 ? getenv(variable) : "/usr";
+        if (value == nullptr || *value == 0)
+            continue;
+        const bool is_home = std::string(variable) == "HOME";
+        for (const char *lib : {"/local/lib", "/lib"}) {
+            const std::string base = value + std::string(is_home ? "/.local/lib" : lib);
+            std::error_code error;
+            for (const auto &entry : std::filesystem::directory_iterator(base, error))
+                if (starts_with(entry.path().filename().string(), "python3"))
+                    for (const char *packages : {"/site-packages", "/dist-packages"})
+                        folders.push_back(entry.path().string() + packages);
+        }
+    }
+    return folders;
+}
+
+/// Those of the toolkit come first, then Python's; a distribution's are where clang looks anyway.
+std::string find_cccl(const std::string &top)
+{
+    Words folders = {top + "/include/cccl"};
+    for (const std::string &packages : folders_of_packages())
+        for (const std::string &folder : folders_of_wheels(packages))
+            folders.push_back(folder);
+    for (const std::string &folder : folders)
+        if (exists(folder + "/thrust/version.h"))
+            return folder;
+    return "";
+}
+
 } // namespace
+
+const char CCCL_HINT[] = "pip install nvidia-cuda-cccl";
 
 std::string find_top()
 {
@@ -66,6 +116,7 @@ Toolkit find_toolkit(const std::string &host_compiler)
     toolkit.clang = c_compiler_of(toolkit.clangxx);
     toolkit.cxx = host.empty() ? toolkit.clangxx : host;
     toolkit.cc = c_compiler_of(toolkit.cxx);
+    toolkit.cccl = find_cccl(toolkit.top);
     return toolkit;
 }
 

@@ -12,7 +12,12 @@ struct Toolkit {
     std::string clangxx, clang;
     /// Compilers of files without CUDA, and linker: the same, unless -ccbin names others.
     std::string cxx, cc;
+    /// Folder of CUB, Thrust and libcu++, which do not come with the toolkit; "" if they were not found.
+    std::string cccl;
 };
+
+/// How to get them.
+extern const char CCCL_HINT[];
 
 /// Finds the toolkit and a clang that can compile CUDA. `host_compiler` is the value of -ccbin, or "".
 Toolkit find_toolkit(const std::string &host_compiler);
