@@ -128,6 +128,21 @@ PARTS: Final = (
         ),
         ("guest_driver/cuda/build/toolkit/bin/mynvcc", "guest_driver/cuda/build/toolkit/include/vgc_host_api.h"),
     ),
+    Part(
+        "guest's CUDA libraries",
+        "guest_driver/cuda/libraries",
+        (
+            "guest_driver/cuda/libraries",
+            "guest_driver/cuda/mynvcc",
+            "guest_driver/cuda/include",
+            "guest_driver/cuda/runtime",
+            "kernels/cpu/include",
+        ),
+        (
+            "guest_driver/cuda/build/toolkit/lib64/libcufft.so",
+            "guest_driver/cuda/build/toolkit/include/cufft.h",
+        ),
+    ),
 )
 
 

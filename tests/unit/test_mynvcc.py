@@ -115,6 +115,23 @@ def test_conditions_about_files_are_not(toolkit: Toolkit) -> None:
     assert compile_image(text + "#ifdef none\n#error\n#endif\n")
 
 
+def test_conditions_that_are_never_true_keep_their_brackets(toolkit: Toolkit) -> None:
+    toolkit.write(
+        main_cu="#if 0\nnothing\n#endif\n#if 0\nnothing\n#else\nint main() {}\n#endif\n__global__ void kernel() {}\n"
+    )
+    toolkit.build("main.cu")
+    assert compile_image(toolkit.text())
+
+
+def test_headers_of_libraries_travel_with_the_text(toolkit: Toolkit) -> None:
+    toolkit.write(main_cu="#include <cufft.h>\n__global__ void kernel(cufftComplex *x) { x->x = 0; }\nint main() {}\n")
+    toolkit.build("main.cu")
+    text = toolkit.text()
+    assert "typedef cuComplex cufftComplex;" in text
+    assert "#include <cuComplex.h>" in text
+    assert compile_image(text)
+
+
 def test_options_travel_with_the_text(toolkit: Toolkit) -> None:
     toolkit.write(main_cu="__global__ void kernel() {}\nint main() {}\n")
     toolkit.build("-std=c++14", "-DNAME=a b", "-UNDEBUG", "-O3", "--use_fast_math", "-Xptxas", "-v", "main.cu")

@@ -208,7 +208,20 @@ const Library *library_of(const std::string &name)
     return nullptr;
 }
 
+/// How the names of the libraries' headers begin. cuRAND's are not among them: its device functions are everywhere.
+const char *const HOST_LIBRARIES[] = {"cublas", "cufft", "cusolver", "cusparse", "library_types.h"};
+
+bool begins_with_one_of(const std::string &name, const char *const *first, const char *const *last)
+{
+    return std::any_of(first, last, [&](const char *start) { return name.compare(0, strlen(start), start) == 0; });
+}
+
 } // namespace
+
+bool is_host_library_header(const std::string &name)
+{
+    return begins_with_one_of(name, std::begin(HOST_LIBRARIES), std::end(HOST_LIBRARIES));
+}
 
 bool is_common_header(const std::string &name)
 {

@@ -118,7 +118,9 @@ std::string bare(const std::string &name)
 bool Flattener::is_put_back(const LineMarker &marker)
 {
     const std::string name = bare(pending);
-    if (starts_with(marker.file, folder + "/") || is_library_header(name, marker.file))
+    if (starts_with(marker.file, folder + "/"))
+        return !is_host_library_header(marker.file.substr(folder.size() + 1));
+    if (is_library_header(name, marker.file))
         return true;
     if (is_library_name(name))
         own.push_back(marker.file);
@@ -190,8 +192,8 @@ void Flattener::take_condition()
     std::vector<std::string> block;
     for (at++; at < lines.size() && !is_note(lines[at], "disabled"); at++)
         block.push_back(lines[at]);
-    block.pop_back();                          // its own #endif
-    if (!block.empty() && block[0] == "#if 0") // in whose place an #elif stands
+    block.pop_back();                            // its own #endif
+    if (block.size() > 1 && block[0] == "#if 0") // in whose place an #elif stands
         block.erase(block.begin());
     std::string condition;
     for (const std::string &line : block)

@@ -17,4 +17,7 @@ bool is_library_name(const std::string &name);
 /// True for a header of these libraries, wherever they are: by the name that it is included with, and its path.
 bool is_library_header(const std::string &name, const std::string &path);
 
+/// True for headers of the toolkit's libraries (cublas_v2.h, cufft.h), which the device's compiler does not have.
+bool is_host_library_header(const std::string &name);
+
 } // namespace mynvcc

@@ -1,0 +1,38 @@
+"""The toolkit's CUDA libraries (cuFFT and others) on the software GPU, beside numpy."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes.guest import REPOSITORY
+from tests.protocol.guest_host import GuestHost, guest_host
+
+PROGRAMS = REPOSITORY / "tests" / "cuda_libraries"
+
+
+def cases(library: str) -> list[str]:
+    """The functions that a library's program names in CASES; reading them must not load the library here."""
+    for node in ast.parse((PROGRAMS / f"{library}.py").read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.DictComp):
+            (names,) = (generator.iter for generator in node.value.generators)
+            return [name.id for name in ast.walk(names) if isinstance(name, ast.Name)]
+    raise AssertionError(library)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
+    with guest_host(tmp_path_factory.mktemp("host")) as host:
+        yield host
+
+
+def run(host: GuestHost, library: str, case: str) -> None:
+    done = host.python("-m", f"tests.cuda_libraries.{library}", case)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("case", cases("cufft"))
+def test_cufft_agrees_with_numpy(host: GuestHost, case: str) -> None:
+    run(host, "cufft", case)
