@@ -139,6 +139,8 @@ PARTS: Final = (
             "kernels/cpu/include",
         ),
         (
+            "guest_driver/cuda/build/toolkit/lib64/libcublas.so",
+            "guest_driver/cuda/build/toolkit/include/cublas_v2.h",
             "guest_driver/cuda/build/toolkit/lib64/libcufft.so",
             "guest_driver/cuda/build/toolkit/include/cufft.h",
         ),

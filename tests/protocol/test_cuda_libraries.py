@@ -36,3 +36,8 @@ def run(host: GuestHost, library: str, case: str) -> None:
 @pytest.mark.parametrize("case", cases("cufft"))
 def test_cufft_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cufft", case)
+
+
+@pytest.mark.parametrize("case", cases("cublas"))
+def test_cublas_agrees_with_numpy(host: GuestHost, case: str) -> None:
+    run(host, "cublas", case)

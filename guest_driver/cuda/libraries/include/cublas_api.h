@@ -1,0 +1,233 @@
+/* Types and functions of cuBLAS; cublas_v2.h gives the latter their usual names. Values as published.
+ *
+ * Matrices are column-major. Functions work in the handle's stream; results that go to the host are waited for.
+ * A function that is not declared here is not there. */
+#pragma once
+#include <stdint.h>
+
+#include "cuComplex.h"
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#include "cuda_runtime.h"
+#include "library_types.h"
+
+#define CUBLASAPI __attribute__((visibility("default")))
+#define CUBLASWINAPI
+#define CUBLAS_VER_MAJOR 12
+#define CUBLAS_VER_MINOR 6
+#define CUBLAS_VER_PATCH 0
+#define CUBLAS_VER_BUILD 22
+#define CUBLAS_VERSION (CUBLAS_VER_MAJOR * 10000 + CUBLAS_VER_MINOR * 100 + CUBLAS_VER_PATCH)
+
+typedef enum {
+    CUBLAS_STATUS_SUCCESS = 0,
+    CUBLAS_STATUS_NOT_INITIALIZED = 1,
+    CUBLAS_STATUS_ALLOC_FAILED = 3,
+    CUBLAS_STATUS_INVALID_VALUE = 7,
+    CUBLAS_STATUS_ARCH_MISMATCH = 8,
+    CUBLAS_STATUS_MAPPING_ERROR = 11,
+    CUBLAS_STATUS_EXECUTION_FAILED = 13,
+    CUBLAS_STATUS_INTERNAL_ERROR = 14,
+    CUBLAS_STATUS_NOT_SUPPORTED = 15,
+    CUBLAS_STATUS_LICENSE_ERROR = 16
+} cublasStatus_t;
+typedef enum { CUBLAS_FILL_MODE_LOWER = 0, CUBLAS_FILL_MODE_UPPER = 1, CUBLAS_FILL_MODE_FULL = 2 } cublasFillMode_t;
+typedef enum { CUBLAS_DIAG_NON_UNIT = 0, CUBLAS_DIAG_UNIT = 1 } cublasDiagType_t;
+typedef enum { CUBLAS_SIDE_LEFT = 0, CUBLAS_SIDE_RIGHT = 1 } cublasSideMode_t;
+typedef enum {
+    CUBLAS_OP_N = 0,
+    CUBLAS_OP_T = 1,
+    CUBLAS_OP_C = 2,
+    CUBLAS_OP_HERMITAN = 2,
+    CUBLAS_OP_CONJG = 3
+} cublasOperation_t;
+typedef enum { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 } cublasPointerMode_t;
+typedef enum { CUBLAS_ATOMICS_NOT_ALLOWED = 0, CUBLAS_ATOMICS_ALLOWED = 1 } cublasAtomicsMode_t;
+typedef enum {
+    CUBLAS_DEFAULT_MATH = 0,
+    CUBLAS_TENSOR_OP_MATH = 1,
+    CUBLAS_PEDANTIC_MATH = 2,
+    CUBLAS_TF32_TENSOR_OP_MATH = 3,
+    CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16
+} cublasMath_t;
+typedef enum {
+    CUBLAS_GEMM_DFALT = -1,
+    CUBLAS_GEMM_DEFAULT = -1,
+    CUBLAS_GEMM_ALGO0 = 0,
+    CUBLAS_GEMM_ALGO1 = 1,
+    CUBLAS_GEMM_ALGO2 = 2,
+    CUBLAS_GEMM_ALGO3 = 3,
+    CUBLAS_GEMM_ALGO4 = 4,
+    CUBLAS_GEMM_ALGO5 = 5,
+    CUBLAS_GEMM_ALGO6 = 6,
+    CUBLAS_GEMM_ALGO7 = 7,
+    CUBLAS_GEMM_ALGO8 = 8,
+    CUBLAS_GEMM_ALGO9 = 9,
+    CUBLAS_GEMM_ALGO10 = 10,
+    CUBLAS_GEMM_ALGO11 = 11,
+    CUBLAS_GEMM_ALGO12 = 12,
+    CUBLAS_GEMM_ALGO13 = 13,
+    CUBLAS_GEMM_ALGO14 = 14,
+    CUBLAS_GEMM_ALGO15 = 15,
+    CUBLAS_GEMM_ALGO16 = 16,
+    CUBLAS_GEMM_ALGO17 = 17,
+    CUBLAS_GEMM_ALGO18 = 18,
+    CUBLAS_GEMM_ALGO19 = 19,
+    CUBLAS_GEMM_ALGO20 = 20,
+    CUBLAS_GEMM_ALGO21 = 21,
+    CUBLAS_GEMM_ALGO22 = 22,
+    CUBLAS_GEMM_ALGO23 = 23,
+    CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99,
+    CUBLAS_GEMM_DFALT_TENSOR_OP = 99,
+    CUBLAS_GEMM_ALGO0_TENSOR_OP = 100,
+    CUBLAS_GEMM_ALGO1_TENSOR_OP = 101,
+    CUBLAS_GEMM_ALGO2_TENSOR_OP = 102,
+    CUBLAS_GEMM_ALGO3_TENSOR_OP = 103,
+    CUBLAS_GEMM_ALGO4_TENSOR_OP = 104,
+    CUBLAS_GEMM_ALGO5_TENSOR_OP = 105,
+    CUBLAS_GEMM_ALGO6_TENSOR_OP = 106,
+    CUBLAS_GEMM_ALGO7_TENSOR_OP = 107,
+    CUBLAS_GEMM_ALGO8_TENSOR_OP = 108,
+    CUBLAS_GEMM_ALGO9_TENSOR_OP = 109,
+    CUBLAS_GEMM_ALGO10_TENSOR_OP = 110,
+    CUBLAS_GEMM_ALGO11_TENSOR_OP = 111,
+    CUBLAS_GEMM_ALGO12_TENSOR_OP = 112,
+    CUBLAS_GEMM_ALGO13_TENSOR_OP = 113,
+    CUBLAS_GEMM_ALGO14_TENSOR_OP = 114,
+    CUBLAS_GEMM_ALGO15_TENSOR_OP = 115
+} cublasGemmAlgo_t;
+typedef enum {
+    CUBLAS_COMPUTE_16F = 64,
+    CUBLAS_COMPUTE_16F_PEDANTIC = 65,
+    CUBLAS_COMPUTE_32F = 68,
+    CUBLAS_COMPUTE_32F_PEDANTIC = 69,
+    CUBLAS_COMPUTE_64F = 70,
+    CUBLAS_COMPUTE_64F_PEDANTIC = 71,
+    CUBLAS_COMPUTE_32I = 72,
+    CUBLAS_COMPUTE_32I_PEDANTIC = 73,
+    CUBLAS_COMPUTE_32F_FAST_16F = 74,
+    CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+    CUBLAS_COMPUTE_32F_FAST_TF32 = 77
+} cublasComputeType_t;
+typedef cudaDataType cublasDataType_t;
+typedef struct cublasContext *cublasHandle_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- handles and helpers ---- */
+
+CUBLASAPI cublasStatus_t cublasCreate_v2(cublasHandle_t *handle);
+CUBLASAPI cublasStatus_t cublasDestroy_v2(cublasHandle_t handle);
+CUBLASAPI cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version);
+CUBLASAPI cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value);
+CUBLASAPI size_t cublasGetCudartVersion(void);
+CUBLASAPI cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t bytes);
+CUBLASAPI cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream);
+CUBLASAPI cublasStatus_t cublasGetStream_v2(cublasHandle_t handle, cudaStream_t *stream);
+CUBLASAPI cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t *mode);
+CUBLASAPI cublasStatus_t cublasSetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t mode);
+CUBLASAPI cublasStatus_t cublasGetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t *mode);
+CUBLASAPI cublasStatus_t cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t mode);
+CUBLASAPI cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t *mode);
+CUBLASAPI cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
+CUBLASAPI cublasStatus_t cublasGetSmCountTarget(cublasHandle_t handle, int *count);
+CUBLASAPI cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count);
+CUBLASAPI const char *cublasGetStatusName(cublasStatus_t status);
+CUBLASAPI const char *cublasGetStatusString(cublasStatus_t status);
+
+/* Most functions also have a form with the suffix _64, whose numbers are int64_t: VGC_WIDTHS(declare, ...) declares
+ * both. */
+#define VGC_WIDTHS(declare, ...) declare(, int, __VA_ARGS__) declare(_64, int64_t, __VA_ARGS__)
+#define VGC_TYPES(declare)                                                                                             \
+    VGC_WIDTHS(declare, S, float)                                                                                      \
+    VGC_WIDTHS(declare, D, double) VGC_WIDTHS(declare, C, cuComplex) VGC_WIDTHS(declare, Z, cuDoubleComplex)
+#define VGC_STATUS CUBLASAPI cublasStatus_t
+
+/* Copies between host and device of `n` elements of `element` bytes, or of matrices of such elements. */
+#define VGC_TRANSFERS(w, I)                                                                                            \
+    VGC_STATUS cublasSetVector##w(I n, I element, const void *x, I incx, void *y, I incy);                             \
+    VGC_STATUS cublasGetVector##w(I n, I element, const void *x, I incx, void *y, I incy);                             \
+    VGC_STATUS cublasSetMatrix##w(I rows, I columns, I element, const void *a, I lda, void *b, I ldb);                 \
+    VGC_STATUS cublasGetMatrix##w(I rows, I columns, I element, const void *a, I lda, void *b, I ldb);                 \
+    VGC_STATUS cublasSetVectorAsync##w(I n, I element, const void *x, I incx, void *y, I incy, cudaStream_t stream);   \
+    VGC_STATUS cublasGetVectorAsync##w(I n, I element, const void *x, I incx, void *y, I incy, cudaStream_t stream);   \
+    VGC_STATUS cublasSetMatrixAsync##w(I rows, I columns, I element, const void *a, I lda, void *b, I ldb,             \
+                                       cudaStream_t stream);                                                           \
+    VGC_STATUS cublasGetMatrixAsync##w(I rows, I columns, I element, const void *a, I lda, void *b, I ldb,             \
+                                       cudaStream_t stream);
+VGC_TRANSFERS(, int)
+VGC_TRANSFERS(_64, int64_t)
+
+/* ---- vectors of n elements ---- */
+
+#define VGC_VECTORS(w, I, S, T)                                                                                        \
+    VGC_STATUS cublas##S##axpy_v2##w(cublasHandle_t handle, I n, const T *alpha, const T *x, I incx, T *y, I incy);    \
+    VGC_STATUS cublas##S##scal_v2##w(cublasHandle_t handle, I n, const T *alpha, T *x, I incx);                        \
+    VGC_STATUS cublas##S##copy_v2##w(cublasHandle_t handle, I n, const T *x, I incx, T *y, I incy);                    \
+    VGC_STATUS cublas##S##swap_v2##w(cublasHandle_t handle, I n, T *x, I incx, T *y, I incy);
+VGC_TYPES(VGC_VECTORS)
+#define VGC_EXTREME(w, I, s, T)                                                                                        \
+    VGC_STATUS cublasI##s##amax_v2##w(cublasHandle_t handle, I n, const T *x, I incx, I *result);                      \
+    VGC_STATUS cublasI##s##amin_v2##w(cublasHandle_t handle, I n, const T *x, I incx, I *result);
+VGC_WIDTHS(VGC_EXTREME, s, float)
+VGC_WIDTHS(VGC_EXTREME, d, double)
+VGC_WIDTHS(VGC_EXTREME, c, cuComplex)
+VGC_WIDTHS(VGC_EXTREME, z, cuDoubleComplex)
+#define VGC_NORMS(w, I, S, T, R)                                                                                       \
+    VGC_STATUS cublas##S##nrm2_v2##w(cublasHandle_t handle, I n, const T *x, I incx, R *result);                       \
+    VGC_STATUS cublas##S##asum_v2##w(cublasHandle_t handle, I n, const T *x, I incx, R *result);
+VGC_WIDTHS(VGC_NORMS, S, float, float)
+VGC_WIDTHS(VGC_NORMS, D, double, double)
+VGC_WIDTHS(VGC_NORMS, Sc, cuComplex, float)
+VGC_WIDTHS(VGC_NORMS, Dz, cuDoubleComplex, double)
+#define VGC_DOT(w, I, name, T)                                                                                         \
+    VGC_STATUS cublas##name##_v2##w(cublasHandle_t handle, I n, const T *x, I incx, const T *y, I incy, T *result);
+VGC_WIDTHS(VGC_DOT, Sdot, float)
+VGC_WIDTHS(VGC_DOT, Ddot, double)
+VGC_WIDTHS(VGC_DOT, Cdotu, cuComplex)
+VGC_WIDTHS(VGC_DOT, Cdotc, cuComplex)
+VGC_WIDTHS(VGC_DOT, Zdotu, cuDoubleComplex)
+VGC_WIDTHS(VGC_DOT, Zdotc, cuDoubleComplex)
+VGC_STATUS cublasCsscal_v2(cublasHandle_t handle, int n, const float *alpha, cuComplex *x, int incx);
+VGC_STATUS cublasZdscal_v2(cublasHandle_t handle, int n, const double *alpha, cuDoubleComplex *x, int incx);
+VGC_STATUS cublasCsscal_v2_64(cublasHandle_t handle, int64_t n, const float *alpha, cuComplex *x, int64_t incx);
+VGC_STATUS cublasZdscal_v2_64(cublasHandle_t handle, int64_t n, const double *alpha, cuDoubleComplex *x, int64_t incx);
+#define VGC_ROT(w, I, S, T, R, F)                                                                                      \
+    VGC_STATUS cublas##S##rot_v2##w(cublasHandle_t handle, I n, T *x, I incx, T *y, I incy, const R *c, const F *s);
+VGC_WIDTHS(VGC_ROT, S, float, float, float)
+VGC_WIDTHS(VGC_ROT, D, double, double, double)
+VGC_WIDTHS(VGC_ROT, C, cuComplex, float, cuComplex)
+VGC_WIDTHS(VGC_ROT, Z, cuDoubleComplex, double, cuDoubleComplex)
+VGC_WIDTHS(VGC_ROT, Cs, cuComplex, float, float)
+VGC_WIDTHS(VGC_ROT, Zd, cuDoubleComplex, double, double)
+
+/* ---- matrices ---- */
+
+#define VGC_GEMM(w, I, S, T)                                                                                           \
+    VGC_STATUS cublas##S##gemm_v2##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n,    \
+                                     I k, const T *alpha, const T *a, I lda, const T *b, I ldb, const T *beta, T *c,   \
+                                     I ldc);                                                                           \
+    VGC_STATUS cublas##S##gemmBatched##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m,     \
+                                         I n, I k, const T *alpha, const T *const a[], I lda, const T *const b[],      \
+                                         I ldb, const T *beta, T *const c[], I ldc, I count);                          \
+    VGC_STATUS cublas##S##gemmStridedBatched##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb,   \
+                                                I m, I n, I k, const T *alpha, const T *a, I lda, long long jump_a,    \
+                                                const T *b, I ldb, long long jump_b, const T *beta, T *c, I ldc,       \
+                                                long long jump_c, I count);
+VGC_TYPES(VGC_GEMM)
+
+#undef VGC_WIDTHS
+#undef VGC_TYPES
+#undef VGC_STATUS
+#undef VGC_TRANSFERS
+#undef VGC_VECTORS
+#undef VGC_EXTREME
+#undef VGC_NORMS
+#undef VGC_DOT
+#undef VGC_ROT
+#undef VGC_GEMM
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,285 @@
+"""cuBLAS's functions beside numpy's."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.cuda_libraries.toolkit import RUNTIME, DeviceArray, check, library, main
+
+CUBLAS = library("libcublas.so.12")
+TYPES: Final[dict[str, Any]] = {"S": np.float32, "D": np.float64, "C": np.complex64, "Z": np.complex128}
+REAL: Final[dict[str, Any]] = {"S": np.float32, "D": np.float64, "C": np.float32, "Z": np.float64}
+NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 7, 15
+RANDOM = np.random.default_rng(5)
+KEPT: list[NDArray[Any]] = []
+
+
+def passed(value: Any) -> Any:
+    """An argument as C takes it: arrays of the device and numpy's scalars by address."""
+    if isinstance(value, DeviceArray):
+        return value.pointer
+    if isinstance(value, np.ndarray):
+        return ctypes.c_void_p(value.ctypes.data)
+    if isinstance(value, np.generic):
+        KEPT.append(np.array(value))
+        return ctypes.c_void_p(KEPT[-1].ctypes.data)
+    return value
+
+
+class Handle:
+    """A cuBLAS handle; functions by their names, scalars by numpy values."""
+
+    def __init__(self) -> None:
+        self.handle = ctypes.c_void_p()
+        check(CUBLAS.cublasCreate_v2(ctypes.byref(self.handle)))
+
+    def status(self, name: str, *arguments: Any) -> int:
+        return int(getattr(CUBLAS, f"cublas{name}")(self.handle, *map(passed, arguments)))
+
+    def __call__(self, name: str, *arguments: Any) -> None:
+        status = self.status(name, *arguments)
+        assert status == 0, f"cublas{name}: status {status}"
+
+
+BLAS = Handle()
+
+
+def numbers(letter: str, *shape: int) -> NDArray[Any]:
+    made = RANDOM.standard_normal(shape)
+    if letter in "CZ":
+        made = made + 1j * RANDOM.standard_normal(shape)
+    return made.astype(TYPES[letter])
+
+
+def by_columns(matrix: NDArray[Any], ld: int) -> NDArray[Any]:
+    """The matrix as BLAS has it: columns behind each other, `ld` numbers apart; as an array of (columns, ld)."""
+    laid = np.full((matrix.shape[1], ld), 77, matrix.dtype)
+    laid[:, : matrix.shape[0]] = matrix.T
+    return laid
+
+
+def assert_close(got: Any, wanted: Any, length: int, dtype: Any) -> None:
+    """Sums of `length` products of numbers of size 1."""
+    bound = np.finfo(dtype).eps * (8 + 4 * length**0.5) * max(1.0, float(np.max(np.abs(wanted), initial=0)))
+    worst = float(np.max(np.abs(np.asarray(got) - wanted), initial=0))
+    assert worst <= bound, (worst, bound)
+
+
+def operated(op: int, matrix: NDArray[Any]) -> NDArray[Any]:
+    return {0: matrix, 1: matrix.T, 2: matrix.T.conj(), 3: matrix.conj()}[op]
+
+
+# ---- vectors ----
+
+
+def elements(n: int, step: int) -> slice:
+    """Where BLAS's vector of `n` elements lies in an array."""
+    return slice(0, (n - 1) * step + 1, step) if step > 0 else slice((n - 1) * -step, None, step)
+
+
+def check_vectors(letter: str, n: int, incx: int, incy: int, suffix: str) -> None:
+    dtype = TYPES[letter]
+    size = ctypes.c_int64 if suffix.endswith("64") else ctypes.c_int
+    x, y = numbers(letter, n * abs(incx)), numbers(letter, n * abs(incy))
+    at_x, at_y = elements(n, incx), elements(n, incy)
+    alpha = numbers(letter, 1)[0]
+    dx, dy = DeviceArray(x), DeviceArray(y)
+    both = (size(n), dx, size(incx), dy, size(incy))
+    BLAS(f"{letter}axpy{suffix}", size(n), alpha, *both[1:])
+    y[at_y] += alpha * x[at_x]
+    assert_close(dy.get(), y, 1, dtype)
+    kinds = ("dot", "dot") if letter in "SD" else ("dotu", "dotc")
+    for kind, wanted in zip(kinds, (np.sum(x[at_x] * y[at_y]), np.vdot(x[at_x], y[at_y])), strict=True):
+        got = np.zeros(1, dtype)
+        BLAS(f"{letter}{kind}{suffix}", *both, got)
+        assert_close(got[0], wanted, n, dtype)
+    BLAS(f"{letter}swap{suffix}", *both)
+    x[at_x], y[at_y] = y[at_y].copy(), x[at_x].copy()
+    BLAS(f"{letter}scal{suffix}", size(n), alpha, dy, size(abs(incy)))
+    y[elements(n, abs(incy))] *= alpha
+    assert_close(dx.get(), x, 1, dtype)
+    assert_close(dy.get(), y, 1, dtype)
+    check_sums(letter, suffix, dx, x[elements(n, abs(incx))], abs(incx))
+    BLAS(f"{letter}copy{suffix}", *both)
+    y[at_y] = x[at_x]
+    assert_close(dy.get(), y, 1, dtype)
+
+
+def check_sums(letter: str, suffix: str, device: DeviceArray, x: NDArray[Any], step: int) -> None:
+    size = ctypes.c_int64 if suffix.endswith("64") else ctypes.c_int
+    real = REAL[letter]
+    prefix = {"S": "S", "D": "D", "C": "Sc", "Z": "Dz"}[letter]
+    sizes = np.abs(x.real) + np.abs(x.imag) if letter in "CZ" else np.abs(x)
+    vector = (size(len(x)), device, size(step))
+    got = np.zeros(1, real)
+    BLAS(f"{prefix}nrm2{suffix}", *vector, got)
+    assert_close(got[0], np.linalg.norm(x), 1, real)
+    BLAS(f"{prefix}asum{suffix}", *vector, got)
+    assert_close(got[0], np.sum(sizes.astype(np.float64)), len(x), real)
+    at = np.zeros(1, np.int64)
+    BLAS(f"I{letter.lower()}amax{suffix}", *vector, at)
+    assert at[0] == np.argmax(sizes) + 1
+    BLAS(f"I{letter.lower()}amin{suffix}", *vector, at)
+    assert at[0] == np.argmin(sizes) + 1
+
+
+def vectors_agree() -> None:
+    for letter, suffix in itertools.product("SDCZ", ("_v2", "_v2_64")):
+        for n, incx, incy in ((1, 1, 1), (1000, 1, 1), (3001, 3, -2), (70001, -1, 2)):
+            check_vectors(letter, n, incx, incy, suffix)
+
+
+def norms_neither_overflow_nor_vanish() -> None:
+    for letter, size in (("S", 1e30), ("S", 1e-30), ("D", 1e200), ("D", 1e-200)):
+        got = np.zeros(1, TYPES[letter])
+        BLAS(f"{letter}nrm2_v2", 1000, DeviceArray(np.full(1000, size, TYPES[letter])), 1, got)
+        assert abs(got[0] / size - 1000**0.5) < 1e-4
+
+
+def results_go_where_the_pointer_mode_says() -> None:
+    x = numbers("S", 5000)
+    dx, to, alpha = DeviceArray(x), DeviceArray(np.zeros(1, np.float32)), DeviceArray(np.array([2], np.float32))
+    at = DeviceArray(np.zeros(2, np.int32))
+    BLAS("SetPointerMode_v2", 1)
+    try:
+        BLAS("Sasum_v2", 5000, dx, 1, to)
+        BLAS("Isamax_v2", 5000, dx, 1, at)
+        BLAS("Sscal_v2", 5000, alpha, dx, 1)
+    finally:
+        BLAS("SetPointerMode_v2", 0)
+    assert_close(to.get()[0], np.sum(np.abs(x)), 5000, np.float32)
+    assert list(at.get()) == [np.argmax(np.abs(x)) + 1, 0]
+    assert_close(dx.get(), 2 * x, 1, np.float32)
+
+
+def rotations_agree() -> None:
+    for letter, form in (("S", "S"), ("D", "D"), ("C", "C"), ("Z", "Z"), ("C", "Cs"), ("Z", "Zd")):
+        x, y = numbers(letter, 300), numbers(letter, 300)
+        cosine = REAL[letter](0.6)
+        sine = TYPES[letter](0.8j) if form in "CZ" else REAL[letter](0.8)
+        dx, dy = DeviceArray(x), DeviceArray(y)
+        BLAS(f"{form}rot_v2", 300, dx, 1, dy, 1, cosine, sine)
+        assert_close(dx.get(), cosine * x + sine * y, 1, TYPES[letter])
+        assert_close(dy.get(), cosine * y - np.conj(sine) * x, 1, TYPES[letter])
+
+
+# ---- products of matrices ----
+
+
+def check_gemm(letter: str, ops: tuple[int, int], sizes: tuple[int, int, int], alpha: Any, beta: Any) -> None:
+    (opa, opb), (m, n, k) = ops, sizes
+    a = numbers(letter, *((m, k) if opa in {0, 3} else (k, m)))
+    b = numbers(letter, *((k, n) if opb in {0, 3} else (n, k)))
+    c = numbers(letter, m, n)
+    lda, ldb, ldc = a.shape[0] + 3, b.shape[0] + 1, m + 2
+    da, db = DeviceArray(by_columns(a, lda)), DeviceArray(by_columns(b, ldb))
+    dc = DeviceArray(by_columns(c if beta != 0 else c * np.nan, ldc))
+    BLAS(f"{letter}gemm_v2", opa, opb, m, n, k, alpha, da, lda, db, ldb, beta, dc, ldc)
+    wanted = alpha * (operated(opa, a) @ operated(opb, b))
+    if beta != 0:
+        wanted = wanted + beta * c
+    got = dc.get()
+    assert_close(got[:, :m].T, wanted, k, TYPES[letter])
+    assert np.all(got[:, m:] == 77), "behind the rows"
+
+
+def gemm_agrees() -> None:
+    sizes = ((1, 1, 1), (3, 5, 7), (64, 16, 64), (130, 70, 90), (200, 33, 257), (9, 300, 120))
+    for letter, size in itertools.product("SDCZ", sizes):
+        for opa, opb in itertools.product((0, 1, 2, 3), (0, 1, 2, 3)):
+            alpha, beta = numbers(letter, 2)
+            check_gemm(letter, (opa, opb), size, alpha, beta if (opa + opb) % 2 else TYPES[letter](0))
+
+
+def batches_agree() -> None:
+    for letter, (m, n, k), count in itertools.product("SDCZ", ((4, 4, 4), (130, 70, 90)), (1, 5)):
+        a, b, c = numbers(letter, count, k, m), numbers(letter, count, n, k), numbers(letter, count, n, m)
+        alpha, beta = numbers(letter, 2)
+        wanted = alpha * (b @ a) + beta * c
+        da, db, dc = DeviceArray(a), DeviceArray(b), DeviceArray(c)
+        ja, jb, jc = (ctypes.c_longlong(size) for size in (k * m, n * k, n * m))
+        arguments = (0, 0, m, n, k, alpha, da, m, ja, db, k, jb, beta, dc, m, jc, count)
+        BLAS(f"{letter}gemmStridedBatched", *arguments)
+        assert_close(dc.get(), wanted, k, TYPES[letter])
+        dc = DeviceArray(c)
+        ta, tb, tc = (
+            DeviceArray(np.array([one.pointer.value + z * one.host[0].nbytes for z in range(count)], np.uint64))
+            for one in (da, db, dc)
+        )
+        BLAS(f"{letter}gemmBatched", 0, 0, m, n, k, alpha, ta, m, tb, k, beta, tc, m, count)
+        assert_close(dc.get(), wanted, k, TYPES[letter])
+
+
+# ---- handles ----
+
+
+def wrong_arguments_are_refused() -> None:
+    x = DeviceArray(numbers("S", 64))
+    one = np.float32(1)
+    assert CUBLAS.cublasSscal_v2(None, 1, passed(one), x.pointer, 1) == NOT_INITIALIZED
+    assert CUBLAS.cublasCreate_v2(None) == INVALID_VALUE
+    assert BLAS.status("Sscal_v2", 8, None, x, 1) == INVALID_VALUE
+    assert BLAS.status("Sgemm_v2", 0, 0, -1, 4, 4, one, x, 4, x, 4, one, x, 4) == INVALID_VALUE
+    assert BLAS.status("Sgemm_v2", 0, 0, 4, 4, 4, one, x, 3, x, 4, one, x, 4) == INVALID_VALUE
+    assert BLAS.status("Sgemm_v2", 7, 0, 4, 4, 4, one, x, 4, x, 4, one, x, 4) == INVALID_VALUE
+    assert BLAS.status("SetPointerMode_v2", 5) == INVALID_VALUE
+    mode = ctypes.c_int(9)
+    BLAS("GetPointerMode_v2", ctypes.byref(mode))
+    assert mode.value == 0
+    CUBLAS.cublasGetStatusName.restype = ctypes.c_char_p
+    assert CUBLAS.cublasGetStatusName(INVALID_VALUE) == b"CUBLAS_STATUS_INVALID_VALUE"
+
+
+def work_is_done_in_the_stream_of_the_handle() -> None:
+    stream, x = ctypes.c_void_p(), DeviceArray(np.ones(1000, np.float32))
+    check(RUNTIME.cudaStreamCreate(ctypes.byref(stream)))
+    BLAS("SetStream_v2", stream)
+    try:
+        got = ctypes.c_void_p()
+        BLAS("GetStream_v2", ctypes.byref(got))
+        assert got.value == stream.value
+        for _ in range(10):
+            BLAS("Sscal_v2", 1000, np.float32(2), x, 1)
+        total = np.zeros(1, np.float32)
+        BLAS("Sasum_v2", 1000, x, 1, total)
+        assert total[0] == 1024000
+    finally:
+        BLAS("SetStream_v2", None)
+        check(RUNTIME.cudaStreamDestroy(stream))
+
+
+def transfers_skip_what_lies_between() -> None:
+    matrix = np.arange(12, dtype=np.float32).reshape(3, 4)
+    device = DeviceArray(np.zeros((3, 6), np.float32))
+    check(CUBLAS.cublasSetMatrix(4, 3, 4, passed(matrix), 4, device.pointer, 6))
+    assert np.array_equal(device.get()[:, :4], matrix)
+    back = np.zeros((3, 5), np.float32)
+    check(CUBLAS.cublasGetMatrix(4, 3, 4, device.pointer, 6, passed(back), 5))
+    assert np.array_equal(back[:, :4], matrix)
+    check(CUBLAS.cublasSetVector(6, 4, passed(matrix), 2, device.pointer, 3))
+    assert np.array_equal(device.get().ravel()[::3], matrix.ravel()[::2])
+    assert CUBLAS.cublasSetVector(6, 4, passed(matrix), 0, device.pointer, 3) == INVALID_VALUE
+
+
+CASES = {
+    case.__name__: case
+    for case in (
+        vectors_agree,
+        norms_neither_overflow_nor_vanish,
+        results_go_where_the_pointer_mode_says,
+        rotations_agree,
+        gemm_agrees,
+        batches_agree,
+        wrong_arguments_are_refused,
+        work_is_done_in_the_stream_of_the_handle,
+        transfers_skip_what_lies_between,
+    )
+}
+
+if __name__ == "__main__":
+    main(CASES)
