@@ -1,4 +1,4 @@
-"""What goes wrong outside the program: it gets CUDA's error, and standard error or `vgc last-error` says what it was."""
+"""Failures outside the program: it gets CUDA's error, and standard error or `vgc last-error` says what it was."""
 
 from __future__ import annotations
 

@@ -58,6 +58,7 @@ static void find_devices(void)
     struct vgc_found all[RT_MAX_DEVICES];
     size_t count = 0;
     const char *wanted = getenv("VGC_DEVICE");
+    rt_look_for_others();
     if (wanted == NULL)
         wanted = getenv("CUDA_VISIBLE_DEVICES");
     if (getenv("VGC_MEMFD") != NULL) {

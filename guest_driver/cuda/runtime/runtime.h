@@ -525,6 +525,11 @@ bool rt_managed_variables_wait(void);
 const void *rt_managed_variable_now(const void *memory);
 void rt_managed_variables_forget(struct rt_device *device);
 
+/* ---- mixed.c -------------------------------------------------------------------------------- */
+
+/* Says on standard error, once, if NVIDIA's libcudart is loaded, too. */
+void rt_look_for_others(void);
+
 /* ---- faults.c: touching managed memory that is on the device ----------------------------------- */
 
 /* Brings the memory at `address` to the host. False: it is not managed memory, or cannot be had. */
