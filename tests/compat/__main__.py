@@ -9,6 +9,7 @@ import queue
 import re
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -129,7 +130,7 @@ def try_corpus(folder: Path, guests: list[Guest], options: argparse.Namespace) -
     Session(trials, guests, results).run(left)
     fresh = {result.name: result for result in report.read(results)} if left else {}
     done |= {program.name: fresh[program.name] for program in left}
-    return report.Corpus(name, tuple(done[key] for key in sorted(done)))
+    return report.Corpus(name, tuple(done[key] for key in sorted(done)), len(programs) - len(done))
 
 
 def main(words: list[str] | None = None) -> int:
@@ -162,7 +163,7 @@ def main(words: list[str] | None = None) -> int:
         engine = (
             "this VM's device" if options.device == "vm" else f"the software GPU with {options.pes} processing elements"
         )
-        options.page.write_text(report.page(corpora, engine))
+        options.page.write_text(report.page(corpora, engine, time.strftime("%Y-%m-%d")))
     good = {Status.PASSED, Status.RAN, Status.WAIVED}
     return 0 if all(result.status in good for found in corpora for result in found.results) else 1
 

@@ -107,6 +107,10 @@ def test_failed_call_of_a_program_that_never_asks_is_found() -> None:
     text = "cudaErrorInvalidValue: copy of 16 bytes"
     assert verdict.of_run(Finished(0, "done"), text).cause is Cause.RUNTIME
     assert verdict.of_run(Finished(0, "done\nPASSED"), text).status is Status.PASSED
+    assert (
+        verdict.of_run(Finished(0, "Assertion `a < N` failed.\nsimpleAssert completed, returned OK")).status
+        is Status.PASSED
+    )
     assert verdict.of_run(Finished(0, "virtio-gpu-compute: the device is gone\nPASSED")).cause is Cause.RUNTIME
     assert verdict.of_run(Finished(0, "virtio-gpu-compute: the program does not compile:")).cause is Cause.COMPILE_GPU
 
@@ -241,8 +245,8 @@ def test_sums_name_causes_by_frequency() -> None:
 
 
 def test_page_is_a_table_that_markdown_reads() -> None:
-    page = report.page([report.Corpus("some", RESULTS)], "a device")
-    assert "| some | 4 | 1 | 0 | 0 | 3 |" in page
+    page = report.page([report.Corpus("some", RESULTS, 7)], "a device", "2026-11-23")
+    assert "| some | 4 | 7 | 1 | 0 | 0 | 3 |" in page
     assert "| link: missing symbol | 2 | `cudaFoo` (2) |" in page
     assert "| d | failed | `run: wrong result: a / b 'c'` |" in page
 

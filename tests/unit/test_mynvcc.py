@@ -104,6 +104,15 @@ def test_conditions_are_left_to_the_device(toolkit: Toolkit) -> None:
     assert "#if __CUDA_ARCH__ >= 700 && \\\n    defined(FACTOR)\n" in toolkit.text()
 
 
+def test_what_a_program_has_taken_out_stays_out(toolkit: Toolkit) -> None:
+    toolkit.write(
+        main_cu="#if 0\nno code\n#endif\n#if 0\nnone\n#elif 1\nint one;\n#else\nnone either\n#endif\n"
+        "__global__ void kernel() {}\nint main() {}\n"
+    )
+    toolkit.build("main.cu")
+    assert compile_image(toolkit.text())
+
+
 def test_conditions_about_files_are_not(toolkit: Toolkit) -> None:
     toolkit.write(
         main_cu="#if __has_include(<stdio.h>)\nint found;\n#elif __has_include(<none.h>)\nint none;\n#endif\nint main() {}\n"
