@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tests.fakes.attached import AttachedLink
 from tools.common import REPOSITORY
 
 PROGRAM: Final = Path(__file__).resolve().parents[1] / "guest" / "cudart.cu"
+VECTOR_ADD: Final = PROGRAM.with_name("vector_add.cu")
 GUEST: Final = REPOSITORY / "guest_driver"
 MYNVCC: Final = GUEST / "cuda" / "build" / "toolkit" / "bin" / "mynvcc"
 LIBVGC: Final = GUEST / "libvgc" / "build"
@@ -124,3 +126,28 @@ def runtime(lab: Lab) -> Iterator[Outcome]:
             if (key, "cudart") in found:
                 sides = (found[key, "cudart"], found[key, "libvgc"])
                 yield outcome(f"{name}_{shown}_us", sides[0], "us", "lower", sides[1], against=against)
+
+
+@row("mynvcc_build_ms")
+def build_time(lab: Lab) -> Iterator[Outcome]:
+    """From a small CUDA source to an object, with CUDA's headers already precompiled, and its host code by clang++ alone."""
+    folder = lab.own_folder("mynvcc")
+    environment = os.environ | {"MYNVCC_CACHE": str(folder / "headers")}
+    compiler = environment.setdefault("MYNVCC_CLANG", "clang++-19")
+    include = MYNVCC.parents[1] / "include"
+    commands: dict[str, list[str | Path]] = {
+        "mynvcc": [MYNVCC, "-c", VECTOR_ADD, "-o", folder / "mynvcc.o"],
+        "clang++": [compiler, "-x", "c++", "-isystem", include, "-c", VECTOR_ADD, "-o", folder / "clang.o"],
+    }
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for _ in range(lab.samples(15, 3) + 1):
+        for name, command in commands.items():
+            began = time.perf_counter()
+            try:
+                subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise SkipRow(f"{name}: {getattr(error, 'stderr', None) or error}") from error
+            found[name].append((time.perf_counter() - began) * 1e3)
+    ours, theirs = (Samples(tuple(found[name][1:])) for name in commands)  # the first one precompiles
+    goal = Goal("ratio", "<", 2.5)
+    yield outcome("mynvcc_build_ms", ours, "ms", "lower", theirs, against="clang++ -c of its host code", goal=goal)

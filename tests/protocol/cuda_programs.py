@@ -109,6 +109,7 @@ class CudaProgram:
         environment = os.environ | {
             "PATH": f"{TOOLKIT / 'bin'}:{os.environ['PATH']}",
             "NVCC": "mynvcc",
+            "MYNVCC_CACHE": str(TOOLKIT.parent / "headers"),
             "CC": "cc",
             "SOURCE": str(FOLDER),
             "INCLUDE": str(TOOLKIT / "include"),

@@ -66,7 +66,7 @@ class Toolkit:
             text=True,
             check=False,
             timeout=HANGS_AFTER_S,
-            env={**os.environ, **environment},
+            env={**os.environ, "MYNVCC_CACHE": str(self.top.parent / "headers"), **environment},
             pass_fds=fds,
         )
 

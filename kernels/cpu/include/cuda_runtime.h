@@ -26,6 +26,9 @@
 #else
 #define __CUDA_ARCH_LIST__ __CUDA_ARCH__
 #endif
+#ifdef __VGC_FLATTEN__ /* mynvcc looks for the program's own headers, and puts CUDA's back: their macros are enough */
+#include <limits.h>
+#else
 #include "vgc_builtins.h"
 #include "vector_types.h"
 #include "vgc_libc.h"
@@ -48,5 +51,6 @@
 #include "vgc_host_math.h"
 #include "vgc_texture.h"
 #include "vgc_surface.h"
+#endif
 #endif
 #endif

@@ -3,11 +3,14 @@
 #include "brackets.h"
 #include "check.h"
 #include "flatten.h"
+#include "prepared.h"
 #include "relocatable.h"
 
 #include <algorithm>
 #include <cstring>
+#include <iostream>
 #include <map>
+#include <unistd.h>
 
 namespace mynvcc
 {
@@ -159,8 +162,8 @@ std::string Compiler::blob_of(const Input &input) const
     const std::string stem = stem_of(input.path);
     const std::string rewritten = work.file(stem + ".rewritten.ii"), blob = work.file(stem + ".vgcblob");
     Words words = cuda_command();
-    append(words, {"-w", "-Xclang", "-fcuda-is-device", "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=800", "-E",
-                   "-frewrite-includes", input.path});
+    append(words, {"-w", "-D__VGC_FLATTEN__=1", "-Xclang", "-fcuda-is-device", "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=800",
+                   "-E", "-frewrite-includes", input.path});
     const std::string architecture = options.architectures.empty() ? "compute_80" : options.architectures.back();
     options.shell.note("device code of " + input.path + " --arch " + architecture);
     try {
@@ -217,6 +220,28 @@ void Compiler::make_joined_object(const Input &input, const Words &base, const W
     options.shell.run(words);
 }
 
+/// Compiles a host half with a precompiled header. False if that fails: with one, some clangs refuse what they take
+/// otherwise (clang 14 in C++20), so that errors are told by a compilation without.
+bool Compiler::make_prepared_object(const Words &base, const Words &last) const
+{
+    Words words = options.shell.is_dry ? base : with_prepared_header(base, toolkit);
+    if (words == base)
+        return false;
+    append(words, {"-fno-crash-diagnostics"});
+    if (isatty(STDERR_FILENO))
+        words.push_back("-fcolor-diagnostics");
+    append(words, last);
+    Shell shell = options.shell;
+    shell.errors = work.file("messages");
+    try {
+        shell.run(words);
+    } catch (const Failure &) {
+        return false;
+    }
+    std::cerr << read_file(shell.errors);
+    return true;
+}
+
 void Compiler::make_object(const Input &input, const std::string &output) const
 {
     const bool is_cuda = language_of(input) == Language::cuda;
@@ -230,11 +255,14 @@ void Compiler::make_object(const Input &input, const std::string &output) const
     if (is_cuda && !options.shell.is_dry && has_spaced_brackets(text)) {
         make_joined_object(input, base, more, output);
     } else {
-        Words words = base;
-        append(words, more);
-        append(words, dependency_words(output));
-        append(words, {"-c", input.path, "-o", output});
-        options.shell.run(words);
+        Words last = more;
+        append(last, dependency_words(output));
+        append(last, {"-c", input.path, "-o", output});
+        if (!is_cuda || !make_prepared_object(base, last)) {
+            Words words = base;
+            append(words, last);
+            options.shell.run(words);
+        }
     }
     if (is_cuda && options.is_relocatable && !options.shell.is_dry && output != "/dev/null")
         make_linkable(output, input.path, blob_text(options, "", ""));

@@ -32,6 +32,7 @@ class Compiler
     Words managed_command(const Input &input) const;
     Words cuda_command() const;
     Words device_macros() const;
+    bool make_prepared_object(const Words &base, const Words &last) const;
     void explain_missing_headers(const Input &input) const;
     std::string blob_of(const Input &input) const;
     void make_joined_object(const Input &input, const Words &base, const Words &more, const std::string &output) const;

@@ -65,6 +65,9 @@ void Shell::start(const Words &command, const char *into) const
             if (file < 0 || dup2(file, STDOUT_FILENO) < 0)
                 _exit(126);
         }
+        if (!errors.empty() &&
+            (close(STDERR_FILENO) != 0 || open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666) != STDERR_FILENO))
+            _exit(126);
         execvp(argv[0], argv.data());
         fprintf(stderr, "nvcc fatal   : cannot run %s: %s\n", argv[0], strerror(errno));
         _exit(127);

@@ -22,6 +22,8 @@ void warn(const std::string &message);
 struct Shell {
     bool is_verbose = false;
     bool is_dry = false;
+    /// File for what the programs say on stderr; "" leaves it where it is.
+    std::string errors;
 
     /// Runs a program that is found as the shell would; raises Failure with its exit status unless that is 0.
     void run(const Words &command) const;

@@ -1,0 +1,2 @@
+/* Text that mynvcc precompiles for host code (prepared.cpp). */
+#include <cuda_runtime.h>
