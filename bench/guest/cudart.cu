@@ -1,8 +1,9 @@
 /* Measures CUDA's runtime in a guest beside libvgc's own calls on the same device, in turn.
  *
- *     cudart ROUNDS
+ *     cudart ROUNDS [graphs]
  *
- * Prints lines "NAME SUBJECT NANOSECONDS", one per round, subject and figure; SUBJECT is cudart or libvgc. */
+ * With `graphs`, it compares a graph of launches with the launches instead. Prints lines "NAME SUBJECT NANOSECONDS",
+ * one per round, subject and figure; SUBJECT is cudart or libvgc; of graphs, graph or launches. */
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,7 @@ namespace
 
 const char *const SOURCE = "extern \"C\" __global__ void empty() {}";
 constexpr int LAUNCHES = 500;
+constexpr int IN_GRAPH = 20;
 constexpr int SINGLE = 200;
 constexpr size_t LARGEST = 256u << 20;
 
@@ -96,6 +98,36 @@ void launches(Plain &plain)
     });
 }
 
+/* A graph of launches, one behind the other, beside the same launches. */
+void graphs(int rounds)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    const auto launch_all = [&] {
+        for (int i = 0; i < IN_GRAPH; i++)
+            empty<<<1, 1, 0, stream>>>();
+    };
+    must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+    launch_all();
+    must(cudaStreamEndCapture(stream, &graph), "end of the capture");
+    must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+    for (int i = 0; i < rounds; i++) {
+        report("graph", "graph", SINGLE, [&] {
+            must(cudaGraphLaunch(exec, stream), "launch of the graph");
+            must(cudaStreamSynchronize(stream), "graph");
+        });
+        report("graph", "launches", SINGLE, [&] {
+            launch_all();
+            must(cudaStreamSynchronize(stream), "launches");
+        });
+    }
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+}
+
 void events(Plain &plain)
 {
     cudaEvent_t start, end;
@@ -165,9 +197,14 @@ void copies(Plain &plain, Buffers &buffers, size_t size)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        std::fprintf(stderr, "usage: %s ROUNDS\n", argv[0]);
+    const bool is_graphs = argc == 3 && std::strcmp(argv[2], "graphs") == 0;
+    if (argc != 2 && !is_graphs) {
+        std::fprintf(stderr, "usage: %s ROUNDS [graphs]\n", argv[0]);
         return 2;
+    }
+    if (is_graphs) {
+        graphs(std::atoi(argv[1]));
+        return 0;
     }
     Plain plain;
     Buffers buffers;

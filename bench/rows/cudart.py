@@ -80,8 +80,8 @@ def device(folder: Path, threads: int) -> Iterator[AttachedLink]:
             yield link
 
 
-def measure(lab: Lab, rounds: int) -> dict[tuple[str, str], Samples]:
-    """Microseconds by name and subject.
+def measure(lab: Lab, rounds: int, *words: str) -> dict[tuple[str, str], Samples]:
+    """Microseconds by name and subject. `words` say what the program measures; without them, all but graphs.
 
     :raise SkipRow: the program cannot be built, or fails.
     """
@@ -91,7 +91,7 @@ def measure(lab: Lab, rounds: int) -> dict[tuple[str, str], Samples]:
     with device(folder, lab.threads) as link:
         environment = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(folder / "state")}
         done = subprocess.run(
-            [program, str(rounds)],
+            [program, str(rounds), *words],
             env=os.environ | environment,
             pass_fds=link.fds,
             capture_output=True,
@@ -151,3 +151,12 @@ def build_time(lab: Lab) -> Iterator[Outcome]:
     ours, theirs = (Samples(tuple(found[name][1:])) for name in commands)  # the first one precompiles
     goal = Goal("ratio", "<", 2.5)
     yield outcome("mynvcc_build_ms", ours, "ms", "lower", theirs, against="clang++ -c of its host code", goal=goal)
+
+
+@row("cudart_graph_launch_us")
+def graphs(lab: Lab) -> Iterator[Outcome]:
+    """Launch of a graph of 20 empty kernels and the wait for it, beside 20 launches and a wait."""
+    found = measure(lab, lab.samples(15, 5), "graphs")
+    ours, theirs = found["graph", "graph"], found["graph", "launches"]
+    goal = Goal("ratio", "<", 1.0)
+    yield outcome("cudart_graph_launch_us", ours, "us", "lower", theirs, against="20 launches and a wait", goal=goal)
