@@ -105,6 +105,8 @@ static cudaError_t make_texels(const struct vgc_array_shape *shape, struct rt_te
 {
     struct rt_device *device;
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_unsafe();
     if (error != cudaSuccess)
         return error;
     struct rt_texels *texels = calloc(1, sizeof(*texels));

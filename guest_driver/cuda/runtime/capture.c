@@ -204,24 +204,60 @@ cudaError_t rt_capture(struct rt_device *device, struct CUstream_st *stream, con
     return error;
 }
 
-cudaError_t rt_capture_graph(struct CUstream_st *stream, const struct CUgraph_st *graph, bool *is_captured)
+typedef cudaError_t add_function(struct rt_capture *capture, const struct rt_tail *after, void *what,
+                                 cudaGraphNode_t *node);
+
+/* Adds a node that no operation describes, if the stream is captured. */
+static cudaError_t capture_other(struct CUstream_st *stream, add_function *add, void *what, bool *is_captured)
 {
     cudaError_t error = cudaSuccess;
+    struct CUgraphNode_st *node;
     (void)pthread_mutex_lock(&lock);
     struct rt_capture *capture = capture_of(stream);
-    struct CUgraphNode_st *node;
     *is_captured = capture != NULL;
-    if (capture != NULL && capture->is_broken)
-        error = cudaErrorStreamCaptureInvalidated;
-    else if (capture != NULL)
-        error = cudaGraphAddChildGraphNode(&node, capture->graph, stream->tail.nodes, stream->tail.count,
-                                           (cudaGraph_t)(uintptr_t)graph);
+    if (capture != NULL)
+        error = capture->is_broken ? cudaErrorStreamCaptureInvalidated : add(capture, &stream->tail, what, &node);
     if (capture != NULL && error == cudaSuccess) {
         stream->tail.count = 0;
         error = add_tail(&stream->tail, node) ? cudaSuccess : cudaErrorMemoryAllocation;
     }
     (void)pthread_mutex_unlock(&lock);
     return error;
+}
+
+static cudaError_t add_child(struct rt_capture *capture, const struct rt_tail *after, void *what, cudaGraphNode_t *node)
+{
+    return cudaGraphAddChildGraphNode(node, capture->graph, after->nodes, after->count, what);
+}
+
+static cudaError_t add_allocation(struct rt_capture *capture, const struct rt_tail *after, void *what,
+                                  cudaGraphNode_t *node)
+{
+    return cudaGraphAddMemAllocNode(node, capture->graph, after->nodes, after->count, what);
+}
+
+static cudaError_t add_free(struct rt_capture *capture, const struct rt_tail *after, void *what, cudaGraphNode_t *node)
+{
+    return cudaGraphAddMemFreeNode(node, capture->graph, after->nodes, after->count, what);
+}
+
+cudaError_t rt_capture_graph(struct CUstream_st *stream, const struct CUgraph_st *graph, bool *is_captured)
+{
+    return capture_other(stream, add_child, (void *)(uintptr_t)graph, is_captured);
+}
+
+cudaError_t rt_capture_allocation(struct CUstream_st *stream, size_t size, void **memory, bool *is_captured)
+{
+    struct cudaMemAllocNodeParams params = {.bytesize = size};
+    cudaError_t error = capture_other(stream, add_allocation, &params, is_captured);
+    if (*is_captured && error == cudaSuccess)
+        *memory = params.dptr;
+    return error;
+}
+
+cudaError_t rt_capture_free(struct CUstream_st *stream, void *memory, bool *is_captured)
+{
+    return capture_other(stream, add_free, memory, is_captured);
 }
 
 /* ---- calls that captures forbid ----------------------------------------------------------------- */

@@ -17,6 +17,8 @@ static cudaError_t allocate_rows(void **memory, size_t *pitch, size_t width, siz
     *memory = NULL;
     *pitch = 0;
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_unsafe();
     if (error != cudaSuccess || width == 0 || rows == 0)
         return error;
     if (width > INT32_MAX - PITCH_ALIGN)

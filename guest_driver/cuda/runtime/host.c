@@ -131,6 +131,8 @@ RT_API cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int flags
         return rt_return(rt_explain(cudaErrorInvalidValue, "cudaHostAlloc() with flags %#x", flags));
     *memory = NULL;
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_unsafe();
     if (error == cudaSuccess && bytes > 0)
         error = allocate(device, bytes, flags, memory);
     return rt_return(error);
@@ -300,6 +302,8 @@ RT_API cudaError_t cudaFreeHost(void *memory)
     struct rt_device *device;
     struct rt_range range;
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess && memory != NULL)
+        error = rt_check_unsafe();
     if (error != cudaSuccess || memory == NULL)
         return rt_return(error);
     if (rt_find_range(memory, &range) && range.begin == (uint64_t)(uintptr_t)memory &&

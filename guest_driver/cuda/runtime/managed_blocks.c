@@ -161,6 +161,8 @@ RT_API cudaError_t cudaMallocManaged(void **memory, size_t bytes, unsigned int f
                                     bytes, flags));
     *memory = NULL;
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_unsafe();
     return rt_return(error == cudaSuccess ? rt_managed_allocate(device, bytes, flags, memory) : error);
 }
 

@@ -48,6 +48,7 @@ PER_THREAD(cudaMemcpy2DArrayToArray, _ptds,
             size_t height, enum cudaMemcpyKind kind),
            (to, toX, toY, from, fromX, fromY, width, height, kind))
 PER_THREAD(cudaMemcpy3D, _ptds, (const struct cudaMemcpy3DParms *copy), (copy))
+PER_THREAD(cudaMemcpy3DPeer, _ptds, (const struct cudaMemcpy3DPeerParms *copy), (copy))
 PER_THREAD(cudaMemset, _ptds, (void *memory, int value, size_t bytes), (memory, value, bytes))
 PER_THREAD(cudaMemset2D, _ptds, (void *memory, size_t pitch, int value, size_t width, size_t height),
            (memory, pitch, value, width, height))
@@ -106,6 +107,8 @@ PER_THREAD(cudaMemcpy2DFromArrayAsync, _ptsz,
             enum cudaMemcpyKind kind, cudaStream_t stream),
            (to, pitch, from, x, y, width, height, kind, stream))
 PER_THREAD(cudaMemcpy3DAsync, _ptsz, (const struct cudaMemcpy3DParms *copy, cudaStream_t stream), (copy, stream))
+PER_THREAD(cudaMemcpy3DPeerAsync, _ptsz, (const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream),
+           (copy, stream))
 PER_THREAD(cudaMemsetAsync, _ptsz, (void *memory, int value, size_t bytes, cudaStream_t stream),
            (memory, value, bytes, stream))
 PER_THREAD(cudaMemset2DAsync, _ptsz,

@@ -268,8 +268,13 @@ static cudaError_t allocate(struct rt_device *device, struct CUmemPoolHandle_st 
 {
     struct rt_piece *piece;
     struct CUstream_st *checked;
+    bool is_captured = false;
     cudaError_t error = rt_check_stream(device, stream, &checked);
     if (error != cudaSuccess || bytes == 0)
+        return error;
+    if (atomic_load(&rt_num_special) > 0)
+        error = rt_capture_allocation(checked, bytes, memory, &is_captured);
+    if (error != cudaSuccess || is_captured)
         return error;
     if (bytes > SIZE_MAX - PIECE_UNIT)
         return rt_explain(cudaErrorMemoryAllocation, "%zu bytes", bytes);
@@ -316,11 +321,14 @@ RT_API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
     struct rt_device *device;
     struct rt_range range;
     struct CUstream_st *checked;
+    bool is_captured = false;
     cudaError_t error = rt_current(&device);
     if (error == cudaSuccess)
         error = rt_check_stream(device, stream, &checked);
-    if (error != cudaSuccess || memory == NULL)
-        return rt_return(error);
+    if (error == cudaSuccess && memory != NULL && atomic_load(&rt_num_special) > 0)
+        error = rt_capture_free(checked, memory, &is_captured);
+    if (error != cudaSuccess || memory == NULL || is_captured || rt_is_graph_memory(memory))
+        return rt_return(error); /* a graph's memory stays until it goes */
     if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind != RT_DEVICE_MEMORY)
         return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFreeAsync(%p): no allocation begins there", memory));
     struct rt_piece *piece = piece_of(&range);

@@ -224,6 +224,9 @@ cudaError_t rt_capture(struct rt_device *device, struct CUstream_st *stream, con
                        bool *is_captured);
 /* Likewise, for a launch of a graph. */
 cudaError_t rt_capture_graph(struct CUstream_st *stream, const struct CUgraph_st *graph, bool *is_captured);
+/* Likewise, for memory in the order of the stream. */
+cudaError_t rt_capture_allocation(struct CUstream_st *stream, size_t size, void **memory, bool *is_captured);
+cudaError_t rt_capture_free(struct CUstream_st *stream, void *memory, bool *is_captured);
 /* To be called before a stream is waited for or asked: an error if it is captured. */
 cudaError_t rt_check_capture(struct CUstream_st *stream);
 /* Likewise, before the device is waited for. */
