@@ -47,50 +47,6 @@ static struct rt_queue **queue_of(struct rt_device *device, struct CUstream_st *
     return stream == NULL ? &device->legacy_queue : &stream->queue;
 }
 
-/* ---- copies of operations ------------------------------------------------------------------- */
-
-static size_t argument_bytes(const struct rt_launch *launch)
-{
-    struct vgc_function_info info;
-    vgc_function_info(launch->loaded, &info);
-    return info.num_params * sizeof(void *) + info.param_bytes + sizeof(uint64_t);
-}
-
-static void keep_arguments(struct rt_launch *launch, void *room)
-{
-    struct vgc_function_info info;
-    struct vgc_param param;
-    void **pointers = room;
-    vgc_function_info(launch->loaded, &info);
-    char *block = memset(pointers + info.num_params, 0, info.param_bytes); /* graph_segments.c sends it as it is */
-    for (uint32_t i = 0; i < info.num_params; i++) {
-        (void)vgc_function_param(launch->loaded, i, &param);
-        pointers[i] = block + param.offset;
-        memcpy(pointers[i], launch->arguments[i], param.size);
-    }
-    launch->arguments = pointers;
-}
-
-struct rt_operation *rt_keep(const struct rt_operation *operation)
-{
-    size_t size = operation->kind == RT_LAUNCH    ? argument_bytes(&operation->launch)
-                  : operation->kind == RT_COPY_3D ? sizeof(*operation->copy_3d)
-                  : operation->kind == RT_CALL    ? operation->call.size
-                                                  : 0;
-    struct rt_operation *kept = malloc(sizeof(*kept) + size);
-    if (kept == NULL)
-        return NULL;
-    *kept = *operation;
-    void *room = kept + 1;
-    if (operation->kind == RT_LAUNCH)
-        keep_arguments(&kept->launch, room);
-    if (operation->kind == RT_COPY_3D)
-        kept->copy_3d = memcpy(room, operation->copy_3d, size);
-    if (operation->kind == RT_CALL && size > 0)
-        kept->call.data = memcpy(room, operation->call.data, size);
-    return kept;
-}
-
 /* ---- the thread of a queue ------------------------------------------------------------------ */
 
 static cudaError_t wait_before_function(struct rt_queue *queue)
@@ -432,28 +388,4 @@ void rt_drain_event(cudaEvent_t event)
     while (event->issued < ticket)
         (void)pthread_cond_wait(&changed, &lock);
     (void)pthread_mutex_unlock(&lock);
-}
-
-/* ---- the API -------------------------------------------------------------------------------- */
-
-RT_API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
-{
-    struct rt_device *device;
-    const struct rt_operation operation = {.kind = RT_HOST_FUNCTION, .host = {.function = function, .data = data}};
-    cudaError_t error = rt_current(&device);
-    if (error == cudaSuccess && function == NULL)
-        error = cudaErrorInvalidValue;
-    return rt_return(error == cudaSuccess ? rt_submit(device, stream, &operation) : error);
-}
-
-RT_API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *data,
-                                         unsigned int flags)
-{
-    struct rt_device *device;
-    const struct rt_operation operation = {.kind = RT_HOST_FUNCTION,
-                                           .host = {.callback = callback, .stream = stream, .data = data}};
-    cudaError_t error = rt_current(&device);
-    if (error == cudaSuccess && (callback == NULL || flags != 0))
-        error = cudaErrorInvalidValue;
-    return rt_return(error == cudaSuccess ? rt_submit(device, stream, &operation) : error);
 }

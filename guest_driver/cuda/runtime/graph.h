@@ -63,12 +63,18 @@ struct CUgraphNode_st **rt_sort_nodes(struct CUgraph_st *graph);
 void rt_mark_before(struct CUgraphNode_st *node, size_t mark);
 size_t rt_new_mark(void);
 
+/* graph_edges.c: index of the edge in to->after, or to->num_after */
+size_t rt_find_edge(const struct CUgraphNode_st *from, const struct CUgraphNode_st *to);
+
 /* graph_nodes.c: operations from the parameters of nodes; they point into these until they are kept */
 cudaError_t rt_kernel_operation(struct rt_device *device, const struct cudaKernelNodeParams *params,
                                 struct rt_operation *operation, void **arguments);
 cudaError_t rt_memcpy_operation(const struct cudaMemcpy3DParms *params, struct rt_operation *operation);
 cudaError_t rt_memset_operation(const struct cudaMemsetParams *params, struct rt_operation *operation);
 cudaError_t rt_host_operation(const struct cudaHostNodeParams *params, struct rt_operation *operation);
+struct rt_operation rt_row_operation(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
+/* Address of bytes of a variable, which must lie in it. */
+cudaError_t rt_symbol_place(const void *symbol, size_t bytes, size_t offset, char **place);
 enum cudaGraphNodeType rt_node_type(const struct rt_operation *operation);
 enum { RT_MAX_ARGUMENTS = 4096 / 4 };
 

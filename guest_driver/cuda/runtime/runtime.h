@@ -214,6 +214,9 @@ bool rt_close_later(struct CUstream_st *stream);
 /* The event's latest recording is put off. */
 bool rt_event_is_put_off(cudaEvent_t event);
 void rt_drain_event(cudaEvent_t event);
+
+/* ---- operations.c ------------------------------------------------------------------------------- */
+
 /* A copy in one block of malloc(), with all that it points to but memory that is copied or filled. NULL: no memory. */
 struct rt_operation *rt_keep(const struct rt_operation *operation);
 
