@@ -215,6 +215,96 @@ def batches_agree() -> None:
         assert_close(dc.get(), wanted, k, TYPES[letter])
 
 
+# ---- products of types told at run time ----
+
+R_32F, R_16F, R_8I, R_32I, R_16BF = 0, 2, 3, 10, 14
+OF_16F, OF_32F, OF_32I = 64, 68, 72
+
+
+def bits_of(kind: int, values: NDArray[Any]) -> NDArray[Any]:
+    """Values as the device has them; numpy knows no bfloat16."""
+    if kind == R_16BF:
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype({R_32F: np.float32, R_16F: np.float16, R_8I: np.int8, R_32I: np.int32}[kind])
+
+
+def values_of(kind: int, bits: NDArray[Any]) -> NDArray[Any]:
+    if kind == R_16BF:
+        return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return bits.astype(np.float64)
+
+
+def mixed_products_agree() -> None:
+    combinations = (
+        (R_16F, R_16F, OF_16F), (R_16F, R_16F, OF_32F), (R_16F, R_32F, OF_32F), (R_16BF, R_16BF, OF_32F),
+        (R_16BF, R_32F, OF_32F), (R_8I, R_32F, OF_32F), (R_8I, R_32I, OF_32I), (R_32F, R_32F, OF_32F),
+    )  # fmt: skip
+    for (kind, out, compute), (m, n, k) in itertools.product(combinations, ((5, 6, 7), (130, 70, 90))):
+        a, b, c = (RANDOM.integers(-4, 5, size) for size in ((k, m), (n, k), (n, m)))  # exact in all types
+        scale = {OF_16F: np.float16, OF_32F: np.float32, OF_32I: np.int32}[compute]
+        da, db, dc = DeviceArray(bits_of(kind, a)), DeviceArray(bits_of(kind, b)), DeviceArray(bits_of(out, c))
+        product = (0, 0, m, n, k, scale(1), da, kind, m, db, kind, k, scale(2), dc, out, m, compute, -1)
+        BLAS("GemmEx", *product)
+        wanted = (b @ a + 2 * c).astype(np.float64)
+        precision = {R_16F: 2**-11, R_16BF: 2**-8}.get(out, 0)
+        assert np.all(np.abs(values_of(out, dc.get()) - wanted) <= precision * np.abs(wanted)), (kind, out, m)
+    assert BLAS.status("GemmEx", *product[:-2], 99, -1) == NOT_SUPPORTED
+
+
+# ---- matrices with vectors, and triangles ----
+
+
+def matrices_with_vectors_agree() -> None:
+    for letter, (m, n), op in itertools.product("SDCZ", ((1, 1), (70, 33), (5, 200)), (0, 1, 2)):
+        a, alpha, beta = numbers(letter, m, n), *numbers(letter, 2)
+        rows, columns = (m, n) if op == 0 else (n, m)
+        x, y = numbers(letter, columns), numbers(letter, rows * 2)
+        da, dx, dy = DeviceArray(by_columns(a, m + 1)), DeviceArray(x), DeviceArray(y)
+        BLAS(f"{letter}gemv_v2", op, m, n, alpha, da, m + 1, dx, -1, beta, dy, 2)
+        y[::2] = alpha * (operated(op, a) @ x[::-1]) + beta * y[::2]
+        assert_close(dy.get(), y, columns, TYPES[letter])
+    for letter, kind in (("S", ""), ("D", ""), ("C", "u"), ("C", "c"), ("Z", "u"), ("Z", "c")):
+        a, x, y, alpha = numbers(letter, 70, 33), numbers(letter, 70), numbers(letter, 33), numbers(letter, 1)[0]
+        da = DeviceArray(by_columns(a, 70))
+        BLAS(f"{letter}ger{kind}_v2", 70, 33, alpha, DeviceArray(x), 1, DeviceArray(y), 1, da, 70)
+        wanted = a + alpha * np.outer(x, y.conj() if kind == "c" else y)
+        assert_close(da.get().T, wanted, 1, TYPES[letter])
+
+
+def sums_of_matrices_and_diagonals_agree() -> None:
+    for letter, opa, opb in itertools.product("SDCZ", (0, 1, 2), (0, 1, 2)):
+        m, n = 70, 33
+        a = numbers(letter, *((m, n) if opa == 0 else (n, m)))
+        b = numbers(letter, *((m, n) if opb == 0 else (n, m)))
+        (alpha, beta), dc = numbers(letter, 2), DeviceArray(numbers(letter, n, m))
+        da, db = DeviceArray(by_columns(a, len(a))), DeviceArray(by_columns(b, len(b)))
+        BLAS(f"{letter}geam", opa, opb, m, n, alpha, da, len(a), beta, db, len(b), dc, m)
+        assert_close(dc.get().T, alpha * operated(opa, a) + beta * operated(opb, b), 1, TYPES[letter])
+    for side in (0, 1):
+        a, x, dc = numbers("Z", 9, 5), numbers("Z", (9, 5)[side]), DeviceArray(numbers("Z", 5, 9))
+        BLAS("Zdgmm", side, 9, 5, DeviceArray(by_columns(a, 9)), 9, DeviceArray(x), 1, dc, 9)
+        assert_close(dc.get().T, np.diag(x) @ a if side == 0 else a @ np.diag(x), 1, np.complex128)
+
+
+def triangles_are_solved() -> None:
+    for letter, side, fill, op, unit in itertools.product("SDCZ", (0, 1), (0, 1), (0, 1, 2), (0, 1)):
+        m, n = 40, 23
+        size = (m, n)[side]
+        full = numbers(letter, size, size) / size + 2 * np.eye(size, dtype=TYPES[letter])
+        triangle = np.tril(full) if fill == 0 else np.triu(full)
+        if unit:
+            np.fill_diagonal(triangle, 1)
+        b, alpha = numbers(letter, m, n), numbers(letter, 1)[0]
+        da, db = DeviceArray(by_columns(full.astype(TYPES[letter]), size)), DeviceArray(by_columns(b, m + 2))
+        BLAS(f"{letter}trsm_v2", side, fill, op, unit, m, n, alpha, da, size, db, m + 2)
+        got, matrix = db.get()[:, :m].T, operated(op, triangle)
+        assert_close(matrix @ got if side == 0 else got @ matrix, alpha * b, size, TYPES[letter])
+        x = numbers(letter, size)
+        dx = DeviceArray(x)
+        BLAS(f"{letter}trsv_v2", fill, op, unit, size, da, size, dx, 1)
+        assert_close(matrix @ dx.get(), x, size, TYPES[letter])
+
+
 # ---- handles ----
 
 
@@ -275,6 +365,10 @@ CASES = {
         rotations_agree,
         gemm_agrees,
         batches_agree,
+        mixed_products_agree,
+        matrices_with_vectors_agree,
+        sums_of_matrices_and_diagonals_agree,
+        triangles_are_solved,
         wrong_arguments_are_refused,
         work_is_done_in_the_stream_of_the_handle,
         transfers_skip_what_lies_between,

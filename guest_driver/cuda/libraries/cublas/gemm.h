@@ -1,6 +1,6 @@
 /* Products of matrices: C = alpha op(A) op(B) + beta C, all by columns.
  *
- * Large ones: op(A) is first laid out in panels of PANEL rows, which `product` reads from one end to the other; op(B)
+ * Large ones: op(A) is first laid out in panels, which `product` reads from one end to the other; op(B)
  * is read where it lies, or laid out likewise if its numbers are of another type. A thread of `product` has one row and
  * a few columns: so the accumulators of a row of threads fit into the registers of a processor with vectors. Small ones
  * are computed by `product_of_small`, element by element, without a copy. */
@@ -10,10 +10,12 @@
 namespace blas
 {
 
-constexpr int PANEL = 64;
 constexpr int PANEL_ROWS = 4;               /* rows of threads in a block of `product` */
 constexpr i64 SMALL = 64 * 64 * 16;         /* products of fewer terms are small */
 constexpr size_t MOST_PACKED = 24ull << 20; /* bytes of panels at a time */
+
+/* Rows of a panel: with four columns, their sums fill half of a processor's vectors. */
+template <class T> constexpr int panel = 256 / sizeof(T);
 
 /* One matrix, or a batch of them: by a table of pointers, or `jump` elements apart. */
 template <class T> struct batch {
@@ -77,13 +79,13 @@ __device__ inline void put(Out &to, Sum sum, Scale alpha, Scale beta, bool reads
     to = widen<Out, Scale>::from(makes_real ? real_part(result) : result);
 }
 
-/* Lays `length` rows of op(M) out in panels of PANEL rows, each column behind the other. Missing rows are 0. */
+/* Lays `length` rows of op(M) out in panels, each column behind the other. Missing rows are 0. */
 template <class Sum, class Read>
-__global__ void __launch_bounds__(PANEL *PANEL_ROWS) pack(i64 rows, i64 columns, Read read, i64 z, Sum *to)
+__global__ void __launch_bounds__(panel<Sum> *PANEL_ROWS) pack(i64 rows, i64 columns, Read read, i64 z, Sum *to)
 {
-    const i64 i = (i64)blockIdx.x * PANEL + threadIdx.x;
+    const i64 i = (i64)blockIdx.x * panel<Sum> + threadIdx.x;
     for (i64 p = (i64)blockIdx.y * PANEL_ROWS + threadIdx.y; p < columns; p += (i64)gridDim.y * PANEL_ROWS)
-        to[((i64)blockIdx.x * columns + p) * PANEL + threadIdx.x] =
+        to[((i64)blockIdx.x * columns + p) * panel<Sum> + threadIdx.x] =
             i < rows ? read.template get<Sum>(z, i, p) : zero<Sum>();
 }
 
@@ -98,13 +100,13 @@ template <class In> struct reader {
 
 /* a: op(A) in panels. Element (p, j) of op(B) lies p * b_row + j * b_column behind b. */
 template <class Sum, class Out, class Scale, int C>
-__global__ void __launch_bounds__(PANEL *PANEL_ROWS)
+__global__ void __launch_bounds__(panel<Sum> *PANEL_ROWS)
     product(i64 m, i64 n, i64 k, scalar<Scale> alpha, const Sum *__restrict__ a, const Sum *__restrict__ b, i64 b_row,
             i64 b_column, scalar<Scale> beta, batch<Out> result, i64 z, i64 ldc, i64 first_row, i64 first_column,
             kept part)
 {
-    const Sum *__restrict__ from = a + (i64)blockIdx.x * k * PANEL + threadIdx.x;
-    const i64 i = first_row + (i64)blockIdx.x * PANEL + threadIdx.x;
+    const Sum *__restrict__ from = a + (i64)blockIdx.x * k * panel<Sum> + threadIdx.x;
+    const i64 i = first_row + (i64)blockIdx.x * panel<Sum> + threadIdx.x;
     const i64 column = ((i64)blockIdx.y * PANEL_ROWS + threadIdx.y) * C;
     Sum sum[C];
     const Sum *__restrict__ right[C]; /* columns behind the last one are read as the last one */
@@ -114,7 +116,7 @@ __global__ void __launch_bounds__(PANEL *PANEL_ROWS)
         right[j] = b + (column + j < n ? column + j : n - 1) * b_column;
     }
     for (i64 p = 0; p < k; p++) {
-        const Sum left = from[p * PANEL];
+        const Sum left = from[p * panel<Sum>];
 #pragma unroll
         for (int j = 0; j < C; j++)
             add_product(sum[j], left, right[j][p * b_row]);
@@ -153,9 +155,7 @@ __global__ void __launch_bounds__(SMALL_SIDE *SMALL_SIDE)
 
 /* ---- launches ---- */
 
-template <class T> struct columns_per_thread {
-    static constexpr int value = number<T>::is_complex || sizeof(T) > 4 ? 4 : 4;
-};
+constexpr int COLUMNS = 4; /* of a thread of `product` */
 
 static inline i64 ceiling(i64 a, i64 b)
 {
@@ -177,16 +177,17 @@ template <class T> struct is_same<T, T> {
 template <class Sum, class Read>
 static void launch_pack(cudaStream_t stream, i64 rows, i64 columns, Read read, i64 z, Sum *to)
 {
+    constexpr int PANEL = panel<Sum>;
     const dim3 grid((unsigned)ceiling(rows, PANEL), (unsigned)least(ceiling(columns, 16 * PANEL_ROWS), 65535));
     pack<Sum, Read><<<grid, dim3(PANEL, PANEL_ROWS), 0, stream>>>(rows, columns, read, z, to);
 }
 
-/* B in panels has PANEL columns of op(B) side by side, which `product` cannot read: so it is packed as if it had one.
+/* B in panels has many columns of op(B) side by side, which `product` cannot read: so it is packed as if it had one.
  */
 template <class Sum, class Read>
-__global__ void __launch_bounds__(PANEL *PANEL_ROWS) lay_out(i64 rows, i64 columns, Read read, i64 z, Sum *to)
+__global__ void __launch_bounds__(panel<Sum> *PANEL_ROWS) lay_out(i64 rows, i64 columns, Read read, i64 z, Sum *to)
 {
-    const i64 p = (i64)blockIdx.x * PANEL + threadIdx.x;
+    const i64 p = (i64)blockIdx.x * panel<Sum> + threadIdx.x;
     for (i64 j = (i64)blockIdx.y * PANEL_ROWS + threadIdx.y; j < columns; j += (i64)gridDim.y * PANEL_ROWS)
         if (p < rows)
             to[j * rows + p] = read.template get<Sum>(z, p, j);
@@ -206,6 +207,7 @@ struct steps {
 };
 static inline steps steps_of(i64 m, i64 n, i64 k, size_t element, bool packs_b)
 {
+    const i64 PANEL = 256 / (i64)element;
     const i64 fits = (i64)(MOST_PACKED / 2 / (element * (size_t)(k > 0 ? k : 1)));
     const i64 some = fits < PANEL ? PANEL : fits / PANEL * PANEL;
     steps done{least(some, ceiling(m, PANEL) * PANEL), packs_b ? least(some, n) : n, 0, 0};
@@ -229,7 +231,7 @@ template <class Sum, class Out, class Scale, class ReadA, class ReadB>
 static cublasStatus_t by_panels(cudaStream_t stream, i64 m, i64 n, i64 k, ReadA a, ReadB b, const Sum *plain, i64 b_row,
                                 i64 b_column, target<Sum, Out, Scale> to, i64 z)
 {
-    constexpr int C = columns_per_thread<Sum>::value;
+    constexpr int C = COLUMNS, PANEL = panel<Sum>;
     const steps step = steps_of(m, n, k, sizeof(Sum), !plain);
     char *memory = nullptr;
     if (cudaError_t failed = cudaMallocAsync(&memory, step.a_bytes + step.b_bytes, stream))
@@ -237,7 +239,7 @@ static cublasStatus_t by_panels(cudaStream_t stream, i64 m, i64 n, i64 k, ReadA 
     Sum *const laid_out = (Sum *)memory, *const panels = (Sum *)(memory + step.b_bytes);
     for (i64 column = 0; column < n; column += step.columns) {
         const i64 columns = least(step.columns, n - column);
-        if (!plain)
+        if (!plain && k > 0)
             lay_out<Sum><<<dim3((unsigned)ceiling(k, PANEL), (unsigned)least(ceiling(columns, PANEL_ROWS), 65535)),
                            dim3(PANEL, PANEL_ROWS), 0, stream>>>(k, columns, shifted<ReadB>{b, 0, column}, z, laid_out);
         for (i64 row = 0; row < m; row += step.rows) {

@@ -218,6 +218,58 @@ VGC_WIDTHS(VGC_ROT, Zd, cuDoubleComplex, double, double)
                                                 long long jump_c, I count);
 VGC_TYPES(VGC_GEMM)
 
+#define VGC_MATRICES(w, I, S, T)                                                                                       \
+    VGC_STATUS cublas##S##gemv_v2##w(cublasHandle_t handle, cublasOperation_t op, I m, I n, const T *alpha,            \
+                                     const T *a, I lda, const T *x, I incx, const T *beta, T *y, I incy);              \
+    VGC_STATUS cublas##S##geam##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n,       \
+                                  const T *alpha, const T *a, I lda, const T *beta, const T *b, I ldb, T *c, I ldc);   \
+    VGC_STATUS cublas##S##dgmm##w(cublasHandle_t handle, cublasSideMode_t side, I m, I n, const T *a, I lda,           \
+                                  const T *x, I incx, T *c, I ldc);                                                    \
+    VGC_STATUS cublas##S##trsm_v2##w(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill,              \
+                                     cublasOperation_t op, cublasDiagType_t diagonal, I m, I n, const T *alpha,        \
+                                     const T *a, I lda, T *b, I ldb);                                                  \
+    VGC_STATUS cublas##S##trsv_v2##w(cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t op,               \
+                                     cublasDiagType_t diagonal, I n, const T *a, I lda, T *x, I incx);
+VGC_TYPES(VGC_MATRICES)
+#define VGC_GER(w, I, name, T)                                                                                         \
+    VGC_STATUS cublas##name##_v2##w(cublasHandle_t handle, I m, I n, const T *alpha, const T *x, I incx, const T *y,   \
+                                    I incy, T *a, I lda);
+VGC_WIDTHS(VGC_GER, Sger, float)
+VGC_WIDTHS(VGC_GER, Dger, double)
+VGC_WIDTHS(VGC_GER, Cgeru, cuComplex)
+VGC_WIDTHS(VGC_GER, Cgerc, cuComplex)
+VGC_WIDTHS(VGC_GER, Zgeru, cuDoubleComplex)
+VGC_WIDTHS(VGC_GER, Zgerc, cuDoubleComplex)
+
+/* Matrices of types told at run time, and of half precision. */
+#define VGC_GEMM_EX(w, I)                                                                                              \
+    VGC_STATUS cublasGemmEx##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n, I k,     \
+                               const void *alpha, const void *a, cudaDataType ta, I lda, const void *b,                \
+                               cudaDataType tb, I ldb, const void *beta, void *c, cudaDataType tc, I ldc,              \
+                               cublasComputeType_t compute, cublasGemmAlgo_t algorithm);                               \
+    VGC_STATUS cublasGemmStridedBatchedEx##w(                                                                          \
+        cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n, I k, const void *alpha,         \
+        const void *a, cudaDataType ta, I lda, long long jump_a, const void *b, cudaDataType tb, I ldb,                \
+        long long jump_b, const void *beta, void *c, cudaDataType tc, I ldc, long long jump_c, I count,                \
+        cublasComputeType_t compute, cublasGemmAlgo_t algorithm);                                                      \
+    VGC_STATUS cublasGemmBatchedEx##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n,   \
+                                      I k, const void *alpha, const void *const a[], cudaDataType ta, I lda,           \
+                                      const void *const b[], cudaDataType tb, I ldb, const void *beta,                 \
+                                      void *const c[], cudaDataType tc, I ldc, I count, cublasComputeType_t compute,   \
+                                      cublasGemmAlgo_t algorithm);                                                     \
+    VGC_STATUS cublasSgemmEx##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n, I k,    \
+                                const float *alpha, const void *a, cudaDataType ta, I lda, const void *b,              \
+                                cudaDataType tb, I ldb, const float *beta, void *c, cudaDataType tc, I ldc);           \
+    VGC_STATUS cublasHgemm##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n, I k,      \
+                              const __half *alpha, const __half *a, I lda, const __half *b, I ldb, const __half *beta, \
+                              __half *c, I ldc);                                                                       \
+    VGC_STATUS cublasHgemmStridedBatched##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m,  \
+                                            I n, I k, const __half *alpha, const __half *a, I lda, long long jump_a,   \
+                                            const __half *b, I ldb, long long jump_b, const __half *beta, __half *c,   \
+                                            I ldc, long long jump_c, I count);
+VGC_GEMM_EX(, int)
+VGC_GEMM_EX(_64, int64_t)
+
 #undef VGC_WIDTHS
 #undef VGC_TYPES
 #undef VGC_STATUS
@@ -228,6 +280,38 @@ VGC_TYPES(VGC_GEMM)
 #undef VGC_DOT
 #undef VGC_ROT
 #undef VGC_GEMM
+#undef VGC_MATRICES
+#undef VGC_GER
+#undef VGC_GEMM_EX
 #ifdef __cplusplus
+}
+#endif
+
+#ifdef __cplusplus
+/* Forms of before CUDA 11, with a type of numbers in place of a type of computation. */
+static inline cublasComputeType_t __vgc_compute_type(cudaDataType type)
+{
+    return type == CUDA_R_16F                         ? CUBLAS_COMPUTE_16F
+           : type == CUDA_R_64F || type == CUDA_C_64F ? CUBLAS_COMPUTE_64F
+           : type == CUDA_R_32I                       ? CUBLAS_COMPUTE_32I
+           : type == CUDA_R_32F || type == CUDA_C_32F ? CUBLAS_COMPUTE_32F
+                                                      : (cublasComputeType_t)-1;
+}
+static inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, int m,
+                                          int n, int k, const void *alpha, const void *a, cudaDataType ta, int lda,
+                                          const void *b, cudaDataType tb, int ldb, const void *beta, void *c,
+                                          cudaDataType tc, int ldc, cudaDataType compute, cublasGemmAlgo_t algorithm)
+{
+    return cublasGemmEx(handle, opa, opb, m, n, k, alpha, a, ta, lda, b, tb, ldb, beta, c, tc, ldc,
+                        __vgc_compute_type(compute), algorithm);
+}
+static inline cublasStatus_t
+cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k,
+                           const void *alpha, const void *a, cudaDataType ta, int lda, long long jump_a, const void *b,
+                           cudaDataType tb, int ldb, long long jump_b, const void *beta, void *c, cudaDataType tc,
+                           int ldc, long long jump_c, int count, cudaDataType compute, cublasGemmAlgo_t algorithm)
+{
+    return cublasGemmStridedBatchedEx(handle, opa, opb, m, n, k, alpha, a, ta, lda, jump_a, b, tb, ldb, jump_b, beta, c,
+                                      tc, ldc, jump_c, count, __vgc_compute_type(compute), algorithm);
 }
 #endif

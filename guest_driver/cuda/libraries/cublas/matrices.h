@@ -1,0 +1,280 @@
+/* Matrices with vectors, and element by element: kernels, and the functions that launch them. */
+#pragma once
+#include "gemm.h"
+
+namespace blas
+{
+
+constexpr int LINE = 64; /* threads of a block */
+
+static inline unsigned line_blocks(i64 n)
+{
+    return (unsigned)least(ceiling(n, LINE), 65535);
+}
+
+#define BLAS_EACH_LINE(i, n) for (i64 i = (i64)blockIdx.x * LINE + threadIdx.x; i < (n); i += (i64)gridDim.x * LINE)
+
+template <class T> __device__ inline void blend(T &to, T sum, T alpha, T beta)
+{
+    to = beta == zero<T>() ? alpha * sum : alpha * sum + beta * to;
+}
+
+/* y = alpha A x + beta y, a thread per row. */
+template <class T>
+__global__ void gemv_by_rows(i64 m, i64 n, scalar<T> alpha, const T *a, i64 lda, bool conjugates, vector<const T> x,
+                             scalar<T> beta, vector<T> y)
+{
+    const T times = alpha.get(), keep = beta.get();
+    BLAS_EACH_LINE(i, m)
+    {
+        T sum = zero<T>();
+        for (i64 j = 0; j < n; j++)
+            add_product(sum, conjugate_if(conjugates, a[i + j * lda]), x[j]);
+        blend(y[i], sum, times, keep);
+    }
+}
+/* Likewise for the transposed matrix, a block per column. */
+template <class T>
+__global__ void gemv_by_columns(i64 m, i64 n, scalar<T> alpha, const T *a, i64 lda, bool conjugates, vector<const T> x,
+                                scalar<T> beta, vector<T> y)
+{
+    __shared__ T sums[LINE];
+    const T times = alpha.get(), keep = beta.get();
+    for (i64 j = blockIdx.x; j < n; j += gridDim.x) {
+        T sum = zero<T>();
+        for (i64 i = threadIdx.x; i < m; i += LINE)
+            add_product(sum, conjugate_if(conjugates, a[i + j * lda]), x[i]);
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        for (int half = LINE / 2; half > 0; half /= 2) {
+            if ((int)threadIdx.x < half)
+                sums[threadIdx.x] += sums[threadIdx.x + half];
+            __syncthreads();
+        }
+        if (threadIdx.x == 0)
+            blend(y[j], sums[0], times, keep);
+        __syncthreads();
+    }
+}
+
+template <class T>
+__global__ void ger(i64 m, i64 n, scalar<T> alpha, vector<const T> x, vector<const T> y, bool conjugates, T *a, i64 lda)
+{
+    const T times = alpha.get();
+    for (i64 j = blockIdx.y; j < n; j += gridDim.y) {
+        const T right = times * conjugate_if(conjugates, y[j]);
+        BLAS_EACH_LINE(i, m) a[i + j * lda] += x[i] * right;
+    }
+}
+
+/* C = alpha op(A) + beta op(B); what has the factor 0 is not read. */
+template <class T>
+__global__ void geam(i64 m, i64 n, scalar<T> alpha, operand<T> a, scalar<T> beta, operand<T> b, T *c, i64 ldc)
+{
+    const T left = alpha.get(), right = beta.get();
+    const T *from_a = a.matrix[0], *from_b = b.matrix[0];
+    const bool has_a = !(left == zero<T>()), has_b = !(right == zero<T>());
+    for (i64 j = blockIdx.y; j < n; j += gridDim.y)
+        BLAS_EACH_LINE(i, m)
+        {
+            T sum = zero<T>();
+            if (has_a)
+                sum += left * conjugate_if(a.conjugates, from_a[i * a.row + j * a.column]);
+            if (has_b)
+                sum += right * conjugate_if(b.conjugates, from_b[i * b.row + j * b.column]);
+            c[i + j * ldc] = sum;
+        }
+}
+
+/* C = diag(x) A, or A diag(x). */
+template <class T>
+__global__ void dgmm(i64 m, i64 n, bool is_left, const T *a, i64 lda, vector<const T> x, T *c, i64 ldc)
+{
+    for (i64 j = blockIdx.y; j < n; j += gridDim.y)
+        BLAS_EACH_LINE(i, m) c[i + j * ldc] = x[is_left ? i : j] * a[i + j * lda];
+}
+
+/* M x = alpha b for each of `count` right-hand sides, a thread each: element i of side r lies i * step + r * side
+ * behind b, element (i, p) of the triangle M i * row + p * column behind m. */
+template <class T>
+__global__ void solve(i64 n, i64 count, bool is_lower, bool is_unit, bool conjugates, scalar<T> alpha, const T *m,
+                      i64 row, i64 column, T *b, i64 step, i64 side)
+{
+    const T times = alpha.get();
+    const bool is_zero = times == zero<T>();
+    BLAS_EACH_LINE(r, count)
+    {
+        T *x = b + r * side;
+        for (i64 done = 0; done < n; done++) {
+            const i64 i = is_lower ? done : n - 1 - done;
+            T rest = is_zero ? zero<T>() : times * x[i * step];
+            for (i64 q = 0; q < done; q++) {
+                const i64 p = is_lower ? q : n - 1 - q;
+                rest = rest - conjugate_if(conjugates, m[i * row + p * column]) * x[p * step];
+            }
+            x[i * step] = is_unit ? rest : rest / conjugate_if(conjugates, m[i * row + i * column]);
+        }
+    }
+}
+
+/* ---- the functions of the API call these ---- */
+
+static inline dim3 plane(i64 m, i64 n)
+{
+    return dim3(line_blocks(m), (unsigned)least(n, 65535));
+}
+
+template <class T>
+static cublasStatus_t do_gemv(cublasHandle_t handle, cublasOperation_t op, i64 m, i64 n, const T *alpha, const T *a,
+                              i64 lda, const T *x, i64 incx, const T *beta, T *y, i64 incy)
+{
+    BLAS_CHECK_HANDLE(handle);
+    BLAS_CHECK(is_operation(op) && m >= 0 && n >= 0 && lda >= at_least_one(m) && incx && incy && alpha && beta);
+    const scalar<T> times = scalar_of(handle, alpha), keep = scalar_of(handle, beta);
+    if (m == 0 || n == 0 || (is(times, zero<T>()) && is(keep, one<T>())))
+        return CUBLAS_STATUS_SUCCESS;
+    const bool conjugates = op == CUBLAS_OP_C || op == CUBLAS_OP_CONJG;
+    if (is_turned(op))
+        gemv_by_columns<T><<<(unsigned)least(n, 65535), LINE, 0, handle->stream>>>(
+            m, n, times, a, lda, conjugates, vector_of(x, m, incx), keep, vector_of(y, n, incy));
+    else
+        gemv_by_rows<T><<<line_blocks(m), LINE, 0, handle->stream>>>(
+            m, n, times, a, lda, conjugates, vector_of(x, n, incx), keep, vector_of(y, m, incy));
+    return launched();
+}
+
+template <class T>
+static cublasStatus_t do_ger(cublasHandle_t handle, i64 m, i64 n, const T *alpha, const T *x, i64 incx, const T *y,
+                             i64 incy, T *a, i64 lda, bool conjugates)
+{
+    BLAS_CHECK_HANDLE(handle);
+    BLAS_CHECK(m >= 0 && n >= 0 && incx && incy && lda >= at_least_one(m) && alpha);
+    const scalar<T> times = scalar_of(handle, alpha);
+    if (m == 0 || n == 0 || is(times, zero<T>()))
+        return CUBLAS_STATUS_SUCCESS;
+    ger<T><<<plane(m, n), LINE, 0, handle->stream>>>(m, n, times, vector_of(x, m, incx), vector_of(y, n, incy),
+                                                     conjugates, a, lda);
+    return launched();
+}
+
+template <class T>
+static cublasStatus_t do_geam(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, i64 m, i64 n,
+                              const T *alpha, const T *a, i64 lda, const T *beta, const T *b, i64 ldb, T *c, i64 ldc)
+{
+    BLAS_CHECK_HANDLE(handle);
+    BLAS_CHECK(is_operation(opa) && is_operation(opb) && m >= 0 && n >= 0 && alpha && beta);
+    BLAS_CHECK(lda >= at_least_one(is_turned(opa) ? n : m) && ldb >= at_least_one(is_turned(opb) ? n : m) &&
+               ldc >= at_least_one(m));
+    BLAS_CHECK((c != a || (lda == ldc && !is_turned(opa))) && (c != b || (ldb == ldc && !is_turned(opb))));
+    if (m == 0 || n == 0)
+        return CUBLAS_STATUS_SUCCESS;
+    geam<T><<<plane(m, n), LINE, 0, handle->stream>>>(m, n, scalar_of(handle, alpha),
+                                                      operand_of<T>(opa, {a, nullptr, 0}, lda), scalar_of(handle, beta),
+                                                      operand_of<T>(opb, {b, nullptr, 0}, ldb), c, ldc);
+    return launched();
+}
+
+template <class T>
+static cublasStatus_t do_dgmm(cublasHandle_t handle, cublasSideMode_t side, i64 m, i64 n, const T *a, i64 lda,
+                              const T *x, i64 incx, T *c, i64 ldc)
+{
+    BLAS_CHECK_HANDLE(handle);
+    BLAS_CHECK((side == CUBLAS_SIDE_LEFT || side == CUBLAS_SIDE_RIGHT) && m >= 0 && n >= 0 && lda >= at_least_one(m) &&
+               ldc >= at_least_one(m));
+    if (m == 0 || n == 0)
+        return CUBLAS_STATUS_SUCCESS;
+    const bool is_left = side == CUBLAS_SIDE_LEFT;
+    dgmm<T>
+        <<<plane(m, n), LINE, 0, handle->stream>>>(m, n, is_left, a, lda, vector_of(x, is_left ? m : n, incx), c, ldc);
+    return launched();
+}
+
+struct triangle {
+    cublasFillMode_t fill;
+    cublasOperation_t op;
+    cublasDiagType_t diagonal;
+    bool is_right() const
+    {
+        return (fill == CUBLAS_FILL_MODE_LOWER || fill == CUBLAS_FILL_MODE_UPPER) && is_operation(op) &&
+               (diagonal == CUBLAS_DIAG_UNIT || diagonal == CUBLAS_DIAG_NON_UNIT);
+    }
+};
+
+/* `is_left`: op(A) x = alpha b; else x op(A) = alpha b, which is the same of the transposed matrix. */
+template <class T>
+static void launch_solve(cublasHandle_t handle, bool is_left, triangle form, i64 n, i64 count, scalar<T> alpha,
+                         const T *a, i64 lda, T *b, i64 step, i64 side)
+{
+    const bool turned = is_turned(form.op) == is_left;
+    const bool is_lower = (form.fill == CUBLAS_FILL_MODE_LOWER) != turned;
+    solve<T><<<line_blocks(count), LINE, 0, handle->stream>>>(
+        n, count, is_lower, form.diagonal == CUBLAS_DIAG_UNIT, form.op == CUBLAS_OP_C || form.op == CUBLAS_OP_CONJG,
+        alpha, a, turned ? lda : 1, turned ? 1 : lda, b, step, side);
+}
+template <class T>
+static cublasStatus_t do_trsm(cublasHandle_t handle, cublasSideMode_t side, triangle form, i64 m, i64 n, const T *alpha,
+                              const T *a, i64 lda, T *b, i64 ldb)
+{
+    BLAS_CHECK_HANDLE(handle);
+    const bool is_left = side == CUBLAS_SIDE_LEFT;
+    BLAS_CHECK((is_left || side == CUBLAS_SIDE_RIGHT) && form.is_right() && m >= 0 && n >= 0 && alpha &&
+               lda >= at_least_one(is_left ? m : n) && ldb >= at_least_one(m));
+    if (m == 0 || n == 0)
+        return CUBLAS_STATUS_SUCCESS;
+    launch_solve(handle, is_left, form, is_left ? m : n, is_left ? n : m, scalar_of(handle, alpha), a, lda, b,
+                 is_left ? 1 : ldb, is_left ? ldb : 1);
+    return launched();
+}
+template <class T>
+static cublasStatus_t do_trsv(cublasHandle_t handle, triangle form, i64 n, const T *a, i64 lda, T *x, i64 incx)
+{
+    BLAS_CHECK_HANDLE(handle);
+    BLAS_CHECK(form.is_right() && n >= 0 && lda >= at_least_one(n) && incx);
+    if (n == 0)
+        return CUBLAS_STATUS_SUCCESS;
+    const vector<T> to = vector_of(x, n, incx);
+    launch_solve(handle, true, form, n, 1, scalar<T>{one<T>(), nullptr}, a, lda, to.first, to.step, 0);
+    return launched();
+}
+
+} // namespace blas
+
+/* The API's functions for one type of numbers and both widths of integers. */
+#define BLAS_MATRICES(S, T, w, I)                                                                                      \
+    cublasStatus_t cublas##S##gemv_v2##w(cublasHandle_t h, cublasOperation_t op, I m, I n, const T *alpha, const T *a, \
+                                         I lda, const T *x, I incx, const T *beta, T *y, I incy)                       \
+    {                                                                                                                  \
+        return blas::do_gemv(h, op, m, n, blas::in(alpha), blas::in(a), lda, blas::in(x), incx, blas::in(beta),        \
+                             blas::in(y), incy);                                                                       \
+    }                                                                                                                  \
+    cublasStatus_t cublas##S##geam##w(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, I m, I n,        \
+                                      const T *alpha, const T *a, I lda, const T *beta, const T *b, I ldb, T *c,       \
+                                      I ldc)                                                                           \
+    {                                                                                                                  \
+        return blas::do_geam(h, opa, opb, m, n, blas::in(alpha), blas::in(a), lda, blas::in(beta), blas::in(b), ldb,   \
+                             blas::in(c), ldc);                                                                        \
+    }                                                                                                                  \
+    cublasStatus_t cublas##S##dgmm##w(cublasHandle_t h, cublasSideMode_t side, I m, I n, const T *a, I lda,            \
+                                      const T *x, I incx, T *c, I ldc)                                                 \
+    {                                                                                                                  \
+        return blas::do_dgmm(h, side, m, n, blas::in(a), lda, blas::in(x), incx, blas::in(c), ldc);                    \
+    }                                                                                                                  \
+    cublasStatus_t cublas##S##trsm_v2##w(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,               \
+                                         cublasOperation_t op, cublasDiagType_t diagonal, I m, I n, const T *alpha,    \
+                                         const T *a, I lda, T *b, I ldb)                                               \
+    {                                                                                                                  \
+        return blas::do_trsm(h, side, {fill, op, diagonal}, m, n, blas::in(alpha), blas::in(a), lda, blas::in(b),      \
+                             ldb);                                                                                     \
+    }                                                                                                                  \
+    cublasStatus_t cublas##S##trsv_v2##w(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t op,                \
+                                         cublasDiagType_t diagonal, I n, const T *a, I lda, T *x, I incx)              \
+    {                                                                                                                  \
+        return blas::do_trsv(h, {fill, op, diagonal}, n, blas::in(a), lda, blas::in(x), incx);                         \
+    }
+#define BLAS_GER(name, conjugates, T, w, I)                                                                            \
+    cublasStatus_t cublas##name##_v2##w(cublasHandle_t h, I m, I n, const T *alpha, const T *x, I incx, const T *y,    \
+                                        I incy, T *a, I lda)                                                           \
+    {                                                                                                                  \
+        return blas::do_ger(h, m, n, blas::in(alpha), blas::in(x), incx, blas::in(y), incy, blas::in(a), lda,          \
+                            conjugates);                                                                               \
+    }
