@@ -251,6 +251,20 @@ def mixed_products_agree() -> None:
     assert BLAS.status("GemmEx", *product[:-2], 99, -1) == NOT_SUPPORTED
 
 
+def half_batches_agree() -> None:
+    a, b, c = (RANDOM.integers(-4, 5, (3, 8, 8)).astype(np.float16) for _ in range(3))
+    da, db, dc = DeviceArray(a), DeviceArray(b), DeviceArray(c)
+    tables = [
+        DeviceArray(np.array([(one.pointer.value or 0) + z * 128 for z in range(3)], np.uint64)) for one in (da, db, dc)
+    ]
+    one, two, jump = np.float16(1), np.float16(2), ctypes.c_longlong(64)
+    BLAS("HgemmBatched", 0, 0, 8, 8, 8, one, tables[0], 8, tables[1], 8, two, tables[2], 8, 3)
+    wanted = b @ a + 2 * c
+    assert np.array_equal(dc.get(), wanted)
+    BLAS("HgemmStridedBatched", 0, 0, 8, 8, 8, one, da, 8, jump, db, 8, jump, two, dc, 8, jump, 3)
+    assert np.array_equal(dc.get(), b @ a + 2 * wanted)
+
+
 # ---- matrices with vectors, and triangles ----
 
 
@@ -366,6 +380,7 @@ CASES = {
         gemm_agrees,
         batches_agree,
         mixed_products_agree,
+        half_batches_agree,
         matrices_with_vectors_agree,
         sums_of_matrices_and_diagonals_agree,
         triangles_are_solved,

@@ -125,6 +125,15 @@ cublasStatus_t run(cublasHandle_t handle, types asked, const gemm_sizes &size, f
         return run(h, {CUDA_R_16F, CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_16F}, BLAS_GEMM_SIZES, {alpha, beta},        \
                    {a, nullptr, 0}, {b, nullptr, 0}, {c, nullptr, 0}, 1);                                              \
     }                                                                                                                  \
+    cublasStatus_t cublasHgemmBatched##w(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, I m, I n,     \
+                                         I k, const __half *alpha, const __half *const a[], I lda,                     \
+                                         const __half *const b[], I ldb, const __half *beta, __half *const c[], I ldc, \
+                                         I count)                                                                      \
+    {                                                                                                                  \
+        return run(h, {CUDA_R_16F, CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_16F}, BLAS_GEMM_SIZES, {alpha, beta},        \
+                   {nullptr, (const void *const *)a, 0}, {nullptr, (const void *const *)b, 0},                         \
+                   {nullptr, (const void *const *)c, 0}, count);                                                       \
+    }                                                                                                                  \
     cublasStatus_t cublasHgemmStridedBatched##w(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, I m,   \
                                                 I n, I k, const __half *alpha, const __half *a, I lda,                 \
                                                 long long jump_a, const __half *b, I ldb, long long jump_b,            \

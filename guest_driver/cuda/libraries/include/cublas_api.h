@@ -3,6 +3,8 @@
  * Matrices are column-major. Functions work in the handle's stream; results that go to the host are waited for.
  * A function that is not declared here is not there. */
 #pragma once
+#define CUBLAS_API_H_
+#include <math.h>
 #include <stdint.h>
 
 #include "cuComplex.h"
@@ -263,6 +265,10 @@ VGC_WIDTHS(VGC_GER, Zgerc, cuDoubleComplex)
     VGC_STATUS cublasHgemm##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n, I k,      \
                               const __half *alpha, const __half *a, I lda, const __half *b, I ldb, const __half *beta, \
                               __half *c, I ldc);                                                                       \
+    VGC_STATUS cublasHgemmBatched##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m, I n,    \
+                                     I k, const __half *alpha, const __half *const a[], I lda,                         \
+                                     const __half *const b[], I ldb, const __half *beta, __half *const c[], I ldc,     \
+                                     I count);                                                                         \
     VGC_STATUS cublasHgemmStridedBatched##w(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, I m,  \
                                             I n, I k, const __half *alpha, const __half *a, I lda, long long jump_a,   \
                                             const __half *b, I ldb, long long jump_b, const __half *beta, __half *c,   \
