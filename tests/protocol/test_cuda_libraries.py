@@ -41,3 +41,8 @@ def test_cufft_agrees_with_numpy(host: GuestHost, case: str) -> None:
 @pytest.mark.parametrize("case", cases("cublas"))
 def test_cublas_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cublas", case)
+
+
+@pytest.mark.parametrize("case", cases("curand"))
+def test_curand_draws_its_sequences(host: GuestHost, case: str) -> None:
+    run(host, "curand", case)

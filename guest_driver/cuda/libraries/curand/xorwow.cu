@@ -1,0 +1,3 @@
+#include "pseudo.h"
+
+VGC_RAND_FAMILY(xorwow, curandStateXORWOW_t, 4096, 4096, group_of_pairs)
