@@ -143,6 +143,7 @@ PARTS: Final = (
             "guest_driver/cuda/build/toolkit/include/cublas_v2.h",
             "guest_driver/cuda/build/toolkit/lib64/libcufft.so",
             "guest_driver/cuda/build/toolkit/lib64/libcurand.so",
+            "guest_driver/cuda/build/toolkit/lib64/libcusparse.so",
             "guest_driver/cuda/build/toolkit/include/cufft.h",
         ),
     ),

@@ -46,3 +46,8 @@ def test_cublas_agrees_with_numpy(host: GuestHost, case: str) -> None:
 @pytest.mark.parametrize("case", cases("curand"))
 def test_curand_draws_its_sequences(host: GuestHost, case: str) -> None:
     run(host, "curand", case)
+
+
+@pytest.mark.parametrize("case", cases("cusparse"))
+def test_cusparse_agrees_with_numpy(host: GuestHost, case: str) -> None:
+    run(host, "cusparse", case)

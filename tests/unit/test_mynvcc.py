@@ -132,6 +132,15 @@ def test_conditions_that_are_never_true_keep_their_brackets(toolkit: Toolkit) ->
     assert compile_image(toolkit.text())
 
 
+def test_lines_may_end_as_on_windows(toolkit: Toolkit) -> None:
+    source = "#include <chrono>\n#if __CUDA_ARCH__ > 1\n#endif\n__global__ void kernel() {}\nint main() {}\n"
+    (toolkit.folder / "main.cu").write_bytes(source.replace("\n", "\r\n").encode())
+    toolkit.build("main.cu")
+    text = toolkit.text()
+    assert "#include <chrono>" in text
+    assert compile_image(text)
+
+
 def test_headers_of_libraries_travel_with_the_text(toolkit: Toolkit) -> None:
     toolkit.write(main_cu="#include <cufft.h>\n__global__ void kernel(cufftComplex *x) { x->x = 0; }\nint main() {}\n")
     toolkit.build("main.cu")

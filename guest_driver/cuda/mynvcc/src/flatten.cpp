@@ -78,6 +78,9 @@ class Flattener
     Flattener(const std::string &text, const std::string &headers) : folder(headers)
     {
         lines = split(text, '\n');
+        for (std::string &line : lines) // clang ends its own with \r, too, where the source does
+            if (ends_with(line, "\r"))
+                line.pop_back();
     }
     std::string run();
 

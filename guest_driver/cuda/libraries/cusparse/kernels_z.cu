@@ -1,0 +1,3 @@
+#include "kernels.h"
+
+VGC_SPARSE_UNIT(z, double2)
