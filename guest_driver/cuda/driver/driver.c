@@ -3,7 +3,7 @@
  * runtime is the program's own: the dynamic linker finds its functions in a program with libcudart_static before those
  * of libcudart.so.12, which this library names. */
 #include "cuda.h"
-#include "cuda_runtime_api.h"
+#include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>

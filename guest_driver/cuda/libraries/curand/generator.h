@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-#include "curand.h"
+#include <curand.h>
 
 namespace vgc_rand
 {

@@ -1,8 +1,8 @@
 /* cuFFT, as of CUDA 12.6: what is implemented, and nothing else. */
 #pragma once
 #define _CUFFT_H_ /* programs ask for it */
-#include "cuComplex.h"
-#include "cuda_runtime.h"
+#include <cuComplex.h>
+#include <cuda_runtime.h>
 
 #define CUFFT_VER_MAJOR 11
 #define CUFFT_VER_MINOR 2
