@@ -14,8 +14,10 @@ constexpr int PANEL_ROWS = 4;               /* rows of threads in a block of `pr
 constexpr i64 SMALL = 64 * 64 * 16;         /* products of fewer terms are small */
 constexpr size_t MOST_PACKED = 24ull << 20; /* bytes of panels at a time */
 
-/* Rows of a panel: with four columns, their sums fill half of a processor's vectors. */
-template <class T> constexpr int panel = 256 / sizeof(T);
+/* Rows of a panel, as measured: with four columns, their sums about fill half of a processor's vectors. */
+template <class T> constexpr int panel = sizeof(T) == 16 ? 32 : 256 / sizeof(T);
+
+constexpr i64 MOST_SCATTERED = 1 << 20; /* bytes that a transposed B may span to be read where it lies */
 
 /* One matrix, or a batch of them: by a table of pointers, or `jump` elements apart. */
 template <class T> struct batch {
@@ -207,7 +209,7 @@ struct steps {
 };
 static inline steps steps_of(i64 m, i64 n, i64 k, size_t element, bool packs_b)
 {
-    const i64 PANEL = 256 / (i64)element;
+    const i64 PANEL = element == 16 ? 32 : 256 / (i64)element;
     const i64 fits = (i64)(MOST_PACKED / 2 / (element * (size_t)(k > 0 ? k : 1)));
     const i64 some = fits < PANEL ? PANEL : fits / PANEL * PANEL;
     steps done{least(some, ceiling(m, PANEL) * PANEL), packs_b ? least(some, n) : n, 0, 0};
@@ -293,7 +295,7 @@ static cublasStatus_t gemm(cudaStream_t stream, i64 m, i64 n, i64 k, operand<In>
     for (i64 z = 0; z < count; z++) {
         const Sum *plain = nullptr;
         if constexpr (is_same<Sum, In>::value)
-            if (!b.matrix.table && !b.conjugates)
+            if (!b.matrix.table && !b.conjugates && (b.row == 1 || k * b.row * (i64)sizeof(In) <= MOST_SCATTERED))
                 plain = b.matrix[z];
         const cublasStatus_t status =
             by_panels<Sum>(stream, m, n, k, reader<In>{a}, reader<In>{b}, plain, b.row, b.column, to, z);
