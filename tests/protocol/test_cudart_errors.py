@@ -112,10 +112,14 @@ def test_without_a_device_calls_say_so(programs: dict[str, Path]) -> None:
 
 
 def test_a_device_of_another_wire_format_is_too_old_a_driver(programs: dict[str, Path], tmp_path: Path) -> None:
+    other = struct.pack("<I", 1000)
     with guest_host(tmp_path) as host:
         config = os.pread(host.link.config_fd, 4096, 0)
-        host.link.set_config_bytes(config[:4] + struct.pack("<I", 1000) + config[8:])
-        done = host.run(programs["found"])
+        read = b""
+        while read != other:  # else the link has copied the device's configuration meanwhile
+            host.link.set_config_bytes(config[:4] + other + config[8:])
+            done = host.run(programs["found"])
+            read = os.pread(host.link.config_fd, 4, 4)
         kept = last_error(host)
     assert done.stdout.splitlines()[2] == "cudaErrorInsufficientDriver"
     assert "install the driver that belongs to the host's daemon" in done.stderr

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "library_types.h"
 #include <cuComplex.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#include "library_types.h"
 
 #define CUBLASAPI __attribute__((visibility("default")))
 #define CUBLASWINAPI

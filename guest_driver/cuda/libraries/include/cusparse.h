@@ -1,8 +1,8 @@
 /* cuSPARSE, as of CUDA 12.6: what is implemented, and nothing else. */
 #pragma once
+#include "library_types.h"
 #include <cuComplex.h>
 #include <cuda_runtime.h>
-#include "library_types.h"
 #include <stdint.h>
 
 #define CUSPARSEAPI
