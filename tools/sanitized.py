@@ -50,9 +50,19 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_gpu_tool.py",
     "tests/unit/test_gpu_verdict.py",
     "tests/protocol/test_gpu_rehearsal.py",
+    "tests/unit/test_mynvcc*.py",
+    "tests/protocol/test_cuda_libraries.py",
+    "tests/protocol/test_cuda_programs.py",
+    "tests/protocol/test_cudart_errors.py",
+    "tests/protocol/test_cudart_fork.py",
+    "tests/protocol/test_cudart_graphs.py",
+    "tests/protocol/test_cudart_memory.py",
+    "tests/protocol/test_cudart_nvcc.py",
+    "tests/protocol/test_cudart_static.py",
+    "tests/protocol/test_cudart_streams.py",
+    "tests/protocol/test_shadow_programs.py",
 )
-"""Tests that use no C code of ours, or NVIDIA's compilers, which do not find their libraries with preloaded
-sanitizers."""
+"""Tests that use no C code of ours, or clang or NVIDIA's compilers, which do not run with preloaded sanitizers."""
 
 DEFAULT_TESTS: Final = (
     *("-q", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--max-worker-restart", "0"),
