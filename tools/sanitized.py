@@ -50,6 +50,8 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_gpu_tool.py",
     "tests/unit/test_gpu_verdict.py",
     "tests/protocol/test_gpu_rehearsal.py",
+    "tests/unit/test_compat.py",
+    "tests/unit/test_installation.py",
     "tests/unit/test_mynvcc*.py",
     "tests/protocol/test_cuda_libraries.py",
     "tests/protocol/test_cuda_programs.py",

@@ -89,8 +89,12 @@ def _head(lines: list[str], number: int) -> str:
 
 def sources(folders: Iterable[Path]) -> list[Path]:
     """All C and C++ files in and below the folders."""
-    found = (path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES)
-    return sorted(path for path in found if "build" not in path.parts)
+    return sorted(
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.suffix in SUFFIXES and "build" not in path.relative_to(folder).parts
+    )
 
 
 def graph(base: Path, files: Iterable[Path], roots: Iterable[Path] = (), *, calls: bool = True) -> Graph:

@@ -162,7 +162,7 @@ def test_nodes_are_checked_like_their_requests(vm: Vm) -> None:
         (node(Opcode.COPY_DEVICE, {"dst": address, "src": address + 1, "size": 64}), Status.INVALID_ADDRESS),
         (node(Opcode.COPY_DEVICE, {"dst": address, "src": 2**64 - 8, "size": 64}), Status.INVALID_ADDRESS),
         (node(Opcode.COPY_BOX, {"dst_array": 5, "width": 4, "height": 1, "depth": 1}), Status.NOT_FOUND),
-        (node(Opcode.COPY_BOX, {"width": 4, "height": 1, "depth": 1}), Status.INVALID_ARGUMENT),
+        (node(Opcode.COPY_BOX, {"width": 4, "height": 1, "depth": 1}), Status.INVALID_ADDRESS),
     ]
     before = used(vm)
     for data, status in broken:
