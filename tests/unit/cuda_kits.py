@@ -21,6 +21,8 @@ def forget() -> None:
         toolkits.ptxas_version,
         toolchain._source_tool,
         toolchain._ptxas,
+        toolchain._folders,
+        toolchain._units,
     ):
         cached.cache_clear()
 
