@@ -284,7 +284,7 @@ WRONG: dict[str, tuple[Callable[[Saved], None], str]] = {
         lambda file: file.put(file.manifest["objects_at"] + EVENTS_AT, struct.pack("<IIII", 1 << 16 | 1, 1, 200, 0)),
         "context number 200",
     ),
-    "a graph of nobody": (graph_entry(context=3), "Invalid argument"),
+    "a graph of a context that does not exist": (graph_entry(context=3), "Invalid argument"),
     "a graph of another place": (graph_entry(id=1 << 16 | 2), "Invalid argument"),
     "a graph without nodes": (graph_entry(num_nodes=0), "Invalid argument"),
     "a graph of too many nodes": (graph_entry(num_nodes=16385), "Invalid argument"),

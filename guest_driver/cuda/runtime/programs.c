@@ -59,13 +59,28 @@ static cudaError_t take_apart(const struct vgc_cuda_blob *blob, struct parts *pa
     return cudaSuccess;
 }
 
-static int load_blob(struct vgc_device *device, const struct vgc_cuda_blob *blob, struct vgc_program **program)
+/* Compiler option for what cudaDeviceSetLimit() has made of the heap of malloc() in kernels, or "". On GPUs the heap is
+ * the VM's, and the host's configuration sets it. */
+static void heap_option(const struct rt_device *device, char *option, size_t room)
 {
+    enum { SOFTWARE_GPU = 1 }; /* engine_kind of struct vgc_info */
+    size_t bytes = device->limits[cudaLimitMallocHeapSize];
+    option[0] = '\0';
+    if (bytes != 0 && device->info.engine_kind == SOFTWARE_GPU)
+        (void)snprintf(option, room, "--malloc-heap-size=%zu", bytes);
+}
+
+static int load_blob(struct rt_device *device, const struct vgc_cuda_blob *blob, struct vgc_program **program)
+{
+    char heap[64];
     struct parts parts;
     if (take_apart(blob, &parts) != cudaSuccess)
         return VGC_SYSTEM;
-    int result = vgc_program_load(device, VGC_SOURCE_CUDA, parts.text, blob->text_len, parts.options, parts.num_options,
-                                  program);
+    heap_option(device, heap, sizeof(heap));
+    if (heap[0] != '\0')
+        parts.options[parts.num_options++] = heap; /* take_apart() leaves room for one more */
+    int result = vgc_program_load(atomic_load(&device->device), VGC_SOURCE_CUDA, parts.text, blob->text_len,
+                                  parts.options, parts.num_options, program);
     free(parts.options);
     return result;
 }
@@ -80,11 +95,14 @@ static char *unique_name(const struct vgc_cuda_blob *blob, uint32_t index)
     return name;
 }
 
-static int link_units(struct vgc_device *device, struct rt_unit *const *units, uint32_t count,
+static int link_units(struct rt_device *device, struct rt_unit *const *units, uint32_t count,
                       struct vgc_program **program)
 {
     struct vgc_source_unit *sources = calloc(count, sizeof(*sources));
     int result = sources != NULL ? VGC_OK : VGC_SYSTEM;
+    char heap[64];
+    const char *const option = heap;
+    heap_option(device, heap, sizeof(heap));
     for (uint32_t i = 0; i < count && result == VGC_OK; i++) {
         const struct vgc_cuda_blob *blob = blob_of(units[i]);
         struct parts parts;
@@ -99,7 +117,7 @@ static int link_units(struct vgc_device *device, struct rt_unit *const *units, u
                                               .num_options = parts.num_options};
     }
     if (result == VGC_OK)
-        result = vgc_program_link(device, sources, count, NULL, 0, program);
+        result = vgc_program_link(atomic_load(&device->device), sources, count, &option, heap[0] != '\0', program);
     for (uint32_t i = 0; sources != NULL && i < count; i++) {
         free((char *)(uintptr_t)sources[i].name);
         free((void *)(uintptr_t)sources[i].options);
@@ -153,12 +171,13 @@ static char *name_of_linked(struct rt_unit *unit)
     return name;
 }
 
-static int load_units(struct vgc_device *device, struct rt_unit *const *units, uint32_t count,
+static int load_units(struct rt_device *device, struct rt_unit *const *units, uint32_t count,
                       struct vgc_program **program)
 {
     const struct vgc_cuda_blob *blob = blob_of(units[0]);
     if (blob == NULL)
-        return rt_is_fatbin(units[0]->data) ? rt_fatbin_load(device, units[0]->data, program) : VGC_UNSUPPORTED;
+        return rt_is_fatbin(units[0]->data) ? rt_fatbin_load(atomic_load(&device->device), units[0]->data, program)
+                                            : VGC_UNSUPPORTED;
     return count == 1 ? load_blob(device, blob, program) : link_units(device, units, count, program);
 }
 
@@ -179,7 +198,7 @@ static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct r
         return cudaErrorMemoryAllocation;
     }
     program->epoch = device->epoch;
-    program->result = load_units(atomic_load(&device->device), units, count, &program->loaded);
+    program->result = load_units(device, units, count, &program->loaded);
     program->error = error_of_load(program->result, unit);
     program->users = count;
     for (uint32_t i = 0; i < count; i++)

@@ -13,8 +13,7 @@ enum {
     MAX_LAYERS = 2048,
     FREE_SHARED_BYTES = 48 << 10, /* without cudaFuncSetAttribute() */
     TEXTURES = 1 << 4,            /* bit of device_features [docs/device.md] */
-    REGION_ADDRESS = 1 << 2,
-    BYTES_OF_CUDA_11 = 728, /* of cudaDeviceProp */
+    BYTES_OF_CUDA_11 = 728,       /* of cudaDeviceProp */
 };
 
 static void fill_place(const char *address, struct cudaDeviceProp *p)
@@ -93,7 +92,7 @@ static void fill(const struct rt_device *device, struct cudaDeviceProp *p)
     p->totalGlobalMem = info->memory_bytes;
     p->multiProcessorCount = (int)info->num_pes;
     p->kernelExecTimeoutEnabled = info->deadline_ns != 0 && info->deadline_ns != UINT64_MAX;
-    p->canMapHostMemory = p->canUseHostPointerForRegisteredMem = p->hostRegisterSupported = 1;
+    p->canMapHostMemory = p->hostRegisterSupported = 1;
     p->concurrentKernels = p->unifiedAddressing = p->managedMemory = p->cooperativeLaunch = 1;
     p->streamPrioritiesSupported = p->memoryPoolsSupported = p->computePreemptionSupported = 1;
     p->globalL1CacheSupported = p->localL1CacheSupported = 1;

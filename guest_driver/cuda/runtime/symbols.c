@@ -17,46 +17,43 @@ static cudaError_t check_span(const struct rt_variable *variable, size_t bytes, 
     return cudaSuccess;
 }
 
-static cudaError_t copy_to(const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
-                           cudaStream_t stream, bool waits)
+/* Copies between a symbol and `memory`, in either direction. */
+static cudaError_t copy(const void *symbol, void *memory, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+                        bool to_symbol, cudaStream_t stream, bool waits)
 {
     struct rt_device *device;
     struct rt_variable *variable;
     uint64_t address;
+    const enum cudaMemcpyKind with_host = to_symbol ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     cudaError_t error = rt_current(&device);
     if (error == cudaSuccess)
         error = find(device, symbol, &variable, &address);
     if (error == cudaSuccess)
         error = check_span(variable, bytes, offset);
-    if (error == cudaSuccess && kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice &&
-        kind != cudaMemcpyDefault)
-        error = rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d to a symbol", (int)kind);
+    if (error == cudaSuccess && kind != with_host && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault)
+        error =
+            rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d %s a symbol; allowed: %d, %d, %d", (int)kind,
+                       to_symbol ? "to" : "from", (int)with_host, cudaMemcpyDeviceToDevice, cudaMemcpyDefault);
     if (error != cudaSuccess)
         return error;
+    void *at = (void *)(uintptr_t)(address + offset);
     const struct rt_operation operation = {
-        .kind = RT_COPY, .waits = waits, .copy = {(void *)(uintptr_t)(address + offset), from, bytes, kind}};
+        .kind = RT_COPY,
+        .waits = waits,
+        .copy = {.dst = to_symbol ? at : memory, .src = to_symbol ? memory : at, .size = bytes, .kind = kind}};
     return rt_submit(device, stream, &operation);
+}
+
+static cudaError_t copy_to(const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+                           cudaStream_t stream, bool waits)
+{
+    return copy(symbol, (void *)(uintptr_t)from, bytes, offset, kind, true, stream, waits); /* which is only read */
 }
 
 static cudaError_t copy_from(void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
                              cudaStream_t stream, bool waits)
 {
-    struct rt_device *device;
-    struct rt_variable *variable;
-    uint64_t address;
-    cudaError_t error = rt_current(&device);
-    if (error == cudaSuccess)
-        error = find(device, symbol, &variable, &address);
-    if (error == cudaSuccess)
-        error = check_span(variable, bytes, offset);
-    if (error == cudaSuccess && kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice &&
-        kind != cudaMemcpyDefault)
-        error = rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d from a symbol", (int)kind);
-    if (error != cudaSuccess)
-        return error;
-    const struct rt_operation operation = {
-        .kind = RT_COPY, .waits = waits, .copy = {to, (const void *)(uintptr_t)(address + offset), bytes, kind}};
-    return rt_submit(device, stream, &operation);
+    return copy(symbol, to, bytes, offset, kind, false, stream, waits);
 }
 
 RT_API cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
