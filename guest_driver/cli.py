@@ -117,7 +117,7 @@ def _open_for_run(arguments: argparse.Namespace, output: TextIO | None) -> Devic
 def last_error() -> str:
     """Error that the CUDA runtime kept for this user; a sentence that says so if there was no error.
 
-    The runtime writes it (``guest_driver/cuda/runtime/last_error.c``).
+    The runtime writes it (``guest_driver/cuda/runtime/errors/last_error.c``).
     """
     path = Path(os.environ.get("VGC_STATE_DIR") or "/run/vgc") / f"last-error.{os.geteuid()}"
     try:

@@ -1,7 +1,7 @@
 """``vgc shadow``: runs an unmodified CUDA program on two devices, and compares what each copy from the device brings.
 
 The program runs twice, in two processes, each with one device (``VGC_DEVICE``). libcudart writes the bytes of each copy
-to a pipe (``guest_driver/cuda/runtime/shadow.c``); they are compared in order while both go on. Only the first process
+to a pipe (``guest_driver/cuda/runtime/process/shadow.c``); they are compared in order while both go on. Only the first process
 has the terminal: the second one reads nothing and prints nothing.
 """
 

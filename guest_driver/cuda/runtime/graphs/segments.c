@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph_exec.h"
+#include "exec.h"
 
 enum { GRAPHS = 1 << 5 /* bit of device_features [docs/device.md] */ };
 enum { MOST_WIRES = 16384, MOST_BYTES = 1 << 20, MOST_ROWS = 64, WIRE_BYTES = 128, LEAST_WORKS = 2 };

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph_exec.h"
+#include "exec.h"
 
 #define EXEC_MAGIC UINT64_C(0x4345584547434756)
 

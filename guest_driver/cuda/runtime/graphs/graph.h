@@ -7,7 +7,7 @@
 struct rt_graph_memory;
 struct rt_user_use;
 
-/* Node of a device's graph: in graph_segments.c. */
+/* Node of a device's graph: in segments.c. */
 struct rt_place {
     size_t segment; /* 0: none */
     uint32_t wire;
@@ -63,10 +63,10 @@ struct CUgraphNode_st **rt_sort_nodes(struct CUgraph_st *graph);
 void rt_mark_before(struct CUgraphNode_st *node, size_t mark);
 size_t rt_new_mark(void);
 
-/* graph_edges.c: index of the edge in to->after, or to->num_after */
+/* edges.c: index of the edge in to->after, or to->num_after */
 size_t rt_find_edge(const struct CUgraphNode_st *from, const struct CUgraphNode_st *to);
 
-/* graph_nodes.c: operations from the parameters of nodes; they point into these until they are kept */
+/* nodes.c: operations from the parameters of nodes; they point into these until they are kept */
 cudaError_t rt_kernel_operation(struct rt_device *device, const struct cudaKernelNodeParams *params,
                                 struct rt_operation *operation, void **arguments);
 cudaError_t rt_memcpy_operation(const struct cudaMemcpy3DParms *params, struct rt_operation *operation);
@@ -78,7 +78,7 @@ cudaError_t rt_symbol_place(const void *symbol, size_t bytes, size_t offset, cha
 enum cudaGraphNodeType rt_node_type(const struct rt_operation *operation);
 enum { RT_MAX_ARGUMENTS = 4096 / 4 };
 
-/* graph_memory.c */
+/* memory.c */
 void rt_hold_memory(struct rt_graph_memory *memory);
 void rt_drop_memory(struct rt_graph_memory *memory);
 cudaError_t rt_copy_user_objects(struct CUgraph_st *to, const struct CUgraph_st *from);

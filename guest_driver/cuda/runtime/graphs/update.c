@@ -1,5 +1,5 @@
 /* Changes of executable graphs: parameters of nodes, and graphs of the same shape. */
-#include "graph_exec.h"
+#include "exec.h"
 
 /* The node of the copy for one that the program knows: of the graph, or of a child of it. */
 static struct CUgraphNode_st *find_in(struct CUgraph_st *graph, unsigned long long original)

@@ -38,10 +38,10 @@ struct CUgraphExec_st {
     bool is_launched;
 };
 
-/* graph_exec.c */
+/* exec.c */
 cudaError_t rt_check_exec(const struct CUgraphExec_st *exec);
 
-/* graph_segments.c */
+/* segments.c */
 /* Divides the steps into segments, and sends what is new or has changed to the device. False: no memory. */
 bool rt_make_segments(struct CUgraphExec_st *exec);
 void rt_free_segments(struct CUgraphExec_st *exec);

@@ -17,7 +17,7 @@ static void keep_arguments(struct rt_launch *launch, void *room)
     struct vgc_param param;
     void **pointers = room;
     vgc_function_info(launch->loaded, &info);
-    char *block = memset(pointers + info.num_params, 0, info.param_bytes); /* graph_segments.c sends it as it is */
+    char *block = memset(pointers + info.num_params, 0, info.param_bytes); /* graphs/segments.c sends it as it is */
     for (uint32_t i = 0; i < info.num_params; i++) {
         (void)vgc_function_param(launch->loaded, i, &param);
         pointers[i] = block + param.offset;

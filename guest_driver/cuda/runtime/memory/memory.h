@@ -1,0 +1,112 @@
+/* Memory of devices, of the host, and of both. */
+#ifndef VGC_CUDART_MEMORY_H
+#define VGC_CUDART_MEMORY_H
+
+#include "base.h"
+/* ---- addresses.c: device memory of this process ------------------------------------------------------------------ */
+
+enum rt_memory_kind { RT_DEVICE_MEMORY, RT_HOST_MEMORY, RT_MANAGED_MEMORY };
+
+struct rt_range {
+    uint64_t begin;
+    uint64_t size;
+    enum rt_memory_kind kind;
+    struct rt_device *device;
+    unsigned flags;
+    bool is_reserved; /* in this process's address space, too */
+    void *owner;      /* NULL, or what knows more: struct rt_block, rt_piece, rt_mirror */
+};
+
+/* False: this runtime did not give out the address. */
+bool rt_find_range(const void *pointer, struct rt_range *range);
+cudaError_t rt_add_range(const struct rt_range *range);
+bool rt_remove_range(uint64_t begin, struct rt_range *removed);
+/* Takes the addresses out of use in this process. False: something of this process lies there. */
+bool rt_reserve(uint64_t address, uint64_t size);
+void rt_release(uint64_t address, uint64_t size);
+
+/* ---- memory.c ---------------------------------------------------------------------------------------------------- */
+
+/* Device memory whose addresses are reserved, and known to rt_find_range(). */
+cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer);
+cudaError_t rt_free(const struct rt_range *range);
+/* Does the pointer lie in device memory? For an address that this runtime does not know, `otherwise`. */
+bool rt_is_device_pointer(const void *pointer, bool otherwise);
+/* Checks a copy, and finds which of its sides are on a device. */
+cudaError_t rt_check_copy(const struct rt_copy *copy, bool *to_device, bool *from_device);
+/* One copy in a stream of the device, `kind` as in cudaMemcpy(). Waits for it, unless `detached`. */
+cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
+                    uint32_t stream, bool detached);
+
+/* ---- boxes.c ----------------------------------------------------------------------------------------------------- */
+
+/* Checks a copy between any two sides, and does it in the order of a stream. */
+cudaError_t rt_copy_3d(const struct cudaMemcpy3DParms *copy, cudaStream_t stream, bool waits);
+cudaError_t rt_issue_copy_3d(struct rt_device *device, const struct cudaMemcpy3DParms *copy, uint32_t number,
+                             bool detached);
+
+/* ---- fills.c ----------------------------------------------------------------------------------------------------- */
+
+cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
+
+/* ---- managed.c: memory that host and device use at the same address, moved between them -------------------------- */
+
+enum { RT_ALL_STREAMS = -1 };
+
+cudaError_t rt_managed_allocate(struct rt_device *device, size_t size, unsigned flags, void **pointer);
+cudaError_t rt_managed_free(const struct rt_range *range);
+/* Is it a __managed__ variable, which cannot be freed? */
+bool rt_managed_is_variable(const struct rt_range *range);
+/* Around sending work that may use all managed memory: what the host has written goes to the device, and the host gets
+ * nothing back before rt_managed_leave(). */
+cudaError_t rt_managed_enter(struct rt_device *device, uint32_t stream);
+/* Likewise, for work that only uses these bytes, such as a copy. Other memory than managed is allowed, and ignored. */
+cudaError_t rt_managed_enter_span(struct rt_device *device, const void *memory, size_t size, bool writes,
+                                  uint32_t stream);
+/* Once for each enter, even if that failed. */
+void rt_managed_leave(void);
+/* Work and frees are counted: each takes a turn; what has a turn up to the mark was sent before. */
+uint64_t rt_next_turn(void);
+uint64_t rt_mark(void);
+/* After waiting for a stream, or all, up to the mark taken before: gives the host what it will probably look at. */
+void rt_managed_settle(struct rt_device *device, int stream, uint64_t mark);
+/* Gives or takes [memory, memory + size), without waiting for the host to touch it. */
+cudaError_t rt_managed_prefetch(struct rt_device *device, const void *memory, size_t size, bool to_device,
+                                uint32_t stream);
+void rt_managed_forget(struct rt_device *device);
+
+/* ---- managed_variables.c: __managed__ variables ------------------------------------------------------------------ */
+
+/* Notes that host code uses the variable through the pointer at `host`, which is at `initial` for now. */
+void rt_managed_variable(struct rt_variable *variable, void **host, void *initial);
+/* Once the device is open: variables are where its program has them. */
+void rt_managed_variables_place(struct rt_device *device);
+/* Do some wait for a device to be open? */
+bool rt_managed_variables_wait(void);
+/* The variable's address for one that host code took before a device was open; else `memory`. */
+const void *rt_managed_variable_now(const void *memory);
+void rt_managed_variables_forget(struct rt_device *device);
+
+/* ---- faults.c: touching managed memory that is on the device ----------------------------------------------------- */
+
+/* Brings the memory at `address` to the host. False: it is not managed memory, or cannot be had. */
+typedef bool rt_fault_function(void *address, bool writes);
+/* Installs the handler of SIGSEGV, before the program's own; again, if the program has set another. */
+void rt_faults_install(rt_fault_function *resolve);
+
+/* ---- mirrors.c: page-locked host memory ------------------------------ */
+
+/* Around sending a kernel, as rt_managed_enter(): registered memory that kernels may see. */
+cudaError_t rt_mirrors_enter(struct rt_device *device, uint32_t stream);
+void rt_mirrors_settle(struct rt_device *device);
+void rt_host_forget(struct rt_device *device);
+
+/* ---- pools.c: memory in the order of streams --------------------------------------------------------------------- */
+
+/* Is the memory one of a pool's? Then it goes back there, as all work is done. */
+bool rt_pools_take_back(const struct rt_range *range);
+/* After waiting for a stream, or all: gives back to the device what pools hold beyond their thresholds. */
+void rt_pools_settle(struct rt_device *device, int stream, uint64_t mark);
+void rt_pools_forget(struct rt_device *device);
+
+#endif

@@ -1,0 +1,25 @@
+/* What the runtime does with the process that it is in. */
+#ifndef VGC_CUDART_PROCESS_H
+#define VGC_CUDART_PROCESS_H
+
+#include "base.h"
+/* ---- fork.c ------------------------------------------------------------------------------------------------------ */
+
+/* True in a child of a process that had opened a device: nothing may be touched there. */
+extern bool rt_is_forked;
+/* To be called when a device is opened. */
+void rt_watch_forks(void);
+
+/* ---- mixed.c ----------------------------------------------------------------------------------------------------- */
+
+/* Says on standard error, once, if NVIDIA's libcudart is loaded, too. */
+void rt_look_for_others(void);
+
+/* ---- shadow.c: copies for `vgc shadow` --------------------------------------------------------------------------- */
+
+bool rt_is_shadowed(void);
+void rt_shadow_launched(const char *name);
+/* A copy from the device has ended: its bytes are at `host`. */
+void rt_shadow_copied(const void *host, size_t size);
+
+#endif

@@ -1,0 +1,62 @@
+/* Units, kernels and variables that objects register, and the device's programs made of them. */
+#ifndef VGC_CUDART_PROGRAMS_H
+#define VGC_CUDART_PROGRAMS_H
+
+#include "base.h"
+/* ---- registry.c: what the program's objects register before main() ----------------------------------------------- */
+
+struct rt_unit { /* an object file's GPU part */
+    struct rt_unit *next;
+    const void *data;    /* struct vgc_cuda_blob, or NVIDIA's fat binary */
+    const void *library; /* base of the executable or shared library that it lies in */
+    struct rt_program *programs[RT_MAX_DEVICES];
+};
+
+struct rt_function {
+    const void *host; /* the stub's address */
+    const char *name; /* the linker's */
+    struct rt_unit *unit;
+    _Atomic(struct vgc_function *) loaded[RT_MAX_DEVICES];
+    int max_dynamic_shared; /* of cudaFuncSetAttribute() */
+    int carveout;
+};
+
+struct rt_variable {
+    const void *host; /* the shadow's address */
+    const char *name;
+    struct rt_unit *unit;
+    size_t size;
+    bool is_constant;
+    bool is_managed;
+    bool is_texture;                  /* a texture reference */
+    bool is_surface;                  /* a surface reference */
+    bool reads_normalised;            /* a texture reference's integers are read as floats */
+    uint64_t address[RT_MAX_DEVICES]; /* 0: not looked up yet */
+};
+
+/* Lets host code name the variable by a second address. With the registry's lock free. */
+void rt_variable_alias(struct rt_variable *variable, const void *host);
+/* NULL if nobody registered it. */
+struct rt_function *rt_function(const void *host);
+struct rt_variable *rt_variable(const void *host);
+
+/* ---- programs.c -------------------------------------------------------------------------------------------------- */
+
+/* The function on a device; its program is loaded at first use. */
+cudaError_t rt_load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded);
+cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address);
+/* Frees what a unit loaded on all devices. */
+void rt_unload_unit(struct rt_unit *unit);
+/* All units of a library whose blobs are relocatable, beginning with `first`; their number. With the registry's lock.
+ */
+struct rt_unit *rt_units(void);
+void rt_registry_lock(void);
+void rt_registry_unlock(void);
+
+/* ---- functions.c ------------------------------------------------------------------------------------------------- */
+
+/* Blocks that a multiprocessor's threads, registers and shared memory are enough for. */
+uint32_t rt_resident_blocks(const struct rt_device *device, const struct vgc_function_info *info, uint32_t threads,
+                            size_t dynamic);
+
+#endif
