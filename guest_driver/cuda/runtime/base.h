@@ -1,4 +1,4 @@
-/* What all headers of the runtime use. */
+/* Types and limits that all headers of the runtime use. */
 #ifndef VGC_CUDART_BASE_H
 #define VGC_CUDART_BASE_H
 

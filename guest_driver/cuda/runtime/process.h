@@ -1,4 +1,4 @@
-/* What the runtime does with the process that it is in. */
+/* The process that the runtime is in: its children, other copies of the runtime, shadow mode. */
 #ifndef VGC_CUDART_PROCESS_H
 #define VGC_CUDART_PROCESS_H
 

@@ -2,8 +2,8 @@
 #ifndef VGC_CUDART_STREAMS_H
 #define VGC_CUDART_STREAMS_H
 
-#include "devices/devices.h"
-#include "graphs/graphs.h"
+#include "devices.h"
+#include "graphs.h"
 /* ---- streams.c --------------------------------------------------------------------------------------------------- */
 
 struct CUstream_st {
