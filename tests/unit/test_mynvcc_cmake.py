@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -28,19 +31,32 @@ file(WRITE ${CMAKE_BINARY_DIR}/found "${CMAKE_CUDA_COMPILER_ID} ${CMAKE_CUDA_COM
 """
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
-@pytest.mark.parametrize(("wanted", "architectures"), [((), "80"), (("-DCMAKE_CUDA_ARCHITECTURES=native",), "native")])
-def test_project_is_configured_and_built(toolkit: Toolkit, wanted: tuple[str, ...], architectures: str) -> None:
+PYTHONS: Final = Path(sysconfig.get_path("scripts"))
+"""Folder of the CMake and the Ninja that `make` has pip install; a system's CMake, such as Debian's 3.25, is tried too."""
+
+CMAKES: Final = sorted(
+    {str(PYTHONS / "cmake"), shutil.which("cmake", path="/usr/bin:/usr/local/bin") or str(PYTHONS / "cmake")}
+)
+
+
+@pytest.mark.parametrize("cmake", CMAKES)
+@pytest.mark.parametrize(
+    ("wanted", "architectures"), [(("-GNinja",), "80"), (("-DCMAKE_CUDA_ARCHITECTURES=native",), "native")]
+)
+def test_project_is_configured_and_built(
+    toolkit: Toolkit, cmake: str, wanted: tuple[str, ...], architectures: str
+) -> None:
     toolkit.write(
         CMakeLists_txt=PROJECT,
         first_cu=FIRST,
         second_cu=SECOND,
         host_cpp="#include <cuda_runtime.h>\nint main() { int device; return cudaGetDevice(&device); }\n",
     )
-    environment = {**os.environ, "CUDACXX": str(toolkit.top / "bin" / "nvcc")}
+    path = f"{PYTHONS}:{os.environ['PATH']}"
+    environment = {**os.environ, "CUDACXX": str(toolkit.top / "bin" / "nvcc"), "PATH": path}
     for words in (("-B", "build", *wanted), ("--build", "build")):
         done = subprocess.run(
-            ["cmake", *words],
+            [cmake, *words],
             cwd=toolkit.folder,
             env=environment,
             capture_output=True,
