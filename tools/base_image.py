@@ -26,7 +26,7 @@ PACKAGES: Final = (
     "python3-numpy",
     "python3-pil",
 )
-COMPILERS: Final = ("clang", "g++", "make", "cmake")
+COMPILERS: Final = ("clang", "g++", "make", "cmake", "ccache")
 """Programs that build CUDA programs; clang brings the linker and the headers of C and C++ along."""
 
 ESSENTIALS: Final = (

@@ -148,6 +148,18 @@ def test_makefile_for_nvcc_builds_with_mynvcc(workbench: Workbench) -> None:
 
 
 @needs_toolkit
+def test_a_compiler_cache_takes_it_for_nvcc(workbench: Workbench) -> None:
+    """The second compilation of a file is the first one's object."""
+    workbench.write("add.cu", ADD_UNIT)
+    for _ in range(2):
+        workbench.run("CCACHE_DIR=cache ccache nvcc -c add.cu -o add.o")
+    counts = dict(
+        line.split("\t", 1) for line in workbench.run("CCACHE_DIR=cache ccache --print-stats").stdout.splitlines()
+    )
+    assert (counts["cache_miss"], counts["direct_cache_hit"]) == ("1", "1")
+
+
+@needs_toolkit
 def test_cmake_builds_a_cuda_project(workbench: Workbench) -> None:
     """CMake takes mynvcc, which it finds by the name of nvcc, for NVIDIA's."""
     workbench.copy(EXAMPLES / "cuda" / "cmake_project")
