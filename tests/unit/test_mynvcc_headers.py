@@ -189,3 +189,13 @@ def test_functions_of_the_driver_that_are_missing_are_named_by_the_linker(tmp_pa
     words: list[str | Path] = [CUDA / "build" / "toolkit" / "bin" / "mynvcc", "main.cu", "-lcuda"]
     failed = subprocess.run(words, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=HANGS_AFTER_S)
     assert "undefined reference to `cuCtxSynchronize'" in failed.stderr
+
+
+def test_names_behind_literals_are_taken_for_macros(toolkit: Toolkit) -> None:
+    """Older programs write no blank there, which C++11 asks for; code for both sides does."""
+    toolkit.write(
+        say_h='#define SAY(text) printf("> "text"\\n")\n',
+        main_cu='#include <cstdio>\n#include "say.h"\n'
+        '__global__ void k() { SAY("device"); }\nint main() { SAY("host"); }\n',
+    )
+    assert toolkit.nvcc("main.cu", "-o", "main").returncode == 0

@@ -162,8 +162,9 @@ std::string Compiler::blob_of(const Input &input) const
     const std::string stem = stem_of(input.path);
     const std::string rewritten = work.file(stem + ".rewritten.ii"), blob = work.file(stem + ".vgcblob");
     Words words = cuda_command();
-    append(words, {"-w", "-D__VGC_FLATTEN__=1", "-Xclang", "-fcuda-is-device", "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=800",
-                   "-E", "-frewrite-includes", input.path});
+    append(words,
+           {"-w", "-Wno-error=reserved-user-defined-literal", "-D__VGC_FLATTEN__=1", "-Xclang", "-fcuda-is-device",
+            "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=800", "-E", "-frewrite-includes", input.path});
     const std::string architecture = options.architectures.empty() ? "compute_80" : options.architectures.back();
     options.shell.note("device code of " + input.path + " --arch " + architecture);
     try {
