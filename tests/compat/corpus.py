@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from tests.compat import shrink
 
 How = Literal["make", "cmake", "direct"]
 """Builds with the program's Makefile, with its CMakeLists.txt, or with one call of mynvcc."""
@@ -146,13 +149,19 @@ def executables(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
-def command(program: Program, built_in: Path) -> str | None:
-    """Shell command that runs the program, in its folder, as its authors would; None if the build left nothing to run."""
+def command(program: Program, built_in: Path, *, is_shrunk: bool = False) -> str | None:
+    """Shell command that runs the program, in its folder, as its authors would; None if the build left nothing to run.
+
+    `is_shrunk`: with repeat counts of 1, if its Makefile has a LAUNCHER.
+    """
     if program.how == "make":
         if line := run_script(program.folder):
             return line
         if has_run_target(program.folder):
-            return shlex.join(["make", "-s", *nvcc_variables(program.folder), "run"])
+            places = shrink.repeat_places(program.folder) if is_shrunk else []
+            launcher = shlex.join([sys.executable, shrink.__file__, ",".join(map(str, places))])
+            launched = [f"LAUNCHER={launcher}"] if is_shrunk else []
+            return shlex.join(["make", "-s", *nvcc_variables(program.folder), *launched, "run"])
     found = executables(built_in)
     named = [path for path in found if path.stem == program.folder.name]
     return shlex.quote(str((named or found)[0])) if found else None

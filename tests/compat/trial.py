@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -17,6 +18,8 @@ from tests.compat.verdict import Cause, Finished, Status, Verdict
 
 _CUDA_FOLDERS: Final = ("CUDA_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_INSTALL_PATH", "CUDA_TOOLKIT_PATH")
 """Names by which Makefiles know the toolkit's folder."""
+_CHECK: Final = {"NVCC_APPEND_FLAGS": "--check"}
+_UNCHECKED: Final = "--check cannot compile relocatable device code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class Trials:
     toolkit: Path
     build_limits: Limits
     run_limits: Limits
+    is_built_only: bool = False
+    """Builds and has the device compile the GPU parts, and runs nothing."""
+    is_shrunk: bool = False
+    """Runs with repeat counts of 1."""
 
     def run(self, program: Program, guest: Guest) -> Result:
         """Builds the program, runs it, judges it; both logs stay in the work folder."""
@@ -66,8 +73,10 @@ class Trials:
         build = self._build(program, built_in, logs, guest)
         found = verdict.of_build(build)
         ran = Finished(0, "")
-        if found is None:
-            command = corpus.command(program, built_in)
+        if found is None and self.is_built_only:
+            found = Verdict(Status.BUILDS)
+        elif found is None:
+            command = corpus.command(program, built_in, is_shrunk=self.is_shrunk)
             if command is None:
                 found = Verdict(Status.FAILED, Cause.BUILD, "the build left no program")
             else:
@@ -100,14 +109,23 @@ class Trials:
             "NVCC": "nvcc",
             "CUDACXX": str(self.toolkit / "bin" / "nvcc"),
             "LC_ALL": "C.UTF-8",
+            "VIRTUAL_ENV": sys.prefix,  # where mynvcc finds the CUB, Thrust and libcu++ that the tests have
         }
         return Guest(guest.environment | folders | own, guest.fds)
 
     def _build(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> Finished:
+        view = self._view(guest)
+        if self.is_built_only:
+            checked = self._steps_of(program, built_in, logs, Guest(view.environment | _CHECK, view.fds))
+            if _UNCHECKED not in checked.output:
+                return checked
+        return self._steps_of(program, built_in, logs, view)
+
+    def _steps_of(self, program: Program, built_in: Path, logs: Path, view: Guest) -> Finished:
         total = Finished(0, "")
         for index, step in enumerate(self._steps(program, built_in)):
             log = logs / f"build{index}.txt"
-            done = run(step, program.folder, log, (self.build_limits, self._view(guest)))
+            done = run(step, program.folder, log, (self.build_limits, view))
             total = Finished(done.code, done.output, total.seconds + done.seconds, done.stopped)
             if done.code:
                 break
@@ -118,7 +136,7 @@ class Trials:
         if program.how == "make":
             folders = [f"{name}={self.toolkit}" for name in _CUDA_FOLDERS]
             assigned = [*folders, *corpus.nvcc_variables(program.folder)]
-            return [["make", *assigned]]
+            return [["make", "-B", *assigned]]
         shutil.rmtree(built_in, ignore_errors=True)
         built_in.mkdir(parents=True)
         if program.how == "cmake":

@@ -16,6 +16,8 @@ class Status(StrEnum):
     """It ended well and says that its result is right."""
     RAN = "ran"
     """It ended well and says nothing about its result."""
+    BUILDS = "builds"
+    """Both of its parts compile; it was not run."""
     WAIVED = "waived"
     """It says that it cannot run on this device."""
     FAILED = "failed"

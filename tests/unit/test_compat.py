@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat import corpus, report, verdict
+from tests.compat import corpus, report, shrink, verdict
 from tests.compat.__main__ import arguments, known
 from tests.compat.corpus import Program
 from tests.compat.guest import Guest
@@ -259,3 +259,55 @@ def test_interrupted_run_goes_on(tmp_path: Path) -> None:
     assert list(known(file, programs, arguments(["x"]))) == ["a", "b", "c", "d"]
     assert list(known(file, programs, arguments(["x", "--retry", "cudaFoo"]))) == ["a", "d"]
     assert not known(file, programs, arguments(["x", "--again"]))
+
+
+# ---- smaller runs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "places"),
+    [
+        ('printf("Usage: %s <number of points> <repeat>\\n", argv[0]);', [2]),
+        ('std::cout << "Usage: " << argv[0] << " <n> <m> <iterations>" << std::endl;', [3]),
+        ('printf("Usage: %s <width> "\n  "<number of iterations>\\n", argv[0]);', [2]),
+        ('fprintf(stderr, "usage: %s -n <repeat>", argv[0]);', []),
+        ('printf("Usage: %s <time steps>\\n", argv[0]);', []),
+        ("const int repeat = atoi(argv[3]);", [3]),
+        ("int numIterations = std::stoi(argv[1]);", [1]),
+        ("int width = atoi(argv[1]);", []),
+    ],
+)
+def test_repeat_counts_are_found_by_what_programs_call_them(tmp_path: Path, source: str, places: list[int]) -> None:
+    (tmp_path / "main.cu").write_text(source)
+    assert shrink.repeat_places(tmp_path) == places
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        (["./main", "4096", "100"], ["./main", "4096", "1"]),
+        (["./main", "4096", "file.txt"], ["./main", "4096", "file.txt"]),
+        (["./main", "4096", "0"], ["./main", "4096", "0"]),
+        (["./main", "--repeat", "200"], ["./main", "--repeat", "1"]),
+        (["./main", "--iterations=50", "-n=7"], ["./main", "--iterations=1", "-n=7"]),
+    ],
+)
+def test_repeat_counts_become_one(words: list[str], result: list[str]) -> None:
+    assert shrink.shrunk(words, [2]) == result
+
+
+def test_target_run_is_launched_with_fewer_repeats(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("run:\n\t$(LAUNCHER) /bin/echo got 1000 1000\n")
+    (tmp_path / "main.cu").write_text('printf("Usage: %s <what> <n> <repeat>", argv[0]);')
+    command = corpus.command(Program("echo", tmp_path, "make"), tmp_path, is_shrunk=True)
+    assert command is not None
+    ran = run(["/bin/sh", "-c", command], tmp_path, tmp_path / "run.txt", (PLENTY, Guest(dict(os.environ))))
+    assert "\ngot 1000 1\n" in ran.output
+
+
+def test_programs_that_were_only_built_are_left_to_run(tmp_path: Path) -> None:
+    built = Result("one", "make", Status.BUILDS, Cause.NONE, "", 1.0, 0.0)
+    (tmp_path / "results").write_text(json.dumps(built.record()) + "\n")
+    programs = [Program("one", tmp_path, "make")]
+    assert not known(tmp_path / "results", programs, arguments([str(tmp_path)]))
+    assert known(tmp_path / "results", programs, arguments(["--build-only", str(tmp_path)]))

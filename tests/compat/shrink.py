@@ -1,0 +1,64 @@
+"""Smaller repeat counts: programs that time a kernel call it hundreds of times, which is not needed to check its result.
+
+As a script it is the LAUNCHER of a Makefile's target `run`: `shrink.py PLACES PROGRAM ARGUMENT...`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+_SUFFIXES: Final = frozenset({".cu", ".cpp", ".cc", ".c", ".h", ".hpp", ".cuh"})
+_COUNT: Final = (
+    r"(?:max(?:imum)? |kernel |i)?(?:num(?:ber)?[ _]?(?:of[ _])?|n[_ ]?)?(?:kernel |timing |benchmark )?"
+    r"(?:repeat(?:s|ed)?|repetitions?|reps|iterations?|iters?|loops?|runs?|trials?|times)(?:[ _](?:count|times))?"
+)
+_COUNT_NAME: Final = re.compile(_COUNT, re.IGNORECASE)
+_OPTION_NAME: Final = re.compile(rf"--?(?:{_COUNT}|passes)", re.IGNORECASE)
+_ASSIGNED: Final = re.compile(rf"^(--?(?:{_COUNT}|passes)=)[1-9]\d*$", re.IGNORECASE)
+_USAGE: Final = re.compile(r"usage\b[^;]{0,400}", re.IGNORECASE)
+_PLACEHOLDER: Final = re.compile(r"<([^<>\"]+)>")
+_OPTION: Final = re.compile(r"[\s\[]-{1,2}[A-Za-z]")
+_READ: Final = re.compile(
+    rf"\b{_COUNT}\s*=\s*(?:\(\w+\)\s*)?(?:std::)?(?:ato[il]l?|sto[iul]l?l?|strtou?ll?)\s*\(\s*argv\[(\d+)\]",
+    re.IGNORECASE,
+)
+
+
+def _in_usage(text: str) -> Iterator[int]:
+    for message in _USAGE.findall(text):
+        if not _OPTION.search(message):
+            for place, name in enumerate(_PLACEHOLDER.findall(message), 1):
+                if _COUNT_NAME.fullmatch(name.strip()):
+                    yield place
+
+
+def repeat_places(folder: Path) -> list[int]:
+    """Places of the program's arguments, from 1, that its usage message, or the variable read from them, calls repeat counts."""
+    found: set[int] = set()
+    for path in folder.rglob("*"):
+        if path.suffix in _SUFFIXES and path.is_file():
+            text = path.read_text(errors="replace")
+            found.update(_in_usage(text), map(int, _READ.findall(text)))
+    return sorted(found)
+
+
+def shrunk(words: list[str], places: Iterable[int]) -> list[str]:
+    """A program and its arguments, the counts at `places` and those after options such as --repeat being 1."""
+    counts = set(places)
+    counts.update(place for place, word in enumerate(words, 1) if _OPTION_NAME.fullmatch(word))
+    return [_smaller(word) if place in counts else _ASSIGNED.sub(r"\g<1>1", word) for place, word in enumerate(words)]
+
+
+def _smaller(word: str) -> str:
+    return "1" if word.isdecimal() and int(word) > 1 else word
+
+
+if __name__ == "__main__":
+    command = shrunk(sys.argv[2:], map(int, filter(None, sys.argv[1].split(","))))
+    print("run with", *command, flush=True)
+    os.execvp(command[0], command)
