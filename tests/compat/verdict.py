@@ -20,6 +20,8 @@ class Status(StrEnum):
     """Both of its parts compile; it was not run."""
     WAIVED = "waived"
     """It says that it cannot run on this device."""
+    EXCLUDED = "excluded"
+    """It needs graphics, MPI, another system, or a file that its corpus lacks."""
     FAILED = "failed"
 
 
@@ -33,6 +35,7 @@ class Cause(StrEnum):
     LIBRARY = "missing library"
     FILE = "missing file or data set"
     OUTSIDE = "needs MPI, graphics or another system"
+    DRIVER_API = "needs the driver API"
     BUILD = "build: other"
     BUILD_TIME = "build: time-out"
     RUN_SYMBOL = "run: missing symbol"
@@ -68,7 +71,7 @@ class Verdict:
 
 _OUTSIDE: Final = re.compile(
     r"\b(mpi(?:cc|cxx|exec|run)?|openmpi|GL|GLUT|freeglut|GLEW|GLFW\d?|OpenGL|EGL|GLES\d?|X11|vulkan|Vulkan|d3d\d+|dxgi|nvscibuf|nvscisync|"
-    r"NVSCI|drm|gbm|windows|FreeImage|OpenCV|opencv2?|omp-offload|rdma|nvshmem)\b",
+    r"NVSCI|cudaEGL|cudaGL|cudaVDPAU|drm|gbm|windows|FreeImage|OpenCV|opencv2?|omp-offload|rdma|nvshmem)\b",
     re.IGNORECASE,
 )
 _LIBRARY: Final = re.compile(
@@ -80,16 +83,28 @@ _HEADER: Final = re.compile(r"fatal error: '?([^':\s]+)'?(?: file not found|: No
 _CMAKE_MISSING: Final = re.compile(
     r"(?:Could NOT find|Could not find a package configuration file provided by) \"?(\w+)"
 )
-_CMAKE_TARGET: Final = re.compile(r"target was not found:\s*(\S+)")
+_CMAKE_TARGET: Final = re.compile(r"target was not found:\s*(\S+)|links to:\s+(\S+)\s+but the target was not found")
+_CMAKE_LEFT_OUT: Final = re.compile(r"(\S+) (?:was )?not found\b.{0,20}\bwill not (?:be )?(?:build|built)\b", re.IGNORECASE)
+"""What a sample's own CMakeLists.txt says where it leaves the sample out and succeeds."""
 _NO_LIBRARY: Final = re.compile(r"(?:cannot find|unable to find library) -l(?::?lib)?([\w.+-]+)")
 _UNDEFINED: Final = re.compile(
     r"undefined (?:reference to|symbol:) [`'\"]?([^'`\"\n]+?)['`\"]?(?:$|\n|;|,)", re.MULTILINE
+)
+_DRIVER_NAME: Final = r"[^\w\s]?(cu[A-Z][a-z]\w+|CU[a-z]\w+|CU(?:DA)?_[A-Z]\w+)[^\w\s]?"
+_DRIVER_API: Final = re.compile(
+    rf"error: {_DRIVER_NAME} (?:was not declared|does not name a type|has not been declared)|"
+    rf"(?:undeclared identifier|unknown type name|undefined reference to) {_DRIVER_NAME}"
 )
 _GPU_PART: Final = re.compile(r"GPU part|device code|--cuda-device|ptxas|while compiling .*kernel", re.IGNORECASE)
 _COMPILE_ERROR: Final = re.compile(r"^.*?(?:fatal )?error: (.*)$", re.MULTILINE)
 _NO_FILE: Final = re.compile(r"No rule to make target '([^']+)'|([\w./+-]+): No such file or directory")
 
 _WAIVED: Final = re.compile(r"\bwaiv(?:ed|ing)\b|waiving", re.IGNORECASE)
+_LACKS: Final = re.compile(
+    r"^.*\b(?:do(?:es)? not support|not supported|No CUDA devices support|requires? a device)\b.*$", re.MULTILINE
+)
+_WAIVES: Final = 2
+"""Exit status by which NVIDIA's samples waive."""
 _LOADER: Final = re.compile(r"symbol lookup error: .*undefined symbol: (\S+?),?(?:\s|$)|undefined symbol: (\w+)")
 _SHARED: Final = re.compile(r"error while loading shared libraries: (\S+?):|cannot open shared object file: (\S+)")
 _GPU_COMPILE: Final = re.compile(
@@ -139,6 +154,10 @@ _HARMLESS: Final = re.compile(
 """Phrases with words of failure that say that there was none."""
 
 
+_NOT_OURS: Final = frozenset({Cause.OUTSIDE, Cause.FILE})
+"""Causes that no GPU computing for VMs could mend."""
+
+
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
 
@@ -148,7 +167,8 @@ def _last_line(text: str) -> str:
 
 
 def _failed(cause: Cause, detail: str) -> Verdict:
-    return Verdict(Status.FAILED, cause, " ".join(detail.split())[:200])
+    status = Status.EXCLUDED if cause in _NOT_OURS else Status.FAILED
+    return Verdict(status, cause, " ".join(detail.split())[:200])
 
 
 def _missing(name: str) -> Verdict:
@@ -168,10 +188,13 @@ def of_build(build: Finished) -> Verdict | None:
     if build.stopped:
         return _failed(Cause.BUILD_TIME, f"after {build.seconds:.0f} s")
     if build.code == 0:
-        return None
+        found = _CMAKE_LEFT_OUT.search(text)
+        return _missing(found[1]) if found else None
     for pattern in (_HEADER, _CMAKE_MISSING, _CMAKE_TARGET, _NO_LIBRARY):
         if found := pattern.search(text):
-            return _missing(found[1])
+            return _missing(next(filter(None, found.groups())))
+    if found := _DRIVER_API.search(text):
+        return _failed(Cause.DRIVER_API, found[1] or found[2])
     if found := re.search(r"\b(mpi(?:cc|cxx|c\+\+|exec))\b.*not found|(\w+): (?:command )?not found", text):
         return _missing(found[1] or found[2])
     if names := _UNDEFINED.findall(text):
@@ -209,6 +232,8 @@ def of_run(run: Finished, last_error: str = "") -> Verdict:
         return _missing(found[1] or found[2])
     if _WAIVED.search(text) and (run.code in {0, 2} or "Error 2" in text):
         return Verdict(Status.WAIVED, Cause.WAIVED, _line_with(_WAIVED, text))
+    if run.code == _WAIVES and (found := _LACKS.search(text)) and not _RUNTIME.search(text):
+        return Verdict(Status.WAIVED, Cause.WAIVED, found[0].strip()[:200])
     words = _HARMLESS.sub(" ", text)
     if run.code == 0 and not run.stopped:
         return _of_good_end(text, words, last_error)

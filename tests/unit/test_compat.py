@@ -37,14 +37,34 @@ PLENTY = Limits(500, 4 << 30)
         ("a.cu:7:3: error: use of undeclared identifier 'x'", Cause.COMPILE_HOST, "a.cu:7:3: error: use of undeclared"),
         ("mynvcc: GPU part:\na.cu:7:3: error: bad", Cause.COMPILE_GPU, "a.cu:7:3: error: bad"),
         ("make: *** No rule to make target 'data.txt'.  Stop.", Cause.FILE, "data.txt"),
+        ('Target "a" links to:\n\n    CUDA::nvrtc\n\n  but the target was not found.', Cause.LIBRARY, "CUDA::nvrtc"),
+        (
+            "a.cpp:3:5: error: \u2018CUctxCreateParams\u2019 was not declared in this scope",
+            Cause.DRIVER_API,
+            "CUctxCreateParams",
+        ),
+        ("a.cu:3:5: error: use of undeclared identifier 'CU_JIT_WALL_TIME'", Cause.DRIVER_API, "CU_JIT_WALL_TIME"),
+        ("a.o: undefined reference to `cuModuleLoad'", Cause.DRIVER_API, "cuModuleLoad"),
         ("what\nis this", Cause.BUILD, "is this"),
     ],
 )
 def test_failed_build_is_classified(text: str, cause: Cause, detail: str) -> None:
     found = verdict.of_build(Finished(1, text))
     assert found is not None
-    assert (found.status, found.cause) == (Status.FAILED, cause)
+    assert found.cause == cause
     assert found.detail.startswith(detail)
+
+
+@pytest.mark.parametrize("text", ["fatal error: 'GL/glew.h' file not found", "fatal error: 'helper.h' file not found"])
+def test_program_without_what_nobody_here_can_give_is_excluded(text: str) -> None:
+    found = verdict.of_build(Finished(1, text))
+    assert found is not None
+    assert found.status is Status.EXCLUDED
+
+
+def test_sample_that_leaves_itself_out_is_excluded() -> None:
+    found = verdict.of_build(Finished(0, "-- MPI not found - will not build sample 'simpleMPI'\n-- Generating done"))
+    assert found == verdict.Verdict(Status.EXCLUDED, Cause.OUTSIDE, "MPI")
 
 
 def test_build_that_ended_well_has_no_verdict_yet() -> None:
@@ -90,7 +110,7 @@ def test_good_end_counts_by_the_words(text: str, status: Status) -> None:
         (1, "GPUassert: no kernel image is available for execution on the device", Cause.COMPILE_GPU),
         (127, "./a: symbol lookup error: ./a: undefined symbol: cudaNew, version 12", Cause.RUN_SYMBOL),
         (127, "./a: error while loading shared libraries: libcublas.so.12: cannot open", Cause.LIBRARY),
-        (1, "Error: could not open file ../data/graph.txt", Cause.FILE),
+        (1, "what(): std::bad_alloc", Cause.MEMORY),
         (-11, "", Cause.CRASH),
         (139, "Segmentation fault", Cause.CRASH),
         (2, "make: *** [Makefile:60: run] Error 139", Cause.CRASH),
@@ -116,7 +136,12 @@ def test_failed_call_of_a_program_that_never_asks_is_found() -> None:
 
 
 def test_missing_data_set_is_no_success() -> None:
-    assert verdict.of_run(Finished(0, "Reading File\nError Reading graph file")).cause is Cause.FILE
+    for code, text in (
+        (0, "Reading File\nError Reading graph file"),
+        (1, "Error: could not open file ../data/graph.txt"),
+    ):
+        found = verdict.of_run(Finished(code, text))
+        assert (found.status, found.cause) == (Status.EXCLUDED, Cause.FILE)
 
 
 def test_program_that_was_stopped_is_a_time_out_whatever_it_said() -> None:
@@ -125,8 +150,9 @@ def test_program_that_was_stopped_is_a_time_out_whatever_it_said() -> None:
 
 
 def test_waived_program_is_no_failure() -> None:
-    found = verdict.of_run(Finished(2, "Two GPUs are needed, waiving the test."))
-    assert (found.status, found.cause) == (Status.WAIVED, Cause.WAIVED)
+    for text in ("Two GPUs are needed, waiving the test.", "No CUDA devices support IPC"):
+        found = verdict.of_run(Finished(2, text))
+        assert (found.status, found.cause) == (Status.WAIVED, Cause.WAIVED)
 
 
 # ---- programs of a folder ------------------------------------------------------------------------
@@ -246,7 +272,7 @@ def test_sums_name_causes_by_frequency() -> None:
 
 def test_page_is_a_table_that_markdown_reads() -> None:
     page = report.page([report.Corpus("some", RESULTS, 7)], "a device", "2026-11-23")
-    assert "| some | 4 | 7 | 1 | 0 | 0 | 3 |" in page
+    assert "| some | 4 | 7 | 1 | 0 | 0 | 0 | 3 |" in page
     assert "| link: missing symbol | 2 | `cudaFoo` (2) |" in page
     assert "| d | failed | `run: wrong result: a / b 'c'` |" in page
 
