@@ -84,7 +84,9 @@ _CMAKE_MISSING: Final = re.compile(
     r"(?:Could NOT find|Could not find a package configuration file provided by) \"?(\w+)"
 )
 _CMAKE_TARGET: Final = re.compile(r"target was not found:\s*(\S+)|links to:\s+(\S+)\s+but the target was not found")
-_CMAKE_LEFT_OUT: Final = re.compile(r"(\S+) (?:was )?not found\b.{0,20}\bwill not (?:be )?(?:build|built)\b", re.IGNORECASE)
+_CMAKE_LEFT_OUT: Final = re.compile(
+    r"(\S+) (?:was )?not found\b.{0,20}\bwill not (?:be )?(?:build|built)\b", re.IGNORECASE
+)
 """What a sample's own CMakeLists.txt says where it leaves the sample out and succeeds."""
 _NO_LIBRARY: Final = re.compile(r"(?:cannot find|unable to find library) -l(?::?lib)?([\w.+-]+)")
 _UNDEFINED: Final = re.compile(

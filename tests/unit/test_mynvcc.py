@@ -189,6 +189,13 @@ int main() {
         assert toolkit.output()[-3:] == ["0.5 0.5 4 1.5", "65504 6.09756e-05 1.00781", "5 -1"]
 
 
+@pytest.mark.parametrize("clang", CLANGS)
+def test_overflows_of_host_code_wrap(toolkit: Toolkit, clang: str) -> None:
+    toolkit.write(main_cu="int main(int argc, char **) { return argc + 0x7fffffff > argc; }\n")
+    toolkit.build("-O3", "main.cu", environment={"MYNVCC_CLANG": clang})
+    toolkit.output()
+
+
 def test_block_size_of_most_threads_is_the_largest_of_equal_ones(toolkit: Toolkit) -> None:
     toolkit.write(
         main_cu="""
@@ -268,6 +275,26 @@ int main() {
         toolkit.build("-MD", "-MF", "rule", "-o", "a.out", "a.cu", environment={"MYNVCC_CLANG": clang})
         assert toolkit.output()[-2].startswith("launch _Z6kerneli grid 1 1 1 block 2 1 1 ")
         assert toolkit.output()[-1] == "<< <8"
+
+
+def test_alignas_may_stand_behind_a_memory_space(toolkit: Toolkit) -> None:
+    toolkit.write(
+        a_cu="""
+__constant__ alignas(8) char letters[4] = {'a', 'b'};
+template <class T> __global__ void kernel(char *to) {
+    __shared__ alignas(T) char tile[32];
+    extern __shared__  alignas( 16 ) char rest[];
+    tile[threadIdx.x] = rest[threadIdx.x] = letters[0];
+    *to = tile[0] + rest[1];
+}
+int main() { kernel<double><<<1, 2, 32>>>(nullptr); }
+"""
+    )
+    for clang in CLANGS:
+        toolkit.build("-c", "a.cu", environment={"MYNVCC_CLANG": clang})
+    toolkit.build("a.cu")
+    image, _log = compile_image(toolkit.text(), [])
+    assert b"_Z6kernelIdEvPc" in image
 
 
 def test_check_has_the_device_compile_the_text(toolkit: Toolkit, link: GuestLink, fake: FakeDevice) -> None:

@@ -56,6 +56,17 @@ __global__ void kernel() {
 }
 int main() { kernel<<<1, 32>>>(); }
 """
+LAMBDA: Final = """
+#include <cuda/std/functional>
+#include <thrust/device_vector.h>
+#include <thrust/transform.h>
+int main() {
+    thrust::device_vector<int> values(32, 1);
+    const auto twice = [] __host__ __device__ (int value) { return 2 * value; };
+    thrust::transform(values.begin(), values.end(), values.begin(), twice);
+    return cuda::std::invoke(twice, 0);
+}
+"""
 LIBRARY: Final = {
     "thrust/version.h": "#pragma once\n#define THRUST_VERSION 300500\n",
     "thrust/sort.h": '#pragma once\n#include "detail/sort.h"\n#include <cuda/std/version>\nint inside_thrust();\n',
@@ -102,6 +113,15 @@ def test_shared_objects_may_be_of_libcuxx(toolkit: Toolkit, clang: str) -> None:
     folder = cccl()
     assert folder is not None
     toolkit.build("-isystem", str(folder.folder), "main.cu", environment={"MYNVCC_CLANG": clang})
+
+
+@pytest.mark.skipif(cccl() is None, reason="Thrust is not installed")
+@pytest.mark.parametrize("options", [["-rdc=true"], ["--extended-lambda"]])
+def test_options_of_device_code_are_fit_for_thrust(toolkit: Toolkit, options: list[str]) -> None:
+    toolkit.write(main_cu=LAMBDA)
+    folder = cccl()
+    assert folder is not None
+    toolkit.build(*options, "-c", "-isystem", str(folder.folder), "main.cu")
 
 
 def test_lines_may_end_as_in_windows(toolkit: Toolkit) -> None:

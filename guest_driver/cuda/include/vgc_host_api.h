@@ -14,6 +14,21 @@ extern "C" hipError_t hipLaunchKernel(const void *function, dim3 grid, dim3 bloc
                                       hipStream_t stream);
 #endif
 
+/* ---- what CUB, Thrust and libcu++ ask of nvcc ---- */
+
+/* nvcc hides what some lambdas return; clang knows it of all. */
+#define __nv_is_extended_device_lambda_closure_type(...) false
+#define __nv_is_extended_host_device_lambda_closure_type(...) false
+#define __nv_is_extended_device_lambda_with_preserved_return_type(...) false
+#ifdef __CUDACC_RDC__ /* their kernels are templates: the device does not launch them, and so does not compile them for that */
+#ifndef CCCL_DISABLE_CDP
+#define CCCL_DISABLE_CDP
+#endif
+#ifndef CUB_DISABLE_CDP
+#define CUB_DISABLE_CDP
+#endif
+#endif
+
 /* ---- memory ---- */
 
 template <class T> inline cudaError_t cudaMalloc(T **memory, size_t bytes) {

@@ -1,6 +1,8 @@
 #include "brackets.h"
 #include "process.h"
 
+#include <regex>
+
 namespace mynvcc
 {
 namespace
@@ -45,25 +47,37 @@ bool join_line(std::string &line)
     return joined;
 }
 
+/// Writes `__shared__ alignas(16)` with C's word; true if there was one.
+bool replace_alignas(std::string &line)
+{
+    static const std::regex late("(__(?:shared|constant|device|managed)__[ \t]+)alignas(?=[ \t]*\\()");
+    if (line.find("alignas") == std::string::npos || !std::regex_search(line, late))
+        return false;
+    line = std::regex_replace(line, late, "$1_Alignas");
+    return true;
+}
+
 } // namespace
 
-bool has_spaced_brackets(const std::string &text)
+bool has_nvccs_syntax(const std::string &text)
 {
     for (std::string &line : split(text, '\n'))
-        if (line.find("<< ") != std::string::npos && join_line(line))
+        if ((line.find("<< ") != std::string::npos && join_line(line)) || replace_alignas(line))
             return true;
     return false;
 }
 
-std::string join_brackets(const std::string &rewritten)
+std::string in_clangs_syntax(const std::string &rewritten)
 {
     std::string result;
     bool is_system = false;
     for (std::string &line : split(rewritten, '\n')) {
-        if (starts_with(line, "# ") && line.find('"') != std::string::npos)
+        if (starts_with(line, "# ") && line.find('"') != std::string::npos) {
             is_system = line.find('3', line.rfind('"')) != std::string::npos;
-        else if (!is_system)
+        } else if (!is_system) {
             join_line(line);
+            replace_alignas(line);
+        }
         result += line + '\n';
     }
     return result;

@@ -1,13 +1,15 @@
-// Launches whose brackets are written with blanks, as nvcc takes them: kernel<< <1, 32>> >().
+// What nvcc takes and clang does not: brackets of launches with blanks, kernel<< <1, 32>> >(), and __shared__
+// alignas(16).
 #pragma once
 #include <string>
 
 namespace mynvcc
 {
 
-/// True if program text has such brackets.
-bool has_spaced_brackets(const std::string &text);
-/// Joins them in what clang's -frewrite-includes wrote; headers of the system stay as they are, and so do columns.
-std::string join_brackets(const std::string &rewritten);
+/// True if program text has such brackets, or an alignas behind a memory space.
+bool has_nvccs_syntax(const std::string &text);
+/// Joins the brackets in what clang's -frewrite-includes wrote, and has such an alignas be C's, which clang takes
+/// there. Headers of the system stay as they are, and so do columns before an alignas.
+std::string in_clangs_syntax(const std::string &rewritten);
 
 } // namespace mynvcc

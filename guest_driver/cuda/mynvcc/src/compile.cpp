@@ -23,8 +23,8 @@ const char HOST_TRIPLE[] = "x86_64-pc-linux-gnu";
 const char HOST_TRIPLE[] = "aarch64-unknown-linux-gnu";
 #endif
 
-/// What nvcc lets host code do, and clang would not.
-const Words LENIENCIES = {"-fno-strict-return", "-Wno-register", "-Wno-c++11-narrowing",
+/// What nvcc lets host code do, and clang would not. CPU checks of kernels count on overflows that wrap.
+const Words LENIENCIES = {"-fno-strict-return", "-fwrapv", "-Wno-register", "-Wno-c++11-narrowing",
                           "-Wno-error=reserved-user-defined-literal"};
 
 void append(Words &words, const Words &more)
@@ -209,7 +209,7 @@ void Compiler::make_joined_object(const Input &input, const Words &base, const W
     append(words, dependency_words(output));
     append(words, {"-E", "-frewrite-includes", input.path});
     options.shell.run_into(text, words);
-    write_file(text, join_brackets(read_file(text)));
+    write_file(text, in_clangs_syntax(read_file(text)));
     words.clear();
     for (size_t i = 0; i < base.size(); i++)
         if (base[i] == "-include")
@@ -253,7 +253,7 @@ void Compiler::make_object(const Input &input, const std::string &output) const
     if (is_cuda && text.find("#include <cuda/") != std::string::npos)
         base.push_back("-D__VGC_SHARED_CLASSES__=1"); // vgc_builtins.h
     const Words more = is_cuda ? Words{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", blob} : Words{};
-    if (is_cuda && !options.shell.is_dry && has_spaced_brackets(text)) {
+    if (is_cuda && !options.shell.is_dry && has_nvccs_syntax(text)) {
         make_joined_object(input, base, more, output);
     } else {
         Words last = more;

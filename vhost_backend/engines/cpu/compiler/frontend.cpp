@@ -74,7 +74,7 @@ std::string input_text(const Options &options, const std::string &text)
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options, std::string text)
 {
     replace_gccs_packs(text);
-    join_launch_brackets(text);
+    take_nvccs_syntax(text);
     part_linkage(text);
     if (launches_in_device_code(text))
         text = rewrite_launches(text);

@@ -78,6 +78,17 @@ size_t spaced_bracket(llvm::StringRef text)
     return next != llvm::StringRef::npos && next > 2 && text[next] == text[0] ? next + 1 : 0;
 }
 
+/// True for an alignas behind a memory space (__shared__ alignas(16) float a[4]), where clang takes only C's _Alignas.
+bool is_late_alignas(llvm::StringRef before, llvm::StringRef text)
+{
+    const llvm::StringRef space = before.rtrim(" \t");
+    return space.size() < before.size() && text.starts_with("alignas") &&
+           text.drop_front(7).ltrim(" \t").starts_with("(") &&
+           llvm::any_of(
+               llvm::ArrayRef{"__shared__", "__constant__", "__device__", "__managed__"},
+               [&](llvm::StringRef word) { return space.ends_with(word); });
+}
+
 /// True if the text has an identifier that may be, or may be pasted together to, the name of a texture or surface
 /// function.
 bool names_texture_function(llvm::StringRef text)
@@ -277,12 +288,15 @@ void part_linkage(std::string &text)
             text.insert(at + linkage.size(), " ");
 }
 
-void join_launch_brackets(std::string &text)
+void take_nvccs_syntax(std::string &text)
 {
     for (size_t at = 0; at < text.size();) {
         const llvm::StringRef rest = llvm::StringRef(text).drop_front(at);
         if (const size_t length = opaque(rest)) {
             at += length;
+        } else if (is_late_alignas(llvm::StringRef(text).take_front(at), rest)) {
+            text.replace(at, 7, "_Alignas");
+            at += 8;
         } else if (const size_t spaced = spaced_bracket(rest);
                    spaced != 0 && !llvm::StringRef(text).take_front(at).rtrim().ends_with("operator")) {
             std::swap(text[at + 2], text[at + spaced - 1]);

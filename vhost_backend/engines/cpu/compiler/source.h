@@ -25,8 +25,8 @@ void replace_gccs_packs(std::string &text);
 bool wants_hosts_names(const Options &options, llvm::StringRef text);
 /// True if the program may use textures or surfaces: their headers are too slow to be included always.
 bool uses_textures(const Options &options, llvm::StringRef text);
-/// Makes "<< <" and ">> >" the brackets of a launch, as nvcc reads them, and keeps all other columns.
-void join_launch_brackets(std::string &text);
+/// Makes "<< <" and ">> >" the brackets of a launch, as nvcc reads them, and lets alignas stand behind __shared__.
+void take_nvccs_syntax(std::string &text);
 /// Parts `extern "C"__global__`, which C++ reads as one literal, into two words, as nvcc does.
 void part_linkage(std::string &text);
 /// True if a kernel or another function of the device launches kernels.
