@@ -47,6 +47,10 @@ def _has_sources(folder: Path) -> bool:
 
 
 def _has_cuda(folder: Path) -> bool:
+    """True if it has device code, or links a library of CUDA's."""
+    lists = folder / "CMakeLists.txt"
+    if lists.is_file() and "CUDA::" in _text(lists):
+        return True
     return any(name.endswith((".cu", ".cuh")) for _, _, names in os.walk(folder) for name in names)
 
 

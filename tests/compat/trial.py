@@ -106,6 +106,7 @@ class Trials:
         own = {
             "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}",
             "LD_LIBRARY_PATH": libraries,
+            "LIBRARY_PATH": str(self.toolkit / "lib64"),  # for Makefiles that name /usr/local/cuda alone
             "NVCC": "nvcc",
             "CUDACXX": str(self.toolkit / "bin" / "nvcc"),
             "LC_ALL": "C.UTF-8",

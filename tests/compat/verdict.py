@@ -76,7 +76,7 @@ _OUTSIDE: Final = re.compile(
 )
 _LIBRARY: Final = re.compile(
     r"\b(cublas\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|cudnn\w*|npp\w*|nvjpeg\w*|nccl|nvrtc\w*|nvml|nvJitLink|nvvm|"
-    r"cutensor\w*|cusparseLt|cutlass|cuda(?=\b)|cudadevrt|thrust|cub|boost|gsl|fftw\d?|hdf5|lapack\w*|openblas|blas|tbb|"
+    r"cutensor\w*|cusparseLt|cutlass|(?<!helper )cuda(?=\b)|cudadevrt|thrust|cub|boost|gsl|fftw\d?|hdf5|lapack\w*|openblas|blas|tbb|"
     r"sqlite\d|png|jpeg|tiff|zlib|z)\b"
 )
 _HEADER: Final = re.compile(r"fatal error: '?([^':\s]+)'?(?: file not found|: No such file)")
@@ -87,7 +87,7 @@ _CMAKE_TARGET: Final = re.compile(r"target was not found:\s*(\S+)|links to:\s+(\
 _CMAKE_LEFT_OUT: Final = re.compile(
     r"(\S+) (?:was )?not found\b.{0,20}\bwill not (?:be )?(?:build|built)\b", re.IGNORECASE
 )
-"""What a sample's own CMakeLists.txt says where it leaves the sample out and succeeds."""
+"""Message of a sample's own CMakeLists.txt that leaves the sample out and succeeds."""
 _NO_LIBRARY: Final = re.compile(r"(?:cannot find|unable to find library) -l(?::?lib)?([\w.+-]+)")
 _UNDEFINED: Final = re.compile(
     r"undefined (?:reference to|symbol:) [`'\"]?([^'`\"\n]+?)['`\"]?(?:$|\n|;|,)", re.MULTILINE

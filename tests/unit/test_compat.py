@@ -55,7 +55,9 @@ def test_failed_build_is_classified(text: str, cause: Cause, detail: str) -> Non
     assert found.detail.startswith(detail)
 
 
-@pytest.mark.parametrize("text", ["fatal error: 'GL/glew.h' file not found", "fatal error: 'helper.h' file not found"])
+@pytest.mark.parametrize(
+    "text", ["fatal error: 'GL/glew.h' file not found", "fatal error: 'helper_cuda.h' file not found"]
+)
 def test_program_without_what_nobody_here_can_give_is_excluded(text: str) -> None:
     found = verdict.of_build(Finished(1, text))
     assert found is not None
@@ -168,6 +170,12 @@ def test_each_layout_is_found(tmp_path: Path) -> None:
     write(tmp_path / "Samples/CMakeLists.txt", "add_subdirectory(one)")
     write(tmp_path / "Samples/one/CMakeLists.txt", "add_executable(one one.cu)")
     write(tmp_path / "Samples/one/one.cu", "int main() {}")
+    write(
+        tmp_path / "Samples/query/CMakeLists.txt",
+        "add_executable(query query.cpp)\ntarget_link_libraries(CUDA::cudart)",
+    )
+    write(tmp_path / "Samples/query/query.cpp", "int main() {}")
+    write(tmp_path / "Samples/other/CMakeLists.txt", "add_executable(other other.cpp)")
     write(tmp_path / "src/bfs-cuda/Makefile", "CC = nvcc\nrun: main\n\t./main 5\n")
     write(tmp_path / "src/bfs-cuda/bfs.cu", "int main() {}")
     write(tmp_path / "cuda/lud/Makefile", "all:\n\tcd inner; make\n")
@@ -180,6 +188,7 @@ def test_each_layout_is_found(tmp_path: Path) -> None:
     found = {program.name: program for program in corpus.find(tmp_path)}
     assert {name: program.how for name, program in found.items()} == {
         "Samples/one": "cmake",
+        "Samples/query": "cmake",
         "src/bfs-cuda": "make",
         "cuda/lud": "make",
         "plain/a": "direct",
