@@ -1,4 +1,5 @@
-// Rule: textures over device memory read elements by index, of vectors too, and as normalized floats.
+// Rule: textures over device memory read elements by index, of vectors too, and as normalized floats; beyond
+// the end of their memory, should they be made longer, they read 0.
 #include "check.h"
 
 __global__ void read(cudaTextureObject_t ints, cudaTextureObject_t vectors, cudaTextureObject_t bytes, int *a,
@@ -8,6 +9,12 @@ __global__ void read(cudaTextureObject_t ints, cudaTextureObject_t vectors, cuda
     a[i] = tex1Dfetch<int>(ints, 31 - i);
     b[i] = tex1Dfetch<float4>(vectors, i);
     c[i] = tex1Dfetch<float>(bytes, i);
+}
+
+__global__ void read_beyond(cudaTextureObject_t ints, int index, int *a)
+{
+    a[0] = tex1Dfetch<int>(ints, index - 1);
+    a[1] = tex1Dfetch<int>(ints, index);
 }
 
 static cudaTextureObject_t over(void *memory, size_t size, cudaChannelFormatDesc format, cudaTextureReadMode mode)
@@ -61,6 +68,13 @@ int main()
         EXPECT(got_b[i].x == i && got_b[i].z == i + 0.5f && got_b[i].w == -i);
         EXPECT_NEAR(got_c[i], bytes[i] / 255.0, 1e-6);
     }
+    cudaTextureObject_t longer =
+        over(device_ints + 16, sizeof ints, cudaCreateChannelDesc<int>(), cudaReadModeElementType);
+    read_beyond<<<1, 1>>>(longer, 16, a);
+    CHECK(cudaMemcpy(got_a, a, sizeof got_a, cudaMemcpyDeviceToHost));
+    EXPECT_EQUAL(got_a[0], ints[31]);
+    EXPECT_EQUAL(got_a[1], 0);
+    CHECK(cudaDestroyTextureObject(longer));
     CHECK(cudaDestroyTextureObject(of_ints));
     CHECK(cudaDestroyTextureObject(of_vectors));
     CHECK(cudaDestroyTextureObject(of_bytes));

@@ -72,6 +72,7 @@ void rt_finish_capture(struct rt_capture *capture)
             break;
         }
     }
+    clear_tail(&capture->left);
     free(capture);
     atomic_fetch_sub(&rt_num_special, 1);
 }
@@ -91,8 +92,9 @@ void rt_end_captures_of(struct CUstream_st *stream)
         rt_finish_capture(capture);
         if (graph != NULL)
             rt_free_graph(graph);
-    } else if (capture != NULL) {
-        (void)rt_spoil_capture(capture, cudaErrorStreamCaptureUnjoined, "a stream that takes part was destroyed");
+    } else if (capture != NULL && !add_all(&capture->left, &stream->tail)) {
+        (void)rt_spoil_capture(capture, cudaErrorMemoryAllocation,
+                               "no memory to keep what a destroyed stream has done");
     }
     clear_tail(&stream->tail);
     (void)pthread_mutex_unlock(&rt_captures_lock);

@@ -13,6 +13,7 @@ struct rt_capture {
     enum cudaStreamCaptureMode mode;
     pthread_t thread;
     struct CUstream_st *origin;
+    struct rt_tail left; /* last work of streams that took part and were destroyed: must be joined, too */
 };
 
 /* Guard of captures, and of what streams and events know of them. All below is called with it. */

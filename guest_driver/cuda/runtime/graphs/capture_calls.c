@@ -29,8 +29,8 @@ static cudaError_t begin(cudaStream_t stream, cudaGraph_t graph, const cudaGraph
     if (checked->capture != 0) {
         error = rt_explain(cudaErrorIllegalState, "the stream is being captured already");
     } else {
-        *capture =
-            (struct rt_capture){rt_captures, ++last_id, target, graph == NULL, false, mode, pthread_self(), checked};
+        *capture = (struct rt_capture){rt_captures,    ++last_id, target, graph == NULL, false, mode,
+                                       pthread_self(), checked,   {0}};
         rt_captures = capture;
         checked->capture = capture->id;
         for (size_t i = 0; i < count; i++)
@@ -75,6 +75,8 @@ static bool is_joined(const struct rt_capture *capture)
     bool joined = true;
     for (size_t i = 0; i < capture->origin->tail.count; i++)
         rt_mark_before(capture->origin->tail.nodes[i], mark);
+    for (size_t i = 0; i < capture->left.count; i++)
+        joined = joined && capture->left.nodes[i]->mark == mark;
     (void)pthread_mutex_lock(&device->mutex);
     for (struct CUstream_st *stream = device->streams; stream != NULL; stream = stream->next)
         for (size_t i = 0; stream->capture == capture->id && i < stream->tail.count; i++)

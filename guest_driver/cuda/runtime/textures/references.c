@@ -154,11 +154,8 @@ cudaError_t cudaGetSurfaceReference(const struct surfaceReference **reference, c
 RT_API cudaError_t cudaBindTexture(size_t *offset, const struct textureReference *reference, const void *memory,
                                    const struct cudaChannelFormatDesc *format, size_t bytes)
 {
-    struct rt_range range;
     if (reference == NULL || format == NULL)
         return rt_return(cudaErrorInvalidValue);
-    if (rt_find_range(memory, &range)) /* by default, all of it from there on */
-        bytes = RT_MIN(bytes, range.size - ((uint64_t)(uintptr_t)memory - range.begin));
     struct cudaResourceDesc resource = {.resType = cudaResourceTypeLinear};
     resource.res.linear.devPtr = (void *)(uintptr_t)memory;
     resource.res.linear.desc = *format;

@@ -44,7 +44,12 @@ static cudaError_t form_of_linear(const struct cudaResourceDesc *resource, struc
     cudaError_t error = form_of_memory(resource->res.linear.devPtr, &resource->res.linear.desc, form);
     if (error != cudaSuccess)
         return error;
-    size_t texels = resource->res.linear.sizeInBytes / (form->bits / 8 * form->channels);
+    /* CUDA takes more than was allocated, and programs give it: what is not there reads as what is beyond a texture. */
+    size_t bytes = resource->res.linear.sizeInBytes;
+    struct rt_range range;
+    if (rt_find_range(resource->res.linear.devPtr, &range))
+        bytes = RT_MIN(bytes, range.size - (form->address - range.begin));
+    size_t texels = bytes / (form->bits / 8 * form->channels);
     if (texels == 0 || texels > MAX_LINEAR_TEXELS)
         return rt_explain(cudaErrorInvalidValue, "a texture of %zu texels of linear memory; allowed: 1 to %d", texels,
                           MAX_LINEAR_TEXELS);
