@@ -153,18 +153,18 @@ def executables(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
-def command(program: Program, built_in: Path, *, is_shrunk: bool = False) -> str | None:
+def command(program: Program, built_in: Path, *, divisor: int = 0) -> str | None:
     """Shell command that runs the program, in its folder, as its authors would; None if the build left nothing to run.
 
-    `is_shrunk`: with repeat counts of 1, if its Makefile has a LAUNCHER.
+    `divisor`, unless 0: with repeat counts of 1, other numbers divided by it, if its Makefile has a LAUNCHER.
     """
     if program.how == "make":
         if line := run_script(program.folder):
             return line
         if has_run_target(program.folder):
-            places = shrink.repeat_places(program.folder) if is_shrunk else []
-            launcher = shlex.join([sys.executable, shrink.__file__, ",".join(map(str, places))])
-            launched = [f"LAUNCHER={launcher}"] if is_shrunk else []
+            places = shrink.repeat_places(program.folder) if divisor else []
+            launcher = shlex.join([sys.executable, shrink.__file__, str(divisor), ",".join(map(str, places))])
+            launched = [f"LAUNCHER={launcher}"] if divisor else []
             return shlex.join(["make", "-s", *nvcc_variables(program.folder), *launched, "run"])
     found = executables(built_in)
     named = [path for path in found if path.stem == program.folder.name]

@@ -1,6 +1,6 @@
-"""Smaller repeat counts: programs that time a kernel call it hundreds of times, which is not needed to check its result.
+"""Smaller arguments: programs that time a kernel call it hundreds of times, on data for a large GPU; neither is needed to check it.
 
-As a script it is the LAUNCHER of a Makefile's target `run`: `shrink.py PLACES PROGRAM ARGUMENT...`.
+As a script it is the LAUNCHER of a Makefile's target `run`: `shrink.py DIVISOR PLACES PROGRAM ARGUMENT...`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+LARGE: Final = 1000
+SAID: Final = "run with"
+"""Begins the line that tells the arguments, if they are others than the Makefile's."""
 _SUFFIXES: Final = frozenset({".cu", ".cpp", ".cc", ".c", ".h", ".hpp", ".cuh"})
 _COUNT: Final = (
     r"(?:max(?:imum)? |kernel |i)?(?:num(?:ber)?[ _]?(?:of[ _])?|n[_ ]?)?(?:kernel |timing |benchmark )?"
@@ -47,18 +50,30 @@ def repeat_places(folder: Path) -> list[int]:
     return sorted(found)
 
 
-def shrunk(words: list[str], places: Iterable[int]) -> list[str]:
-    """A program and its arguments, the counts at `places` and those after options such as --repeat being 1."""
+def shrunk(words: list[str], places: Iterable[int], divisor: int = 1) -> list[str]:
+    """A program and its arguments, the counts at `places` and those after options such as --repeat being 1.
+
+    Other numbers of at least LARGE are divided. A divisor that is a power of two leaves powers of two what they are.
+    """
     counts = set(places)
     counts.update(place for place, word in enumerate(words, 1) if _OPTION_NAME.fullmatch(word))
-    return [_smaller(word) if place in counts else _ASSIGNED.sub(r"\g<1>1", word) for place, word in enumerate(words)]
+    return [
+        _one(word) if place in counts else _divided(_ASSIGNED.sub(r"\g<1>1", word), divisor)
+        for place, word in enumerate(words)
+    ]
 
 
-def _smaller(word: str) -> str:
+def _one(word: str) -> str:
     return "1" if word.isdecimal() and int(word) > 1 else word
 
 
+def _divided(word: str, divisor: int) -> str:
+    return str(int(word) // divisor) if word.isdecimal() and int(word) >= LARGE else word
+
+
 if __name__ == "__main__":
-    command = shrunk(sys.argv[2:], map(int, filter(None, sys.argv[1].split(","))))
-    print("run with", *command, flush=True)
+    divisor, places, *words = sys.argv[1:]
+    command = shrunk(words, map(int, filter(None, places.split(","))), int(divisor))
+    if command != words:
+        print(SAID, *command[1:], flush=True)
     os.execvp(command[0], command)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tests.compat import corpus, verdict
+from tests.compat import corpus, shrink, verdict
 from tests.compat.corpus import Program
 from tests.compat.guest import Guest
 from tests.compat.process import Limits, run
@@ -18,6 +18,8 @@ from tests.compat.verdict import Cause, Finished, Status, Verdict
 
 _CUDA_FOLDERS: Final = ("CUDA_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_INSTALL_PATH", "CUDA_TOOLKIT_PATH")
 """Names by which Makefiles know the toolkit's folder."""
+_DIVISOR: Final = 16
+"""Divisor of the numbers among the arguments, in runs on small data."""
 _CHECK: Final = {"NVCC_APPEND_FLAGS": "--check"}
 _UNCHECKED: Final = "--check cannot compile relocatable device code"
 
@@ -63,7 +65,7 @@ class Trials:
     is_built_only: bool = False
     """Builds and has the device compile the GPU parts, and runs nothing."""
     is_shrunk: bool = False
-    """Runs with repeat counts of 1."""
+    """Runs with repeat counts of 1, on small data first."""
 
     def run(self, program: Program, guest: Guest) -> Result:
         """Builds the program, runs it, judges it; both logs stay in the work folder."""
@@ -76,15 +78,7 @@ class Trials:
         if found is None and self.is_built_only:
             found = Verdict(Status.BUILDS)
         elif found is None:
-            command = corpus.command(program, built_in, is_shrunk=self.is_shrunk)
-            if command is None:
-                found = Verdict(Status.FAILED, Cause.BUILD, "the build left no program")
-            else:
-                shell = ["/bin/sh", "-c", command]
-                with contextlib.suppress(OSError):
-                    guest.last_error.unlink()
-                ran = run(shell, program.folder, logs / "run.txt", (self.run_limits, self._view(guest)))
-                found = verdict.of_run(ran, _text(guest.last_error))
+            found, ran = self._try(program, built_in, logs, guest)
         return Result(
             program.name,
             program.how,
@@ -94,6 +88,30 @@ class Trials:
             round(build.seconds, 2),
             round(ran.seconds, 2),
         )
+
+    def _try(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> tuple[Verdict, Finished]:
+        """Runs the program: on small data first, if that is allowed, and on all of it unless that went well."""
+        if not self.is_shrunk:
+            return self._run_once(corpus.command(program, built_in), program, logs, guest)
+        small = corpus.command(program, built_in, divisor=_DIVISOR)
+        usual = corpus.command(program, built_in, divisor=1)
+        found, ran = self._run_once(small, program, logs, guest)
+        if found.status is Status.FAILED and found.cause is not Cause.TIME and shrink.SAID in ran.output:
+            return self._run_once(usual, program, logs, guest)
+        return found, ran
+
+    def _run_once(self, command: str | None, program: Program, logs: Path, guest: Guest) -> tuple[Verdict, Finished]:
+        if command is None:
+            return Verdict(Status.FAILED, Cause.BUILD, "the build left no program"), Finished(0, "")
+        with contextlib.suppress(OSError):
+            guest.last_error.unlink()
+        shell = ["/bin/sh", "-c", command]
+        ran = run(shell, program.folder, logs / "run.txt", (self.run_limits, self._view(guest)))
+        found = verdict.of_run(ran, _text(guest.last_error))
+        said = [line for line in ran.output.splitlines() if line.startswith(shrink.SAID)]
+        if said and found.status is not Status.FAILED:
+            found = replace(found, detail="; ".join(filter(None, (found.detail, said[0])))[:200])
+        return found, ran
 
     def _without_paths(self, found: Verdict) -> Verdict:
         """The verdict without this machine's folders."""

@@ -13,7 +13,7 @@ from tests.compat.__main__ import arguments, known
 from tests.compat.corpus import Program
 from tests.compat.guest import Guest
 from tests.compat.process import Limits, run
-from tests.compat.trial import Result
+from tests.compat.trial import Result, Trials
 from tests.compat.verdict import Cause, Finished, Status
 
 PLENTY = Limits(500, 4 << 30)
@@ -331,10 +331,31 @@ def test_repeat_counts_become_one(words: list[str], result: list[str]) -> None:
     assert shrink.shrunk(words, [2]) == result
 
 
+def test_large_numbers_are_divided_and_small_ones_stay() -> None:
+    words = ["./main", "8192", "256", "x1024.bin", "50000", "1000"]
+    assert shrink.shrunk(words, [4], 16) == ["./main", "512", "256", "x1024.bin", "1", "62"]
+
+
+@pytest.mark.parametrize(
+    ("source", "status"), [("exit 0", Status.RAN), ("test $1 -gt 99", Status.RAN), ("exit 3", Status.FAILED)]
+)
+def test_small_data_are_tried_first_and_all_of_it_if_they_do_not_do(
+    tmp_path: Path, source: str, status: Status
+) -> None:
+    (tmp_path / "Makefile").write_text("main:\nrun:\n\t$(LAUNCHER) /bin/sh program.sh 1600\n")
+    (tmp_path / "program.sh").write_text(source)
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY, is_shrunk=True)
+    found = trials.run(Program("one", tmp_path, "make"), Guest(dict(os.environ)))
+    assert found.status is status
+    assert found.detail.startswith(
+        "run with program.sh 100" if source == "exit 0" else "" if status is Status.RAN else "2:"
+    )
+
+
 def test_target_run_is_launched_with_fewer_repeats(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("run:\n\t$(LAUNCHER) /bin/echo got 1000 1000\n")
     (tmp_path / "main.cu").write_text('printf("Usage: %s <what> <n> <repeat>", argv[0]);')
-    command = corpus.command(Program("echo", tmp_path, "make"), tmp_path, is_shrunk=True)
+    command = corpus.command(Program("echo", tmp_path, "make"), tmp_path, divisor=1)
     assert command is not None
     ran = run(["/bin/sh", "-c", command], tmp_path, tmp_path / "run.txt", (PLENTY, Guest(dict(os.environ))))
     assert "\ngot 1000 1\n" in ran.output

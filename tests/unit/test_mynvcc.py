@@ -141,6 +141,17 @@ def test_lines_may_end_as_on_windows(toolkit: Toolkit) -> None:
     assert compile_image(text)
 
 
+def test_directives_may_be_indented(toolkit: Toolkit) -> None:
+    toolkit.write(
+        main_cu="#ifndef none\n  #include <chrono>\n  #if defined(none)\n  #elif __CUDA_ARCH__ > 1\n  #endif\n#endif\n"
+        "__global__ void kernel() {}\nint main() {}\n"
+    )
+    toolkit.build("main.cu")
+    text = toolkit.text()
+    assert "#include <chrono>" in text
+    assert compile_image(text)
+
+
 def test_headers_of_libraries_travel_with_the_text(toolkit: Toolkit) -> None:
     toolkit.write(main_cu="#include <cufft.h>\n__global__ void kernel(cufftComplex *x) { x->x = 0; }\nint main() {}\n")
     toolkit.build("main.cu")

@@ -78,9 +78,12 @@ class Flattener
     Flattener(const std::string &text, const std::string &headers) : folder(headers)
     {
         lines = split(text, '\n');
-        for (std::string &line : lines) // clang ends its own with \r, too, where the source does
-            if (ends_with(line, "\r"))
+        for (std::string &line : lines) {
+            if (ends_with(line, "\r")) // clang ends its own with \r, too, where the source does
                 line.pop_back();
+            if (ends_with(line, MARK)) // and begins them with the directive's indentation
+                line.erase(0, line.find('#'));
+        }
     }
     std::string run();
 
