@@ -43,6 +43,16 @@ def test_cublas_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cublas", case)
 
 
+@pytest.mark.parametrize("case", cases("cublas_structured"))
+def test_structured_matrices_of_cublas_agree_with_numpy(host: GuestHost, case: str) -> None:
+    run(host, "cublas_structured", case)
+
+
+@pytest.mark.parametrize("case", cases("cublas_batches"))
+def test_batches_of_cublas_agree_with_numpy(host: GuestHost, case: str) -> None:
+    run(host, "cublas_batches", case)
+
+
 @pytest.mark.parametrize("case", cases("curand"))
 def test_curand_draws_its_sequences(host: GuestHost, case: str) -> None:
     run(host, "curand", case)

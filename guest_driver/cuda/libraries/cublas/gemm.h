@@ -29,6 +29,22 @@ template <class T> struct batch {
         return table ? table[z] : first + z * jump;
     }
 };
+template <class T> static inline batch<typename inside<T>::type> one_of(T *first)
+{
+    return {in(first), nullptr, 0};
+}
+template <class T> static inline batch<const typename inside<T>::type> one_of(const T *first)
+{
+    return {in(first), nullptr, 0};
+}
+template <class T> static inline batch<typename inside<T>::type> table_of(T *const table[])
+{
+    return {nullptr, (typename inside<T>::type *const *)table, 0};
+}
+template <class T> static inline batch<const typename inside<T>::type> table_of(const T *const table[])
+{
+    return {nullptr, (const typename inside<T>::type *const *)table, 0};
+}
 /* op(M): element (i, p) lies i * row + p * column behind the first. */
 template <class T> struct operand {
     batch<const T> matrix;
@@ -72,10 +88,18 @@ __device__ inline bool keeps(kept part, i64 i, i64 j)
     return part == ALL || (part == LOWER || part == LOWER_HERMITIAN ? i >= j : i <= j);
 }
 
+/* Whether nothing is kept of this many rows and columns. */
+__device__ inline bool is_outside(kept part, i64 row, i64 rows, i64 column, i64 columns)
+{
+    if (part == ALL)
+        return false;
+    return part == LOWER || part == LOWER_HERMITIAN ? row + rows <= column : column + columns <= row;
+}
+
 template <class Scale, class Out, class Sum>
 __device__ inline void put(Out &to, Sum sum, Scale alpha, Scale beta, bool reads, bool makes_real)
 {
-    Scale result = alpha * widen<Scale, Sum>::from(sum);
+    Scale result = alpha == zero<Scale>() ? alpha : alpha * widen<Scale, Sum>::from(sum);
     if (reads)
         result += beta * widen<Scale, Out>::from(to);
     to = widen<Out, Scale>::from(makes_real ? real_part(result) : result);
@@ -110,6 +134,8 @@ __global__ void __launch_bounds__(panel<Sum> *PANEL_ROWS)
     const Sum *__restrict__ from = a + (i64)blockIdx.x * k * panel<Sum> + threadIdx.x;
     const i64 i = first_row + (i64)blockIdx.x * panel<Sum> + threadIdx.x;
     const i64 column = ((i64)blockIdx.y * PANEL_ROWS + threadIdx.y) * C;
+    if (is_outside(part, i - threadIdx.x, panel<Sum>, first_column + column, C))
+        return;
     Sum sum[C];
     const Sum *__restrict__ right[C]; /* columns behind the last one are read as the last one */
 #pragma unroll
@@ -236,7 +262,7 @@ static cublasStatus_t by_panels(cudaStream_t stream, i64 m, i64 n, i64 k, ReadA 
     constexpr int C = COLUMNS, PANEL = panel<Sum>;
     const steps step = steps_of(m, n, k, sizeof(Sum), !plain);
     char *memory = nullptr;
-    if (cudaError_t failed = cudaMallocAsync(&memory, step.a_bytes + step.b_bytes, stream))
+    if (cudaError_t failed = cudaMallocAsync(&memory, step.a_bytes + step.b_bytes + 1, stream))
         return status_of(failed);
     Sum *const laid_out = (Sum *)memory, *const panels = (Sum *)(memory + step.b_bytes);
     for (i64 column = 0; column < n; column += step.columns) {
@@ -246,7 +272,8 @@ static cublasStatus_t by_panels(cudaStream_t stream, i64 m, i64 n, i64 k, ReadA 
                            dim3(PANEL, PANEL_ROWS), 0, stream>>>(k, columns, shifted<ReadB>{b, 0, column}, z, laid_out);
         for (i64 row = 0; row < m; row += step.rows) {
             const i64 rows = least(step.rows, m - row);
-            launch_pack<Sum>(stream, rows, k, shifted<ReadA>{a, row, 0}, z, panels);
+            if (k > 0)
+                launch_pack<Sum>(stream, rows, k, shifted<ReadA>{a, row, 0}, z, panels);
             const dim3 grid((unsigned)ceiling(rows, PANEL), (unsigned)ceiling(columns, C * PANEL_ROWS));
             product<Sum, Out, Scale, C><<<grid, dim3(PANEL, PANEL_ROWS), 0, stream>>>(
                 m, columns, k, to.alpha, panels, plain ? plain + column * b_column : laid_out, plain ? b_row : 1,

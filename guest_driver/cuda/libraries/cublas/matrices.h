@@ -19,48 +19,70 @@ template <class T> __device__ inline void blend(T &to, T sum, T alpha, T beta)
     to = beta == zero<T>() ? alpha * sum : alpha * sum + beta * to;
 }
 
+/* The vectors of a batch, each of n elements, `step` apart. */
+template <class T> struct vectors {
+    batch<T> all;
+    i64 n, step;
+    __device__ vector<T> operator[](i64 z) const
+    {
+        return vector_of(all[z], n, step);
+    }
+};
+
 /* y = alpha A x + beta y, a thread per row. */
 template <class T>
-__global__ void gemv_by_rows(i64 m, i64 n, scalar<T> alpha, const T *a, i64 lda, bool conjugates, vector<const T> x,
-                             scalar<T> beta, vector<T> y)
+__global__ void gemv_by_rows(i64 m, i64 n, i64 count, scalar<T> alpha, batch<const T> matrix, i64 lda, bool conjugates,
+                             vectors<const T> xs, scalar<T> beta, vectors<T> ys)
 {
     const T times = alpha.get(), keep = beta.get();
-    BLAS_EACH_LINE(i, m)
-    {
-        T sum = zero<T>();
-        for (i64 j = 0; j < n; j++)
-            add_product(sum, conjugate_if(conjugates, a[i + j * lda]), x[j]);
-        blend(y[i], sum, times, keep);
+    const i64 columns = times == zero<T>() ? 0 : n; /* what has the factor 0 is not read */
+    for (i64 z = blockIdx.y; z < count; z += gridDim.y) {
+        const T *a = matrix[z];
+        const vector<const T> x = xs[z];
+        const vector<T> y = ys[z];
+        BLAS_EACH_LINE(i, m)
+        {
+            T sum = zero<T>();
+            for (i64 j = 0; j < columns; j++)
+                add_product(sum, conjugate_if(conjugates, a[i + j * lda]), x[j]);
+            blend(y[i], sum, times, keep);
+        }
     }
 }
 /* Likewise for the transposed matrix, a block per column. */
 template <class T>
-__global__ void gemv_by_columns(i64 m, i64 n, scalar<T> alpha, const T *a, i64 lda, bool conjugates, vector<const T> x,
-                                scalar<T> beta, vector<T> y)
+__global__ void gemv_by_columns(i64 m, i64 n, i64 count, scalar<T> alpha, batch<const T> matrix, i64 lda,
+                                bool conjugates, vectors<const T> xs, scalar<T> beta, vectors<T> ys)
 {
     __shared__ T sums[LINE];
     const T times = alpha.get(), keep = beta.get();
-    for (i64 j = blockIdx.x; j < n; j += gridDim.x) {
-        T sum = zero<T>();
-        for (i64 i = threadIdx.x; i < m; i += LINE)
-            add_product(sum, conjugate_if(conjugates, a[i + j * lda]), x[i]);
-        sums[threadIdx.x] = sum;
-        __syncthreads();
-        for (int half = LINE / 2; half > 0; half /= 2) {
-            if ((int)threadIdx.x < half)
-                sums[threadIdx.x] += sums[threadIdx.x + half];
+    const i64 rows = times == zero<T>() ? 0 : m;
+    for (i64 z = blockIdx.y; z < count; z += gridDim.y)
+        for (i64 j = blockIdx.x; j < n; j += gridDim.x) {
+            const T *a = matrix[z] + j * lda;
+            const vector<const T> x = xs[z];
+            T sum = zero<T>();
+            for (i64 i = threadIdx.x; i < rows; i += LINE)
+                add_product(sum, conjugate_if(conjugates, a[i]), x[i]);
+            sums[threadIdx.x] = sum;
+            __syncthreads();
+            for (int half = LINE / 2; half > 0; half /= 2) {
+                if ((int)threadIdx.x < half)
+                    sums[threadIdx.x] += sums[threadIdx.x + half];
+                __syncthreads();
+            }
+            if (threadIdx.x == 0)
+                blend(ys[z][j], sums[0], times, keep);
             __syncthreads();
         }
-        if (threadIdx.x == 0)
-            blend(y[j], sums[0], times, keep);
-        __syncthreads();
-    }
 }
 
 template <class T>
 __global__ void ger(i64 m, i64 n, scalar<T> alpha, vector<const T> x, vector<const T> y, bool conjugates, T *a, i64 lda)
 {
     const T times = alpha.get();
+    if (times == zero<T>())
+        return;
     for (i64 j = blockIdx.y; j < n; j += gridDim.y) {
         const T right = times * conjugate_if(conjugates, y[j]);
         BLAS_EACH_LINE(i, m) a[i + j * lda] += x[i] * right;
@@ -94,25 +116,28 @@ __global__ void dgmm(i64 m, i64 n, bool is_left, const T *a, i64 lda, vector<con
         BLAS_EACH_LINE(i, m) c[i + j * ldc] = x[is_left ? i : j] * a[i + j * lda];
 }
 
-/* M x = alpha b for each of `count` right-hand sides, a thread each: element i of side r lies i * step + r * side
- * behind b, element (i, p) of the triangle M i * row + p * column behind m. */
+/* M x = alpha b for each of `sides` right-hand sides, a thread each: element i of side r lies i * step + r * side
+ * behind b, element (i, p) of the triangle M i * row + p * column behind m; for each of a batch. */
 template <class T>
-__global__ void solve(i64 n, i64 count, bool is_lower, bool is_unit, bool conjugates, scalar<T> alpha, const T *m,
-                      i64 row, i64 column, T *b, i64 step, i64 side)
+__global__ void solve(i64 n, i64 sides, i64 count, bool is_lower, bool is_unit, bool conjugates, scalar<T> alpha,
+                      batch<const T> matrix, i64 row, i64 column, batch<T> b, i64 step, i64 side)
 {
     const T times = alpha.get();
     const bool is_zero = times == zero<T>();
-    BLAS_EACH_LINE(r, count)
-    {
-        T *x = b + r * side;
-        for (i64 done = 0; done < n; done++) {
-            const i64 i = is_lower ? done : n - 1 - done;
-            T rest = is_zero ? zero<T>() : times * x[i * step];
-            for (i64 q = 0; q < done; q++) {
-                const i64 p = is_lower ? q : n - 1 - q;
-                rest = rest - conjugate_if(conjugates, m[i * row + p * column]) * x[p * step];
+    for (i64 z = blockIdx.y; z < count; z += gridDim.y) {
+        const T *m = matrix[z];
+        BLAS_EACH_LINE(r, sides)
+        {
+            T *x = b[z] + r * side;
+            for (i64 done = 0; done < n; done++) {
+                const i64 i = is_lower ? done : n - 1 - done;
+                T rest = is_zero ? zero<T>() : times * x[i * step];
+                for (i64 q = 0; q < done; q++) {
+                    const i64 p = is_lower ? q : n - 1 - q;
+                    rest = rest - conjugate_if(conjugates, m[i * row + p * column]) * x[p * step];
+                }
+                x[i * step] = is_unit ? rest : rest / conjugate_if(conjugates, m[i * row + i * column]);
             }
-            x[i * step] = is_unit ? rest : rest / conjugate_if(conjugates, m[i * row + i * column]);
         }
     }
 }
@@ -125,21 +150,24 @@ static inline dim3 plane(i64 m, i64 n)
 }
 
 template <class T>
-static cublasStatus_t do_gemv(cublasHandle_t handle, cublasOperation_t op, i64 m, i64 n, const T *alpha, const T *a,
-                              i64 lda, const T *x, i64 incx, const T *beta, T *y, i64 incy)
+static cublasStatus_t do_gemv(cublasHandle_t handle, cublasOperation_t op, i64 m, i64 n, const T *alpha,
+                              batch<const T> a, i64 lda, batch<const T> x, i64 incx, const T *beta, batch<T> y,
+                              i64 incy, i64 count)
 {
     BLAS_CHECK_HANDLE(handle);
-    BLAS_CHECK(is_operation(op) && m >= 0 && n >= 0 && lda >= at_least_one(m) && incx && incy && alpha && beta);
+    BLAS_CHECK(is_operation(op) && m >= 0 && n >= 0 && lda >= at_least_one(m) && incx && incy && alpha && beta &&
+               count >= 0);
     const scalar<T> times = scalar_of(handle, alpha), keep = scalar_of(handle, beta);
-    if (m == 0 || n == 0 || (is(times, zero<T>()) && is(keep, one<T>())))
+    if (m == 0 || n == 0 || count == 0 || (is(times, zero<T>()) && is(keep, one<T>())))
         return CUBLAS_STATUS_SUCCESS;
-    const bool conjugates = op == CUBLAS_OP_C || op == CUBLAS_OP_CONJG;
-    if (is_turned(op))
-        gemv_by_columns<T><<<(unsigned)least(n, 65535), LINE, 0, handle->stream>>>(
-            m, n, times, a, lda, conjugates, vector_of(x, m, incx), keep, vector_of(y, n, incy));
+    const bool conjugates = op == CUBLAS_OP_C || op == CUBLAS_OP_CONJG, turned = is_turned(op);
+    const vectors<const T> from{x, turned ? m : n, incx};
+    const vectors<T> to{y, turned ? n : m, incy};
+    const dim3 grid(turned ? (unsigned)least(n, 65535) : line_blocks(m), (unsigned)least(count, 65535));
+    if (turned)
+        gemv_by_columns<T><<<grid, LINE, 0, handle->stream>>>(m, n, count, times, a, lda, conjugates, from, keep, to);
     else
-        gemv_by_rows<T><<<line_blocks(m), LINE, 0, handle->stream>>>(
-            m, n, times, a, lda, conjugates, vector_of(x, n, incx), keep, vector_of(y, m, incy));
+        gemv_by_rows<T><<<grid, LINE, 0, handle->stream>>>(m, n, count, times, a, lda, conjugates, from, keep, to);
     return launched();
 }
 
@@ -200,52 +228,38 @@ struct triangle {
     }
 };
 
-/* `is_left`: op(A) x = alpha b; else x op(A) = alpha b, which is the same of the transposed matrix. */
-template <class T>
-static void launch_solve(cublasHandle_t handle, bool is_left, triangle form, i64 n, i64 count, scalar<T> alpha,
-                         const T *a, i64 lda, T *b, i64 step, i64 side)
-{
-    const bool turned = is_turned(form.op) == is_left;
-    const bool is_lower = (form.fill == CUBLAS_FILL_MODE_LOWER) != turned;
-    solve<T><<<line_blocks(count), LINE, 0, handle->stream>>>(
-        n, count, is_lower, form.diagonal == CUBLAS_DIAG_UNIT, form.op == CUBLAS_OP_C || form.op == CUBLAS_OP_CONJG,
-        alpha, a, turned ? lda : 1, turned ? 1 : lda, b, step, side);
-}
+/* op(A) X = alpha B, or X op(A) = alpha B, which is the same of the transposed matrix. */
 template <class T>
 static cublasStatus_t do_trsm(cublasHandle_t handle, cublasSideMode_t side, triangle form, i64 m, i64 n, const T *alpha,
-                              const T *a, i64 lda, T *b, i64 ldb)
+                              batch<const T> a, i64 lda, batch<T> b, i64 ldb, i64 count)
 {
     BLAS_CHECK_HANDLE(handle);
     const bool is_left = side == CUBLAS_SIDE_LEFT;
     BLAS_CHECK((is_left || side == CUBLAS_SIDE_RIGHT) && form.is_right() && m >= 0 && n >= 0 && alpha &&
-               lda >= at_least_one(is_left ? m : n) && ldb >= at_least_one(m));
-    if (m == 0 || n == 0)
+               lda >= at_least_one(is_left ? m : n) && ldb >= at_least_one(m) && count >= 0);
+    if (m == 0 || n == 0 || count == 0)
         return CUBLAS_STATUS_SUCCESS;
-    launch_solve(handle, is_left, form, is_left ? m : n, is_left ? n : m, scalar_of(handle, alpha), a, lda, b,
-                 is_left ? 1 : ldb, is_left ? ldb : 1);
-    return launched();
-}
-template <class T>
-static cublasStatus_t do_trsv(cublasHandle_t handle, triangle form, i64 n, const T *a, i64 lda, T *x, i64 incx)
-{
-    BLAS_CHECK_HANDLE(handle);
-    BLAS_CHECK(form.is_right() && n >= 0 && lda >= at_least_one(n) && incx);
-    if (n == 0)
-        return CUBLAS_STATUS_SUCCESS;
-    const vector<T> to = vector_of(x, n, incx);
-    launch_solve(handle, true, form, n, 1, scalar<T>{one<T>(), nullptr}, a, lda, to.first, to.step, 0);
+    const bool turned = is_turned(form.op) == is_left;
+    const bool is_lower = (form.fill == CUBLAS_FILL_MODE_LOWER) != turned;
+    const bool conjugates = form.op == CUBLAS_OP_C || form.op == CUBLAS_OP_CONJG;
+    const dim3 grid(line_blocks(is_left ? n : m), (unsigned)least(count, 65535));
+    solve<T><<<grid, LINE, 0, handle->stream>>>(
+        is_left ? m : n, is_left ? n : m, count, is_lower, form.diagonal == CUBLAS_DIAG_UNIT, conjugates,
+        scalar_of(handle, alpha), a, turned ? lda : 1, turned ? 1 : lda, b, is_left ? 1 : ldb, is_left ? ldb : 1);
     return launched();
 }
 
 } // namespace blas
+
+#define BLAS_BOTH_SIZES(form, ...) form(__VA_ARGS__, , int) form(__VA_ARGS__, _64, int64_t)
 
 /* The API's functions for one type of numbers and both widths of integers. */
 #define BLAS_MATRICES(S, T, w, I)                                                                                      \
     cublasStatus_t cublas##S##gemv_v2##w(cublasHandle_t h, cublasOperation_t op, I m, I n, const T *alpha, const T *a, \
                                          I lda, const T *x, I incx, const T *beta, T *y, I incy)                       \
     {                                                                                                                  \
-        return blas::do_gemv(h, op, m, n, blas::in(alpha), blas::in(a), lda, blas::in(x), incx, blas::in(beta),        \
-                             blas::in(y), incy);                                                                       \
+        return blas::do_gemv(h, op, m, n, blas::in(alpha), blas::one_of(a), lda, blas::one_of(x), incx,                \
+                             blas::in(beta), blas::one_of(y), incy, 1);                                                \
     }                                                                                                                  \
     cublasStatus_t cublas##S##geam##w(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, I m, I n,        \
                                       const T *alpha, const T *a, I lda, const T *beta, const T *b, I ldb, T *c,       \
@@ -263,13 +277,30 @@ static cublasStatus_t do_trsv(cublasHandle_t handle, triangle form, i64 n, const
                                          cublasOperation_t op, cublasDiagType_t diagonal, I m, I n, const T *alpha,    \
                                          const T *a, I lda, T *b, I ldb)                                               \
     {                                                                                                                  \
-        return blas::do_trsm(h, side, {fill, op, diagonal}, m, n, blas::in(alpha), blas::in(a), lda, blas::in(b),      \
-                             ldb);                                                                                     \
+        return blas::do_trsm(h, side, {fill, op, diagonal}, m, n, blas::in(alpha), blas::one_of(a), lda,               \
+                             blas::one_of(b), ldb, 1);                                                                 \
     }                                                                                                                  \
-    cublasStatus_t cublas##S##trsv_v2##w(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t op,                \
-                                         cublasDiagType_t diagonal, I n, const T *a, I lda, T *x, I incx)              \
+    cublasStatus_t cublas##S##gemvBatched##w(cublasHandle_t h, cublasOperation_t op, I m, I n, const T *alpha,         \
+                                             const T *const a[], I lda, const T *const x[], I incx, const T *beta,     \
+                                             T *const y[], I incy, I count)                                            \
     {                                                                                                                  \
-        return blas::do_trsv(h, {fill, op, diagonal}, n, blas::in(a), lda, blas::in(x), incx);                         \
+        return blas::do_gemv(h, op, m, n, blas::in(alpha), blas::table_of(a), lda, blas::table_of(x), incx,            \
+                             blas::in(beta), blas::table_of(y), incy, count);                                          \
+    }                                                                                                                  \
+    cublasStatus_t cublas##S##gemvStridedBatched##w(                                                                   \
+        cublasHandle_t h, cublasOperation_t op, I m, I n, const T *alpha, const T *a, I lda, long long jump_a,         \
+        const T *x, I incx, long long jump_x, const T *beta, T *y, I incy, long long jump_y, I count)                  \
+    {                                                                                                                  \
+        return blas::do_gemv(h, op, m, n, blas::in(alpha), {blas::in(a), nullptr, jump_a}, lda,                        \
+                             {blas::in(x), nullptr, jump_x}, incx, blas::in(beta), {blas::in(y), nullptr, jump_y},     \
+                             incy, count);                                                                             \
+    }                                                                                                                  \
+    cublasStatus_t cublas##S##trsmBatched##w(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,           \
+                                             cublasOperation_t op, cublasDiagType_t diagonal, I m, I n,                \
+                                             const T *alpha, const T *const a[], I lda, T *const b[], I ldb, I count)  \
+    {                                                                                                                  \
+        return blas::do_trsm(h, side, {fill, op, diagonal}, m, n, blas::in(alpha), blas::table_of(a), lda,             \
+                             blas::table_of(b), ldb, count);                                                           \
     }
 #define BLAS_GER(name, conjugates, T, w, I)                                                                            \
     cublasStatus_t cublas##name##_v2##w(cublasHandle_t h, I m, I n, const T *alpha, const T *x, I incx, const T *y,    \

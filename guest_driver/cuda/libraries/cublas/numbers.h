@@ -16,10 +16,12 @@ template <class R> struct alignas(2 * sizeof(R)) complex {
 
 template <class T> struct number {
     typedef T real;
+    struct lone; /* only complex numbers have one: a real number in their place */
     static constexpr bool is_complex = false;
 };
 template <class R> struct number<complex<R>> {
     typedef R real;
+    typedef R lone;
     static constexpr bool is_complex = true;
 };
 template <class T> using real_of = typename number<T>::real;
@@ -118,6 +120,16 @@ template <class T> BLAS_BOTH T zero()
     return T{};
 }
 
+/* A factor as a number of type T: itself, or a complex number without an imaginary part. */
+template <class T> BLAS_BOTH T widen_factor(T x)
+{
+    return x;
+}
+template <class T> BLAS_BOTH T widen_factor(typename number<T>::lone x)
+{
+    return {x, 0};
+}
+
 /* A factor such as alpha: a number of the host's, or one that the device reads when the kernel runs. */
 template <class T> struct scalar {
     T value;
@@ -137,7 +149,7 @@ template <class T> struct vector {
         return first[i * step];
     }
 };
-template <class T> static inline vector<T> vector_of(T *data, i64 n, i64 step)
+template <class T> BLAS_BOTH vector<T> vector_of(T *data, i64 n, i64 step)
 {
     return {step < 0 ? data + (1 - n) * step : data, step};
 }

@@ -229,9 +229,7 @@ VGC_TYPES(VGC_GEMM)
                                   const T *x, I incx, T *c, I ldc);                                                    \
     VGC_STATUS cublas##S##trsm_v2##w(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill,              \
                                      cublasOperation_t op, cublasDiagType_t diagonal, I m, I n, const T *alpha,        \
-                                     const T *a, I lda, T *b, I ldb);                                                  \
-    VGC_STATUS cublas##S##trsv_v2##w(cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t op,               \
-                                     cublasDiagType_t diagonal, I n, const T *a, I lda, T *x, I incx);
+                                     const T *a, I lda, T *b, I ldb);
 VGC_TYPES(VGC_MATRICES)
 #define VGC_GER(w, I, name, T)                                                                                         \
     VGC_STATUS cublas##name##_v2##w(cublasHandle_t handle, I m, I n, const T *alpha, const T *x, I incx, const T *y,   \
@@ -275,6 +273,9 @@ VGC_WIDTHS(VGC_GER, Zgerc, cuDoubleComplex)
                                             I ldc, long long jump_c, I count);
 VGC_GEMM_EX(, int)
 VGC_GEMM_EX(_64, int64_t)
+
+#include "cublas_batches.h"
+#include "cublas_structured.h"
 
 #undef VGC_WIDTHS
 #undef VGC_TYPES

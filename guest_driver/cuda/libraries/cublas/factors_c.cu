@@ -1,0 +1,3 @@
+#include "factors.h"
+
+BLAS_FACTORS(C, cuComplex)

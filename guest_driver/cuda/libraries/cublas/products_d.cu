@@ -1,0 +1,3 @@
+#include "products.h"
+
+BLAS_PRODUCTS(D, double)

@@ -1,0 +1,37 @@
+/* cuBLAS's functions of batches of matrices. A part of cublas_api.h. */
+#define VGC_BATCHES(w, I, S, T)                                                                                        \
+    VGC_STATUS cublas##S##gemvBatched##w(cublasHandle_t handle, cublasOperation_t op, I m, I n, const T *alpha,        \
+                                         const T *const a[], I lda, const T *const x[], I incx, const T *beta,         \
+                                         T *const y[], I incy, I count);                                               \
+    VGC_STATUS cublas##S##gemvStridedBatched##w(                                                                       \
+        cublasHandle_t handle, cublasOperation_t op, I m, I n, const T *alpha, const T *a, I lda, long long jump_a,    \
+        const T *x, I incx, long long jump_x, const T *beta, T *y, I incy, long long jump_y, I count);                 \
+    VGC_STATUS cublas##S##trsmBatched##w(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill,          \
+                                         cublasOperation_t op, cublasDiagType_t diagonal, I m, I n, const T *alpha,    \
+                                         const T *const a[], I lda, T *const b[], I ldb, I count);
+VGC_TYPES(VGC_BATCHES)
+
+/* Factors of matrices. `found` on the device, one per matrix: 0, or the column, counted from 1, whose diagonal element
+ * is 0; `wrong` on the host: 0, or minus the number of the parameter that is wrong. */
+#define VGC_FACTORS(S, T)                                                                                              \
+    VGC_STATUS cublas##S##getrfBatched(cublasHandle_t handle, int n, T *const a[], int lda, int *pivots, int *found,   \
+                                       int count);                                                                     \
+    VGC_STATUS cublas##S##getrsBatched(cublasHandle_t handle, cublasOperation_t op, int n, int sides,                  \
+                                       const T *const a[], int lda, const int *pivots, T *const b[], int ldb,          \
+                                       int *wrong, int count);                                                         \
+    VGC_STATUS cublas##S##getriBatched(cublasHandle_t handle, int n, const T *const a[], int lda, const int *pivots,   \
+                                       T *const c[], int ldc, int *found, int count);                                  \
+    VGC_STATUS cublas##S##matinvBatched(cublasHandle_t handle, int n, const T *const a[], int lda, T *const inverse[], \
+                                        int ld, int *found, int count);                                                \
+    VGC_STATUS cublas##S##geqrfBatched(cublasHandle_t handle, int m, int n, T *const a[], int lda, T *const tau[],     \
+                                       int *wrong, int count);                                                         \
+    VGC_STATUS cublas##S##gelsBatched(cublasHandle_t handle, cublasOperation_t op, int m, int n, int sides,            \
+                                      T *const a[], int lda, T *const c[], int ldc, int *wrong, int *found,            \
+                                      int count);
+VGC_FACTORS(S, float)
+VGC_FACTORS(D, double)
+VGC_FACTORS(C, cuComplex)
+VGC_FACTORS(Z, cuDoubleComplex)
+
+#undef VGC_BATCHES
+#undef VGC_FACTORS
