@@ -240,7 +240,7 @@ def errors() -> None:
     assert multiply(HANDLE, 0, one, a.descriptor, x.descriptor, one, y.descriptor, 1, 0, None) == NOT_SUPPORTED
     vector = ctypes.c_void_p()
     assert CUSPARSE.cusparseCreateDnVec(ctypes.byref(vector), long(-1), None, 0) == INVALID_VALUE
-    assert CUSPARSE.cusparseCreateDnVec(ctypes.byref(vector), long(1), x.array.pointer, 3) == NOT_SUPPORTED
+    assert CUSPARSE.cusparseCreateDnVec(ctypes.byref(vector), long(1), x.array.pointer, 8) == NOT_SUPPORTED
     assert CUSPARSE.cusparseDestroyDnVec(None) == INVALID_VALUE
 
 

@@ -61,3 +61,13 @@ def test_curand_draws_its_sequences(host: GuestHost, case: str) -> None:
 @pytest.mark.parametrize("case", cases("cusparse"))
 def test_cusparse_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cusparse", case)
+
+
+@pytest.mark.parametrize("case", cases("cusparse_products"))
+def test_cusparse_multiplies_all_formats_and_types(host: GuestHost, case: str) -> None:
+    run(host, "cusparse_products", case)
+
+
+@pytest.mark.parametrize("case", cases("cusparse_sparse"))
+def test_cusparse_converts_and_multiplies_sparse_data(host: GuestHost, case: str) -> None:
+    run(host, "cusparse_sparse", case)

@@ -1,5 +1,6 @@
-// What is launched for cuSPARSE's functions, for one type of numbers.
+// What is launched for cuSPARSE's functions: matrices as kernels see them.
 #pragma once
+#include <cuda_runtime.h>
 
 namespace vgc_sparse
 {
@@ -11,39 +12,44 @@ struct Scalar {
 };
 struct Dense {
     void *data;
-    long long row, col; // strides
+    long long row, col, batch; // strides
 };
-// Compressed in its outer dimension, or (by_entry) a list of entries. `outer` counts compressed rows or columns.
+enum Layout { COMPRESSED, ENTRIES, BLOCKS, BLOCKED_ELL, SLICES };
+// Compressed in its outer dimension unless `layout` says otherwise; `outer` counts compressed rows or columns.
 struct Sparse {
     const void *offsets, *indices, *values;
-    int wide_offsets, wide_indices, base, by_entry, conjugated;
+    int wide_offsets, wide_indices, base, layout, conjugated;
     long long outer, nnz;
+    // Sizes of a block; rows of a slice in block_rows; blocks in a row of Blocked-ELL in width.
+    long long block_rows, block_cols, width;
+    int blocks_by_column;
+    long long batch_offsets, batch_indices, batch_values;
 };
 struct Product {
     Sparse a;
     int outer_is_result; // outer numbers count the result's rows; else those of b
     int conjugates_b;
     Dense b, c;
-    long long rows, cols; // of c
+    void *sums;                    // where the result's sums are kept until they are narrowed
+    long long rows, cols, batches; // of c
     Scalar alpha, beta;
 };
-// A triangular solve: rows in an order of levels, and each row's entries by their place among the values.
-struct Solve {
-    const void *values;
-    const int *order, *levels, *offsets, *columns, *places, *diagonals; // diagonals: -1 for rows that lack theirs
-    int level_count, unit, conjugated;
-    Dense b, x;
-    int cols;
-    Scalar alpha;
-};
+// Adds products of matrices of some types: rows or single entries of a at a time, and blocks of entries.
+typedef cudaError_t ProductLaunch(const Product &product, cudaStream_t stream);
 
-struct Launches {
-    cudaError_t (*product)(const Product &product, cudaStream_t stream);
-    cudaError_t (*solve)(const Solve &solve, cudaStream_t stream);
-};
-const Launches *launches_s();
-const Launches *launches_d();
-const Launches *launches_c();
-const Launches *launches_z();
-
+static __device__ inline long long index_at(const void *data, int wide, long long at)
+{
+    return wide ? ((const long long *)data)[at] : (long long)((const int *)data)[at];
+}
+static __device__ inline void put_index(void *data, int wide, long long at, long long value)
+{
+    if (wide)
+        ((long long *)data)[at] = value;
+    else
+        ((int *)data)[at] = (int)value;
+}
+static inline unsigned blocks_for(long long count, long long threads = 128)
+{
+    return (unsigned)((count + threads - 1) / threads);
+}
 } // namespace vgc_sparse

@@ -1,0 +1,3 @@
+#include "factors.h"
+
+SPARSE_FACTOR(cholesky_c, ComplexSingle, false)

@@ -1,3 +1,0 @@
-#include "kernels.h"
-
-VGC_SPARSE_UNIT(d, double)

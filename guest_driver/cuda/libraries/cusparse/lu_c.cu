@@ -1,0 +1,3 @@
+#include "factors.h"
+
+SPARSE_FACTOR(lu_c, ComplexSingle, true)

@@ -1,0 +1,3 @@
+#include "matrices.h"
+
+SPARSE_MATRICES(c, ComplexSingle)

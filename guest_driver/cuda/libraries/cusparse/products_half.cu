@@ -1,0 +1,6 @@
+#include "narrow.h"
+
+#include "product_types.h"
+#include "products.h"
+
+SPARSE_PRODUCT(products_half, __half, __half, __half, float)

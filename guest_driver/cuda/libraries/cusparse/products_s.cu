@@ -1,0 +1,4 @@
+#include "product_types.h"
+#include "products.h"
+
+SPARSE_PRODUCT(products_s, float, float, float, float)

@@ -1,0 +1,3 @@
+#include "sampled.h"
+
+SPARSE_SAMPLED(sampled_z, ComplexDouble, ComplexDouble, ComplexDouble)

@@ -1,0 +1,3 @@
+#include "solves.h"
+
+SPARSE_SOLVE(c, ComplexSingle)

@@ -1,0 +1,3 @@
+#include "vectors.h"
+
+SPARSE_VECTORS(vectors_c, ComplexSingle, ComplexSingle, ComplexSingle)

@@ -1,0 +1,3 @@
+#include "vectors.h"
+
+SPARSE_VECTORS(vectors_s, float, float, float)
