@@ -1,13 +1,15 @@
 # One library of the toolkit, made by the toolkit's own mynvcc: lib64/lib$(NAME).so.$(MAJORS), in the order of the CUDA
 # generations 11, 12 and 13 whose libcudart they use, since a process has one runtime. NVIDIA's libraries give each
-# symbol the soname as its version. Its Makefile sets NAME, MAJORS, GENERATIONS (if not all) and SYMBOLS.
+# symbol the soname as its version. Its Makefile sets NAME, MAJORS, GENERATIONS (if not all), SYMBOLS, and NEEDS: the
+# library that each of MAJORS uses, if any.
 TOOLKIT := ../../build/toolkit
 NVCC := $(TOOLKIT)/bin/mynvcc
 BUILD ?= build
 GENERATIONS ?= 11.0 12 13
 SOURCES := $(sort $(wildcard *.cu *.cpp))
 OBJECTS := $(SOURCES:%=$(BUILD)/%.o)
-HEADERS := $(wildcard *.h) $(HEADERS_OF_API)
+HEADERS := $(wildcard *.h) $(HEADERS_OF_API) $(HEADERS_OF_OTHERS)
+needed_by = $(if $(NEEDS),$(TOOLKIT)/lib64/$(word $(call place_of,$(1)),$(NEEDS)))
 TARGETS := $(MAJORS:%=$(TOOLKIT)/lib64/lib$(NAME).so.%)
 place_of = $(words $(filter-out after,$(shell for i in $(MAJORS); do echo $$i; [ $$i = $(1) ] && break; done)))
 NVCCFLAGS_ALL := -std=c++17 -O2 -I. -I../include -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror
@@ -25,9 +27,9 @@ $(BUILD)/%.map: Makefile ../library.mk
 	@mkdir -p $(BUILD)
 	printf 'lib$(NAME).so.%s {\n global: $(SYMBOLS);\n local: *;\n};\n' $* > $@
 
-$(TARGETS): $(TOOLKIT)/lib64/lib$(NAME).so.%: $(OBJECTS) $(BUILD)/%.map
+$(TARGETS): $(TOOLKIT)/lib64/lib$(NAME).so.%: $(OBJECTS) $(BUILD)/%.map $(addprefix $(TOOLKIT)/lib64/,$(NEEDS))
 	$(NVCC) -shared -cudart none -o $@.new $(OBJECTS) -Xlinker -soname,lib$(NAME).so.$*,--version-script,$(BUILD)/$*.map,--no-undefined \
-		$(TOOLKIT)/lib64/libcudart.so.$(word $(call place_of,$*),$(GENERATIONS))
+		$(call needed_by,$*) $(TOOLKIT)/lib64/libcudart.so.$(word $(call place_of,$*),$(GENERATIONS))
 	mv $@.new $@
 
 $(TOOLKIT)/lib64/lib$(NAME).so: $(TARGETS)

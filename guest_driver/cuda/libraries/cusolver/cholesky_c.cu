@@ -1,0 +1,3 @@
+#include "cholesky.h"
+
+SOLVER_CHOLESKY(C, cuComplex)

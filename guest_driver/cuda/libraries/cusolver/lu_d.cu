@@ -1,0 +1,3 @@
+#include "lu.h"
+
+SOLVER_LU(D, double)

@@ -1,0 +1,3 @@
+#include "reflectors.h"
+
+SOLVER_QR(C, un, cuComplex)

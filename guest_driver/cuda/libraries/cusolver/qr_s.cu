@@ -1,0 +1,3 @@
+#include "reflectors.h"
+
+SOLVER_QR(S, or, float)

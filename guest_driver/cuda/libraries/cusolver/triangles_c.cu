@@ -1,0 +1,6 @@
+#include "triangles.h"
+
+namespace solver
+{
+SOLVER_TRIANGLES(complex<float>)
+}
