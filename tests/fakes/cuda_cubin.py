@@ -13,6 +13,7 @@ KERNELS: Final[Mapping[str, tuple[int, ...]]] = {
     "slow": (POINTER, 4),
     "saxpy": (4, 4, POINTER, POINTER),
     "vector_add": (POINTER, POINTER, POINTER, 4),
+    "read_texel": (8, 4, 4, 4, POINTER),
     "prints": (4,),
     "empty": (),
     "hang": (),

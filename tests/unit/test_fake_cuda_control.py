@@ -408,7 +408,8 @@ def test_the_constants_match_nvidias_header(tmp_path: Path) -> None:
         check=True,
         timeout=HANGS_AFTER_S,
     ).stdout
-    names = sorted({word for word in macros.replace(",", " ").replace("{", " ").split() if word.startswith("CU")})
+    words = macros.replace(",", " ").replace("{", " ").split()
+    names = sorted({word for word in words if word.startswith("CU") and not word.endswith(";")})
     numbers = [name for name in names if name.isupper() and name.startswith(("CU_", "CUDA_"))]
     body = "".join(f'    printf("{name} %d\\n", (int){name});\n' for name in numbers)
     listed.write_text(f'#include "abi.h"\n#include <stdio.h>\nint main(void)\n{{\n{body}    return 0;\n}}\n')

@@ -42,6 +42,8 @@ TESTS: Final = {
     "tests/gpu/test_shares.py::test_share_is_whole_groups_and_reported[real_gpu]": "passed",
     "tests/gpu/test_shares.py::test_memory_share_holds[real_gpu]": "passed",
     "tests/gpu/test_zeroed.py::test_next_vm_sees_zeros[real_gpu-pool]": "passed",
+    "tests/gpu/test_textures.py::test_arrays_take_no_more_than_is_charged": "passed",
+    "tests/gpu/test_textures.py::test_views_show_layers_and_levels[real_gpu]": "passed",
     "tests/gpu/test_control.py::test_records_have_the_hosts_times": "passed",
     "tests/gpu/test_control.py::test_a_kernel_with_a_larger_stack_starts_beside_a_running_one": "passed",
     "tests/gpu/test_control.py::test_channels_are_opened_beside_more_busy_streams_than_connections": "passed",
@@ -84,19 +86,19 @@ def why(found: Evidence, number: int) -> str:
 
 
 def test_every_assumption_has_its_number_once() -> None:
-    assert [one.number for one in assumptions.ASSUMPTIONS] == list(range(1, 17))
+    assert [one.number for one in assumptions.ASSUMPTIONS] == list(range(1, 19))
 
 
 def test_good_run_decides_all_assumptions_that_it_tested(tmp_path: Path) -> None:
     assert states(run_left(tmp_path)) == {
-        State.HELD: list(range(1, 17)),
+        State.HELD: list(range(1, 19)),
         State.FELL: [],
         State.OPEN: [],
     }
 
 
 def test_run_that_left_nothing_decides_nothing(tmp_path: Path) -> None:
-    assert states(evidence.read(tmp_path))[State.OPEN] == list(range(1, 17))
+    assert states(evidence.read(tmp_path))[State.OPEN] == list(range(1, 19))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_deciding_tests_exist(tmp_path: Path) -> None:
     names = [line for line in done.stdout.splitlines() if "::" in line]
     found = run_left(tmp_path, tests=dict.fromkeys(names, "passed"))
     there = tuple(test for test in found.tests if test.test in names)
-    assert states(replace(found, tests=there))[State.HELD] == list(range(1, 17))
+    assert states(replace(found, tests=there))[State.HELD] == list(range(1, 19))
 
 
 def test_stage_without_enough_time_is_reported(tmp_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_test_in_which_the_run_ended_decides_nothing(tmp_path: Path) -> None:
 
 def test_fake_driver_decides_nothing_about_hardware(tmp_path: Path) -> None:
     found = run_left(tmp_path, look={"fake": True}, clock={"offset_us": 1e9, "largest_sm": 500})
-    assert states(found) == {State.HELD: [1, 2, 4], State.FELL: [], State.OPEN: [3, *range(5, 17)]}
+    assert states(found) == {State.HELD: [1, 2, 4], State.FELL: [], State.OPEN: [3, *range(5, 19)]}
 
 
 def test_a_verdict_has_ten_lines(tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_a_verdict_has_ten_lines(tmp_path: Path) -> None:
         "stages: ok look; FAILED stand; not begun build clock rest contract rows;"
         " kernel log: 1 lines of GPU errors (Xid)"
     )
-    assert lines[2] == "stood up: faults 2/2, features 1/1, shares 2/2, zeroed 1/1, control 3/3"
+    assert lines[2] == "stood up: faults 2/2, features 1/1, shares 2/2, zeroed 1/1, textures 2/2, control 3/3"
     assert lines[3] == "did not: walls 0/1 (test_everything[real_gpu])"
     assert lines[5] == "rows: 2 measured, 2 skipped; missed: none"
     assert lines[8].startswith("fell: 9 the strict walls let the driver work (1 of 1 failed:")

@@ -185,6 +185,8 @@ ASSUMPTIONS: Final = (
         15, "a share of memory is what the pool allows", by_tests("*test_shares.py*memory_share*", "*quota_holds*")
     ),
     Assumption(16, "a VM's new memory is zero before its first use", by_tests("*test_zeroed.py*")),
+    Assumption(17, "arrays take no more than their charge", by_tests("*test_textures.py*charged*")),
+    Assumption(18, "views of textures are made as they should be", by_tests("*test_textures.py*view*")),
 )
 
 

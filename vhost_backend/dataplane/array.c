@@ -92,13 +92,21 @@ uint64_t vgc_array_bytes(const struct vgc_body_array_create *shape, char *why)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
+/* Makes an array that is an allocation. False: the request was answered. */
+static bool take_texels(struct vgc_dp *dp, struct vgc_req *req, uint64_t bytes, struct vgc_array *array)
+{
+    if (!vgc_alloc_take(dp, req, bytes, VGC_ALLOC_ARRAY, &array->address))
+        return false;
+    req->response.aux = vgc_charge_of(dp, bytes);
+    return true;
+}
+
 void vgc_serve_array_create(struct vgc_dp *dp, struct vgc_req *req)
 {
     const struct vgc_body_array_create *shape = &req->body.array_create;
     char why[VGC_DP_WHY];
     uint32_t index = 0;
-    uint64_t address = 0;
-    if (dp->engine->ops->put_texture == NULL) {
+    if (!vgc_has_textures(dp)) {
         vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED, "the engine %s has no arrays", dp->engine->ops->name);
         return;
     }
@@ -113,17 +121,13 @@ void vgc_serve_array_create(struct vgc_dp *dp, struct vgc_req *req)
         vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%d arrays exist; that is the limit", VGC_MAX_ARRAYS);
         return;
     }
-    if (!vgc_alloc_take(dp, req, bytes, VGC_ALLOC_ARRAY, &address))
+    struct vgc_array made = {
+        .serial = dp->arrays[index].serial, .context = vgc_context_number(dp, req->context), .shape = *shape};
+    if (!(vgc_makes_objects(dp) ? vgc_array_make(dp, req, &made) : take_texels(dp, req, bytes, &made)))
         return;
-    uint32_t serial = dp->arrays[index].serial;
-    uint32_t id = vgc_make_id(&serial, index);
-    dp->arrays[index] = (struct vgc_array){.id = id,
-                                           .serial = serial,
-                                           .context = vgc_context_number(dp, req->context),
-                                           .address = address,
-                                           .shape = *shape};
-    req->response.aux = vgc_charge_of(dp, bytes);
-    vgc_complete_value(dp, req, id);
+    made.id = vgc_make_id(&made.serial, index);
+    dp->arrays[index] = made;
+    vgc_complete_value(dp, req, made.id);
 }
 
 struct vgc_array *vgc_array_of(struct vgc_dp *dp, struct vgc_req *req, uint32_t id)
@@ -189,9 +193,9 @@ static bool is_inside(uint32_t first, uint32_t count, uint64_t size)
     return first <= size && count <= size - first;
 }
 
-/* Finds address and distances of a side that is an array. */
+/* Finds address and distances of a side that is an array, or its place in an array of the engine's. */
 static bool place_in_array(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy_box *box,
-                           struct side *side)
+                           struct side *side, struct vgc_array_place *place)
 {
     if (side->address != 0 || side->pitch != 0 || side->slice != 0) {
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "address, pitch and slice of an array must be 0");
@@ -212,6 +216,15 @@ static bool place_in_array(struct vgc_dp *dp, struct vgc_req *req, const struct 
                  box->height, box->depth, side->x, side->y, side->z, side->level, side->array);
         return false;
     }
+    uint32_t texel = texel_bytes(&array->shape);
+    if (side->x % texel != 0 || box->width % texel != 0) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "%u bytes at byte %u of a row; the array's texels have %u bytes",
+                 box->width, side->x, texel);
+        return false;
+    }
+    *place = (struct vgc_array_place){array->handle, side->level, side->x, side->y, side->z};
+    if (array->handle != NULL)
+        return true;
     side->address = array->address + level.offset + side->x + side->y * level.pitch + side->z * level.slice;
     side->pitch = level.pitch;
     side->slice = level.slice;
@@ -242,9 +255,10 @@ static bool check_memory(struct vgc_dp *dp, struct vgc_req *req, const struct vg
     return vgc_check_range(dp, req, side->address, bytes);
 }
 
-static bool place_side(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy_box *box, struct side *side)
+static bool place_side(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy_box *box, struct side *side,
+                       struct vgc_array_place *place)
 {
-    return side->array != 0 ? place_in_array(dp, req, box, side) : check_memory(dp, req, box, side);
+    return side->array != 0 ? place_in_array(dp, req, box, side, place) : check_memory(dp, req, box, side);
 }
 
 static bool meets(uint32_t a, uint32_t b, uint32_t count)
@@ -271,7 +285,7 @@ bool vgc_prepare_copy_box(struct vgc_dp *dp, struct vgc_req *req, const struct v
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved fields must be 0");
         return false;
     }
-    if (dp->engine->ops->put_texture == NULL) {
+    if (!vgc_has_textures(dp)) {
         vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED, "the engine %s copies no boxes", dp->engine->ops->name);
         return false;
     }
@@ -284,13 +298,15 @@ bool vgc_prepare_copy_box(struct vgc_dp *dp, struct vgc_req *req, const struct v
         op->kind = VGC_OPK_MARKER;
         return true;
     }
-    if (!place_side(dp, req, box, &dst) || !place_side(dp, req, box, &src))
+    struct vgc_array_place to = {0};
+    struct vgc_array_place from = {0};
+    if (!place_side(dp, req, box, &dst, &to) || !place_side(dp, req, box, &src, &from))
         return false;
     op->dst = dst.address;
     op->src = src.address;
     op->size = (uint64_t)box->width * box->height * box->depth;
-    op->box = (struct vgc_box){dst.pitch,  dst.slice,   src.pitch, src.slice, /* */
-                               box->width, box->height, box->depth};
+    op->box =
+        (struct vgc_box){dst.pitch, dst.slice, src.pitch, src.slice, box->width, box->height, box->depth, to, from};
     return true;
 }
 

@@ -13,7 +13,7 @@
  *   query.c       QUERY                                 quota.c     the memory quota, temporary buffers
  *   workspace.c   memory of launches while they run     array.c     arrays, COPY_BOX
  *   texture.c     textures and surfaces                 graph.c     graphs, their launches
- *   plan.c        the nodes of graphs
+ *   plan.c        the nodes of graphs                   objects.c   arrays and objects that the engine makes
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -83,13 +83,14 @@ struct vgc_function {
     char *short_name;
 };
 
-/* An array: an allocation whose texels lie close together, level behind level. */
+/* An array: an allocation whose texels lie close together, level behind level, or an array of the engine's. */
 struct vgc_array {
     uint32_t id; /* 0: free */
     uint32_t serial;
     uint32_t context;
     bool dying;
-    uint64_t address;
+    uint64_t address; /* or vgc_handle_key() */
+    void *handle;     /* the engine's; NULL: it is an allocation */
     struct vgc_body_array_create shape;
 };
 
@@ -108,6 +109,10 @@ enum vgc_alloc_use {
     VGC_ALLOC_MEMORY, /* of the guest, or a variable of a program */
     VGC_ALLOC_ARRAY,
     VGC_ALLOC_OBJECT, /* texture or surface */
+    /* of the engine's own making: without an address, see vgc_handle_key() */
+    VGC_ALLOC_ENGINE_ARRAY,
+    VGC_ALLOC_ENGINE_TEXTURE,
+    VGC_ALLOC_ENGINE_SURFACE,
 };
 
 /* Nodes of a graph. Not changed once they are read, so that launches use them while an update replaces them. */
@@ -135,14 +140,22 @@ struct vgc_graph {
 };
 
 struct vgc_alloc {
-    uint64_t address;
+    uint64_t address; /* or vgc_handle_key() */
     uint64_t size;    /* as requested; accesses must lie within */
     uint64_t charged; /* bytes charged to the quota; 0: a global of a program */
     uint32_t context;
     uint32_t program_index; /* UINT32_MAX if not a global of a program */
+    uint64_t handle;        /* the engine's array or object, 0: neither */
     uint8_t use;            /* enum vgc_alloc_use */
     bool dying;
 };
+
+/* Place in the table of allocations of what has no address: behind all addresses, and objects behind the arrays that
+ * they are made of, so that they go first. */
+static inline uint64_t vgc_handle_key(uint64_t handle, enum vgc_alloc_use use)
+{
+    return handle | (use == VGC_ALLOC_ENGINE_ARRAY ? UINT64_C(2) : UINT64_C(3)) << 62;
+}
 
 /* ---- requests ------------------------------------------------------------------------------------------- */
 
@@ -521,6 +534,19 @@ void vgc_arrays_drop_of(struct vgc_dp *dp, uint32_t context);
 void vgc_serve_texture_create(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_surface_create(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_object_destroy(struct vgc_dp *dp, struct vgc_req *req);
+
+/* ---- objects.c ---- */
+/* True if arrays and objects are of the engine's own making. */
+bool vgc_makes_objects(const struct vgc_dp *dp);
+/* True if there are arrays, textures and surfaces at all. */
+bool vgc_has_textures(const struct vgc_dp *dp);
+/* Makes the array whose shape is set, and sets its address and handle, and what is charged in the response. False: the
+ * request was answered. */
+bool vgc_array_make(struct vgc_dp *dp, struct vgc_req *req, struct vgc_array *array);
+/* False: the request was answered. */
+bool vgc_object_make(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_texture_spec *spec, uint64_t *object);
+/* The texture or surface with this number, or NULL. */
+struct vgc_alloc *vgc_object_at(struct vgc_dp *dp, uint64_t object);
 
 /* ---- graph.c ---- */
 void vgc_serve_graph_create(struct vgc_dp *dp, struct vgc_req *req);

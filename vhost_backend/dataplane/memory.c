@@ -46,13 +46,24 @@ static void remove_entry(struct vgc_dp *dp, struct vgc_alloc *alloc)
     dp->num_allocs--;
 }
 
-/* Removes an allocation from the table, and returns its memory to engine and quota unless it belongs to a program. */
+/* Ends an array or object of the engine's. */
+static void end_handle(struct vgc_dp *dp, const struct vgc_alloc *alloc)
+{
+    if (alloc->use == VGC_ALLOC_ENGINE_ARRAY)
+        dp->engine->ops->array_end(dp->engine, (void *)(uintptr_t)alloc->handle); // NOLINT(performance-no-int-to-ptr)
+    else
+        dp->engine->ops->object_end(dp->engine, alloc->handle, alloc->use == VGC_ALLOC_ENGINE_SURFACE);
+}
+
+/* Removes an allocation from the table, and returns its memory to engine and quota unless it belongs to a program; ends
+ * an array or object of the engine's. */
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc)
 {
-    if (alloc->charged != 0) {
+    if (alloc->use >= VGC_ALLOC_ENGINE_ARRAY)
+        end_handle(dp, alloc);
+    else if (alloc->charged != 0)
         dp->engine->ops->free(dp->engine, alloc->address, alloc->size);
-        dp->memory_used -= alloc->charged;
-    }
+    dp->memory_used -= alloc->charged;
     remove_entry(dp, alloc);
 }
 

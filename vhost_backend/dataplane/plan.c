@@ -181,7 +181,8 @@ static bool is_same(const struct vgc_node *node, const struct vgc_op *op)
     if (node->kind == VGC_OPK_LAUNCH)
         return op->kernel == node->kernel;
     bool same_box = node->kind != VGC_OPK_COPY_BOX ||
-                    (op->box.dst_pitch == node->box.dst_pitch && op->box.dst_slice == node->box.dst_slice &&
+                    (op->box.to.array == node->box.to.array && op->box.from.array == node->box.from.array &&
+                     op->box.dst_pitch == node->box.dst_pitch && op->box.dst_slice == node->box.dst_slice &&
                      op->box.src_pitch == node->box.src_pitch && op->box.src_slice == node->box.src_slice);
     return op->dst == node->dst && (node->kind == VGC_OPK_FILL || op->src == node->src) && same_box;
 }

@@ -1,4 +1,5 @@
-/* TEXTURE_CREATE, SURFACE_CREATE, OBJECT_DESTROY. An object is the address of an allocation that describes it. */
+/* TEXTURE_CREATE, SURFACE_CREATE, OBJECT_DESTROY. An object is the address of an allocation that describes it, unless
+ * the engine makes objects itself (objects.c). */
 #include "internal.h"
 
 enum { KNOWN_FLAGS = 2 * VGC_TEXTURE_FLAG_LINEAR_LEVELS - 1, MAX_ANISOTROPY = 16 };
@@ -60,7 +61,9 @@ static bool choose_range(uint32_t first, uint32_t *count, uint32_t most)
 static void take_level(struct vgc_texture_spec *spec, const struct vgc_array *array, struct vgc_array_level level,
                        uint32_t first_layer)
 {
-    spec->data = array->address + level.offset + first_layer * level.slice;
+    spec->data = array->handle != NULL ? 0 : array->address + level.offset + first_layer * level.slice;
+    spec->array = array->handle;
+    spec->first_layer = first_layer;
     spec->pitch = level.pitch;
     spec->slice = level.slice;
     spec->width = level.width;
@@ -88,6 +91,7 @@ static bool find_array(struct vgc_dp *dp, struct vgc_req *req, struct vgc_textur
     if (spec->levels > 1 && spec->layers != layers)
         return refuse(dp, req, "some layers of several levels; allowed: all layers, or one level");
     take_level(spec, array, vgc_array_level_of(&array->shape, body->first_level), body->first_layer);
+    spec->first_level = body->first_level;
     return true;
 }
 
@@ -123,7 +127,7 @@ static bool find_memory(struct vgc_dp *dp, struct vgc_req *req, struct vgc_textu
 
 static bool is_supported(struct vgc_dp *dp, struct vgc_req *req)
 {
-    if (dp->engine->ops->put_texture != NULL)
+    if (vgc_has_textures(dp))
         return true;
     vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED, "the engine %s has no textures", dp->engine->ops->name);
     return false;
@@ -133,11 +137,16 @@ static bool is_supported(struct vgc_dp *dp, struct vgc_req *req)
 
 static void create(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_texture_spec *spec)
 {
-    uint64_t address = 0;
-    if (!vgc_alloc_take(dp, req, dp->engine->texture_bytes, VGC_ALLOC_OBJECT, &address))
+    uint64_t object = 0;
+    if (vgc_makes_objects(dp)) {
+        if (vgc_object_make(dp, req, spec, &object))
+            vgc_complete_value(dp, req, object);
         return;
-    dp->engine->ops->put_texture(dp->engine, spec, address);
-    vgc_complete_value(dp, req, address);
+    }
+    if (!vgc_alloc_take(dp, req, dp->engine->texture_bytes, VGC_ALLOC_OBJECT, &object))
+        return;
+    dp->engine->ops->put_texture(dp->engine, spec, object);
+    vgc_complete_value(dp, req, object);
 }
 
 void vgc_serve_texture_create(struct vgc_dp *dp, struct vgc_req *req)
@@ -177,23 +186,23 @@ void vgc_serve_surface_create(struct vgc_dp *dp, struct vgc_req *req)
                                     .levels = 1,
                                     .kind = array->shape.kind,
                                     .bits = array->shape.bits,
-                                    .channels = array->shape.channels};
+                                    .channels = array->shape.channels,
+                                    .first_level = req->body.surface_create.level};
     take_level(&spec, array, level, 0);
     create(dp, req, &spec);
 }
 
 static void destroy_now(struct vgc_dp *dp, struct vgc_req *req)
 {
-    vgc_alloc_drop(dp, vgc_alloc_at(dp, req->body.object.object));
+    vgc_alloc_drop(dp, vgc_object_at(dp, req->body.object.object));
     vgc_complete(dp, req, VGC_STATUS_OK, 0);
 }
 
 /* Destroys the object when all earlier requests of all streams are done. */
 void vgc_serve_object_destroy(struct vgc_dp *dp, struct vgc_req *req)
 {
-    struct vgc_alloc *alloc = vgc_alloc_at(dp, req->body.object.object);
-    if (alloc == NULL || alloc->use != VGC_ALLOC_OBJECT || alloc->context != vgc_context_number(dp, req->context) ||
-        alloc->dying) {
+    struct vgc_alloc *alloc = vgc_object_at(dp, req->body.object.object);
+    if (alloc == NULL || alloc->context != vgc_context_number(dp, req->context) || alloc->dying) {
         vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no object %#lx", req->request.context,
                  (unsigned long)req->body.object.object);
         return;

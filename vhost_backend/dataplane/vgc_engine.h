@@ -27,7 +27,17 @@ enum vgc_op_kind {
     VGC_OPK_COPY_BOX, /* rows of bytes, src -> dst, of which those in memory may overlap */
 };
 
-/* Part of the device memory: rows of bytes at regular distances. */
+/* Place in an array of the engine's. */
+struct vgc_array_place {
+    void *array; /* NULL: the side is memory */
+    uint32_t level;
+    uint32_t x; /* bytes */
+    uint32_t y;
+    uint32_t z; /* slices, layers or faces */
+};
+
+/* Part of the device memory: rows of bytes at regular distances. A side that is an array of the engine's has no address
+ * and no distances. */
 struct vgc_box {
     uint64_t dst_pitch; /* bytes from row to row */
     uint64_t dst_slice; /* bytes from slice to slice */
@@ -36,6 +46,8 @@ struct vgc_box {
     uint32_t width; /* bytes of a row */
     uint32_t height;
     uint32_t depth;
+    struct vgc_array_place to;
+    struct vgc_array_place from;
 };
 
 /* A texture or surface object over device memory. Level n + 1 lies behind all layers of level n, with half its extents
@@ -54,6 +66,10 @@ struct vgc_texture_spec {
     uint32_t kind;         /* enum vgc_channel_kind */
     uint32_t bits;         /* of a channel */
     uint32_t channels;
+    /* of an array of the engine's, which has no address: */
+    void *array;
+    uint32_t first_level;
+    uint32_t first_layer;
 };
 
 /* A kernel of a loaded program, with the fields that the data plane checks. Owned by the engine, valid until its
@@ -139,6 +155,7 @@ struct vgc_op {
 };
 
 enum { VGC_DONE = 0, VGC_QUEUED = 1 };
+enum { VGC_ENGINE_WHY = 256 };
 
 struct vgc_ctl_pe;
 struct vgc_dp;
@@ -199,6 +216,22 @@ struct vgc_engine_ops {
     /* Writes what kernels must know of a texture or surface to the `texture_bytes` of device memory at `address`, which
      * is then the object. No operation uses these bytes. May be NULL: the engine has no textures. */
     void (*put_texture)(struct vgc_engine *engine, const struct vgc_texture_spec *spec, uint64_t address);
+
+    /* Arrays and objects of the engine's own making; NULL, all of them: arrays are allocations in which the data plane
+     * lays out texels, and put_texture makes objects. On failure, `why` (VGC_ENGINE_WHY bytes) has the reason: -EINVAL:
+     * the device has no such thing; -ENOMEM; other errors are the engine's.
+     *
+     * Finds the bytes of device memory that an array takes, to be charged to the quota. */
+    int (*array_bytes)(struct vgc_engine *engine, const struct vgc_body_array_create *shape, uint64_t *bytes,
+                       char *why);
+    /* Makes an array that holds zeroes for every later operation; `bytes` are charged for it. */
+    int (*array_make)(struct vgc_engine *engine, const struct vgc_body_array_create *shape, uint64_t bytes,
+                      void **array, char *why);
+    /* Ends an array that no operation uses. */
+    void (*array_end)(struct vgc_engine *engine, void *array);
+    /* Makes a texture or surface; *object is what kernels take. */
+    int (*object_make)(struct vgc_engine *engine, const struct vgc_texture_spec *spec, uint64_t *object, char *why);
+    void (*object_end)(struct vgc_engine *engine, uint64_t object, bool is_surface);
 
     /* The control system (kernels/control/). All of these may be NULL: the engine then has none. They may be called
      * from the worker's control system thread, at the same time as other functions from the data-plane thread.

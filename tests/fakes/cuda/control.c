@@ -83,6 +83,8 @@ static unsigned long number(const char *name)
         {"device_allocations", fake_memory_count(false)},
         {"host_allocations", fake_memory_count(true)},
         {"device_bytes", fake_memory_used(0)},
+        {"arrays", fake_handle_count(FAKE_ARRAY) + fake_handle_count(FAKE_MIPMAP)},
+        {"objects", fake_objects_count()},
         {"reservations", fake_vmm_count(FAKE_VMM_RANGES)},
         {"physical", fake_vmm_count(FAKE_VMM_PHYSICAL)},
         {"mappings", fake_vmm_count(FAKE_VMM_MAPPINGS)},
@@ -106,8 +108,9 @@ FAKE_API unsigned long fake_cuda_number(const char *name)
 /* Logs objects that the process has not released at its end. */
 __attribute__((destructor)) static void log_leaks(void)
 {
-    static const char *const names[] = {"contexts",           "streams",          "events",       "modules", "pools",
-                                        "device_allocations", "host_allocations", "reservations", "physical"};
+    static const char *const names[] = {
+        "contexts",         "streams",      "events",   "modules", "pools",  "device_allocations",
+        "host_allocations", "reservations", "physical", "arrays",  "objects"};
     pthread_mutex_lock(&fake.lock);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (number(names[i]))

@@ -31,6 +31,8 @@ enum fake_kind {
     FAKE_POOL,
     FAKE_RESOURCE,
     FAKE_PHYSICAL,
+    FAKE_ARRAY,
+    FAKE_MIPMAP,
 };
 
 void *fake_handle_new(enum fake_kind kind, void *object);
@@ -277,6 +279,35 @@ void fake_vmm_unpin(struct fake_memory *memory);
 enum fake_vmm_thing { FAKE_VMM_RANGES, FAKE_VMM_PHYSICAL, FAKE_VMM_MAPPINGS };
 size_t fake_vmm_count(enum fake_vmm_thing thing);
 void fake_vmm_end(void); /* ends everything, even what is in use */
+
+/* ---- array.c: arrays, whose texels lie close together here, level behind level; lock held ---- */
+
+struct fake_array {
+    void *handle;
+    struct fake_context *context;
+    CUDA_ARRAY3D_DESCRIPTOR shape; /* of this level */
+    unsigned int levels;           /* of a mipmapped array; 0: an array */
+    struct fake_array *level;      /* arrays of its levels */
+    struct fake_array *whole;      /* of a level: the mipmapped array */
+    char *texels;                  /* NULL: without memory */
+    size_t charged;
+    unsigned int pins; /* operations on it, submitted and not finished */
+};
+
+size_t fake_texel_bytes(int format, unsigned int channels); /* 0: no such format */
+size_t fake_array_rows(const struct fake_array *array);
+size_t fake_array_slices(const struct fake_array *array);
+/* Begin of a row. */
+char *fake_array_row(const struct fake_array *array, size_t y, size_t z);
+void fake_array_pin(struct fake_array *array, int change);
+void fake_arrays_end(struct fake_context *primary);
+
+/* ---- texture.c ---- */
+
+/* Texel of level 0 of the array of a texture or surface; NULL: there is no such object or texel. */
+const char *fake_object_texel(uint64_t object, size_t x, size_t y, size_t z, size_t *bytes);
+size_t fake_objects_count(void);
+void fake_objects_end(struct fake_context *primary);
 
 /* ---- stream.c: a thread per stream runs its operations in order ---- */
 

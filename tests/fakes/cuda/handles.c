@@ -16,8 +16,8 @@ static struct record *records;
 static size_t num_records, room;
 
 static const char *const kinds[] = {
-    "nothing",  "a context",  "a green context", "a stream",   "an event",
-    "a module", "a function", "a memory pool",   "a resource", "a physical allocation",
+    "nothing",       "a context",  "a green context",       "a stream", "an event",          "a module", "a function",
+    "a memory pool", "a resource", "a physical allocation", "an array", "a mipmapped array",
 };
 
 void *fake_handle_new(enum fake_kind kind, void *object)

@@ -123,6 +123,26 @@ static CUresult run_vector_add(struct fake_launch *launch)
     return good ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
+/* Copies a texel of a texture or surface to memory, as it is. */
+static CUresult run_read_texel(struct fake_launch *launch)
+{
+    size_t bytes = 0;
+    char texel[16];
+    unsigned int x = FAKE_PARAM(launch, unsigned int, 8), y = FAKE_PARAM(launch, unsigned int, 12);
+    pthread_mutex_lock(&fake.lock);
+    const char *from =
+        fake_object_texel(FAKE_PARAM(launch, uint64_t, 0), x, y, FAKE_PARAM(launch, unsigned int, 16), &bytes);
+    if (from)
+        memcpy(texel, from, bytes);
+    pthread_mutex_unlock(&fake.lock);
+    struct use to = use(launch, 24, bytes);
+    if (!from || !to.bytes)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    memcpy(to.bytes, texel, bytes);
+    done(to);
+    return CUDA_SUCCESS;
+}
+
 static CUresult run_prints(struct fake_launch *launch)
 {
     unsigned int lines = FAKE_PARAM(launch, unsigned int, 0);
@@ -165,6 +185,7 @@ static const struct fake_kernel kernels[] = {
     {"slow", 12, run_slow},
     {"saxpy", 24, run_saxpy},
     {"vector_add", 28, run_vector_add},
+    {"read_texel", 32, run_read_texel},
     {"prints", 4, run_prints},
     {"empty", 0, run_empty},
     {"hang", 0, fake_kernel_hang},

@@ -62,7 +62,9 @@ void fake_context_end(struct fake_context *context)
     fake_handle_each(FAKE_MODULE, end_module, context);
     fake_handle_each(FAKE_EVENT, end_event, context);
     if (context->primary == context)
-        fake_memory_end_all(context);
+        fake_objects_end(context);
+    fake_arrays_end(context);
+    fake_memory_end_all(context);
     if (context->primary == context)
         fake_output_end(context);
     fake_handle_end(context->handle);

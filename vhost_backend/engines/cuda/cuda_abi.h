@@ -18,11 +18,20 @@ typedef struct CUevent_st *drv_event;
 typedef struct CUmod_st *drv_module;
 typedef struct CUfunc_st *drv_function;
 typedef struct CUmemPoolHandle_st *drv_pool;
-typedef unsigned long long drv_physical; /* CUmemGenericAllocationHandle */
-struct CUmemPoolProps_st;                /* see struct drv_pool_props */
-struct CUmemAllocationProp_st;           /* see struct drv_physical_props */
-struct CUmemAccessDesc_st;               /* see struct drv_access */
-struct CUlaunchConfig_st;                /* see struct drv_launch_config */
+typedef struct CUarray_st *drv_array;
+typedef struct CUmipmappedArray_st *drv_mipmap;
+typedef unsigned long long drv_object;    /* CUtexObject, CUsurfObject */
+typedef unsigned long long drv_physical;  /* CUmemGenericAllocationHandle */
+struct CUmemPoolProps_st;                 /* see struct drv_pool_props */
+struct CUmemAllocationProp_st;            /* see struct drv_physical_props */
+struct CUmemAccessDesc_st;                /* see struct drv_access */
+struct CUlaunchConfig_st;                 /* see struct drv_launch_config */
+struct CUDA_ARRAY3D_DESCRIPTOR_st;        /* see struct drv_array_shape */
+struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st; /* see struct drv_array_needs */
+struct CUDA_MEMCPY3D_st;                  /* see struct drv_copy_box */
+struct CUDA_RESOURCE_DESC_st;             /* see struct drv_texels */
+struct CUDA_TEXTURE_DESC_st;              /* see struct drv_sampling */
+struct CUDA_RESOURCE_VIEW_DESC_st;        /* see struct drv_view */
 
 enum {
     DRV_SUCCESS = 0,
@@ -82,6 +91,45 @@ enum {
     DRV_LAUNCH_PARAM_POINTER = 1,
     DRV_LAUNCH_PARAM_SIZE = 2,
     DRV_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+    DRV_DEVICE_MAX_PITCH = 11,
+    DRV_DEVICE_DEFERS_ARRAYS = 121,
+    DRV_ARRAY_LAYERED = 1,
+    DRV_ARRAY_SURFACE = 2,
+    DRV_ARRAY_CUBEMAP = 4,
+    DRV_ARRAY_GATHER = 8,
+    DRV_ARRAY_DEFERRED = 0x80,
+    DRV_FORMAT_UNSIGNED_8 = 1,
+    DRV_FORMAT_UNSIGNED_16 = 2,
+    DRV_FORMAT_UNSIGNED_32 = 3,
+    DRV_FORMAT_SIGNED_8 = 8,
+    DRV_FORMAT_SIGNED_16 = 9,
+    DRV_FORMAT_SIGNED_32 = 10,
+    DRV_FORMAT_HALF = 16,
+    DRV_FORMAT_FLOAT = 32,
+    DRV_MEMORY_HOST = 1,
+    DRV_MEMORY_DEVICE = 2,
+    DRV_MEMORY_ARRAY = 3,
+    DRV_TEXELS_ARRAY = 0,
+    DRV_TEXELS_MIPMAP = 1,
+    DRV_TEXELS_LINEAR = 2,
+    DRV_TEXELS_ROWS = 3,
+    DRV_READ_AS_INTEGER = 1,
+    DRV_READ_NORMALISED = 2,
+    DRV_READ_SRGB = 16,
+    DRV_ADDRESS_WRAP = 0,
+    DRV_ADDRESS_CLAMP = 1,
+    DRV_ADDRESS_MIRROR = 2,
+    DRV_ADDRESS_BORDER = 3,
+    DRV_FILTER_POINT = 0,
+    DRV_FILTER_LINEAR = 1,
+    DRV_VIEW_UNSIGNED_8 = 1, /* of one channel; two and four channels follow */
+    DRV_VIEW_SIGNED_8 = 4,
+    DRV_VIEW_UNSIGNED_16 = 7,
+    DRV_VIEW_SIGNED_16 = 10,
+    DRV_VIEW_UNSIGNED_32 = 13,
+    DRV_VIEW_SIGNED_32 = 16,
+    DRV_VIEW_FLOAT_16 = 19,
+    DRV_VIEW_FLOAT_32 = 22,
 };
 
 /* CUmemPoolProps */
@@ -134,6 +182,99 @@ struct drv_launch_config {
     drv_stream stream;
     struct drv_launch_attribute *attributes;
     uint32_t num_attributes;
+};
+
+/* CUDA_ARRAY3D_DESCRIPTOR */
+struct drv_array_shape {
+    size_t width;
+    size_t height;
+    size_t depth;
+    uint32_t format;
+    uint32_t channels;
+    uint32_t flags;
+};
+
+/* CUDA_ARRAY_MEMORY_REQUIREMENTS */
+struct drv_array_needs {
+    size_t size;
+    size_t alignment;
+    uint32_t reserved[4];
+};
+
+/* One side of CUDA_MEMCPY3D */
+struct drv_box_side {
+    size_t x; /* bytes */
+    size_t y;
+    size_t z;
+    size_t level; /* 0 */
+    uint32_t type;
+    void *host;
+    drv_address address;
+    drv_array array;
+    void *reserved;
+    size_t pitch;
+    size_t height;
+};
+
+/* CUDA_MEMCPY3D */
+struct drv_copy_box {
+    struct drv_box_side from;
+    struct drv_box_side to;
+    size_t width; /* bytes */
+    size_t height;
+    size_t depth;
+};
+
+/* CUDA_RESOURCE_DESC */
+struct drv_texels {
+    uint32_t type;
+    union {
+        drv_array array;
+        drv_mipmap mipmap;
+        struct {
+            drv_address address;
+            uint32_t format;
+            uint32_t channels;
+            size_t size;
+        } linear;
+        struct {
+            drv_address address;
+            uint32_t format;
+            uint32_t channels;
+            size_t width;
+            size_t height;
+            size_t pitch;
+        } rows;
+        int32_t reserved[32];
+    } from;
+    uint32_t flags;
+};
+
+/* CUDA_TEXTURE_DESC */
+struct drv_sampling {
+    uint32_t modes[3];
+    uint32_t filter;
+    uint32_t flags;
+    uint32_t max_anisotropy;
+    uint32_t level_filter;
+    float bias;
+    float min_level;
+    float max_level;
+    float border[4];
+    int32_t reserved[12];
+};
+
+/* CUDA_RESOURCE_VIEW_DESC */
+struct drv_view {
+    uint32_t format;
+    size_t width;
+    size_t height;
+    size_t depth;
+    uint32_t first_level;
+    uint32_t last_level;
+    uint32_t first_layer;
+    uint32_t last_layer;
+    uint32_t reserved[16];
 };
 
 /* Functions that the engine calls: X(exported name, parameters). */
@@ -192,6 +333,21 @@ struct drv_launch_config {
     X(cuMemsetD32Async, (drv_address to, unsigned int value, size_t count, drv_stream stream))                         \
     X(cuMemsetD2D32Async,                                                                                              \
       (drv_address to, size_t pitch, unsigned int value, size_t width, size_t height, drv_stream stream))              \
+    X(cuMemcpy3DAsync_v2, (const struct CUDA_MEMCPY3D_st *box, drv_stream stream))                                     \
+    X(cuArray3DCreate_v2, (drv_array * array, const struct CUDA_ARRAY3D_DESCRIPTOR_st *shape))                         \
+    X(cuArrayDestroy, (drv_array array))                                                                               \
+    X(cuArrayGetMemoryRequirements, (struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st * needs, drv_array array, int device))   \
+    X(cuMipmappedArrayCreate,                                                                                          \
+      (drv_mipmap * mipmap, const struct CUDA_ARRAY3D_DESCRIPTOR_st *shape, unsigned int levels))                      \
+    X(cuMipmappedArrayDestroy, (drv_mipmap mipmap))                                                                    \
+    X(cuMipmappedArrayGetLevel, (drv_array * array, drv_mipmap mipmap, unsigned int level))                            \
+    X(cuMipmappedArrayGetMemoryRequirements,                                                                           \
+      (struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st * needs, drv_mipmap mipmap, int device))                               \
+    X(cuTexObjectCreate, (drv_object * object, const struct CUDA_RESOURCE_DESC_st *texels,                             \
+                          const struct CUDA_TEXTURE_DESC_st *sampling, const struct CUDA_RESOURCE_VIEW_DESC_st *view)) \
+    X(cuTexObjectDestroy, (drv_object object))                                                                         \
+    X(cuSurfObjectCreate, (drv_object * object, const struct CUDA_RESOURCE_DESC_st *texels))                           \
+    X(cuSurfObjectDestroy, (drv_object object))                                                                        \
     X(cuModuleLoadData, (drv_module * module, const void *image))                                                      \
     X(cuModuleUnload, (drv_module module))                                                                             \
     X(cuModuleGetFunction, (drv_function * function, drv_module module, const char *name))                             \

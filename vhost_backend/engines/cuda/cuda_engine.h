@@ -9,7 +9,8 @@
  *   control.c  the control area in device memory        texts.c    links of programs to it, and their texts
  *   link.c     copies to and from it                    timer.c    conversion of records' times
  *   mirror.c   its part in the host's memory            mapped.c   memory at chosen addresses: cuda_mapped.h
- *   zero.c     zeroing of new memory
+ *   zero.c     zeroing of new memory              arrays.c   arrays: their size, life, zeroing
+ *   boxes.c    copies of boxes                    objects.c  textures and surfaces
  *
  * Terms: a *lane* is a guest's stream: the operations of a (context, stream) in order. While some of them are
  * *submitted*, it has a CUstream; the others are *pending*. A *marker* behind submitted operations makes them a
@@ -43,6 +44,9 @@ enum {
     CUDA_ALIGN = 512,                                   /* alignment of allocations, as in the driver's pools */
     CUDA_LATE_FREES = 65536 + 1024,                     /* more than the data plane's allocations */
     CUDA_SCRATCH = 4 << 20,                             /* bytes, for overlapping copies in GPU memory */
+    CUDA_ZEROS = 4 << 20,                               /* bytes; a row of an array has at most 2 MiB */
+    CUDA_LEVELS = 18,                                   /* most levels of an array */
+    CUDA_OBJECT_BYTES = 64,                             /* of a texture or surface: its header and sampler */
     CUDA_STACK_BYTES = 1024,                            /* stack of each thread in a new context */
     CUDA_SHORT_NS = 200000,                             /* shorter kernels share a marker with others of their round */
     CUDA_ERROR_LOOK_NS = 200000,                        /* time between two checks for errors while nothing finishes */
@@ -189,6 +193,13 @@ struct cuda_memory {
 
 struct cuda_mapped;
 
+struct cuda_array {
+    struct vgc_body_array_create shape;
+    uint64_t bytes; /* of memory_of_arrays */
+    drv_mipmap mipmap;
+    drv_array levels[CUDA_LEVELS]; /* of the mipmap, unless there is only one */
+};
+
 struct cuda_engine {
     struct vgc_engine base;
     struct cuda_driver driver;
@@ -234,6 +245,10 @@ struct cuda_engine {
     bool alloc_is_open;      /* alloc_event is not recorded behind the last of them */
     bool alloc_is_late;      /* waiting for them took too long; nothing waits for them until they have ended */
     struct vgc_cuda_program *provided; /* list of programs charged to the quota */
+    uint64_t memory_of_arrays;         /* bytes */
+    bool defers_arrays;                /* the driver makes arrays without memory, of which it tells the size */
+    uint64_t max_pitch;
+    drv_address zeros; /* CUDA_ZEROS bytes of zeroes, from the first array on */
     drv_address scratch;
     struct cuda_lane *scratch_user;
     uint8_t *region;
@@ -381,6 +396,30 @@ drv_result cuda_zero_make_room(struct cuda_engine *engine);
 bool cuda_zero_is_done(struct cuda_engine *engine);
 /* Waits until alloc_stream is empty. NOT_READY: that took too long. */
 drv_result cuda_zero_await(struct cuda_engine *engine);
+
+/* ---- arrays.c ---- */
+void cuda_arrays_start(struct cuda_engine *engine);
+int cuda_array_bytes(struct vgc_engine *base, const struct vgc_body_array_create *shape, uint64_t *bytes, char *why);
+int cuda_array_make(struct vgc_engine *base, const struct vgc_body_array_create *shape, uint64_t bytes, void **array,
+                    char *why);
+void cuda_array_end(struct vgc_engine *base, void *array);
+/* CUarray_format of channels. */
+uint32_t cuda_format_of(uint32_t kind, uint32_t bits);
+
+/* ---- objects.c ---- */
+int cuda_object_make(struct vgc_engine *base, const struct vgc_texture_spec *spec, uint64_t *object, char *why);
+void cuda_object_end(struct vgc_engine *base, uint64_t object, bool is_surface);
+
+/* ---- boxes.c ---- */
+/* True if one call of the driver cannot copy the box. */
+bool cuda_box_in_steps(const struct cuda_engine *engine, const struct vgc_op *op);
+drv_result cuda_submit_box(const struct cuda_engine *engine, drv_stream stream, const struct vgc_op *op);
+/* Copies some of the box from lane->moved on; *submitted as in cuda_step(). */
+drv_result cuda_step_box(struct cuda_engine *engine, struct cuda_lane *lane, const struct vgc_op *op, bool *submitted);
+
+/* ---- program.c ---- */
+/* Bounds the memory of allocations to what programs and arrays leave of the quota. */
+drv_result cuda_share_memory(struct cuda_engine *engine);
 
 /* ---- mapped.c ---- */
 extern const struct cuda_memory CUDA_MAPPED_MEMORY;

@@ -181,6 +181,11 @@ static const struct vgc_engine_ops CUDA_OPS = {
     .map_region = cuda_map_region,
     .submit = submit,
     .graphs = true,
+    .array_bytes = cuda_array_bytes,
+    .array_make = cuda_array_make,
+    .array_end = cuda_array_end,
+    .object_make = cuda_object_make,
+    .object_end = cuda_object_end,
     .poll = cuda_poll,
     .nap_ns = cuda_nap_ns,
     .enter = enter,
@@ -219,6 +224,7 @@ struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char 
     engine->base.num_pes = setup->num_pes;
     engine->base.max_shared_bytes = setup->max_shared_bytes;
     engine->base.alloc_granularity = CUDA_ALIGN;
+    engine->base.texture_bytes = CUDA_OBJECT_BYTES;
     engine->base.wake_fd = -1;
     engine->stack_bytes = CUDA_STACK_BYTES;
     return &engine->base;
@@ -237,6 +243,8 @@ int vgc_cuda_engine_start(struct vgc_engine *base, char *why)
         error = cuda_memory_start(engine, why);
     if (error == 0)
         error = cuda_events_start(engine, why);
+    if (error == 0)
+        cuda_arrays_start(engine);
     vgc_engine_leave(base);
     return error;
 }

@@ -59,6 +59,7 @@ class CudaEngine(Engine):
         self.num_pes = self._partition.given
         self.name = _name(self._device, self.num_pes)
         self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS | lib.VGC_F_GRAPHS
+        self.features |= lib.VGC_F_TEXTURES
         if options.binaries:
             self.features |= lib.VGC_F_BINARY_PROGRAMS
         try:

@@ -57,9 +57,10 @@ void cuda_op_failed(struct cuda_engine *engine, struct vgc_op *op, const char *w
         cuda_lost(engine, op, error);
     cuda_error_text(engine, error, text, sizeof(text));
     op->detail = error;
-    op->status = error == DRV_ERROR_OUT_OF_MEMORY ? VGC_STATUS_OUT_OF_MEMORY
-                 : op->kind == VGC_OPK_LAUNCH     ? VGC_STATUS_LAUNCH_FAILED
-                                                  : VGC_STATUS_INTERNAL;
+    op->status = error == DRV_ERROR_OUT_OF_MEMORY                                   ? VGC_STATUS_OUT_OF_MEMORY
+                 : op->kind == VGC_OPK_LAUNCH                                       ? VGC_STATUS_LAUNCH_FAILED
+                 : op->kind == VGC_OPK_COPY_BOX && error == DRV_ERROR_INVALID_VALUE ? VGC_STATUS_INVALID_ARGUMENT
+                                                                                    : VGC_STATUS_INTERNAL;
     snprintf(op->error, sizeof(op->error), "%s%s: %s", op->kind == VGC_OPK_LAUNCH ? "kernel " : "", what, text);
 }
 

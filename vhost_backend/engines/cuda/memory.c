@@ -242,9 +242,11 @@ void cuda_memory_close(struct cuda_engine *engine)
     unregister(engine);
     if (engine->memory == NULL)
         return;
+    if (engine->zeros != 0)
+        engine->memory->give(engine, engine->zeros);
     if (engine->scratch != 0)
         engine->memory->give(engine, engine->scratch);
-    engine->scratch = 0;
+    engine->scratch = engine->zeros = 0;
     cuda_zero_finish(engine);
     engine->memory->close(engine);
     cuda_zero_close(engine);

@@ -198,9 +198,9 @@ static drv_result grow_stacks(struct cuda_engine *engine)
 
 /* ---- the quota ---------------------------------------------------------------------------------------------- */
 
-static drv_result share_memory(struct cuda_engine *engine)
+drv_result cuda_share_memory(struct cuda_engine *engine)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = engine->memory_of_arrays;
     for (const struct vgc_cuda_program *it = engine->provided; it != NULL; it = it->next_provided)
         bytes += it->quota_bytes;
     return engine->memory->share(engine, bytes);
@@ -218,7 +218,7 @@ static void leave_provided(struct vgc_cuda_program *program)
     *at = program->next_provided;
     if (largest_stack(engine) < engine->stack_bytes)
         cuda_check(engine, set_stacks(engine, largest_stack(engine)));
-    cuda_check(engine, share_memory(engine));
+    cuda_check(engine, cuda_share_memory(engine));
 }
 
 int vgc_cuda_program_provide(struct vgc_cuda_program *program, uint64_t bytes, char *why)
@@ -229,7 +229,7 @@ int vgc_cuda_program_provide(struct vgc_cuda_program *program, uint64_t bytes, c
     program->quota_bytes = bytes;
     program->next_provided = engine->provided;
     engine->provided = program;
-    drv_result error = share_memory(engine);
+    drv_result error = cuda_share_memory(engine);
     if (error == DRV_SUCCESS) {
         what = "no room for the stacks of all threads";
         error = grow_stacks(engine);

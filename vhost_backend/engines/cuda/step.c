@@ -3,6 +3,7 @@
  *   copies with guest memory that is not registered   the driver may wait for their stream, which must be idle then
  *   copies within the VM's region                     the driver would do them at once, out of order
  *   overlapping copies within GPU memory              need a scratch buffer
+ *   boxes that one call cannot copy                   see boxes.c
  */
 #include "cuda_engine.h"
 
@@ -32,6 +33,8 @@ static bool must_step(const struct cuda_engine *engine, const struct vgc_op *op)
         return cuda_host_of(engine, op->src) != NULL || is_unregistered(engine, op);
     case VGC_OPK_COPY_DEVICE:
         return overlaps(op) || (cuda_host_of(engine, op->src) != NULL && cuda_host_of(engine, op->dst) != NULL);
+    case VGC_OPK_COPY_BOX:
+        return cuda_box_in_steps(engine, op);
     default:
         return false;
     }
@@ -39,7 +42,8 @@ static bool must_step(const struct cuda_engine *engine, const struct vgc_op *op)
 
 static bool is_copy(const struct vgc_op *op)
 {
-    return op->kind == VGC_OPK_COPY_IN || op->kind == VGC_OPK_COPY_OUT || op->kind == VGC_OPK_COPY_DEVICE;
+    return op->kind == VGC_OPK_COPY_IN || op->kind == VGC_OPK_COPY_OUT || op->kind == VGC_OPK_COPY_DEVICE ||
+           op->kind == VGC_OPK_COPY_BOX;
 }
 
 void cuda_note_steps(const struct cuda_engine *engine, struct vgc_op *op)
@@ -131,6 +135,8 @@ bool cuda_scratch_is_taken(const struct cuda_engine *engine, const struct cuda_l
 
 drv_result cuda_step(struct cuda_engine *engine, struct cuda_lane *lane, struct vgc_op *op, bool *submitted)
 {
+    if (op->kind == VGC_OPK_COPY_BOX)
+        return cuda_step_box(engine, lane, op, submitted);
     if (op->kind != VGC_OPK_COPY_DEVICE)
         return step_payload(engine, lane, op, submitted);
     if (cuda_host_of(engine, op->src) != NULL)

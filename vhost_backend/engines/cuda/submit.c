@@ -127,6 +127,8 @@ drv_result cuda_submit(struct cuda_engine *engine, struct cuda_stream *stream, s
         return copy_spans(&engine->driver, stream->handle, op);
     case VGC_OPK_COPY_DEVICE:
         return copy_device(engine, stream->handle, op);
+    case VGC_OPK_COPY_BOX:
+        return cuda_submit_box(engine, stream->handle, op);
     case VGC_OPK_FILL:
         return fill(engine, stream->handle, op);
     case VGC_OPK_LAUNCH:

@@ -10,6 +10,8 @@ enum {
     MAX_TEXTURE_1D = 131072,
     MAX_TEXTURE_2D = 65536,
     MAX_TEXTURE_3D = 16384,
+    MAX_SURFACE_1D = 32768,
+    MAX_LINEAR = 1 << 27, /* texels of linear memory [docs/device.md] */
     MAX_LAYERS = 2048,
     FREE_SHARED_BYTES = 48 << 10, /* without cudaFuncSetAttribute() */
     TEXTURES = 1 << 4,            /* bit of device_features [docs/device.md] */
@@ -33,14 +35,16 @@ static void fill_textures(struct cudaDeviceProp *p)
     p->textureAlignment = 512;
     p->texturePitchAlignment = 32;
     p->surfaceAlignment = 512;
-    p->maxTexture1D = p->maxSurface1D = MAX_TEXTURE_1D;
+    p->maxTexture1D = MAX_TEXTURE_1D;
+    p->maxSurface1D = MAX_SURFACE_1D;
     p->maxTexture1DMipmap = MAX_TEXTURE_3D;
-    p->maxTexture1DLinear = 1 << 28;
+    p->maxTexture1DLinear = MAX_LINEAR;
     p->maxTexture2D[0] = p->maxTexture2D[1] = p->maxSurface2D[0] = p->maxSurface2D[1] = MAX_TEXTURE_2D;
     p->maxTexture2DMipmap[0] = p->maxTexture2DMipmap[1] = MAX_TEXTURE_3D;
-    p->maxTexture2DLinear[0] = p->maxTexture2DLinear[1] = MAX_TEXTURE_2D;
-    p->maxTexture2DLinear[2] = 1 << 21;
-    p->maxTexture2DGather[0] = p->maxTexture2DGather[1] = MAX_TEXTURE_2D;
+    p->maxTexture2DLinear[0] = MAX_TEXTURE_2D;
+    p->maxTexture2DLinear[1] = 65000;
+    p->maxTexture2DLinear[2] = 2097120;
+    p->maxTexture2DGather[0] = p->maxTexture2DGather[1] = MAX_TEXTURE_3D;
     for (int i = 0; i < 3; i++)
         p->maxTexture3D[i] = p->maxTexture3DAlt[i] = p->maxSurface3D[i] = MAX_TEXTURE_3D;
     p->maxTextureCubemap = p->maxSurfaceCubemap = MAX_TEXTURE_3D;
