@@ -63,7 +63,6 @@ def test_cusparse_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cusparse", case)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("case", cases("cusparse_products"))
 def test_cusparse_multiplies_all_formats_and_types(host: GuestHost, case: str) -> None:
     run(host, "cusparse_products", case)
@@ -72,8 +71,8 @@ def test_cusparse_multiplies_all_formats_and_types(host: GuestHost, case: str) -
 @pytest.mark.parametrize("case", cases("cusparse_sparse"))
 def test_cusparse_converts_and_multiplies_sparse_data(host: GuestHost, case: str) -> None:
     run(host, "cusparse_sparse", case)
-=======
+
+
 @pytest.mark.parametrize("case", cases("cusolver"))
 def test_cusolver_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cusolver", case)
->>>>>>> b8ee990 (cusolver: decompose dense matrices by Cholesky, LU and QR)
